@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What BPF programs and user space share: fixed width, explicit padding, the unit in the name.
+ * crates/dataplane/src/intf.rs mirrors this file; the sizes are asserted on both sides.
+ */
+#ifndef ISOLANE_INTF_H
+#define ISOLANE_INTF_H
+
+#include <linux/types.h>
+
+#define ISL_MAX_STREAMS 256
+#define ISL_MAX_SIZES 16
+#define ISL_MAX_SEGMENTS 64
+#define ISL_HEADER_ROOM 64
+
+/* Log-linear histogram: exact below 64 ns, then 64 buckets an octave (error < 1.6 %), to 2^37 ns. */
+#define ISL_HIST_SUB_BITS 6
+#define ISL_HIST_BUCKETS 2048
+
+/* The last 18 bytes that a 64-byte frame has left after Ethernet, IPv4, UDP and the checksum. */
+struct isl_signature {
+	__u64 tx_time_ns; /* CLOCK_MONOTONIC of the generator, little endian like all here */
+	__u32 flow;	  /* bits 31..24 stream, bit 23 inside the window, bits 22..0 flow */
+	__u32 seq;	  /* counts up in each flow */
+	__u16 cookie;	  /* of this run: frames of another run are not ours */
+} __attribute__((packed));
+
+/* One load or store for a field: clang would go byte by byte, not trusting the alignment. */
+#define ISL_FIELD(sig, type, field) \
+	(*(volatile type *)((void *)(sig) + __builtin_offsetof(struct isl_signature, field)))
+
+#define ISL_FLOW_STREAM_SHIFT 24
+#define ISL_FLOW_IN_WINDOW (1u << 23)
+#define ISL_FLOW_MASK ((1u << 23) - 1)
+
+/* A stretch of a stream's schedule with a rate that is constant or changes linearly. */
+struct isl_segment {
+	__u64 end_ns;	  /* since the start of the trial */
+	__u64 rate0_mpps; /* thousandths of a frame a second, at the segment's start */
+	__u64 rate1_mpps; /* and at its end */
+	__u64 start_ns;
+	__u64 interval_q16; /* between frames, ns << 16; 0: silent, ~0: compute from the rates */
+};
+
+/* One stream of frames to one interface: settings first, then what the program writes. */
+struct isl_stream {
+	__u32 ifindex;
+	__u32 flows;
+	__u16 first_sport; /* host order */
+	__u16 first_dport;
+	__u16 sport_count;
+	__u16 src_count;
+	__u8 ip_version;
+	__u8 n_sizes;
+	__u16 n_segments;
+	__u32 ip_sum;  /* one's complement sum of the IPv4 header less length and source's end */
+	__u64 udp_sum; /* the same for the pseudo header, less ports, lengths, source's end */
+	__u16 sizes[ISL_MAX_SIZES]; /* bytes handed to the driver, in the order of sending */
+	__u8 header[ISL_HEADER_ROOM];
+	struct isl_segment segments[ISL_MAX_SEGMENTS];
+
+	__u64 next_q16; /* scheduled departure of the next frame, ns << 16 since the start */
+	__u64 not_before_ns;
+	__u32 segment;
+	__u32 flow;
+	__u32 seq;
+	__u32 sport_at;
+	__u32 dport_at;
+	__u32 src_at;
+	__u32 size_at;
+	__u32 pad0;
+	__u64 sent;
+	__u64 sent_window;
+	__u64 sent_window_bytes; /* with the 4-byte frame check sequence */
+	__u64 missed;		 /* scheduled, but the trial ended before they could leave */
+	__u64 missed_window;
+};
+
+/* Receiver, one per stream; written with atomic adds (several queues may receive). */
+struct isl_rx_stream {
+	__u64 received;
+	__u64 received_window;
+	__u64 received_window_bytes;
+	__u64 reordered; /* RFC 4737: arrived with a number below the greatest seen in its flow */
+	__u64 duplicated;
+	__u64 untracked; /* flows beyond the table: counted, but not checked for order */
+	__u64 delay_max_ns;
+	__u64 delay_sum_ns;
+};
+
+/* Receiver, one per flow. */
+struct isl_rx_flow {
+	__u32 max_seq;
+	__u32 started;
+	__u64 seen; /* bit n: max_seq - n has arrived */
+};
+
+/* Meter: a receiving interface, named by its namespace and index. */
+struct isl_nic {
+	__u32 netns_inum;
+	__u32 ifindex;
+};
+
+/* Meter: whose bill a stretch of a core's time goes on. */
+enum isl_account {
+	ISL_IDLE = 0,
+	ISL_PROCESS = 1,
+	ISL_KTHREAD = 2,
+	ISL_SOFTIRQ = 3,
+	ISL_BACKLOG = 4,
+	ISL_OTHER_NIC = 5,
+	ISL_INTERRUPT = 6,
+	ISL_FIRST_OWN = 8,
+	ISL_MAX_ACCOUNTS = 128,
+};
+
+struct isl_bill {
+	__u64 softirq_ns;
+	__u64 thread_ns;
+	__u64 polls;
+	__u64 frames;
+};
+
+struct isl_core {
+	__u64 since_ns;
+	__u32 task_account;
+	__u32 softirq_account; /* ISL_MAX_ACCOUNTS: not in a softirq */
+	__u32 in_interrupt;
+	__u32 pad0;
+};
+
+_Static_assert(sizeof(struct isl_signature) == 18, "fits a 64-byte frame");
+_Static_assert(sizeof(struct isl_segment) == 40, "mirrored in Rust");
+_Static_assert(sizeof(struct isl_stream) == 128 + 40 * ISL_MAX_SEGMENTS + 88, "mirrored in Rust");
+_Static_assert(sizeof(struct isl_rx_stream) == 64, "a cache line");
+_Static_assert(sizeof(struct isl_rx_flow) == 16, "mirrored in Rust");
+_Static_assert(sizeof(struct isl_bill) == 32, "mirrored in Rust");
+_Static_assert(sizeof(struct isl_core) == 24, "mirrored in Rust");
+
+#endif

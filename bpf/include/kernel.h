@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The few kernel fields that the meter reads; libbpf relocates them to the running kernel's. */
+#ifndef ISOLANE_KERNEL_H
+#define ISOLANE_KERNEL_H
+
+#include <linux/types.h>
+
+#define PF_KTHREAD 0x00200000
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct {
+	int pid;
+	unsigned int flags;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+};
+
+struct napi_struct {
+	struct net_device *dev;
+};
+
+#pragma clang attribute pop
+
+#endif

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The meter: bills every nanosecond of each core to somebody. A core is in a task, or in a softirq
+ * on top of it, or in the timer interrupt on top of that; each change charges the time since the
+ * last one. Inside the receive softirq each NAPI poll is charged to the interface that was polled,
+ * which is what no kernel counter tells.
+ */
+#include <stdbool.h>
+#include <linux/bpf.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "intf.h"
+#include "kernel.h"
+
+#define MAX_CPUS 512
+#define NO_SOFTIRQ ISL_MAX_ACCOUNTS
+
+/* Only time inside the window is billed; CLOCK_MONOTONIC; written by user space. */
+struct {
+	__u64 start_ns;
+	__u64 end_ns;
+} window;
+
+/* Key: receiving interface; value: its account; written by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct isl_nic);
+	__type(value, __u32);
+} nics SEC(".maps");
+
+/* Key: thread id; value: its account; written by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, __u32);
+} threads SEC(".maps");
+
+/* By CPU: what the core is doing; only that core writes. */
+struct isl_core cores[MAX_CPUS];
+
+/* By CPU and account; only that core writes. */
+struct isl_bill bills[MAX_CPUS * ISL_MAX_ACCOUNTS];
+
+static __always_inline struct isl_bill *bill_of(__u32 cpu, __u32 account)
+{
+	return &bills[(cpu & (MAX_CPUS - 1)) * ISL_MAX_ACCOUNTS + (account & (ISL_MAX_ACCOUNTS - 1))];
+}
+
+static __always_inline bool in_window(__u64 now_ns)
+{
+	return now_ns >= window.start_ns && now_ns < window.end_ns;
+}
+
+/* Charges the time since the core's last change, as far as it lies in the window. */
+static __always_inline void charge(struct isl_core *core, __u32 cpu, __u32 softirq_account)
+{
+	__u64 now_ns = bpf_ktime_get_ns();
+	__u64 from_ns = core->since_ns > window.start_ns ? core->since_ns : window.start_ns;
+	__u64 to_ns = now_ns < window.end_ns ? now_ns : window.end_ns;
+
+	core->since_ns = now_ns;
+	if (from_ns >= to_ns)
+		return;
+	if (core->in_interrupt)
+		bill_of(cpu, ISL_INTERRUPT)->softirq_ns += to_ns - from_ns;
+	else if (core->softirq_account != NO_SOFTIRQ)
+		bill_of(cpu, softirq_account)->softirq_ns += to_ns - from_ns;
+	else
+		bill_of(cpu, core->task_account)->thread_ns += to_ns - from_ns;
+}
+
+static __always_inline __u32 account_of_task(struct task_struct *task)
+{
+	__u32 pid = task->pid, *own;
+
+	if (!pid)
+		return ISL_IDLE;
+	own = bpf_map_lookup_elem(&threads, &pid);
+	if (own)
+		return *own;
+	return task->flags & PF_KTHREAD ? ISL_KTHREAD : ISL_PROCESS;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(isl_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+
+	/* The first switch after loading tells what ran before it. */
+	if (!core->since_ns) {
+		core->since_ns = bpf_ktime_get_ns();
+		core->softirq_account = NO_SOFTIRQ;
+	}
+	core->task_account = account_of_task(prev);
+	charge(core, cpu, ISL_SOFTIRQ);
+	core->task_account = account_of_task(next);
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(isl_softirq_entry, unsigned int vector)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+
+	if (!core->since_ns)
+		return 0;
+	charge(core, cpu, ISL_SOFTIRQ);
+	core->softirq_account = ISL_SOFTIRQ;
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(isl_softirq_exit, unsigned int vector)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+
+	if (!core->since_ns)
+		return 0;
+	charge(core, cpu, ISL_SOFTIRQ);
+	core->softirq_account = NO_SOFTIRQ;
+	return 0;
+}
+
+/* After each poll: the time since the last change in this softirq was this interface's. */
+SEC("tp_btf/napi_poll")
+int BPF_PROG(isl_napi_poll, struct napi_struct *napi, int work, int budget)
+{
+	__u32 cpu = bpf_get_smp_processor_id(), account = ISL_BACKLOG, *own;
+	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+	struct net_device *dev = napi->dev;
+	struct isl_bill *bill;
+
+	if (!core->since_ns)
+		return 0;
+	if (dev) {
+		struct isl_nic nic = {
+			.netns_inum = dev->nd_net.net->ns.inum,
+			.ifindex = dev->ifindex,
+		};
+
+		own = bpf_map_lookup_elem(&nics, &nic);
+		account = own ? *own : ISL_OTHER_NIC;
+	}
+	/* A threaded NAPI's time is its thread's. */
+	if (core->softirq_account != NO_SOFTIRQ)
+		charge(core, cpu, account);
+	if (in_window(bpf_ktime_get_ns())) {
+		bill = bill_of(cpu, account);
+		bill->polls++;
+		bill->frames += work > 0 ? work : 0;
+	}
+	return 0;
+}
+
+/* The timer interrupt imitates a NIC's: its time must not pass for idle. */
+SEC("?tp_btf/local_timer_entry")
+int BPF_PROG(isl_timer_entry, int vector)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+
+	if (!core->since_ns)
+		return 0;
+	charge(core, cpu, ISL_SOFTIRQ);
+	core->in_interrupt = 1;
+	return 0;
+}
+
+SEC("?tp_btf/local_timer_exit")
+int BPF_PROG(isl_timer_exit, int vector)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+
+	if (!core->since_ns)
+		return 0;
+	charge(core, cpu, ISL_SOFTIRQ);
+	core->in_interrupt = 0;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * The traffic receiver: counts each stream, finds reordering and duplication by sequence number,
+ * adds each frame's one-way delay to a histogram, and drops the frame. Frames that are not of this
+ * run go on to the kernel untouched.
+ */
+#include "parse.h"
+#include "histogram.h"
+
+const volatile struct {
+	__u16 cookie;
+	__u16 pad0;
+	__u32 flow_slots; /* entries of `flows` */
+	__u32 any_cookie; /* 1: take the frames of whatever run arrives */
+} settings;
+
+/* Where the flows of each stream begin in `flows`; written by user space before the run. */
+__u32 flow_base[ISL_MAX_STREAMS];
+
+/* Counters, by stream; this program adds. */
+struct isl_rx_stream streams[ISL_MAX_STREAMS];
+
+/* Frames that were not ours. */
+__u64 foreign;
+
+/* Key: stream * ISL_HIST_BUCKETS + bucket; value: frames of the window; this program adds. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ISL_MAX_STREAMS *ISL_HIST_BUCKETS);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(map_flags, BPF_F_MMAPABLE);
+} delays SEC(".maps");
+
+/* Key: flow_base[stream] + flow; size set when loaded; this program writes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct isl_rx_flow);
+	__uint(map_flags, BPF_F_MMAPABLE);
+} flows SEC(".maps");
+
+#define SEEN_BITS 64
+
+/*
+ * A frame late by more than SEEN_BITS numbers counts as reordered: whether it was seen before is
+ * no longer known.
+ */
+static __always_inline void check_order(struct isl_rx_stream *stream, struct isl_rx_flow *flow,
+					__u32 seq)
+{
+	__u32 ahead = seq - flow->max_seq, behind;
+
+	if (!flow->started) {
+		flow->started = 1;
+		flow->max_seq = seq;
+		flow->seen = 1;
+		return;
+	}
+	if (ahead - 1 < 0x7fffffff) {
+		flow->seen = ahead < SEEN_BITS ? flow->seen << ahead | 1 : 1;
+		flow->max_seq = seq;
+		return;
+	}
+	behind = -ahead;
+	if (behind < SEEN_BITS) {
+		if (flow->seen & 1ULL << behind) {
+			__sync_fetch_and_add(&stream->duplicated, 1);
+			return;
+		}
+		flow->seen |= 1ULL << behind;
+	}
+	__sync_fetch_and_add(&stream->reordered, 1);
+}
+
+static __always_inline void note_delay(struct isl_rx_stream *stream, __u32 index, __u64 delay_ns)
+{
+	__u32 key = index * ISL_HIST_BUCKETS + isl_bucket(delay_ns);
+	__u64 *bucket = bpf_map_lookup_elem(&delays, &key);
+
+	if (bucket)
+		__sync_fetch_and_add(bucket, 1);
+	__sync_fetch_and_add(&stream->delay_sum_ns, delay_ns);
+	/* Two queues may race here; the greater of two maxima in the same instant may be lost. */
+	if (delay_ns > stream->delay_max_ns)
+		stream->delay_max_ns = delay_ns;
+}
+
+SEC("xdp")
+int isl_receive(struct xdp_md *ctx)
+{
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	struct isl_signature *sig = isl_find_signature(data, data_end);
+	struct isl_rx_stream *stream;
+	struct isl_rx_flow *flow;
+	__u32 word, index, slot;
+	__u64 now_ns, sent_ns;
+
+	if (!sig || (ISL_FIELD(sig, __u16, cookie) != settings.cookie && !settings.any_cookie)) {
+		__sync_fetch_and_add(&foreign, 1);
+		return XDP_PASS;
+	}
+	now_ns = bpf_ktime_get_ns();
+	word = ISL_FIELD(sig, __u32, flow);
+	sent_ns = ISL_FIELD(sig, __u64, tx_time_ns);
+	index = word >> ISL_FLOW_STREAM_SHIFT & (ISL_MAX_STREAMS - 1);
+	stream = &streams[index];
+	__sync_fetch_and_add(&stream->received, 1);
+	if (word & ISL_FLOW_IN_WINDOW) {
+		__sync_fetch_and_add(&stream->received_window, 1);
+		__sync_fetch_and_add(&stream->received_window_bytes, data_end - data + 4);
+		note_delay(stream, index, now_ns > sent_ns ? now_ns - sent_ns : 0);
+	}
+	slot = flow_base[index] + (word & ISL_FLOW_MASK);
+	flow = slot < settings.flow_slots ? bpf_map_lookup_elem(&flows, &slot) : NULL;
+	if (flow)
+		check_order(stream, flow, ISL_FIELD(sig, __u32, seq));
+	else
+		__sync_fetch_and_add(&stream->untracked, 1);
+	return XDP_DROP;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

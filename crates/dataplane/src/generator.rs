@@ -1,0 +1,315 @@
+//! The traffic generator: one thread, one `BPF_PROG_TEST_RUN` call for the whole trial.
+
+use std::{
+    io,
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, AsRawFd, RawFd},
+        unix::thread::JoinHandleExt,
+    },
+    path::{Path, PathBuf},
+    ptr,
+    sync::Arc,
+    sync::atomic::{AtomicBool, Ordering},
+    thread::JoinHandle,
+};
+
+use libbpf_rs::{
+    OpenObject,
+    skel::{OpenSkel, SkelBuilder},
+};
+
+use crate::{
+    Error, Result,
+    error::one_line,
+    histogram::Histogram,
+    netns,
+    skeletons::generate::{GenerateSkel, GenerateSkelBuilder},
+    stream::{FCS_BYTES, StreamSpec},
+};
+
+/// Streams that one generator can send.
+pub const MAX_STREAMS: usize = 256;
+/// Frames the kernel prepares at a time. At low rates a small batch makes a frame leave soon after
+/// it was written; at high rates a large one keeps more of the recycled pages.
+const BATCH_PACED: u32 = 8;
+const BATCH_FAST: u32 = 256;
+/// Above this offered load, thousandths of a frame per second, frames leave soon in any case.
+const FAST_MPPS: u64 = 1_500_000_000;
+/// The test-run's limit on iterations; at some 20 ns each this lasts longer than 80 s, and then a
+/// new call goes on (which leaves a gap of some 20 ms, made up for afterwards).
+const REPEAT: i32 = -1;
+
+/// Everything a trial needs to be sent.
+#[derive(Clone, Debug)]
+pub struct GeneratorSpec {
+    /// Namespace that the streams' interfaces are in; None: the caller's.
+    pub netns: Option<PathBuf>,
+    /// Core to run on.
+    pub core: usize,
+    /// Marks the frames of this run.
+    pub cookie: u16,
+    /// What to send.
+    pub streams: Vec<StreamSpec>,
+    /// Measuring window, since the start, ns.
+    pub window_ns: (u64, u64),
+    /// The end of sending, since the start, ns.
+    pub end_ns: u64,
+}
+
+/// What one stream did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamReport {
+    /// Frames sent.
+    pub sent: u64,
+    /// Of these, those scheduled inside the window.
+    pub sent_window: u64,
+    /// Their bytes, with the frame check sequence.
+    pub sent_window_bytes: u64,
+    /// Frames scheduled but not sent before the end.
+    pub missed: u64,
+    /// Of these, those scheduled inside the window.
+    pub missed_window: u64,
+}
+
+/// The generator's audit of itself.
+#[derive(Clone, Debug)]
+pub struct GeneratorReport {
+    /// By stream, in the order of the specification.
+    pub streams: Vec<StreamReport>,
+    /// Actual minus scheduled departure in the window.
+    pub departure_error: Histogram,
+    /// The greatest of them, ns.
+    pub departure_error_max_ns: u64,
+    /// Iterations in the window, and how many of them sent a frame.
+    pub iterations: u64,
+    /// Frames that were sent in the window.
+    pub iterations_sent: u64,
+    /// Frames that could not be built.
+    pub failed: u64,
+    /// Kernel calls that the trial took: more than one means gaps.
+    pub calls: u64,
+}
+
+/// A loaded generator.
+pub struct Generator {
+    skel: GenerateSkel<'static>,
+    spec: GeneratorSpec,
+    frame_bytes: u16,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Result<u64>>>,
+    calls: u64,
+    // Declared last: dropped after the skeleton that borrows it.
+    _object: Box<MaybeUninit<OpenObject>>,
+}
+
+impl Generator {
+    /// Checks the streams and loads the program.
+    pub fn load(spec: GeneratorSpec) -> Result<Self> {
+        if spec.streams.is_empty() || spec.streams.len() > MAX_STREAMS {
+            return Err(Error::Spec {
+                key: "streams",
+                value: spec.streams.len().to_string(),
+                accepted: format!("1 to {MAX_STREAMS}"),
+            });
+        }
+        let longest = spec.streams.iter().flat_map(|stream| &stream.sizes).max();
+        let frame_bytes = longest.copied().unwrap_or(64) - FCS_BYTES;
+        let mut object = Box::new(MaybeUninit::uninit());
+        let skel = Self::open(&mut object, &spec, frame_bytes)?;
+        Ok(Self {
+            skel,
+            spec,
+            frame_bytes,
+            stop: Arc::new(AtomicBool::new(false)),
+            thread: None,
+            calls: 0,
+            _object: object,
+        })
+    }
+
+    fn open(
+        object: &mut Box<MaybeUninit<OpenObject>>,
+        spec: &GeneratorSpec,
+        frame_bytes: u16,
+    ) -> Result<GenerateSkel<'static>> {
+        let refuse = |error: libbpf_rs::Error| Error::Load {
+            program: "generate",
+            feature: "XDP and BPF_PROG_TEST_RUN with live frames (Linux 5.18 or later)",
+            reason: one_line(&error),
+        };
+        // SAFETY: the box is kept in `Generator` behind the skeleton and never moves its content.
+        let object: &'static mut MaybeUninit<OpenObject> =
+            unsafe { &mut *ptr::from_mut(object.as_mut()) };
+        let mut open = GenerateSkelBuilder::default().open(object).map_err(refuse)?;
+        let rodata = open.maps.rodata_data.as_deref_mut();
+        let settings = &mut rodata.ok_or(Error::State("the program has no settings"))?.settings;
+        settings.n_streams = u32::try_from(spec.streams.len()).expect("at most 256");
+        settings.frame_bytes = frame_bytes;
+        settings.cookie = spec.cookie;
+        open.load().map_err(refuse)
+    }
+
+    /// Starts sending; the schedule's zero is `start_ns` on CLOCK_MONOTONIC.
+    pub fn start(&mut self, start_ns: u64) -> Result<()> {
+        if self.thread.is_some() {
+            return Err(Error::State("the generator is running already"));
+        }
+        let batch = self.batch();
+        self.arm(start_ns, batch)?;
+        install_handler();
+        let call = TestRun {
+            program: self.skel.progs.isl_generate.as_fd().as_raw_fd(),
+            frame: vec![0; usize::from(self.frame_bytes)],
+            batch,
+        };
+        let (stop, netns, core) = (self.stop.clone(), self.spec.netns.clone(), self.spec.core);
+        let thread = std::thread::Builder::new()
+            .name("isl-generate".into())
+            .spawn(move || send_until_stopped(&call, &stop, netns.as_deref(), core))
+            .map_err(|source| Error::Run { source })?;
+        self.thread = Some(thread);
+        Ok(())
+    }
+
+    fn arm(&mut self, start_ns: u64, batch: u32) -> Result<()> {
+        let bss = self.skel.maps.bss_data.as_deref_mut();
+        let bss = bss.ok_or(Error::State("the program has no variables"))?;
+        let count = self.spec.streams.len() as u64;
+        for (index, (stream, entry)) in self.spec.streams.iter().zip(&mut bss.streams).enumerate() {
+            // Streams of one rate must not leave in bursts of one each.
+            let rate = stream.segments.first().map_or(0, |segment| segment.rate0_mpps);
+            let interval_ns = crate::stream::interval_q16(rate) >> 16;
+            let phase_ns = interval_ns.min(1_000_000_000) * index as u64 / count;
+            stream.fill(entry, phase_ns)?;
+        }
+        bss.trial.start_ns = start_ns;
+        (bss.trial.window_start_ns, bss.trial.window_end_ns) = self.spec.window_ns;
+        bss.trial.end_ns = self.spec.end_ns;
+        bss.progress = Default::default();
+        bss.progress.batch = batch;
+        bss.lateness.fill(0);
+        Ok(())
+    }
+
+    fn batch(&self) -> u32 {
+        let fastest: u64 = self
+            .spec
+            .streams
+            .iter()
+            .filter_map(|s| s.segments.iter().map(|g| g.rate0_mpps.max(g.rate1_mpps)).max())
+            .sum();
+        if fastest > FAST_MPPS { BATCH_FAST } else { BATCH_PACED }
+    }
+
+    /// True when every scheduled frame is sent or counted as missed, or the thread has ended.
+    #[must_use]
+    pub fn finished(&self) -> bool {
+        let ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
+        let done = self.skel.maps.bss_data.as_deref().is_some_and(|bss| {
+            // SAFETY: the pointer is to mapped memory; the program writes it, hence volatile.
+            unsafe { ptr::read_volatile(&raw const bss.progress.done) != 0 }
+        });
+        ended || done
+    }
+
+    /// Ends the kernel's call by a signal to its thread and waits for the thread.
+    pub fn stop(&mut self) -> Result<()> {
+        let Some(thread) = self.thread.take() else {
+            return Ok(());
+        };
+        self.stop.store(true, Ordering::SeqCst);
+        while !thread.is_finished() {
+            // SAFETY: the thread has not been joined, so its handle is valid.
+            unsafe { libc::pthread_kill(thread.as_pthread_t(), stop_signal()) };
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+        self.stop.store(false, Ordering::SeqCst);
+        let ended = thread.join().map_err(|_| Error::State("the generator's thread panicked"))?;
+        self.calls = ended?;
+        Ok(())
+    }
+
+    /// The counts so far; final after [`Self::stop`].
+    pub fn report(&self) -> Result<GeneratorReport> {
+        let bss = self.skel.maps.bss_data.as_deref();
+        let bss = bss.ok_or(Error::State("the program has no variables"))?;
+        let streams = bss.streams[..self.spec.streams.len()].iter();
+        Ok(GeneratorReport {
+            streams: streams
+                .map(|stream| StreamReport {
+                    sent: stream.sent,
+                    sent_window: stream.sent_window,
+                    sent_window_bytes: stream.sent_window_bytes,
+                    missed: stream.missed,
+                    missed_window: stream.missed_window,
+                })
+                .collect(),
+            departure_error: Histogram::new(bss.lateness.to_vec()),
+            departure_error_max_ns: bss.progress.lateness_max_ns,
+            iterations: bss.progress.window_iterations,
+            iterations_sent: bss.progress.window_sent,
+            failed: bss.progress.failed,
+            calls: self.calls,
+        })
+    }
+}
+
+impl Drop for Generator {
+    fn drop(&mut self) {
+        // An error here has no one to go to; the thread has ended in any case.
+        let _ = self.stop();
+    }
+}
+
+struct TestRun {
+    program: RawFd,
+    frame: Vec<u8>,
+    batch: u32,
+}
+
+/// The thread: one call, or more when the iterations run out, until told to stop. Gives the calls.
+fn send_until_stopped(
+    call: &TestRun,
+    stop: &AtomicBool,
+    netns: Option<&Path>,
+    core: usize,
+) -> Result<u64> {
+    netns::enter(netns)?;
+    netns::pin(core)?;
+    netns::prefer();
+    let mut calls = 0;
+    while !stop.load(Ordering::SeqCst) {
+        calls += 1;
+        // SAFETY: zero is a valid value of every field.
+        let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
+        options.sz = std::mem::size_of_val(&options) as libbpf_sys::size_t;
+        options.data_in = call.frame.as_ptr().cast();
+        options.data_size_in = u32::try_from(call.frame.len()).expect("at most 1514");
+        options.repeat = REPEAT;
+        options.flags = libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES;
+        options.batch_size = call.batch;
+        // SAFETY: the program outlives this thread, which `stop` joins; the buffers live here.
+        let ended = unsafe { libbpf_sys::bpf_prog_test_run_opts(call.program, &raw mut options) };
+        let source = io::Error::from_raw_os_error(-ended);
+        if ended != 0 && source.kind() != io::ErrorKind::Interrupted {
+            return Err(Error::Run { source });
+        }
+    }
+    Ok(calls)
+}
+
+/// A real-time signal that nothing else here uses; its only task is to interrupt the call.
+fn stop_signal() -> i32 {
+    libc::SIGRTMIN() + 5
+}
+
+extern "C" fn ignore(_signal: i32) {}
+
+fn install_handler() {
+    // SAFETY: zero is a valid sigaction: no flags (so that calls are interrupted), empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = ignore as *const () as usize;
+    // SAFETY: the structure lives through the call; the handler does nothing.
+    unsafe { libc::sigaction(stop_signal(), &raw const action, ptr::null_mut()) };
+}

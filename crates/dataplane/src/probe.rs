@@ -1,0 +1,72 @@
+//! What this kernel lets us do, found out by doing it.
+
+use std::path::PathBuf;
+
+use crate::{
+    generator::{Generator, GeneratorSpec},
+    meter::Meter,
+    monotonic_ns,
+    receiver::{Receiver, ReceiverSpec},
+    stream::{Segment, StreamSpec},
+};
+
+/// One finding: the feature, whether it works, and the reason when not.
+pub type Finding = (&'static str, bool, String);
+
+/// Loads each program; the generator really runs for a millisecond, into the loopback interface of
+/// the calling thread's namespace at rate 0, so that no frame leaves.
+#[must_use]
+pub fn features(netns: Option<PathBuf>) -> Vec<Finding> {
+    let report = |name, result: crate::Result<()>| match result {
+        Ok(()) => (name, true, String::new()),
+        Err(error) => (name, false, error.to_string()),
+    };
+    vec![
+        report("generate", try_generator(netns)),
+        report("receive", try_receiver()),
+        report("meter", Meter::attach().map(drop)),
+    ]
+}
+
+fn try_receiver() -> crate::Result<()> {
+    Receiver::attach(&ReceiverSpec {
+        interfaces: Vec::new(),
+        cookie: Some(0),
+        flows: vec![1],
+    })
+    .map(drop)
+}
+
+fn try_generator(netns: Option<PathBuf>) -> crate::Result<()> {
+    let stream = StreamSpec {
+        ifindex: 1,
+        src_mac: [2, 0, 0, 0, 0, 1],
+        dst_mac: [2, 0, 0, 0, 0, 2],
+        src: [198, 18, 0, 2].into(),
+        src_count: 1,
+        dst: [198, 19, 0, 2].into(),
+        first_sport: 1024,
+        first_dport: 9,
+        flows: 1,
+        sizes: vec![64],
+        segments: vec![Segment {
+            duration_ns: 1_000_000,
+            rate0_mpps: 0,
+            rate1_mpps: 0,
+        }],
+    };
+    let mut generator = Generator::load(GeneratorSpec {
+        netns,
+        core: 0,
+        cookie: 0,
+        streams: vec![stream],
+        window_ns: (0, 1_000_000),
+        end_ns: 1_000_000,
+    })?;
+    generator.start(monotonic_ns())?;
+    while !generator.finished() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    generator.stop()
+}
+
