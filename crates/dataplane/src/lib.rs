@@ -12,6 +12,8 @@ pub mod netns;
 pub mod probe;
 pub mod receiver;
 pub mod stream;
+#[cfg(test)]
+mod test_run;
 
 pub use error::{Error, Result};
 
