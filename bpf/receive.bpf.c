@@ -23,6 +23,9 @@ struct isl_rx_stream streams[ISL_MAX_STREAMS];
 /* Frames that were not ours. */
 __u64 foreign;
 
+/* The run that the latest frame was of. */
+__u32 seen_cookie;
+
 /* Key: stream * ISL_HIST_BUCKETS + bucket; value: frames of the window; this program adds. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -52,8 +55,8 @@ static __always_inline void check_order(struct isl_rx_stream *stream, struct isl
 {
 	__u32 ahead = seq - flow->max_seq, behind;
 
-	if (!flow->started) {
-		flow->started = 1;
+	if (!flow->first_seq1) {
+		flow->first_seq1 = seq + 1;
 		flow->max_seq = seq;
 		flow->seen = 1;
 		return;
@@ -101,6 +104,8 @@ int isl_receive(struct xdp_md *ctx)
 		__sync_fetch_and_add(&foreign, 1);
 		return XDP_PASS;
 	}
+	if (settings.any_cookie)
+		seen_cookie = ISL_FIELD(sig, __u16, cookie);
 	now_ns = bpf_ktime_get_ns();
 	word = ISL_FIELD(sig, __u32, flow);
 	sent_ns = ISL_FIELD(sig, __u64, tx_time_ns);

@@ -91,7 +91,7 @@ struct isl_rx_stream {
 /* Receiver, one per flow. */
 struct isl_rx_flow {
 	__u32 max_seq;
-	__u32 started;
+	__u32 first_seq1; /* first number seen, plus 1; 0: none yet */
 	__u64 seen; /* bit n: max_seq - n has arrived */
 };
 

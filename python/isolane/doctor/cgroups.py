@@ -1,0 +1,71 @@
+"""Control groups: which version, which controllers, and whether one can be made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from isolane.doctor.model import Answer, Probe
+
+_CONTROLLERS: Final = ("cpu", "cpuacct", "cpuset")
+_SETTING: Final = {"cpu": "cpu.shares", "cpuacct": "cpuacct.usage", "cpuset": "cpuset.cpus"}
+
+
+def mounts(mountinfo: str) -> tuple[dict[str, Path], Path | None]:
+    """Return where each v1 controller is mounted, and where v2 is (proc(5), mountinfo)."""
+    first: dict[str, Path] = {}
+    second = None
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        place = Path(before.split()[4])
+        kind, _, options = after.split(maxsplit=2)
+        if kind == "cgroup2":
+            second = place
+        elif kind == "cgroup":
+            first |= {name: place for name in options.split(",") if name in _CONTROLLERS}
+    return first, second
+
+
+def _cgroups() -> Mapping[str, Answer]:
+    first, second = mounts(Path("/proc/self/mountinfo").read_text())
+    found = {}
+    for name in _CONTROLLERS:
+        if name in first:
+            found[f"cgroup-{name}"] = _try_v1(name, first[name])
+        else:
+            found[f"cgroup-{name}"] = _look_at_v2(name, second)
+    return found
+
+
+def _try_v1(controller: str, place: Path) -> Answer:
+    group = place / f"isolane-doctor-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        status: Answer = Answer(
+            "unknown" if isinstance(error, PermissionError) else "no",
+            f"v1 at {place}, but a group cannot be made: {error.strerror}",
+        )
+        return status
+    try:
+        works = (group / _SETTING[controller]).exists()
+    finally:
+        group.rmdir()
+    if not works:
+        return Answer("no", f"v1 at {place}, without {_SETTING[controller]}")
+    return Answer("yes", f"v1 at {place}; made a group and removed it")
+
+
+def _look_at_v2(controller: str, place: Path | None) -> Answer:
+    if place is None:
+        return Answer("no", "no control groups mounted")
+    offered = (place / "cgroup.controllers").read_text().split()
+    # v2 accounts CPU time in every group (cpu.stat), whatever the controllers.
+    if controller == "cpuacct" or controller in offered:
+        return Answer("yes", f"v2 at {place}")
+    return Answer("no", f"v2 at {place} offers only: {' '.join(offered) or 'nothing'}")
+
+
+PROBES: tuple[Probe, ...] = (Probe(tuple(f"cgroup-{name}" for name in _CONTROLLERS), _cgroups),)

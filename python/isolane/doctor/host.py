@@ -1,0 +1,112 @@
+"""The machine itself: rights, kernel, cores, clocks, memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from isolane.doctor.model import Answer, Probe
+
+OLDEST_KERNEL: Final = (5, 18)
+"""The first with BPF_F_TEST_XDP_LIVE_FRAMES."""
+
+_STEAL_LIMIT: Final = 0.01
+_STEAL_WINDOW_S: Final = 0.3
+_CAPABILITIES: Final = {"NET_ADMIN": 12, "SYS_ADMIN": 21, "BPF": 39}
+"""Bits of /proc/self/status CapEff (include/uapi/linux/capability.h)."""
+
+
+def _rights() -> Mapping[str, Answer]:
+    effective = re.search(
+        r"^CapEff:\s*([0-9a-f]+)", Path("/proc/self/status").read_text(), re.MULTILINE
+    )
+    bits = int(effective.group(1), 16) if effective else 0
+    lacking = [name for name, bit in _CAPABILITIES.items() if not bits >> bit & 1]
+    if os.geteuid() != 0:
+        return {"root": Answer("no", f"running as user {os.geteuid()}")}
+    if lacking:
+        return {"root": Answer("limited", f"root without CAP_{', CAP_'.join(lacking)}")}
+    return {"root": Answer("yes", "with the capabilities needed")}
+
+
+def kernel_version(release: str) -> tuple[int, int]:
+    """Return the major and minor number of a kernel release such as ``6.1.0-18-amd64``."""
+    numbers = re.match(r"(\d+)\.(\d+)", release)
+    return (int(numbers.group(1)), int(numbers.group(2))) if numbers else (0, 0)
+
+
+def _kernel() -> Mapping[str, Answer]:
+    release = platform.release()
+    fits = platform.system() == "Linux" and kernel_version(release) >= OLDEST_KERNEL
+    return {"kernel": Answer("yes" if fits else "no", f"{platform.system()} {release}")}
+
+
+def _cores() -> Mapping[str, Answer]:
+    usable = len(os.sched_getaffinity(0))
+    total = os.cpu_count() or usable
+    detail = f"{usable} usable of {total}" if usable < total else f"{total}"
+    return {"cores": Answer("yes" if usable >= 2 else "no", detail)}
+
+
+def _clock() -> Mapping[str, Answer]:
+    path = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    if not path.exists():
+        return {"clock": Answer("unknown", f"no {path}")}
+    source = path.read_text().strip()
+    # Others are right too, but a reading costs a microsecond or a call to the hypervisor.
+    cheap = source in {"tsc", "arch_sys_counter", "kvm-clock"}
+    return {"clock": Answer("yes" if cheap else "limited", f"clocksource {source}")}
+
+
+def _frequency() -> Mapping[str, Answer]:
+    files = sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
+    governors = sorted({file.read_text().strip() for file in files})
+    if not governors:
+        return {"frequency": Answer("unknown", "no frequency control to be seen (virtual machine)")}
+    steady = governors == ["performance"]
+    return {
+        "frequency": Answer("yes" if steady else "limited", f"governor {', '.join(governors)}"),
+    }
+
+
+def _steal() -> Mapping[str, Answer]:
+    before = _steal_and_total()
+    time.sleep(_STEAL_WINDOW_S)
+    after = _steal_and_total()
+    now = (after[0] - before[0]) / max(1, after[1] - before[1])
+    ever = after[0] / max(1, after[1])
+    detail = f"stolen: {now:.1%} now, {ever:.2%} since boot"
+    return {"steal": Answer("limited" if max(now, ever) > _STEAL_LIMIT else "yes", detail)}
+
+
+def _steal_and_total() -> tuple[int, int]:
+    """Return the ticks stolen, and all ticks, since boot (proc(5), /proc/stat)."""
+    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return fields[7], sum(fields)
+
+
+def _hugepages() -> Mapping[str, Answer]:
+    text = Path("/proc/meminfo").read_text()
+    total = re.search(r"^HugePages_Total:\s*(\d+)", text, re.MULTILINE)
+    size = re.search(r"^Hugepagesize:\s*(\d+) kB", text, re.MULTILINE)
+    if not total or not size:
+        return {"hugepages": Answer("no", "this kernel has none")}
+    count = int(total.group(1))
+    detail = f"{count} of {size.group(1)} KiB"
+    return {"hugepages": Answer("yes" if count else "no", detail)}
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe(("root",), _rights),
+    Probe(("kernel",), _kernel),
+    Probe(("cores",), _cores),
+    Probe(("clock",), _clock),
+    Probe(("frequency",), _frequency),
+    Probe(("steal",), _steal),
+    Probe(("hugepages",), _hugepages),
+)

@@ -1,0 +1,173 @@
+"""Links and queueing disciplines, really made in a network namespace of the probe's own."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from isolane.doctor import bpf, syscalls
+from isolane.doctor.model import Answer, Probe
+
+_TUNSETIFF: Final = 0x4004_54CA
+_IFF_TAP: Final = 0x0002
+_IFF_NO_PI: Final = 0x1000
+_XDP_NATIVE_ONLY: Final = 1 << 2  # XDP_FLAGS_DRV_MODE
+_THREAD_WAIT_S: Final = 1.0
+
+_LINKS: Final[dict[str, dict[str, object]]] = {
+    "bridge": {},
+    "macvlan": {"link": "doc0", "macvlan_mode": "bridge"},
+    "macvtap": {"link": "doc0", "macvtap_mode": "bridge"},
+    "ipvlan": {"link": "doc0"},
+    "vxlan": {"vxlan_id": 7},
+    "vrf": {"vrf_table": 10},
+    "ifb": {},
+}
+_QDISCS: Final[dict[str, dict[str, object]]] = {
+    "htb": {},
+    "tbf": {"rate": 2_500_000, "burst": 10_000, "latency": "50ms"},
+    "clsact": {},
+    "fq": {},
+    "fq_codel": {},
+    "netem": {"delay": 1000},
+    "drr": {},
+    "cake": {},
+}
+_UNKNOWN_KIND: Final = (errno.EOPNOTSUPP, errno.ENOENT)
+"""What the kernel answers for a kind of link, and of queueing discipline, that it does not know."""
+
+
+def _pair(netlink: IPRoute) -> int:
+    """Make the pair doc0, doc1 and return the index of doc0."""
+    netlink.link("add", ifname="doc0", kind="veth", peer="doc1")
+    return int(netlink.link_lookup(ifname="doc0")[0])
+
+
+def _links() -> Mapping[str, Answer]:
+    syscalls.enter_private_network()
+    found = {"netns": Answer("yes", "made one and entered it")}
+    with IPRoute() as netlink:
+        try:
+            index = _pair(netlink)
+        except NetlinkError as error:
+            found["veth"] = _refusal(error)
+            return found | dict.fromkeys(_LINKS, Answer("unknown", "not tried: no veth"))
+        found["veth"] = Answer("yes", "made a pair")
+        for kind, settings in _LINKS.items():
+            found[kind] = _try_link(netlink, kind, settings, index)
+    found["tun"] = _try_tap()
+    return found
+
+
+def _try_link(netlink: IPRoute, kind: str, settings: Mapping[str, object], parent: int) -> Answer:
+    wanted = {**settings, **({"link": parent} if "link" in settings else {})}
+    try:
+        netlink.link("add", ifname="probe0", kind=kind, **wanted)
+    except NetlinkError as error:
+        return _refusal(error)
+    netlink.link("del", ifname="probe0")
+    return Answer("yes", "made one")
+
+
+def _try_tap() -> Answer:
+    device = Path("/dev/net/tun")
+    if not device.exists():
+        return Answer("no", f"no {device}")
+    file = os.open(device, os.O_RDWR)
+    try:
+        fcntl.ioctl(file, _TUNSETIFF, struct.pack("16sH22x", b"tap0", _IFF_TAP | _IFF_NO_PI))
+    except OSError as error:
+        return Answer("no", f"{device} refused a tap: {error.strerror}")
+    finally:
+        os.close(file)
+    return Answer("yes", "made a tap")
+
+
+def _qdiscs() -> Mapping[str, Answer]:
+    syscalls.enter_private_network()
+    with IPRoute() as netlink:
+        index = _pair(netlink)
+        return {
+            f"qdisc-{kind}": _try_qdisc(netlink, kind, {**settings, "index": index}, number)
+            for number, (kind, settings) in enumerate(_QDISCS.items(), start=1)
+        }
+
+
+def _try_qdisc(netlink: IPRoute, kind: str, settings: Mapping[str, Any], number: int) -> Answer:
+    try:
+        if kind == "clsact":
+            netlink.tc("add", kind, **settings)
+        else:
+            # A handle of its own each time: the one before is replaced, whatever its kind.
+            netlink.tc("replace", kind, handle=number << 16, **settings)
+    except NetlinkError as error:
+        return _refusal(error)
+    return Answer("yes", "put on a veth")
+
+
+def _refusal(error: NetlinkError) -> Answer:
+    if error.code in _UNKNOWN_KIND:
+        return Answer("no", "this kernel does not know it")
+    return Answer("no", f"the kernel refused it: {os.strerror(error.code)}")
+
+
+def _xdp_and_threads() -> Mapping[str, Answer]:
+    """Attach XDP to a veth, which gives it a NAPI context, and have a thread poll it."""
+    syscalls.enter_private_network()
+    program = bpf.load_drop_all()
+    attributes = [("IFLA_XDP_FD", program), ("IFLA_XDP_FLAGS", _XDP_NATIVE_ONLY)]
+    with IPRoute() as netlink:
+        index = _pair(netlink)
+        try:
+            netlink.link("set", index=index, xdp={"attrs": attributes})
+        except NetlinkError as error:
+            refused = _refusal(error)
+            untried = Answer("unknown", "not tried: it needs XDP on a veth here")
+            return {"xdp-veth": refused, "threaded-napi": untried}
+        netlink.link("set", index=index, state="up")
+        shown = netlink.get_links(index)[0].get_nested("IFLA_XDP", "IFLA_XDP_ATTACHED")
+        attached = (
+            Answer("yes", "attached a program to a veth")
+            if shown == "xdp"
+            else Answer("no", f"a program attached, but in mode {shown}")
+        )
+        return {"xdp-veth": attached, "threaded-napi": _try_threads()}
+
+
+def _try_threads() -> Answer:
+    switch = Path("/sys/class/net/doc0/threaded")
+    if not switch.exists():
+        return Answer("no", "this kernel has no /sys/class/net/*/threaded")
+    switch.write_text("1")
+    deadline = time.monotonic() + _THREAD_WAIT_S
+    while time.monotonic() < deadline:
+        if _kernel_thread("napi/doc0-"):
+            return Answer("yes", "a kernel thread polls a veth")
+        time.sleep(0.01)
+    return Answer("no", "switched on for a veth, but no kernel thread napi/doc0-* came")
+
+
+def _kernel_thread(prefix: str) -> bool:
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            if path.read_text().startswith(prefix):
+                return True
+        except OSError:  # the process ended meanwhile
+            continue
+    return False
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe(("netns", "veth", *_LINKS, "tun"), _links, seconds=20.0),
+    Probe(tuple(f"qdisc-{kind}" for kind in _QDISCS), _qdiscs, seconds=20.0),
+    Probe(("xdp-veth", "threaded-napi"), _xdp_and_threads, seconds=20.0),
+)

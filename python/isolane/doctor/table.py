@@ -1,0 +1,48 @@
+"""The findings as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from isolane.doctor.catalogue import GROUP_TITLES
+from isolane.doctor.model import STATUSES, Finding, Status
+
+_STYLES: Final[dict[Status, str]] = {
+    "yes": "green",
+    "limited": "yellow",
+    "no": "red",
+    "unknown": "magenta",
+}
+
+
+def render(findings: Sequence[Finding], console: Console) -> None:
+    """Print the findings group by group, and their counts."""
+    for group, title in GROUP_TITLES.items():
+        members = [finding for finding in findings if finding.group == group]
+        if members:
+            console.print(_group(title, members))
+    console.print(_counts(findings))
+
+
+def _group(title: str, findings: Sequence[Finding]) -> RenderableType:
+    table = Table(box=None, padding=(0, 1), show_header=False, pad_edge=False)
+    table.add_column(width=len("unknown"))
+    table.add_column(width=34)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        text = Text(finding.detail)
+        if finding.status != "yes":
+            text.append(f"\nrules out: {finding.rules_out}", style="dim")
+            text.append(f"\nto get it: {finding.remedy}", style="dim")
+        table.add_row(Text(finding.status, style=_STYLES[finding.status]), finding.title, text)
+    return Group(Text(f"\n{title}", style="bold"), table)
+
+
+def _counts(findings: Sequence[Finding]) -> str:
+    counted = {status: sum(f.status == status for f in findings) for status in STATUSES}
+    return "\n" + ", ".join(f"{number} {status}" for status, number in counted.items() if number)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from isolane.doctor.bounded import answer_all
+from isolane.doctor.model import Answer, Probe
+
+
+def fine() -> Mapping[str, Answer]:
+    return {"fine": Answer("yes", "it works")}
+
+
+def broken() -> Mapping[str, Answer]:
+    raise OSError(19, "No such device")
+
+
+def forbidden() -> Mapping[str, Answer]:
+    raise PermissionError(1, "Operation not permitted")
+
+
+def hangs() -> Mapping[str, Answer]:
+    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    time.sleep(60)
+    return {}
+
+
+def dies() -> Mapping[str, Answer]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def test_answers_come_back() -> None:
+    assert answer_all([Probe(("fine",), fine)]) == {"fine": Answer("yes", "it works")}
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (broken, "No such device"),
+        (forbidden, "only root may try this"),
+        (dies, "ended without an answer"),
+        (hangs, "no answer within 0.2 s"),
+    ],
+)
+def test_what_goes_wrong_is_unknown_with_its_reason(
+    function: Callable[[], Mapping[str, Answer]], reason: str
+) -> None:
+    probe = Probe(("a", "b"), function, seconds=0.2 if function is hangs else 5.0)
+    answers = answer_all([probe, Probe(("fine",), fine)])
+    assert answers["fine"].status == "yes"
+    assert {answers["a"], answers["b"]} == {answers["a"]}
+    assert answers["a"].status == "unknown"
+    assert reason in answers["a"].detail
+
+
+def test_probes_run_side_by_side_and_leave_no_child() -> None:
+    def slow() -> Mapping[str, Answer]:
+        time.sleep(0.5)
+        return {}
+
+    before = children()
+    began = time.monotonic()
+    answer_all([Probe((f"{number}",), slow) for number in range(6)] + [Probe(("h",), hangs, 0.2)])
+    assert time.monotonic() - began < 2.5  # one after the other would be 3.2 s
+    assert children() == before
+
+
+def test_an_interrupted_examination_ends_its_children() -> None:
+    def interrupt() -> Mapping[str, Answer]:
+        os.kill(os.getppid(), signal.SIGINT)
+        return {}
+
+    before = children()
+    with pytest.raises(KeyboardInterrupt):
+        answer_all([Probe(("h",), hangs, 30.0), Probe(("i",), interrupt)])
+    assert children() == before
+
+
+def children() -> str:
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text()

@@ -1,0 +1,232 @@
+"""The two kinds of plot that the report has: lines with bands, and stacked bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import altair as alt
+
+from isolane.report.theme import DASHES, SHAPES, PaletteName
+
+HEIGHT = 240
+"""Of the drawn area, pixels."""
+
+_SHOWN = "indexof(hidden, datum.series) < 0"
+"""The page sets the signal `hidden` to the series that its reader has switched off."""
+
+
+@dataclass(frozen=True)
+class Swatch:
+    """One entry of a legend."""
+
+    label: str
+    palette: PaletteName
+    index: int
+    mark: str = "line"
+    """``line``, ``bar``, ``tick`` or ``published``."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One plot; `spec` has no width, no configuration and no legend: its place adds them."""
+
+    title: str
+    alt: str
+    spec: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Plots that belong together, with one legend."""
+
+    id: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    legend: tuple[Swatch, ...]
+    palette: PaletteName = "series"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What a plot's axis shows."""
+
+    title: str
+    expr: str = "datum.label"
+    """Vega expression that writes a tick; by default what Vega would write."""
+    ticks: tuple[float, ...] | None = None
+    log: bool = False
+    domain: tuple[float, float] | None = None
+
+    def build(self) -> dict[str, Any]:
+        """Return Vega-Lite's axis."""
+        ticks = {"values": list(self.ticks)} if self.ticks is not None else {}
+        count = {"tickCount": 5} if self.ticks is None else {}
+        return {"title": self.title, "labelExpr": self.expr, "labelOverlap": True, **ticks, **count}
+
+    def scale(self, *, zero: bool) -> alt.Scale:
+        """Return Vega-Lite's scale."""
+        domain: Any = list(self.domain) if self.domain else alt.Undefined
+        if self.log:
+            return alt.Scale(type="log", domain=domain)
+        return alt.Scale(zero=zero, domain=domain, nice=self.domain is None)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One value with its interval."""
+
+    series: str
+    x: float
+    y: float
+    low: float
+    high: float
+    published: bool = False
+    tip: Mapping[str, str] = field(default_factory=dict)
+    """What the pointer is told, by its heading."""
+
+    def values(self) -> dict[str, Any]:
+        """Return the row as Vega's datum."""
+        plain = {"series": self.series, "x": self.x, "y": self.y, "low": self.low}
+        return {**plain, "high": self.high, "published": self.published, **self.tip}
+
+
+def _tooltip(rows: Sequence[Row]) -> list[alt.Tooltip]:
+    names = dict.fromkeys(name for row in rows for name in row.tip)
+    return [alt.Tooltip(field=_escape(name), type="nominal", title=name) for name in names]
+
+
+def _escape(name: str) -> str:
+    """Write a field's name so that Vega does not take its dots and brackets for a path."""
+    return "".join(f"\\{char}" if char in ".[]\\'\"" else char for char in name)
+
+
+def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
+    title: str,
+    rows: Sequence[Row],
+    series: Sequence[str],
+    x: Axis,
+    y: Axis,
+    words: str,
+    *,
+    level: float | None = None,
+) -> Panel:
+    """Lines over x with a confidence band, an interval bar and a marker at each point.
+
+    Parameters
+    ----------
+    title
+        Heading of the panel; may be empty.
+    rows
+        What is drawn. Published rows are drawn as hollow markers without a band.
+    series
+        All series of the figure, also those that this panel lacks: they fix colours.
+    x, y
+        The axes.
+    words
+        Description for those who cannot see the plot.
+    level
+        Where to draw a horizontal reference line.
+    """
+    shown = list(series)
+    colour = alt.Color("series:N", scale=alt.Scale(domain=shown), legend=None)
+    dash = alt.StrokeDash(
+        "series:N",
+        scale=alt.Scale(domain=shown, range=[list(DASHES[i % 6]) for i in range(len(shown))]),
+        legend=None,
+    )
+    shape = alt.Shape(
+        "series:N",
+        scale=alt.Scale(domain=shown, range=[SHAPES[i % 6] for i in range(len(shown))]),
+        legend=None,
+    )
+    across = alt.X("x:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False))
+    tips = _tooltip(rows)
+    ours = alt.Chart().transform_filter(_SHOWN).transform_filter("!datum.published")
+    theirs = alt.Chart().transform_filter(_SHOWN).transform_filter("datum.published")
+    y_scale = y.scale(zero=not y.log)
+    up = alt.Y("y:Q", axis=alt.Axis(**y.build()), scale=y_scale)
+    low, high = alt.Y("low:Q", axis=alt.Axis(**y.build()), scale=y_scale), alt.Y2("high:Q")
+    layers: list[alt.Chart] = [
+        ours.mark_area(opacity=0.18).encode(across, low, high, colour, tooltip=alt.value(None)),
+        ours.mark_rule(strokeWidth=1.5).encode(across, low, high, colour, tooltip=tips),
+        ours.mark_line(strokeWidth=2).encode(across, up, colour, dash, tooltip=alt.value(None)),
+        ours.mark_point(filled=True, size=70, opacity=1).encode(
+            across, up, colour, shape, tooltip=tips
+        ),
+    ]
+    if any(row.published for row in rows):
+        layers += [
+            theirs.mark_line(strokeWidth=1, opacity=0.8, strokeDash=[1, 3]).encode(
+                across, up, colour, tooltip=alt.value(None)
+            ),
+            theirs.mark_point(filled=False, size=110, strokeWidth=2, opacity=1).encode(
+                across, up, colour, shape, tooltip=tips
+            ),
+        ]
+    if level is not None:
+        rule = alt.Chart(alt.InlineData(values=[{"level": level}]))
+        layers.insert(
+            0,
+            rule.mark_rule(strokeDash=[4, 4], opacity=0.7).encode(
+                alt.Y("level:Q", axis=alt.Axis(**y.build()), scale=y_scale),
+                tooltip=alt.value(None),
+            ),
+        )
+    chart = alt.layer(*layers, data=alt.InlineData(values=[row.values() for row in rows]))
+    return _panel(title, words, chart)
+
+
+def stacked_panel(  # noqa: PLR0913 - as above
+    title: str,
+    rows: Sequence[Row],
+    series: Sequence[str],
+    x: Axis,
+    y: Axis,
+    words: str,
+    *,
+    marks: Sequence[Row] = (),
+) -> Panel:
+    """Stacked bars over x as steps of equal width; `marks` are drawn as ticks on top.
+
+    Rows are stacked in the order of `series`; the x values are those of ``x.ticks``, in order.
+    """
+    order = {name: index for index, name in enumerate(series)}
+    values = [{**row.values(), "order": order[row.series]} for row in rows]
+    across = alt.X(
+        "x:O",
+        axis=alt.Axis(title=x.title, labelExpr=x.expr, labelAngle=0, labelOverlap=True),
+        scale=alt.Scale(paddingInner=0.25, paddingOuter=0.15),
+        sort=list(x.ticks or ()),
+    )
+    up = alt.Y("y:Q", stack="zero", axis=alt.Axis(**y.build()), scale=y.scale(zero=True))
+    bars = (
+        alt.Chart(alt.InlineData(values=values))
+        .transform_filter(_SHOWN)
+        .mark_bar()
+        .encode(
+            across,
+            up,
+            alt.Color("series:N", scale=alt.Scale(domain=list(series)), legend=None),
+            alt.Order("order:Q"),
+            tooltip=_tooltip(rows),
+        )
+    )
+    layers = [bars]
+    if marks:
+        ticks = alt.Chart(alt.InlineData(values=[row.values() for row in marks]))
+        layers.append(
+            ticks.transform_filter(_SHOWN)
+            .mark_tick(thickness=3)
+            .encode(across, alt.Y("y:Q", scale=y.scale(zero=True)), tooltip=_tooltip(marks))
+        )
+    return _panel(title, words, alt.layer(*layers))
+
+
+def _panel(title: str, words: str, chart: alt.LayerChart) -> Panel:
+    hidden = alt.param(name="hidden", value=[])
+    spec = chart.properties(height=HEIGHT, description=words).add_params(hidden).to_dict()
+    spec.pop("config", None)  # Altair's own; that of the theme takes its place
+    return Panel(title, words, spec)

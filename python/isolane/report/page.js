@@ -1,0 +1,53 @@
+"use strict";
+(() => {
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const specs = read("specs");
+  const themes = read("themes");
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const views = new Map();
+  const hidden = {};
+
+  const config = (palette) => {
+    const theme = themes[dark.matches ? "dark" : "light"];
+    const range = { ...theme.config.range, category: theme.palettes[palette] };
+    return { ...theme.config, range };
+  };
+
+  const draw = async (id, entry) => {
+    const place = document.getElementById(id);
+    views.get(id)?.finalize();
+    try {
+      const spec = { ...entry.spec, width: "container", autosize: { type: "fit-x", contains: "padding" } };
+      const result = await vegaEmbed(place, spec, {
+        renderer: "svg", mode: "vega-lite", config: config(entry.palette),
+        actions: { export: true, source: false, compiled: false, editor: false },
+        downloadFileName: id, tooltip: { theme: "custom" },
+      });
+      views.set(id, result);
+      await result.view.signal("hidden", hidden[entry.figure] ?? []).runAsync();
+      place.dataset.drawn = "true";
+    } catch (error) {
+      place.classList.add("failed");
+      place.textContent = "This plot could not be drawn: " + error.message;
+      console.error(id, error);
+    }
+  };
+
+  const drawAll = () => Promise.all(Object.entries(specs).map(([id, entry]) => draw(id, entry)));
+
+  for (const button of document.querySelectorAll(".legend button")) {
+    button.addEventListener("click", () => {
+      const { figure, series } = button.dataset;
+      const shown = button.getAttribute("aria-pressed") === "true";
+      button.setAttribute("aria-pressed", String(!shown));
+      const others = (hidden[figure] ?? []).filter((name) => name !== series);
+      hidden[figure] = shown ? [...others, series] : others;
+      for (const [id, entry] of Object.entries(specs)) {
+        if (entry.figure === figure) views.get(id)?.view.signal("hidden", hidden[figure]).runAsync();
+      }
+    });
+  }
+
+  dark.addEventListener("change", drawAll);
+  drawAll().then(() => { document.documentElement.dataset.ready = "true"; });
+})();

@@ -1,0 +1,142 @@
+"""Plots of what is used up: processor time and frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isolane.report.chart import Axis, Figure, Row, Swatch, stacked_panel
+from isolane.report.points import Across
+from isolane.run import wording
+from isolane.run.results import PLACES, Cell, CoreCell, Place, Summary
+
+STATES = ("user", "system", "softirq", "idle")
+PLACE_WORDS: dict[Place, str] = {
+    "generator": "generator",
+    "nic_queue": "NIC queue",
+    "router_queue": "router queue",
+    "no_route": "no route",
+    "egress": "egress",
+    "unaccounted": "unaccounted",
+}
+_PARTS = {"dut": "device under test", "measure": "generator and receiver", "other": "other"}
+_PERCENT = "format(datum.value * 100, '~g') + ' %'"
+
+
+def cpu_figure(summary: Summary, place: Across) -> Figure | None:
+    """Stack what each core did; one panel per arm and core, the DUT's cores first."""
+    keys = dict.fromkeys((c.arm, c.core, c.part) for c in summary.cores if c.part != "other")
+    if not keys:
+        return None
+    rank = {"dut": 0, "measure": 1}
+    panels = []
+    for arm, number, part in sorted(keys, key=lambda key: rank[key[2]]):
+        cells = [c for c in summary.cores if (c.arm, c.core) == (arm, number)]
+        rows = [row for cell in cells for row in _states(cell, place)]
+        marks = [_billed(c, place) for c in cells] if part == "dut" else []
+        busiest = max(cells, key=lambda cell: 1 - cell.idle)
+        words = (
+            f"Core {number} in arm {arm}: busiest at {busiest.point_label} with "
+            f"{wording.percent(1 - busiest.idle)} % of its time used."
+        )
+        title = f"{arm} · core {number}, {_PARTS[part]}"
+        y = Axis("share of the core's time", _PERCENT, domain=(0, 1))
+        panels.append(stacked_panel(title, rows, STATES, place.axis, y, words, marks=marks))
+    legend = [Swatch(state, "states", index) for index, state in enumerate(STATES)]
+    swatches = (*(Swatch(s.label, s.palette, s.index, "bar") for s in legend), _TICK)
+    caption = (
+        "What each core did, medians over the repeats. The tick marks how much of it was billed "
+        "to routers. A generator that polls keeps its core busy at any load: that is its way of "
+        "sending on time."
+    )
+    return Figure("cpu", "Where the cores' time went", caption, tuple(panels), swatches, "states")
+
+
+_TICK = Swatch("billed to routers", "states", 0, "tick")
+
+
+def _states(cell: CoreCell, place: Across) -> list[Row]:
+    shares = {"user": cell.user, "system": cell.system, "softirq": cell.softirq, "idle": cell.idle}
+    return [
+        Row(
+            state,
+            place.at[cell.point],
+            value,
+            value,
+            value,
+            tip={
+                "core": str(cell.core),
+                "point": cell.point_label,
+                "state": state,
+                "share": f"{wording.percent(value)} %",
+                "stolen by the hypervisor": f"{wording.percent(cell.steal)} %",
+            },
+        )
+        for state, value in shares.items()
+    ]
+
+
+def _billed(cell: CoreCell, place: Across) -> Row:
+    value = cell.routers
+    tip = {"point": cell.point_label, "billed to routers": f"{wording.percent(value)} %"}
+    return Row("billed to routers", place.at[cell.point], value, value, value, tip=tip)
+
+
+def loss_figure(summary: Summary, place: Across) -> Figure | None:
+    """Stack where frames were lost; one panel per arm and group of routers."""
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for cell in summary.cells:
+        groups.setdefault((cell.arm, cell.group), []).append(cell)
+    found = {key: _losses(cells, place) for key, cells in groups.items()}
+    totals = [_top(rows) for rows in found.values()]
+    used = [place for place in PLACES if any(c.lost.get(place, 0) > 0 for c in summary.cells)]
+    if not used:
+        return None
+    top = min(1.0, max(1.1 * max(totals), 1e-6))
+    names = [PLACE_WORDS[place] for place in PLACES]
+    y = Axis("lost, share of offered frames", _PERCENT, domain=(0, top))
+    panels = tuple(
+        stacked_panel(
+            f"{arm} · {group}",
+            rows,
+            names,
+            place.axis,
+            y,
+            f"Frames of {group} lost in arm {arm}: at most {wording.percent(_top(rows))} %.",
+        )
+        for (arm, group), rows in found.items()
+    )
+    legend = tuple(
+        Swatch(PLACE_WORDS[place], "places", index, "bar")
+        for index, place in enumerate(PLACES)
+        if place in used
+    )
+    caption = (
+        "Frames lost in a trial, its warm-up included, by the place where they were lost. Sent "
+        "equals received plus these, to the frame."
+    )
+    return Figure("loss", "Where frames were lost", caption, panels, legend, "places")
+
+
+def _top(rows: Sequence[Row]) -> float:
+    sums: dict[float, float] = {}
+    for row in rows:
+        sums[row.x] = sums.get(row.x, 0.0) + row.y
+    return max(sums.values(), default=0.0)
+
+
+def _losses(cells: Sequence[Cell], place: Across) -> list[Row]:
+    rows = []
+    for point in dict.fromkeys(cell.point for cell in cells):
+        own = [cell for cell in cells if cell.point == point]
+        offered = sum(cell.offered_total for cell in own)
+        for where in PLACES:
+            frames = sum(cell.lost.get(where, 0.0) for cell in own)
+            value = frames / offered if offered > 0 else 0.0
+            tip = {
+                "point": own[0].point_label,
+                "lost at": PLACE_WORDS[where],
+                "share of offered": f"{wording.percent(value)} %",
+                "frames per trial": f"{frames:,.0f}",
+            }
+            rows.append(Row(PLACE_WORDS[where], place.at[point], value, value, value, tip=tip))
+    return rows

@@ -1,0 +1,58 @@
+"""What a report is made from, read from a run folder."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from isolane.run.folder import EXPERIMENT, RunFolder
+from isolane.run.results import HostFacts, Summary
+from isolane.run.summary import summarise
+from isolane.spec import load_experiment
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, ready to be rendered."""
+
+    summary: Summary
+    host: HostFacts
+    experiment: str
+    """The experiment file as it was given."""
+
+    @property
+    def command(self) -> str:
+        """What a reader types to do it again."""
+        return f"isolane run {EXPERIMENT}"
+
+
+def read_run(path: Path) -> Run:
+    """Read a run folder; one that was killed before its end is summarised again.
+
+    Raises
+    ------
+    SpecError
+        If `path` is not a run folder.
+    MeasurementError
+        If what is in it cannot be read.
+    """
+    folder = RunFolder.open(path)
+    text = folder.experiment_text().decode(errors="replace")
+    return Run(_summary(folder), folder.host(), text)
+
+
+def _summary(folder: RunFolder) -> Summary:
+    known, trials = folder.summary(), folder.trials()
+    if known is not None and known.trials == len(trials):
+        return known
+    started = min((trial.started_unix_s for trial in trials), default=time.time())
+    finished = max((t.started_unix_s + t.window_s for t in trials), default=started)
+    return summarise(
+        load_experiment(folder.path / EXPERIMENT),
+        trials,
+        known.drawings if known else (),
+        known.started_unix_s if known else started,
+        finished,
+        complete=False,
+    )

@@ -1,0 +1,196 @@
+"""The tables of a report, in words: the same for HTML and Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from isolane.run import wording
+from isolane.run.results import Cell, HostFacts, Interval, PublishedCell, Summary
+from isolane.spec.units import format_ns, format_pps
+
+NOTHING = "–"  # noqa: RUF001 - an en dash is what a table says nothing with
+
+
+@dataclass(frozen=True)
+class Value:
+    """One entry: the figure, and the interval below it."""
+
+    text: str
+    interval: str = ""
+
+    def flat(self) -> str:
+        """Write both in one line."""
+        return f"{self.text} {self.interval}".rstrip()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Headings, with what they mean, and rows; the first `words` columns are text."""
+
+    headings: tuple[str, ...]
+    hints: tuple[str, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    words: int
+
+
+@dataclass(frozen=True)
+class _Column:
+    heading: str
+    hint: str
+    pick: Callable[[Cell], Interval | None]
+    write: Callable[[float], str]
+
+
+def _share(value: float) -> str:
+    return f"{wording.percent(value)} %"
+
+
+def _times(value: float) -> str:
+    return f"{wording.digits(value)}x"
+
+
+def _points(value: float) -> str:
+    return f"{value:+.1f} pp" if abs(value) >= 0.05 else "0 pp"
+
+
+def _nanoseconds(value: float) -> str:
+    return f"{value:,.0f} ns"
+
+
+_COLUMNS = (
+    _Column(
+        "Offered", "offered load, frames per second", lambda c: c.offered_pps, format_pps
+    ),
+    _Column(
+        "Received",
+        "throughput: frames received per second (RFC 2544)",
+        lambda c: c.throughput_pps,
+        format_pps,
+    ),
+    _Column(
+        "of capacity",
+        "throughput as a share of what one router alone forwards at most",
+        lambda c: c.throughput_x,
+        _share,
+    ),
+    _Column("Lost", "frame loss ratio", lambda c: c.loss_ratio, _share),
+    _Column(
+        "Retained",
+        "victim's throughput over that with the aggressor at its least, paired by repeat",
+        lambda c: c.retained,
+        _share,
+    ),
+    _Column(
+        "Delay p50", "one-way delay, median of the frames", lambda c: c.delay_p50_ns, format_ns
+    ),
+    _Column("p99", "99th percentile of the one-way delay", lambda c: c.delay_p99_ns, format_ns),
+    _Column("max", "longest one-way delay", lambda c: c.delay_max_ns, format_ns),
+    _Column(
+        "Inflation",
+        "victim's p99 delay over that with the aggressor at its least, paired by repeat",
+        lambda c: c.delay_inflation,
+        _times,
+    ),
+    _Column(
+        "Share error",
+        "share of the forwarded frames minus the max-min fair one, percentage points",
+        lambda c: c.share_error,
+        _points,
+    ),
+    _Column("CPU", "share of the DUT's cores billed to the router", lambda c: c.cpu_share, _share),
+    _Column(
+        "per frame", "CPU time per forwarded frame", lambda c: c.cpu_ns_per_frame, _nanoseconds
+    ),
+)
+
+
+def _value(interval: Interval | None, write: Callable[[float], str]) -> Value:
+    if interval is None:
+        return Value(NOTHING)
+    if interval.n < 2 or interval.low == interval.high:
+        return Value(write(interval.median))
+    return Value(write(interval.median), f"[{_bounds(interval, write)}]")
+
+
+def _bounds(interval: Interval, write: Callable[[float], str]) -> str:
+    low, high = write(interval.low), write(interval.high)
+    unit = high.rpartition(" ")[2] if " " in high else ""
+    if unit and low.endswith(f" {unit}") and write(interval.median).endswith(f" {unit}"):
+        return f"{low[: -len(unit) - 1]}, {high[: -len(unit) - 1]}"
+    return f"{low}, {high}"
+
+
+def results(summary: Summary) -> Table:
+    """Every cell of the run; a column that no cell has a figure for is left out."""
+    columns = [column for column in _COLUMNS if any(column.pick(cell) for cell in summary.cells)]
+    rows = tuple(
+        (
+            Value(cell.arm),
+            Value(cell.point_label),
+            Value(cell.router),
+            *(_value(column.pick(cell), column.write) for column in columns),
+        )
+        for cell in summary.cells
+    )
+    return Table(
+        ("Arm", "Point", "Router", *(column.heading for column in columns)),
+        ("variant", "setting of the loads", "", *(column.hint for column in columns)),
+        rows,
+        words=3,
+    )
+
+
+def published(summary: Summary) -> Table:
+    """Published figures beside the measured ones."""
+    rows = tuple(_published_row(cell) for cell in summary.published)
+    return Table(
+        ("Arm", "Point", "Router", "Metric", "Published", "Measured here", "Difference", "Note"),
+        ("", "", "", "throughput as a share of one router's capacity", "", "", "", ""),
+        rows,
+        words=4,
+    )
+
+
+def _published_row(cell: PublishedCell) -> tuple[Value, ...]:
+    delay = cell.metric == "delay"
+    write: Callable[[float], str] = format_ns if delay else _share
+    difference = NOTHING
+    if cell.difference is not None:
+        difference = format_ns(cell.difference) if delay else _points(100 * cell.difference)
+    here = NOTHING if cell.measured is None else write(cell.measured)
+    theirs = "no figure given" if cell.published is None else write(cell.published)
+    figures = (Value(theirs), Value(here), Value(difference), Value(cell.note))
+    words = (Value(cell.arm), Value(cell.point_label), Value(cell.router), Value(cell.metric))
+    return (*words, *figures)
+
+
+def host(facts: HostFacts) -> list[tuple[str, str]]:
+    """Facts about the machine, as pairs of what and which."""
+    pairs = [
+        ("Kernel", facts.kernel),
+        ("Processor", f"{facts.cpu}, {wording.plural(facts.cores, 'core')}"),
+        ("Memory", f"{facts.memory_bytes / 2**30:.1f} GiB"),
+        ("Clock source", facts.clocksource),
+        ("Hypervisor", facts.hypervisor or "none found"),
+        ("Mitigations", facts.mitigations),
+        ("Versions", ", ".join(f"{name} {value}" for name, value in facts.versions.items())),
+    ]
+    for number, nic in enumerate(facts.nics, start=1):
+        name = nic.get("name", f"NIC {number}")
+        rest = [f"{key} {value}" for key, value in nic.items() if key != "name" and value]
+        pairs.append((name, "; ".join(rest) or "no details"))
+    return pairs
+
+
+def facts(summary: Summary) -> Sequence[tuple[str, str]]:
+    """Key facts of a run, for the line below its verdict."""
+    took = max(0.0, summary.finished_unix_s - summary.started_unix_s)
+    left_out = summary.trials_failed + summary.trials_without_verdict
+    pairs = [("Trials", f"{summary.trials:,}"), ("Left out", f"{left_out:,}")]
+    pairs.append(("Took", f"{took:.0f} s" if took < 120 else f"{took / 60:.0f} min"))
+    if summary.capacity is not None:
+        capacity = _value(summary.capacity.pps, format_pps).flat()
+        where = f"1x, {summary.capacity.router} on {summary.capacity.arm}"
+        pairs.insert(0, (f"Capacity ({where})", capacity))
+    return pairs

@@ -1,0 +1,75 @@
+"""Reports as Markdown and as comma-separated values."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+
+from isolane.report.run import Run
+from isolane.report.tables import Table, facts, host, published, results
+from isolane.run.results import PLACES, Cell, Interval
+
+
+def markdown(run: Run) -> str:
+    """Write the verdict, the tables and what was not measured as GitHub's Markdown."""
+    summary = run.summary
+    parts = [f"# {_plain(summary.title)}", f"**{_plain(summary.verdict.sentence)}**"]
+    if not summary.complete:
+        parts.append("The run was interrupted: this is what was measured up to then.")
+    if summary.description:
+        parts.append(_plain(summary.description.strip()))
+    parts.append("\n".join(f"- {_plain(name)}: {_plain(value)}" for name, value in facts(summary)))
+    parts.append("## Results")
+    parts.append(_table(results(summary)) if summary.cells else "No trial gave a verdict.")
+    if summary.cells:
+        parts.append(
+            "Medians over the repeats, with their 95 % bootstrap confidence intervals in brackets."
+        )
+    if summary.published:
+        parts += ["## Beside what was published", _plain(summary.published_source or "")]
+        parts.append(_table(published(summary)))
+    if summary.not_measured:
+        lines = [f"- {_plain(gap.what)}: {_plain(gap.why)}." for gap in summary.not_measured]
+        parts += ["## What was not measured", "\n".join(lines)]
+    lines = [f"- {_plain(name)}: {_plain(value)}" for name, value in host(run.host)]
+    parts += ["## Host", "\n".join(lines), "## How to reproduce", f"    {run.command}"]
+    when = datetime.fromtimestamp(summary.started_unix_s, UTC)
+    parts.append(f"Isolane {summary.isolane}, {when:%Y-%m-%d %H:%M} UTC.")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Keep names from being taken for Markdown or HTML."""
+    for char in "\\`*_[]<>|":
+        text = text.replace(char, f"\\{char}")
+    return text
+
+
+def _table(table: Table) -> str:
+    align = ["---" if i < table.words else "---:" for i in range(len(table.headings))]
+    rows = [[_plain(value.flat()) for value in row] for row in table.rows]
+    lines = [list(table.headings), align, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+_INTERVALS = tuple(
+    name for name, field in Cell.model_fields.items() if "Interval" in str(field.annotation)
+)
+_PLAIN = tuple(name for name in Cell.model_fields if name not in {*_INTERVALS, "lost"})
+
+
+def cells_csv(run: Run) -> str:
+    """Write one line per cell, all figures unrounded; what was not measured is empty."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    ends = ("", "_low", "_high", "_n")
+    headings = [f"{name}{end}" for name in _INTERVALS for end in ends]
+    writer.writerow([*_PLAIN, *headings, *(f"lost_{place}" for place in PLACES)])
+    for cell in run.summary.cells:
+        values: list[object] = [getattr(cell, name) for name in _PLAIN]
+        for name in _INTERVALS:
+            value: Interval | None = getattr(cell, name)
+            values += [None] * 4 if value is None else list(value.model_dump().values())
+        writer.writerow([*values, *(cell.lost.get(place, 0.0) for place in PLACES)])
+    return stream.getvalue()

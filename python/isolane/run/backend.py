@@ -1,0 +1,82 @@
+"""What a back end must offer: the run asks for trials and does not know who carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from isolane.run.results import (
+    CoreTrial,
+    Drawing,
+    GeneratorAudit,
+    HostFacts,
+    Placement,
+    RouterTrial,
+)
+from isolane.spec import Arm, PointRouter
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one router is offered in a trial."""
+
+    router: PointRouter
+    offered_pps: float
+    load_x: float | None
+    """The same as a multiple of the capacity, where there is one."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One trial to be carried out."""
+
+    demands: tuple[Demand, ...]
+    warmup_ns: int
+    window_ns: int
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What came of it."""
+
+    routers: tuple[RouterTrial, ...]
+    cores: tuple[CoreTrial, ...]
+    generator: GeneratorAudit
+    placement: Placement | None
+    conserved: bool
+    doubts: tuple[str, ...] = field(default=())
+    """Why this trial gives no verdict about the device under test; empty when it does."""
+
+
+class Bench(Protocol):
+    """A device under test, ready for trials."""
+
+    def trial(self, setting: Setting) -> Observation:
+        """Carry out one trial.
+
+        Raises
+        ------
+        MeasurementError
+            If it cannot be finished; the bench is of no further use then.
+        """
+
+    def drawing(self) -> Drawing:
+        """Draw the set-up."""
+
+
+class BackEnd(Protocol):
+    """Carries out trials: live on this host, or another one."""
+
+    def check(self, arms: Sequence[Arm]) -> None:
+        """Raise NotSupported, naming what is missing, unless all arms can be carried out."""
+
+    def host(self) -> HostFacts:
+        """Describe the host."""
+
+    def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> AbstractContextManager[Bench]:
+        """Build a device under test; leaving the context takes it down."""
+
+    def overload_pps(self) -> float:
+        """Return the offered load that capacity is measured with, frames/s."""

@@ -1,0 +1,99 @@
+"""The live back end: builds test beds on this host and hands out benches on them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+
+from isolane import _native
+from isolane.errors import MeasurementError, NotSupported
+from isolane.run.backend import Bench
+from isolane.run.live.bench import Equipment, LiveBench
+from isolane.run.live.cores import divide, staying_on
+from isolane.run.live.host import host_facts
+from isolane.run.results import HostFacts
+from isolane.spec import Arm, Experiment, PointRouter
+from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed
+
+OVERLOAD_PPS = 2_500_000.0
+"""Above what one core of Linux forwards, below what the generator sends on one core."""
+
+
+class LiveBackEnd:
+    """Real frames on this host; see :class:`isolane.run.backend.BackEnd`.
+
+    Parameters
+    ----------
+    experiment
+        What will be run.
+    journal
+        Of the exclusive right to change the host (:func:`isolane.testbed.exclusive`).
+    """
+
+    def __init__(self, experiment: Experiment, journal: Journal) -> None:
+        self._experiment = experiment
+        self._journal = journal
+        self._cookie = secrets.randbelow(1 << 16)
+
+    def check(self, arms: Sequence[Arm]) -> None:
+        """Raise NotSupported, naming everything that is missing."""
+        why = self._experiment.not_runnable_on(len(os.sched_getaffinity(0)))
+        if why:
+            raise NotSupported(f"{self._experiment.name} cannot be run on this host: {why}")
+        for arm in arms:
+            divide(arm.cores)
+        missing = [reason for _, works, reason in _native.probe_features() if not works]
+        if missing:
+            raise NotSupported("not supported on this host:\n  " + "\n  ".join(missing))
+
+    def host(self) -> HostFacts:
+        """Describe this host."""
+        return host_facts()
+
+    def overload_pps(self) -> float:
+        """Return the offered load that capacity is measured with, frames/s."""
+        traffic = self._experiment.traffic
+        line_pps = traffic.line_rate_bps / traffic.wire_bps(1.0)
+        return min(OVERLOAD_PPS, line_pps)
+
+    @contextmanager
+    def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
+        """Build a test bed and put generator, receiver and meter on it."""
+        cores = divide(arm.cores)
+        plan = BedPlan(
+            routers=tuple(_router_plan(arm, router) for router in routers),
+            receive=arm.receive,
+            moderation_ns=arm.moderation_ns,
+            dut_cores=cores.dut,
+            measure_cores=cores.measure,
+            ip=self._experiment.traffic_of(routers[0].name).ip,
+        )
+        with staying_on(cores.measure), Testbed(plan, self._journal) as bed:
+            try:
+                meter, receiver = _native.Meter(), self._receiver(bed, routers)
+            except _native.UnsupportedError as error:
+                raise NotSupported(f"not supported on this host: {error}") from error
+            except _native.NativeError as error:
+                raise MeasurementError(str(error)) from error
+            with closing(meter), closing(receiver):
+                equipment = Equipment(bed, receiver, meter, cores, self._cookie)
+                yield LiveBench(self._experiment, arm, routers, equipment)
+
+    def _receiver(self, bed: Testbed, routers: Sequence[PointRouter]) -> _native.Receiver:
+        interfaces = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)
+        flows = [self._experiment.traffic_of(router.name).flows for router in routers]
+        return _native.Receiver(interfaces=list(interfaces), cookie=self._cookie, flows=flows)
+
+
+def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
+    kind = arm.router(router.group)
+    if kind.kind not in ("native", "container"):  # the specification has refused it before
+        raise NotSupported(f"router {router.name}: kind {kind.kind} cannot be run live")
+    return RouterPlan(
+        name=router.name,
+        kind=kind.kind,
+        path=kind.path,
+        subnet=str(router.address) if router.address else None,
+    )

@@ -1,0 +1,140 @@
+"""One test bed with generator, receiver and meter, and the course of a trial on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from isolane import _native
+from isolane.errors import MeasurementError
+from isolane.run.backend import Observation, Setting
+from isolane.run.live import bill as bills
+from isolane.run.live import books
+from isolane.run.live.bill import Accounts, Bill
+from isolane.run.live.cores import Cores
+from isolane.run.live.observe import Raw, observe
+from isolane.run.live.streams import generator
+from isolane.run.results import Drawing, Edge, Node
+from isolane.spec import Arm, ArmRouter, Experiment, PointRouter
+from isolane.testbed import Testbed
+
+LEAD_NS = 15_000_000
+"""From the order to send to the first departure: the kernel's set-up of the run takes some ms."""
+DRAIN_STEP_S = 0.005
+DRAIN_QUIET_STEPS = 4
+DRAIN_LIMIT_S = 1.0
+STUCK_S = 5.0
+
+
+@dataclass(frozen=True)
+class Equipment:
+    """What a bench works with; all of it outlives a trial."""
+
+    bed: Testbed
+    receiver: _native.Receiver
+    meter: _native.Meter
+    cores: Cores
+    cookie: int
+
+
+class LiveBench:
+    """A built test bed, ready for trials."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        arm: Arm,
+        routers: Sequence[PointRouter],
+        equipment: Equipment,
+    ) -> None:
+        self._arm = arm
+        self._kinds: dict[str, ArmRouter] = {r.name: arm.router(r.group) for r in routers}
+        self._traffic = [experiment.traffic_of(router.name) for router in routers]
+        self._equipment = equipment
+        names = [router.name for router in routers]
+        self._accounts: Accounts = bills.open_accounts(equipment.meter, equipment.bed, names)
+
+    def trial(self, setting: Setting) -> Observation:
+        """Carry out one trial; see :class:`isolane.run.backend.Bench`."""
+        try:
+            return self._trial(setting)
+        except _native.NativeError as error:
+            raise MeasurementError(str(error)) from error
+
+    def _trial(self, setting: Setting) -> Observation:
+        tools = self._equipment
+        wires = tools.bed.wires
+        source = generator(
+            setting, wires, self._traffic, core=tools.cores.measure[0], cookie=tools.cookie
+        )
+        tools.receiver.reset()
+        before, ticks = tools.bed.counters(), bills.read_ticks()
+        self._send(source, setting)
+        tools.bed.check_alive()
+        counts = self._drain()
+        lost = tools.bed.counters() - before
+        bill = Bill(
+            tools.meter.read(len(ticks)),
+            self._accounts,
+            tools.cores,
+            setting.window_ns,
+            (ticks, bills.read_ticks()),
+        )
+        report = source.report()
+        accounts = [
+            books.Account(
+                demand.router.name,
+                scheduled=sent["sent"] + sent["missed"],
+                sent=sent["sent"],
+                received=count["received"] - count["duplicated"],
+            )
+            for demand, sent, count in zip(
+                setting.demands, report["streams"], counts, strict=True
+            )
+        ]
+        raw = Raw(
+            setting=setting,
+            kinds=self._kinds,
+            sent=report,
+            received=counts,
+            delays=[tools.receiver.delays(i) for i in range(len(counts))],
+            lost=books.close(accounts, lost),
+            bill=bill,
+        )
+        return observe(raw)
+
+    def _send(self, source: _native.Generator, setting: Setting) -> None:
+        """Run the generator from the first departure to the last."""
+        start_ns = _native.monotonic_ns() + LEAD_NS
+        window_ns = start_ns + setting.warmup_ns
+        self._equipment.meter.begin(window_ns, window_ns + setting.window_ns)
+        limit_s = (LEAD_NS + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
+        try:
+            source.start(start_ns)
+            finished = source.wait(limit_s)
+        finally:
+            source.stop()
+        if not finished:
+            raise MeasurementError(f"the generator had not finished after {limit_s:.1f} s")
+
+    def _drain(self) -> list[dict[str, int]]:
+        """Wait until nothing has arrived for some steps, so that the books can be closed."""
+        receiver = self._equipment.receiver
+        limit = time.monotonic() + DRAIN_LIMIT_S
+        counts, quiet = receiver.counts(), 0
+        while quiet < DRAIN_QUIET_STEPS and time.monotonic() < limit:
+            time.sleep(DRAIN_STEP_S)
+            latest = receiver.counts()
+            quiet = quiet + 1 if latest == counts else 0
+            counts = latest
+        return counts
+
+    def drawing(self) -> Drawing:
+        """Draw the set-up; see :class:`isolane.run.backend.Bench`."""
+        nodes, edges = self._equipment.bed.drawing()
+        return Drawing(
+            arm=self._arm.name,
+            nodes=tuple(Node(**vars(node)) for node in nodes),
+            edges=tuple(Edge(**vars(edge)) for edge in edges),
+        )

@@ -1,0 +1,140 @@
+"""From the meter's accounts to what each router and each core used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from isolane import _native
+from isolane.run.live.cores import Cores
+from isolane.run.results import CoreTrial, Placement
+from isolane.testbed import Testbed
+
+FIXED = _native.Meter.fixed()
+IDLE, PROCESS, BACKLOG = FIXED.index("idle"), FIXED.index("process"), FIXED.index("backlog")
+SHARED_REASON = (
+    "one receive context serves all routers of this path, and the kernel does not tell their "
+    "shares apart"
+)
+TOLERANCE = 0.02
+
+Ticks = dict[int, tuple[int, int, int]]
+Bills = list[list[tuple[int, int, int, int]]]
+
+
+def read_ticks() -> Ticks:
+    """Read user (with nice), system and steal ticks of every core from ``/proc/stat``."""
+    ticks = {}
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            values = [int(value) for value in fields]
+            ticks[int(name[3:])] = (values[0] + values[1], values[2], values[7])
+    return ticks
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """Whose account is which."""
+
+    by_router: dict[str, int]
+    shared: int
+
+    @property
+    def all(self) -> tuple[int, ...]:
+        """Every account that receive processing is billed to."""
+        return (*self.by_router.values(), self.shared)
+
+
+def open_accounts(meter: _native.Meter, bed: Testbed, routers: list[str]) -> Accounts:
+    """Tell the meter which interfaces and threads belong to whom."""
+    first = _native.Meter.FIRST_OWN
+    by_router = {router: first + i for i, router in enumerate(routers)}
+    accounts = Accounts(by_router, first + len(routers))
+    meter.forget()
+    for nic in bed.dut_interfaces:
+        account = accounts.shared if nic.router is None else by_router[nic.router]
+        meter.add_nic(nic.netns, nic.ifindex, account)
+        for thread in bed.receive_threads.get(nic.ifname, ()):
+            meter.add_thread(thread, account)
+    return accounts
+
+
+@dataclass(frozen=True)
+class Bill:
+    """The bill of one trial."""
+
+    bills: Bills
+    accounts: Accounts
+    cores: Cores
+    window_ns: int
+    ticks: tuple[Ticks, Ticks]
+
+    def of_router(self, router: str) -> int | None:
+        """Return the CPU time of a router, ns; None where it shares its context with others."""
+        account = self.accounts.by_router[router]
+        own = self._used(account)
+        if own or not self._used(self.accounts.shared):
+            return own
+        if len(self.accounts.by_router) > 1:
+            return None
+        backlog = sum(self.bills[core][BACKLOG][0] for core in self.cores.dut)
+        return self._used(self.accounts.shared) + backlog
+
+    def _used(self, account: int) -> int:
+        return sum(core[account][0] + core[account][1] for core in self.bills)
+
+    def placement(self) -> Placement:
+        """Say where the DUT's interfaces were polled."""
+        polls, frames = [0, 0], [0, 0]
+        for core, bill in enumerate(self.bills):
+            elsewhere = core not in self.cores.dut
+            for account in self.accounts.all:
+                polls[elsewhere] += bill[account][2]
+                frames[elsewhere] += bill[account][3]
+        return Placement(
+            polls_on_dut=polls[0],
+            polls_elsewhere=polls[1],
+            frames_on_dut=frames[0],
+            frames_elsewhere=frames[1],
+            ok=frames[1] == 0,
+        )
+
+    def imbalance(self) -> float:
+        """Return the greatest deviation of a core's bill from the window, as a share of it."""
+        sums = [sum(entry[0] + entry[1] for entry in bill) for bill in self.bills]
+        return max(abs(total / self.window_ns - 1) for total in sums)
+
+    def of_cores(self) -> tuple[CoreTrial, ...]:
+        """Say where each core's time went."""
+        return tuple(self._of_core(core) for core in range(len(self.bills)))
+
+    def _of_core(self, core: int) -> CoreTrial:
+        bill, window = self.bills[core], self.window_ns
+        softirq = sum(entry[0] for entry in bill)
+        idle, process = bill[IDLE][1], bill[PROCESS][1]
+        threads = sum(entry[1] for entry in bill) - idle - process
+        user_ticks, system_ticks, steal_ticks = (
+            after - before
+            for before, after in zip(self.ticks[0][core], self.ticks[1][core], strict=True)
+        )
+        # Exact for the whole; how processes divide it into user and system only ticks tell.
+        ticks = user_ticks + system_ticks
+        user = process * user_ticks / ticks if ticks else process
+        all_ticks = max(1, window // 10_000_000)
+        mine = sum(bill[account][0] + bill[account][1] for account in self.accounts.all)
+        return CoreTrial(
+            core=core,
+            part=self._part(core),
+            user=user / window,
+            system=(threads + process - user) / window,
+            softirq=softirq / window,
+            idle=idle / window,
+            routers=mine / window,
+            steal=min(1.0, steal_ticks / all_ticks),
+        )
+
+    def _part(self, core: int) -> str:
+        if core in self.cores.dut:
+            return "dut"
+        return "measure" if core in self.cores.measure else "other"

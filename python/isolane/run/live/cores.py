@@ -1,0 +1,50 @@
+"""Which core does what: the last ones are the device under test, the rest measure."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from isolane.errors import NotSupported
+
+
+@dataclass(frozen=True)
+class Cores:
+    """The host's cores, divided."""
+
+    dut: tuple[int, ...]
+    measure: tuple[int, ...]
+    """Generator on the first, receiver on the last."""
+
+
+def divide(dut_cores: int, available: tuple[int, ...] | None = None) -> Cores:
+    """Give the last ``dut_cores`` cores to the DUT and the others to generator and receiver.
+
+    Core 0 has the host's own duties (its interrupts, mostly), so it measures: there they cost
+    some lateness, which is audited, instead of unnoticed router capacity.
+
+    Raises
+    ------
+    NotSupported
+        If no core is left for measuring.
+    """
+    cores = available if available is not None else tuple(sorted(os.sched_getaffinity(0)))
+    if len(cores) <= dut_cores:
+        raise NotSupported(
+            f"not supported on this host: {dut_cores} core(s) for the device under test and at "
+            f"least one to generate and receive are needed, and {len(cores)} may be used"
+        )
+    return Cores(dut=cores[-dut_cores:], measure=cores[:-dut_cores])
+
+
+@contextmanager
+def staying_on(cores: tuple[int, ...]) -> Iterator[None]:
+    """Keep this process (and threads it starts) off the DUT's cores, then let it go again."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)

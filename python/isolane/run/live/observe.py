@@ -1,0 +1,149 @@
+"""From raw counts to the observation of a trial, with every doubt about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.live.bill import SHARED_REASON, TOLERANCE, Bill
+from isolane.run.results import Delay, GeneratorAudit, Place, RouterTrial
+from isolane.spec import ArmRouter, format_pps
+
+GENERATOR_SHORT = 0.02
+"""Share of a stream's frames that the generator may miss before the trial gives no verdict."""
+RECEIVER_SHORT = 0.001
+"""Share of the frames sent that the receiver's wire may drop."""
+MISPLACED = 0.001
+"""Share of the frames that may be received away from the DUT's cores."""
+
+
+@dataclass(frozen=True)
+class Raw:
+    """All that was counted in one trial; lists are in the order of the demands."""
+
+    setting: Setting
+    kinds: Mapping[str, ArmRouter]
+    sent: Mapping[str, Any]
+    received: Sequence[Mapping[str, int]]
+    delays: Sequence[Mapping[str, Any]]
+    lost: Sequence[dict[Place, int]]
+    bill: Bill
+
+
+def observe(raw: Raw) -> Observation:
+    """Work out the observation."""
+    audit = _audit(raw)
+    placement = raw.bill.placement()
+    routers = tuple(_router(raw, i, d) for i, d in enumerate(raw.setting.demands))
+    return Observation(
+        routers=routers,
+        cores=raw.bill.of_cores(),
+        generator=audit,
+        placement=placement,
+        conserved=all(book["unaccounted"] == 0 for book in raw.lost),
+        doubts=tuple(_doubts(raw, routers)),
+    )
+
+
+def _router(raw: Raw, i: int, demand: Demand) -> RouterTrial:
+    window_s = raw.setting.window_ns / 1e9
+    sent, received, delay = raw.sent["streams"][i], raw.received[i], raw.delays[i]
+    kind = raw.kinds[demand.router.name]
+    arrived = received["received_window"]
+    cpu_ns = raw.bill.of_router(demand.router.name)
+    forwarded = sent["sent_window"]
+    return RouterTrial(
+        router=demand.router.name,
+        group=demand.router.group,
+        role=demand.router.role,
+        kind=kind.kind,
+        path=kind.path,
+        load_x=demand.load_x,
+        offered_pps=demand.offered_pps,
+        generated_pps=forwarded / window_s,
+        received_pps=arrived / window_s,
+        offered_frames=forwarded + sent["missed_window"],
+        generated_frames=forwarded,
+        received_frames=arrived,
+        offered_total=sent["sent"] + sent["missed"],
+        received_total=received["received"] - received["duplicated"],
+        lost=raw.lost[i],
+        loss_ratio=1 - arrived / forwarded if forwarded else None,
+        delay=_delay(delay, received),
+        reordered=received["reordered"],
+        duplicated=received["duplicated"],
+        cpu_ns=cpu_ns,
+        cpu_share=None
+        if cpu_ns is None
+        else cpu_ns / (raw.setting.window_ns * len(raw.bill.cores.dut)),
+        cpu_ns_per_frame=cpu_ns / arrived if cpu_ns is not None and arrived else None,
+        cpu_reason=SHARED_REASON if cpu_ns is None else None,
+    )
+
+
+def _delay(delay: Mapping[str, Any], received: Mapping[str, int]) -> Delay | None:
+    if not delay["count"]:
+        return None
+    greatest = received["delay_max_ns"]
+    return Delay(
+        count=delay["count"],
+        mean_ns=received["delay_sum_ns"] / delay["count"],
+        # A bucket's middle can lie above the greatest value in it.
+        **{
+            f"{key}_ns": min(delay[f"{key}_ns"], greatest)
+            for key in ("p50", "p90", "p99", "p999", "p9999")
+        },
+        max_ns=greatest,
+    )
+
+
+def _audit(raw: Raw) -> GeneratorAudit:
+    window_s = raw.setting.window_ns / 1e9
+    streams = raw.sent["streams"]
+    sent = sum(stream["sent_window"] for stream in streams)
+    offered = sent + sum(stream["missed_window"] for stream in streams)
+    requested = sum(demand.offered_pps for demand in raw.setting.demands)
+    departure = raw.sent["departure"]
+    return GeneratorAudit(
+        requested_pps=requested,
+        achieved_pps=sent / window_s,
+        rate_error=sent / window_s / requested - 1 if requested else 0.0,
+        departure_p50_ns=departure["p50_ns"],
+        departure_p99_ns=departure["p99_ns"],
+        departure_max_ns=departure["max_ns"] if sent else None,
+        busy=raw.sent["iterations_sent"] / max(1, raw.sent["iterations"]),
+        saturated=sent < (1 - GENERATOR_SHORT) * offered,
+    )
+
+
+def _doubts(raw: Raw, routers: Sequence[RouterTrial]) -> list[str]:
+    doubts = []
+    for router in routers:
+        if router.generated_frames < (1 - GENERATOR_SHORT) * router.offered_frames:
+            doubts.append(
+                f"the generator was the limit: it sent {format_pps(router.generated_pps)} of the "
+                f"{format_pps(router.offered_pps)} for {router.router}"
+            )
+    sent = sum(router.offered_total - router.lost["generator"] for router in routers)
+    egress = sum(router.lost["egress"] for router in routers)
+    if egress > RECEIVER_SHORT * sent:
+        doubts.append(f"the receiver was the limit: its wire dropped {egress} frames")
+    placement = raw.bill.placement()
+    frames = placement.frames_on_dut + placement.frames_elsewhere
+    if placement.frames_elsewhere > MISPLACED * frames:
+        doubts.append(
+            f"{placement.frames_elsewhere} of {frames} frames were received away from the DUT's "
+            "cores"
+        )
+    unaccounted = sum(abs(router.lost["unaccounted"]) for router in routers)
+    if unaccounted:
+        doubts.append(f"{unaccounted} frames are unaccounted for")
+    if raw.sent["failed"]:
+        doubts.append(f"{raw.sent['failed']} frames could not be built")
+    if raw.bill.imbalance() > TOLERANCE:
+        doubts.append(
+            f"the bill of a core's time is off by {100 * raw.bill.imbalance():.1f} % of the window"
+        )
+    return doubts

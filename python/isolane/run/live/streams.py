@@ -1,0 +1,79 @@
+"""From what routers are offered to what the generator sends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isolane import _native
+from isolane.run.backend import Demand, Setting
+from isolane.spec import Traffic
+from isolane.testbed import Wire
+
+FIRST_SOURCE_PORT = 1024
+DISCARD_PORT = 9
+MILLI = 1000
+
+
+def size_cycle(sizes: Sequence[tuple[int, int]]) -> list[int]:
+    """Spread frame sizes evenly over one cycle by their weights.
+
+    Parameters
+    ----------
+    sizes
+        (bytes, weight) pairs.
+
+    Returns
+    -------
+    list of int
+        Sizes in the order of sending, as many as the weights' sum; each step takes the size that
+        is furthest behind its share.
+    """
+    total = sum(weight for _, weight in sizes)
+    sent = dict.fromkeys(range(len(sizes)), 0)
+    cycle = []
+    for step in range(1, total + 1):
+        behind = max(sent, key=lambda i: sizes[i][1] * step / total - sent[i])
+        sent[behind] += 1
+        cycle.append(sizes[behind][0])
+    return cycle
+
+
+def stream(demand: Demand, wire: Wire, traffic: Traffic, duration_ns: int) -> _native.Stream:
+    """Describe one router's stream: constant rate for the whole trial."""
+    rate_mpps = round(demand.offered_pps * MILLI)
+    return _native.Stream(
+        ifindex=wire.gen_ifindex,
+        src_mac=wire.src_mac,
+        dst_mac=wire.dst_mac,
+        src_ip=wire.src_ip,
+        src_count=wire.src_count,
+        dst_ip=wire.dst_ip,
+        first_sport=FIRST_SOURCE_PORT,
+        first_dport=DISCARD_PORT,
+        flows=traffic.flows,
+        sizes=size_cycle(traffic.frame_sizes()),
+        segments=[(duration_ns, rate_mpps, rate_mpps)],
+    )
+
+
+def generator(
+    setting: Setting,
+    wires: Sequence[Wire],
+    traffic: Sequence[Traffic],
+    *,
+    core: int,
+    cookie: int,
+) -> _native.Generator:
+    """Load a generator for one trial; demands, wires and traffic are in the same order."""
+    end_ns = setting.warmup_ns + setting.window_ns
+    return _native.Generator(
+        netns=wires[0].gen_netns,
+        core=core,
+        cookie=cookie,
+        streams=[
+            stream(demand, wire, kind, end_ns)
+            for demand, wire, kind in zip(setting.demands, wires, traffic, strict=True)
+        ],
+        window_ns=(setting.warmup_ns, end_ns),
+        end_ns=end_ns,
+    )

@@ -1,0 +1,67 @@
+"""Trials as a table for other tools: one row per trial and router."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from isolane.run.results import (
+    PLACES,
+    Delay,
+    GeneratorAudit,
+    Placement,
+    RouterTrial,
+    Trial,
+)
+
+_TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
+_NESTED = {"lost", "delay", "routers", "cores", "generator", "placement"}
+
+
+def _columns(model: Any, prefix: str = "") -> dict[str, Any]:  # noqa: ANN401 - a pydantic class
+    """Name and type of each plain field; stated, so that a column of nulls has its type too."""
+    found = {}
+    for name, field in model.model_fields.items():
+        if name not in _NESTED:
+            words = str(field.annotation).replace("<class '", "").replace("'>", "").split(" | ")
+            found[prefix + name] = _TYPES.get(words[0], pl.String)
+    return found
+
+
+SCHEMA: dict[str, Any] = {
+    **_columns(Trial),
+    **_columns(RouterTrial),
+    **{f"lost_{place}": pl.Int64 for place in PLACES},
+    **_columns(Delay, "delay_"),
+    **_columns(GeneratorAudit, "generator_"),
+    **_columns(Placement, "placement_"),
+}
+
+
+def _rows(trial: Trial) -> list[dict[str, object]]:
+    common: dict[str, object] = trial.model_dump(exclude=_NESTED)
+    for prefix, part in (("generator_", trial.generator), ("placement_", trial.placement)):
+        if part is not None:
+            common |= {prefix + name: value for name, value in part.model_dump().items()}
+    rows = []
+    for router in trial.routers:
+        row = common | router.model_dump(exclude=_NESTED)
+        row |= {f"lost_{place}": count for place, count in router.lost.items()}
+        if router.delay is not None:
+            row |= {f"delay_{name}": value for name, value in router.delay.model_dump().items()}
+        rows.append(row)
+    return rows or [common]  # a trial that failed early has no routers; it is not to vanish
+
+
+def write_trials(trials: Sequence[Trial], target: Path) -> None:
+    """Write a Parquet file with the columns of `SCHEMA`; what a trial lacks is null."""
+    rows = [row for trial in trials for row in _rows(trial)]
+    draft = target.with_name(f".{target.name}.new")
+    try:
+        pl.DataFrame(rows, schema=SCHEMA).write_parquet(draft)
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,329 @@
+"""The result format: one model for what is on disk, in tables and in reports.
+
+A run folder holds ``trials.jsonl`` (one :class:`Trial` a line, written and synced as soon as the
+trial ends), ``trials.parquet`` (one row per trial and router), ``summary.json``
+(:class:`Summary`), ``host.json`` (:class:`HostFacts`) and the experiment as it was given.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Status = Literal["ok", "no-verdict", "failed"]
+Place = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
+
+PLACES: tuple[Place, ...] = (
+    "generator",
+    "nic_queue",
+    "router_queue",
+    "no_route",
+    "egress",
+    "unaccounted",
+)
+"""Where a frame can be lost, in the order in which a frame passes them."""
+
+
+class _Model(BaseModel):
+    """Refuses what it does not know, so that a misspelt field cannot pass for a result."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Delay(_Model):
+    """One-way delay of the frames of one router in the window, ns (generator to receiver)."""
+
+    count: int
+    mean_ns: float
+    p50_ns: float
+    p90_ns: float
+    p99_ns: float
+    p999_ns: float
+    p9999_ns: float
+    max_ns: float
+
+
+class RouterTrial(_Model):
+    """What one router did in one trial.
+
+    ``*_frames`` count the frames that departed inside the measuring window; ``*_total`` and
+    ``lost`` count the whole trial with its warm-up, because only there can the books be closed to
+    the frame: ``offered_total = received_total + sum(lost.values())`` (duplicates apart).
+    """
+
+    router: str
+    group: str
+    role: Literal["victim", "aggressor", "router"]
+    kind: str
+    path: str
+    load_x: float | None
+    """Offered load as a multiple of the measured capacity; None without a capacity."""
+    offered_pps: float
+    generated_pps: float
+    received_pps: float
+    offered_frames: int
+    generated_frames: int
+    received_frames: int
+    offered_total: int
+    received_total: int
+    lost: dict[Place, int]
+    loss_ratio: float | None
+    """1 - received/generated in the window; None when nothing was generated."""
+    delay: Delay | None
+    reordered: int
+    duplicated: int
+    cpu_ns: int | None
+    """CPU time billed to this router in the window, ns; None where one context serves several."""
+    cpu_share: float | None
+    """``cpu_ns`` over the window times the number of DUT cores, 0 to 1."""
+    cpu_ns_per_frame: float | None
+    cpu_reason: str | None
+    """Why the CPU figures are None."""
+
+
+class CoreTrial(_Model):
+    """Where one core's time went in the window, as fractions that add up to 1."""
+
+    core: int
+    part: Literal["dut", "measure", "other"]
+    user: float
+    system: float
+    softirq: float
+    idle: float
+    routers: float
+    """Of the above, billed to routers (threads or softirq NAPI)."""
+    steal: float
+    """Taken by the hypervisor (tick resolution; overlaps the rest)."""
+
+
+class GeneratorAudit(_Model):
+    """The generator's report on itself in the window (requested against achieved)."""
+
+    requested_pps: float
+    achieved_pps: float
+    rate_error: float
+    """achieved/requested - 1; 0 when nothing was requested."""
+    departure_p50_ns: float | None
+    departure_p99_ns: float | None
+    departure_max_ns: float | None
+    busy: float
+    """Share of iterations that sent a frame, 0 to 1: 1 means that the core was the limit."""
+    saturated: bool
+
+
+class Placement(_Model):
+    """Did receive processing run on the DUT's cores and nowhere else?"""
+
+    polls_on_dut: int
+    polls_elsewhere: int
+    frames_on_dut: int
+    frames_elsewhere: int
+    ok: bool
+
+
+class Trial(_Model):
+    """One run at one setting."""
+
+    trial: int
+    """Number in order of execution, from 0."""
+    arm: str
+    point: int
+    point_label: str
+    repeat: int
+    """Round, from 0; all arms and points of a round come before the next round."""
+    purpose: Literal["capacity", "measure"] = "measure"
+    started_unix_s: float
+    window_s: float
+    status: Status
+    reason: str | None
+    """Why a trial failed or gives no verdict; None when ok."""
+    conserved: bool
+    routers: tuple[RouterTrial, ...] = ()
+    cores: tuple[CoreTrial, ...] = ()
+    generator: GeneratorAudit | None = None
+    placement: Placement | None = None
+
+
+class Interval(_Model):
+    """A median over repeats with its bootstrap 95 % confidence interval."""
+
+    median: float
+    low: float
+    high: float
+    n: int
+
+
+class Cell(_Model):
+    """One router at one point in one arm, over the repeats."""
+
+    arm: str
+    point: int
+    point_label: str
+    router: str
+    group: str
+    role: str
+    load_x: float | None
+    offered_pps: Interval
+    throughput_pps: Interval
+    throughput_x: Interval | None
+    """Throughput over the capacity measured in this run."""
+    loss_ratio: Interval | None
+    delay_p50_ns: Interval | None
+    delay_p99_ns: Interval | None
+    delay_max_ns: Interval | None
+    cpu_share: Interval | None
+    cpu_ns_per_frame: Interval | None
+    retained: Interval | None
+    """Victims: throughput over that at the point where the aggressors offer least, paired."""
+    delay_inflation: Interval | None
+    """Victims: p99 delay over that at the same reference point."""
+    share_error: Interval | None
+    """Share of forwarded frames (or CPU) minus the fair (equal, demand-limited) one, in pp."""
+    lost: dict[Place, float]
+    """Mean frames per trial lost at each place."""
+    delay_p90_ns: Interval | None = None
+    delay_p999_ns: Interval | None = None
+    delay_p9999_ns: Interval | None = None
+    offered_total: float = 0.0
+    """Mean frames per trial offered over the whole trial: what `lost` is a part of."""
+    reordered: float = 0.0
+    """Mean frames per trial."""
+    duplicated: float = 0.0
+    """Mean frames per trial."""
+    aggressor_x: float | None = None
+    """Offered load of all aggressors at this point together, in capacities; None without any."""
+    aggressor_pps: float | None = None
+    """The same in frames per second."""
+
+
+class Aggregate(_Model):
+    """All routers of one point in one arm together, over the repeats."""
+
+    arm: str
+    point: int
+    point_label: str
+    routers: int
+    offered_pps: Interval
+    throughput_pps: Interval
+    throughput_x: Interval | None
+
+
+class CoreCell(_Model):
+    """One core at one point in one arm: medians of the fractions over the repeats."""
+
+    arm: str
+    point: int
+    point_label: str
+    core: int
+    part: str
+    user: float
+    system: float
+    softirq: float
+    idle: float
+    routers: float
+    steal: float
+
+
+class PublishedCell(_Model):
+    """A published figure beside the measured one, both as shares of the one-router capacity."""
+
+    arm: str
+    point: int | None
+    point_label: str
+    router: str
+    metric: str
+    published: float | None
+    measured: float | None
+    difference: float | None
+    note: str
+
+
+class Capacity(_Model):
+    """What 1x is in this run: the maximum forwarding rate (RFC 2285, 3.6.2) of one router."""
+
+    arm: str
+    router: str
+    pps: Interval
+
+
+class Node(_Model):
+    """A box of the set-up drawing."""
+
+    id: str
+    label: str
+    part: Literal["generator", "receiver", "dut", "router", "device"]
+    inside: str | None
+    """Id of the box that this one stands in."""
+    cores: tuple[int, ...]
+
+
+class Edge(_Model):
+    """A wire of the set-up drawing, in the direction of the frames."""
+
+    source: str
+    target: str
+    label: str
+
+
+class Drawing(_Model):
+    """Who is wired to whom in one arm, and which core does what."""
+
+    arm: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+
+
+class NotMeasured(_Model):
+    """Something that a reader may expect here, and why it is absent."""
+
+    what: str
+    why: str
+
+
+class Verdict(_Model):
+    """The run in a sentence."""
+
+    sentence: str
+    level: Literal["good", "bad", "neutral", "none"]
+
+
+class Summary(_Model):
+    """Everything that the table and the report show."""
+
+    isolane: str
+    """Version of Isolane."""
+    name: str
+    title: str
+    description: str
+    started_unix_s: float
+    finished_unix_s: float
+    complete: bool
+    """False for an interrupted run."""
+    verdict: Verdict
+    capacity: Capacity | None
+    cells: tuple[Cell, ...]
+    cores: tuple[CoreCell, ...]
+    published: tuple[PublishedCell, ...]
+    published_source: str | None
+    drawings: tuple[Drawing, ...]
+    not_measured: tuple[NotMeasured, ...]
+    trials: int
+    trials_failed: int
+    trials_without_verdict: int
+    aggregates: tuple[Aggregate, ...] = ()
+
+
+class HostFacts(_Model):
+    """The machine that the run was made on."""
+
+    kernel: str
+    cpu: str
+    cores: int
+    memory_bytes: int
+    versions: dict[str, str]
+    clocksource: str
+    hypervisor: str | None
+    mitigations: str
+    nics: tuple[dict[str, str], ...]
+    """Interfaces that took part: name, driver, speed, offloads (ethtool -k, those that are on)."""

@@ -1,0 +1,254 @@
+"""A run: capacity first, then round after round, each result on disk as soon as there is one."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from isolane.errors import MeasurementError
+from isolane.run.backend import BackEnd, Bench, Demand, Observation, Setting
+from isolane.run.cells import measured_capacity
+from isolane.run.folder import RunFolder
+from isolane.run.results import Capacity, Drawing, Summary, Trial
+from isolane.run.schedule import Block, Task, blocks
+from isolane.run.summary import summarise
+from isolane.spec import Experiment, Load, Point
+
+CAPACITY_TRIALS = 3
+CAPACITY_LOSS = 0.02
+"""With less loss than this the generator, not the router, was the limit."""
+GIVE_UP_AFTER = 3
+"""Failed trials in a row after which the run ends: the next would fail as well."""
+
+log = logging.getLogger("isolane.run")
+
+
+@dataclass(frozen=True)
+class Step:
+    """Progress, for whoever shows it."""
+
+    done: int
+    total: int
+    label: str
+
+
+@dataclass
+class Run:
+    """One run of an experiment into a folder.
+
+    Parameters
+    ----------
+    experiment
+        What to do.
+    back_end
+        Who carries out the trials.
+    folder
+        Where results go; trials that it holds already are not done again.
+    watch
+        Is told of every step.
+    """
+
+    experiment: Experiment
+    back_end: BackEnd
+    folder: RunFolder
+    watch: Callable[[Step], None] = lambda _step: None
+    _trials: list[Trial] = field(default_factory=list)
+    _drawings: dict[str, Drawing] = field(default_factory=dict)
+    _capacity: Capacity | None = None
+    _failed_in_a_row: int = 0
+
+    def execute(self) -> Summary:
+        """Do what is left to do; the summary is written whatever ends it.
+
+        Raises
+        ------
+        MeasurementError
+            If the capacity cannot be measured, results cannot be kept, or trials keep failing.
+        """
+        started = time.time()
+        self._trials = [t for t in self.folder.trials() if t.status != "failed"]
+        earlier = self.folder.summary()
+        if earlier:
+            started = earlier.started_unix_s
+            self._drawings = {drawing.arm: drawing for drawing in earlier.drawings}
+        complete = False
+        try:
+            if self.experiment.needs_capacity:
+                self._measure_capacity()
+            self._measure()
+            complete = True
+        finally:
+            summary = self._summarise(started, complete=complete)
+            self._keep(summary)
+        return summary
+
+    def _keep(self, summary: Summary) -> None:
+        """Write the summary; a full disk must not hide what ended the run."""
+        try:
+            self.folder.write_summary(summary)
+            self.folder.write_parquet()
+        except MeasurementError as error:
+            log.error("the summary could not be written: %s", error)  # noqa: TRY400 - one line
+            raise
+
+    def _summarise(self, started: float, *, complete: bool) -> Summary:
+        order = [arm.name for arm in self.experiment.resolved_arms()]
+        drawings = [self._drawings[name] for name in order if name in self._drawings]
+        return summarise(
+            self.experiment,
+            self._trials,
+            drawings,
+            started,
+            time.time(),
+            complete,
+            capacity=self._capacity,
+        )
+
+    def _total(self) -> int:
+        experiment = self.experiment
+        measured = len(experiment.resolved_arms()) * len(experiment.points())
+        capacity = CAPACITY_TRIALS if experiment.needs_capacity else 0
+        return capacity + measured * experiment.trial.repeats
+
+    def _tell(self, label: str) -> None:
+        done = sum(trial.status != "failed" for trial in self._trials)
+        self.watch(Step(min(done, self._total()), self._total(), label))
+
+    def _measure_capacity(self) -> None:
+        """Measure what 1x is: the forwarding rate at overload of one router alone."""
+        self._capacity = measured_capacity(self._trials)
+        have = sum(t.purpose == "capacity" and t.status == "ok" for t in self._trials)
+        if self._capacity is not None and have >= CAPACITY_TRIALS:
+            return
+        reference = self.experiment.capacity_reference()
+        group = self.experiment.router(reference.router).name
+        points = self.experiment.points()
+        router = next(r for r in points[0].routers if reference.router in (r.name, r.group))
+        point = Point(-1, f"{group} alone, overloaded", (router,))
+        offered = self.back_end.overload_pps()
+        with self.back_end.bench(reference.arm, (router,)) as bench:
+            for repeat in range(have, CAPACITY_TRIALS):
+                self._tell("capacity")
+                demand = Demand(router, offered, None)
+                task = Task(reference.arm, point, repeat)
+                self._one(bench, task, (demand,), purpose="capacity")
+        self._capacity = measured_capacity(self._trials)
+        if self._capacity is None:
+            reasons = {t.reason for t in self._trials if t.purpose == "capacity" and t.reason}
+            raise MeasurementError(
+                "the capacity of one router could not be measured, so loads in x have no meaning "
+                f"here: {'; '.join(sorted(reasons)) or 'no trial gave a verdict'}"
+            )
+
+    def _measure(self) -> None:
+        done = {
+            (t.arm, t.point, t.repeat) for t in self._trials if t.purpose == "measure"
+        }
+        for block in blocks(self.experiment, done):
+            self._block(block)
+
+    def _block(self, block: Block) -> None:
+        """Do a block's trials; after a failed one the bench is built anew for the rest."""
+        left: Sequence[Task] = block.tasks
+        while left:
+            with self.back_end.bench(block.arm, block.routers) as bench:
+                self._draw(bench, block.arm.name)
+                while left:
+                    task, left = left[0], left[1:]
+                    self._tell(f"{task.arm.name}, {task.point.label}")
+                    self._one(bench, task, self._demands(task.point))
+                    if self._trials[-1].status == "failed":
+                        break
+            if self._failed_in_a_row >= GIVE_UP_AFTER:
+                raise MeasurementError(
+                    f"{GIVE_UP_AFTER} trials failed in a row, the last one because: "
+                    f"{self._trials[-1].reason}"
+                )
+
+    def _draw(self, bench: Bench, arm: str) -> None:
+        """Keep the largest set-up of each arm."""
+        drawing, known = bench.drawing(), self._drawings.get(arm)
+        if known is None or len(known.nodes) < len(drawing.nodes):
+            self._drawings[arm] = drawing
+
+    def _demands(self, point: Point) -> tuple[Demand, ...]:
+        capacity = self._capacity.pps.median if self._capacity else None
+        demands = []
+        for router in point.routers:
+            frame_bytes = self.experiment.traffic_of(router.name).mean_frame_bytes
+            pps = router.load.to_pps(capacity, frame_bytes)
+            demands.append(Demand(router, pps, _as_multiple(router.load, pps, capacity)))
+        return tuple(demands)
+
+    def _one(
+        self,
+        bench: Bench,
+        task: Task,
+        demands: tuple[Demand, ...],
+        *,
+        purpose: str = "measure",
+    ) -> None:
+        """Carry out a trial and keep its result, good or bad."""
+        plan = self.experiment.trial
+        started = time.time()
+        observation: Observation | None = None
+        reason: str | None = None
+        try:
+            observation = bench.trial(Setting(demands, plan.warmup_ns, plan.duration_ns))
+        except MeasurementError as error:
+            reason = str(error)
+        doubts = _doubts(observation, purpose)
+        status = "failed" if observation is None else "no-verdict" if doubts else "ok"
+        trial = Trial(
+            trial=self._next_number(),
+            arm=task.arm.name,
+            point=task.point.index,
+            point_label=task.point.label,
+            repeat=task.repeat,
+            purpose=purpose,  # type: ignore[arg-type] - a Literal that callers spell out
+            started_unix_s=started,
+            window_s=plan.duration_ns / 1e9,
+            status=status,  # type: ignore[arg-type] - likewise
+            reason=reason or "; ".join(doubts) or None,
+            conserved=observation.conserved if observation else False,
+            routers=observation.routers if observation else (),
+            cores=observation.cores if observation else (),
+            generator=observation.generator if observation else None,
+            placement=observation.placement if observation else None,
+        )
+        self._failed_in_a_row = self._failed_in_a_row + 1 if status == "failed" else 0
+        self._trials.append(trial)
+        self.folder.append_trial(trial)
+        log.info(
+            "trial %d: %s, %s, round %d: %s%s",
+            trial.trial,
+            trial.arm,
+            trial.point_label,
+            trial.repeat + 1,
+            trial.status,
+            f" ({trial.reason})" if trial.reason else "",
+        )
+
+    def _next_number(self) -> int:
+        return max((trial.trial for trial in self._trials), default=-1) + 1
+
+
+def _as_multiple(load: Load, pps: float, capacity: float | None) -> float | None:
+    if load.unit == "x":
+        return load.value
+    return pps / capacity if capacity else None
+
+
+def _doubts(observation: Observation | None, purpose: str) -> tuple[str, ...]:
+    if observation is None:
+        return ()
+    if purpose == "measure":
+        return observation.doubts
+    # The generator may be the limit of what it offers here, as long as the router is a tighter one.
+    doubts = [doubt for doubt in observation.doubts if not doubt.startswith("the generator")]
+    loss = observation.routers[0].loss_ratio
+    if loss is not None and loss < CAPACITY_LOSS:
+        doubts.append("the generator was the limit: the router forwarded all that it could send")
+    return tuple(doubts)

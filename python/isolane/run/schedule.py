@@ -1,0 +1,70 @@
+"""The order of trials: rounds over all arms and points, so that drift hits all alike."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+
+from isolane.spec import Arm, Experiment, Point, PointRouter
+
+
+@dataclass(frozen=True)
+class Task:
+    """One trial to be carried out."""
+
+    arm: Arm
+    point: Point
+    repeat: int
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What tells a trial from all others of a run."""
+        return (self.arm.name, self.point.index, self.repeat)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Trials that one bench serves, in order: same arm, same round, same routers."""
+
+    arm: Arm
+    routers: tuple[PointRouter, ...]
+    tasks: tuple[Task, ...]
+
+
+def blocks(experiment: Experiment, done: set[tuple[str, int, int]]) -> Iterator[Block]:
+    """Order the trials that are not done yet.
+
+    A round holds every arm and point once. Arms come in random order, and so do the points of an
+    arm; points with the same routers stay together, because a bench is built for them. The order
+    depends on the experiment's seed and the round alone, so a resumed run keeps it.
+    """
+    for repeat in range(experiment.trial.repeats):
+        order = random.Random(f"{experiment.trial.seed}/{repeat}")  # noqa: S311 - an order, no secret
+        arms = list(experiment.resolved_arms())
+        order.shuffle(arms)
+        for arm in arms:
+            yield from _of_arm(experiment, arm, repeat, order, done)
+
+
+def _of_arm(
+    experiment: Experiment,
+    arm: Arm,
+    repeat: int,
+    order: random.Random,
+    done: set[tuple[str, int, int]],
+) -> Iterator[Block]:
+    points = list(experiment.points())
+    order.shuffle(points)
+    points.sort(key=lambda point: len(point.routers))
+    for _, same in groupby(points, key=_router_names):
+        group = list(same)
+        tasks = tuple(Task(arm, point, repeat) for point in group)
+        open_tasks = tuple(task for task in tasks if task.key not in done)
+        if open_tasks:
+            yield Block(arm, group[0].routers, open_tasks)
+
+
+def _router_names(point: Point) -> tuple[str, ...]:
+    return tuple(router.name for router in point.routers)

@@ -1,0 +1,150 @@
+"""From the trials of a run to everything that its table and its report show."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from isolane import __version__
+from isolane.run.cells import aggregates, cells, core_cells, measured_capacity, usable
+from isolane.run.published import Measured, beside_measured
+from isolane.run.results import Capacity, Cell, Drawing, NotMeasured, Summary, Trial
+from isolane.run.verdict import verdict
+from isolane.run.wording import plural
+from isolane.spec import Experiment
+from isolane.stats import interval_is_range
+
+
+def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows at its end
+    experiment: Experiment,
+    trials: Sequence[Trial],
+    drawings: Sequence[Drawing],
+    started: float,
+    finished: float,
+    complete: bool,  # noqa: FBT001 - named by every caller
+    *,
+    capacity: Capacity | None = None,
+    not_measured: Sequence[NotMeasured] = (),
+) -> Summary:
+    """Summarise a run, a part of a run, or a run without a single good trial.
+
+    Trials that failed or that give no verdict are left out of every figure, counted, and named
+    with their reasons.
+
+    Parameters
+    ----------
+    experiment
+        What was asked for.
+    trials
+        What was done, in any order.
+    drawings
+        The test bed of each arm.
+    started, finished
+        Unix time, seconds.
+    complete
+        False where the run was interrupted.
+    capacity
+        What 1x was, where the run knows; by default it is taken from the capacity trials.
+    not_measured
+        What the run itself left out, and why.
+    """
+    arms = [arm.name for arm in experiment.resolved_arms()]
+    groups = usable(trials, arms)
+    known = capacity or measured_capacity(trials)
+    found, together, cores = cells(groups, known), aggregates(groups, known), core_cells(groups)
+    published, measured = experiment.published, Measured(found, together, cores, known)
+    return Summary(
+        isolane=__version__,
+        name=experiment.name,
+        title=experiment.title,
+        description=experiment.description,
+        started_unix_s=started,
+        finished_unix_s=finished,
+        complete=complete,
+        verdict=verdict(trials, found, together, known),
+        capacity=known,
+        cells=found,
+        cores=cores,
+        published=beside_measured(published, measured) if published else (),
+        published_source=published.source if published else None,
+        drawings=tuple(drawings),
+        not_measured=(*not_measured, *_gaps(experiment, trials, found)),
+        trials=len(trials),
+        trials_failed=sum(trial.status == "failed" for trial in trials),
+        trials_without_verdict=sum(trial.status == "no-verdict" for trial in trials),
+        aggregates=together,
+    )
+
+
+def _gaps(
+    experiment: Experiment, trials: Sequence[Trial], found: Sequence[Cell]
+) -> list[NotMeasured]:
+    return [
+        *_empty_points(experiment, found),
+        *_left_out(trials),
+        *_without_cpu(trials),
+        *_without_delay(found),
+        *_without_interval(found),
+    ]
+
+
+def _empty_points(experiment: Experiment, found: Sequence[Cell]) -> list[NotMeasured]:
+    have = {(cell.arm, cell.point) for cell in found}
+    return [
+        NotMeasured(what=f"{arm.name}, {point.label}", why="no trial gave a verdict")
+        for arm in experiment.resolved_arms()
+        for point in experiment.points()
+        if (arm.name, point.index) not in have
+    ]
+
+
+def _left_out(trials: Sequence[Trial]) -> list[NotMeasured]:
+    words = {"failed": "failed", "no-verdict": "gives no verdict"}
+    return [
+        NotMeasured(
+            what=f"Trial {trial.trial} ({trial.arm}, {trial.point_label}, round {trial.repeat + 1}"
+            f"{', capacity' if trial.purpose == 'capacity' else ''}) {words[trial.status]}",
+            why=trial.reason or "no reason was recorded",
+        )
+        for trial in trials
+        if trial.status != "ok"
+    ]
+
+
+def _without_cpu(trials: Sequence[Trial]) -> list[NotMeasured]:
+    reasons = Counter(
+        (trial.arm, router.cpu_reason or "no reason was recorded")
+        for trial in trials
+        if trial.status == "ok" and trial.purpose == "measure"
+        for router in trial.routers
+        if router.cpu_ns is None
+    )
+    return [
+        NotMeasured(what=f"CPU time of each router in arm {arm}", why=reason)
+        for arm, reason in reasons
+    ]
+
+
+def _without_delay(found: Sequence[Cell]) -> list[NotMeasured]:
+    return [
+        NotMeasured(
+            what=f"Delay of {cell.router} on {cell.arm} at {cell.point_label}",
+            why="not one of its frames arrived in the window",
+        )
+        for cell in found
+        if cell.delay_p50_ns is None and cell.offered_pps.median > 0
+    ]
+
+
+def _without_interval(found: Sequence[Cell]) -> list[NotMeasured]:
+    least = min((cell.throughput_pps.n for cell in found), default=0)
+    if not found or not interval_is_range(least):
+        return []
+    why = (
+        "with one repeat there is no interval at all"
+        if least == 1
+        else f"the fewest that a point has is {plural(least, 'repeat')}: below six, the interval "
+        "shown is their range, which holds the median less often than that "
+        f"({100 * (1 - 2 ** (1 - least)):.0f} % of the time)"
+    )
+    return [NotMeasured(what="95 % confidence intervals", why=why)]

@@ -1,0 +1,56 @@
+"""How numbers are written for people: in verdicts, tables and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isolane.run.results import Interval
+
+
+def digits(value: float, significant: int = 3) -> str:
+    """Write `value` with so many significant digits, without an exponent: 0.0123, 4.57, 12,300."""
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{significant - 1}e}")
+    places = max(0, significant - 1 - int(f"{rounded:e}".split("e")[1]))
+    text = f"{rounded:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def percent(share: float, like: float | None = None) -> str:
+    """Write a share of 1 without its unit: ``41``, and with a decimal near 0 and 1: ``99.8``.
+
+    Where `like` is given, with as many decimals as that share is written with.
+    """
+    value, rule = 100 * share, 100 * (share if like is None else like)
+    if like is None and 0 < abs(value) < 0.1:
+        return digits(value, 1)
+    places = 1 if abs(rule) < 10 or 98.95 <= abs(rule) < 101 else 0
+    text = f"{value:.{places}f}"
+    return text.removesuffix(".0") if like is None else text
+
+
+def share(interval: Interval, of: str = "") -> str:
+    """Write a share with its interval, ``41 % of it [38, 44]``; one repeat has no interval."""
+    middle = interval.median
+    if interval.n < 2:
+        return f"{percent(middle)} %{of}"
+    low, high = (percent(end, middle) for end in (interval.low, interval.high))
+    return f"{percent(middle)} %{of} [{low}, {high}]"
+
+
+def multiple(load_x: float) -> str:
+    """Write a load in capacities, ``0.27x``."""
+    return f"{digits(load_x)}x"
+
+
+def listing(parts: Sequence[str]) -> str:
+    """Join with commas and a final `and`."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def plural(number: int, noun: str) -> str:
+    """Write a number of things: ``1 trial``, ``2 trials``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

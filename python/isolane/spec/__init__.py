@@ -1,0 +1,78 @@
+"""Experiments: their files, their model, their units."""
+
+from __future__ import annotations
+
+from isolane.spec.arms import Arm, ArmRouter
+from isolane.spec.experiment import CapacityReference, Experiment
+from isolane.spec.fields import Kind, Receive, Role, RouterPath
+from isolane.spec.loader import load_experiment, parse_experiment
+from isolane.spec.models import (
+    IMIX,
+    ArmChange,
+    CapacityChoice,
+    Dut,
+    NotRunnable,
+    Published,
+    PublishedRow,
+    Router,
+    Traffic,
+    TrafficOverride,
+    TrialPlan,
+)
+from isolane.spec.points import Point, PointRouter
+from isolane.spec.quantities import Quantity
+from isolane.spec.schema import json_schema, schema_text
+from isolane.spec.subnets import Network, default_subnet
+from isolane.spec.units import (
+    WIRE_OVERHEAD_BYTES,
+    Load,
+    format_bps,
+    format_duration_ns,
+    format_ns,
+    format_pps,
+    format_rate,
+    parse_duration_ns,
+    parse_rate,
+    wire_bps,
+)
+
+__all__ = [
+    "IMIX",
+    "WIRE_OVERHEAD_BYTES",
+    "Arm",
+    "ArmChange",
+    "ArmRouter",
+    "CapacityChoice",
+    "CapacityReference",
+    "Dut",
+    "Experiment",
+    "Kind",
+    "Load",
+    "Network",
+    "NotRunnable",
+    "Point",
+    "PointRouter",
+    "Published",
+    "PublishedRow",
+    "Quantity",
+    "Receive",
+    "Role",
+    "Router",
+    "RouterPath",
+    "Traffic",
+    "TrafficOverride",
+    "TrialPlan",
+    "default_subnet",
+    "format_bps",
+    "format_duration_ns",
+    "format_ns",
+    "format_pps",
+    "format_rate",
+    "json_schema",
+    "load_experiment",
+    "parse_duration_ns",
+    "parse_experiment",
+    "parse_rate",
+    "schema_text",
+    "wire_bps",
+]

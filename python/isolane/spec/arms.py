@@ -1,0 +1,76 @@
+"""Arms: the variants of an experiment with everything filled in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+from isolane.spec.fields import Kind, Receive, RouterPath
+from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
+
+
+@dataclass(frozen=True)
+class ArmRouter:
+    """What a router (or group) is in one arm."""
+
+    group: str
+    kind: Kind
+    path: RouterPath
+    """``none`` for a native router."""
+
+    @property
+    def wire(self) -> str:
+        """Name of the wire that it is reached by: of its own, or shared by all of its path."""
+        return self.path if self.path in {"bridge", "macvlan"} else f"{self.path}:{self.group}"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One of the variants that an experiment compares, with the defaults filled in."""
+
+    name: str
+    receive: Receive
+    moderation_ns: int
+    """Interrupt moderation of the DUT's NICs, ns; without effect when ``receive`` is threaded."""
+    cores: int
+    """Number of host cores that the routers share."""
+    routers: tuple[ArmRouter, ...]
+    """In the order of the file, one for each group."""
+
+    def router(self, group: str) -> ArmRouter:
+        """Return what the group is in this arm; KeyError if there is none."""
+        for router in self.routers:
+            if router.group == group:
+                return router
+        raise KeyError(group)
+
+
+def resolve_arms(data: ExperimentData) -> tuple[Arm, ...]:
+    """Return the arms in the order of the file; one, named after the path, if none are given."""
+    if not data.arms:
+        return (_resolve(data, None),)
+    return tuple(_resolve(data, change) for change in data.arms)
+
+
+def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
+    """Return what a router is in an arm; a container that was given no path has ``none``."""
+    kind = (change and change.kind) or router.kind
+    path: RouterPath = (change and change.path) or router.path or "none"
+    return ArmRouter(router.name, kind, "none" if kind == "native" else path)
+
+
+def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:
+    routers = tuple(resolve_router(router, change) for router in data.routers)
+    moderation_ns = (change and change.moderation_ns) or data.dut.moderation_ns
+    return Arm(
+        name=change.name if change else _name_after_path(routers),
+        receive=(change and change.receive) or data.dut.receive,
+        moderation_ns=moderation_ns or DEFAULT_MODERATION_NS,
+        cores=(change and change.cores) or data.dut.cores,
+        routers=routers,
+    )
+
+
+def _name_after_path(routers: tuple[ArmRouter, ...]) -> str:
+    names = dict.fromkeys(r.path if r.kind != "native" else "native" for r in routers)
+    return "-".join(islice(names, 3))  # the three paths that there are fit into a name's 24 letters

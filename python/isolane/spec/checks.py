@@ -1,0 +1,154 @@
+"""How the values of an experiment fit together: every check that needs more than one value.
+
+:func:`structure` needs nothing but values that are right one by one; :func:`consequences` needs an
+experiment without problems of structure, because it looks at the arms and points that follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from isolane.spec.arms import ArmRouter, resolve_arms, resolve_router
+from isolane.spec.fields import MAX_ROUTERS
+from isolane.spec.models import ArmChange, ExperimentData
+from isolane.spec.points import sweeps
+from isolane.spec.problems import Loc, Problem, listed, nearest, show
+
+RESERVED: Final = ("gen", "rcv", "dut", "total")
+"""Names that the test bed and the tables use for something else."""
+
+
+def structure(data: ExperimentData) -> tuple[Problem, ...]:
+    """Return what contradicts itself in the experiment as it is written."""
+    checks: tuple[Callable[[ExperimentData], Iterator[Problem]], ...] = (
+        _router_names,
+        _number,
+        _loads,
+        _lists,
+        _arm_names,
+        _kinds_and_paths,
+        _moderation,
+        _capacity,
+    )
+    return tuple(problem for check in checks for problem in check(data))
+
+
+def _router_names(data: ExperimentData) -> Iterator[Problem]:
+    taken: dict[str, str] = {}
+    for i, router in enumerate(data.routers):
+        loc: Loc = ("routers", i, "name")
+        members = router.member_names()
+        if router.name in RESERVED:
+            what = f"router name {show(router.name)} is used by Isolane itself"
+            yield Problem(loc, what, f"any other name than {listed(RESERVED)}")
+        if len(members[-1]) > 12:
+            what = f"name {show(router.name)} is too long: its members would be {members[-1]}"
+            yield Problem(loc, what, f"{12 + len(router.name) - len(members[-1])} characters here")
+        for name in dict.fromkeys((router.name, *members)):
+            if name in taken:
+                what = f"router name {show(name)} is given twice"
+                hint = "" if name == router.name else f" (by the members of {show(router.name)})"
+                yield Problem(loc, what + hint, "a name of its own for each router")
+                break
+            taken[name] = router.name
+
+
+def _number(data: ExperimentData) -> Iterator[Problem]:
+    total = sum(max(router.count) for router in data.routers)
+    if total > MAX_ROUTERS:
+        largest = max(range(len(data.routers)), key=lambda i: max(data.routers[i].count))
+        what = f"{total} routers in all"
+        yield Problem(("routers", largest, "count"), what, f"at most {MAX_ROUTERS}")
+
+
+def _loads(data: ExperimentData) -> Iterator[Problem]:
+    names = tuple(dict.fromkeys(router.name for router in data.routers))
+    for name in data.load:
+        if name not in names:
+            what = f"load for an unknown router {show(name)}"
+            yield Problem(("load", name), what, listed(names) + nearest(name, names))
+    for i, router in enumerate(data.routers):
+        if router.name not in data.load:
+            what = f"router {show(router.name)} has no load"
+            accepted = f"an entry {router.name} under load (0x for none)"
+            yield Problem(("routers", i, "name"), what, accepted)
+
+
+def _lists(data: ExperimentData) -> Iterator[Problem]:
+    lengths = list(sweeps(data))
+    for loc, length in lengths[1:]:
+        first, expected = lengths[0]
+        if length != expected:
+            where = ".".join(str(part) for part in first if not isinstance(part, int))
+            what = f"a list of {length} values beside {where} with {expected}"
+            accepted = f"lists of the same length, or single values (here: {expected} values or 1)"
+            yield Problem(loc, what, accepted)
+
+
+def _arm_names(data: ExperimentData) -> Iterator[Problem]:
+    names = [arm.name for arm in data.arms]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            what = f"arm name {show(name)} is given twice"
+            yield Problem(("arms", i, "name"), what, "a name of its own for each arm")
+
+
+def _kinds_and_paths(data: ExperimentData) -> Iterator[Problem]:
+    for i, router in enumerate(data.routers):
+        if router.kind == "native" and router.path not in {None, "none"}:
+            what = f"router {show(router.name)} is native and has no path, but {show(router.path)}"
+            yield Problem(("routers", i, "path"), f"{what} is given", "none, or leave path out")
+    changes: tuple[ArmChange | None, ...] = data.arms or (None,)
+    for i, change in enumerate(changes):
+        loc: Loc = ("arms", i) if change else ("routers",)
+        if change and change.kind == "native" and change.path not in {None, "none"}:
+            what = f"arm {show(change.name)} is native and has no path"
+            yield Problem((*loc, "path"), what, "none, or leave path out")
+            continue
+        routers = [resolve_router(router, change) for router in data.routers]
+        yield from _paths_of_arm(data, change, routers, loc)
+
+
+def _paths_of_arm(
+    data: ExperimentData, change: ArmChange | None, routers: list[ArmRouter], loc: Loc
+) -> Iterator[Problem]:
+    suffix = f" in arm {show(change.name)}" if change else ""
+    for i, router in enumerate(routers):
+        if router.kind == "container" and router.path == "none":
+            what = f"container {show(router.group)} has no path{suffix}"
+            accepted = "a path of direct, bridge, macvlan, for the router or for the arm"
+            yield Problem(loc if change else ("routers", i), what, accepted)
+    native = [i for i, router in enumerate(routers) if router.kind == "native"]
+    if sum(max(data.routers[i].count) for i in native) > 1:
+        what = f"more than one native router{suffix}: the host itself is only one"
+        yield Problem(loc if change else ("routers", native[-1]), what, "one native router")
+    useless = change and not change.kind and change.path not in {None, "none"}
+    if change and useless and len(native) == len(routers):
+        what = f"path {show(change.path)}{suffix}, where all routers are native"
+        yield Problem((*loc, "path"), what, "none, or leave path out")
+
+
+def _moderation(data: ExperimentData) -> Iterator[Problem]:
+    what = "interrupt moderation has no effect with threaded receive processing"
+    accepted = "moderation with receive: softirq only"
+    arms = resolve_arms(data)
+    if data.dut.moderation_ns is not None and all(arm.receive == "threaded" for arm in arms):
+        yield Problem(("dut", "moderation"), what, accepted)
+    for i, change in enumerate(data.arms):
+        if change.moderation_ns is not None and arms[i].receive == "threaded":
+            yield Problem(("arms", i, "moderation"), what, accepted)
+
+
+def _capacity(data: ExperimentData) -> Iterator[Problem]:
+    if data.capacity is None:
+        return
+    arms = tuple(dict.fromkeys(arm.name for arm in resolve_arms(data)))
+    routers = tuple(dict.fromkeys(router.name for router in data.routers))
+    for key, name, known in (
+        ("arm", data.capacity.arm, arms),
+        ("router", data.capacity.router, routers),
+    ):
+        if name is not None and name not in known:
+            what = f"capacity of an unknown {key} {show(name)}"
+            yield Problem(("capacity", key), what, listed(known) + nearest(name, known))

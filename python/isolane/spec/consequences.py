@@ -1,0 +1,161 @@
+"""What follows from an experiment: frames, addresses, the line, the number of trials.
+
+These checks need arms and points, so they run only when the structure is sound
+(:func:`isolane.spec.checks.structure`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from isolane.spec.addresses import clashes
+from isolane.spec.arms import resolve_arms
+from isolane.spec.models import ExperimentData, PublishedRow
+from isolane.spec.points import Point, PointRouter, resolve_points, sweeps
+from isolane.spec.problems import Loc, Problem, listed, nearest, show
+from isolane.spec.quantities import UNITS_OF_METRIC
+from isolane.spec.units import Load, format_bps, format_rate
+
+MAX_TRIALS: Final = 10_000
+"""More than an hour of the shortest trials: beyond it, somebody has mistyped a number."""
+
+MIN_IPV6_FRAME: Final = 84
+"""Ethernet 14, IPv6 40, UDP 8, the generator's signature 18 and the checksum 4, bytes."""
+
+
+def consequences(data: ExperimentData) -> tuple[Problem, ...]:
+    """Return what cannot be right in the arms and points that the experiment leads to."""
+    checks: tuple[Callable[[ExperimentData], Iterator[Problem]], ...] = (
+        _frames,
+        clashes,
+        _points,
+        _line,
+        _size,
+        _published,
+    )
+    return tuple(problem for check in checks for problem in check(data))
+
+
+def _frames(data: ExperimentData) -> Iterator[Problem]:
+    told: set[Loc] = set()
+    for i, router in enumerate(data.routers):
+        traffic = data.traffic_of(router.name)
+        smallest = min(size for size, _ in traffic.frame_sizes())
+        loc = _traffic_loc(data, i)
+        if traffic.ip != 6 or smallest >= MIN_IPV6_FRAME or loc in told:
+            continue
+        told.add(loc)
+        named = "imix holds frames" if traffic.frame_size == "imix" else "frame size"
+        what = f"{named} of {smallest} bytes with IPv6 (router {show(router.name)})"
+        accepted = (
+            f"{MIN_IPV6_FRAME} to 1518 "
+            "(Ethernet 14 + IPv6 40 + UDP 8 + signature 18 + checksum 4 = 84)"
+        )
+        yield Problem(loc, what, accepted)
+
+
+def _traffic_loc(data: ExperimentData, router: int) -> Loc:
+    """Return the place of the frame size that is in force for a router."""
+    override = data.routers[router].traffic
+    if override is not None and override.frame_size is not None:
+        return ("routers", router, "traffic", "frame_size")
+    return ("traffic", "frame_size" if "frame_size" in data.traffic.model_fields_set else "ip")
+
+
+def _points(data: ExperimentData) -> Iterator[Problem]:
+    seen: dict[tuple[PointRouter, ...], int] = {}
+    swept = next(sweeps(data), None)
+    for point in resolve_points(data):
+        loc: Loc = (*swept[0], point.index) if swept else ("load",)
+        if all(router.load.value == 0 for router in point.routers):
+            what = f"no router is offered any load at point {point.index + 1} ({point.label})"
+            yield Problem(loc, what, "a load above 0 for at least one router")
+        if point.routers in seen:
+            what = f"points {seen[point.routers] + 1} and {point.index + 1} are the same"
+            yield Problem(loc, what, "each point once (trial.repeats measures it repeatedly)")
+        seen.setdefault(point.routers, point.index)
+
+
+def _line(data: ExperimentData) -> Iterator[Problem]:
+    """Check the loads in pps and bps; what ``x`` amounts to is known only in the run."""
+    arms = resolve_arms(data)
+    line_bps = data.traffic.line_rate_bps
+    for point in resolve_points(data):
+        for arm in arms:
+            wires: dict[str, list[PointRouter]] = defaultdict(list)
+            for router in point.routers:
+                wire = arm.router(router.group).wire
+                shared = wire in {"bridge", "macvlan"}
+                wires[wire if shared else router.name].append(router)
+            worst = max(wires.values(), key=lambda routers: _wire_bps(data, routers))
+            if _wire_bps(data, worst) > line_bps * (1 + 1e-9):
+                yield _overload(data, point, worst, arm.name if data.arms else None)
+                break  # once for the point: the other arms would only repeat it
+
+
+def _wire_bps(data: ExperimentData, routers: list[PointRouter]) -> float:
+    known = [router for router in routers if router.load.unit != "x"]
+    return sum(
+        traffic.wire_bps(router.load.to_pps(None, traffic.mean_frame_bytes))
+        for router, traffic in ((r, data.traffic_of(r.group)) for r in known)
+    )
+
+
+def _overload(
+    data: ExperimentData, point: Point, routers: list[PointRouter], arm: str | None
+) -> Problem:
+    largest = max(routers, key=lambda router: _wire_bps(data, [router]))
+    traffic = data.traffic_of(largest.group)
+    line_bps = data.traffic.line_rate_bps
+    limit_pps = line_bps / traffic.wire_bps(1.0)
+    names = listed(router.name for router in routers)
+    together = f"{names} together take" if len(routers) > 1 else f"{names} takes"
+    where = f" in arm {show(arm)}" if arm else ""
+    what = (
+        f"{largest.load} for {largest.name}: {together} "
+        f"{format_bps(_wire_bps(data, routers))}{where} (20 bytes of preamble and gap per frame)"
+    )
+    accepted = (
+        f"at most {format_rate(Load(float(int(limit_pps)), 'pps'))} in total of "
+        f"{traffic.mean_frame_bytes:g}-byte frames on a line of {format_bps(line_bps)}"
+    )
+    return Problem(("load", largest.group, point.index), what, accepted)
+
+
+def _size(data: ExperimentData) -> Iterator[Problem]:
+    points, arms, repeats = len(resolve_points(data)), len(resolve_arms(data)), data.trial.repeats
+    trials = points * arms * repeats
+    if trials > MAX_TRIALS:
+        what = f"{points} points x {arms} arms x {repeats} repeats are {trials} trials"
+        yield Problem(("trial", "repeats"), what, f"at most {MAX_TRIALS}")
+
+
+def _published(data: ExperimentData) -> Iterator[Problem]:
+    if data.published is None:
+        return
+    if data.published.capacity.value == 0 or data.published.capacity.unit == "x":
+        what = f"{data.published.capacity} is not a capacity"
+        yield Problem(("published", "capacity"), what, "a rate above 0 in pps or bps")
+    arms = {arm.name for arm in resolve_arms(data)}
+    known = [router.name for router in data.routers]
+    known += [name for r in data.routers for name in r.member_names() if name not in known]
+    for i, row in enumerate(data.published.rows):
+        loc: Loc = ("published", "rows", i)
+        yield from _published_value(row, loc)
+        if row.arm in arms:  # of other set-ups nothing is known but what the row says
+            names = [((*loc, "load", name), name) for name in row.load]
+            names += [((*loc, "router"), row.router)] if row.router != "total" else []
+            for at, name in names:
+                if name not in known:
+                    what = f"figure about an unknown router {show(name)}"
+                    yield Problem(at, what, f"{listed(known)}, total{nearest(name, known)}")
+
+
+def _published_value(row: PublishedRow, loc: Loc) -> Iterator[Problem]:
+    units = UNITS_OF_METRIC[row.metric]
+    if row.value is not None and row.value.unit not in units:
+        examples = {"pps": "400kpps", "ratio": "61%", "ns": "85us"}
+        what = f"{row.value} is not a value of {show(row.metric)}"
+        yield Problem((*loc, "value"), what, f"a value such as {examples[units[0]]}")

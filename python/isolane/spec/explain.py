@@ -1,0 +1,88 @@
+"""What pydantic found wrong, in words that help: the value, and what would be accepted."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from isolane.spec.models import ExperimentData
+from isolane.spec.problems import Contradictions, Loc, Problem, Refused, listed, nearest, show
+
+_SHAPES = {
+    "dict_type": "a mapping (key: value)",
+    "model_type": "a mapping (key: value)",
+    "model_attributes_type": "a mapping (key: value)",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "string_type": "text (in quotes if it looks like a number)",
+}
+
+
+def problems_of(error: ValidationError) -> list[Problem]:
+    """Return the problems of a validation error, with their places in the document."""
+    return [problem for details in error.errors(include_url=False) for problem in _explain(details)]
+
+
+def _explain(details: ErrorDetails) -> list[Problem]:
+    loc: Loc = tuple(details["loc"])
+    cause = details.get("ctx", {}).get("error")
+    if isinstance(cause, Contradictions):
+        return list(cause.problems)  # found at the root: their places are complete
+    if isinstance(cause, Refused):
+        p = cause.problem
+        return [Problem(loc, p.what, p.accepted, p.unsupported)]
+    if details["type"] == "default_factory_not_called":
+        return []  # the title is taken from a name that is itself in error
+    return [_about_shape(loc, details)]
+
+
+def _about_shape(loc: Loc, details: ErrorDetails) -> Problem:
+    """Return what is wrong with the keys, or with the kind of a value."""
+    value = details["input"]
+    match details["type"]:
+        case "extra_forbidden":
+            word, known = str(loc[-1]), keys_at(loc[:-1])
+            what, accepted = f"unknown key {show(word)}", listed(known) + nearest(word, known)
+        case "missing":
+            key = str(loc[-1])
+            about = (_fields(loc[:-1])[key].description or "").rstrip(".")
+            what, accepted = f"key {show(key)} is missing", f"{key}: {about}"
+            loc = loc[:-1]
+        case "literal_error":
+            accepted = str(details["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
+            accepted += nearest(value, accepted.split(", ")) if isinstance(value, str) else ""
+            what = f"{show(value)} is not known"
+        case kind if kind in _SHAPES:
+            what, accepted = f"{show(value)} is not what belongs here", _SHAPES[kind]
+        case _:
+            return Problem(loc, f"{show(value)}: {details['msg']}")
+    return Problem(loc, what, accepted)
+
+
+def keys_at(loc: Loc) -> tuple[str, ...]:
+    """Return the keys that are known at a place of the document, in the order of the models."""
+    return tuple(_fields(loc))
+
+
+def _fields(loc: Loc) -> dict[str, FieldInfo]:
+    """Return the keys at a place with what the models say of them."""
+    fields = _of(ExperimentData)
+    for key in loc:
+        if isinstance(key, str):
+            model = _model_in(fields[key].annotation) if key in fields else None
+            fields = _of(model) if model else {}
+    return fields
+
+
+def _of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    return {info.alias or name: info for name, info in model.model_fields.items()}
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """Return the model in an annotation such as ``tuple[Router, ...]`` or ``Dut | None``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((m for m in map(_model_in, get_args(annotation)) if m is not None), None)

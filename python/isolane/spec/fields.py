@@ -1,0 +1,285 @@
+"""The types of an experiment's values: how each is read, refused, written and described.
+
+Each validator takes what YAML gave (or a value that was read before) and raises
+:class:`~isolane.spec.problems.Refused` with what would be accepted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    BeforeValidator,
+    PlainSerializer,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    WithJsonSchema,
+    WrapSerializer,
+)
+
+from isolane.spec.problems import Refused, listed, nearest, show
+from isolane.spec.subnets import Network, read_subnet
+from isolane.spec.units import (
+    BIT_RATES_ACCEPTED,
+    DURATIONS_ACCEPTED,
+    RATES_ACCEPTED,
+    Load,
+    format_duration_ns,
+    format_rate,
+    parse_duration_ns,
+    read_bit_rate,
+    read_duration_ns,
+    read_rate,
+)
+
+Kind = Literal["native", "container"]
+RouterPath = Literal["none", "direct", "bridge", "macvlan"]
+Receive = Literal["softirq", "threaded"]
+Role = Literal["victim", "aggressor", "router"]
+
+LATER_KINDS: Final = ("vm", "xen")
+LATER_PATHS: Final = (
+    "macvtap",
+    "tap",
+    "sriov",
+    "sriov-macvtap",
+    "sriov-passthrough",
+    "isolane",
+)
+"""Words of the vocabulary that this version cannot run live."""
+
+MAX_ROUTERS: Final = 64
+MAX_NAME: Final = 12
+"""Longest name of a router: names of interfaces (15 characters) are made from it."""
+
+_NUMBER_PATTERN = r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?\s?"
+
+
+def _word(
+    what: str, accepted: Iterable[str], later: tuple[str, ...] = ()
+) -> Callable[[object], str]:
+    """Return a validator for one of a few words; ``later`` are known but not possible yet."""
+    words = tuple(accepted)
+
+    def read(value: object) -> str:
+        if isinstance(value, str) and value in words:
+            return value
+        if isinstance(value, str) and value in later:
+            refusal = f"this version of Isolane cannot run {what} {show(value)} live"
+            raise Refused(refusal, listed(words), unsupported=True)
+        hint = nearest(value, words) if isinstance(value, str) else ""
+        raise Refused(f"{what} {show(value)} is not known", listed(words) + hint)
+
+    return read
+
+
+def _whole(low: int, high: int) -> Callable[[object], int]:
+    """Return a validator for a whole number within limits."""
+
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Refused(f"{show(value)} is not a whole number", f"{low} to {high}")
+        if not low <= value <= high:
+            raise Refused(f"{show(value)} is out of range", f"{low} to {high}")
+        return int(value)
+
+    return read
+
+
+def _duration(low: str, high: str) -> Callable[[object], int]:
+    """Return a validator for a duration within limits, in ns."""
+    low_ns, high_ns = parse_duration_ns(low), parse_duration_ns(high)
+
+    def read(value: object) -> int:
+        duration_ns = read_duration_ns(value)
+        if not low_ns <= duration_ns <= high_ns:
+            raise Refused(f"{show(value)} is out of range", f"{low} to {high}")
+        return duration_ns
+
+    return read
+
+
+def _name(longest: int) -> Callable[[object], str]:
+    """Return a validator for names, which become parts of file, interface and namespace names."""
+    accepted = (
+        f"1 to {longest} characters of a-z, 0-9 and '-', neither starting nor ending with '-'"
+    )
+
+    def read(value: object) -> str:
+        if not isinstance(value, str):
+            raise Refused(f"{show(value)} is not a name (put it in quotes)", accepted)
+        if len(value) > longest:
+            raise Refused(f"name {show(value)} is too long ({len(value)} characters)", accepted)
+        if not re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", value):
+            raise Refused(f"{show(value)} is not a name", accepted)
+        return value
+
+    return read
+
+
+def _name_schema(longest: int) -> WithJsonSchema:
+    pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
+    return WithJsonSchema({"type": "string", "maxLength": longest, "pattern": pattern})
+
+
+def _text(longest: int) -> Callable[[object], str]:
+    """Return a validator for free text."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str):
+            raise Refused(
+                f"{show(value)} is not text", "text (in quotes if it looks like a number)"
+            )
+        if len(value) > longest:
+            raise Refused(f"text of {len(value)} characters", f"up to {longest} characters")
+        return value
+
+    return read
+
+
+def _read_frame_size(value: object) -> int | Literal["imix"]:
+    accepted = "64 to 1518 (bytes with the 4-byte checksum), or imix (7:4:1 of 64, 594 and 1518)"
+    if value == "imix":
+        return "imix"
+    if isinstance(value, bool) or not isinstance(value, int) or not 64 <= value <= 1518:
+        raise Refused(f"frame size {show(value)} is not possible", accepted)
+    return int(value)
+
+
+def _read_ip(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value not in {4, 6}:
+        raise Refused(f"IP version {show(value)} is not known", "4, 6")
+    return value
+
+
+def _read_version(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value != 1:
+        raise Refused(f"format version {show(value)} is not known", "1")
+    return value
+
+
+def _as_list(value: object) -> object:
+    """Return a scalar as a list of one, so that scalars and lists are one case afterwards."""
+    return check_length(value, 1000) if isinstance(value, list | tuple) else [value]
+
+
+def check_length(value: object, longest: int, shortest: int = 1) -> object:
+    """Return a list of the right length (pydantic would count only its good items)."""
+    if isinstance(value, list | tuple) and not shortest <= len(value) <= longest:
+        what = f"a list of {len(value)} values" if value else "an empty list"
+        raise Refused(what, f"{shortest} to {longest} values")
+    return value
+
+
+def _as_written(values: tuple[Any, ...], write: SerializerFunctionWrapHandler) -> Any:
+    """Return a list of one as the scalar that it stands for."""
+    written = write(values)
+    return written[0] if len(written) == 1 else written
+
+
+def _rate_schema(units: str, accepted: str) -> WithJsonSchema:
+    pattern = f"^{_NUMBER_PATTERN}({units})$"
+    return WithJsonSchema({"type": "string", "pattern": pattern, "description": accepted})
+
+
+def _duration_schema() -> WithJsonSchema:
+    return _rate_schema("ns|us|µs|ms|s|min|h", DURATIONS_ACCEPTED)
+
+
+def _words_schema(*words: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "enum": list(words)})
+
+
+def _whole_schema(low: int, high: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
+
+
+def _format_line_rate(rate_bps: float) -> str:
+    return format_rate(Load(rate_bps, "bps"))
+
+
+KindWord = Annotated[
+    Kind,
+    PlainValidator(_word("router kind", ("native", "container"), LATER_KINDS)),
+    _words_schema("native", "container"),
+]
+PathWord = Annotated[
+    RouterPath,
+    PlainValidator(_word("path", ("direct", "bridge", "macvlan", "none"), LATER_PATHS)),
+    _words_schema("direct", "bridge", "macvlan", "none"),
+]
+ReceiveWord = Annotated[
+    Receive,
+    PlainValidator(_word("receive processing", ("softirq", "threaded"))),
+    _words_schema("softirq", "threaded"),
+]
+RoleWord = Annotated[
+    Role,
+    PlainValidator(_word("role", ("victim", "aggressor", "router"))),
+    _words_schema("victim", "aggressor", "router"),
+]
+
+Version = Annotated[int, PlainValidator(_read_version), WithJsonSchema({"const": 1})]
+Cores = Annotated[int, PlainValidator(_whole(1, 1024)), _whole_schema(1, 1024)]
+Flows = Annotated[int, PlainValidator(_whole(1, 100_000)), _whole_schema(1, 100_000)]
+Repeats = Annotated[int, PlainValidator(_whole(1, 1000)), _whole_schema(1, 1000)]
+Seed = Annotated[int, PlainValidator(_whole(0, 2**32 - 1)), _whole_schema(0, 2**32 - 1)]
+RouterCount = Annotated[int, PlainValidator(_whole(1, MAX_ROUTERS)), _whole_schema(1, MAX_ROUTERS)]
+
+Slug = Annotated[str, PlainValidator(_name(64)), _name_schema(64)]
+RouterName = Annotated[str, PlainValidator(_name(MAX_NAME)), _name_schema(MAX_NAME)]
+ArmName = Annotated[str, PlainValidator(_name(24)), _name_schema(24)]
+ShortText = Annotated[str, PlainValidator(_text(200)), WithJsonSchema({"type": "string"})]
+LongText = Annotated[str, PlainValidator(_text(20_000)), WithJsonSchema({"type": "string"})]
+
+FrameSize = Annotated[
+    int | Literal["imix"],
+    PlainValidator(_read_frame_size),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "minimum": 64, "maximum": 1518}, {"const": "imix"}]}
+    ),
+]
+IpVersion = Annotated[int, PlainValidator(_read_ip), WithJsonSchema({"enum": [4, 6]})]
+Subnet = Annotated[
+    Network,
+    PlainValidator(read_subnet),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["198.18.5.0/24", "2001:2:0:5::/64"]}),
+]
+
+Rate = Annotated[
+    Load,
+    PlainValidator(read_rate),
+    PlainSerializer(format_rate, return_type=str),
+    _rate_schema("pps|kpps|Mpps|bps|kbps|Mbps|Gbps|x", RATES_ACCEPTED),
+]
+LineRate = Annotated[
+    float,
+    PlainValidator(read_bit_rate),
+    PlainSerializer(_format_line_rate, return_type=str),
+    _rate_schema("bps|kbps|Mbps|Gbps", BIT_RATES_ACCEPTED),
+]
+_duration_text = PlainSerializer(format_duration_ns, return_type=str)
+Moderation = Annotated[
+    int, PlainValidator(_duration("5us", "1ms")), _duration_text, _duration_schema()
+]
+TrialDuration = Annotated[
+    int, PlainValidator(_duration("50ms", "1h")), _duration_text, _duration_schema()
+]
+Warmup = Annotated[
+    int, PlainValidator(_duration("0ms", "10min")), _duration_text, _duration_schema()
+]
+
+_written = WrapSerializer(_as_written)
+Rates = Annotated[
+    tuple[Rate, ...],
+    BeforeValidator(_as_list, json_schema_input_type=Rate | list[Rate]),
+    _written,
+]
+Counts = Annotated[
+    tuple[RouterCount, ...],
+    BeforeValidator(_as_list, json_schema_input_type=RouterCount | list[RouterCount]),
+    _written,
+]

@@ -1,0 +1,122 @@
+"""Experiment files: reading one, and saying at once everything that is wrong with it.
+
+Each problem is a line ``FILE:LINE: key.path: what is wrong with VALUE; accepted: ...``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from isolane.errors import NotSupported, SpecError
+from isolane.spec.document import Document, NotYaml, read_document
+from isolane.spec.experiment import Experiment
+from isolane.spec.explain import problems_of
+from isolane.spec.problems import Loc, Problem
+from isolane.spec.repair import structure_problems
+
+MAX_FILE_BYTES: Final = 250_000
+MAX_PROBLEMS: Final = 30
+"""Lines of a message: whoever gave another file than an experiment need not read all of it."""
+
+
+def load_experiment(path: Path) -> Experiment:
+    """Return the experiment in a file; nothing else is read and nothing on the host is touched.
+
+    Raises
+    ------
+    SpecError
+        If the file cannot be read or is not a valid experiment: all that is wrong, one problem a
+        line.
+    NotSupported
+        If it is valid but asks for kinds or paths that this version cannot run live.
+    """
+    return parse_experiment(_read(path), str(path))
+
+
+def parse_experiment(text: str, name: str = "<text>") -> Experiment:
+    """Return the experiment in a text; ``name`` stands for the file in messages.
+
+    Raises
+    ------
+    SpecError, NotSupported
+        As :func:`load_experiment`.
+    """
+    try:
+        document = read_document(text)
+    except NotYaml as error:
+        line = "" if error.line is None else f"{error.line}:"
+        msg = f"{name}:{line} not valid YAML: {error}; accepted: an experiment in YAML"
+        raise SpecError(msg) from None
+    if document.value is None:
+        raise SpecError(f"{name}: the file is empty; accepted: an experiment in YAML")
+    if not isinstance(document.value, dict):
+        what = "a list" if isinstance(document.value, list) else "a single value"
+        msg = f"{name}:1: the file holds {what}; accepted: an experiment, a mapping of keys"
+        raise SpecError(msg)
+    try:
+        experiment = Experiment.model_validate(document.value)
+    except ValidationError as error:
+        problems = problems_of(error)
+        problems += structure_problems(document.value, error)
+        raise _error(name, document, [*document.problems, *problems]) from None
+    if document.problems:
+        raise _error(name, document, document.problems)
+    return experiment
+
+
+def _read(path: Path) -> str:
+    """Return the text of a regular file."""
+    accepted = "accepted: an experiment file in YAML"
+    try:
+        # Not blocking: a FIFO without a writer would otherwise hang before it can be refused.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file; {accepted}") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise SpecError(f"{path}: cannot be read ({reason}); {accepted}") from None
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            what = "a directory" if stat.S_ISDIR(mode) else "not a regular file"
+            raise SpecError(f"{path}: is {what}; {accepted}")
+        with os.fdopen(os.dup(descriptor), "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read ({error.strerror}); {accepted}") from None
+    finally:
+        os.close(descriptor)
+    if len(data) > MAX_FILE_BYTES:
+        raise SpecError(f"{path}: is larger than {MAX_FILE_BYTES} bytes; {accepted}")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SpecError(f"{path}: is not text (UTF-8); {accepted}") from None
+    if "\0" in text:
+        raise SpecError(f"{path}: is not text (it has zero bytes); {accepted}")
+    return text
+
+
+def _error(name: str, document: Document, problems: list[Problem]) -> SpecError | NotSupported:
+    """Return the error that tells all problems, in the order of the file."""
+    wrong = [problem for problem in problems if not problem.unsupported]
+    shown = sorted({(*document.place(p.loc), str(p)) for p in problems}, key=_order)
+    lines = [f"{name}:{line}: {_key(loc)}{what}" for line, loc, what in shown]
+    if len(lines) > MAX_PROBLEMS:
+        lines[MAX_PROBLEMS:] = [f"{name}: and {len(lines) - MAX_PROBLEMS} more"]
+    return (SpecError if wrong else NotSupported)("\n".join(lines))
+
+
+def _order(shown: tuple[int, Loc, str]) -> tuple[int, str, str]:
+    return shown[0], _key(shown[1]), shown[2]
+
+
+def _key(loc: Loc) -> str:
+    """Return a place as ``routers[0].path: ``; nothing for the document itself."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
+    return f"{text.lstrip('.')}: " if text else ""

@@ -1,0 +1,266 @@
+"""What stands in an experiment file: the data alone, each value checked by itself.
+
+How the values fit together is checked in :mod:`isolane.spec.checks`; the class to use is
+:class:`isolane.spec.experiment.Experiment`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+)
+
+from isolane.spec import fields as f
+from isolane.spec.quantities import Quantity, read_quantity
+from isolane.spec.units import Load, wire_bps
+
+DEFAULT_MODERATION_NS: Final = 20_000
+IMIX: Final = ((64, 7), (594, 4), (1518, 1))
+"""Simple IMIX: frame sizes with the checksum, bytes, and how many of each in twelve frames."""
+
+
+class SpecModel(BaseModel):
+    """Refuses keys that it does not know and cannot be changed once it is checked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Dut(SpecModel):
+    """The device under test: what the routers share."""
+
+    cores: f.Cores = 1
+    """Host cores that the routers share."""
+    receive: f.ReceiveWord = "softirq"
+    """Where frames are processed: in the softirq of the NIC's core, or in kernel threads."""
+    moderation_ns: f.Moderation | None = Field(default=None, alias="moderation")
+    """Interrupt moderation of the DUT's NICs, 5us to 1ms, with softirq only; default 20us."""
+
+
+class Traffic(SpecModel):
+    """What is sent to each router."""
+
+    frame_size: f.FrameSize = 64
+    """Ethernet frame size with the 4-byte checksum, bytes, or imix; IPv6 needs at least 84."""
+    ip: f.IpVersion = 4
+    """IP version, the same for all routers."""
+    flows: f.Flows = 100
+    """UDP flows of each router."""
+    line_rate_bps: f.LineRate = Field(default=10e9, alias="line_rate")
+    """Rate of every wire; an offered load above it is an error."""
+
+    def frame_sizes(self) -> tuple[tuple[int, int], ...]:
+        """Return the frame sizes (bytes with checksum) and their weights."""
+        return IMIX if self.frame_size == "imix" else ((int(self.frame_size), 1),)
+
+    @property
+    def mean_frame_bytes(self) -> float:
+        """Mean frame size with the 4-byte checksum, bytes."""
+        sizes = self.frame_sizes()
+        return sum(size * weight for size, weight in sizes) / sum(weight for _, weight in sizes)
+
+    def wire_bps(self, rate_pps: float) -> float:
+        """Return what a packet rate of this traffic takes on the line, bit/s."""
+        return wire_bps(rate_pps, self.mean_frame_bytes)
+
+
+class TrafficOverride(SpecModel):
+    """What differs from ``traffic`` for one router."""
+
+    frame_size: f.FrameSize | None = None
+    """Ethernet frame size with the 4-byte checksum, bytes, or imix."""
+    flows: f.Flows | None = None
+    """UDP flows of the router."""
+
+
+class Router(SpecModel):
+    """A virtual router, or a group of equal ones."""
+
+    name: f.RouterName
+    """Name; the members of a group are called name-1, name-2 and so on."""
+    kind: f.KindWord = "container"
+    """What the router is: a container (its own network namespace), or the host itself."""
+    path: f.PathWord | None = None
+    """How frames get from the NIC to the router and back; none for a native router."""
+    role: f.RoleWord = "router"
+    """Whose service is watched, and who is overloaded."""
+    count: f.Counts = (1,)
+    """Number of routers in this group; a list sweeps it."""
+    traffic: TrafficOverride | None = None
+    """What differs from the experiment's traffic."""
+    address: f.Subnet | None = None
+    """Ingress subnet; further members of a group get the subnets that follow it."""
+
+    def member_names(self, count: int | None = None) -> tuple[str, ...]:
+        """Return the names of the members when there are ``count`` (default: the most)."""
+        most = max(self.count)
+        if self.count == (1,):
+            return (self.name,)
+        return tuple(f"{self.name}-{i + 1}" for i in range(most if count is None else count))
+
+
+class ArmChange(SpecModel):
+    """One of the variants that the experiment compares: what it changes for all routers."""
+
+    name: f.ArmName
+    """Name of the arm."""
+    path: f.PathWord | None = None
+    """Path of all routers but native ones."""
+    receive: f.ReceiveWord | None = None
+    """Receive processing, instead of the DUT's."""
+    moderation_ns: f.Moderation | None = Field(default=None, alias="moderation")
+    """Interrupt moderation, instead of the DUT's."""
+    kind: f.KindWord | None = None
+    """Kind of all routers; with native they have no path."""
+    cores: f.Cores | None = None
+    """Number of DUT cores, instead of the DUT's."""
+
+
+class CapacityChoice(SpecModel):
+    """What 1x is measured with: one router alone, in one arm."""
+
+    arm: f.ArmName | None = None
+    """Name of the arm; default: the first."""
+    router: f.RouterName | None = None
+    """Name of the router; default: the first."""
+
+
+class TrialPlan(SpecModel):
+    """How long and how often each setting is measured."""
+
+    duration_ns: f.TrialDuration = Field(default=500_000_000, alias="duration")
+    """Length of the measuring window of one trial, 50ms to 1h."""
+    warmup_ns: f.Warmup = Field(default=100_000_000, alias="warmup")
+    """Time with load before the window, not counted, 0ms to 10min."""
+    repeats: f.Repeats = 5
+    """Trials of each point in each arm."""
+    seed: f.Seed = 1
+    """Seed of everything that is drawn at random."""
+
+
+PublishedQuantity = Annotated[
+    Quantity,
+    PlainValidator(read_quantity),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["400kpps", "0.27x", "61%", "85us"]}),
+]
+Metric = Literal["throughput", "loss", "cpu", "cpu-kernel", "cpu-user", "delay"]
+
+
+class PublishedRow(SpecModel):
+    """One published figure; its arm may be one that this experiment does not have."""
+
+    arm: f.ArmName
+    """Arm of this experiment that it is to be compared with, or any other name."""
+    load: dict[str, f.Rate]
+    """Offered load by router."""
+    router: f.ArmName
+    """Router (or group, then the sum) that the figure is about; total for all."""
+    count: f.RouterCount | None = None
+    """Number of routers, where the experiment sweeps it."""
+    metric: Metric
+    """What was measured."""
+    value: PublishedQuantity | None = None
+    """The figure; nothing where no number was published."""
+    note: f.ShortText = ""
+    """What a reader must know about the figure."""
+
+
+class Published(SpecModel):
+    """Figures of a publication, to be shown beside the measured ones."""
+
+    source: f.ShortText
+    """The publication, and the place in it."""
+    capacity: f.Rate
+    """What 1x is in the publication."""
+    figure: f.ShortText | None = None
+    """Number of the figure or table, in quotes."""
+    rows: tuple[PublishedRow, ...] = ()
+    """The figures."""
+
+    def share(self, rate: Load | Quantity, mean_frame_bytes: float = 64.0) -> float:
+        """Return a published rate as a multiple of the published capacity (dimensionless)."""
+        load = rate if isinstance(rate, Load) else rate.as_load()
+        if load.unit == "x":
+            return load.value
+        return load.to_pps(None, mean_frame_bytes) / self.capacity.to_pps(None, mean_frame_bytes)
+
+
+class NotRunnable(SpecModel):
+    """A host on which the experiment would not measure what it says."""
+
+    host_cores_below: f.Cores
+    """Not runnable on hosts with fewer cores than this."""
+    why: f.ShortText
+    """The reason, as a sentence."""
+
+
+def _some_routers(value: object) -> object:
+    return f.check_length(value, f.MAX_ROUTERS)
+
+
+def _few_arms(value: object) -> object:
+    return f.check_length(value, 64, shortest=0)
+
+
+def _title(data: dict[str, Any]) -> str:
+    return str(data.get("name", ""))
+
+
+class ExperimentData(SpecModel):
+    """An experiment: what is compared, with which load, how often."""
+
+    isolane: f.Version
+    """Version of the format: 1."""
+    name: f.Slug
+    """Name; the run folder is called after it."""
+    title: f.ShortText = Field(default_factory=_title)
+    """Heading of the report; default: the name."""
+    description: f.LongText = ""
+    """What the experiment asks and how."""
+    dut: Dut = Dut()
+    """The device under test."""
+    traffic: Traffic = Traffic()
+    """Traffic of all routers."""
+    routers: Annotated[tuple[Router, ...], BeforeValidator(_some_routers)]
+    """The routers, or groups of equal ones."""
+    load: dict[str, f.Rates]
+    """Offered load by router (of a group: in total); lists are gone through in step."""
+    arms: Annotated[tuple[ArmChange, ...], BeforeValidator(_few_arms)] = ()
+    """The variants to compare; default: one, named after the path."""
+    capacity: CapacityChoice | None = None
+    """What 1x is measured with; default: the first router alone in the first arm."""
+    trial: TrialPlan = TrialPlan()
+    """How long and how often."""
+    published: Published | None = None
+    """Published figures to compare with."""
+    not_runnable: NotRunnable | None = None
+    """Where the experiment cannot be run."""
+
+    def router(self, name: str) -> Router:
+        """Return the group that ``name`` (of the group, or of a member) belongs to.
+
+        Raises
+        ------
+        KeyError
+            If there is no such router.
+        """
+        for router in self.routers:
+            if name == router.name or name in router.member_names():
+                return router
+        raise KeyError(name)
+
+    def traffic_of(self, router: str) -> Traffic:
+        """Return the traffic of a router (group or member): the defaults with its overrides."""
+        override = self.router(router).traffic
+        if override is None:
+            return self.traffic
+        changes = override.model_dump(exclude_none=True)
+        return self.traffic.model_copy(update=changes)

@@ -1,0 +1,114 @@
+"""Points: the settings of load (and number of routers) that every arm is measured at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from isolane.spec.fields import Role
+from isolane.spec.models import ExperimentData, Router
+from isolane.spec.subnets import Network, default_subnet
+from isolane.spec.units import Load
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PointRouter:
+    """One router at one point."""
+
+    name: str
+    """Name of the member: the group's own if that is a single router."""
+    group: str
+    role: Role
+    load: Load
+    """Offered load of this router alone: the group's, divided equally."""
+    address: Network | None = None
+    """Ingress subnet: the one asked for, or :func:`default_subnet`."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of load and number of routers."""
+
+    index: int
+    label: str
+    """What sets this point apart, such as ``aggressor 0.5x`` or ``8 routers``."""
+    routers: tuple[PointRouter, ...]
+
+    def group(self, name: str) -> tuple[PointRouter, ...]:
+        """Return the routers of a group."""
+        return tuple(router for router in self.routers if router.group == name)
+
+
+def sweeps(data: ExperimentData) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """Yield place and length of each list that is gone through in step, in the file's order."""
+    for i, router in enumerate(data.routers):
+        if len(router.count) > 1:
+            yield ("routers", i, "count"), len(router.count)
+    for name, loads in data.load.items():
+        if len(loads) > 1:
+            yield ("load", name), len(loads)
+
+
+def at(values: Sequence[T], step: int) -> T:
+    """Return the value at a step of the sweep; a scalar (a list of one) is repeated."""
+    return values[0] if len(values) == 1 else values[step]
+
+
+def resolve_points(data: ExperimentData) -> tuple[Point, ...]:
+    """Return the points in the order of the lists; a single one if nothing is swept."""
+    steps = max((length for _, length in sweeps(data)), default=1)
+    return tuple(
+        Point(
+            index=step,
+            label=_label(data, step),
+            routers=tuple(
+                member for router in data.routers for member in _members(data, router, step)
+            ),
+        )
+        for step in range(steps)
+    )
+
+
+def subnet_of(router: Router, member: int) -> Network | None:
+    """Return the ingress subnet of the n-th member (from 0); None if none was asked for.
+
+    Raises
+    ------
+    ValueError
+        If the address space ends before it (ipaddress.AddressValueError).
+    """
+    if router.address is None:
+        return None
+    first = router.address.network_address + member * router.address.num_addresses
+    return type(router.address)((first, router.address.prefixlen))
+
+
+def _members(data: ExperimentData, router: Router, step: int) -> Iterator[PointRouter]:
+    count = at(router.count, step)
+    total = at(data.load[router.name], step)
+    load = Load(total.value / count, total.unit)
+    earlier = data.routers[: data.routers.index(router)]
+    number = sum(at(other.count, step) for other in earlier)
+    for i, name in enumerate(router.member_names(count)):
+        address = subnet_of(router, i) or default_subnet(data.traffic.ip, number + i)
+        yield PointRouter(name, router.name, router.role, load, address)
+
+
+def _label(data: ExperimentData, step: int) -> str:
+    parts = []
+    for router in data.routers:
+        if len(router.count) > 1:
+            count = router.count[step]
+            of = "" if len(data.routers) == 1 else f"{router.name} "
+            parts.append(f"{count} {of}router{'' if count == 1 else 's'}")
+    parts += [
+        f"{name} {at(loads, step)}"
+        for name, loads in ((r.name, data.load[r.name]) for r in data.routers)
+        if len(loads) > 1
+    ]
+    if not parts:
+        parts = [f"{router.name} {data.load[router.name][0]}" for router in data.routers]
+    return ", ".join(parts)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from isolane.errors import NotSupported, SpecError
+from isolane.spec import load_experiment, parse_experiment
+
+GOOD = """\
+isolane: 1
+name: two
+dut:
+  cores: 1
+traffic:
+  frame_size: 64
+routers:
+  - name: victim
+    path: direct
+  - name: noise
+    path: direct
+load:
+  victim: 0.27x
+  noise: [0x, 1x]
+trial:
+  repeats: 3
+"""
+
+
+def changed(old: str, new: str) -> str:
+    assert GOOD.count(old) == 1, "the case must change what it means to change"
+    return GOOD.replace(old, new)
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
+    text = (
+        changed("cores: 1", "cores: 0")
+        .replace("frame_size: 64", "framesize: 64")
+        .replace("path: direct\n  - ", "path: brdige\n  - ")
+        .replace("  noise: [0x, 1x]", "  nois: [0x, 1y]")
+    )
+    with pytest.raises(SpecError) as error:
+        parse_experiment(text, "f")
+    places = [line.split(": ")[:2] for line in str(error.value).splitlines()]
+    assert places == [
+        ["f:4", "dut.cores"],
+        ["f:6", "traffic.framesize"],
+        ["f:9", "routers[0].path"],
+        ["f:10", "routers[1].name"],  # noise has no load
+        ["f:14", "load.nois"],  # an unknown router
+        ["f:14", "load.nois[1]"],
+    ]
+
+
+def test_wrong_values_do_not_lead_to_complaints_about_right_ones() -> None:
+    with pytest.raises(SpecError) as error:
+        parse_experiment(changed("    path: direct\n  - name", "    path: 5\n  - name"), "f")
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_flood_of_problems_is_cut_short() -> None:
+    with pytest.raises(SpecError) as error:
+        parse_experiment(GOOD + "".join(f"key{i}: 1\n" for i in range(100)), "f")
+    lines = str(error.value).splitlines()
+    assert len(lines) == 31
+    assert lines[-1] == "f: and 70 more"
+
+
+@pytest.mark.parametrize(
+    ("key", "word"),
+    [("kind", "vm"), ("kind", "xen")]
+    + [("path", word) for word in ("macvtap", "tap", "sriov", "sriov-macvtap", "isolane")],
+)
+def test_words_of_other_versions_are_not_supported(key: str, word: str) -> None:
+    text = changed("    path: direct\n  - name", f"    {key}: {word}\n    role: victim\n  - name")
+    with pytest.raises(NotSupported) as error:
+        parse_experiment(text, "f.yaml")
+    assert error.value.exit_code == 3
+    assert str(error.value).startswith(f"f.yaml:9: routers[0].{key}: this version of Isolane ")
+    assert repr(word) in str(error.value)
+    assert "accepted: " in str(error.value)
+
+
+def test_what_is_wrong_counts_more_than_what_is_not_supported() -> None:
+    text = changed("    path: direct\n  - name", "    path: tap\n  - name").replace("1x]", "1z]")
+    with pytest.raises(SpecError) as error:
+        parse_experiment(text, "f")
+    assert len(str(error.value).splitlines()) == 2
+
+
+def test_files_that_cannot_be_experiments(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "binary").write_bytes(b"\x7fELF\0\0\xff")
+    (tmp_path / "zeros").write_bytes(b"name: x\0")
+    (tmp_path / "large").write_bytes(b"#" * 250_001)
+    for name, message in (
+        ("missing", "no such file"),
+        (".", "is a directory"),
+        ("fifo", "is not a regular file"),
+        ("binary", "is not text"),
+        ("zeros", "is not text (it has zero bytes)"),
+        ("large", "is larger than 250000 bytes"),
+        ("a" * 300, "cannot be read (File name too long)"),
+        ("nul\0", "cannot be read"),
+        ("binary/x", "cannot be read (Not a directory)"),
+    ):
+        with pytest.raises(SpecError) as error:
+            load_experiment(tmp_path / name)
+        assert str(error.value).startswith(f"{tmp_path / name}: {message}")
+        assert "; accepted: " in str(error.value)
+
+
+def test_a_byte_order_mark_and_windows_lines_are_no_problem(tmp_path: Path) -> None:
+    path = tmp_path / "windows.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    assert load_experiment(path).name == "two"

@@ -1,0 +1,158 @@
+"""The experiments that are shipped: valid, documented, and true to what was published."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from isolane.spec import Experiment, PublishedRow, load_experiment
+
+ROOT = Path(__file__).parents[3]
+SHIPPED = sorted((ROOT / "experiments").rglob("*.yaml"))
+PAPER = ROOT / "experiments" / "papers" / "rathore2013"
+
+
+def shipped(name: str) -> Experiment:
+    return load_experiment(PAPER / f"{name}.yaml")
+
+
+def rows(name: str, metric: str) -> Iterator[PublishedRow]:
+    published = shipped(name).published
+    assert published is not None
+    assert published.capacity.value == 1488e3
+    return (row for row in published.rows if row.metric == metric)
+
+
+def table(name: str) -> list[dict[str, str]]:
+    lines = (PAPER / "published" / f"{name}.csv").read_text(encoding="utf-8").splitlines()
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def test_there_are_eight() -> None:
+    assert len(SHIPPED) == 8
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_it_is_valid_and_names_its_schema(path: Path) -> None:
+    load_experiment(path)
+    schema = os.path.relpath(ROOT / "schema" / "experiment.json", path.parent)
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    assert first == f"# yaml-language-server: $schema={schema}"
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_its_page_tells_its_command_and_loads(path: Path) -> None:
+    experiment = load_experiment(path)
+    page = (ROOT / "docs" / "experiments" / f"{experiment.name}.md").read_text(encoding="utf-8")
+    assert f"isolane run {path.relative_to(ROOT)}" in page
+    for name, loads in experiment.load.items():
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| `load.{name}`")]
+        numbers = [
+            float(word.strip("|x,"))
+            for word in line.split()
+            if word.strip(",")[-1] == "x" and word[0].isdigit()
+        ]
+        assert {numbers[0], numbers[-1]} == {loads[0].value, loads[-1].value}
+
+
+def test_noisy_neighbour_fits_its_budget() -> None:
+    it = load_experiment(ROOT / "experiments" / "noisy-neighbour.yaml")
+    assert [arm.name for arm in it.resolved_arms()] == ["direct", "bridge", "macvlan"]
+    assert {arm.receive for arm in it.resolved_arms()} == {"softirq"}
+    assert [p.group("aggressor")[0].load.value for p in it.points()] == [0, 0.5, 1, 2, 3]
+    assert {p.group("victim")[0].load.value for p in it.points()} == {0.27}
+    rounds = len(it.resolved_arms()) * it.trial.repeats
+    trial_s = (it.trial.duration_ns + it.trial.warmup_ns) / 1e9 + 0.25
+    assert rounds * (len(it.points()) * trial_s + 1) < 50
+
+
+def test_offered_loads_are_those_of_the_paper() -> None:
+    def offered(name: str, router: str) -> list[float]:
+        return [load.value * 1488 for load in shipped(name).load[router]]
+
+    assert offered("scenario1", "vr1") == pytest.approx([400, 600, 800, 1000, 1088], rel=0.01)
+    assert offered("scenario1", "vr2") == pytest.approx([400], rel=0.01)
+    assert offered("scenario2", "vr1") == pytest.approx([800], rel=0.01)
+    ends = offered("scenario2", "vr2")
+    assert [ends[0], ends[-1]] == pytest.approx([400, 688], rel=0.01)
+
+
+def test_scenario_1_has_the_figures_of_tables_1_and_2() -> None:
+    throughput = {
+        (row.arm, row.load["vr1"].value, row.load["vr2"].value, row.router): row.value.value
+        for row in rows("scenario1", "throughput")
+        if row.value
+    }
+    cpu = {
+        (row.arm, row.load["vr1"].value, row.router): row.value.value
+        for row in rows("scenario1", "cpu")
+        if row.value
+    }
+    expected: dict[tuple[str, float, float, str], float] = {}
+    expected_cpu: dict[tuple[str, float, str], float] = {}
+    for arm, name in (("direct", "table1-lxc-scenario1"), ("vm-sriov", "table2-kvm-scenario1")):
+        for line in table(name):
+            vr1, vr2 = (float(line[f"offered_{vr}_kpps"]) * 1e3 for vr in ("vr1", "vr2"))
+            for vr in ("vr1", "vr2"):
+                expected[arm, vr1, vr2, vr] = float(line[f"throughput_{vr}_kpps"]) * 1e3
+            for who in ("vr1", "vr2", "total"):
+                if f"cpu_{who}_pct" in line:
+                    expected_cpu[arm, vr1, who] = float(line[f"cpu_{who}_pct"]) / 100
+    assert throughput == expected
+    assert cpu == pytest.approx(expected_cpu)
+
+
+def test_figures_4_7_and_8_have_the_figures_of_the_text() -> None:
+    arms = {
+        ("native", "direct"): "native",
+        ("vm", "sriov-passthrough"): "vm-sriov",
+        ("container", "sriov"): "direct",
+        ("vm", "macvtap"): "vm-macvtap",
+        ("container", "macvlan"): "macvlan",
+    }
+    figures: dict[str, set[tuple[str, float, int, float]]] = {"4": set(), "7": set(), "8": set()}
+    for line in table("throughput"):
+        routers = int(line["routers"])
+        offered, got = float(line["offered_kpps"]) * 1e3, float(line["throughput_kpps"]) * 1e3
+        row = (arms[line["kind"], line["path"]], offered, max(routers, 1), got)
+        if line["cores"] == "2":
+            figures["8"].add(row)
+            continue
+        if routers <= 1:
+            figures["4"].add(row)
+        if routers >= 1 and offered == 1488e3:
+            figures["7"].add(row)
+    for figure, name in (
+        ("4", "fig4-throughput"),
+        ("7", "fig7-routers-1core"),
+        ("8", "fig8-routers-2cores"),
+    ):
+        given = {
+            (row.arm, row.load["vr"].value, row.count or 1, row.value.value)
+            for row in rows(name, "throughput")
+            if row.value
+        }
+        assert given == figures[figure]
+
+
+@pytest.mark.parametrize("name", ["fig5-cpu", "fig6-latency", "scenario2"])
+def test_where_no_number_was_published_the_note_says_so(name: str) -> None:
+    published = shipped(name).published
+    assert published is not None
+    assert published.rows
+    for row in published.rows:
+        assert row.value is None
+        assert row.note
+
+
+def test_two_dut_cores_are_not_for_a_host_with_two() -> None:
+    two = shipped("fig8-routers-2cores")
+    assert "share a core" in str(two.not_runnable_on(2))
+    assert two.not_runnable_on(3) is None
+    for path in SHIPPED:
+        if path.stem != "fig8-routers-2cores":
+            assert load_experiment(path).not_runnable_on(2) is None

@@ -1,0 +1,24 @@
+"""The test bed: the only Python code that changes the host.
+
+``exclusive()`` takes the lock, ``clean()`` removes what dead runs left, :class:`Testbed` builds
+namespaces, wires and routers and takes them down again.
+"""
+
+from isolane.testbed.bed import Testbed
+from isolane.testbed.counters import Counters
+from isolane.testbed.journal import Journal, clean, exclusive
+from isolane.testbed.plan import BedPlan, DutInterface, Edge, Node, RouterPlan, Wire
+
+__all__ = [
+    "BedPlan",
+    "Counters",
+    "DutInterface",
+    "Edge",
+    "Journal",
+    "Node",
+    "RouterPlan",
+    "Testbed",
+    "Wire",
+    "clean",
+    "exclusive",
+]

@@ -1,0 +1,230 @@
+"""The test bed as a whole: built on entry, gone on exit, whatever happens in between."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from isolane.errors import MeasurementError, TestbedError
+from isolane.testbed import drawing, netns, threads
+from isolane.testbed.build import Builder, Namespaces
+from isolane.testbed.counters import Counters, Reader
+from isolane.testbed.hands import Hands
+from isolane.testbed.journal import Journal
+from isolane.testbed.layout import GEN, RCV, make_layout
+from isolane.testbed.plan import BedPlan, DutInterface, Edge, Node, Wire
+
+_QUIET_S = 0.03
+"""No frame for this long: several times the longest pause between multicast listener reports."""
+_SETTLE_S = 1.0
+
+
+class Testbed:
+    """Builds a test bed on entry and removes it on exit.
+
+    Parameters
+    ----------
+    plan
+        What to build.
+    journal
+        Where it is written down first; from :func:`~isolane.testbed.journal.exclusive`.
+
+    Raises
+    ------
+    TestbedError
+        When the plan makes no sense, or a step of building failed; nothing is left then.
+    NotSupported
+        When the kernel lacks what a step needs; the message names both.
+    """
+
+    __test__ = False  # the name starts with "Test": pytest is not to collect it
+
+    def __init__(self, plan: BedPlan, journal: Journal) -> None:
+        self.plan = plan
+        self._layout = make_layout(plan)
+        self._journal = journal
+        self._hands = Hands()
+        self._stop = threading.Event()
+        self._began = False
+        self._ns: Namespaces = {}
+        self._ifindex: dict[tuple[str, str], int] = {}
+        self._reader: Reader | None = None
+        self.receive_threads: dict[str, list[int]] = {}
+        """DUT interface -> kernel threads that poll it; empty with ``softirq``."""
+        self.measure_threads: dict[str, list[int]] = {}
+        """Receiver's interface -> kernel threads that poll it."""
+
+    def __enter__(self) -> Self:
+        try:
+            self._hands.do(self._build)
+        except BaseException:
+            self._take_down()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._take_down()
+
+    def _build(self) -> None:
+        if self._journal.made:
+            raise TestbedError("one test bed at a time: another one of this run is still there")
+        self._began = True
+        builder = Builder(self._layout, self._ns, self._journal, self._stop)
+        self._ifindex = builder.ifindex
+        builder.build()
+        self._reader = Reader(self._layout, self._ns)
+        self._place()
+        if self.plan.ip == 6:
+            self._settle()
+
+    def _place(self) -> None:
+        """Give each receiving interface to its core."""
+        rcv = self._layout.rcv_ifnames
+        for ifname in rcv:
+            threads.thread_napi(self._ns[RCV], ifname)
+        own = {nic.ifname: nic for nic in self._layout.dut_nics}
+        if self.plan.receive == "threaded":
+            for nic in own.values():
+                threads.thread_napi(self._ns[nic.netns], nic.ifname)
+            found = threads.find_threads([*rcv, *own])
+            self.receive_threads = {ifname: found[ifname] for ifname in own}
+            for ifname, nic in own.items():
+                threads.pin(found[ifname], nic.core)
+        else:
+            found = threads.find_threads(rcv)
+            self._kick()
+        self.measure_threads = {ifname: found[ifname] for ifname in rcv}
+        for pids in self.measure_threads.values():
+            threads.pin(pids, self.plan.measure_cores[-1], real_time=True)
+
+    def _settle(self) -> None:
+        """Wait until the routers have sent what IPv6 has to say about a new interface."""
+        sides = [(r.netns, i) for r in self._layout.routers for i in (r.in_ifname, r.out_ifname)]
+        deadline, sent, before = time.monotonic() + _SETTLE_S, 0, -1
+        while sent != before and time.monotonic() < deadline:
+            before = sent
+            time.sleep(_QUIET_S)
+            sent = sum(int(self._ns[name].read(i, "statistics/tx_packets")) for name, i in sides)
+
+    def _take_down(self) -> None:
+        self._stop.set()
+        try:
+            problems = self._hands.do(self._remove)
+        finally:
+            self._hands.close()  # waits for the removal even when a second Ctrl-C came
+        if problems:
+            raise TestbedError("the test bed was not removed entirely: " + "; ".join(problems))
+
+    def _remove(self) -> list[str]:
+        if self._reader is not None:
+            self._reader.close()
+        problems = netns.remove(self._ns.values())
+        self._ns.clear()
+        if not problems and self._began:
+            netns.drop_directory(self._journal.made)
+            self._journal.finish()
+        return problems
+
+    @property
+    def wires(self) -> tuple[Wire, ...]:
+        """What generator and receiver need, one per router, in the plan's order."""
+        return tuple(
+            Wire(
+                router=router.name,
+                gen_netns=str(netns.NETNS_DIR / GEN),
+                gen_ifindex=self._ifindex[GEN, router.gen_ifname],
+                gen_ifname=router.gen_ifname,
+                src_mac=router.src_mac,
+                dst_mac=router.in_mac,
+                src_ip=router.src_ip,
+                src_count=router.src_count,
+                dst_ip=router.dst_ip,
+                rcv_netns=str(netns.NETNS_DIR / RCV),
+                rcv_ifindex=self._ifindex[RCV, router.rcv_ifname],
+                rcv_ifname=router.rcv_ifname,
+            )
+            for router in self._layout.routers
+        )
+
+    @property
+    def dut_interfaces(self) -> tuple[DutInterface, ...]:
+        """The DUT's receiving NICs."""
+        return tuple(
+            DutInterface(
+                netns=str(netns.NETNS_DIR / nic.netns),
+                ifname=nic.ifname,
+                ifindex=self._ifindex[nic.netns, nic.ifname],
+                router=nic.router,
+                core=nic.core,
+            )
+            for nic in self._layout.dut_nics
+        )
+
+    def counters(self) -> Counters:
+        """Take a snapshot of what was lost where; the difference of two is what counts."""
+        reader = self._reader
+        if reader is None:
+            raise TestbedError("the test bed is not built")
+        return self._hands.do(reader.read)
+
+    def kick(self) -> None:
+        """Start timed polling of the DUT's NICs on their cores (``softirq`` only).
+
+        Done once by building. Needed again after :meth:`quiet`, and after a program was attached
+        to a DUT NIC or its GRO or threading was switched.
+        """
+        if self.plan.receive == "softirq":
+            self._hands.do(self._kick)
+
+    def quiet(self) -> None:
+        """Stop timed polling: an idle DUT costs nothing. The opposite of :meth:`kick`."""
+        if self.plan.receive == "softirq":
+            self._hands.do(self._quiet)
+
+    def _kick(self) -> None:
+        self._quiet()  # a NAPI that polls already would take the frame on the core it is on
+        for nic in self._layout.dut_nics:
+            dut = self._ns[nic.netns]
+            threads.arm(dut, nic.ifname, self.plan.moderation_ns)
+            threads.kick(self._ns[GEN], dut, nic)
+
+    def _quiet(self) -> None:
+        armed = False
+        for nic in self._layout.dut_nics:
+            dut = self._ns[nic.netns]
+            armed |= dut.read(nic.ifname, "gro_flush_timeout") != "0"
+            threads.arm(dut, nic.ifname, 0)
+        if armed:
+            # The last timer has yet to fire; only then is the NAPI given back.
+            time.sleep(self.plan.moderation_ns / 1e9 + threads.SETTLE_S)
+
+    def check_alive(self) -> None:
+        """Check that every interface is still there and is the one that was made.
+
+        Raises
+        ------
+        MeasurementError
+            Naming the interface that vanished or went down.
+        """
+        self._hands.do(self._check_alive)
+
+    def _check_alive(self) -> None:
+        for (name, ifname), index in self._ifindex.items():
+            with contextlib.suppress(OSError, KeyError):
+                namespace = self._ns[name]
+                up = ifname == "lo" or int(namespace.read(ifname, "flags"), 16) & 1
+                if up and int(namespace.read(ifname, "ifindex")) == index:
+                    continue
+            raise MeasurementError(f"interface {ifname} in {name} vanished or went down")
+
+    def drawing(self) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
+        """Draw who is wired to whom, and which core does what."""
+        return drawing.draw(self.plan, self._layout)

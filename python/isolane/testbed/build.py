@@ -1,0 +1,240 @@
+"""Builds a layout: namespaces, wires, bridges, addresses, neighbours.
+
+Each function is one step, takes namespaces by name and leaves the thread in the one that it
+worked in last.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from isolane.errors import TestbedError
+from isolane.testbed import kernel, netns
+from isolane.testbed.journal import Journal
+from isolane.testbed.layout import DUT, Bridge, End, Layout, Macvlan, RouterLayout, Veth
+from isolane.testbed.netns import GROUP, Namespace, step
+
+_IFF_UP, _IFF_NOARP = 0x1, 0x80
+_NUD_PERMANENT = 0x80
+_MTU = 1500
+_FIRST_INDEX = 1000
+_CARRIER_S = 3.0
+"""The kernel may hold changes of carriers back for a second."""
+_NTF_MASTER = 0x04
+_NUD_NOARP = 0x40  # in a bridge's table: static; "permanent" would mean the bridge's own address
+
+Namespaces = dict[str, Namespace]
+
+
+class Builder:
+    """Builds ``layout`` into ``namespaces``, which holds whatever exists so far.
+
+    Parameters
+    ----------
+    stop
+        Set it to give up at the next step: the waiting thread was interrupted.
+    """
+
+    def __init__(
+        self, layout: Layout, namespaces: Namespaces, journal: Journal, stop: threading.Event
+    ) -> None:
+        self._layout = layout
+        self._ns = namespaces
+        self._journal = journal
+        self._stop = stop
+        self.ifindex: dict[tuple[str, str], int] = {}
+        """(namespace, interface) -> index."""
+
+    def build(self) -> None:
+        """Do all steps in turn."""
+        layout = self._layout
+        netns.make_directory(self._journal)
+        for name in layout.netns:
+            self._go_on()
+            self._ns[name] = Namespace.create(name, self._journal)
+            self._settings(name)
+        for bridge in layout.bridges:
+            self._bridge(bridge)
+        for number, veth in enumerate(layout.veths):
+            self._go_on()
+            self._veth(veth, _FIRST_INDEX + number)
+        self._learn_indices()
+        for veth in layout.veths:
+            self._offloads(veth)
+            self._attach(veth.tx)
+            self._attach(veth.rx)
+        self._bring_up()
+        # Only now: a macvlan made upon a device that is not in service yet learns of its carrier
+        # a second later.
+        for number, macvlan in enumerate(layout.macvlans):
+            self._macvlan(macvlan, _FIRST_INDEX + len(layout.veths) + number)
+        if layout.macvlans:
+            self._learn_indices()
+            self._bring_up()
+        for bridge in layout.bridges:
+            self._forwarding_table(bridge)
+        for router in layout.routers:
+            self._go_on()
+            self._addresses(router)
+
+    def _go_on(self) -> None:
+        if self._stop.is_set():
+            raise TestbedError("building the test bed was interrupted")
+
+    def _settings(self, name: str) -> None:
+        """Sysctls of a namespace, before any device is made: devices inherit ``default``."""
+        namespace = self._ns[name]
+        routers = [router for router in self._layout.routers if router.netns == name]
+        for scope in ("all", "default"):
+            namespace.sysctl(f"ipv4/conf/{scope}/rp_filter", 0)
+            namespace.sysctl(f"ipv4/conf/{scope}/send_redirects", 0)
+        if routers and self._layout.ip == 6:
+            for key in ("accept_dad", "accept_ra", "autoconf", "router_solicitations"):
+                namespace.sysctl(f"ipv6/conf/default/{key}", 0)
+            # Multicast listener reports cannot be switched off, but repeated at once, not within
+            # seconds; Testbed waits until they are over.
+            namespace.sysctl("ipv6/conf/default/mldv2_unsolicited_report_interval", 0)
+            namespace.sysctl("ipv6/conf/default/addr_gen_mode", 1)  # no link-local addresses
+            namespace.sysctl("ipv6/conf/all/forwarding", 1)
+        elif Path("/proc/sys/net/ipv6").exists():
+            # An idle interface with IPv6 talks: router solicitations, multicast listener reports.
+            namespace.sysctl("ipv6/conf/all/disable_ipv6", 1)
+            namespace.sysctl("ipv6/conf/default/disable_ipv6", 1)
+        if routers and self._layout.ip == 4:
+            namespace.sysctl("ipv4/ip_forward", 1)
+
+    def _bridge(self, bridge: Bridge) -> None:
+        with step(f"making bridge {bridge.ifname}", "bridges (CONFIG_BRIDGE)"):
+            self._ns[bridge.netns].links.link(
+                "add",
+                ifname=bridge.ifname,
+                kind="bridge",
+                address=bridge.mac,
+                mtu=_MTU,
+                group=GROUP,
+                br_stp_state=0,
+                br_mcast_snooping=0,
+                br_ageing_time=0,
+            )
+
+    def _veth(self, veth: Veth, index: int) -> None:
+        """Make a pair, each end at once where it belongs: the host never sees a device.
+
+        The ends must not have the same index, as the first device of two namespaces would: the
+        kernel then takes the device for one without a peer and lets a change of its carrier wait
+        for up to a second (linkwatch_urgent_event()), while the device drops what it is to send.
+        """
+        tx, rx = veth.tx, veth.rx
+        with step(f"making wire {tx.ifname} - {rx.ifname}", "veth pairs (CONFIG_VETH)"):
+            self._ns[tx.netns].links.link(
+                "add",
+                ifname=tx.ifname,
+                index=index,
+                kind="veth",
+                address=tx.mac,
+                mtu=_MTU,
+                group=GROUP,
+                peer={
+                    "ifname": rx.ifname,
+                    "address": rx.mac,
+                    "mtu": _MTU,
+                    "group": GROUP,
+                    "net_ns_fd": str(self._ns[rx.netns].path),
+                },
+            )
+
+    def _macvlan(self, macvlan: Macvlan, index: int) -> None:
+        with step(f"making macvlan {macvlan.ifname}", "macvlan (CONFIG_MACVLAN)"):
+            self._ns[DUT].links.link(
+                "add",
+                ifname=macvlan.ifname,
+                index=index,
+                kind="macvlan",
+                macvlan_mode="bridge",
+                link=self.ifindex[DUT, macvlan.lower],
+                address=macvlan.mac,
+                group=GROUP,
+                net_ns_fd=str(self._ns[macvlan.netns].path),
+            )
+
+    def _learn_indices(self) -> None:
+        for name, namespace in self._ns.items():
+            for ifname in namespace.interfaces():
+                self.ifindex[name, ifname] = int(namespace.read(ifname, "ifindex"))
+
+    def _offloads(self, veth: Veth) -> None:
+        """Make the receiving end of a wire a NIC with NAPI; has to come before it is up.
+
+        With GRO on a veth has NAPI, which XDP redirect and NAPI threads need; its peer takes XDP
+        frames only if GRO was on when it was brought up (veth_set_xdp_features()). With TSO on
+        the sending end, veth_xmit() passes NAPI by for frames that are no candidates for GRO; a
+        wire for frames of at most 1518 bytes has no use for TSO.
+        """
+        if not veth.rx.nic:
+            return
+        with step(f"making {veth.rx.ifname} a NIC with NAPI", "veth with NAPI (Linux 5.13)"):
+            for end in (veth.tx, veth.rx):
+                ioctl = self._ns[end.netns].ioctl
+                kernel.set_tso(ioctl, end.ifname, on=False)
+                kernel.set_gro(ioctl, end.ifname, on=end.nic)
+
+    def _attach(self, end: End) -> None:
+        """Make a veth's end a port of its bridge, one that neither learns nor floods."""
+        if end.master is None:
+            return
+        links = self._ns[end.netns].links
+        index = self.ifindex[end.netns, end.ifname]
+        with step(f"attaching {end.ifname} to {end.master}", "bridges (CONFIG_BRIDGE)"):
+            links.link("set", index=index, master=self.ifindex[end.netns, end.master])
+            links.brport(
+                "set", index=index, learning=0, unicast_flood=0, mcast_flood=0, bcast_flood=0
+            )
+
+    def _bring_up(self) -> None:
+        """Bring up what is down, and wait until it is in service."""
+        for (name, ifname), index in self.ifindex.items():
+            namespace = self._ns[name]
+            if int(namespace.read(ifname, "flags"), 16) & _IFF_UP:
+                continue
+            flags = _IFF_UP if ifname == "lo" else _IFF_UP | _IFF_NOARP
+            with step(f"bringing up {ifname} in {name}", "nothing unusual"):
+                namespace.links.link("set", index=index, flags=flags, change=flags)
+        self._await_carriers()
+
+    def _forwarding_table(self, bridge: Bridge) -> None:
+        namespace = self._ns[bridge.netns]
+        for mac, port in bridge.fdb:
+            with step(f"adding {mac} to bridge {bridge.ifname}", "bridges (CONFIG_BRIDGE)"):
+                index = self.ifindex[bridge.netns, port]
+                namespace.links.fdb(
+                    "add", ifindex=index, lladdr=mac, flags=_NTF_MASTER, state=_NUD_NOARP
+                )
+
+    def _addresses(self, router: RouterLayout) -> None:
+        namespace = self._ns[router.netns]
+        sides = (
+            (router.in_ifname, router.in_address, router.src_ip, router.src_mac),
+            (router.out_ifname, router.out_address, router.dst_ip, router.dst_mac),
+        )
+        for ifname, address, neighbour, mac in sides:
+            index = self.ifindex[router.netns, ifname]
+            with step(f"giving {ifname} the address {address}", f"IPv{self._layout.ip}"):
+                namespace.links.addr("add", index=index, address=address)
+                namespace.links.neigh(
+                    "add", dst=neighbour, lladdr=mac, ifindex=index, state=_NUD_PERMANENT
+                )
+
+    def _await_carriers(self) -> None:
+        """Wait until each device is in service: before that it drops what it is to send."""
+        deadline = time.monotonic() + _CARRIER_S
+        bridges = {bridge.ifname for bridge in self._layout.bridges}  # forward without a carrier
+        for name, ifname in self.ifindex:
+            if ifname in bridges:
+                continue
+            namespace = self._ns[name]
+            while (state := namespace.read(ifname, "operstate")) not in ("up", "unknown"):
+                if time.monotonic() > deadline:
+                    raise TestbedError(f"{ifname} in {name} did not come up: it is {state}")
+                time.sleep(0.002)

@@ -1,0 +1,140 @@
+"""Where frames were lost, from the kernel's counters.
+
+A drop on a veth wire shows in ``tx_dropped`` of its *sending* end, whether an XDP redirect or a
+socket brought the frame (the receiving end repeats the former in ``rx_dropped``, and a full
+backlog shows in three places). So each wire is counted there, and only there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from isolane.testbed.layout import DUT, Layout
+from isolane.testbed.netns import Namespace
+
+PLACES = ("nic_queue", "router_queue", "no_route", "egress")
+_TC_H_ROOT = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Frames lost since the test bed was built, or between two snapshots (a difference)."""
+
+    lost: dict[tuple[str | None, str], int]
+    """(router, place) -> frames; router None: on a wire that several routers share."""
+    backlog_dropped: int
+    """Frames that this host's per-core backlogs dropped, whoever they belonged to: a cross-check
+    of ``router_queue`` and ``egress`` on the bridge path, part of them, not to be added."""
+
+    def __sub__(self, earlier: Counters) -> Counters:
+        """Return what was lost since ``earlier``."""
+        return Counters(
+            {key: count - earlier.lost.get(key, 0) for key, count in self.lost.items()},
+            self.backlog_dropped - earlier.backlog_dropped,
+        )
+
+    def of(self, router: str | None) -> dict[str, int]:
+        """Return place -> frames of one router, or (None) of the shared wires."""
+        return {place: self.lost.get((router, place), 0) for place in PLACES}
+
+    @property
+    def total(self) -> int:
+        """Frames lost at all places."""
+        return sum(self.lost.values())
+
+
+class Reader:
+    """Takes snapshots; its files are opened once, by the thread that enters namespaces."""
+
+    def __init__(self, layout: Layout, namespaces: dict[str, Namespace]) -> None:
+        self._layout = layout
+        self._ns = namespaces
+        self._snmp: dict[str, int] = {}
+        file = "snmp" if layout.ip == 4 else "snmp6"
+        for router in layout.routers:
+            namespaces[router.netns].enter()
+            path = f"/proc/thread-self/net/{file}"
+            self._snmp[router.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Close the files, which keep their namespaces alive."""
+        for fd in self._snmp.values():
+            os.close(fd)
+        self._snmp.clear()
+
+    def read(self) -> Counters:
+        """Take a snapshot."""
+        lost: dict[tuple[str | None, str], int] = {}
+        queues = self._queue_drops()
+        for router in self._layout.routers:
+            for place in PLACES:
+                lost[router.name, place] = 0
+            for place, (namespace, ifname) in router.counted.items():
+                lost[router.name, place] += self._device(namespace, ifname, queues)
+            lost[router.name, "no_route"] = self._not_forwarded(router.name)
+        for wire in self._layout.shared:
+            parts = sum(self._device(name, ifname, {}) for name, ifname in wire.parts)
+            count = max(0, self._device(wire.netns, wire.ifname, queues) - parts)
+            lost[None, wire.place] = lost.get((None, wire.place), 0) + count
+        return Counters(lost, backlog_drops())
+
+    def _device(self, name: str, ifname: str, queues: dict[tuple[str, str], int]) -> int:
+        dropped = int(self._ns[name].read(ifname, "statistics/tx_dropped"))
+        return dropped + queues.get((name, ifname), 0)
+
+    def _queue_drops(self) -> dict[tuple[str, str], int]:
+        """Read the drops of queueing disciplines, which the kernel does not add to the device's.
+
+        We attach none; a user who limits a router's rate does. Drops of the classes are part of
+        the root's.
+        """
+        drops = {}
+        for name in {router.netns for router in self._layout.routers} | {DUT}:
+            namespace = self._ns[name]
+            ifnames = {int(namespace.read(i, "ifindex")): i for i in namespace.interfaces()}
+            for qdisc in namespace.links.get_qdiscs():
+                if qdisc["parent"] == _TC_H_ROOT and qdisc["index"] in ifnames:
+                    stats = qdisc.get_nested("TCA_STATS2", "TCA_STATS_QUEUE")
+                    if stats is not None:
+                        drops[name, ifnames[qdisc["index"]]] = int(stats["drops"])
+        return drops
+
+    def _not_forwarded(self, router: str) -> int:
+        """Frames that reached the router's IP layer and neither left it nor were for itself.
+
+        The sum of the named reasons (InHdrErrors, InNoRoutes, InAddrErrors, ...) would miss what
+        blackhole and unreachable routes swallow, which nothing counts; the balance does not.
+        """
+        text = os.pread(self._snmp[router], 65536, 0).decode()
+        if self._layout.ip == 4:
+            ip = parse_snmp(text, "Ip")
+            arrived = ip["InReceives"]
+            gone = ip["ForwDatagrams"] + ip["InDelivers"]
+            after = ip["OutDiscards"] + ip["FragFails"]
+        else:
+            ip = parse_snmp6(text)
+            arrived = ip["Ip6InReceives"] - ip["Ip6InMcastPkts"]
+            gone = ip["Ip6OutForwDatagrams"] + ip["Ip6InDelivers"]
+            after = ip["Ip6OutDiscards"] + ip["Ip6FragFails"]
+        return max(0, arrived - gone) + after
+
+
+def parse_snmp(text: str, protocol: str) -> dict[str, int]:
+    """Values of ``protocol`` in ``/proc/net/snmp``: a line of names, then a line of values."""
+    lines = [line.split()[1:] for line in text.splitlines() if line.startswith(f"{protocol}:")]
+    return dict(zip(lines[0], map(int, lines[1]), strict=True))
+
+
+def parse_snmp6(text: str) -> dict[str, int]:
+    """Values in ``/proc/net/snmp6``: a name and a value a line."""
+    return {name: int(value) for name, value in map(str.split, text.splitlines())}
+
+
+def backlog_drops(lines: Iterable[str] | None = None) -> int:
+    """Frames dropped by the backlogs of all cores: second column of ``softnet_stat``, hex."""
+    if lines is None:
+        lines = Path("/proc/net/softnet_stat").read_text().splitlines()
+    return sum(int(line.split()[1], 16) for line in lines)

@@ -1,0 +1,53 @@
+"""The set-up as a graph: boxes within boxes, and wires in the direction of the frames."""
+
+from __future__ import annotations
+
+from isolane.testbed.layout import DUT, GEN, RCV, Layout
+from isolane.testbed.plan import BedPlan, Edge, Node
+
+
+def draw(plan: BedPlan, layout: Layout) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
+    """Draw a layout.
+
+    Returns
+    -------
+    tuple
+        Nodes (containers before what stands in them) and edges.
+    """
+    boxes = {router.netns: f"router-{router.name}" for router in layout.routers}
+    boxes |= {GEN: GEN, RCV: RCV, DUT: DUT}
+    own = {i: f"router-{r.name}" for r in layout.routers for i in (r.in_ifname, r.out_ifname)}
+    cores = {nic.ifname: (nic.core,) for nic in layout.dut_nics}
+    devices = [
+        *((end.netns, end.ifname) for veth in layout.veths for end in (veth.tx, veth.rx)),
+        *((bridge.netns, bridge.ifname) for bridge in layout.bridges),
+        *((macvlan.netns, macvlan.ifname) for macvlan in layout.macvlans),
+    ]
+    nodes = [
+        Node(GEN, "traffic generator", "generator", None, plan.measure_cores[:1]),
+        Node(DUT, "device under test", "dut", None, plan.dut_cores),
+        Node(RCV, "traffic receiver", "receiver", None, plan.measure_cores[-1:]),
+        *(Node(f"router-{r.name}", r.name, "router", DUT, (r.core,)) for r in layout.routers),
+        *(
+            Node(name, name, "device", own.get(name, boxes[netns]), cores.get(name, ()))
+            for netns, name in devices
+        ),
+    ]
+    return tuple(nodes), _edges(layout)
+
+
+def _edges(layout: Layout) -> tuple[Edge, ...]:
+    edges = []
+    for veth in layout.veths:
+        edges.append(Edge(veth.tx.ifname, veth.rx.ifname, "wire" if veth.rx.nic else "veth"))
+        if veth.rx.master is not None:
+            edges.append(Edge(veth.rx.ifname, veth.rx.master, "port"))
+        if veth.tx.master is not None:
+            edges.append(Edge(veth.tx.master, veth.tx.ifname, "port"))
+    ingress = {router.in_ifname for router in layout.routers}
+    for macvlan in layout.macvlans:
+        ends = (macvlan.lower, macvlan.ifname)
+        source, target = ends if macvlan.ifname in ingress else ends[::-1]
+        edges.append(Edge(source, target, "macvlan"))
+    edges += [Edge(r.in_ifname, r.out_ifname, "forwards") for r in layout.routers]
+    return tuple(edges)

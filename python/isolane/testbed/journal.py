@@ -1,0 +1,165 @@
+"""Who is at work on this host, and what a run that died has left behind.
+
+Everything that outlives a process is written into the run's journal *before* it is made, and
+carries a mark that names the run. Cleaning up removes only what is in a journal and carries that
+journal's mark: a namespace of the user's survives whatever its name. The journals are on a tmpfs
+and need no fsync: what a reboot takes away it takes away together with the namespaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import itertools
+import json
+import os
+import shlex
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from isolane.errors import TestbedError
+from isolane.testbed import netns
+from isolane.testbed.hands import apart
+
+RUN_DIR = Path("/run/isolane")
+_numbers = itertools.count()
+_own: set[Path] = set()
+
+
+class Journal:
+    """What this run has made or is about to make; one JSON object a line."""
+
+    def __init__(self, directory: Path = RUN_DIR) -> None:
+        start = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        self.run = f"{os.getpid()}-{start}-{next(_numbers)}"
+        self.path = directory / f"journal-{self.run}.jsonl"
+        self.made: set[str] = set()
+        """Kinds of things that were recorded."""
+        _own.add(self.path)
+
+    def record(self, what: str, **facts: str | int) -> None:
+        """Write down what is about to be made.
+
+        Raises
+        ------
+        TestbedError
+            When the journal cannot be written: then nothing may be made either.
+        """
+        self.made.add(what)
+        try:
+            with self.path.open("a") as file:
+                file.write(json.dumps({"what": what, "run": self.run, **facts}) + "\n")
+        except OSError as error:
+            raise TestbedError(f"cannot write the journal {self.path}: {error.strerror}") from None
+
+    def finish(self) -> None:
+        """Forget everything: all of it has been removed."""
+        self.path.unlink(missing_ok=True)
+        self.made.clear()
+
+    def close(self) -> None:
+        """Give up a journal: what is still in it is left to the next :func:`clean`."""
+        _own.discard(self.path)
+
+
+@contextlib.contextmanager
+def exclusive(directory: Path = RUN_DIR) -> Iterator[Journal]:
+    """Hold the lock that lets one run at a time work on this host.
+
+    The lock is a flock(2), which ends with the process, however that ends.
+
+    Yields
+    ------
+    Journal
+        The journal of this run, for :class:`~isolane.testbed.bed.Testbed`.
+
+    Raises
+    ------
+    TestbedError
+        When another run holds the lock; the message names its pid, start and command.
+    """
+    try:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise TestbedError(
+            f"cannot open {directory}/lock ({error.strerror}): the test bed needs root"
+        ) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TestbedError(f"another run is under way ({_holder(lock)})") from None
+        _sign(lock)
+        journal = Journal(directory)
+        try:
+            yield journal
+        finally:
+            journal.close()
+            os.ftruncate(lock, 0)
+    finally:
+        os.close(lock)
+
+
+def _sign(lock: int) -> None:
+    command = Path("/proc/self/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    text = json.dumps(
+        {
+            "pid": os.getpid(),
+            "started": datetime.now().astimezone().isoformat(timespec="seconds"),
+            "command": shlex.join(part.decode(errors="replace") for part in command),
+        }
+    )
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, text.encode(), 0)
+
+
+def _holder(lock: int) -> str:
+    """Say who holds the lock; its holder signs within microseconds of taking it."""
+    for _ in range(20):
+        with contextlib.suppress(ValueError):
+            facts = json.loads(os.pread(lock, 65536, 0))
+            return f"pid {facts['pid']}, started {facts['started']}, command {facts['command']}"
+        time.sleep(0.01)
+    return f"it has not signed {RUN_DIR}/lock"
+
+
+def clean(directory: Path = RUN_DIR) -> list[str]:
+    """Remove what dead runs have left behind. The caller holds the lock (:func:`exclusive`).
+
+    Returns
+    -------
+    list of str
+        What was removed, for the user; empty when there was nothing.
+
+    Raises
+    ------
+    TestbedError
+        When something that a dead run made cannot be removed.
+    """
+    removed: list[str] = []
+    for path in sorted(directory.glob("journal-*.jsonl")):
+        if path in _own:
+            continue
+        entries = _read(path)
+        names = [entry["name"] for entry in entries if entry["what"] == "netns"]
+        run = path.stem.removeprefix("journal-")
+        gone = apart(functools.partial(netns.remove_marked, names, run))
+        removed += [f"network namespace {name}" for name in gone]
+        made = {entry["what"] for entry in entries}
+        netns.drop_directory(made)
+        path.unlink()
+    return removed
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    """Entries of a journal; the last line of a run that was killed may be cut short."""
+    entries = []
+    for line in path.read_text().splitlines():
+        with contextlib.suppress(ValueError):
+            entries.append(json.loads(line))
+    return entries

@@ -1,0 +1,111 @@
+"""System calls and ioctls that neither Python nor pyroute2 offers: the thinnest possible layer.
+
+Everything here acts on the calling *thread* or on what it is given; nothing keeps state.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import socket
+import struct
+from pathlib import Path
+
+CLONE_NEWNET = 0x40000000
+MS_BIND = 4096
+MS_REC = 16384
+MS_SHARED = 1 << 20
+MNT_DETACH = 2
+UMOUNT_NOFOLLOW = 8
+
+# linux/mount.h; numbers of the x86-64 and of the generic (arm64, riscv) table alike
+_NR_FSOPEN, _NR_FSCONFIG, _NR_FSMOUNT = 430, 431, 432
+_FSCONFIG_CMD_CREATE = 6
+_CLOEXEC = 1
+_MOUNT_ATTR_NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
+
+_SIOCETHTOOL = 0x8946
+_ETHTOOL_STSO = 0x1F
+_ETHTOOL_GGRO, _ETHTOOL_SGRO = 0x2B, 0x2C
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+    return result
+
+
+def unshare_net() -> None:
+    """Put the calling thread into a new, empty network namespace."""
+    _checked(_libc.unshare(CLONE_NEWNET), "unshare(CLONE_NEWNET)")
+
+
+def setns_net(fd: int) -> None:
+    """Put the calling thread into the network namespace behind ``fd``."""
+    _checked(_libc.setns(fd, CLONE_NEWNET), "setns(CLONE_NEWNET)")
+
+
+def open_own_net() -> int:
+    """Open the calling thread's network namespace (the process's may be another)."""
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def mount(source: str, target: Path, flags: int) -> None:
+    """mount(2) without file system type and data: binds and changes of propagation."""
+    done = _libc.mount(source.encode(), os.fsencode(target), None, ctypes.c_ulong(flags), None)
+    _checked(done, f"mount {source} on {target}")
+
+
+def unmount(target: Path, flags: int = 0) -> None:
+    """umount2(2), never through a symbolic link."""
+    _checked(_libc.umount2(os.fsencode(target), flags | UMOUNT_NOFOLLOW), f"umount {target}")
+
+
+def open_detached(file_system: str = "sysfs") -> int:
+    """Open a file system of the kernel's own that is mounted nowhere.
+
+    A sysfs shows in ``class/net`` the interfaces of the network namespace that the *mount* was
+    made in, so the files of another namespace need a mount of their own, made by a thread that
+    has entered it. A detached one leaves nothing behind and does not keep the namespace alive.
+
+    Returns
+    -------
+    int
+        A directory descriptor, for ``dir_fd``.
+    """
+    context = _checked(_syscall(_NR_FSOPEN, file_system.encode(), _CLOEXEC), f"fsopen({file_system})")
+    try:
+        create = _syscall(_NR_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
+        _checked(create, f"fsconfig({file_system})")
+        attributes = _MOUNT_ATTR_NOSUID_NODEV_NOEXEC
+        return _checked(_syscall(_NR_FSMOUNT, context, _CLOEXEC, attributes), f"fsmount({file_system})")
+    finally:
+        os.close(context)
+
+
+def _ethtool_value(sock: socket.socket, ifname: str, command: int, value: int) -> int:
+    answer = ctypes.create_string_buffer(struct.pack("=II", command, value), 8)
+    request = struct.pack("16sP16x", ifname.encode(), ctypes.addressof(answer))
+    fcntl.ioctl(sock.fileno(), _SIOCETHTOOL, request)
+    return int(struct.unpack("=II", answer.raw)[1])
+
+
+def set_gro(sock: socket.socket, ifname: str, *, on: bool) -> None:
+    """Switch generic receive offload of ``ifname``, in the namespace that ``sock`` was made in."""
+    _ethtool_value(sock, ifname, _ETHTOOL_SGRO, int(on))
+
+
+def get_gro(sock: socket.socket, ifname: str) -> bool:
+    """Tell whether generic receive offload of ``ifname`` is on."""
+    return bool(_ethtool_value(sock, ifname, _ETHTOOL_GGRO, 0))
+
+
+def set_tso(sock: socket.socket, ifname: str, *, on: bool) -> None:
+    """Switch TCP segmentation offload of ``ifname``, in the namespace of ``sock``."""
+    _ethtool_value(sock, ifname, _ETHTOOL_STSO, int(on))

@@ -1,0 +1,307 @@
+"""From a plan to every namespace, device and address of the test bed. Pure: touches nothing.
+
+Device names are unique over all namespaces, because a NAPI thread's only name is that of its
+device. MACs are fixed and locally administered (02:15:...), so that no ARP and no neighbour
+discovery is ever needed. Addresses: RFC 2544, appendix C.2.2 (198.18.0.0/15), and RFC 5180,
+section 8 (2001:2::/48).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+
+from isolane.errors import TestbedError
+from isolane.testbed.plan import BedPlan, RouterPlan
+
+PREFIX = "isl-"
+GEN, RCV, DUT = "isolane-gen", "isolane-rcv", "isolane-dut"
+MAX_ROUTERS = 250
+"""The router's number is an octet of its addresses."""
+SOURCES = 200
+"""Source addresses per router, if the subnet is large enough."""
+
+Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a veth pair."""
+
+    netns: str
+    ifname: str
+    mac: str
+    nic: bool = False
+    """Stands for a NIC: polled by NAPI (GRO on). Else it is a default veth, as in a container."""
+    master: str | None = None
+    """The bridge that it is a port of."""
+
+
+@dataclass(frozen=True)
+class Veth:
+    """A veth pair, in the direction of the frames."""
+
+    tx: End
+    rx: End
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """A Linux bridge with a static forwarding table."""
+
+    netns: str
+    ifname: str
+    mac: str
+    fdb: tuple[tuple[str, str], ...]
+    """Pairs of destination MAC and port."""
+
+
+@dataclass(frozen=True)
+class Macvlan:
+    """A macvlan (mode bridge) of ``lower`` in the DUT, that lives in a router's namespace."""
+
+    netns: str
+    ifname: str
+    mac: str
+    lower: str
+
+
+@dataclass(frozen=True)
+class RouterLayout:
+    """A router: where it lives, its two interfaces, its addresses, its share of the wires."""
+
+    name: str
+    netns: str
+    core: int
+    in_ifname: str
+    out_ifname: str
+    in_address: str
+    out_address: str
+    in_mac: str
+    src_ip: str
+    src_mac: str
+    src_count: int
+    dst_ip: str
+    dst_mac: str
+    gen_ifname: str
+    rcv_ifname: str
+    counted: dict[str, tuple[str, str]]
+    """Place -> (namespace, device) whose ``tx_dropped`` counts this router's losses there."""
+
+
+@dataclass(frozen=True)
+class DutNic:
+    """A receiving NIC of the DUT and the core that serves it."""
+
+    netns: str
+    ifname: str
+    mac: str
+    router: str | None
+    core: int
+    gen_ifname: str
+
+
+@dataclass(frozen=True)
+class SharedWire:
+    """A wire of several routers; its sending end counts the losses on it in ``tx_dropped``."""
+
+    place: str
+    netns: str
+    ifname: str
+    parts: tuple[tuple[str, str], ...]
+    """(namespace, device) of routers that count their share of the same losses themselves."""
+
+
+@dataclass
+class Layout:
+    """The whole test bed."""
+
+    ip: int
+    netns: list[str] = field(default_factory=lambda: [GEN, RCV, DUT])
+    bridges: list[Bridge] = field(default_factory=list)
+    veths: list[Veth] = field(default_factory=list)
+    macvlans: list[Macvlan] = field(default_factory=list)
+    routers: list[RouterLayout] = field(default_factory=list)
+    dut_nics: list[DutNic] = field(default_factory=list)
+    shared: list[SharedWire] = field(default_factory=list)
+
+    @property
+    def rcv_ifnames(self) -> list[str]:
+        """The receiver's interfaces."""
+        return [veth.rx.ifname for veth in self.veths if veth.rx.netns == RCV]
+
+
+def mac(kind: int, number: int) -> str:
+    """Locally administered MAC of device class ``kind`` of router (or wire) ``number``."""
+    return f"02:15:{kind:02x}:00:{number >> 8:02x}:{number & 255:02x}"
+
+
+_GEN, _IN, _OUT, _RCV, _PORT_IN, _PORT_OUT, _BRIDGE = range(1, 8)
+_WIRE = {"bridge": ("b", 1000), "macvlan": ("m", 1001)}
+
+
+def make_layout(plan: BedPlan) -> Layout:
+    """Work out the test bed.
+
+    Raises
+    ------
+    TestbedError
+        When the plan cannot be built: two native routers, a router named like one of the
+        test bed's own namespaces, a subnet that does not fit.
+    """
+    _check(plan)
+    layout = Layout(plan.ip)
+    for path in ("bridge", "macvlan"):
+        members = [i for i, router in enumerate(plan.routers) if router.path == path]
+        if members:
+            _shared_wire(layout, plan, path, members)
+    for number, router in enumerate(plan.routers):
+        _router(layout, plan, number, router)
+    return layout
+
+
+def _check(plan: BedPlan) -> None:
+    if not plan.routers or not plan.dut_cores or not plan.measure_cores:
+        raise TestbedError("a test bed needs at least one router, one DUT core, one measuring core")
+    if len(plan.routers) > MAX_ROUTERS:
+        raise TestbedError(f"{len(plan.routers)} routers: at most {MAX_ROUTERS} can be addressed")
+    names = [router.name for router in plan.routers]
+    for name in names:
+        if names.count(name) > 1:
+            raise TestbedError(f"two routers are named {name!r}; names must be unique")
+        if f"isolane-{name}" in (GEN, RCV, DUT):
+            raise TestbedError(
+                f"a router cannot be named {name!r}: isolane-{name} is the name of a namespace "
+                "of the test bed itself; any other name will do"
+            )
+    native = [router.name for router in plan.routers if router.kind == "native"]
+    if len(native) > 1:
+        raise TestbedError(
+            f"routers {', '.join(native)} are native: the host has one forwarding table and so "
+            "can be one native router only; use kind container for the others"
+        )
+    for router in plan.routers:
+        if (router.kind == "native") != (router.path == "none"):
+            raise TestbedError(
+                f"router {router.name!r}: kind {router.kind} with path {router.path}; a native "
+                "router has path none, a container has direct, bridge or macvlan"
+            )
+
+
+def _shared_wire(layout: Layout, plan: BedPlan, path: str, members: list[int]) -> None:
+    """One wire from the generator, one to the receiver, and what joins the routers to them."""
+    letter, number = _WIRE[path]
+    gen, rcv = f"{PREFIX}g{letter}", f"{PREFIX}r{letter}"
+    nic_in, nic_out = f"{PREFIX}n{letter}0", f"{PREFIX}n{letter}1"
+    bridges = (f"{PREFIX}br0", f"{PREFIX}br1") if path == "bridge" else (None, None)
+    nic = DutNic(DUT, nic_in, mac(_IN, number), None, plan.dut_cores[0], gen)
+    layout.dut_nics.append(nic)
+    layout.veths += [
+        Veth(
+            End(GEN, gen, mac(_GEN, number)), End(DUT, nic_in, nic.mac, nic=True, master=bridges[0])
+        ),
+        Veth(
+            End(DUT, nic_out, mac(_OUT, number), master=bridges[1]),
+            End(RCV, rcv, mac(_RCV, number), nic=True),
+        ),
+    ]
+    if path == "bridge":
+        to_routers = tuple((mac(_IN, i), f"{PREFIX}p{i}") for i in members)
+        to_receiver = ((mac(_RCV, number), nic_out),)
+        layout.bridges += [
+            Bridge(DUT, f"{PREFIX}br0", mac(_BRIDGE, 0), to_routers),
+            Bridge(DUT, f"{PREFIX}br1", mac(_BRIDGE, 1), to_receiver),
+        ]
+    outs: tuple[tuple[str, str], ...] = ()
+    if path == "macvlan":  # macvlan_start_xmit() counts what the wire below refuses
+        outs = tuple((f"isolane-{plan.routers[i].name}", f"{PREFIX}out{i}") for i in members)
+    layout.shared += [
+        SharedWire("nic_queue", GEN, gen, ()),
+        SharedWire("egress", DUT, nic_out, outs),
+    ]
+
+
+def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> None:
+    netns = DUT if router.kind == "native" else f"isolane-{router.name}"
+    if netns != DUT:
+        layout.netns.append(netns)
+    core = plan.dut_cores[number % len(plan.dut_cores)]
+    in_if, out_if = f"{PREFIX}in{number}", f"{PREFIX}out{number}"
+    in_mac, out_mac = mac(_IN, number), mac(_OUT, number)
+    counted: dict[str, tuple[str, str]] = {}
+    if router.path in ("direct", "none"):
+        gen, rcv, wire = f"{PREFIX}g{number}", f"{PREFIX}r{number}", number
+        layout.veths += [
+            Veth(End(GEN, gen, mac(_GEN, number)), End(netns, in_if, in_mac, nic=True)),
+            Veth(End(netns, out_if, out_mac), End(RCV, rcv, mac(_RCV, number), nic=True)),
+        ]
+        layout.dut_nics.append(DutNic(netns, in_if, in_mac, router.name, core, gen))
+        counted = {"nic_queue": (GEN, gen), "egress": (netns, out_if)}
+    else:
+        letter, wire = _WIRE[router.path]
+        gen, rcv = f"{PREFIX}g{letter}", f"{PREFIX}r{letter}"
+        core = plan.dut_cores[0]  # the shared NIC has one queue, so one core serves all routers
+        counted = {"egress": (netns, out_if)}
+    if router.path == "bridge":
+        port_in, port_out = f"{PREFIX}p{number}", f"{PREFIX}q{number}"
+        layout.veths += [
+            Veth(
+                End(DUT, port_in, mac(_PORT_IN, number), master=f"{PREFIX}br0"),
+                End(netns, in_if, in_mac),
+            ),
+            Veth(
+                End(netns, out_if, out_mac),
+                End(DUT, port_out, mac(_PORT_OUT, number), master=f"{PREFIX}br1"),
+            ),
+        ]
+        counted["router_queue"] = (DUT, port_in)
+    if router.path == "macvlan":
+        layout.macvlans += [
+            Macvlan(netns, in_if, in_mac, f"{PREFIX}nm0"),
+            Macvlan(netns, out_if, out_mac, f"{PREFIX}nm1"),
+        ]
+    inside, outside = _subnets(plan.ip, number, router)
+    first = inside.network_address
+    layout.routers.append(
+        RouterLayout(
+            name=router.name,
+            netns=netns,
+            core=core,
+            in_ifname=in_if,
+            out_ifname=out_if,
+            in_address=f"{first + 1}/{inside.prefixlen}",
+            out_address=f"{outside.network_address + 1}/{outside.prefixlen}",
+            in_mac=in_mac,
+            src_ip=str(first + 2),
+            src_mac=mac(_GEN, wire),
+            src_count=min(SOURCES, inside.num_addresses - 3),
+            dst_ip=str(outside.network_address + 2),
+            dst_mac=mac(_RCV, wire),
+            gen_ifname=gen,
+            rcv_ifname=rcv,
+            counted=counted,
+        )
+    )
+
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def _subnets(ip: int, number: int, router: RouterPlan) -> tuple[Network, Network]:
+    """Subnets of the router towards the generator and towards the receiver."""
+    if ip == 4:
+        default, out = f"198.18.{number}.0/24", f"198.19.{number}.0/24"
+    else:
+        default, out = f"2001:2:0:{number:x}::/64", f"2001:2:0:{0x8000 + number:x}::/64"
+    text = router.subnet or default
+    try:
+        inside = ipaddress.ip_network(text)
+    except ValueError as error:
+        raise TestbedError(f"router {router.name!r}: subnet {text!r}: {error}") from None
+    outside = ipaddress.ip_network(out)
+    if inside.version != ip or inside.num_addresses < 8 or inside.overlaps(outside):
+        raise TestbedError(
+            f"router {router.name!r}: subnet {text}: needs an IPv{ip} subnet of 8 addresses or "
+            f"more that does not overlap {outside}, the subnet towards the receiver"
+        )
+    return inside, outside

@@ -1,0 +1,244 @@
+"""Network namespaces: made, entered, configured and removed, without a process of their own.
+
+Methods of :class:`Namespace` move the calling thread into the namespace and leave it there, so
+they belong into a thread that does nothing else (see :mod:`isolane.testbed.hands`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import socket
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from isolane.errors import NotSupported, TestbedError
+from isolane.testbed import kernel
+
+if TYPE_CHECKING:
+    from isolane.testbed.journal import Journal
+
+NETNS_DIR = Path("/run/netns")
+GROUP = 0x15A
+"""Interface group of all our devices: the kernel deletes a group in one go."""
+VANISH_S = 2.0
+"""How long links may take to disappear."""
+_LACKING = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
+
+
+@contextlib.contextmanager
+def step(what: str, needs: str) -> Iterator[None]:
+    """Turn a failure of the kernel's into a message that names the step and what it needs.
+
+    Raises
+    ------
+    NotSupported
+        When the kernel lacks the feature, or root is missing.
+    TestbedError
+        When it failed for any other reason.
+    """
+    try:
+        yield
+    except (OSError, NetlinkError) as error:
+        code = error.code if isinstance(error, NetlinkError) else error.errno
+        if code in _LACKING:
+            raise NotSupported(f"{what}: this kernel lacks {needs}") from None
+        if code in (errno.EPERM, errno.EACCES):
+            raise NotSupported(f"{what}: not permitted; the test bed needs root") from None
+        reason = os.strerror(code) if code else str(error)
+        raise TestbedError(f"{what} failed: {reason} (needs {needs})") from None
+
+
+class Namespace:
+    """An entered namespace with what is needed to work in it: netlink, ioctl, sysfs.
+
+    Parameters
+    ----------
+    fd
+        Descriptor of the namespace; the object owns it from now on.
+    """
+
+    def __init__(self, name: str, fd: int) -> None:
+        self.name = name
+        self.path = NETNS_DIR / name
+        self._fd = fd
+        self.enter()
+        self.ioctl = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self.sysfs = kernel.open_detached()
+        self.links = IPRoute()  # its socket belongs to the namespace that the thread is in
+
+    @classmethod
+    def create(cls, name: str, journal: Journal) -> Namespace:
+        """Make ``/run/netns/<name>``, marked with the journal's run.
+
+        Raises
+        ------
+        TestbedError
+            When something of that name exists already.
+        """
+        path = NETNS_DIR / name
+        if path.exists():
+            raise TestbedError(
+                f"{path} exists and is not Isolane's: `ip netns delete {name}`, or rename the "
+                "router that is to be built there"
+            )
+        journal.record("netns", name=name)
+        with step(f"making network namespace {name}", "network namespaces (CONFIG_NET_NS)"):
+            kernel.unshare_net()
+            namespace = cls(name, kernel.open_own_net())
+            # The mark comes before the name: whatever has a name of ours has our mark as well.
+            namespace.links.link("set", index=1, ifalias=_mark(journal.run))
+            path.touch(mode=0o000, exist_ok=False)
+            kernel.mount("/proc/thread-self/ns/net", path, kernel.MS_BIND)
+        return namespace
+
+    def enter(self) -> None:
+        """Move the calling thread into this namespace."""
+        kernel.setns_net(self._fd)
+
+    def sysctl(self, key: str, value: int) -> None:
+        """Write ``/proc/sys/net/<key>`` of this namespace; the thread must have entered it."""
+        with step(f"setting net/{key} in {self.name}", f"the sysctl net/{key}"):
+            Path(f"/proc/sys/net/{key}").write_text(str(value))
+
+    def write(self, ifname: str, attribute: str, value: int) -> None:
+        """Write ``/sys/class/net/<ifname>/<attribute>``."""
+        fd = os.open(f"class/net/{ifname}/{attribute}", os.O_WRONLY, dir_fd=self.sysfs)
+        try:
+            os.write(fd, str(value).encode())
+        finally:
+            os.close(fd)
+
+    def read(self, ifname: str, attribute: str) -> str:
+        """Read ``/sys/class/net/<ifname>/<attribute>``."""
+        fd = os.open(f"class/net/{ifname}/{attribute}", os.O_RDONLY, dir_fd=self.sysfs)
+        try:
+            return os.read(fd, 4096).decode().strip()
+        finally:
+            os.close(fd)
+
+    def interfaces(self) -> list[str]:
+        """Names of the interfaces, ``lo`` included."""
+        directory = os.open("class/net", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.sysfs)
+        try:
+            return os.listdir(directory)  # noqa: PTH208 - a descriptor has no path
+        finally:
+            os.close(directory)
+
+    def delete_links(self) -> None:
+        """Delete all devices of ours, in one go; waits until they are gone."""
+        with contextlib.suppress(NetlinkError):  # ENODEV: there are none
+            self.links.link("del", group=GROUP)
+
+    def close(self) -> None:
+        """Let go of the namespace; without a name it vanishes with its last user."""
+        self.links.close()
+        self.ioctl.close()
+        os.close(self.sysfs)
+        os.close(self._fd)
+
+
+def _mark(run: str) -> str:
+    return f"isolane run {run}"
+
+
+def make_directory(journal: Journal) -> None:
+    """Make ``/run/netns`` a shared mount, as ``ip netns add`` does, unless it is one."""
+    if not NETNS_DIR.is_dir():
+        journal.record("netns-directory")
+        NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    with step(f"mounting {NETNS_DIR}", "the right to mount (root)"):
+        try:
+            kernel.mount("none", NETNS_DIR, kernel.MS_SHARED | kernel.MS_REC)
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            journal.record("netns-mount")
+            kernel.mount(str(NETNS_DIR), NETNS_DIR, kernel.MS_BIND | kernel.MS_REC)
+            kernel.mount("none", NETNS_DIR, kernel.MS_SHARED | kernel.MS_REC)
+
+
+def drop_directory(made: Iterable[str]) -> None:
+    """Undo what of :func:`make_directory` is in ``made``, if nobody else uses it by now."""
+    with contextlib.suppress(OSError):  # busy, or not empty: then somebody does
+        if "netns-mount" in made and not any(NETNS_DIR.iterdir()):
+            kernel.unmount(NETNS_DIR)
+        if "netns-directory" in made:
+            NETNS_DIR.rmdir()
+
+
+def remove(namespaces: Iterable[Namespace]) -> list[str]:
+    """Delete namespaces and their links, and wait until the links are gone.
+
+    Returns
+    -------
+    list of str
+        What refused to go, as sentences; empty when all is well.
+    """
+    remaining = list(namespaces)
+    problems = []
+    for namespace in remaining:
+        namespace.delete_links()
+    deadline = time.monotonic() + VANISH_S
+    for namespace in remaining:
+        while (left := set(namespace.interfaces()) - {"lo"}) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        if left:
+            problems.append(f"links {', '.join(sorted(left))} in {namespace.name} did not go away")
+        namespace.close()
+        try:
+            _forget(namespace.path)
+        except OSError as error:
+            problems.append(f"{namespace.path} cannot be removed: {error.strerror}")
+    return problems
+
+
+def _forget(path: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if _is_namespace(path):
+            kernel.unmount(path, kernel.MNT_DETACH)
+        path.unlink()
+
+
+def _is_namespace(path: Path) -> bool:
+    return path.stat().st_dev == Path("/proc/self/ns/net").stat().st_dev
+
+
+def remove_marked(names: Iterable[str], run: str) -> list[str]:
+    """Remove those of the named namespaces that carry the mark of ``run``.
+
+    The calling thread ends up in one of them: call it in a thread of its own.
+
+    Returns
+    -------
+    list of str
+        The names that were removed.
+    """
+    found: list[Namespace] = []
+    removed = []
+    for name in dict.fromkeys(names):
+        path = NETNS_DIR / name
+        if not path.exists():
+            continue
+        if not _is_namespace(path):
+            # The run died between making the file and mounting on it.
+            if stat.S_ISREG(path.stat().st_mode) and path.stat().st_size == 0:
+                path.unlink()
+                removed.append(name)
+            continue
+        namespace = Namespace(name, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        if namespace.read("lo", "ifalias") == _mark(run):
+            found.append(namespace)
+        else:
+            namespace.close()
+    removed += [namespace.name for namespace in found]
+    if problems := remove(found):
+        raise TestbedError("; ".join(problems))
+    return removed

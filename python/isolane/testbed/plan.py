@@ -1,0 +1,94 @@
+"""What to build, and what was built: plain data between the test bed and the one who runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["native", "container"]
+Path = Literal["direct", "bridge", "macvlan", "none"]
+Receive = Literal["softirq", "threaded"]
+Part = Literal["generator", "receiver", "dut", "router", "device"]
+
+
+@dataclass(frozen=True)
+class RouterPlan:
+    """One virtual router."""
+
+    name: str
+    kind: Kind
+    path: Path
+    """How frames get to the router and back; ``none`` for ``native``."""
+    subnet: str | None
+    """Ingress subnet, e.g. ``198.18.5.0/24``; None: assigned by the router's number."""
+
+
+@dataclass(frozen=True)
+class BedPlan:
+    """A test bed: the routers and what they share."""
+
+    routers: tuple[RouterPlan, ...]
+    receive: Receive
+    """Who polls the DUT's NICs: softirq of a DUT core, or a kernel thread pinned to it."""
+    moderation_ns: int
+    """Interrupt moderation of the DUT's NICs with ``softirq``, ns: the pause between polls."""
+    dut_cores: tuple[int, ...]
+    """Router i is served by core ``dut_cores[i % len(dut_cores)]``."""
+    measure_cores: tuple[int, ...]
+    """Cores of generator and receiver; the receiving threads run on the last one."""
+    ip: Literal[4, 6]
+
+
+@dataclass(frozen=True)
+class Wire:
+    """What generator and receiver need to reach one router."""
+
+    router: str
+    gen_netns: str
+    """Path of the generator's namespace, under ``/run/netns``."""
+    gen_ifindex: int
+    gen_ifname: str
+    src_mac: str
+    dst_mac: str
+    src_ip: str
+    """First of ``src_count`` consecutive source addresses."""
+    src_count: int
+    dst_ip: str
+    rcv_netns: str
+    rcv_ifindex: int
+    rcv_ifname: str
+
+
+@dataclass(frozen=True)
+class DutInterface:
+    """A receiving NIC of the device under test: where the routers' frames come in."""
+
+    netns: str
+    """Path of its namespace, under ``/run/netns``."""
+    ifname: str
+    ifindex: int
+    router: str | None
+    """The router that it belongs to; None when several share it."""
+    core: int
+    """The core that receives from it."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A box of the set-up drawing."""
+
+    id: str
+    label: str
+    part: Part
+    inside: str | None
+    """Id of the box that this one stands in."""
+    cores: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A wire of the set-up drawing, in the direction of the frames."""
+
+    source: str
+    target: str
+    label: str

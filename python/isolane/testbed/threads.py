@@ -1,0 +1,116 @@
+"""Who polls an interface: kernel threads on chosen cores, or the softirq of a chosen core."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import time
+from pathlib import Path
+
+from isolane.errors import NotSupported, TestbedError
+from isolane.testbed.hands import apart
+from isolane.testbed.layout import DutNic
+from isolane.testbed.netns import Namespace, step
+
+RECEIVER_PRIORITY = 10
+"""SCHED_FIFO priority of the receiver's threads: they share a core with the generator, which
+never sleeps, and have a ring of 256 frames only."""
+_NEVER = 2**31 - 1
+_ETHERTYPE = 0x88B5
+"""IEEE Std 802, local experimental: no protocol listens to it."""
+_KICK_S = 1.0
+SETTLE_S = 0.002
+"""A timer of the kernel's fires later than asked for, in a virtual machine by some 30 us."""
+
+
+def thread_napi(namespace: Namespace, ifname: str) -> None:
+    """Have ``ifname`` polled by kernel threads, one per NAPI instance."""
+    with step(f"threading the NAPI of {ifname}", "threaded NAPI (Linux 5.12)"):
+        try:
+            namespace.write(ifname, "threaded", 1)
+        except FileNotFoundError:
+            raise NotSupported(f"{ifname}: this kernel lacks threaded NAPI (Linux 5.12)") from None
+
+
+def find_threads(ifnames: list[str]) -> dict[str, list[int]]:
+    """Kernel threads that poll the interfaces, by interface.
+
+    Raises
+    ------
+    TestbedError
+        When an interface has none: the NAPI is off, or the threads of the host are out of sight.
+    """
+    found: dict[str, list[int]] = {ifname: [] for ifname in ifnames}
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):  # processes come and go
+            comm = (process / "comm").read_text().strip()
+            ifname = comm.removeprefix("napi/").rpartition("-")[0]
+            if comm.startswith("napi/") and ifname in found:
+                found[ifname].append(int(process.name))
+    for ifname, pids in found.items():
+        if not pids:
+            raise TestbedError(
+                f"{ifname} has no NAPI thread in /proc; in a container with a PID namespace of "
+                "its own the host's kernel threads cannot be pinned"
+            )
+    return {ifname: sorted(pids) for ifname, pids in found.items()}
+
+
+def pin(pids: list[int], core: int, *, real_time: bool = False) -> None:
+    """Pin threads to a core; ``real_time`` puts them before everything else there."""
+    with step(f"pinning threads {pids} to core {core}", "a core of that number"):
+        for pid in pids:
+            os.sched_setaffinity(pid, {core})
+            if real_time:
+                os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(RECEIVER_PRIORITY))
+
+
+def arm(namespace: Namespace, ifname: str, moderation_ns: int) -> None:
+    """Have the kernel poll ``ifname`` by timer; 0 ns: by arriving frame, as usual.
+
+    A veth has no interrupt: its softirq runs on the *sender's* core. With
+    ``napi_defer_hard_irqs`` the NAPI is never given back, so that no sender can schedule it
+    (``rx_notify_masked`` in drivers/net/veth.c stays set), and each poll arms a timer that is
+    pinned to the core that polled (``napi_complete_done()`` in net/core/dev.c). The NAPI so stays
+    where its first poll was: see :func:`kick`.
+    """
+    with step(f"moderating {ifname}", "napi_defer_hard_irqs (Linux 5.9)"):
+        namespace.write(ifname, "gro_flush_timeout", moderation_ns)
+        namespace.write(ifname, "napi_defer_hard_irqs", _NEVER if moderation_ns else 0)
+
+
+def kick(generator: Namespace, dut: Namespace, nic: DutNic) -> None:
+    """Have ``nic`` polled once by its core, by a frame that no protocol takes.
+
+    Raises
+    ------
+    TestbedError
+        When the frame does not arrive.
+    """
+    before = _seen(dut, nic.ifname)
+    apart(lambda: _send_from(generator, nic))
+    deadline = time.monotonic() + _KICK_S
+    while _seen(dut, nic.ifname) == before:
+        if time.monotonic() > deadline:
+            raise TestbedError(f"{nic.ifname} does not receive: the frame sent to it was not seen")
+        time.sleep(0.001)
+
+
+def _seen(dut: Namespace, ifname: str) -> int:
+    """Frames that a poll has taken off the wire: with NAPI, veth counts them only then."""
+    return int(dut.read(ifname, "statistics/rx_packets"))
+
+
+def _send_from(generator: Namespace, nic: DutNic) -> None:
+    """Send a frame to ``nic`` from its core; runs in a thread of its own."""
+    with step(f"sending from core {nic.core}", "packet sockets (CONFIG_PACKET), that core"):
+        os.sched_setaffinity(0, {nic.core})
+        generator.enter()
+        sender = bytes.fromhex("021500000000")
+        head = bytes.fromhex(nic.mac.replace(":", "")) + sender + _ETHERTYPE.to_bytes(2, "big")
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
+            raw.bind((nic.gen_ifname, _ETHERTYPE))
+            raw.send(head.ljust(60, b"\0"))

@@ -1,0 +1,180 @@
+"""The invariants of ARCHITECTURE.md that a file can be held against: sizes, arrows, licences."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "python" / "isolane"
+
+ARROWS: dict[str, set[str]] = {
+    "errors": set(),
+    "spec": {"errors"},
+    "doctor": {"errors", "_native"},
+    "testbed": {"errors", "spec", "_native"},
+    "stats": {"errors", "spec"},
+    "run": {"errors", "spec", "doctor", "testbed", "stats", "_native"},
+    "report": {"errors", "spec", "stats", "run"},
+    "cli": {"errors", "spec", "doctor", "testbed", "stats", "run", "report", "_native"},
+    "__main__": {"cli"},
+    "__init__": set(),
+}
+"""What each part of the package may import besides itself and the version."""
+
+CRATES: dict[str, set[str]] = {
+    "isolane-dataplane": set(),
+    "isolane-native": {"isolane-dataplane"},
+}
+"""What each crate may depend on, of this workspace."""
+
+PYTHON_FILE_LINES = 400
+PYTHON_FUNCTION_LINES = 70
+RUST_FILE_LINES = 800
+C_FUNCTION_LINES = 60
+
+
+def python_files() -> list[Path]:
+    return sorted([*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")])
+
+
+def is_test(path: Path) -> bool:
+    return path.name.startswith("test_") or path.name == "conftest.py"
+
+
+def imported_parts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and part (``spec`` of ``isolane.spec.units``) of each import, at any depth."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            module = node.module or ""
+            names = (
+                [f"isolane.{alias.name}" for alias in node.names]
+                if module == "isolane"
+                else [module]
+            )
+        else:
+            continue
+        for name in names:
+            words = name.split(".")
+            if words[0] == "isolane" and len(words) > 1 and words[1] != "__version__":
+                yield node.lineno, words[1]
+
+
+def wrong_arrows(path: Path, part: str) -> list[str]:
+    allowed = ARROWS[part] | {part}
+    return [
+        f"{path.name}:{line}: {part} imports {other}"
+        for line, other in imported_parts(path)
+        if other not in allowed
+    ]
+
+
+def test_imports_follow_the_arrows() -> None:
+    wrong = [
+        line
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not is_test(path)
+        for line in wrong_arrows(path, path.relative_to(PACKAGE).parts[0].removesuffix(".py"))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_wrong_arrow_is_found(tmp_path: Path) -> None:
+    # Also one that hides inside a function, and one that names the package only.
+    file = tmp_path / "wrong.py"
+    file.write_text(
+        "def f():\n    import isolane.cli.app\nfrom isolane import report, __version__\n"
+    )
+    assert wrong_arrows(file, "spec") == [
+        "wrong.py:3: spec imports report",
+        "wrong.py:2: spec imports cli",
+    ]
+
+
+def test_crates_follow_the_arrows() -> None:
+    for manifest in sorted((ROOT / "crates").glob("*/Cargo.toml")):
+        content = tomllib.loads(manifest.read_text())
+        name = content["package"]["name"]
+        wanted = {*content.get("dependencies", {}), *content.get("build-dependencies", {})}
+        assert {crate for crate in wanted if crate.startswith("isolane-")} <= CRATES[name], name
+        assert ("pyo3" in wanted) == (name == "isolane-native"), f"{name}: only native knows Python"
+
+
+def test_python_files_read_in_one_go() -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in python_files()}
+    long = {path.name: lines for path, lines in lengths.items() if lines > PYTHON_FILE_LINES}
+    assert not long
+
+
+def test_python_functions_fit_a_screen() -> None:
+    long = [
+        f"{path.name}:{node.lineno}: {node.name} has {node.end_lineno - node.lineno + 1} lines"
+        for path in python_files()
+        if not is_test(path)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno >= PYTHON_FUNCTION_LINES
+    ]
+    assert not long, "\n".join(long)
+
+
+def test_rust_files_read_in_one_go() -> None:
+    for path in sorted((ROOT / "crates").rglob("*.rs")):
+        if "target" not in path.parts:
+            code = path.read_text().partition("\n#[cfg(test)]\nmod ")[0]
+            assert len(code.splitlines()) <= RUST_FILE_LINES, path
+
+
+def long_c_functions(text: str) -> list[str]:
+    """Return the first lines of functions that are too long (kernel style: braces in column 0)."""
+    long = []
+    start = None
+    head = ""
+    for number, line in enumerate(text.splitlines()):
+        if start is None and re.match(r"\w.*\w\(", line):
+            head = line
+        if line == "{":
+            start = number
+        elif line == "}" and start is not None:
+            if number - start - 1 > C_FUNCTION_LINES:
+                long.append(head)
+            start = None
+    return long
+
+
+def test_c_functions_fit_a_screen() -> None:
+    files = sorted((ROOT / "bpf").rglob("*.[ch]"))
+    assert files
+    long = [f"{path.name}: {head}" for path in files for head in long_c_functions(path.read_text())]
+    assert not long, "\n".join(long)
+
+
+@pytest.mark.parametrize(("lines", "found"), [(60, []), (61, ["static int f(int a)"])])
+def test_a_long_c_function_is_found(lines: int, found: list[str]) -> None:
+    body = "\ta++;\n" * lines
+    assert long_c_functions(f"static int f(int a)\n{{\n{body}}}\n") == found
+
+
+def test_bpf_programs_carry_their_licence() -> None:
+    for path in sorted((ROOT / "bpf").rglob("*.[ch]")):
+        if path.name != "vmlinux.h":
+            first = path.read_text().splitlines()[0]
+            assert "SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause" in first, path
+
+
+def test_versions_agree() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    package = re.search(r'__version__.*"(.*)"', (PACKAGE / "__init__.py").read_text())
+    assert package is not None
+    assert {project, cargo, package.group(1)} == {project}
+    assert f"## [{project}]" in (ROOT / "CHANGELOG.md").read_text()

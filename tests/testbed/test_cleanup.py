@@ -1,0 +1,245 @@
+"""The host is afterwards as it was before: after success, failure, signals, and after kill -9."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from isolane.errors import NotSupported, TestbedError
+from isolane.testbed import Journal, Testbed, build, clean, exclusive, journal as journals, netns
+
+pytestmark = pytest.mark.root
+
+SOURCE = Path(__file__).parents[2] / "python"
+PROGRAM = """
+import signal, sys, time
+from isolane.testbed import *
+def stop(*_):
+    raise SystemExit(3)
+signal.signal(signal.SIGTERM, stop)
+names = sys.argv[3:]
+plan = BedPlan(tuple(RouterPlan(name, "container", sys.argv[1], None) for name in names),
+               sys.argv[2], 50_000, (0,), (1,), 4)
+while True:
+    try:
+        lock = exclusive()
+        journal = lock.__enter__()
+        break
+    except Exception:
+        time.sleep(0.02)
+print("begin", flush=True)
+while True:
+    with Testbed(plan, journal):
+        print("built", flush=True)
+        time.sleep(0.05)
+"""
+
+
+@contextlib.contextmanager
+def running(
+    path: str = "direct", receive: str = "threaded", names: tuple[str, ...] = ("vr-1", "vr-2")
+) -> Iterator[subprocess.Popen[str]]:
+    """A process that builds and removes a test bed again and again."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, path, receive, *names],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begin\n"
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def host() -> dict[str, Any]:
+    """What a test bed could have left on this host."""
+    directory = netns.NETNS_DIR
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    journal = sorted(path.name for path in journals.RUN_DIR.glob("journal-*"))
+    names = sorted(p.name for p in directory.iterdir()) if directory.exists() else None
+    return {
+        "namespaces": [name for name in names if name.startswith("isolane-")] if names else [],
+        "directory": names is None,
+        "mounts": sorted(line.split()[4] for line in mounts if "/isolane-" in line),
+        "links": [p.name for p in Path("/sys/class/net").iterdir() if p.name.startswith("isl-")],
+        "journals": journal,
+        "threads": napi_threads(),
+    }
+
+
+def napi_threads() -> list[str]:
+    names = []
+    for path in Path("/proc").glob("[0-9]*/comm"):
+        with contextlib.suppress(OSError):
+            names.append(path.read_text().strip())
+    return sorted(name for name in names if name.startswith("napi/isl-"))
+
+
+def unchanged(before: dict[str, Any]) -> bool:
+    """Kernel threads of removed devices end a moment after their devices."""
+    deadline = time.monotonic() + 2
+    while host() != before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert host() == before
+    return True
+
+
+@pytest.mark.parametrize("path", ["direct", "bridge", "macvlan", "none"])
+def test_nothing_is_left_after_success(path: str, journal: Any, plan: Any) -> None:
+    before = host()
+    with Testbed(plan(path, 1 if path == "none" else 3), journal):
+        assert "isolane-gen" in host()["namespaces"]
+        assert host()["links"] == []  # not even for a moment does the host see a device
+    assert unchanged(before)
+    assert clean() == []
+
+
+class _Oops(Exception):
+    pass
+
+
+def test_nothing_is_left_after_an_exception(journal: Any, plan: Any) -> None:
+    before = host()
+    with pytest.raises(_Oops), Testbed(plan(), journal):
+        raise _Oops
+    assert unchanged(before)
+
+
+@pytest.mark.parametrize(
+    "failing", ["_settings", "_bridge", "_veth", "_offloads", "_bring_up", "_macvlan", "_addresses"]
+)
+def test_nothing_is_left_after_a_failing_step(
+    failing: str, journal: Any, plan: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        with netns.step(f"doing {failing}", "a feature (CONFIG_IT)"):
+            raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(build.Builder, failing, fail)
+    before = host()
+    path = "bridge" if failing == "_bridge" else "macvlan"
+    with (
+        pytest.raises(NotSupported, match=f"doing {failing}: this kernel lacks a feature"),
+        Testbed(plan(path, 2), journal),
+    ):
+        pass
+    assert unchanged(before)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_after_a_signal_at_any_moment(sent: int, journal: Journal) -> None:
+    journal.close()
+    with released(journal):
+        before = host()
+        draw = random.Random(7)
+        for _ in range(6):
+            with running() as process:
+                time.sleep(draw.uniform(0, 0.4))
+                process.send_signal(sent)
+                assert process.wait(10) != 0
+            # Without any cleaning up by somebody else:
+            assert unchanged(before)
+
+
+@pytest.mark.parametrize(
+    ("path", "receive"), [("direct", "softirq"), ("bridge", "threaded"), ("macvlan", "softirq")]
+)
+def test_clean_after_kill_9_at_any_moment(path: str, receive: str, journal: Journal) -> None:
+    before = host()
+    draw = random.Random(path)
+    found = 0
+    for _ in range(8):
+        with released(journal), running(path, receive) as process:
+            time.sleep(draw.uniform(0, 0.4))
+            process.kill()
+            process.wait()
+        found += bool(clean())
+        assert unchanged(before)
+    assert found, "no run was killed while it had something to leave behind"
+
+
+def test_clean_leaves_alone_what_is_the_users(journal: Journal, plan: Any) -> None:
+    mine = "isolane-foo"
+    subprocess.run(["ip", "netns", "add", mine], check=True)
+    try:
+        before = host()
+        with Testbed(plan(), journal):
+            pass
+        with released(journal), running(names=("vr-1",)) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "built\n"
+            process.kill()
+            process.wait()
+        # The user has taken a name over that the journal of the dead run has, too.
+        subprocess.run(["ip", "netns", "delete", "isolane-vr-1"], check=True)
+        subprocess.run(["ip", "netns", "add", "isolane-vr-1"], check=True)
+        removed = clean()
+        assert [f"network namespace isolane-{name}" for name in ("gen", "rcv", "dut")] == removed
+        names = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
+        assert {mine, "isolane-vr-1"} <= {line.split()[0] for line in names.splitlines()}
+        subprocess.run(["ip", "netns", "delete", "isolane-vr-1"], check=True)
+        assert unchanged(before)
+    finally:
+        subprocess.run(["ip", "netns", "delete", mine], check=True)
+
+
+def test_a_users_namespace_in_the_way_is_named_and_survives(journal: Any, plan: Any) -> None:
+    before = host()
+    subprocess.run(["ip", "netns", "add", "isolane-vr-1"], check=True)
+    try:
+        with (
+            pytest.raises(TestbedError, match="/run/netns/isolane-vr-1 exists and is not Isolane"),
+            Testbed(plan(), journal),
+        ):
+            pass
+        assert host()["namespaces"] == [*before["namespaces"], "isolane-vr-1"]
+    finally:
+        subprocess.run(["ip", "netns", "delete", "isolane-vr-1"], check=True)
+    assert clean() == []
+
+
+def test_a_second_run_is_refused_with_the_first_ones_pid(journal: Journal) -> None:
+    with released(journal), running() as process:
+        with pytest.raises(TestbedError) as refused, exclusive():
+            pass
+        message = str(refused.value)
+        assert message.startswith(f"another run is under way (pid {process.pid}, started 20")
+        assert f"command {sys.executable} -c" in message
+        process.kill()
+        process.wait()
+        with exclusive():  # the lock of a killed process is free at once
+            clean()
+
+
+@contextlib.contextmanager
+def released(journal: Journal) -> Iterator[None]:
+    """Let another process have the lock that the fixture holds."""
+    import fcntl
+
+    holder = next(
+        fd
+        for fd in map(int, os.listdir("/proc/self/fd"))
+        if Path(f"/proc/self/fd/{fd}").resolve() == journals.RUN_DIR / "lock"
+    )
+    fcntl.flock(holder, fcntl.LOCK_UN)
+    try:
+        yield
+    finally:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        assert journal.made == set()

@@ -1,0 +1,195 @@
+"""Every place where a frame can be lost, provoked: counted there, once, to the frame."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import time
+from typing import Any
+
+import pytest
+from isolane.testbed import Testbed
+from pyroute2 import NetNS
+
+pytestmark = pytest.mark.root
+
+FRAMES = 40
+MANY = 150_000
+
+
+def lost(bed: Testbed, before: Any, router: str | None = "vr-1") -> dict[str, int]:
+    return {place: n for place, n in (bed.counters() - before).of(router).items() if n}
+
+
+@pytest.mark.parametrize("ip", [4, 6])
+@pytest.mark.parametrize("why", ["missing", "blackhole", "unreachable", "prohibit", "ttl"])
+def test_no_route(why: str, ip: int, journal: Any, plan: Any, traffic: Any) -> None:
+    elsewhere = "203.0.113.9" if ip == 4 else "2001:db8::9"
+    with Testbed(plan("direct", 2, ip), journal) as bed:
+        if why in ("blackhole", "unreachable", "prohibit"):
+            with NetNS("isolane-vr-1", flags=0) as netns:
+                netns.route("add", dst=elsewhere, type=why)
+        before = bed.counters()
+        wire = bed.wires[0]
+        ttl, dst = (1, None) if why == "ttl" else (64, elsewhere)
+        traffic.send(wire, [traffic.frame(wire, source=n, ttl=ttl, dst=dst) for n in range(FRAMES)])
+        traffic.received(wire)
+        assert lost(bed, before) == {"no_route": FRAMES}
+        assert lost(bed, before, "vr-2") == {}
+        assert lost(bed, before, None) == {}
+
+
+@pytest.mark.parametrize("receive", ["threaded", "softirq"])
+@pytest.mark.parametrize(
+    ("path", "owner"), [("direct", "vr-1"), ("none", "vr-1"), ("bridge", None), ("macvlan", None)]
+)
+def test_nic_queue(
+    path: str, owner: str | None, receive: str, journal: Any, plan: Any, traffic: Any
+) -> None:
+    """More than a core can forward: the NIC's ring is full most of the time."""
+    setting = plan(path, receive=receive)
+    with Testbed(setting, journal) as bed:
+        wire = bed.wires[0]
+        before, had = bed.counters(), traffic.received(wire)
+        traffic.blast(wire, traffic.frame(wire), MANY, setting.measure_cores[0])
+        got = traffic.received(wire) - had
+        assert 256 <= got < MANY  # else nothing was provoked
+        assert (bed.counters() - before).of(owner)["nic_queue"] > 0
+        assert got + (bed.counters() - before).total == MANY
+
+
+def test_router_queue_of_a_bridge_is_the_backlog(journal: Any, plan: Any, traffic: Any) -> None:
+    """Two routers behind one bridge: the one that is flooded loses in its own queue."""
+    setting = plan("bridge", 2, receive="softirq")
+    with Testbed(setting, journal) as bed:
+        wire = bed.wires[1]
+        total = got = 0
+        before, had = bed.counters(), traffic.received(wire)
+        while lost(bed, before, "vr-2").get("router_queue", 0) == 0 and total < 50 * MANY:
+            traffic.blast(wire, traffic.frame(wire), MANY, setting.measure_cores[0])
+            total += MANY
+            got = traffic.received(wire) - had
+        difference = bed.counters() - before
+        mine = difference.of("vr-2")
+        assert mine["router_queue"] > 0
+        assert difference.backlog_dropped >= mine["router_queue"] + mine["egress"]
+        assert lost(bed, before, "vr-1") == {}
+        assert got + difference.total == total
+
+
+@pytest.mark.parametrize("path", ["direct", "bridge", "macvlan"])
+def test_egress_ring(path: str, journal: Any, plan: Any, traffic: Any) -> None:
+    """The receiver's thread starves on the DUT's core, so that its ring overflows."""
+    setting = plan(path, receive="softirq")
+    with Testbed(setting, journal) as bed:
+        wire = bed.wires[0]
+        before, had = bed.counters(), traffic.received(wire)
+        pids = sum(bed.measure_threads.values(), [])
+        for pid in pids:
+            os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
+            os.sched_setaffinity(pid, set(setting.dut_cores))
+        traffic.blast(wire, traffic.frame(wire), MANY, setting.measure_cores[0])
+        for pid in pids:
+            os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(10))
+        got = traffic.received(wire) - had
+        difference = bed.counters() - before
+        egress = difference.of("vr-1")["egress"] + difference.of(None)["egress"]
+        assert egress > 0
+        if path != "bridge":  # there nobody knows whose frame the shared wire refused
+            assert difference.of(None)["egress"] == 0
+        assert got + difference.total == MANY
+
+
+@pytest.mark.parametrize("kind", ["tbf", "htb"])
+def test_egress_limited_by_the_user(kind: str, journal: Any, plan: Any, traffic: Any) -> None:
+    """A token bucket that somebody put on a router's interface drops there."""
+    with Testbed(plan("direct"), journal) as bed:
+        commands = {
+            "tbf": ["qdisc add dev isl-out0 root tbf rate 100kbit burst 2000 limit 2000"],
+            "htb": [
+                "qdisc add dev isl-out0 root handle 1: htb default 1",
+                "class add dev isl-out0 parent 1: classid 1:1 htb rate 100kbit burst 2000",
+                "qdisc add dev isl-out0 parent 1:1 handle 2: bfifo limit 1000",
+            ],
+        }
+        for command in commands[kind]:
+            tc = ["tc", "-netns", "isolane-vr-1", *command.split()]
+            subprocess.run(tc, check=True)
+        wire = bed.wires[0]
+        before, had = bed.counters(), traffic.received(wire)
+        traffic.send(wire, [traffic.frame(wire)] * 400)
+        got = traffic.received(wire) - had
+        assert 0 < got < 400
+        assert lost(bed, before) == {"egress": 400 - got}
+
+
+@pytest.mark.parametrize("receive", ["threaded", "softirq"])
+def test_polls_stay_on_their_cores(receive: str, journal: Any, plan: Any, traffic: Any) -> None:
+    """Whoever sends, and after a pause, the DUT's NICs are polled by the DUT's core."""
+    setting = plan("direct", 2, receive=receive)
+    dut, measure = setting.dut_cores[0], setting.measure_cores[0]
+    with Testbed(setting, journal) as bed:
+        for pause in (0.0, 2.0):
+            time.sleep(pause)
+            with polls() as seen:
+                for wire in bed.wires:
+                    traffic.blast(wire, traffic.frame(wire), MANY, measure)
+            assert {core for core, device in seen if device.startswith("isl-in")} == {dut}
+            assert {core for core, device in seen if device.startswith("isl-r")} == {measure}
+        for ifname, pids in bed.receive_threads.items():
+            assert ifname.startswith("isl-in")
+            assert all(os.sched_getaffinity(pid) == {dut} for pid in pids)
+
+
+def test_polls_follow_the_sender_without_moderation(
+    journal: Any, plan: Any, traffic: Any
+) -> None:
+    """The counter-test: it is the timer that keeps them in place; and it can be stopped."""
+    setting = plan("direct", receive="softirq")
+    dut, measure = setting.dut_cores[0], setting.measure_cores[0]
+    with Testbed(setting, journal) as bed:
+        wire = bed.wires[0]
+        bed.quiet()
+        with polls() as seen:
+            time.sleep(0.2)
+        assert not [device for _, device in seen if device == "isl-in0"]
+        with polls() as seen:
+            traffic.blast(wire, traffic.frame(wire), MANY, measure)
+        assert measure in {core for core, device in seen if device == "isl-in0"}
+        bed.kick()
+        with polls() as seen:
+            traffic.blast(wire, traffic.frame(wire), MANY, measure)
+        assert {core for core, device in seen if device == "isl-in0"} == {dut}
+
+
+@contextlib.contextmanager
+def polls() -> Any:
+    """Collect (core, device) of all NAPI polls, from a trace of our own."""
+    from isolane.testbed import kernel
+
+    seen: set[tuple[int, str]] = set()
+    try:
+        tracefs = kernel.open_detached("tracefs")
+    except OSError:
+        pytest.skip("needs tracefs (CONFIG_FTRACE)")
+    name = f"instances/isolane-test-{os.getpid()}"
+    os.mkdir(name, dir_fd=tracefs)
+    try:
+        write(tracefs, f"{name}/buffer_size_kb", "20000")
+        write(tracefs, f"{name}/events/napi/napi_poll/enable", "1")
+        yield seen
+        write(tracefs, f"{name}/events/napi/napi_poll/enable", "0")
+        with os.fdopen(os.open(f"{name}/trace", os.O_RDONLY, dir_fd=tracefs)) as trace:
+            for line in trace:
+                if "napi_poll:" in line:
+                    core = int(line.partition("[")[2][:3])
+                    seen.add((core, line.partition("for device ")[2].split()[0]))
+    finally:
+        os.rmdir(name, dir_fd=tracefs)
+        os.close(tracefs)
+
+
+def write(directory: int, path: str, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY, dir_fd=directory), "w") as file:
+        file.write(text)
