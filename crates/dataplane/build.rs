@@ -7,8 +7,8 @@ use libbpf_cargo::SkeletonBuilder;
 const PROGRAMS: [&str; 3] = ["generate", "receive", "meter"];
 
 fn main() {
-    let bpf = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"))
-        .join("../../bpf");
+    let bpf =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../bpf");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let include = bpf.join("include");
     for program in PROGRAMS {

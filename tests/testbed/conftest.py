@@ -219,5 +219,7 @@ def _run_live(program: int, frame: bytes, count: int) -> None:
     data = ctypes.create_string_buffer(frame, len(frame))
     context = ctypes.create_string_buffer(struct.pack("<6I", 0, len(frame), 0, 1, 0, 0), 24)
     head = struct.pack("<IIIIQQ", program, 0, len(frame), 0, ctypes.addressof(data), 0)
-    tail = struct.pack("<IIIIQQIII", count, 0, 24, 0, ctypes.addressof(context), 0, _LIVE_FRAMES, 0, 64)
+    tail = struct.pack(
+        "<IIIIQQIII", count, 0, 24, 0, ctypes.addressof(context), 0, _LIVE_FRAMES, 0, 64
+    )
     _bpf(_BPF_PROG_TEST_RUN, head + tail)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import signal
@@ -15,7 +16,8 @@ from typing import Any
 
 import pytest
 from isolane.errors import NotSupported, TestbedError
-from isolane.testbed import Journal, Testbed, build, clean, exclusive, journal as journals, netns
+from isolane.testbed import Journal, Testbed, build, clean, exclusive, netns
+from isolane.testbed import journal as journals
 
 pytestmark = pytest.mark.root
 
@@ -110,14 +112,14 @@ def test_nothing_is_left_after_success(path: str, journal: Any, plan: Any) -> No
     assert clean() == []
 
 
-class _Oops(Exception):
+class _OopsError(Exception):
     pass
 
 
 def test_nothing_is_left_after_an_exception(journal: Any, plan: Any) -> None:
     before = host()
-    with pytest.raises(_Oops), Testbed(plan(), journal):
-        raise _Oops
+    with pytest.raises(_OopsError), Testbed(plan(), journal):
+        raise _OopsError
     assert unchanged(before)
 
 
@@ -144,9 +146,8 @@ def test_nothing_is_left_after_a_failing_step(
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_nothing_is_left_after_a_signal_at_any_moment(sent: int, journal: Journal) -> None:
-    journal.close()
+    before = host()
     with released(journal):
-        before = host()
         draw = random.Random(7)
         for _ in range(6):
             with running() as process:
@@ -230,12 +231,10 @@ def test_a_second_run_is_refused_with_the_first_ones_pid(journal: Journal) -> No
 @contextlib.contextmanager
 def released(journal: Journal) -> Iterator[None]:
     """Let another process have the lock that the fixture holds."""
-    import fcntl
-
     holder = next(
-        fd
-        for fd in map(int, os.listdir("/proc/self/fd"))
-        if Path(f"/proc/self/fd/{fd}").resolve() == journals.RUN_DIR / "lock"
+        int(link.name)
+        for link in Path("/proc/self/fd").iterdir()
+        if link.resolve() == journals.RUN_DIR / "lock"
     )
     fcntl.flock(holder, fcntl.LOCK_UN)
     try:

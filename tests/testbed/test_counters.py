@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import pytest
-from isolane.testbed import Testbed
+from isolane.testbed import Testbed, kernel
 from pyroute2 import NetNS
 
 pytestmark = pytest.mark.root
@@ -85,7 +85,7 @@ def test_egress_ring(path: str, journal: Any, plan: Any, traffic: Any) -> None:
     with Testbed(setting, journal) as bed:
         wire = bed.wires[0]
         before, had = bed.counters(), traffic.received(wire)
-        pids = sum(bed.measure_threads.values(), [])
+        pids = [pid for pids in bed.measure_threads.values() for pid in pids]
         for pid in pids:
             os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
             os.sched_setaffinity(pid, set(setting.dut_cores))
@@ -142,9 +142,7 @@ def test_polls_stay_on_their_cores(receive: str, journal: Any, plan: Any, traffi
             assert all(os.sched_getaffinity(pid) == {dut} for pid in pids)
 
 
-def test_polls_follow_the_sender_without_moderation(
-    journal: Any, plan: Any, traffic: Any
-) -> None:
+def test_polls_follow_the_sender_without_moderation(journal: Any, plan: Any, traffic: Any) -> None:
     """The counter-test: it is the timer that keeps them in place; and it can be stopped."""
     setting = plan("direct", receive="softirq")
     dut, measure = setting.dut_cores[0], setting.measure_cores[0]
@@ -166,8 +164,6 @@ def test_polls_follow_the_sender_without_moderation(
 @contextlib.contextmanager
 def polls() -> Any:
     """Collect (core, device) of all NAPI polls, from a trace of our own."""
-    from isolane.testbed import kernel
-
     seen: set[tuple[int, str]] = set()
     try:
         tracefs = kernel.open_detached("tracefs")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,14 +19,14 @@ SOURCES = (0, 1, 57, 199)
 @pytest.mark.parametrize("receive", ["threaded", "softirq"])
 @pytest.mark.parametrize("ip", [4, 6])
 @pytest.mark.parametrize(
-    ("path", "routers"),
+    "shape",
     [(path, n) for path in ("direct", "bridge", "macvlan") for n in (1, 2, 8)] + [("none", 1)],
 )
 def test_each_router_forwards_its_frames(
-    path: str, routers: int, ip: int, receive: str, journal: Any, plan: Any, traffic: Any
+    shape: tuple[str, int], ip: int, receive: str, journal: Any, plan: Any, traffic: Any
 ) -> None:
-    with Testbed(plan(path, routers, ip, receive=receive), journal) as bed:
-        assert len(bed.wires) == routers
+    with Testbed(plan(*shape, ip, receive=receive), journal) as bed:
+        assert len(bed.wires) == shape[1]
         before = bed.counters()
         for wire in bed.wires:
             sent = [traffic.frame(wire, source=number) for number in SOURCES]
@@ -85,8 +86,6 @@ def test_eight_routers_are_quickly_built_and_gone(journal: Any, plan: Any) -> No
 
 
 def test_mixed_paths_and_a_given_subnet(journal: Any, plan: Any, traffic: Any) -> None:
-    from dataclasses import replace
-
     base = plan("direct", 4)
     kinds = ("direct", "bridge", "macvlan", "none")
     routers = [replace(r, path=path) for r, path in zip(base.routers, kinds, strict=True)]

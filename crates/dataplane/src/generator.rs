@@ -150,7 +150,7 @@ impl Generator {
         open.load().map_err(refuse)
     }
 
-    /// Starts sending; the schedule's zero is `start_ns` on CLOCK_MONOTONIC.
+    /// Starts sending; the schedule's zero is `start_ns` on `CLOCK_MONOTONIC`.
     pub fn start(&mut self, start_ns: u64) -> Result<()> {
         if self.thread.is_some() {
             return Err(Error::State("the generator is running already"));
@@ -186,7 +186,10 @@ impl Generator {
         bss.trial.start_ns = start_ns;
         (bss.trial.window_start_ns, bss.trial.window_end_ns) = self.spec.window_ns;
         bss.trial.end_ns = self.spec.end_ns;
-        bss.progress = Default::default();
+        #[expect(clippy::default_trait_access, reason = "the generated type has no name")]
+        {
+            bss.progress = Default::default();
+        }
         bss.progress.batch = batch;
         bss.lateness.fill(0);
         Ok(())
@@ -441,11 +444,8 @@ mod tests {
     #[test]
     fn a_silent_stretch_sends_nothing_and_a_ramp_its_area() {
         let mut shape = stream(false, &[64], 1);
-        let part = |duration_ns, rate0_mpps, rate1_mpps| Segment {
-            duration_ns,
-            rate0_mpps,
-            rate1_mpps,
-        };
+        let part =
+            |duration_ns, rate0_mpps, rate1_mpps| Segment { duration_ns, rate0_mpps, rate1_mpps };
         shape.segments = vec![
             part(10_000_000, 0, 0),
             part(100_000_000, 100_000, 20_000_000),

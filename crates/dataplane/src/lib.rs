@@ -18,7 +18,13 @@ mod test_run;
 pub use error::{Error, Result};
 
 /// The skeletons that `build.rs` generates from `bpf/`.
-#[allow(missing_docs, clippy::all, clippy::pedantic, clippy::undocumented_unsafe_blocks)] // generated
+#[allow(
+    missing_docs,
+    clippy::all,
+    clippy::pedantic,
+    clippy::undocumented_unsafe_blocks,
+    clippy::unwrap_used
+)] // generated
 pub(crate) mod skeletons {
     pub mod generate {
         include!(concat!(env!("OUT_DIR"), "/generate.skel.rs"));
@@ -31,13 +37,10 @@ pub(crate) mod skeletons {
     }
 }
 
-/// CLOCK_MONOTONIC in ns, the clock of every time stamp and window here.
+/// `CLOCK_MONOTONIC` in ns, the clock of every time stamp and window here.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec, and CLOCK_MONOTONIC always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000

@@ -33,10 +33,7 @@ impl<T: Copy + Default> MappedArray<T> {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self {
-            start: start.cast(),
-            len,
-        })
+        Ok(Self { start: start.cast(), len })
     }
 
     /// A copy of some entries; None when out of range.

@@ -3,14 +3,14 @@
 use std::{fs, mem::MaybeUninit, os::unix::fs::MetadataExt, path::Path, ptr};
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, OpenObject,
+    MapCore, MapFlags, OpenObject,
     skel::{OpenSkel, Skel, SkelBuilder},
 };
 
 use crate::{
     Error, Result,
     error::one_line,
-    skeletons::meter::{MeterSkel, MeterSkelBuilder},
+    skeletons::meter::{MeterSkel, MeterSkelBuilder, types},
 };
 
 /// `ISL_MAX_ACCOUNTS`.
@@ -38,7 +38,6 @@ pub struct Bill {
 /// A loaded meter; dropping it detaches.
 pub struct Meter {
     skel: MeterSkel<'static>,
-    _links: Vec<Link>,
     // Declared last: dropped after the skeleton that borrows it.
     _object: Box<MaybeUninit<OpenObject>>,
 }
@@ -62,20 +61,13 @@ impl Meter {
         open.progs.isl_timer_exit.set_autoload(timer);
         let mut skel = open.load().map_err(refuse)?;
         skel.attach().map_err(refuse)?;
-        Ok(Self {
-            skel,
-            _links: Vec::new(),
-            _object: object,
-        })
+        Ok(Self { skel, _object: object })
     }
 
     /// Bills an interface's polls to an account; `netns` is the namespace's file.
     pub fn add_nic(&mut self, netns: &Path, ifindex: u32, account: u32) -> Result<()> {
         let inode = fs::metadata(netns)
-            .map_err(|source| Error::Netns {
-                path: netns.to_owned(),
-                source,
-            })?
+            .map_err(|source| Error::Netns { path: netns.to_owned(), source })?
             .ino();
         let inum = u32::try_from(inode).map_err(|_| Error::State("not a namespace's inode"))?;
         let mut key = inum.to_ne_bytes().to_vec();
@@ -94,13 +86,13 @@ impl Meter {
         clear(&self.skel.maps.threads)
     }
 
-    /// Sets all bills to zero and the window to come, on CLOCK_MONOTONIC, ns.
+    /// Sets all bills to zero and the window to come, on `CLOCK_MONOTONIC`, ns.
     pub fn begin(&mut self, window_ns: (u64, u64)) -> Result<()> {
         let bss = self.skel.maps.bss_data.as_deref_mut();
         let bss = bss.ok_or(Error::State("the program has no variables"))?;
         (bss.window.start_ns, bss.window.end_ns) = (u64::MAX, 0);
         for bill in &mut bss.bills {
-            *bill = Default::default();
+            *bill = types::isl_bill::default();
         }
         (bss.window.start_ns, bss.window.end_ns) = window_ns;
         Ok(())

@@ -1,22 +1,13 @@
 //! Work inside another network namespace, on a thread of its own.
 
-use std::{
-    fs::File,
-    io,
-    os::fd::AsRawFd,
-    path::Path,
-    thread,
-};
+use std::{fs::File, io, os::fd::AsRawFd, path::Path, thread};
 
 use crate::{Error, Result};
 
 /// Moves the calling thread into the namespace; None leaves it where it is.
 pub fn enter(path: Option<&Path>) -> Result<()> {
     let Some(path) = path else { return Ok(()) };
-    let wrap = |source| Error::Netns {
-        path: path.to_owned(),
-        source,
-    };
+    let wrap = |source| Error::Netns { path: path.to_owned(), source };
     let file = File::open(path).map_err(wrap)?;
     // SAFETY: setns takes no pointers; the descriptor is open.
     if unsafe { libc::setns(file.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
@@ -43,19 +34,13 @@ pub fn pin(core: usize) -> Result<()> {
     // SAFETY: an all-zero cpu_set_t is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     if core >= 8 * std::mem::size_of::<libc::cpu_set_t>() {
-        return Err(Error::Core {
-            core,
-            source: io::Error::from_raw_os_error(libc::EINVAL),
-        });
+        return Err(Error::Core { core, source: io::Error::from_raw_os_error(libc::EINVAL) });
     }
     // SAFETY: core lies inside the set, as checked above.
     unsafe { libc::CPU_SET(core, &mut set) };
     // SAFETY: the set lives through the call and its size is passed.
     if unsafe { libc::sched_setaffinity(0, std::mem::size_of_val(&set), &raw const set) } != 0 {
-        return Err(Error::Core {
-            core,
-            source: io::Error::last_os_error(),
-        });
+        return Err(Error::Core { core, source: io::Error::last_os_error() });
     }
     Ok(())
 }

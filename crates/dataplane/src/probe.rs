@@ -29,12 +29,8 @@ pub fn features(netns: Option<PathBuf>) -> Vec<Finding> {
 }
 
 fn try_receiver() -> crate::Result<()> {
-    Receiver::attach(&ReceiverSpec {
-        interfaces: Vec::new(),
-        cookie: Some(0),
-        flows: vec![1],
-    })
-    .map(drop)
+    Receiver::attach(&ReceiverSpec { interfaces: Vec::new(), cookie: Some(0), flows: vec![1] })
+        .map(drop)
 }
 
 fn try_generator(netns: Option<PathBuf>) -> crate::Result<()> {
@@ -49,11 +45,7 @@ fn try_generator(netns: Option<PathBuf>) -> crate::Result<()> {
         first_dport: 9,
         flows: 1,
         sizes: vec![64],
-        segments: vec![Segment {
-            duration_ns: 1_000_000,
-            rate0_mpps: 0,
-            rate1_mpps: 0,
-        }],
+        segments: vec![Segment { duration_ns: 1_000_000, rate0_mpps: 0, rate1_mpps: 0 }],
     };
     let mut generator = Generator::load(GeneratorSpec {
         netns,
@@ -69,4 +61,3 @@ fn try_generator(netns: Option<PathBuf>) -> crate::Result<()> {
     }
     generator.stop()
 }
-

@@ -19,7 +19,7 @@ use crate::{
     histogram::{BUCKETS, Histogram},
     mapped::MappedArray,
     netns,
-    skeletons::receive::{ReceiveSkel, ReceiveSkelBuilder},
+    skeletons::receive::{ReceiveSkel, ReceiveSkelBuilder, types},
 };
 
 /// Streams that one receiver can tell apart.
@@ -165,7 +165,7 @@ impl Receiver {
     pub fn reset(&mut self) -> Result<()> {
         let bss = self.skel.maps.bss_data.as_deref_mut();
         let bss = bss.ok_or(Error::State("the program has no variables"))?;
-        bss.streams = [Default::default(); 256];
+        bss.streams = [types::isl_rx_stream::default(); MAX_STREAMS];
         bss.foreign = 0;
         self.flows.clear(self.flow_slots);
         self.delays.clear(self.streams.max(1) * BUCKETS);
@@ -232,9 +232,8 @@ impl Receiver {
 fn attach_link(program: RawFd, ifindex: u32) -> Result<OwnedFd> {
     let index = i32::try_from(ifindex).unwrap_or(-1);
     // SAFETY: no options; the descriptor is an open program's.
-    let link = unsafe {
-        libbpf_sys::bpf_link_create(program, index, libbpf_sys::BPF_XDP, ptr::null())
-    };
+    let link =
+        unsafe { libbpf_sys::bpf_link_create(program, index, libbpf_sys::BPF_XDP, ptr::null()) };
     if link >= 0 {
         // SAFETY: the call has just given us this descriptor.
         return Ok(unsafe { OwnedFd::from_raw_fd(link) });
@@ -271,12 +270,8 @@ mod tests {
     const COOKIE: u16 = 0x1234;
 
     fn receiver(cookie: Option<u16>) -> Receiver {
-        Receiver::attach(&ReceiverSpec {
-            interfaces: Vec::new(),
-            cookie,
-            flows: vec![4, 4],
-        })
-        .expect("loads")
+        Receiver::attach(&ReceiverSpec { interfaces: Vec::new(), cookie, flows: vec![4, 4] })
+            .expect("loads")
     }
 
     /// A minimal frame as a generator sends it, sent `age_ns` ago.
@@ -316,7 +311,11 @@ mod tests {
                 let span = u64::from(sequence.iter().max().expect("some") + 1 - sequence[0]);
                 assert_eq!(receiver.expected(0).expect("known"), span);
             }
-            assert_eq!((count.reordered, count.duplicated), (reordered, duplicated), "{sequence:?}");
+            assert_eq!(
+                (count.reordered, count.duplicated),
+                (reordered, duplicated),
+                "{sequence:?}"
+            );
         }
     }
 

@@ -70,36 +70,36 @@ pub fn interval_q16(rate_mpps: u64) -> u64 {
     u64::try_from((1_000_000_000_000u128 << 16) / u128::from(rate_mpps)).unwrap_or(u64::MAX - 1)
 }
 
-fn refuse<T>(key: &'static str, value: impl ToString, accepted: impl ToString) -> Result<T> {
-    Err(Error::Spec {
-        key,
-        value: value.to_string(),
-        accepted: accepted.to_string(),
-    })
+fn refuse<T>(key: &'static str, value: &impl ToString, accepted: &str) -> Result<T> {
+    Err(Error::Spec { key, value: value.to_string(), accepted: accepted.to_string() })
 }
 
 impl StreamSpec {
     fn check(&self) -> Result<()> {
         let min = min_frame_bytes(self.dst);
         if self.src.is_ipv4() != self.dst.is_ipv4() {
-            return refuse("src", self.src, "an address of the same family as dst");
+            return refuse("src", &self.src, "an address of the same family as dst");
         }
         for &size in &self.sizes {
             if !(min..=MAX_FRAME_BYTES).contains(&size) {
-                return refuse("frame_size", size, format!("{min} to {MAX_FRAME_BYTES} bytes"));
+                return refuse("frame_size", &size, &format!("{min} to {MAX_FRAME_BYTES} bytes"));
             }
         }
         if self.sizes.is_empty() || self.sizes.len() > MAX_SIZES {
-            return refuse("sizes", self.sizes.len(), format!("1 to {MAX_SIZES} sizes"));
+            return refuse("sizes", &self.sizes.len(), &format!("1 to {MAX_SIZES} sizes"));
         }
         if self.segments.is_empty() || self.segments.len() > MAX_SEGMENTS {
-            return refuse("segments", self.segments.len(), format!("1 to {MAX_SEGMENTS} segments"));
+            return refuse(
+                "segments",
+                &self.segments.len(),
+                &format!("1 to {MAX_SEGMENTS} segments"),
+            );
         }
         if self.flows == 0 || self.flows > MAX_FLOWS {
-            return refuse("flows", self.flows, format!("1 to {MAX_FLOWS}"));
+            return refuse("flows", &self.flows, &format!("1 to {MAX_FLOWS}"));
         }
         if self.src_count == 0 {
-            return refuse("src_count", self.src_count, "1 or more");
+            return refuse("src_count", &self.src_count, "1 or more");
         }
         Ok(())
     }

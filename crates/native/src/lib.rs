@@ -3,7 +3,15 @@
 //! Specifications come in as dictionaries that the `run` package builds from validated models;
 //! counts go out as dictionaries of integers. Errors are `isolane._native.NativeError`.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+#![expect(clippy::doc_markdown, reason = "these comments are Python's docstrings")]
+#![expect(clippy::needless_pass_by_value, reason = "Python hands values over")]
+#![expect(clippy::similar_names, reason = "sport and dport are the field's words")]
+
+use std::{
+    net::IpAddr,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use isolane_dataplane::{
     Error,
@@ -32,7 +40,7 @@ fn raise(error: Error) -> PyErr {
     }
 }
 
-/// CLOCK_MONOTONIC in ns, the clock of all windows here.
+/// `CLOCK_MONOTONIC` in ns, the clock of all windows here.
 #[pyfunction]
 fn monotonic_ns() -> u64 {
     clock_ns()
@@ -54,8 +62,7 @@ fn probe_features(py: Python<'_>, netns: Option<PathBuf>) -> Vec<(&'static str, 
 fn percentiles<'py>(py: Python<'py>, histogram: &Histogram) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("count", histogram.count())?;
-    for (key, q) in
-        [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999)]
+    for (key, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999)]
     {
         dict.set_item(format!("{key}_ns"), histogram.quantile_ns(q))?;
     }
@@ -124,6 +131,7 @@ struct Generator(Engine);
 #[pymethods]
 impl Generator {
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python constructor")]
     #[pyo3(signature = (*, netns, core, cookie, streams, window_ns, end_ns))]
     fn new(
         netns: Option<PathBuf>,
@@ -134,28 +142,21 @@ impl Generator {
         end_ns: u64,
     ) -> PyResult<Self> {
         let streams = streams.into_iter().map(|stream| stream.0).collect();
-        Engine::load(GeneratorSpec {
-            netns,
-            core,
-            cookie,
-            streams,
-            window_ns,
-            end_ns,
-        })
-        .map(Self)
-        .map_err(raise)
+        Engine::load(GeneratorSpec { netns, core, cookie, streams, window_ns, end_ns })
+            .map(Self)
+            .map_err(raise)
     }
 
-    /// Starts sending; the schedule's zero is start_ns on CLOCK_MONOTONIC.
+    /// Starts sending; the schedule's zero is `start_ns` on `CLOCK_MONOTONIC`.
     fn start(&mut self, start_ns: u64) -> PyResult<()> {
         self.0.start(start_ns).map_err(raise)
     }
 
-    /// Waits at most timeout_s for the end; true when finished. Signals are let through.
+    /// Waits at most `timeout_s` for the end; true when finished. Signals are let through.
     fn wait(&self, py: Python<'_>, timeout_s: f64) -> PyResult<bool> {
-        let until = clock_ns().saturating_add(Duration::from_secs_f64(timeout_s).as_nanos() as u64);
+        let (began, limit) = (Instant::now(), Duration::from_secs_f64(timeout_s));
         while !self.0.finished() {
-            if clock_ns() >= until {
+            if began.elapsed() >= limit {
                 return Ok(false);
             }
             py.check_signals()?;
@@ -214,13 +215,9 @@ impl Receiver {
         cookie: Option<u16>,
         flows: Vec<u32>,
     ) -> PyResult<Self> {
-        ReceiverEngine::attach(&ReceiverSpec {
-            interfaces,
-            cookie,
-            flows,
-        })
-        .map(|engine| Self(Some(engine)))
-        .map_err(raise)
+        ReceiverEngine::attach(&ReceiverSpec { interfaces, cookie, flows })
+            .map(|engine| Self(Some(engine)))
+            .map_err(raise)
     }
 
     /// By interface: true where the driver runs the program, false on the generic hook.
@@ -280,6 +277,9 @@ impl Receiver {
     }
 }
 
+/// (softirq_ns, thread_ns, polls, frames)
+type BillTuple = (u64, u64, u64, u64);
+
 /// Exact bills of the cores' time.
 #[pyclass(unsendable)]
 struct Meter(Option<MeterEngine>);
@@ -319,13 +319,13 @@ impl Meter {
         self.open()?.forget().map_err(raise)
     }
 
-    /// Zeroes the bills and sets the window, CLOCK_MONOTONIC ns.
+    /// Zeroes the bills and sets the window, `CLOCK_MONOTONIC` ns.
     fn begin(&mut self, start_ns: u64, end_ns: u64) -> PyResult<()> {
         self.open()?.begin((start_ns, end_ns)).map_err(raise)
     }
 
     /// By core and account: (softirq_ns, thread_ns, polls, frames).
-    fn read(&mut self, cores: usize) -> PyResult<Vec<Vec<(u64, u64, u64, u64)>>> {
+    fn read(&mut self, cores: usize) -> PyResult<Vec<Vec<BillTuple>>> {
         let bills = self.open()?.read(cores).map_err(raise)?;
         Ok(bills
             .iter()

@@ -8,7 +8,6 @@ quick; everything heavy is imported inside ``command``.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import signal
 import sys
@@ -78,8 +77,6 @@ def build() -> typer.Typer:
     )
     app.callback()(_options)
     for name in COMMANDS:
-        if importlib.util.find_spec(f"isolane.cli.{name}") is None:
-            continue  # TEMPORARY: until all commands are there
         module = importlib.import_module(f"isolane.cli.{name}")
         app.command(name, epilog=module.EPILOG)(module.command)
     return app

@@ -83,7 +83,7 @@ def _source(experiment: Path | None, resume: Path | None) -> tuple[Path | None, 
         message = "name either an EXPERIMENT file or --resume DIR"
         raise typer.BadParameter(message)
     if resume is None:
-        assert experiment is not None  # noqa: S101 - the check above, for the type checker
+        assert experiment is not None
         return None, experiment
     from isolane.run.folder import EXPERIMENT, RunFolder
 

@@ -65,6 +65,9 @@ class Bench(Protocol):
     def drawing(self) -> Drawing:
         """Draw the set-up."""
 
+    def nics(self) -> tuple[dict[str, str], ...]:
+        """Describe the device under test's receiving interfaces: name, driver, offloads."""
+
 
 class BackEnd(Protocol):
     """Carries out trials: live on this host, or another one."""

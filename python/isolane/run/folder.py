@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -149,6 +149,14 @@ class RunFolder:
         """Write or replace the summary, so that a crash leaves the old or the new one."""
         self._replace(SUMMARY, summary.model_dump_json(indent=2).encode())
 
+    def add_nics(self, nics: Sequence[dict[str, str]]) -> None:
+        """Add interfaces that took part to the facts about the host; known ones stay."""
+        host = self.host()
+        new = tuple(nic for nic in nics if nic not in host.nics)
+        if new:
+            host = host.model_copy(update={"nics": (*host.nics, *new)})
+            self._replace(HOST, host.model_dump_json(indent=2).encode())
+
     def write_parquet(self) -> Path:
         """Write ``trials.parquet`` from the journal: one row per trial and router."""
         from isolane.run.parquet import write_trials  # noqa: PLC0415 - polars takes 0.2 s to load
@@ -158,7 +166,7 @@ class RunFolder:
             write_trials(self.trials(), target)
         return target
 
-    def _checked(self, name: str, model: type[HostFacts] | type[Summary]) -> bytes:
+    def _checked(self, name: str, model: type[HostFacts | Summary]) -> bytes:
         with _errors(self.path / name, "be read"):
             text = (self.path / name).read_bytes()
         try:

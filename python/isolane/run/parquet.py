@@ -21,7 +21,7 @@ _TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boo
 _NESTED = {"lost", "delay", "routers", "cores", "generator", "placement"}
 
 
-def _columns(model: Any, prefix: str = "") -> dict[str, Any]:  # noqa: ANN401 - a pydantic class
+def _columns(model: Any, prefix: str = "") -> dict[str, Any]:
     """Name and type of each plain field; stated, so that a column of nulls has its type too."""
     found = {}
     for name, field in model.model_fields.items():

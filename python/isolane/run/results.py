@@ -12,6 +12,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 Status = Literal["ok", "no-verdict", "failed"]
+Purpose = Literal["capacity", "measure"]
+CorePart = Literal["dut", "measure", "other"]
 Place = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
 
 PLACES: tuple[Place, ...] = (
@@ -86,7 +88,7 @@ class CoreTrial(_Model):
     """Where one core's time went in the window, as fractions that add up to 1."""
 
     core: int
-    part: Literal["dut", "measure", "other"]
+    part: CorePart
     user: float
     system: float
     softirq: float
@@ -132,7 +134,7 @@ class Trial(_Model):
     point_label: str
     repeat: int
     """Round, from 0; all arms and points of a round come before the next round."""
-    purpose: Literal["capacity", "measure"] = "measure"
+    purpose: Purpose = "measure"
     started_unix_s: float
     window_s: float
     status: Status

@@ -11,7 +11,7 @@ from isolane.errors import MeasurementError
 from isolane.run.backend import BackEnd, Bench, Demand, Observation, Setting
 from isolane.run.cells import measured_capacity
 from isolane.run.folder import RunFolder
-from isolane.run.results import Capacity, Drawing, Summary, Trial
+from isolane.run.results import Capacity, Drawing, Purpose, Status, Summary, Trial
 from isolane.run.schedule import Block, Task, blocks
 from isolane.run.summary import summarise
 from isolane.spec import Experiment, Load, Point
@@ -56,6 +56,7 @@ class Run:
     watch: Callable[[Step], None] = lambda _step: None
     _trials: list[Trial] = field(default_factory=list)
     _drawings: dict[str, Drawing] = field(default_factory=dict)
+    _described: set[str] = field(default_factory=set)
     _capacity: Capacity | None = None
     _failed_in_a_row: int = 0
 
@@ -143,9 +144,7 @@ class Run:
             )
 
     def _measure(self) -> None:
-        done = {
-            (t.arm, t.point, t.repeat) for t in self._trials if t.purpose == "measure"
-        }
+        done = {(t.arm, t.point, t.repeat) for t in self._trials if t.purpose == "measure"}
         for block in blocks(self.experiment, done):
             self._block(block)
 
@@ -168,7 +167,10 @@ class Run:
                 )
 
     def _draw(self, bench: Bench, arm: str) -> None:
-        """Keep the largest set-up of each arm."""
+        """Keep the largest set-up of each arm, and what its interfaces are."""
+        if arm not in self._described:
+            self._described.add(arm)
+            self.folder.add_nics(bench.nics())
         drawing, known = bench.drawing(), self._drawings.get(arm)
         if known is None or len(known.nodes) < len(drawing.nodes):
             self._drawings[arm] = drawing
@@ -188,7 +190,7 @@ class Run:
         task: Task,
         demands: tuple[Demand, ...],
         *,
-        purpose: str = "measure",
+        purpose: Purpose = "measure",
     ) -> None:
         """Carry out a trial and keep its result, good or bad."""
         plan = self.experiment.trial
@@ -200,17 +202,17 @@ class Run:
         except MeasurementError as error:
             reason = str(error)
         doubts = _doubts(observation, purpose)
-        status = "failed" if observation is None else "no-verdict" if doubts else "ok"
+        status: Status = "failed" if observation is None else "no-verdict" if doubts else "ok"
         trial = Trial(
             trial=self._next_number(),
             arm=task.arm.name,
             point=task.point.index,
             point_label=task.point.label,
             repeat=task.repeat,
-            purpose=purpose,  # type: ignore[arg-type] - a Literal that callers spell out
+            purpose=purpose,
             started_unix_s=started,
             window_s=plan.duration_ns / 1e9,
-            status=status,  # type: ignore[arg-type] - likewise
+            status=status,
             reason=reason or "; ".join(doubts) or None,
             conserved=observation.conserved if observation else False,
             routers=observation.routers if observation else (),
@@ -241,7 +243,7 @@ def _as_multiple(load: Load, pps: float, capacity: float | None) -> float | None
     return pps / capacity if capacity else None
 
 
-def _doubts(observation: Observation | None, purpose: str) -> tuple[str, ...]:
+def _doubts(observation: Observation | None, purpose: Purpose) -> tuple[str, ...]:
     if observation is None:
         return ()
     if purpose == "measure":

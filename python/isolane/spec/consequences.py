@@ -80,10 +80,11 @@ def _points(data: ExperimentData) -> Iterator[Problem]:
 
 def _line(data: ExperimentData) -> Iterator[Problem]:
     """Check the loads in pps and bps; what ``x`` amounts to is known only in the run."""
-    arms = resolve_arms(data)
+    # Arms that share the wires in the same way are one case: the first of them is named.
+    arms = {tuple(r.wire for r in arm.routers): arm for arm in reversed(resolve_arms(data))}
     line_bps = data.traffic.line_rate_bps
     for point in resolve_points(data):
-        for arm in arms:
+        for arm in reversed(arms.values()):
             wires: dict[str, list[PointRouter]] = defaultdict(list)
             for router in point.routers:
                 wire = arm.router(router.group).wire

@@ -241,7 +241,7 @@ FrameSize = Annotated[
         {"anyOf": [{"type": "integer", "minimum": 64, "maximum": 1518}, {"const": "imix"}]}
     ),
 ]
-IpVersion = Annotated[int, PlainValidator(_read_ip), WithJsonSchema({"enum": [4, 6]})]
+IpVersion = Annotated[Literal[4, 6], PlainValidator(_read_ip), WithJsonSchema({"enum": [4, 6]})]
 Subnet = Annotated[
     Network,
     PlainValidator(read_subnet),

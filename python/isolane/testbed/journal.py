@@ -2,8 +2,8 @@
 
 Everything that outlives a process is written into the run's journal *before* it is made, and
 carries a mark that names the run. Cleaning up removes only what is in a journal and carries that
-journal's mark: a namespace of the user's survives whatever its name. The journals are on a tmpfs
-and need no fsync: what a reboot takes away it takes away together with the namespaces.
+journal's mark: a namespace of the user's survives whatever its name. The journals need no fsync:
+when the machine stops, so do the namespaces.
 """
 
 from __future__ import annotations

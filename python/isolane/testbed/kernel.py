@@ -79,12 +79,16 @@ def open_detached(file_system: str = "sysfs") -> int:
     int
         A directory descriptor, for ``dir_fd``.
     """
-    context = _checked(_syscall(_NR_FSOPEN, file_system.encode(), _CLOEXEC), f"fsopen({file_system})")
+    context = _checked(
+        _syscall(_NR_FSOPEN, file_system.encode(), _CLOEXEC), f"fsopen({file_system})"
+    )
     try:
         create = _syscall(_NR_FSCONFIG, context, _FSCONFIG_CMD_CREATE, None, None, 0)
         _checked(create, f"fsconfig({file_system})")
         attributes = _MOUNT_ATTR_NOSUID_NODEV_NOEXEC
-        return _checked(_syscall(_NR_FSMOUNT, context, _CLOEXEC, attributes), f"fsmount({file_system})")
+        return _checked(
+            _syscall(_NR_FSMOUNT, context, _CLOEXEC, attributes), f"fsmount({file_system})"
+        )
     finally:
         os.close(context)
 

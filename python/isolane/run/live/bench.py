@@ -13,6 +13,7 @@ from isolane.run.live import bill as bills
 from isolane.run.live import books
 from isolane.run.live.bill import Accounts, Bill
 from isolane.run.live.cores import Cores
+from isolane.run.live.host import nic_facts
 from isolane.run.live.observe import Raw, observe
 from isolane.run.live.streams import generator
 from isolane.run.results import Drawing, Edge, Node
@@ -89,9 +90,7 @@ class LiveBench:
                 sent=sent["sent"],
                 received=count["received"] - count["duplicated"],
             )
-            for demand, sent, count in zip(
-                setting.demands, report["streams"], counts, strict=True
-            )
+            for demand, sent, count in zip(setting.demands, report["streams"], counts, strict=True)
         ]
         raw = Raw(
             setting=setting,
@@ -129,6 +128,10 @@ class LiveBench:
             quiet = quiet + 1 if latest == counts else 0
             counts = latest
         return counts
+
+    def nics(self) -> tuple[dict[str, str], ...]:
+        """Describe the DUT's receiving interfaces; see :class:`isolane.run.backend.Bench`."""
+        return tuple(nic_facts(n.netns, n.ifname) for n in self._equipment.bed.dut_interfaces)
 
     def drawing(self) -> Drawing:
         """Draw the set-up; see :class:`isolane.run.backend.Bench`."""

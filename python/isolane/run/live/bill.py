@@ -7,7 +7,7 @@ from pathlib import Path
 
 from isolane import _native
 from isolane.run.live.cores import Cores
-from isolane.run.results import CoreTrial, Placement
+from isolane.run.results import CorePart, CoreTrial, Placement
 from isolane.testbed import Testbed
 
 FIXED = _native.Meter.fixed()
@@ -134,7 +134,7 @@ class Bill:
             steal=min(1.0, steal_ticks / all_ticks),
         )
 
-    def _part(self, core: int) -> str:
+    def _part(self, core: int) -> CorePart:
         if core in self.cores.dut:
             return "dut"
         return "measure" if core in self.cores.measure else "other"

@@ -49,9 +49,7 @@ def close(accounts: Sequence[Account], lost: Counters) -> list[dict[Place, int]]
     return books
 
 
-def _spread(
-    books: list[dict[Place, int]], missing: list[int], shared: dict[Place, int]
-) -> None:
+def _spread(books: list[dict[Place, int]], missing: list[int], shared: dict[Place, int]) -> None:
     """Book the missing frames at the shared places, to the frame."""
     left = dict(shared)
     for book, wanted in zip(books, missing, strict=True):
@@ -63,8 +61,8 @@ def _spread(
             book[place] += taken
             left[place] -= taken
             rest -= taken
-        for place in left:  # rounding left something over although there is room
-            taken = max(0, min(rest, left[place]))
+        for place, room in list(left.items()):  # what rounding left over, where there is room
+            taken = max(0, min(rest, room))
             book[place] += taken
             left[place] -= taken
             rest -= taken

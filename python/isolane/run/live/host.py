@@ -29,9 +29,11 @@ def host_facts() -> HostFacts:
         memory_bytes=int(memory_kib) * 1024,
         versions=_versions(),
         clocksource=_text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        hypervisor="yes, name unknown" if "hypervisor" in cpuinfo.get("flags", "").split() else None,
+        hypervisor="yes, name unknown"
+        if "hypervisor" in cpuinfo.get("flags", "").split()
+        else None,
         mitigations=_mitigations(),
-        nics=_nics(),
+        nics=(),
     )
 
 
@@ -49,6 +51,14 @@ def _text(path: str) -> str:
         return Path(path).read_text().strip()
     except OSError:
         return "unknown"
+
+
+def _hypervisor(cpuinfo: dict[str, str]) -> str | None:
+    """Name what this machine runs in: the CPU tells that there is one, the board mostly which."""
+    if "hypervisor" not in cpuinfo.get("flags", "").split():
+        return None
+    board = _text("/sys/class/dmi/id/sys_vendor")
+    return "yes, of unknown make" if board == "unknown" else board
 
 
 def _mitigations() -> str:
@@ -78,13 +88,27 @@ def _versions() -> dict[str, str]:
     return versions
 
 
-def _nics() -> tuple[dict[str, str], ...]:
-    """The test bed's wires, as every live run has them; a real NIC would be named here too."""
-    return (
-        {
-            "name": "isl-*",
-            "driver": "veth",
-            "speed": "no line rate of their own",
-            "offloads": "generic-receive-offload (NAPI of the receiving ends), veth defaults",
-        },
-    )
+def nic_facts(netns: str, ifname: str) -> dict[str, str]:
+    """Describe an interface of a test bed: driver, speed, and the offloads that are on."""
+    name = Path(netns).name
+    driver = _ethtool(name, "-i", ifname).get("driver", "unknown")
+    features = _ethtool(name, "-k", ifname)
+    on = [feature for feature, state in features.items() if state.split()[:1] == ["on"]]
+    return {
+        "name": ifname,
+        "namespace": name,
+        "driver": driver,
+        "speed": "none of its own" if driver == "veth" else "unknown",
+        "offloads": ", ".join(on) or "unknown",
+    }
+
+
+def _ethtool(netns: str, option: str, ifname: str) -> dict[str, str]:
+    """Return what ethtool says in a namespace; nothing where it is not installed."""
+    tool, ip = shutil.which("ethtool"), shutil.which("ip")
+    if tool is None or ip is None:
+        return {}
+    command = [ip, "netns", "exec", netns, tool, option, ifname]
+    out = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_LIMIT_S, check=False)
+    pairs = (line.partition(":") for line in out.stdout.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs if value.strip()}

@@ -119,13 +119,12 @@ def _audit(raw: Raw) -> GeneratorAudit:
 
 
 def _doubts(raw: Raw, routers: Sequence[RouterTrial]) -> list[str]:
-    doubts = []
-    for router in routers:
-        if router.generated_frames < (1 - GENERATOR_SHORT) * router.offered_frames:
-            doubts.append(
-                f"the generator was the limit: it sent {format_pps(router.generated_pps)} of the "
-                f"{format_pps(router.offered_pps)} for {router.router}"
-            )
+    doubts = [
+        f"the generator was the limit: it sent {format_pps(router.generated_pps)} of the "
+        f"{format_pps(router.offered_pps)} for {router.router}"
+        for router in routers
+        if router.generated_frames < (1 - GENERATOR_SHORT) * router.offered_frames
+    ]
     sent = sum(router.offered_total - router.lost["generator"] for router in routers)
     egress = sum(router.lost["egress"] for router in routers)
     if egress > RECEIVER_SHORT * sent:

@@ -1,0 +1,91 @@
+"""Counting what arrives on interfaces that Isolane did not build: `isolane receive`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from isolane import _native
+from isolane.errors import MeasurementError, NotSupported
+from isolane.run.live.target import interface_index, netns_path, open_links
+from isolane.run.live.traffic import host_cookie
+
+STREAMS = 16
+"""Streams that are told apart."""
+
+
+@dataclass
+class Counting:
+    """A receiver at work on some interfaces; a context manager that detaches it."""
+
+    interfaces: tuple[str, ...]
+    netns: str | None
+    flows: int
+    """Flows of each stream that are checked for order."""
+    _receiver: _native.Receiver = field(init=False)
+
+    def __enter__(self) -> Self:
+        path = netns_path(self.netns)
+        with open_links(path) as links:
+            indices = [interface_index(links, name) for name in self.interfaces]
+        try:
+            self._receiver = _native.Receiver(
+                interfaces=[(path, index) for index in indices],
+                cookie=None,
+                flows=[self.flows] * STREAMS,
+            )
+        except _native.UnsupportedError as error:
+            raise NotSupported(f"not supported on this host: {error}") from error
+        except _native.NativeError as error:
+            raise MeasurementError(str(error)) from error
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._receiver.close()
+
+    def hooks(self) -> dict[str, str]:
+        """Return where the program runs on each interface: in the driver or on the generic hook."""
+        native = self._receiver.native()
+        words = ["native" if driver else "generic" for driver in native]
+        return dict(zip(self.interfaces, words, strict=True))
+
+    def total(self) -> int:
+        """Return the frames received so far."""
+        return sum(count["received"] for count in self._receiver.counts())
+
+    def report(self) -> dict[str, Any]:
+        """Return counts and delays of every stream that was heard of."""
+        same_clock = self._receiver.seen_cookie() == host_cookie()
+        streams = [
+            self._stream(i, count, same_clock=same_clock)
+            for i, count in enumerate(self._receiver.counts())
+            if count["received"]
+        ]
+        return {
+            "interfaces": self.hooks(),
+            "streams": streams,
+            "foreign_frames": self._receiver.foreign(),
+            "delay_note": None
+            if same_clock or not streams
+            else "no delays: the frames came from another machine, whose clock is not this one's",
+        }
+
+    def _stream(self, index: int, count: dict[str, int], *, same_clock: bool) -> dict[str, Any]:
+        expected = self._receiver.expected(index)
+        unique = count["received"] - count["duplicated"]
+        delay = None
+        if same_clock and count["received_window"]:
+            delay = self._receiver.delays(index) | {
+                "mean_ns": count["delay_sum_ns"] / count["received_window"],
+                "max_ns": count["delay_max_ns"],
+            }
+        return {
+            "stream": index,
+            "received": count["received"],
+            "bytes": count["received_window_bytes"],
+            "missing": None if count["untracked"] else max(0, expected - unique),
+            "reordered": count["reordered"],
+            "duplicated": count["duplicated"],
+            "unchecked": count["untracked"],
+            "delay_ns": delay,
+        }

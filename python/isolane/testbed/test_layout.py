@@ -1,0 +1,162 @@
+"""Layouts: unique names and addresses, consistent wires, plans that are refused."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isolane.errors import TestbedError
+from isolane.testbed.drawing import draw
+from isolane.testbed.layout import DUT, GEN, RCV, Layout, make_layout
+from isolane.testbed.plan import BedPlan, Path, RouterPlan
+
+
+def plan(paths: Sequence[Path], ip: int = 4, cores: tuple[int, ...] = (1,)) -> BedPlan:
+    routers = tuple(
+        RouterPlan(f"vr-{n}", "native" if path == "none" else "container", path, None)
+        for n, path in enumerate(paths)
+    )
+    return BedPlan(routers, "threaded", 50_000, cores, (0,), 4 if ip == 4 else 6)
+
+
+paths = st.lists(st.sampled_from(["direct", "bridge", "macvlan"]), min_size=1, max_size=40)
+
+
+def names(layout: Layout) -> list[str]:
+    return [
+        *(end.ifname for veth in layout.veths for end in (veth.tx, veth.rx)),
+        *(bridge.ifname for bridge in layout.bridges),
+        *(macvlan.ifname for macvlan in layout.macvlans),
+    ]
+
+
+def macs(layout: Layout) -> list[str]:
+    return [
+        *(end.mac for veth in layout.veths for end in (veth.tx, veth.rx)),
+        *(bridge.mac for bridge in layout.bridges),
+        *(macvlan.mac for macvlan in layout.macvlans),
+    ]
+
+
+@given(paths, st.sampled_from([4, 6]))
+def test_names_macs_and_addresses_are_unique(paths: list[Path], ip: int) -> None:
+    layout = make_layout(plan(paths, ip))
+    assert len(set(names(layout))) == len(names(layout))
+    assert all(len(name) <= 15 for name in names(layout))
+    assert len(set(macs(layout))) == len(macs(layout))
+    # Unicast, locally administered
+    assert all(int(mac[:2], 16) & 3 == 2 for mac in macs(layout))
+    addresses = [a for r in layout.routers for a in (r.in_address, r.out_address)]
+    networks = [ipaddress.ip_interface(address).network for address in addresses]
+    assert len(set(networks)) == len(networks)
+    assert all(network.version == ip for network in networks)
+
+
+@given(paths)
+def test_neighbours_and_wires_fit_together(paths: list[Path]) -> None:
+    layout = make_layout(plan(paths))
+    ends = {end.ifname: end for veth in layout.veths for end in (veth.tx, veth.rx)}
+    for router in layout.routers:
+        assert ends[router.gen_ifname].mac == router.src_mac
+        assert ends[router.gen_ifname].netns == GEN
+        assert ends[router.rcv_ifname].mac == router.dst_mac
+        assert ends[router.rcv_ifname].netns == RCV
+        inside = ipaddress.ip_interface(router.in_address)
+        first = ipaddress.ip_address(router.src_ip)
+        last = first + router.src_count - 1
+        assert first in inside.network
+        assert last in inside.network
+        assert int(inside.ip) == int(first) - 1
+        assert (
+            ipaddress.ip_address(router.dst_ip)
+            in ipaddress.ip_interface(router.out_address).network
+        )
+    assert {nic.ifname for nic in layout.dut_nics} <= {v.rx.ifname for v in layout.veths}
+
+
+@given(paths)
+def test_each_loss_has_one_place(paths: list[Path]) -> None:
+    """No device is counted for two routers, or for a router and for the shared wires."""
+    layout = make_layout(plan(paths))
+    counted = [device for router in layout.routers for device in router.counted.values()]
+    counted += [(wire.netns, wire.ifname) for wire in layout.shared]
+    assert len(set(counted)) == len(counted)
+    senders = {(veth.tx.netns, veth.tx.ifname) for veth in layout.veths}
+    virtual = {(macvlan.netns, macvlan.ifname) for macvlan in layout.macvlans}
+    assert senders <= set(counted) <= senders | virtual
+
+
+@given(paths)
+def test_the_drawing_hangs_together(paths: list[Path]) -> None:
+    setting = plan(paths)
+    nodes, edges = draw(setting, make_layout(setting))
+    known: set[str] = set()
+    for node in nodes:
+        assert node.id not in known
+        assert node.inside is None or node.inside in known
+        known.add(node.id)
+    assert {end for edge in edges for end in (edge.source, edge.target)} <= known
+    # Every router's frames find their way from the generator to the receiver.
+    reach = {node.id for node in nodes if node.inside == GEN}
+    for _ in edges:
+        reach |= {edge.target for edge in edges if edge.source in reach}
+    assert {node.id for node in nodes if node.inside == RCV} <= reach
+
+
+def test_routers_take_turns_on_the_cores() -> None:
+    layout = make_layout(plan(["direct"] * 3, cores=(2, 5)))
+    assert [router.core for router in layout.routers] == [2, 5, 2]
+    assert [nic.core for nic in layout.dut_nics] == [2, 5, 2]
+    shared = make_layout(plan(["bridge"] * 3, cores=(2, 5)))
+    assert {router.core for router in shared.routers} == {2}
+
+
+def test_a_native_router_is_the_dut_itself() -> None:
+    layout = make_layout(plan(["none"]))
+    assert layout.routers[0].netns == DUT
+    assert layout.netns == [GEN, RCV, DUT]
+
+
+@pytest.mark.parametrize(
+    ("subnet", "src", "count"),
+    [
+        (None, "198.18.0.2", 200),
+        ("10.1.2.0/24", "10.1.2.2", 200),
+        ("10.1.2.8/29", "10.1.2.10", 5),
+    ],
+)
+def test_sources_come_from_the_subnet(subnet: str | None, src: str, count: int) -> None:
+    base = plan(["direct"])
+    routers = (replace(base.routers[0], subnet=subnet),)
+    router = make_layout(replace(base, routers=routers)).routers[0]
+    assert (router.src_ip, router.src_count) == (src, count)
+
+
+@pytest.mark.parametrize("subnet", ["10.1.2.3/24", "10.0.0.0/30", "198.0.0.0/8", "2001:db8::/64"])
+def test_a_subnet_that_does_not_fit_is_refused(subnet: str) -> None:
+    base = plan(["direct"])
+    routers = (replace(base.routers[0], subnet=subnet),)
+    with pytest.raises(TestbedError, match=r"router 'vr-0': subnet .*" + subnet.split("/")[1]):
+        make_layout(replace(base, routers=routers))
+
+
+def test_impossible_plans_are_refused() -> None:
+    base = plan(["direct", "direct"])
+    first, second = base.routers
+    for routers, message in [
+        ((), "at least one router"),
+        ((first, replace(second, name=first.name)), "two routers are named 'vr-0'"),
+        ((replace(first, name="gen"),), "cannot be named 'gen'"),
+        ((replace(first, path="none"),), "kind container with path none"),
+        ((replace(first, kind="native"),), "kind native with path direct"),
+        (tuple(replace(first, name=f"r{n}") for n in range(251)), "at most 250"),
+    ]:
+        with pytest.raises(TestbedError, match=message):
+            make_layout(replace(base, routers=routers))
+    with pytest.raises(TestbedError, match="routers vr-0, vr-1 are native"):
+        make_layout(plan(["none", "none"]))
