@@ -20,6 +20,7 @@ import pytest
 from isolane.errors import TestbedError
 from isolane.testbed import BedPlan, Journal, RouterPlan, Wire, clean, exclusive, kernel
 from isolane.testbed.hands import apart
+from pyroute2 import NetNS
 
 T = TypeVar("T")
 LOCK_S = 60.0
@@ -133,6 +134,16 @@ class Traffic:
 
         inside(wire.gen_netns, work, core)
 
+    def attach_drop(self, netns: str, ifname: str) -> None:
+        """Attach an XDP program that drops everything, as a receiver would."""
+        program = _load([_instruction(0xB7, 0, 0, 0, 1), _instruction(0x95)])
+        try:
+            with NetNS(netns.rpartition("/")[2], flags=0) as links:
+                index = links.link_lookup(ifname=ifname)[0]
+                links.link("set", index=index, xdp_fd=program)
+        finally:
+            os.close(program)
+
     def listen(self, netns: str) -> socket.socket:
         """A packet socket that sees everything that arrives in a namespace."""
 
@@ -209,6 +220,10 @@ def _redirect_program(ifindex: int, frame: bytes) -> int:
         op(0xB7, 0, 0, 0, 1),
         op(0x95),
     ]
+    return _load(code)
+
+
+def _load(code: list[bytes]) -> int:
     text = ctypes.create_string_buffer(b"".join(code))
     licence = ctypes.create_string_buffer(b"GPL")
     pointers = ctypes.addressof(text), ctypes.addressof(licence)

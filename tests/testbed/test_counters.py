@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from isolane.testbed import Testbed, kernel
+from isolane.testbed.threads import find_threads
 from pyroute2 import NetNS
 
 pytestmark = pytest.mark.root
@@ -140,6 +141,25 @@ def test_polls_stay_on_their_cores(receive: str, journal: Any, plan: Any, traffi
         for ifname, pids in bed.receive_threads.items():
             assert ifname.startswith("isl-in")
             assert all(os.sched_getaffinity(pid) == {dut} for pid in pids)
+
+
+def test_a_program_of_the_receivers_changes_no_thread_and_loses_nothing(
+    journal: Any, plan: Any, traffic: Any
+) -> None:
+    """Attached after the test bed was built: same threads, same cores, nothing unaccounted."""
+    setting = plan("direct", receive="softirq")
+    measure = setting.measure_cores[0]
+    with Testbed(setting, journal) as bed:
+        wire = bed.wires[0]
+        traffic.attach_drop(wire.rcv_netns, wire.rcv_ifname)
+        before, had = bed.counters(), traffic.received(wire)
+        with polls() as seen:
+            traffic.blast(wire, traffic.frame(wire), MANY, measure)
+        got = traffic.received(wire) - had
+        assert {core for core, device in seen if device == wire.rcv_ifname} == {measure}
+        assert {core for core, device in seen if device == "isl-in0"} == set(setting.dut_cores)
+        assert find_threads([wire.rcv_ifname]) == bed.measure_threads
+        assert got + (bed.counters() - before).total == MANY
 
 
 def test_polls_follow_the_sender_without_moderation(journal: Any, plan: Any, traffic: Any) -> None:

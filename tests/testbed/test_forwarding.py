@@ -41,7 +41,7 @@ def test_each_router_forwards_its_frames(
 
 def forwarded(frame: bytes, ip: int, got: list[Any]) -> bytes:
     """What RFC 1812 makes of a frame: next hop's MACs, one hop less, the checksum for it."""
-    macs = got[0][0][:12]
+    macs: bytes = got[0][0][:12]
     if ip == 6:
         return macs + frame[12:21] + bytes([frame[21] - 1]) + frame[22:]
     checksum = int.from_bytes(frame[24:26], "big") + 0x100

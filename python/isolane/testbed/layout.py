@@ -163,6 +163,11 @@ def make_layout(plan: BedPlan) -> Layout:
 def _check(plan: BedPlan) -> None:
     if not plan.routers or not plan.dut_cores or not plan.measure_cores:
         raise TestbedError("a test bed needs at least one router, one DUT core, one measuring core")
+    if plan.receive == "softirq" and plan.moderation_ns <= 0:
+        raise TestbedError(
+            f"interrupt moderation of {plan.moderation_ns} ns: softirq needs a positive one, it is "
+            "what keeps the softirq on the DUT's cores"
+        )
     if len(plan.routers) > MAX_ROUTERS:
         raise TestbedError(f"{len(plan.routers)} routers: at most {MAX_ROUTERS} can be addressed")
     names = [router.name for router in plan.routers]

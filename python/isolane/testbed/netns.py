@@ -30,7 +30,13 @@ GROUP = 0x15A
 """Interface group of all our devices: the kernel deletes a group in one go."""
 VANISH_S = 2.0
 """How long links may take to disappear."""
-_LACKING = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT}
+_LACKING = {
+    errno.EOPNOTSUPP,
+    errno.ENOSYS,
+    errno.EAFNOSUPPORT,
+    errno.EPROTONOSUPPORT,
+    errno.ENOENT,  # a file of /proc/sys or of an interface in /sys
+}
 
 
 @contextlib.contextmanager

@@ -158,5 +158,7 @@ def test_impossible_plans_are_refused() -> None:
     ]:
         with pytest.raises(TestbedError, match=message):
             make_layout(replace(base, routers=routers))
+    with pytest.raises(TestbedError, match="moderation of 0 ns"):
+        make_layout(replace(base, receive="softirq", moderation_ns=0))
     with pytest.raises(TestbedError, match="routers vr-0, vr-1 are native"):
         make_layout(plan(["none", "none"]))

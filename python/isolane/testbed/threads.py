@@ -8,7 +8,7 @@ import socket
 import time
 from pathlib import Path
 
-from isolane.errors import NotSupported, TestbedError
+from isolane.errors import TestbedError
 from isolane.testbed.hands import apart
 from isolane.testbed.layout import DutNic
 from isolane.testbed.netns import Namespace, step
@@ -27,10 +27,7 @@ SETTLE_S = 0.002
 def thread_napi(namespace: Namespace, ifname: str) -> None:
     """Have ``ifname`` polled by kernel threads, one per NAPI instance."""
     with step(f"threading the NAPI of {ifname}", "threaded NAPI (Linux 5.12)"):
-        try:
-            namespace.write(ifname, "threaded", 1)
-        except FileNotFoundError:
-            raise NotSupported(f"{ifname}: this kernel lacks threaded NAPI (Linux 5.12)") from None
+        namespace.write(ifname, "threaded", 1)
 
 
 def find_threads(ifnames: list[str]) -> dict[str, list[int]]:

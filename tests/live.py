@@ -1,0 +1,208 @@
+"""What the end-to-end tests share: the command, and what a host looks like before and after."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+COMMAND = [sys.executable, "-m", "isolane"]
+RUN_DIR = Path("/run/isolane")
+NETNS_DIR = Path("/run/netns")
+MARK = "ISOLANE_END_TO_END"
+"""In the environment of every process that these tests start, and of its children."""
+FREE_S = 90.0
+"""How long to wait for others on this machine that hold the test bed's lock."""
+SETTLE_S = 20.0
+"""How long the kernel (and others on this machine) may take until a host looks as before."""
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "python"), MARK: str(os.getpid())}
+
+
+def isolane(*arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end; one that another run on this machine held up is tried again."""
+    deadline = time.monotonic() + FREE_S
+    while True:
+        done = subprocess.run(
+            [*prefix, *COMMAND, *map(str, arguments)],
+            env=environment(), capture_output=True, text=True, timeout=100, check=False,
+        )  # fmt: skip
+        assert "Traceback" not in done.stderr, done.stderr
+        if "another run is under way" not in done.stderr or time.monotonic() > deadline:
+            return done
+        time.sleep(0.2)
+
+
+@dataclass
+class Process:
+    """The command at work, started in the background."""
+
+    arguments: tuple[str, ...]
+    folder: Path
+    """Its output is kept in files there: nobody has to read pipes meanwhile."""
+    popen: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
+            self.popen = subprocess.Popen(
+                [*COMMAND, *self.arguments], env=environment(), stdout=out, stderr=err
+            )
+
+    @property
+    def stdout(self) -> str:
+        return (self.folder / "stdout").read_text()
+
+    @property
+    def stderr(self) -> str:
+        return (self.folder / "stderr").read_text()
+
+    def until(self, what: Callable[[], bool], limit_s: float = 30.0) -> None:
+        """Wait for something that the process is to bring about."""
+        deadline = time.monotonic() + limit_s
+        while not what():
+            assert self.popen.poll() is None, f"ended with {self.popen.returncode}: {self.stderr}"
+            assert time.monotonic() < deadline, f"not within {limit_s} s: {self.stderr}"
+            time.sleep(0.005)
+
+    def end(self, number: int = 0, limit_s: float = 60.0) -> int:
+        """Send a signal (0: none) and wait; returns the exit status."""
+        if number:
+            self.popen.send_signal(number)
+        status = self.popen.wait(limit_s)
+        assert "Traceback" not in self.stderr, self.stderr
+        return status
+
+
+@contextlib.contextmanager
+def background(folder: Path, *arguments: object) -> Iterator[Process]:
+    """Start the command; whatever happens, it does not outlive the test."""
+    folder.mkdir(parents=True, exist_ok=True)
+    process = Process(tuple(map(str, arguments)), folder)
+    try:
+        yield process
+    finally:
+        if process.popen.poll() is None:
+            process.popen.send_signal(signal.SIGTERM)
+            try:
+                process.popen.wait(20)
+            except subprocess.TimeoutExpired:
+                process.popen.kill()
+        process.popen.wait()
+
+
+@contextlib.contextmanager
+def running(folder: Path, experiment: Path, *more: str) -> Iterator[tuple[Process, Path]]:
+    """Start ``isolane run`` and wait until it holds the lock and has made its run folder."""
+    deadline = time.monotonic() + FREE_S
+    target = folder / "run"
+    while True:
+        await_free()
+        with background(folder, "run", experiment, "--output", target, *more) as process:
+            try:
+                process.until(lambda: (target / "trials.jsonl").exists())
+            except AssertionError:
+                busy = "another run is under way" in process.stderr
+                if not busy or time.monotonic() > deadline:
+                    raise
+                continue
+            yield process, target
+            return
+
+
+def lock_holder() -> int | None:
+    """The process that holds the test bed's lock."""
+    with contextlib.suppress(OSError):
+        inode = (RUN_DIR / "lock").stat().st_ino
+        for line in Path("/proc/locks").read_text().splitlines():
+            parts = line.split()
+            if parts[1] == "FLOCK" and parts[5].endswith(f":{inode}"):
+                return int(parts[4])
+    return None
+
+
+def await_free() -> None:
+    """Wait until nobody on this machine holds the test bed's lock."""
+    deadline = time.monotonic() + FREE_S
+    while (pid := lock_holder()) is not None:
+        assert time.monotonic() < deadline, f"process {pid} holds {RUN_DIR}/lock"
+        time.sleep(0.02)
+
+
+def _names(directory: Path, pattern: str) -> list[str]:
+    return sorted(str(path) for path in directory.glob(pattern)) if directory.is_dir() else []
+
+
+def _ours_in_proc() -> tuple[list[str], list[str]]:
+    """NAPI threads of test beds, and processes that these tests have started."""
+    threads, processes = [], []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            comm = (path / "comm").read_text().strip()
+            if comm.startswith("napi/isl-"):
+                threads.append(comm)
+            if f"{MARK}={os.getpid()}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                processes.append(f"{path.name} {comm}")
+    return sorted(threads), processes
+
+
+def _bpf_programs() -> list[str]:
+    shown = subprocess.run(["bpftool", "-j", "prog"], capture_output=True, text=True, check=True)
+    names = [program.get("name", "") for program in json.loads(shown.stdout)]
+    return sorted(name for name in names if name.startswith("isl_"))
+
+
+def host() -> dict[str, Any]:
+    """Everything that a run could leave behind or change on this host."""
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    threads, processes = _ours_in_proc()
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    net = Path("/sys/class/net")
+    settings = ("threaded", "gro_flush_timeout", "napi_defer_hard_irqs")
+    return {
+        "namespaces": _names(NETNS_DIR, "isolane*"),
+        "links": sorted(re.findall(r"^\d+: ([^:@]+)", links, re.MULTILINE)),
+        "link settings": {
+            f"{link.name}/{name}": (link / name).read_text().strip()
+            for link in sorted(net.iterdir()) for name in settings if (link / name).exists()
+        },
+        "control groups": _names(Path("/sys/fs/cgroup"), "**/*isolane*"),
+        "pinned programs": _names(Path("/sys/fs/bpf"), "**/*"),
+        "loaded programs": _bpf_programs(),
+        "NAPI threads": threads,
+        "processes": processes,
+        "journals": _names(RUN_DIR, "journal-*"),
+        "mounts": sorted(m.split()[4] for m in mounts if "isolane" in m.split()[4]),
+        "own cores": sorted(os.sched_getaffinity(0)),
+    }  # fmt: skip
+
+
+def quiet_host() -> dict[str, Any]:
+    """The host while nobody on this machine has a test bed."""
+    while True:
+        await_free()
+        found = host()
+        if lock_holder() is None:
+            return found
+
+
+def assert_same_host(before: dict[str, Any]) -> None:
+    """What is left may take a moment to go: threads end after their interfaces."""
+    deadline = time.monotonic() + SETTLE_S
+    after = host()
+    while after != before and time.monotonic() < deadline:
+        time.sleep(0.02)
+        after = host()
+    changed = {key: (before[key], after[key]) for key in before if before[key] != after[key]}
+    assert not changed, f"(before, after): {changed}"

@@ -1,0 +1,129 @@
+"""Wires and a router made by hand, of which Isolane knows nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_numbers = itertools.count()
+
+
+def ip(*arguments: str) -> str:
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"ip {' '.join(arguments)}: {done.stderr}"
+    return done.stdout
+
+
+def inside(netns: str, *command: str) -> str:
+    return ip("netns", "exec", netns, *command)
+
+
+@dataclass(frozen=True)
+class Line:
+    """From one namespace to another, with or without a router between them."""
+
+    gen_netns: str
+    gen: str
+    rcv_netns: str
+    rcv: str
+    dst: str
+    mac: str
+    """Of the first hop."""
+    router_netns: str | None = None
+    router_out: str = ""
+
+    def statistics(self, netns: str, ifname: str) -> dict[str, dict[str, int]]:
+        link: list[dict[str, Any]] = json.loads(ip("-n", netns, "-s", "-j", "link", "show", ifname))
+        found: dict[str, dict[str, int]] = link[0]["stats64"]
+        return found
+
+    def sent(self) -> int:
+        """Frames that left the generator's interface."""
+        return self.statistics(self.gen_netns, self.gen)["tx"]["packets"]
+
+    def drops(self) -> int:
+        """Frames that the kernel dropped on the way: full rings, counted by the sending end."""
+        count = self.statistics(self.gen_netns, self.gen)["tx"]["dropped"]
+        if self.router_netns:
+            count += self.statistics(self.router_netns, self.router_out)["tx"]["dropped"]
+        return count
+
+    def queue(self) -> dict[str, int]:
+        """Counters of the queueing discipline on the router's egress."""
+        assert self.router_netns
+        text = inside(self.router_netns, "tc", "-s", "-j", "qdisc", "show", "dev", self.router_out)
+        found: list[dict[str, int]] = json.loads(text)
+        return found[0]
+
+
+def _namespace(stack: contextlib.ExitStack, role: str) -> str:
+    name = f"e2e-{os.getpid()}-{next(_numbers)}-{role}"
+    ip("netns", "add", name)
+    stack.callback(ip, "netns", "del", name)
+    # An idle interface with IPv6 talks; the books are to hold what the test sent and nothing else.
+    for key in ("all", "default"):
+        inside(name, "sysctl", "-qw", f"net.ipv6.conf.{key}.router_solicitations=0")
+        inside(name, "sysctl", "-qw", f"net.ipv6.conf.{key}.accept_dad=0")
+    return name
+
+
+def _wire(left: tuple[str, str], right: tuple[str, str], index: int) -> str:
+    """A veth pair that takes XDP frames; returns the MAC of its right end."""
+    (left_netns, left_name), (right_netns, right_name) = left, right
+    # Ends of the same index look like a device without a peer, whose carrier comes late.
+    ip("-n", left_netns, "link", "add", left_name, "index", str(index), "type", "veth", "peer",
+       "name", right_name, "index", str(index + 1), "netns", right_netns)  # fmt: skip
+    inside(right_netns, "ethtool", "-K", right_name, "gro", "on")
+    ip("-n", left_netns, "link", "set", left_name, "up")
+    ip("-n", right_netns, "link", "set", right_name, "up")
+    link: list[dict[str, str]] = json.loads(
+        ip("-n", right_netns, "-j", "link", "show", right_name)
+    )
+    return link[0]["address"]
+
+
+def _addresses(version: int) -> tuple[str, str, str, str, int]:
+    """Sender, router's two sides, receiver, length of the prefix."""
+    if version == 4:
+        return "198.18.77.2", "198.18.77.1", "198.19.77.1", "198.19.77.2", 24
+    return "2001:2:0:77::2", "2001:2:0:77::1", "2001:2:0:8077::1", "2001:2:0:8077::2", 64
+
+
+def _address(netns: str, ifname: str, address: str, prefix: int) -> None:
+    more = ("nodad",) if ":" in address else ()
+    ip("-n", netns, "addr", "add", f"{address}/{prefix}", "dev", ifname, *more)
+
+
+@contextlib.contextmanager
+def plain_line(version: int) -> Iterator[Line]:
+    """Two namespaces, one wire."""
+    src, _, _, dst, prefix = _addresses(version)
+    with contextlib.ExitStack() as stack:
+        gen, rcv = _namespace(stack, "gen"), _namespace(stack, "rcv")
+        mac = _wire((gen, "e2e-g"), (rcv, "e2e-r"), 10)
+        _address(gen, "e2e-g", src, prefix)
+        yield Line(gen, "e2e-g", rcv, "e2e-r", dst, mac)
+
+
+@contextlib.contextmanager
+def routed_line(version: int) -> Iterator[Line]:
+    """Three namespaces, the middle one forwards; all neighbours are known beforehand."""
+    src, side_in, side_out, dst, prefix = _addresses(version)
+    with contextlib.ExitStack() as stack:
+        gen, router, rcv = (_namespace(stack, role) for role in ("gen", "vr", "rcv"))
+        inside(router, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
+        mac = _wire((gen, "e2e-g"), (router, "e2e-in"), 10)
+        last = _wire((router, "e2e-out"), (rcv, "e2e-r"), 20)
+        _address(gen, "e2e-g", src, prefix)
+        _address(router, "e2e-in", side_in, prefix)
+        _address(router, "e2e-out", side_out, prefix)
+        ip("-n", router, "neigh", "add", dst, "lladdr", last, "dev", "e2e-out")
+        ip("-n", gen, "neigh", "add", side_in, "lladdr", mac, "dev", "e2e-g")
+        ip("-n", gen, "route", "add", dst, "via", side_in, "dev", "e2e-g")
+        yield Line(gen, "e2e-g", rcv, "e2e-r", dst, mac, router, "e2e-out")
