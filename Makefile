@@ -107,6 +107,10 @@ wheel-check: wheel ## Build the wheel, install it into a fresh environment witho
 bench-setup: setup ## Install what benches/ compares with: trafgen and DPDK testpmd
 	@tools/debian-packages packages-bench.debian
 
+.PHONY: bench
+bench: bench-setup ## Run the benches (root, quiet machine): all, or BENCH=generator ARGS="--json"
+	$(BIN)/python -m benches$(if $(BENCH),.$(BENCH)) $(ARGS)
+
 .PHONY: clean
 clean: ## Remove what was built; keeps runs/ and .venv/
 	rm -rf target dist .build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -16,8 +16,11 @@
 /* Looks at the clock before an iteration that found nothing due ends: some 2 us. */
 #define SPINS 64
 #define NOTHING_DUE (~0U)
-/* Later than this a stream catches up at 4/3 of its rate, not in one burst. */
-#define BURST_TOLERANCE_NS 20000
+/*
+ * A stream that fell behind catches up at twice its rate, with bursts of this many frames at most: a
+ * stall of the generator must not become an overload of the router. (The virtual clock of GCRA.)
+ */
+#define BURST_FRAMES 64
 #define COMPUTE (~0ULL)
 #define IPV4_HEADERS (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
 #define IPV6_HEADERS (sizeof(struct ethhdr) + sizeof(struct ipv6hdr) + sizeof(struct udphdr))
@@ -292,7 +295,7 @@ static long find_due(__u32 round, void *context)
 static __always_inline void book(struct isl_stream *stream, __u64 now_ns, __u64 due_ns,
 				 bool in_window, __u32 bytes)
 {
-	__u64 late_ns = now_ns - due_ns, interval;
+	__u64 late_ns = now_ns - due_ns, interval, tolerance_ns;
 
 	stream->sent++;
 	if (in_window) {
@@ -309,9 +312,10 @@ static __always_inline void book(struct isl_stream *stream, __u64 now_ns, __u64 
 	interval = stream->next_q16;
 	advance(stream);
 	interval = (stream->next_q16 - interval) >> 16;
-	stream->not_before_ns = late_ns > BURST_TOLERANCE_NS && interval < BURST_TOLERANCE_NS ?
-					now_ns + interval * 3 / 4 :
-					0;
+	tolerance_ns = interval / 2 * BURST_FRAMES;
+	if (stream->not_before_ns + tolerance_ns < now_ns)
+		stream->not_before_ns = now_ns - tolerance_ns;
+	stream->not_before_ns += interval / 2;
 }
 
 /*

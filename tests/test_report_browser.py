@@ -3,6 +3,7 @@
 What is shown is synthetic (see isolane.report.test_data): this tests the page, not a measurement.
 """
 
+import base64
 import contextlib
 import json
 import os
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from isolane.report import render
 from isolane.report import test_data as data
 from isolane.run.folder import RunFolder
@@ -29,11 +29,19 @@ pytestmark = [
     ),
 ]
 
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    "--disable-dev-shm-usage --hide-scrollbars --remote-debugging-pipe"
-).split()
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+]
 
 
 class Browser:
@@ -43,10 +51,10 @@ class Browser:
         command_end, self._commands = os.pipe()
         self._events, event_end = os.pipe()
         # bash gives the pipes the numbers 3 and 4, where the browser expects them.
+        log, url = str(profile.with_suffix(".log")), "about:blank"
         script = f'exec "$@" 3<&{command_end} 4>&{event_end} 2>"$0"'
         self._process = subprocess.Popen(
-            ["bash", "-c", script, str(profile.with_suffix(".log"))]
-            + ["chromium", *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+            ["bash", "-c", script, log, "chromium", *FLAGS, f"--user-data-dir={profile}", url],
             pass_fds=(command_end, event_end),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -150,8 +158,6 @@ class Browser:
 
     def picture(self, target: Path) -> None:
         """Keep a picture of the whole page, for people."""
-        import base64
-
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
         target.write_bytes(base64.b64decode(shot["data"]))
 
@@ -232,7 +238,9 @@ def test_a_series_can_be_hidden(browser: Browser, noisy: Path) -> None:
     assert (before, after) == (15, 10)
 
 
-@pytest.mark.parametrize(("text", "plots"), [(data.SWEEP, 1 + 4 + 4 + 2), (data.LADDER, 1 + 4 + 4 + 2)])
+@pytest.mark.parametrize(
+    ("text", "plots"), [(data.SWEEP, 1 + 4 + 4 + 2), (data.LADDER, 1 + 4 + 4 + 2)]
+)
 @pytest.mark.parametrize("width", [1280, 400])
 def test_other_experiments(
     browser: Browser, tmp_path: Path, text: str, plots: int, width: int

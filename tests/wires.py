@@ -62,14 +62,17 @@ class Line:
         return found[0]
 
 
-def _namespace(stack: contextlib.ExitStack, role: str) -> str:
+def _namespace(stack: contextlib.ExitStack, role: str, version: int) -> str:
     name = f"e2e-{os.getpid()}-{next(_numbers)}-{role}"
     ip("netns", "add", name)
     stack.callback(ip, "netns", "del", name)
     # An idle interface with IPv6 talks; the books are to hold what the test sent and nothing else.
-    for key in ("all", "default"):
-        inside(name, "sysctl", "-qw", f"net.ipv6.conf.{key}.router_solicitations=0")
-        inside(name, "sysctl", "-qw", f"net.ipv6.conf.{key}.accept_dad=0")
+    quiet = {"disable_ipv6": 1} if version == 4 else {
+        "accept_dad": 0, "router_solicitations": 0, "addr_gen_mode": 1,
+        "mldv2_unsolicited_report_interval": 0,
+    }  # fmt: skip
+    for key, value in quiet.items():
+        inside(name, "sysctl", "-qw", f"net.ipv6.conf.default.{key}={value}")
     return name
 
 
@@ -105,7 +108,7 @@ def plain_line(version: int) -> Iterator[Line]:
     """Two namespaces, one wire."""
     src, _, _, dst, prefix = _addresses(version)
     with contextlib.ExitStack() as stack:
-        gen, rcv = _namespace(stack, "gen"), _namespace(stack, "rcv")
+        gen, rcv = _namespace(stack, "gen", version), _namespace(stack, "rcv", version)
         mac = _wire((gen, "e2e-g"), (rcv, "e2e-r"), 10)
         _address(gen, "e2e-g", src, prefix)
         yield Line(gen, "e2e-g", rcv, "e2e-r", dst, mac)
@@ -116,7 +119,7 @@ def routed_line(version: int) -> Iterator[Line]:
     """Three namespaces, the middle one forwards; all neighbours are known beforehand."""
     src, side_in, side_out, dst, prefix = _addresses(version)
     with contextlib.ExitStack() as stack:
-        gen, router, rcv = (_namespace(stack, role) for role in ("gen", "vr", "rcv"))
+        gen, router, rcv = (_namespace(stack, role, version) for role in ("gen", "vr", "rcv"))
         inside(router, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
         mac = _wire((gen, "e2e-g"), (router, "e2e-in"), 10)
         last = _wire((router, "e2e-out"), (rcv, "e2e-r"), 20)

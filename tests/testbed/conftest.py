@@ -169,6 +169,21 @@ class Traffic:
 
         return inside(netns, work)
 
+    def moderate(self, wire: Wire, interval_ns: int) -> None:
+        """Have the receiver's end of a wire polled at this interval."""
+
+        def work() -> None:
+            sysfs = kernel.open_detached()
+            path = f"class/net/{wire.rcv_ifname}/gro_flush_timeout"
+            fd = os.open(path, os.O_WRONLY, dir_fd=sysfs)
+            try:
+                os.write(fd, str(interval_ns).encode())
+            finally:
+                os.close(fd)
+                os.close(sysfs)
+
+        inside(wire.rcv_netns, work)
+
     def received(self, wire: Wire) -> int:
         """Frames that the receiver's end of a wire has taken, once no more arrive."""
         before, count = -1, 0

@@ -30,12 +30,10 @@ use crate::{
 
 /// Streams that one generator can send.
 pub const MAX_STREAMS: usize = 256;
-/// Frames the kernel prepares at a time. At low rates a small batch makes a frame leave soon after
-/// it was written; at high rates a large one keeps more of the recycled pages.
-const BATCH_PACED: u32 = 8;
-const BATCH_FAST: u32 = 256;
-/// Above this offered load, thousandths of a frame per second, frames leave soon in any case.
-const FAST_MPPS: u64 = 1_500_000_000;
+/// Frames the kernel prepares at a time, by the offered load in thousandths of a frame a second:
+/// written frames leave at the end of a batch, and what is not due costs some 80 ns. One by one at
+/// low rates, therefore; at high rates large batches keep more of the recycled pages.
+const BATCHES: [(u64, u32); 3] = [(700_000_000, 1), (1_500_000_000, 16), (u64::MAX, 256)];
 /// The test-run's limit on iterations; at some 20 ns each this lasts longer than 80 s, and then a
 /// new call goes on (which leaves a gap of some 20 ms, made up for afterwards).
 const REPEAT: i32 = -1;
@@ -202,7 +200,9 @@ impl Generator {
             .iter()
             .filter_map(|s| s.segments.iter().map(|g| g.rate0_mpps.max(g.rate1_mpps)).max())
             .sum();
-        if fastest > FAST_MPPS { BATCH_FAST } else { BATCH_PACED }
+        let forced = std::env::var("ISL_BATCH").ok().and_then(|b| b.parse().ok());
+        let fits = BATCHES.iter().find(|(most, _)| fastest <= *most);
+        forced.unwrap_or(fits.map_or(1, |(_, batch)| *batch))
     }
 
     /// True when every scheduled frame is sent or counted as missed, or the thread has ended.

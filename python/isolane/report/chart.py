@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +11,8 @@ import altair as alt
 
 from isolane.report.theme import DASHES, SHAPES, PaletteName
 
-HEIGHT = 240
-"""Of the drawn area, pixels."""
+HEIGHT, BAR_HEIGHT = 240, 180
+"""Of the drawn area of lines and of bars, pixels."""
 
 _SHOWN = "indexof(hidden, datum.series) < 0"
 """The page sets the signal `hidden` to the series that its reader has switched off."""
@@ -47,6 +48,8 @@ class Figure:
     panels: tuple[Panel, ...]
     legend: tuple[Swatch, ...]
     palette: PaletteName = "series"
+    columns: int = 2
+    """Panels side by side where there is room for them."""
 
 
 @dataclass(frozen=True)
@@ -175,8 +178,8 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
                 tooltip=alt.value(None),
             ),
         )
-    chart = alt.layer(*layers, data=alt.InlineData(values=[row.values() for row in rows]))
-    return _panel(title, words, chart)
+    values = alt.InlineData(values=[row.values() for row in rows])
+    return _panel(title, words, _layer(layers, data=values))
 
 
 def stacked_panel(  # noqa: PLR0913 - as above
@@ -214,7 +217,7 @@ def stacked_panel(  # noqa: PLR0913 - as above
             tooltip=_tooltip(rows),
         )
     )
-    layers = [bars]
+    layers: list[alt.Chart] = [bars]
     if marks:
         ticks = alt.Chart(alt.InlineData(values=[row.values() for row in marks]))
         layers.append(
@@ -222,11 +225,28 @@ def stacked_panel(  # noqa: PLR0913 - as above
             .mark_tick(thickness=3)
             .encode(across, alt.Y("y:Q", scale=y.scale(zero=True)), tooltip=_tooltip(marks))
         )
-    return _panel(title, words, alt.layer(*layers))
+    return _panel(title, words, _layer(layers), BAR_HEIGHT)
 
 
-def _panel(title: str, words: str, chart: alt.LayerChart) -> Panel:
+def decades(low: float, high: float) -> tuple[float, ...]:
+    """Ticks of a logarithmic axis: 1, 10, 100; in a short range also the 2s and 5s, or the 3s."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    within = sum(low <= 10.0**power <= high for power in range(first, last + 1))
+    steps = (1, 2, 5) if within < 2 else (1, 3) if within < 4 else (1,)
+    ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+    return tuple(tick for tick in ticks if low <= tick <= high)
+
+
+def _layer(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:
+    chart = alt.layer(*layers, **properties)
+    assert isinstance(chart, alt.LayerChart)  # a FacetChart comes of facets only
+    return chart
+
+
+def _panel(title: str, words: str, chart: alt.LayerChart, height: int = HEIGHT) -> Panel:
     hidden = alt.param(name="hidden", value=[])
-    spec = chart.properties(height=HEIGHT, description=words).add_params(hidden).to_dict()
+    spec: dict[str, Any] = (
+        chart.properties(height=height, description=words).add_params(hidden).to_dict()
+    )
     spec.pop("config", None)  # Altair's own; that of the theme takes its place
     return Panel(title, words, spec)

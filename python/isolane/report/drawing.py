@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from isolane.report.theme import Colours
+from isolane.report.wiring import simplify
 from isolane.run import wording
 from isolane.run.results import Drawing, Edge, Node
 
@@ -27,6 +29,11 @@ class Box:
     y: float
     width: float
     height: float
+
+    def widened(self, least: float) -> Box:
+        """Return the box at least so wide, its middle where it was."""
+        more = max(0.0, least - self.width)
+        return Box(self.x - more / 2, self.y, self.width + more, self.height)
 
 
 @dataclass(frozen=True)
@@ -49,26 +56,25 @@ def draw(drawing: Drawing, colours: Colours) -> Drawn:
     colours
         Of the page, or references to its CSS variables.
     """
+    whole, drawing = drawing, simplify(drawing)
     boxes = _layout(drawing)
     cores = sorted({core for node in drawing.nodes for core in node.cores})
     tints = {core: colours.series[i % len(colours.series)] for i, core in enumerate(cores)}
     containers = {node.inside for node in drawing.nodes}
-    arrow = f"arrow-{abs(hash_of(drawing.arm))}"
+    arrow = f"arrow-{hash_of(drawing.arm)}"
     parts = [_marker(arrow, colours)]
     parts += [_container(n, boxes[n.id], colours) for n in drawing.nodes if n.id in containers]
     parts += [_wire(edge, boxes, colours, arrow) for edge in drawing.edges if _known(edge, boxes)]
-    parts += [
-        _box(n, boxes[n.id], colours, tints) for n in drawing.nodes if n.id not in containers
-    ]
+    parts += [_box(n, boxes[n.id], colours, tints) for n in drawing.nodes if n.id not in containers]
     width = max((box.x + box.width for box in boxes.values()), default=0) + 1
     height = max((box.y + box.height for box in boxes.values()), default=0) + 1
     legend, extra = _legend(drawing, tints, colours, height)
-    return Drawn("".join(parts) + legend, width, height + extra, _words(drawing))
+    return Drawn("".join(parts) + legend, width, height + extra, _words(whole))
 
 
 def hash_of(text: str) -> int:
     """Return a number for an XML id that is the same in every process, unlike ``hash``."""
-    return sum(ord(char) * 31**place for place, char in enumerate(text)) % 1_000_003
+    return zlib.crc32(text.encode())
 
 
 def _known(edge: Edge, boxes: Mapping[str, Box]) -> bool:
@@ -104,6 +110,7 @@ def _layout(drawing: Drawing) -> dict[str, Box]:
     containers = {node.inside for node in drawing.nodes if node.inside}
     leaves = [node for node in drawing.nodes if node.id not in containers]
     column = _columns(drawing, leaves)
+    heading = max((len(_heading(n)) for n in drawing.nodes if n.id in containers), default=0)
     stacks = [[n for n in leaves if column[n.id] == i] for i in range(len(set(column.values())))]
     tallest = max((len(stack) for stack in stacks), default=0)
     middle = HEADER + PADDING + (tallest * (BOX_HEIGHT + ROW_GAP) - ROW_GAP) / 2
@@ -111,6 +118,8 @@ def _layout(drawing: Drawing) -> dict[str, Box]:
     x = 1.0
     for index, stack in enumerate(stacks):
         width = max([LEAST_WIDTH, *(_width(node) for node in stack)])
+        if any(n.inside for n in stack) and len({column[n.id] for n in leaves if n.inside}) == 1:
+            width = max(width, heading * LETTER - 12)  # a DUT of one column holds its own heading
         top = middle - (len(stack) * (BOX_HEIGHT + ROW_GAP) - ROW_GAP) / 2
         for row, node in enumerate(stack):
             boxes[node.id] = Box(x, top + row * (BOX_HEIGHT + ROW_GAP), width, BOX_HEIGHT)
@@ -120,7 +129,7 @@ def _layout(drawing: Drawing) -> dict[str, Box]:
     for node in reversed([n for n in drawing.nodes if n.id in containers]):  # the inner ones first
         inside = [boxes[n.id] for n in drawing.nodes if n.inside == node.id and n.id in boxes]
         if inside:
-            boxes[node.id] = _around(inside)
+            boxes[node.id] = _around(inside, len(_heading(node)) * LETTER + 28)
     return boxes
 
 
@@ -128,11 +137,15 @@ def _width(node: Node) -> float:
     return max(len(node.label), len(_cores(node.cores))) * LETTER + 26
 
 
-def _around(boxes: Sequence[Box]) -> Box:
+def _around(boxes: Sequence[Box], least: float) -> Box:
     left, top = min(b.x for b in boxes) - PADDING, min(b.y for b in boxes) - HEADER - PADDING / 2
     right = max(b.x + b.width for b in boxes) + PADDING
     bottom = max(b.y + b.height for b in boxes) + PADDING
-    return Box(left, top, right - left, bottom - top)
+    return Box(left, top, right - left, bottom - top).widened(least)
+
+
+def _heading(node: Node) -> str:
+    return f"{node.label} · {_cores(node.cores)}" if node.cores else node.label
 
 
 def _cores(cores: Sequence[int]) -> str:
@@ -157,11 +170,10 @@ def _marker(name: str, colours: Colours) -> str:
 
 
 def _container(node: Node, box: Box, colours: Colours) -> str:
-    title = f"{node.label} · {_cores(node.cores)}" if node.cores else node.label
     return (
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
         f'height="{box.height:.1f}" rx="10" fill="{colours.soft}" stroke="{colours.line}"/>'
-        + _text(box.x + 14, box.y + 21, title, colours.muted)
+        + _text(box.x + 14, box.y + 21, _heading(node), colours.muted)
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from isolane.report.chart import Axis, Figure, Panel, Row, Swatch, line_panel
+from isolane.report.chart import Axis, Figure, Panel, Row, Swatch, decades, line_panel
 from isolane.report.points import Across, across
 from isolane.report.resources import cpu_figure, loss_figure
 from isolane.run import wording
@@ -142,7 +142,9 @@ def _throughput_axis(rows: Sequence[Row], *, scaled: bool) -> Axis:
 
 
 def _hollow(rows: Sequence[Row]) -> tuple[Swatch, ...]:
-    return (Swatch("published", "series", 0, "published"),) if any(r.published for r in rows) else ()
+    return (
+        (Swatch("published", "series", 0, "published"),) if any(r.published for r in rows) else ()
+    )
 
 
 def _published(
@@ -177,10 +179,10 @@ def _throughput(summary: Summary, place: Across) -> Figure | None:
         series = cell.arm if alone else cell.router
         row = _row(series, place.at[cell.point], value, write, **tip)
         rows.setdefault("" if alone else cell.arm, []).append(row)
-    for arm, found in rows.items():
+    for arm in rows:
         theirs = [c for c in summary.published if alone or (c.arm == arm and c.router in names)]
         if scaled:
-            found += _published(theirs, place, lambda cell: cell.arm if alone else cell.router)
+            rows[arm] += _published(theirs, place, lambda cell: cell.arm if alone else cell.router)
     shown = arms(summary) if alone else names
     every = [row for found in rows.values() for row in found]
     y = _throughput_axis(every, scaled=scaled)
@@ -192,7 +194,9 @@ def _throughput(summary: Summary, place: Across) -> Figure | None:
         ", as a share of what one router alone forwards at most." if scaled else "."
     )
     title = "Throughput against offered load"
-    return Figure("throughput", title, caption, panels, (*_lines(shown), *_hollow(every)))
+    return Figure(
+        "throughput", title, caption, panels, (*_lines(shown), *_hollow(every)), columns=len(panels)
+    )
 
 
 _DELAYS: tuple[tuple[str, Callable[[Cell], Interval | None]], ...] = (
@@ -241,17 +245,15 @@ def _delay(summary: Summary, place: Across) -> Figure | None:
         return None
     every = [row for _, rows in found for row in rows]
     domain = (0.8 * min(row.low for row in every), 1.25 * max(row.high for row in every))
-    y = Axis("one-way delay (log scale)", _TIME, log=True, domain=domain)
+    y = Axis("one-way delay (log scale)", _TIME, decades(*domain), log=True, domain=domain)
     panels: tuple[Panel, ...] = tuple(
-        line_panel(
-            title, rows, names, place.axis, y, f"Delay, {title}: {_said(rows, format_ns)}."
-        )
+        line_panel(title, rows, names, place.axis, y, f"Delay, {title}: {_said(rows, format_ns)}.")
         for title, rows in found
     )
     routers = {cell.router for cell in focus}
-    whose = "the router that waits longest" if len(routers) > 1 else f"{routers.pop()}'s frames"
-    if any(cell.role == "victim" for cell in focus) and len(routers) < 1:
-        whose = "the victim's frames"
+    whose = (
+        "the router that waits longest" if len(routers) > 1 else f"the frames of {routers.pop()}"
+    )
     caption = (
         f"One-way delay from the generator to the receiver, of {whose}. All panels share one "
         "logarithmic scale."

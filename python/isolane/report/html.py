@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
@@ -62,9 +62,19 @@ def page(run: Run) -> str:
 
 
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters["groupby_first"] = _groups
+    return environment
+
+
+def _groups(rows: Sequence[tuple[tables.Value, ...]]) -> list[tuple[str, list[Any]]]:
+    """Group rows by what is in their first column, in the order of its first appearance."""
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row[0].text, []).append(row)
+    return list(found.items())
 
 
 def _asset(name: str) -> str:
@@ -83,7 +93,8 @@ def _css() -> str:
 @functools.cache
 def _bundle() -> str:
     """Vega, Vega-Lite and vega-embed, once for all plots; must not end its script element."""
-    return str(vl_convert.javascript_bundle()).replace("</script", "<\\/script")
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return bundle.replace("</script", "<\\/script")
 
 
 def _json(value: object) -> Markup:
@@ -124,6 +135,7 @@ def _for_page(figure: Figure) -> Mapping[str, Any]:
         "title": figure.title,
         "caption": figure.caption,
         "panels": figure.panels,
+        "columns": figure.columns,
         "legend": [_entry(swatch) for swatch in figure.legend],
     }
 

@@ -36,13 +36,13 @@ def across(summary: Summary) -> Across:
     if len(set(counts.values())) > 1 and _distinct(counts):
         return _across("routers", "number of routers", "format(datum.value, 'd')", counts)
     attacked = any(cell.aggressor_pps is not None for cell in summary.cells)
-    noun = "load offered to the aggressor" if attacked else "offered load"
+    noun = "aggressor's load" if attacked else "offered load"
     multiples = _places(points, _aggressor_x if attacked else _total_x)
     if multiples is not None and _distinct(multiples):
-        return _across("load", f"{noun} (x one router's capacity)", _MULTIPLE, multiples)
+        return _across("load", f"{noun} (x capacity)", _MULTIPLE, multiples)
     rates = _places(points, _aggressor_pps if attacked else _total_pps)
     if multiples is None and rates is not None and _distinct(rates):
-        return _across("load", f"{noun} (frames per second)", _RATE, rates)
+        return _across("load", f"{noun} (pps)", _RATE, rates)
     labels = json.dumps([cells[0].point_label for cells in points.values()])
     numbers = {index: float(rank) for rank, index in enumerate(points)}
     return _across("point", "point", f"{labels}[datum.value]", numbers)

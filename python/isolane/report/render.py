@@ -19,10 +19,10 @@ def _html(run: Run) -> bytes:
 
 def _paper(kind: str) -> Callable[[Run], bytes]:
     def write(run: Run) -> bytes:
-        from isolane.report import paper  # noqa: PLC0415 - the same
+        from isolane.report.paper import convert, sheet  # noqa: PLC0415 - the same
 
-        svg = paper.sheet(run)
-        return svg.encode() if kind == "svg" else paper.convert(svg, kind)
+        svg = sheet(run)
+        return svg.encode() if kind == "svg" else convert(svg, kind)
 
     return write
 

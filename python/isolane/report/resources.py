@@ -28,8 +28,8 @@ def cpu_figure(summary: Summary, place: Across) -> Figure | None:
     if not keys:
         return None
     rank = {"dut": 0, "measure": 1}
-    panels = []
-    for arm, number, part in sorted(keys, key=lambda key: rank[key[2]]):
+    panels, arms = [], len({arm for arm, _, _ in keys})
+    for arm, number, part in sorted(keys, key=lambda key: (rank[key[2]], key[1])):
         cells = [c for c in summary.cores if (c.arm, c.core) == (arm, number)]
         rows = [row for cell in cells for row in _states(cell, place)]
         marks = [_billed(c, place) for c in cells] if part == "dut" else []
@@ -48,7 +48,9 @@ def cpu_figure(summary: Summary, place: Across) -> Figure | None:
         "to routers. A generator that polls keeps its core busy at any load: that is its way of "
         "sending on time."
     )
-    return Figure("cpu", "Where the cores' time went", caption, tuple(panels), swatches, "states")
+    return Figure(
+        "cpu", "Where the cores' time went", caption, tuple(panels), swatches, "states", arms
+    )
 
 
 _TICK = Swatch("billed to routers", "states", 0, "tick")
@@ -86,7 +88,9 @@ def loss_figure(summary: Summary, place: Across) -> Figure | None:
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in summary.cells:
         groups.setdefault((cell.arm, cell.group), []).append(cell)
-    found = {key: _losses(cells, place) for key, cells in groups.items()}
+    order = list(dict.fromkeys(group for _, group in groups))
+    keys = sorted(groups, key=lambda key: order.index(key[1]))  # arms side by side
+    found = {key: _losses(groups[key], place) for key in keys}
     totals = [_top(rows) for rows in found.values()]
     used = [place for place in PLACES if any(c.lost.get(place, 0) > 0 for c in summary.cells)]
     if not used:
@@ -114,7 +118,15 @@ def loss_figure(summary: Summary, place: Across) -> Figure | None:
         "Frames lost in a trial, its warm-up included, by the place where they were lost. Sent "
         "equals received plus these, to the frame."
     )
-    return Figure("loss", "Where frames were lost", caption, panels, legend, "places")
+    return Figure(
+        "loss",
+        "Where frames were lost",
+        caption,
+        panels,
+        legend,
+        "places",
+        len({arm for arm, _ in keys}),
+    )
 
 
 def _top(rows: Sequence[Row]) -> float:

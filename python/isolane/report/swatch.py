@@ -19,9 +19,14 @@ _SHAPES = (
 
 def picture(swatch: Swatch, colours: Colours) -> str:
     """Draw what a series looks like in its plot, as the inside of an SVG of `WIDTH` x `HEIGHT`."""
-    tint = colours.palette(swatch.palette)[swatch.index % 8 if swatch.palette == "series" else swatch.index]
+    tint = colours.palette(swatch.palette)[
+        swatch.index % 8 if swatch.palette == "series" else swatch.index
+    ]
     if swatch.mark == "bar":
-        return f'<rect x="8" y="0" width="14" height="14" rx="2" fill="{tint}" stroke="{colours.line}"/>'
+        return (
+            f'<rect x="8" y="0" width="14" height="14" rx="2" fill="{tint}" '
+            f'stroke="{colours.line}"/>'
+        )
     if swatch.mark == "tick":
         return f'<rect x="5" y="5.5" width="20" height="3" fill="{colours.ink}"/>'
     if swatch.mark == "published":

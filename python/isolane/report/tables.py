@@ -59,20 +59,12 @@ def _nanoseconds(value: float) -> str:
 
 
 _COLUMNS = (
-    _Column(
-        "Offered", "offered load, frames per second", lambda c: c.offered_pps, format_pps
-    ),
+    _Column("Offered", "offered load, frames per second", lambda c: c.offered_pps, format_pps),
     _Column(
         "Received",
         "throughput: frames received per second (RFC 2544)",
         lambda c: c.throughput_pps,
         format_pps,
-    ),
-    _Column(
-        "of capacity",
-        "throughput as a share of what one router alone forwards at most",
-        lambda c: c.throughput_x,
-        _share,
     ),
     _Column("Lost", "frame loss ratio", lambda c: c.loss_ratio, _share),
     _Column(
@@ -142,7 +134,7 @@ def results(summary: Summary) -> Table:
 
 
 def published(summary: Summary) -> Table:
-    """Published figures beside the measured ones."""
+    """Put published figures beside the measured ones."""
     rows = tuple(_published_row(cell) for cell in summary.published)
     return Table(
         ("Arm", "Point", "Router", "Metric", "Published", "Measured here", "Difference", "Note"),

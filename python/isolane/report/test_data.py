@@ -18,8 +18,8 @@ from isolane.run.results import (
     GeneratorAudit,
     HostFacts,
     Node,
-    Placement,
     Place,
+    Placement,
     RouterTrial,
     Trial,
 )
@@ -138,7 +138,9 @@ def _delay(frames: int, crowded: float, noise: random.Random) -> Delay | None:
     )
 
 
-def _router(arm: str, load: tuple[Point, int], got: float, crowded: float, noise: random.Random) -> RouterTrial:
+def _router(
+    arm: str, load: tuple[Point, int], got: float, crowded: float, noise: random.Random
+) -> RouterTrial:
     member = load[0].routers[load[1]]
     offered_pps = member.load.to_pps(CAPACITY, 64)
     offered, received = round(offered_pps * WINDOW_S), round(got * WINDOW_S)
@@ -301,7 +303,5 @@ def run_folder(
         folder.append_trial(one)
     names = list(dict.fromkeys(r.name for point in found.points() for r in point.routers))
     drawings = [drawing(arm.name, names) for arm in found.resolved_arms()]
-    folder.write_summary(
-        summarise(found, given, drawings, 1_750_000_000, 1_750_000_058, complete)
-    )
+    folder.write_summary(summarise(found, given, drawings, 1_750_000_000, 1_750_000_058, complete))
     return folder

@@ -80,8 +80,16 @@ def _attack(worst: Sequence[tuple[Cell, Interval]]) -> str:
         f"On {cell.arm}, an aggressor offered {_load(cell)} leaves {_victim(cell)} "
         f"{wording.share(kept, ' of its frames')}"
     )
-    others = [f"on {c.arm} it keeps {wording.share(i)}" for c, i in worst[1:]]
+    others = [f"on {arms} it keeps {kept}" for kept, arms in _by_share(worst[1:])]
     return f"{first}; {wording.listing(others)}." if others else f"{first}."
+
+
+def _by_share(worst: Sequence[tuple[Cell, Interval]]) -> list[tuple[str, str]]:
+    """Arms that keep the same, as it is written, are named together."""
+    arms: dict[str, list[str]] = {}
+    for cell, kept in worst:
+        arms.setdefault(wording.share(kept), []).append(cell.arm)
+    return [(kept, wording.listing(names)) for kept, names in arms.items()]
 
 
 def _victim(cell: Cell) -> str:
@@ -90,7 +98,7 @@ def _victim(cell: Cell) -> str:
 
 def _stood(worst: Sequence[tuple[Cell, Interval]]) -> str:
     heaviest = max((cell for cell, _ in worst), key=lambda cell: cell.aggressor_pps or 0)
-    parts = [f"{wording.share(kept)} on {cell.arm}" for cell, kept in worst]
+    parts = [f"{kept} on {arms}" for kept, arms in _by_share(worst)]
     return (
         f"The victim keeps its frames even where it does worst, with an aggressor offered "
         f"{_load(heaviest)}: {wording.listing(parts)}."

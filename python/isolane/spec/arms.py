@@ -31,7 +31,7 @@ class Arm:
     name: str
     receive: Receive
     moderation_ns: int
-    """Interrupt moderation of the DUT's NICs, ns; without effect when ``receive`` is threaded."""
+    """Interrupt moderation of the DUT's NICs, ns: the pause between two polls."""
     cores: int
     """Number of host cores that the routers share."""
     routers: tuple[ArmRouter, ...]

@@ -22,7 +22,7 @@ from isolane.spec import fields as f
 from isolane.spec.quantities import Quantity, read_quantity
 from isolane.spec.units import Load, wire_bps
 
-DEFAULT_MODERATION_NS: Final = 20_000
+DEFAULT_MODERATION_NS: Final = 50_000
 IMIX: Final = ((64, 7), (594, 4), (1518, 1))
 """Simple IMIX: frame sizes with the checksum, bytes, and how many of each in twelve frames."""
 
@@ -41,7 +41,7 @@ class Dut(SpecModel):
     receive: f.ReceiveWord = "softirq"
     """Where frames are processed: in the softirq of the NIC's core, or in kernel threads."""
     moderation_ns: f.Moderation | None = Field(default=None, alias="moderation")
-    """Interrupt moderation of the DUT's NICs, 5us to 1ms, with softirq only; default 20us."""
+    """Interrupt moderation of the DUT's NICs, 5us to 1ms; default 50us."""
 
 
 class Traffic(SpecModel):

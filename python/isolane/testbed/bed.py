@@ -16,6 +16,10 @@ from isolane.testbed.hands import Hands
 from isolane.testbed.journal import Journal
 from isolane.testbed.layout import GEN, RCV, make_layout
 from isolane.testbed.plan import BedPlan, DutInterface, Edge, Node, Wire
+from isolane.testbed.threads import Polled
+
+RECEIVER_MODERATION_NS = 25_000
+"""For each of the receiver's interfaces."""
 
 _QUIET_S = 0.03
 """No frame for this long: several times the longest pause between multicast listener reports."""
@@ -54,8 +58,6 @@ class Testbed:
         self._reader: Reader | None = None
         self.receive_threads: dict[str, list[int]] = {}
         """DUT interface -> kernel threads that poll it; empty with ``softirq``."""
-        self.measure_threads: dict[str, list[int]] = {}
-        """Receiver's interface -> kernel threads that poll it."""
 
     def __enter__(self) -> Self:
         try:
@@ -87,23 +89,46 @@ class Testbed:
 
     def _place(self) -> None:
         """Give each receiving interface to its core."""
-        rcv = self._layout.rcv_ifnames
-        for ifname in rcv:
-            threads.thread_napi(self._ns[RCV], ifname)
-        own = {nic.ifname: nic for nic in self._layout.dut_nics}
+        for receiving in self._receiving:
+            threads.arm(self._ns[RCV], receiving.ifname, self.receiver_moderation_ns)
+            threads.kick(receiving)
         if self.plan.receive == "threaded":
+            own = {nic.ifname: nic for nic in self._layout.dut_nics}
             for nic in own.values():
                 threads.thread_napi(self._ns[nic.netns], nic.ifname)
-            found = threads.find_threads([*rcv, *own])
-            self.receive_threads = {ifname: found[ifname] for ifname in own}
+            self.receive_threads = threads.find_threads(list(own))
             for ifname, nic in own.items():
-                threads.pin(found[ifname], nic.core)
-        else:
-            found = threads.find_threads(rcv)
-            self._kick()
-        self.measure_threads = {ifname: found[ifname] for ifname in rcv}
-        for pids in self.measure_threads.values():
-            threads.pin(pids, self.plan.measure_cores[-1], real_time=True)
+                threads.pin(self.receive_threads[ifname], nic.core)
+        self._kick()
+
+    @property
+    def _receiving(self) -> list[Polled]:
+        """The receiver's interfaces: in the softirq of the last measuring core.
+
+        By timer, so that a router that sends need not wake anybody: a wake-up for each of its
+        frames would be on its bill, and in a virtual machine that is several microseconds.
+        """
+        return [
+            Polled(
+                namespace=self._ns[RCV],
+                ifname=veth.rx.ifname,
+                mac=veth.rx.mac,
+                core=self.plan.measure_cores[-1],
+                sender=self._ns[veth.tx.netns],
+                sender_ifname=veth.tx.ifname,
+            )
+            for veth in self._layout.veths
+            if veth.rx.netns == RCV
+        ]
+
+    @property
+    def receiver_moderation_ns(self) -> int:
+        """Pause between two polls of a receiver's interface, ns: delays are up to this too long.
+
+        Longer with more interfaces, whose timers share a core; a ring of 256 frames bears it.
+        """
+        wires = sum(veth.rx.netns == RCV for veth in self._layout.veths)
+        return RECEIVER_MODERATION_NS * max(2, wires)
 
     def _settle(self) -> None:
         """Wait until the routers have sent what IPv6 has to say about a new interface."""
@@ -176,25 +201,25 @@ class Testbed:
         return self._hands.do(reader.read)
 
     def kick(self) -> None:
-        """Start timed polling of the DUT's NICs on their cores (``softirq`` only).
+        """Start timed polling of the DUT's NICs on their cores.
 
         Done once by building. Needed again after :meth:`quiet`, and after a program was attached
         to a DUT NIC or its GRO or threading was switched.
         """
-        if self.plan.receive == "softirq":
-            self._hands.do(self._kick)
+        self._hands.do(self._kick)
 
     def quiet(self) -> None:
         """Stop timed polling: an idle DUT costs nothing. The opposite of :meth:`kick`."""
-        if self.plan.receive == "softirq":
-            self._hands.do(self._quiet)
+        self._hands.do(self._quiet)
 
     def _kick(self) -> None:
         self._quiet()  # a NAPI that polls already would take the frame on the core it is on
         for nic in self._layout.dut_nics:
             dut = self._ns[nic.netns]
             threads.arm(dut, nic.ifname, self.plan.moderation_ns)
-            threads.kick(self._ns[GEN], dut, nic)
+            threads.kick(
+                Polled(dut, nic.ifname, nic.mac, nic.core, self._ns[GEN], nic.gen_ifname)
+            )
 
     def _quiet(self) -> None:
         armed = False

@@ -31,7 +31,7 @@ class BedPlan:
     receive: Receive
     """Who polls the DUT's NICs: softirq of a DUT core, or a kernel thread pinned to it."""
     moderation_ns: int
-    """Interrupt moderation of the DUT's NICs with ``softirq``, ns: the pause between polls."""
+    """Interrupt moderation of the DUT's NICs, ns: the pause between polls."""
     dut_cores: tuple[int, ...]
     """Router i is served by core ``dut_cores[i % len(dut_cores)]``."""
     measure_cores: tuple[int, ...]

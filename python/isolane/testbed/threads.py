@@ -6,16 +6,13 @@ import contextlib
 import os
 import socket
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.errors import TestbedError
 from isolane.testbed.hands import apart
-from isolane.testbed.layout import DutNic
 from isolane.testbed.netns import Namespace, step
 
-RECEIVER_PRIORITY = 10
-"""SCHED_FIFO priority of the receiver's threads: they share a core with the generator, which
-never sleeps, and have a ring of 256 frames only."""
 _NEVER = 2**31 - 1
 _ETHERTYPE = 0x88B5
 """IEEE Std 802, local experimental: no protocol listens to it."""
@@ -56,13 +53,11 @@ def find_threads(ifnames: list[str]) -> dict[str, list[int]]:
     return {ifname: sorted(pids) for ifname, pids in found.items()}
 
 
-def pin(pids: list[int], core: int, *, real_time: bool = False) -> None:
-    """Pin threads to a core; ``real_time`` puts them before everything else there."""
+def pin(pids: list[int], core: int) -> None:
+    """Pin threads to a core."""
     with step(f"pinning threads {pids} to core {core}", "a core of that number"):
         for pid in pids:
             os.sched_setaffinity(pid, {core})
-            if real_time:
-                os.sched_setscheduler(pid, os.SCHED_FIFO, os.sched_param(RECEIVER_PRIORITY))
 
 
 def arm(namespace: Namespace, ifname: str, moderation_ns: int) -> None:
@@ -79,7 +74,19 @@ def arm(namespace: Namespace, ifname: str, moderation_ns: int) -> None:
         namespace.write(ifname, "napi_defer_hard_irqs", _NEVER if moderation_ns else 0)
 
 
-def kick(generator: Namespace, dut: Namespace, nic: DutNic) -> None:
+@dataclass(frozen=True)
+class Polled:
+    """An interface to be polled by timer on a core, and the other end of its wire."""
+
+    namespace: Namespace
+    ifname: str
+    mac: str
+    core: int
+    sender: Namespace
+    sender_ifname: str
+
+
+def kick(nic: Polled) -> None:
     """Have ``nic`` polled once by its core, by a frame that no protocol takes.
 
     Raises
@@ -87,27 +94,27 @@ def kick(generator: Namespace, dut: Namespace, nic: DutNic) -> None:
     TestbedError
         When the frame does not arrive.
     """
-    before = _seen(dut, nic.ifname)
-    apart(lambda: _send_from(generator, nic))
+    before = _seen(nic)
+    apart(lambda: _send_to(nic))
     deadline = time.monotonic() + _KICK_S
-    while _seen(dut, nic.ifname) == before:
+    while _seen(nic) == before:
         if time.monotonic() > deadline:
             raise TestbedError(f"{nic.ifname} does not receive: the frame sent to it was not seen")
         time.sleep(0.001)
 
 
-def _seen(dut: Namespace, ifname: str) -> int:
+def _seen(nic: Polled) -> int:
     """Frames that a poll has taken off the wire: with NAPI, veth counts them only then."""
-    return int(dut.read(ifname, "statistics/rx_packets"))
+    return int(nic.namespace.read(nic.ifname, "statistics/rx_packets"))
 
 
-def _send_from(generator: Namespace, nic: DutNic) -> None:
+def _send_to(nic: Polled) -> None:
     """Send a frame to ``nic`` from its core; runs in a thread of its own."""
     with step(f"sending from core {nic.core}", "packet sockets (CONFIG_PACKET), that core"):
         os.sched_setaffinity(0, {nic.core})
-        generator.enter()
+        nic.sender.enter()
         sender = bytes.fromhex("021500000000")
         head = bytes.fromhex(nic.mac.replace(":", "")) + sender + _ETHERTYPE.to_bytes(2, "big")
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
-            raw.bind((nic.gen_ifname, _ETHERTYPE))
+            raw.bind((nic.sender_ifname, _ETHERTYPE))
             raw.send(head.ljust(60, b"\0"))

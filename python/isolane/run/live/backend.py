@@ -11,7 +11,7 @@ from isolane import _native
 from isolane.errors import MeasurementError, NotSupported
 from isolane.run.backend import Bench
 from isolane.run.live.bench import Equipment, LiveBench
-from isolane.run.live.cores import divide, staying_on
+from isolane.run.live.cores import awake, divide, staying_on
 from isolane.run.live.host import host_facts
 from isolane.run.results import HostFacts
 from isolane.spec import Arm, Experiment, PointRouter
@@ -70,7 +70,7 @@ class LiveBackEnd:
             measure_cores=cores.measure,
             ip=self._experiment.traffic_of(routers[0].name).ip,
         )
-        with staying_on(cores.measure), Testbed(plan, self._journal) as bed:
+        with awake(), staying_on(cores.measure), Testbed(plan, self._journal) as bed:
             try:
                 meter, receiver = _native.Meter(), self._receiver(bed, routers)
             except _native.UnsupportedError as error:

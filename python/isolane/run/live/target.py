@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from isolane.errors import SpecError
 from isolane.run.live.traffic import Target, check_source
 
 RUN_NETNS = Path("/run/netns")
+MAC = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2}){5}")
 
 
 def netns_path(name: str | None) -> str | None:
@@ -77,6 +79,8 @@ def resolve(
         link = links.get_links(index)[0]
         if link["state"] != "up":
             raise SpecError(f"{interface} is down; ip link set {interface} up")
+        if mac is not None and not MAC.fullmatch(mac):
+            raise SpecError(f"--mac {mac}: not a MAC address such as 02:00:00:00:00:01")
         src_ip = source or _own_address(links, index, destination, interface)
         check_source(src_ip, destination)
         return Target(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -121,6 +122,13 @@ def parse_stream(text: str, default: StreamPlan) -> StreamPlan:
         schedule, per_flow = (Segment(duration_ns, load, load),), "flow-rate" in values
     if "schedule" in values:
         schedule = parse_schedule(values["schedule"])
+    if not any(part.start.value or part.end.value for part in schedule) and not (
+        {"rate", "flow-rate", "schedule"} & values.keys()
+    ):
+        raise SpecError(
+            f"stream: {text!r} has no rate, and there is no other for all; accepted: one of rate=, "
+            "flow-rate= and schedule=, or --rate, --flow-rate or --schedule"
+        )
     return StreamPlan(
         schedule,
         values.get("size", default.frame_size),
@@ -220,6 +228,12 @@ class Sending:
     def __post_init__(self) -> None:
         """Load the program and check all streams."""
         self.end_ns = max(sum(s.duration_ns for s in plan.schedule) for plan in self.plans)
+        if self.end_ns == 0:
+            raise SpecError("duration: 0 sends nothing; accepted: any longer time, such as 10s")
+        usable = sorted(os.sched_getaffinity(0))
+        if self.core not in usable:
+            listed = ", ".join(map(str, usable))
+            raise SpecError(f"--core {self.core}: there is no such core to use; accepted: {listed}")
         streams = native_streams(self.plans, self.target)
         try:
             self._generator = _native.Generator(
@@ -298,13 +312,16 @@ def describe(report: dict[str, object]) -> str:
 
 
 def check_source(src_ip: str, dst_ip: str) -> None:
-    """Refuse addresses of two families.
+    """Refuse what is no address, and addresses of two families.
 
     Raises
     ------
     SpecError
-        Naming both.
+        Naming it, or both.
     """
-    families = {ipaddress.ip_address(address).version for address in (src_ip, dst_ip)}
-    if len(families) > 1:
+    try:
+        source = ipaddress.ip_address(src_ip)
+    except ValueError:
+        raise SpecError(f"--from {src_ip}: not an IP address") from None
+    if source.version != ipaddress.ip_address(dst_ip).version:
         raise SpecError(f"--from {src_ip} and --to {dst_ip} are not of the same IP version")

@@ -1,0 +1,49 @@
+"""Sending a constant rate with Isolane's generator, inside the bench's own process."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from isolane.errors import MeasurementError
+from isolane.run.live.cores import staying_on
+from isolane.run.live.counting import Counting
+from isolane.run.live.traffic import GRACE_S, Segment, Sending, StreamPlan, Target
+from isolane.spec import Load
+
+from benches.common import GENERATOR_CORE, RECEIVER_CORE
+
+DRAIN_STEP_S = 0.01
+DRAIN_QUIET_STEPS = 5
+DRAIN_LIMIT_S = 2.0
+
+
+def send(target: Target, rate_pps: float, seconds: float, flows: int = 1) -> dict[str, Any]:
+    """Send 64-byte frames and return the generator's audit (:meth:`Sending.report`).
+
+    Raises
+    ------
+    MeasurementError
+        If the generator does not come to an end.
+    """
+    load = Load(value=rate_pps, unit="pps")
+    plan = StreamPlan((Segment(round(seconds * 1e9), load, load),), flows=flows)
+    with staying_on((GENERATOR_CORE, RECEIVER_CORE)):  # it refuses a core that it may not use
+        sending = Sending((plan,), target, GENERATOR_CORE)
+    with sending:
+        finished = sending.wait(seconds + GRACE_S)
+        sending.stop()
+    if not finished:
+        raise MeasurementError(f"the generator had not finished {GRACE_S:g} s after its time")
+    return sending.report()
+
+
+def drain(counting: Counting) -> int:
+    """Wait until nothing has arrived for some time; return what has arrived in all."""
+    limit, total, quiet = time.monotonic() + DRAIN_LIMIT_S, counting.total(), 0
+    while quiet < DRAIN_QUIET_STEPS and time.monotonic() < limit:
+        time.sleep(DRAIN_STEP_S)
+        latest = counting.total()
+        quiet = quiet + 1 if latest == total else 0
+        total = latest
+    return total

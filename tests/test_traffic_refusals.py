@@ -1,0 +1,99 @@
+"""What cannot be sent or received is refused: one clear message, exit 2, nothing sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.live import in_process
+from tests.wires import Line, ip, plain_line
+
+pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
+
+TO = ("--to", "198.19.77.2")
+RATE = ("--rate", "2kpps", "--duration", "100ms")
+
+
+@pytest.fixture(scope="module")
+def line() -> Iterator[Line]:
+    with plain_line(4) as made:
+        yield made
+
+
+WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "rate without a unit": ((*TO, "-r", "2"), ("'2' has no unit", "pps, kpps, Mpps")),
+    "rate in capacities": ((*TO, "-r", "2x"), ("2x", "not measured here")),
+    "unknown unit": ((*TO, "-r", "2mpps"), ("'mpps'", "did you mean Mpps?")),
+    "no duration": ((*TO, "-r", "2kpps", "-d", "0s"), ("duration: 0",)),
+    "frame too short": ((*TO, *RATE, "-s", "63"), ("63 is not in 64 to 1518 bytes",)),
+    "frame too long": ((*TO, *RATE, "-s", "1519"), ("1519 is not in 64 to 1518 bytes",)),
+    "frame size in words": ((*TO, *RATE, "-s", "big"), ("'big'",)),
+    "too short for IPv6": (
+        ("--to", "2001:2::9", "--from", "2001:2::1", *RATE),
+        ("64 is not in 84 to 1518 bytes", "IPv6"),
+    ),
+    "too many flows": ((*TO, *RATE, "-f", "100001"), ("100001 is not in 1 to 100000",)),
+    "no flows": ((*TO, *RATE, "-f", "0"), ("0 is not in 1 to 100000",)),
+    "half a schedule": ((*TO, "--schedule", "5s"), ("'5s'", "DURATION:RATE")),
+    "unknown key of a stream": ((*TO, "--stream", "rat=5pps"), ("'rat=5pps'", "rate=")),
+    "a stream without a rate": ((*TO, "--stream", "size=100"), ("'size=100'", "no rate")),
+    "no such core": ((*TO, *RATE, "--core", "999"), ("--core 999", "accepted: 0")),
+    "addresses of two families": ((*TO, *RATE, "--from", "2001:2::1"), ("same IP version",)),
+    "no address as source": ((*TO, *RATE, "--from", "1.2.3"), ("--from 1.2.3",)),
+    "no address as destination": (("--to", "nowhere", *RATE), ("--to nowhere",)),
+    "no MAC address": ((*TO, *RATE, "--mac", "zz"), ("--mac zz", "02:00:00:00:00:01")),
+    "no address of that family": (
+        ("--to", "2001:2::9", *RATE, "-s", "84"), ("has no IPv6 address", "--from"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_values_are_refused_before_the_first_frame(name: str, line: Line) -> None:
+    options, words = WRONG[name]
+    mac = () if "--mac" in options else ("--mac", line.mac)
+    refuse(line, "generate", line.gen, "--netns", line.gen_netns, *mac, *options, words=words)
+
+
+def refuse(line: Line, *arguments: str, words: tuple[str, ...]) -> None:
+    before = line.sent()
+    done = in_process(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("isolane: error: ")
+    assert done.stderr.count("\n") == 1, "one message in one line"
+    assert all(word in done.stderr for word in words), done.stderr
+    assert line.sent() == before
+
+
+def test_a_rate_has_to_be_named_once(line: Line) -> None:
+    for rates in ((), ("--rate", "1kpps", "--flow-rate", "1pps")):
+        done = in_process("generate", line.gen, "--netns", line.gen_netns, *TO, *rates)
+        assert done.returncode == 2
+        assert "name one of --rate, --flow-rate and --schedule" in done.stderr
+
+
+def test_unknown_interfaces_and_namespaces_are_named(line: Line) -> None:
+    send = (*TO, *RATE, "--mac", line.mac)
+    words = ("nope: there is no such interface", line.gen)
+    refuse(line, "generate", "nope", "--netns", line.gen_netns, *send, words=words)
+    words = ("--netns nope", "/run/netns/nope")
+    refuse(line, "generate", line.gen, "--netns", "nope", *send, words=words)
+    words = ("nope: there is no such interface", line.rcv)
+    refuse(line, "receive", "nope", "--netns", line.rcv_netns, words=words)
+
+
+def test_an_unknown_next_hop_is_asked_for(line: Line) -> None:
+    words = ("MAC address of 198.19.77.2 is not known", "--mac")
+    refuse(line, "generate", line.gen, "--netns", line.gen_netns, *TO, *RATE, words=words)
+
+
+def test_an_interface_that_is_down_is_named(line: Line) -> None:
+    ip("-n", line.gen_netns, "link", "set", line.gen, "down")
+    try:
+        words = (f"{line.gen} is down", "ip link set")
+        send = (*TO, *RATE, "--mac", line.mac)
+        refuse(line, "generate", line.gen, "--netns", line.gen_netns, *send, words=words)
+    finally:
+        ip("-n", line.gen_netns, "link", "set", line.gen, "up")
