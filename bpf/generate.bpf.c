@@ -61,6 +61,14 @@ struct {
 /* Departure error (actual minus scheduled) of the frames in the window; one run writes. */
 __u64 lateness[ISL_HIST_BUCKETS];
 
+/* Key: stream; value: the interface that its frames leave by; written by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, ISL_MAX_STREAMS);
+	__type(key, __u32);
+	__type(value, __u32);
+} wires SEC(".maps");
+
 /* Padding of frames longer than the shortest: the kernel's pages hold their last user's bytes. */
 static const __u8 padding[2048];
 
@@ -270,6 +278,8 @@ static long find_due(__u32 round, void *context)
 	int i;
 
 	search->clock_ns = bpf_ktime_get_ns();
+	if (search->clock_ns < trial.start_ns)
+		return 0;
 	search->now_ns = search->clock_ns - trial.start_ns;
 	if (search->now_ns >= trial.end_ns)
 		return 1;
@@ -345,7 +355,7 @@ int isl_generate(struct xdp_md *ctx)
 	__u64 due_ns;
 	int err;
 
-	if (progress.done || bpf_ktime_get_ns() < trial.start_ns)
+	if (progress.done)
 		return XDP_DROP;
 	wait_for_due(&search);
 	if (search.now_ns >= trial.end_ns) {
@@ -377,7 +387,7 @@ int isl_generate(struct xdp_md *ctx)
 	if (err)
 		goto failed;
 	book(stream, search.now_ns, due_ns, in_window, bytes);
-	return bpf_redirect(stream->ifindex, 0);
+	return bpf_redirect_map(&wires, search.index, 0);
 failed:
 	progress.failed++;
 	return XDP_DROP;

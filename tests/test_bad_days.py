@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -211,8 +212,12 @@ NOBODY = (
     ],
 )
 def test_without_root_it_says_so(arguments: tuple[str, ...], tiny: Tiny) -> None:
-    file = str(tiny())
-    done = isolane(*(file if word == "tiny.yaml" else word for word in arguments), prefix=NOBODY)
+    with tempfile.NamedTemporaryFile(suffix=".yaml") as file:  # where everybody may read
+        Path(file.name).chmod(0o644)
+        file.write(tiny().read_bytes())
+        file.flush()
+        words = [file.name if word == "tiny.yaml" else word for word in arguments]
+        done = isolane(*words, prefix=NOBODY)
     assert done.returncode == 3, done.stderr
     assert "needs root" in done.stderr
     assert "sudo" in done.stderr

@@ -44,7 +44,7 @@ struct isl_segment {
 
 /* One stream of frames to one interface: settings first, then what the program writes. */
 struct isl_stream {
-	__u32 ifindex;
+	__u32 pad1;
 	__u32 flows;
 	__u16 first_sport; /* host order */
 	__u16 first_dport;

@@ -108,7 +108,6 @@ impl StreamSpec {
     pub(crate) fn fill(&self, entry: &mut types::isl_stream, phase_ns: u64) -> Result<()> {
         self.check()?;
         *entry = types::isl_stream::default();
-        entry.ifindex = self.ifindex;
         entry.flows = self.flows;
         entry.first_sport = self.first_sport;
         entry.first_dport = self.first_dport;

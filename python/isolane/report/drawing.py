@@ -63,7 +63,11 @@ def draw(drawing: Drawing, colours: Colours) -> Drawn:
     containers = {node.inside for node in drawing.nodes}
     arrow = f"arrow-{hash_of(drawing.arm)}"
     parts = [_marker(arrow, colours)]
-    parts += [_container(n, boxes[n.id], colours) for n in drawing.nodes if n.id in containers]
+    parts += [
+        _container(n, boxes[n.id], colours)
+        for n in drawing.nodes
+        if n.id in containers & boxes.keys()
+    ]
     parts += [_wire(edge, boxes, colours, arrow) for edge in drawing.edges if _known(edge, boxes)]
     parts += [_box(n, boxes[n.id], colours, tints) for n in drawing.nodes if n.id not in containers]
     width = max((box.x + box.width for box in boxes.values()), default=0) + 1

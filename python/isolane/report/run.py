@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.run.folder import EXPERIMENT, RunFolder
-from isolane.run.results import HostFacts, Summary
+from isolane.run.results import HostFacts, Summary, Trial
 from isolane.run.summary import summarise
 from isolane.spec import load_experiment
 
@@ -42,9 +43,19 @@ def read_run(path: Path) -> Run:
     return Run(_summary(folder), folder.host(), text)
 
 
+def _without_repeated(trials: Sequence[Trial]) -> list[Trial]:
+    """Leave out failed trials that a resumed run has done again."""
+    done = {_key(trial) for trial in trials if trial.status != "failed"}
+    return [trial for trial in trials if trial.status != "failed" or _key(trial) not in done]
+
+
+def _key(trial: Trial) -> tuple[str, str, int, int]:
+    return trial.purpose, trial.arm, trial.point, trial.repeat
+
+
 def _summary(folder: RunFolder) -> Summary:
-    known, trials = folder.summary(), folder.trials()
-    if known is not None and known.trials == len(trials):
+    known, trials = folder.summary(), _without_repeated(folder.trials())
+    if known is not None and (known.complete or known.trials == len(trials)):
         return known
     started = min((trial.started_unix_s for trial in trials), default=time.time())
     finished = max((t.started_unix_s + t.window_s for t in trials), default=started)

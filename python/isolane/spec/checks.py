@@ -28,7 +28,6 @@ def structure(data: ExperimentData) -> tuple[Problem, ...]:
         _lists,
         _arm_names,
         _kinds_and_paths,
-        _moderation,
         _capacity,
     )
     return tuple(problem for check in checks for problem in check(data))
@@ -127,17 +126,6 @@ def _paths_of_arm(
     if change and useless and len(native) == len(routers):
         what = f"path {show(change.path)}{suffix}, where all routers are native"
         yield Problem((*loc, "path"), what, "none, or leave path out")
-
-
-def _moderation(data: ExperimentData) -> Iterator[Problem]:
-    what = "interrupt moderation has no effect with threaded receive processing"
-    accepted = "moderation with receive: softirq only"
-    arms = resolve_arms(data)
-    if data.dut.moderation_ns is not None and all(arm.receive == "threaded" for arm in arms):
-        yield Problem(("dut", "moderation"), what, accepted)
-    for i, change in enumerate(data.arms):
-        if change.moderation_ns is not None and arms[i].receive == "threaded":
-            yield Problem(("arms", i, "moderation"), what, accepted)
 
 
 def _capacity(data: ExperimentData) -> Iterator[Problem]:

@@ -26,7 +26,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert it.traffic.line_rate_bps == 10e9
     assert (it.trial.duration_ns, it.trial.warmup_ns) == (500_000_000, 100_000_000)
     assert (it.trial.repeats, it.trial.seed) == (5, 1)
-    assert it.resolved_arms()[0].moderation_ns == 20_000
+    assert it.resolved_arms()[0].moderation_ns == 50_000
 
 
 def test_lists_are_zipped_and_scalars_repeated() -> None:

@@ -290,10 +290,6 @@ CASES = {
         changed("name: noise\n", "name: noise\n    address: 198.18.5.1/24\n"),
         "'198.18.5.1/24' has bits set behind its prefix; accepted: 198.18.5.0/24",
     ),
-    "moderation of threads": (
-        changed("  cores: 1", "  receive: threaded\n  moderation: 20us"),
-        "bad.yaml:5: dut.moderation: interrupt moderation has no effect with threaded",
-    ),
     "capacity of an unknown arm": (
         added("capacity: {arm: bridge}\n"),
         "bad.yaml:17: capacity.arm: capacity of an unknown arm 'bridge'; accepted: direct",

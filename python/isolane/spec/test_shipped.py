@@ -63,7 +63,7 @@ def test_noisy_neighbour_fits_its_budget() -> None:
     it = load_experiment(ROOT / "experiments" / "noisy-neighbour.yaml")
     assert [arm.name for arm in it.resolved_arms()] == ["direct", "bridge", "macvlan"]
     assert {arm.receive for arm in it.resolved_arms()} == {"softirq"}
-    assert [p.group("aggressor")[0].load.value for p in it.points()] == [0, 0.5, 1, 2, 3]
+    assert [p.group("aggressor")[0].load.value for p in it.points()] == [0, 0.25, 0.5, 1, 2]
     assert {p.group("victim")[0].load.value for p in it.points()} == {0.27}
     rounds = len(it.resolved_arms()) * it.trial.repeats
     trial_s = (it.trial.duration_ns + it.trial.warmup_ns) / 1e9 + 0.25

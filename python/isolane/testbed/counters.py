@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from isolane.testbed.layout import DUT, Layout
+from isolane.testbed.layout import DUT, RCV, Layout
 from isolane.testbed.netns import Namespace
 
 PLACES = ("nic_queue", "router_queue", "no_route", "egress")
@@ -28,12 +28,15 @@ class Counters:
     backlog_dropped: int
     """Frames that this host's per-core backlogs dropped, whoever they belonged to: a cross-check
     of ``router_queue`` and ``egress`` on the bridge path, part of them, not to be added."""
+    receiver_dropped: int
+    """Frames that found the receiver's own wires full: part of ``egress``, not to be added."""
 
     def __sub__(self, earlier: Counters) -> Counters:
         """Return what was lost since ``earlier``."""
         return Counters(
             {key: count - earlier.lost.get(key, 0) for key, count in self.lost.items()},
             self.backlog_dropped - earlier.backlog_dropped,
+            self.receiver_dropped - earlier.receiver_dropped,
         )
 
     def of(self, router: str | None) -> dict[str, int]:
@@ -79,7 +82,9 @@ class Reader:
             parts = sum(self._device(name, ifname, {}) for name, ifname in wire.parts)
             count = max(0, self._device(wire.netns, wire.ifname, queues) - parts)
             lost[None, wire.place] = lost.get((None, wire.place), 0) + count
-        return Counters(lost, backlog_drops())
+        wires = [veth.tx for veth in self._layout.veths if veth.rx.netns == RCV]
+        receiver = sum(self._device(end.netns, end.ifname, {}) for end in wires)
+        return Counters(lost, backlog_drops(), receiver)
 
     def _device(self, name: str, ifname: str, queues: dict[tuple[str, str], int]) -> int:
         dropped = int(self._ns[name].read(ifname, "statistics/tx_dropped"))

@@ -34,8 +34,8 @@ def test_backlog_drops_are_hexadecimal_and_added_over_cores() -> None:
 
 
 def test_differences() -> None:
-    early = Counters({("a", "egress"): 3, (None, "nic_queue"): 1}, 10)
-    late = Counters({("a", "egress"): 5, (None, "nic_queue"): 1}, 14)
+    early = Counters({("a", "egress"): 3, (None, "nic_queue"): 1}, 10, 4)
+    late = Counters({("a", "egress"): 5, (None, "nic_queue"): 1}, 14, 4)
     gone = late - early
     assert gone.of("a") == {"nic_queue": 0, "router_queue": 0, "no_route": 0, "egress": 2}
     assert gone.of(None)["nic_queue"] == 0

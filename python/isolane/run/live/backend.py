@@ -17,7 +17,7 @@ from isolane.run.results import HostFacts
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed
 
-OVERLOAD_PPS = 2_500_000.0
+OVERLOAD_PPS = 2_000_000.0
 """Above what one core of Linux forwards, below what the generator sends on one core."""
 
 

@@ -99,6 +99,7 @@ class LiveBench:
             received=counts,
             delays=[tools.receiver.delays(i) for i in range(len(counts))],
             lost=books.close(accounts, lost),
+            receiver_dropped=lost.receiver_dropped,
             bill=bill,
         )
         return observe(raw)

@@ -54,8 +54,8 @@ def _spread(books: list[dict[Place, int]], missing: list[int], shared: dict[Plac
     left = dict(shared)
     for book, wanted in zip(books, missing, strict=True):
         rest = wanted
+        total = sum(left.values())
         for place in sorted(left, key=lambda p: -left[p]):
-            total = sum(left.values())
             share = min(left[place], rest, -(-wanted * left[place] // total)) if total else 0
             taken = max(0, share)
             book[place] += taken

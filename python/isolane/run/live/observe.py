@@ -13,8 +13,8 @@ from isolane.spec import ArmRouter, format_pps
 
 GENERATOR_SHORT = 0.02
 """Share of a stream's frames that the generator may miss before the trial gives no verdict."""
-RECEIVER_SHORT = 0.001
-"""Share of the frames sent that the receiver's wire may drop."""
+RECEIVER_SHORT = 0.002
+"""Share of the frames sent that the receiver's wires may drop."""
 MISPLACED = 0.001
 """Share of the frames that may be received away from the DUT's cores."""
 
@@ -29,6 +29,8 @@ class Raw:
     received: Sequence[Mapping[str, int]]
     delays: Sequence[Mapping[str, Any]]
     lost: Sequence[dict[Place, int]]
+    receiver_dropped: int
+    """Frames that found the receiver's wires full."""
     bill: Bill
 
 
@@ -123,12 +125,13 @@ def _doubts(raw: Raw, routers: Sequence[RouterTrial]) -> list[str]:
         f"the generator was the limit: it sent {format_pps(router.generated_pps)} of the "
         f"{format_pps(router.offered_pps)} for {router.router}"
         for router in routers
-        if router.generated_frames < (1 - GENERATOR_SHORT) * router.offered_frames
+        # An aggressor is to be too much; how much it really was is in the results.
+        if router.role != "aggressor"
+        and router.generated_frames < (1 - GENERATOR_SHORT) * router.offered_frames
     ]
     sent = sum(router.offered_total - router.lost["generator"] for router in routers)
-    egress = sum(router.lost["egress"] for router in routers)
-    if egress > RECEIVER_SHORT * sent:
-        doubts.append(f"the receiver was the limit: its wire dropped {egress} frames")
+    if raw.receiver_dropped > RECEIVER_SHORT * sent:
+        doubts.append(f"the receiver was the limit: its wires dropped {raw.receiver_dropped} frames")
     placement = raw.bill.placement()
     frames = placement.frames_on_dut + placement.frames_elsewhere
     if placement.frames_elsewhere > MISPLACED * frames:

@@ -1,0 +1,243 @@
+"""Everything about reports that needs no browser; the data is synthetic (see test_data)."""
+
+import csv
+import json
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from isolane.errors import MeasurementError, SpecError
+from isolane.report import render
+from isolane.report import test_data as data
+from isolane.report.chart import decades
+from isolane.report.drawing import draw
+from isolane.report.figures import figures
+from isolane.report.points import across
+from isolane.report.theme import LIGHT, MODES
+from isolane.report.wiring import simplify
+from isolane.run.folder import RunFolder
+from isolane.run.results import Drawing, Edge, Node, Summary
+
+
+def summary(folder: RunFolder) -> Summary:
+    found = folder.summary()
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return data.run_folder(tmp_path_factory.mktemp("noisy") / "run", repeats=2)
+
+
+def test_html_holds_everything_and_fetches_nothing(noisy: RunFolder) -> None:
+    target = render(noisy.path)
+    assert target == noisy.path / "report.html"
+    page = target.read_text()
+    assert summary(noisy).verdict.sentence in page
+    head = page[: page.index("<body>")]
+    assert "default-src 'none'" in head
+    ours = page[: page.index("<script>")]  # behind it is the library, whose text is not markup
+    assert not re.search(r"<(link|script|img|iframe)[^>]*\b(src|href)=", ours)
+    assert page.count("</script>") == 4
+    specs = re.search(r'<script type="application/json" id="specs">(.*?)</script>', page)
+    assert specs is not None
+    assert len(json.loads(specs[1])) == page.count('class="plot"') == 1 + 3 + 4 + 6 + 6
+
+
+def test_markdown(noisy: RunFolder, tmp_path: Path) -> None:
+    text = render(noisy.path, "md", tmp_path / "r.md").read_text()
+    assert text.startswith("# What a noisy neighbour does to you\n")
+    rows = [line for line in text.splitlines() if line.startswith("| bridge")]
+    assert len(rows) == 11  # ten cells and one published figure
+    assert len({row.count(" | ") for row in rows[:10]}) == 1
+
+
+def test_csv_has_the_cells_unrounded(noisy: RunFolder, tmp_path: Path) -> None:
+    with render(noisy.path, "csv", tmp_path / "r.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    cells = summary(noisy).cells
+    assert len(rows) == len(cells)
+    assert [float(row["throughput_pps"]) for row in rows] == [
+        cell.throughput_pps.median for cell in cells
+    ]
+    assert rows[1]["delay_p50_ns"] == ""  # the aggressor at 0x
+
+
+@pytest.mark.parametrize(
+    ("kind", "start"), [("svg", b"<svg "), ("png", b"\x89PNG\r\n"), ("pdf", b"%PDF-")]
+)
+def test_pictures(noisy: RunFolder, tmp_path: Path, kind: str, start: bytes) -> None:
+    content = render(noisy.path, kind, tmp_path / f"r.{kind}").read_bytes()
+    assert content.startswith(start)
+    if kind == "svg":
+        tree = ET.fromstring(content)
+        ids = [element.get("id") for element in tree.iter() if element.get("id")]
+        assert len(ids) == len(set(ids))
+        text = " ".join(element.text or "" for element in tree.iter())
+        assert "What a noisy neighbour does to you" in text
+        assert "99.9th percentile" in text
+
+
+def test_names_are_escaped_everywhere(tmp_path: Path) -> None:
+    evil = "</script><img src=x onerror=alert(1)>|`*"
+    folder = data.run_folder(tmp_path / "run", repeats=1)
+    found = summary(folder)
+    cells = tuple(
+        cell.model_copy(update={"arm": evil, "point_label": evil, "router": evil})
+        for cell in found.cells[:10]
+    )
+    drawing = found.drawings[0].model_copy(update={"arm": evil})
+    folder.write_summary(
+        found.model_copy(update={"title": evil, "cells": cells, "drawings": (drawing,)})
+    )
+    assert "<img src=x" not in render(folder.path, "html").read_text()
+    assert "<img src=x" not in render(folder.path, "md").read_text().replace("\\<", "")
+    ET.fromstring(render(folder.path, "svg").read_bytes())
+
+
+def test_an_unknown_format(noisy: RunFolder) -> None:
+    with pytest.raises(SpecError, match="--format doc: accepted are html, svg, png, pdf, md, csv"):
+        render(noisy.path, "doc")
+
+
+def test_an_output_that_cannot_be_written(noisy: RunFolder) -> None:
+    with pytest.raises(MeasurementError, match=r"/proc/r\.md: cannot be written"):
+        render(noisy.path, "md", Path("/proc/r.md"))
+
+
+def test_a_killed_run_is_summarised_again(tmp_path: Path) -> None:
+    folder = data.run_folder(tmp_path / "run", repeats=1)
+    (folder.path / "summary.json").unlink()
+    text = render(folder.path, "md").read_text()
+    assert "The run was interrupted" in text
+    assert "leaves the victim" in text
+
+
+def test_a_failed_trial_that_was_done_again_is_not_counted(tmp_path: Path) -> None:
+    folder = data.run_folder(tmp_path / "run", repeats=1)
+    trial = folder.trials()[-1]
+    (folder.path / "summary.json").unlink()
+    folder.append_trial(trial.model_copy(update={"status": "failed", "reason": "x"}))
+    assert "- Left out: 0\n" in render(folder.path, "md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "names"),
+    [
+        (data.NOISY, "load", ["retained", "throughput", "delay", "cpu", "loss"]),
+        (data.SWEEP, "routers", ["together", "delay", "cpu", "loss"]),
+        (data.LADDER, "load", ["throughput", "delay", "cpu", "loss"]),
+    ],
+)
+def test_which_plots_there_are(tmp_path: Path, text: str, kind: str, names: list[str]) -> None:
+    found = summary(data.run_folder(tmp_path / "run", text, 1))
+    assert across(found).kind == kind
+    assert [figure.id for figure in figures(found)] == names
+
+
+def test_points_that_differ_in_nothing_stand_side_by_side(tmp_path: Path) -> None:
+    text = data.NOISY.replace("victim: 0.27x\n", "victim: [1x, 2x, 3x, 4x, 5x]\n", 1)
+    text = text.replace("[0x, 0.5x, 1x, 2x, 4x]", "1x")
+    found = summary(data.run_folder(tmp_path / "run", text[: text.index("published")], 1))
+    place = across(found)
+    assert place.kind == "point"
+    assert len(set(place.at.values())) == 5
+
+
+def test_ticks_of_a_logarithmic_axis() -> None:
+    assert decades(8e3, 5e6) == (1e4, 3e4, 1e5, 3e5, 1e6, 3e6)
+    assert decades(1.5e3, 8e3) == (2e3, 5e3)
+    assert decades(1e3, 1e8) == (1e3, 1e4, 1e5, 1e6, 1e7, 1e8)
+
+
+def _bridge() -> Drawing:
+    """Two routers behind one bridge, with every end of every wire, as the test bed tells it."""
+    node, edge = Node.model_construct, Edge.model_construct
+    nodes = [
+        node(id="gen", label="generator", part="generator", inside=None, cores=(1,)),
+        node(id="dut", label="DUT", part="dut", inside=None, cores=(0,)),
+        node(id="rcv", label="receiver", part="receiver", inside=None, cores=(1,)),
+        node(id="g0", label="g0", part="device", inside="gen", cores=()),
+        node(id="r0", label="r0", part="device", inside="rcv", cores=()),
+        node(id="nic", label="nic", part="device", inside="dut", cores=(0,)),
+        node(id="br", label="br", part="device", inside="dut", cores=()),
+    ]
+    edges = [edge(source="g0", target="nic", label="wire")]
+    edges.append(edge(source="nic", target="br", label="port"))
+    for name in "ab":
+        nodes.append(node(id=name, label=name, part="router", inside="dut", cores=(0,)))
+        for end in ("port", "in", "out"):
+            inside = "dut" if end == "port" else name
+            nodes.append(
+                node(id=name + end, label=name + end, part="device", inside=inside, cores=())
+            )
+        edges.append(edge(source="br", target=f"{name}port", label="port"))
+        edges.append(edge(source=f"{name}port", target=f"{name}in", label="veth"))
+        edges.append(edge(source=f"{name}in", target=f"{name}out", label="forwards"))
+        edges.append(edge(source=f"{name}out", target="r0", label="wire"))
+    return Drawing(arm="bridge", nodes=tuple(nodes), edges=tuple(edges))
+
+
+def test_a_drawing_keeps_what_joins_and_what_works() -> None:
+    found = simplify(_bridge())
+    assert [node.id for node in found.nodes] == ["gen", "dut", "rcv", "nic", "br", "a", "b"]
+    assert {(e.source, e.target, e.label) for e in found.edges} == {
+        ("gen", "nic", "wire"),
+        ("nic", "br", "port"),
+        ("br", "a", "veth"),
+        ("br", "b", "veth"),
+        ("a", "rcv", "wire"),
+        ("b", "rcv", "wire"),
+    }
+
+
+def test_boxes_of_a_drawing_stand_apart_and_routers_inside_the_dut() -> None:
+    drawn = draw(_bridge(), LIGHT)
+    tree = ET.fromstring(f"<svg>{drawn.body}</svg>")
+    rects = [e for e in tree.iter("rect") if float(e.get("width") or 0) > 20]
+    boxes = [tuple(float(e.get(k) or 0) for k in ("x", "y", "width", "height")) for e in rects]
+    dut, *others = boxes
+    assert len(others) == 6
+    inside = [b for b in others if dut[0] < b[0] and b[0] + b[2] < dut[0] + dut[2]]
+    assert len(inside) == 4
+    assert all(dut[1] < b[1] and b[1] + b[3] < dut[1] + dut[3] for b in inside)
+    for i, (x, y, width, height) in enumerate(others):
+        for x2, y2, width2, height2 in others[i + 1 :]:
+            apart = x + width <= x2 or x2 + width2 <= x or y + height <= y2 or y2 + height2 <= y
+            assert apart
+
+
+def test_a_drawing_of_a_circle_ends() -> None:
+    node = Node(id="a", label="a", part="device", inside="a", cores=(0,))
+    loop = Edge(source="a", target="b", label="")
+    back = Edge(source="b", target="a", label="")
+    drawing = Drawing(
+        arm="x",
+        nodes=(node, node.model_copy(update={"id": "b", "inside": None})),
+        edges=(loop, back),
+    )
+    assert draw(drawing, LIGHT).height > 0
+    assert draw(Drawing(arm="x", nodes=(), edges=()), LIGHT).width >= 0
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_contrast(mode: str) -> None:
+    """WCAG 2.1: 4.5 for text (1.4.3), 3 for lines and marks (1.4.11)."""
+    colours = MODES[mode]  # type: ignore[index]  # the parameter is one of the two
+
+    def contrast(colour: str) -> float:
+        light, dark = sorted((_luminance(colour), _luminance(colours.card)), reverse=True)
+        return (light + 0.05) / (dark + 0.05)
+
+    texts = (colours.ink, colours.muted, colours.good, colours.bad, colours.neutral)
+    assert min(contrast(colour) for colour in texts) >= 4.5
+    assert min(contrast(colour) for colour in colours.series) >= 3

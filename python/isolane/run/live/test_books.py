@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isolane.run.live.books import SHARED_PLACES, Account, close
+from isolane.run.results import PLACES
+from isolane.testbed import Counters
+
+OWN = ("nic_queue", "router_queue", "no_route", "egress")
+frames = st.integers(0, 10_000)
+Losses = dict[tuple[str | None, str], int]
+
+
+def counters(lost: Losses) -> Counters:
+    return Counters(lost, 0, 0)
+
+
+@st.composite
+def anything(draw: st.DrawFn) -> tuple[list[Account], Counters]:
+    """Counters that need not have anything to do with the frames."""
+    names = [f"vr{i}" for i in range(draw(st.integers(1, 5)))]
+    accounts = []
+    for name in names:
+        scheduled = draw(frames)
+        sent = draw(st.integers(0, scheduled))
+        accounts.append(Account(name, scheduled, sent, draw(frames)))
+    lost: Losses = {(name, place): draw(frames) for name in names for place in OWN}
+    lost |= {(None, place): draw(frames) for place in SHARED_PLACES}
+    return accounts, counters(lost)
+
+
+@st.composite
+def consistent(draw: st.DrawFn) -> tuple[list[Account], Counters, list[dict[str, int]]]:
+    """Frames that really went somewhere, and what the kernel then counts; the true losses, too."""
+    accounts, truth = [], []
+    lost: Losses = {(None, place): 0 for place in SHARED_PLACES}
+    for number in range(draw(st.integers(1, 5))):
+        name = f"vr{number}"
+        own = {place: draw(frames) for place in OWN}
+        shared: dict[str, int] = {place: draw(frames) for place in SHARED_PLACES}
+        late, received = draw(frames), draw(frames)
+        sent = received + sum(own.values()) + sum(shared.values())
+        accounts.append(Account(name, sent + late, sent, received))
+        lost |= {(name, place): count for place, count in own.items()}
+        for place, count in shared.items():
+            lost[None, place] += count
+        truth.append(shared)
+    return accounts, counters(lost), truth
+
+
+@given(anything())
+def test_whatever_the_counters_the_books_are_closed_or_say_so(
+    case: tuple[list[Account], Counters],
+) -> None:
+    accounts, lost = case
+    books = close(accounts, lost)
+    counted = lost.total
+    missing = sum(a.sent - a.received for a in accounts)
+    for account, book in zip(accounts, books, strict=True):
+        assert tuple(book) == PLACES
+        assert book["generator"] == account.scheduled - account.sent
+        assert all(book[place] >= lost.of(account.router)[place] for place in OWN)
+    # What was counted is booked where it was counted, or shows as unaccounted: nothing is made up.
+    unaccounted = sum(book["unaccounted"] for book in books)
+    assert unaccounted == missing - counted
+    if any(book["unaccounted"] for book in books):
+        return
+    for account, book in zip(accounts, books, strict=True):
+        assert account.scheduled == account.received + sum(book.values())
+
+
+@given(consistent())
+def test_consistent_counters_leave_nothing_unaccounted(
+    case: tuple[list[Account], Counters, list[dict[str, int]]],
+) -> None:
+    accounts, lost, truth = case
+    books = close(accounts, lost)
+    assert [book["unaccounted"] for book in books] == [0] * len(books)
+    for account, book in zip(accounts, books, strict=True):
+        assert account.scheduled == account.received + sum(book.values())
+        assert min(book.values()) >= 0
+    for place in SHARED_PLACES:
+        own = sum(lost.of(account.router)[place] for account in accounts)
+        assert sum(book[place] for book in books) - own == sum(t[place] for t in truth)
+
+
+@given(consistent(), st.integers(1, 100))
+def test_a_frame_that_nobody_counted_is_unaccounted(
+    case: tuple[list[Account], Counters, list[dict[str, int]]], extra: int
+) -> None:
+    accounts, lost, _ = case
+    first = accounts[0]
+    more = Account(first.router, first.scheduled + extra, first.sent + extra, first.received)
+    books = close([more, *accounts[1:]], lost)
+    assert sum(book["unaccounted"] for book in books) == extra
+    # And a frame that was counted but is not missing is not hidden either.
+    if first.sent - first.received >= extra:
+        less = Account(first.router, first.scheduled, first.sent, first.received + extra)
+        books = close([less, *accounts[1:]], lost)
+        assert sum(book["unaccounted"] for book in books) == -extra
+
+
+def test_shared_losses_are_booked_in_proportion() -> None:
+    lost: Losses = {(None, "nic_queue"): 100, (None, "router_queue"): 60, (None, "egress"): 40}
+    accounts = [Account("one", 1000, 1000, 950), Account("two", 1000, 1000, 850)]
+    one, two = close(accounts, counters(lost))
+    assert (one["nic_queue"], one["router_queue"], one["egress"]) == (25, 15, 10)
+    assert (two["nic_queue"], two["router_queue"], two["egress"]) == (75, 45, 30)
+
+
+def test_own_losses_stay_with_their_router() -> None:
+    lost: Losses = {("one", "nic_queue"): 7, (None, "egress"): 5}
+    accounts = [Account("one", 100, 99, 92), Account("two", 100, 100, 95)]
+    one, two = close(accounts, counters(lost))
+    assert one == {
+        "generator": 1, "nic_queue": 7, "router_queue": 0, "no_route": 0, "egress": 0,
+        "unaccounted": 0,
+    }  # fmt: skip
+    assert two["egress"] == 5

@@ -1,0 +1,200 @@
+"""Cells, summary and verdict, from synthetic trials (see isolane.report.test_data)."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isolane.report import test_data as data
+from isolane.run.cells import measured_capacity
+from isolane.run.results import Cell, Summary, Trial
+from isolane.run.summary import summarise
+
+
+def summary_of(
+    folder: Path,
+    text: str = data.NOISY,
+    repeats: int = 5,
+    change: Callable[[Trial], Trial] = lambda trial: trial,
+) -> Summary:
+    found = data.experiment(folder, text, repeats)
+    trials = [change(trial) for trial in data.trials_of(found, repeats)]
+    return summarise(found, trials, (), 1.0, 2.0, complete=True)
+
+
+def cell(summary: Summary, arm: str, point: int, router: str) -> Cell:
+    return next(
+        c for c in summary.cells if (c.arm, c.point, c.router) == (arm, point, router)
+    )  # fmt: skip
+
+
+def without(trial: Trial, reason: str = "the interface vanished") -> Trial:
+    return trial.model_copy(update={"status": "failed", "reason": reason, "routers": ()})
+
+
+def test_every_point_of_every_arm_has_its_cells(tmp_path: Path) -> None:
+    found = summary_of(tmp_path)
+    assert [c.arm for c in found.cells] == ["direct"] * 10 + ["bridge"] * 10 + ["macvlan"] * 10
+    assert {c.throughput_pps.n for c in found.cells} == {5}
+    assert len(found.aggregates) == 15
+    assert len(found.cores) == 30
+
+
+def test_retained_is_paired_with_the_same_round(tmp_path: Path) -> None:
+    def drifting(trial: Trial) -> Trial:
+        """A host that gets slower by a fifth from round to round: no router is to blame."""
+        slower = tuple(
+            r.model_copy(update={"received_pps": r.offered_pps * 0.8**trial.repeat})
+            for r in trial.routers
+        )
+        return trial.model_copy(update={"routers": slower})
+
+    found = summary_of(tmp_path, change=drifting)
+    retained = cell(found, "bridge", 4, "victim").retained
+    assert retained is not None
+    assert (retained.low, retained.median, retained.high) == pytest.approx((1, 1, 1))
+    assert found.verdict.level == "good"
+
+
+def test_only_victims_retain_and_the_reference_is_where_aggressors_offer_least(
+    tmp_path: Path,
+) -> None:
+    found = summary_of(tmp_path)
+    assert all((c.retained is not None) == (c.role == "victim") for c in found.cells)
+    alone = cell(found, "bridge", 0, "victim")
+    assert alone.retained is not None
+    assert alone.retained.median == 1
+    assert alone.delay_inflation is not None
+    assert alone.delay_inflation.median == 1
+    attacked = cell(found, "bridge", 4, "victim")
+    assert attacked.retained is not None
+    assert attacked.retained.median < 0.3
+    assert attacked.delay_inflation is not None
+    assert attacked.delay_inflation.median > 5
+
+
+def test_a_victim_that_is_offered_different_loads_has_no_reference(tmp_path: Path) -> None:
+    text = data.NOISY.replace("victim: 0.27x\n", "victim: [0.1x, 0.2x, 0.3x, 0.4x, 0.5x]\n", 1)
+    found = summary_of(tmp_path, text[: text.index("published")])
+    assert all(c.retained is None for c in found.cells)
+    assert found.verdict.level == "none"
+    assert "nothing to compare" in found.verdict.sentence
+
+
+def test_share_errors_of_two_routers_cancel(tmp_path: Path) -> None:
+    found = summary_of(tmp_path)
+    victim, aggressor = (cell(found, "bridge", 4, r).share_error for r in ("victim", "aggressor"))
+    assert victim is not None
+    assert aggressor is not None
+    assert victim.median == pytest.approx(-aggressor.median)
+    assert victim.median < -20
+
+
+def test_failed_trials_are_left_out_counted_and_named(tmp_path: Path) -> None:
+    found = summary_of(
+        tmp_path,
+        change=lambda t: without(t) if t.arm == "bridge" and t.point == 4 and t.repeat else t,
+    )
+    assert found.trials_failed == 4
+    assert cell(found, "bridge", 4, "victim").throughput_pps.n == 1
+    named = [gap for gap in found.not_measured if gap.why == "the interface vanished"]
+    assert len(named) == 4
+    assert "bridge, aggressor 4x, round 2" in named[0].what
+
+
+def test_a_point_without_a_good_trial_is_named(tmp_path: Path) -> None:
+    found = summary_of(
+        tmp_path, change=lambda t: without(t) if (t.arm, t.point) == ("macvlan", 1) else t
+    )
+    assert all((c.arm, c.point) != ("macvlan", 1) for c in found.cells)
+    gaps = [gap.what for gap in found.not_measured if gap.why == "no trial gave a verdict"]
+    assert gaps == ["macvlan, aggressor 0.5x"]
+
+
+def test_no_good_trial_gives_no_verdict_and_says_why(tmp_path: Path) -> None:
+    found = summary_of(tmp_path, change=lambda t: without(t, "the disk is full."))
+    assert found.verdict.level == "none"
+    assert found.verdict.sentence.endswith("the first because: the disk is full.")
+    assert found.cells == ()
+    assert found.capacity is None
+
+
+def test_no_trial_at_all(tmp_path: Path) -> None:
+    found = summarise(data.experiment(tmp_path, data.NOISY), [], (), 1, 2, complete=False)
+    assert found.verdict.sentence == "No verdict: no trial was run."
+    assert len(found.not_measured) == 15
+
+
+def test_one_repeat_has_no_interval_and_says_so(tmp_path: Path) -> None:
+    found = summary_of(tmp_path, repeats=1)
+    assert all(c.throughput_pps.low == c.throughput_pps.high for c in found.cells)
+    assert any("no interval at all" in gap.why for gap in found.not_measured)
+    assert "[" not in found.verdict.sentence
+    assert "One repeat only" in found.verdict.sentence
+
+
+def test_cpu_that_was_not_billed_is_named_with_its_reason(tmp_path: Path) -> None:
+    found = summary_of(tmp_path)
+    gaps = {gap.what: gap.why for gap in found.not_measured}
+    assert gaps["CPU time of each router in arm bridge"].startswith("the bridge's softirq")
+    assert cell(found, "bridge", 1, "victim").cpu_share is None
+
+
+def test_a_router_whose_frames_are_all_lost_has_no_delay(tmp_path: Path) -> None:
+    def starved(trial: Trial) -> Trial:
+        first, *rest = trial.routers
+        gone = {"received_pps": 0.0, "received_frames": 0, "delay": None, "loss_ratio": 1.0}
+        routers = (first.model_copy(update=gone), *rest) if trial.point == 4 else trial.routers
+        return trial.model_copy(update={"routers": routers})
+
+    found = summary_of(tmp_path, change=starved)
+    victim = cell(found, "direct", 4, "victim")
+    assert victim.delay_p99_ns is None
+    assert victim.delay_inflation is None
+    assert victim.retained is not None
+    assert victim.retained.median == 0
+    assert any("victim on direct at aggressor 4x" in gap.what for gap in found.not_measured)
+
+
+def test_capacity_is_the_best_of_the_loads_that_were_offered(tmp_path: Path) -> None:
+    experiment = data.experiment(tmp_path, data.NOISY)
+    trials = [data.capacity_trial(experiment, number) for number in range(3)]
+    slower = [
+        trial.model_copy(
+            update={
+                "point": 1,
+                "routers": tuple(r.model_copy(update={"received_pps": 1e5}) for r in trial.routers),
+            }
+        )
+        for trial in trials
+    ]
+    found = measured_capacity([*slower, *trials])
+    assert found is not None
+    assert (found.arm, found.router, found.pps.median) == ("direct", "victim", 720_900)
+    assert measured_capacity([]) is None
+
+
+def test_verdict_names_the_worst_arm_first(tmp_path: Path) -> None:
+    found = summary_of(tmp_path).verdict
+    assert found.level == "bad"
+    assert found.sentence.startswith(
+        "On bridge, an aggressor offered 4x the capacity leaves the victim 18 % of its frames ["
+    )
+    assert found.sentence.index("macvlan") < found.sentence.index("direct")
+
+
+def test_verdict_of_a_sweep_of_routers(tmp_path: Path) -> None:
+    found = summary_of(tmp_path, data.SWEEP).verdict
+    assert found.level == "neutral"
+    assert found.sentence.startswith("On direct, 8 routers together forward 7")
+
+
+def test_published_figures_stand_beside_the_measured_ones(tmp_path: Path) -> None:
+    first, second, unknown, elsewhere = summary_of(tmp_path).published
+    assert first.published == pytest.approx(400 / 1488)
+    assert first.measured == pytest.approx(0.27, abs=0.01)
+    assert first.point_label == "aggressor 0.5x"
+    assert second.note == "read from the figure"
+    assert (unknown.published, unknown.difference) == (None, None)
+    assert unknown.measured is not None
+    assert (elsewhere.point, elsewhere.measured) == (None, None)
