@@ -17,6 +17,12 @@
 #define SPINS 64
 #define NOTHING_DUE (~0U)
 /*
+ * Reading the clock is a tenth of a frame's cost. A generator that is later than this anyway reads it
+ * for every fourth frame; time stamps are then up to 1 us old, less than a frame waits for its batch.
+ */
+#define LATE_NS 20000
+#define CLOCK_USES 4
+/*
  * A stream that fell behind catches up at twice its rate, with bursts of this many frames at most: a
  * stall of the generator must not become an overload of the router. (The virtual clock of GCRA.)
  */
@@ -56,6 +62,9 @@ struct {
 	__u32 batch; /* frames the kernel runs before it flushes; written by user space */
 	__u32 in_batch;
 	__u32 pending; /* a frame of this batch waits for its end */
+	__u64 clock_ns; /* last reading */
+	__u32 behind;	/* the last frame was late by more than LATE_NS */
+	__u32 reused;
 } progress;
 
 /* Departure error (actual minus scheduled) of the frames in the window; one run writes. */
@@ -267,7 +276,7 @@ struct search {
 	__u64 clock_ns;
 	__u64 now_ns;
 	__u32 index; /* NOTHING_DUE or the stream */
-	__u32 pad0;
+	__u32 reuse; /* the clock's last reading will do */
 };
 
 /* bpf_loop: looks for a stream whose next frame is due, taken in turn; 1: found, or the end. */
@@ -277,7 +286,8 @@ static long find_due(__u32 round, void *context)
 	__u32 index = progress.cursor;
 	int i;
 
-	search->clock_ns = bpf_ktime_get_ns();
+	search->clock_ns = search->reuse ? progress.clock_ns : bpf_ktime_get_ns();
+	progress.clock_ns = search->clock_ns;
 	if (search->clock_ns < trial.start_ns)
 		return 0;
 	search->now_ns = search->clock_ns - trial.start_ns;
@@ -307,6 +317,7 @@ static __always_inline void book(struct isl_stream *stream, __u64 now_ns, __u64 
 {
 	__u64 late_ns = now_ns - due_ns, interval, tolerance_ns;
 
+	progress.behind = late_ns > LATE_NS;
 	stream->sent++;
 	if (in_window) {
 		stream->sent_window++;
@@ -338,7 +349,9 @@ static __always_inline void wait_for_due(struct search *search)
 		progress.in_batch = 1;
 		progress.pending = 0;
 	}
+	search->reuse = progress.behind && ++progress.reused % CLOCK_USES;
 	find_due(0, search);
+	search->reuse = 0;
 	if (search->index == NOTHING_DUE && !progress.pending)
 		bpf_loop(SPINS, find_due, search, 0);
 	if (search->index != NOTHING_DUE)

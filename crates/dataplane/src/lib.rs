@@ -11,6 +11,7 @@ pub mod meter;
 pub mod netns;
 pub mod probe;
 pub mod receiver;
+pub mod stalls;
 pub mod stream;
 #[cfg(test)]
 mod test_run;

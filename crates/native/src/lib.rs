@@ -20,6 +20,7 @@ use isolane_dataplane::{
     meter::{FIRST_OWN, FIXED, Meter as MeterEngine},
     monotonic_ns as clock_ns, probe,
     receiver::{Receiver as ReceiverEngine, ReceiverSpec},
+    stalls,
     stream::{Segment, StreamSpec, min_frame_bytes as min_bytes},
 };
 use pyo3::{create_exception, exceptions::PyException, prelude::*, types::PyDict};
@@ -50,6 +51,18 @@ fn monotonic_ns() -> u64 {
 #[pyfunction]
 fn min_frame_bytes(destination: IpAddr) -> u16 {
     min_bytes(destination)
+}
+
+/// Spins on a core and tells how long it was taken away: (gaps longer than 1 us as
+/// {count, p50_ns, ...}, their sum in ns).
+#[pyfunction]
+fn measure_stalls(
+    py: Python<'_>,
+    core: usize,
+    duration_ns: u64,
+) -> PyResult<(Bound<'_, PyDict>, u64)> {
+    let (gaps, lost_ns) = py.detach(|| stalls::measure(core, duration_ns)).map_err(raise)?;
+    Ok((percentiles(py, &gaps)?, lost_ns))
 }
 
 /// What the kernel allows, tried out: list of (program, works, reason).
@@ -352,5 +365,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(monotonic_ns, module)?)?;
     module.add_function(wrap_pyfunction!(min_frame_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(probe_features, module)?)?;
+    module.add_function(wrap_pyfunction!(measure_stalls, module)?)?;
     Ok(())
 }
