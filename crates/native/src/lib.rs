@@ -53,15 +53,17 @@ fn min_frame_bytes(destination: IpAddr) -> u16 {
     min_bytes(destination)
 }
 
-/// Spins on a core and tells how long it was taken away: (gaps longer than 1 us as
+/// Spins on a core and tells how long it was taken away: (gaps longer than least_ns as
 /// {count, p50_ns, ...}, their sum in ns).
 #[pyfunction]
 fn measure_stalls(
     py: Python<'_>,
     core: usize,
     duration_ns: u64,
+    least_ns: u64,
 ) -> PyResult<(Bound<'_, PyDict>, u64)> {
-    let (gaps, lost_ns) = py.detach(|| stalls::measure(core, duration_ns)).map_err(raise)?;
+    let (gaps, lost_ns) =
+        py.detach(|| stalls::measure(core, duration_ns, least_ns)).map_err(raise)?;
     Ok((percentiles(py, &gaps)?, lost_ns))
 }
 

@@ -133,29 +133,25 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     level
         Where to draw a horizontal reference line.
     """
-    shown = list(series)
-    colour = alt.Color("series:N", scale=alt.Scale(domain=shown), legend=None)
-    dash = alt.StrokeDash(
-        "series:N",
-        scale=alt.Scale(domain=shown, range=[list(DASHES[i % 6]) for i in range(len(shown))]),
-        legend=None,
-    )
-    shape = alt.Shape(
-        "series:N",
-        scale=alt.Scale(domain=shown, range=[SHAPES[i % 6] for i in range(len(shown))]),
-        legend=None,
-    )
+    colour, dash, shape = _distinct(series)
     across = alt.X("x:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False))
-    tips = _tooltip(rows)
+    vertical: dict[str, Any] = {"axis": alt.Axis(**y.build()), "scale": y.scale(zero=not y.log)}
+    up, low, high = alt.Y("y:Q", **vertical), alt.Y("low:Q", **vertical), alt.Y2("high:Q")
+    tips, silent = _tooltip(rows), alt.value(None)
     ours = alt.Chart().transform_filter(_SHOWN).transform_filter("!datum.published")
     theirs = alt.Chart().transform_filter(_SHOWN).transform_filter("datum.published")
-    y_scale = y.scale(zero=not y.log)
-    up = alt.Y("y:Q", axis=alt.Axis(**y.build()), scale=y_scale)
-    low, high = alt.Y("low:Q", axis=alt.Axis(**y.build()), scale=y_scale), alt.Y2("high:Q")
-    layers: list[alt.Chart] = [
-        ours.mark_area(opacity=0.18).encode(across, low, high, colour, tooltip=alt.value(None)),
+    layers: list[alt.Chart] = []
+    if level is not None:
+        rule = alt.Chart(alt.InlineData(values=[{"level": level}]))
+        layers.append(
+            rule.mark_rule(strokeDash=[4, 4], opacity=0.7).encode(
+                alt.Y("level:Q", **vertical), tooltip=silent
+            )
+        )
+    layers += [
+        ours.mark_area(opacity=0.18).encode(across, low, high, colour, tooltip=silent),
         ours.mark_rule(strokeWidth=1.5).encode(across, low, high, colour, tooltip=tips),
-        ours.mark_line(strokeWidth=2).encode(across, up, colour, dash, tooltip=alt.value(None)),
+        ours.mark_line(strokeWidth=2).encode(across, up, colour, dash, tooltip=silent),
         ours.mark_point(filled=True, size=70, opacity=1).encode(
             across, up, colour, shape, tooltip=tips
         ),
@@ -163,23 +159,26 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     if any(row.published for row in rows):
         layers += [
             theirs.mark_line(strokeWidth=1, opacity=0.8, strokeDash=[1, 3]).encode(
-                across, up, colour, tooltip=alt.value(None)
+                across, up, colour, tooltip=silent
             ),
             theirs.mark_point(filled=False, size=110, strokeWidth=2, opacity=1).encode(
                 across, up, colour, shape, tooltip=tips
             ),
         ]
-    if level is not None:
-        rule = alt.Chart(alt.InlineData(values=[{"level": level}]))
-        layers.insert(
-            0,
-            rule.mark_rule(strokeDash=[4, 4], opacity=0.7).encode(
-                alt.Y("level:Q", axis=alt.Axis(**y.build()), scale=y_scale),
-                tooltip=alt.value(None),
-            ),
-        )
     values = alt.InlineData(values=[row.values() for row in rows])
     return _panel(title, words, _layer(layers, data=values))
+
+
+def _distinct(series: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
+    """Tell series apart by colour, dash and shape at once."""
+    shown = list(series)
+    dashes = [list(DASHES[i % len(DASHES)]) for i in range(len(shown))]
+    shapes = [SHAPES[i % len(SHAPES)] for i in range(len(shown))]
+    return (
+        alt.Color("series:N", scale=alt.Scale(domain=shown), legend=None),
+        alt.StrokeDash("series:N", scale=alt.Scale(domain=shown, range=dashes), legend=None),
+        alt.Shape("series:N", scale=alt.Scale(domain=shown, range=shapes), legend=None),
+    )
 
 
 def stacked_panel(  # noqa: PLR0913 - as above

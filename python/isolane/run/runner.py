@@ -59,6 +59,7 @@ class Run:
     _described: set[str] = field(default_factory=set)
     _capacity: Capacity | None = None
     _failed_in_a_row: int = 0
+    _next: int = 0
 
     def execute(self) -> Summary:
         """Do what is left to do; the summary is written whatever ends it.
@@ -69,7 +70,9 @@ class Run:
             If the capacity cannot be measured, results cannot be kept, or trials keep failing.
         """
         started = time.time()
-        self._trials = [t for t in self.folder.trials() if t.status != "failed"]
+        earlier_trials = self.folder.trials()
+        self._next = max((trial.trial for trial in earlier_trials), default=-1) + 1
+        self._trials = [t for t in earlier_trials if t.status != "failed"]
         earlier = self.folder.summary()
         if earlier:
             started = earlier.started_unix_s
@@ -204,7 +207,7 @@ class Run:
         doubts = _doubts(observation, purpose)
         status: Status = "failed" if observation is None else "no-verdict" if doubts else "ok"
         trial = Trial(
-            trial=self._next_number(),
+            trial=self._next,
             arm=task.arm.name,
             point=task.point.index,
             point_label=task.point.label,
@@ -221,6 +224,7 @@ class Run:
             placement=observation.placement if observation else None,
         )
         self._failed_in_a_row = self._failed_in_a_row + 1 if status == "failed" else 0
+        self._next += 1
         self._trials.append(trial)
         self.folder.append_trial(trial)
         log.info(
@@ -232,9 +236,6 @@ class Run:
             trial.status,
             f" ({trial.reason})" if trial.reason else "",
         )
-
-    def _next_number(self) -> int:
-        return max((trial.trial for trial in self._trials), default=-1) + 1
 
 
 def _as_multiple(load: Load, pps: float, capacity: float | None) -> float | None:

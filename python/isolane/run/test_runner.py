@@ -1,0 +1,291 @@
+"""The runner on a back end that needs no host: what it asks for, keeps, and makes of trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isolane.errors import MeasurementError
+from isolane.report import test_data as data
+from isolane.run.backend import BackEnd, Bench, Demand, Observation, Setting
+from isolane.run.folder import RunFolder
+from isolane.run.results import PLACES, Drawing, HostFacts, RouterTrial, Trial
+from isolane.run.runner import CAPACITY_TRIALS, Run, Step
+from isolane.spec import Arm, PointRouter, parse_experiment
+
+CAPACITY_PPS = 100_000.0
+ABSOLUTE = """\
+isolane: 1
+name: two
+routers: [{name: one, role: victim}, {name: two, role: aggressor}]
+load: {one: 1kpps, two: [1kpps, 2kpps, 3kpps]}
+arms: [{name: direct, path: direct}, {name: bridge, path: bridge}]
+trial: {duration: 100ms, warmup: 0ms, repeats: 2}
+"""
+RELATIVE = ABSOLUTE.replace("one: 1kpps", "one: 0.2x").replace("[1kpps", "[0.5x")
+TRIALS = 2 * 3 * 2
+
+
+def forwarded(demand: Demand, window_s: float) -> RouterTrial:
+    """A router that forwards all that is offered, up to its capacity."""
+    offered = round(demand.offered_pps * window_s)
+    received = min(offered, round(CAPACITY_PPS * window_s))
+    lost = dict.fromkeys(PLACES, 0) | {"nic_queue": offered - received}
+    return RouterTrial(
+        router=demand.router.name, group=demand.router.group, role=demand.router.role,
+        kind="container", path="direct", load_x=demand.load_x, offered_pps=demand.offered_pps,
+        generated_pps=demand.offered_pps, received_pps=received / window_s,
+        offered_frames=offered, generated_frames=offered, received_frames=received,
+        offered_total=offered, received_total=received, lost=lost,
+        loss_ratio=1 - received / offered if offered else None, delay=None, reordered=0,
+        duplicated=0, cpu_ns=None, cpu_share=None, cpu_ns_per_frame=None, cpu_reason="imaginary",
+    )  # fmt: skip
+
+
+@dataclass
+class Imaginary:
+    """A back end of arithmetic; `trouble` is asked before each trial, with its number."""
+
+    trouble: Callable[[int], None] = lambda _number: None
+    doubts: tuple[str, ...] = ()
+    overload: float = 10 * CAPACITY_PPS
+    settings: list[Setting] = field(default_factory=list)
+    built: list[tuple[str, int]] = field(default_factory=list)
+    standing: int = 0
+
+    def check(self, arms: Sequence[Arm]) -> None:
+        pass
+
+    def host(self) -> HostFacts:
+        return data.HOST
+
+    def overload_pps(self) -> float:
+        return self.overload
+
+    @contextmanager
+    def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
+        self.built.append((arm.name, len(routers)))
+        self.standing += 1
+        try:
+            yield _Bench(self, arm.name, [router.name for router in routers])
+        finally:
+            self.standing -= 1
+
+
+@dataclass
+class _Bench:
+    back_end: Imaginary
+    arm: str
+    routers: list[str]
+    broken: bool = False
+
+    def trial(self, setting: Setting) -> Observation:
+        assert self.back_end.standing == 1, "one bench at a time"
+        assert not self.broken, "a bench is used again after a trial that failed on it"
+        number = len(self.back_end.settings)
+        self.back_end.settings.append(setting)
+        try:
+            self.back_end.trouble(number)
+        except MeasurementError:
+            self.broken = True
+            raise
+        sample = data.trial("direct", _point(), 0, 0)
+        assert sample.generator is not None
+        return Observation(
+            routers=tuple(forwarded(d, setting.window_ns / 1e9) for d in setting.demands),
+            cores=sample.cores,
+            generator=sample.generator,
+            placement=sample.placement,
+            conserved=True,
+            doubts=self.back_end.doubts,
+        )
+
+    def drawing(self) -> Drawing:
+        return data.drawing(self.arm, self.routers)
+
+    def nics(self) -> tuple[dict[str, str], ...]:
+        return ({"name": f"{self.arm}-nic"},)
+
+
+def _point() -> Any:
+    return parse_experiment(ABSOLUTE).points()[0]
+
+
+def start(
+    folder: Path, back_end: BackEnd, text: str = ABSOLUTE, steps: list[Step] | None = None
+) -> Run:
+    found = parse_experiment(text)
+    exists = (folder / "trials.jsonl").exists()
+    opened = RunFolder.open(folder) if exists else RunFolder.create(folder, text, back_end.host())
+    return Run(found, back_end, opened, steps.append if steps is not None else lambda _step: None)
+
+
+def journal(folder: Path) -> list[Trial]:
+    return RunFolder.open(folder).trials()
+
+
+def fail_at(*numbers: int, error: type[BaseException] = MeasurementError) -> Callable[[int], None]:
+    def trouble(number: int) -> None:
+        if number in numbers:
+            raise error(f"trouble {number}")
+
+    return trouble
+
+
+def test_every_trial_is_kept_in_the_order_of_its_doing(tmp_path: Path) -> None:
+    back_end, steps = Imaginary(), list[Step]()
+    summary = start(tmp_path / "run", back_end, steps=steps).execute()
+    trials = journal(tmp_path / "run")
+    assert [trial.trial for trial in trials] == list(range(TRIALS))
+    assert {trial.status for trial in trials} == {"ok"}
+    assert len(back_end.built) == 4, "two arms in two rounds"
+    assert summary.complete
+    assert summary == RunFolder.open(tmp_path / "run").summary()
+    assert (tmp_path / "run" / "trials.parquet").is_file()
+    assert [drawing.arm for drawing in summary.drawings] == ["direct", "bridge"]
+    nics = RunFolder.open(tmp_path / "run").host().nics
+    assert {"direct-nic", "bridge-nic"} <= {nic["name"] for nic in nics}
+    assert [step.done for step in steps] == list(range(TRIALS))
+    assert {step.total for step in steps} == {TRIALS}
+
+
+def test_a_trial_is_on_disk_before_the_next_begins(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    def look(_number: int) -> None:
+        seen.append(len(journal(tmp_path / "run")))
+
+    start(tmp_path / "run", Imaginary(look)).execute()
+    assert seen == list(range(TRIALS))
+
+
+def test_loads_in_x_are_multiples_of_the_capacity(tmp_path: Path) -> None:
+    back_end = Imaginary()
+    text = RELATIVE.replace("2kpps, 3kpps", "1x, 2x")
+    summary = start(tmp_path / "run", back_end, text).execute()
+    trials = journal(tmp_path / "run")
+    first = trials[:CAPACITY_TRIALS]
+    assert {trial.purpose for trial in first} == {"capacity"}
+    assert [len(trial.routers) for trial in first] == [1] * CAPACITY_TRIALS, "one router alone"
+    assert summary.capacity is not None
+    assert summary.capacity.pps.median == CAPACITY_PPS
+    for setting in back_end.settings[CAPACITY_TRIALS:]:
+        assert setting.demands[0].offered_pps == pytest.approx(0.2 * CAPACITY_PPS)
+        assert setting.demands[1].load_x in (0.5, 1, 2)
+        assert setting.demands[1].offered_pps == pytest.approx(
+            setting.demands[1].load_x * CAPACITY_PPS
+        )
+
+
+def test_a_generator_that_cannot_overload_measures_no_capacity(tmp_path: Path) -> None:
+    weak = Imaginary(overload=0.9 * CAPACITY_PPS)
+    with pytest.raises(MeasurementError, match="capacity .* could not be measured.*generator was"):
+        start(tmp_path / "run", weak, RELATIVE).execute()
+    assert [trial.status for trial in journal(tmp_path / "run")] == ["no-verdict"] * CAPACITY_TRIALS
+    summary = RunFolder.open(tmp_path / "run").summary()
+    assert summary is not None
+    assert not summary.complete
+
+
+def test_a_generator_at_its_limit_still_measures_the_capacity(tmp_path: Path) -> None:
+    busy = Imaginary(doubts=("the generator was the limit: it sent less",))
+    summary = start(tmp_path / "run", busy, RELATIVE).execute()
+    assert summary.capacity is not None
+    assert summary.trials_without_verdict == TRIALS, "but what it then measures is in doubt"
+
+
+def test_a_doubt_is_no_verdict_and_says_why(tmp_path: Path) -> None:
+    summary = start(tmp_path / "run", Imaginary(doubts=("one thing", "another"))).execute()
+    trials = journal(tmp_path / "run")
+    assert {(t.status, t.reason) for t in trials} == {("no-verdict", "one thing; another")}
+    assert (summary.trials_without_verdict, summary.trials_failed) == (TRIALS, 0)
+
+
+def test_after_a_failed_trial_the_bench_is_built_anew(tmp_path: Path) -> None:
+    back_end = Imaginary(fail_at(1, 5))
+    summary = start(tmp_path / "run", back_end).execute()
+    trials = journal(tmp_path / "run")
+    assert {t.trial: t.reason for t in trials if t.status == "failed"} == {
+        1: "trouble 1", 5: "trouble 5",
+    }  # fmt: skip
+    assert len(trials) == TRIALS
+    assert summary.trials_failed == 2
+    assert len(back_end.built) >= 5
+    assert back_end.standing == 0
+
+
+def test_a_run_that_keeps_failing_ends(tmp_path: Path) -> None:
+    back_end = Imaginary(fail_at(2, 3, 4))
+    with pytest.raises(MeasurementError, match="3 trials failed in a row, .*: trouble 4"):
+        start(tmp_path / "run", back_end).execute()
+    assert [t.status for t in journal(tmp_path / "run")] == ["ok"] * 2 + ["failed"] * 3
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError])
+def test_whatever_ends_a_run_its_results_are_summarised(
+    error: type[BaseException], tmp_path: Path
+) -> None:
+    back_end = Imaginary(fail_at(4, error=error))
+    with pytest.raises(error):
+        start(tmp_path / "run", back_end).execute()
+    assert back_end.standing == 0
+    summary = RunFolder.open(tmp_path / "run").summary()
+    assert summary is not None
+    assert (summary.complete, summary.trials) == (False, 4)
+    assert len(journal(tmp_path / "run")) == 4
+
+
+def test_a_resumed_run_does_what_is_left_and_what_had_failed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def trouble(number: int) -> None:
+        fail_at(3, 6)(number)
+        fail_at(7, error=KeyboardInterrupt)(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        start(folder, Imaginary(trouble)).execute()
+    before, first = journal(folder), RunFolder.open(folder).summary()
+    assert len(before) == 7
+    assert before[-1].status == "failed"
+    steps: list[Step] = []
+    summary = start(folder, Imaginary(), steps=steps).execute()
+    after = journal(folder)
+    assert after[:7] == before
+    assert [trial.trial for trial in after] == list(range(TRIALS + 2)), "numbers are used once"
+    good = [(t.arm, t.point, t.repeat) for t in after if t.status == "ok"]
+    assert len(good) == len(set(good)) == TRIALS
+    assert summary.complete
+    assert summary.trials_failed == 0
+    assert first is not None
+    assert summary.started_unix_s == first.started_unix_s
+    assert steps[0] == Step(5, TRIALS, steps[0].label)
+
+
+def test_a_resumed_run_keeps_its_capacity(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        start(folder, Imaginary(fail_at(5, error=KeyboardInterrupt)), RELATIVE).execute()
+    back_end = Imaginary()
+    summary = start(folder, back_end, RELATIVE).execute()
+    assert summary.complete
+    purposes = [trial.purpose for trial in journal(folder)]
+    assert purposes == ["capacity"] * CAPACITY_TRIALS + ["measure"] * TRIALS
+    assert all(len(setting.demands) == 2 for setting in back_end.settings)
+
+
+def test_results_that_cannot_be_kept_end_the_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def fill_the_disk(number: int) -> None:
+        if number == 2:
+            (folder / "trials.jsonl").rename(folder / "kept")
+            (folder / "trials.jsonl").symlink_to("/dev/full")
+
+    with pytest.raises(MeasurementError, match="no space left on device"):
+        start(folder, Imaginary(fill_the_disk)).execute()
+    assert (folder / "kept").read_bytes().count(b"\n") == 2

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from isolane.run.schedule import Block, blocks
+from isolane.spec import Experiment, parse_experiment
+
+Key = tuple[str, int, int]
+
+
+def experiment(arms: int = 3, loads: int = 4, repeats: int = 3, seed: int = 1) -> Experiment:
+    return parse_experiment(
+        f"""\
+isolane: 1
+name: order
+routers: [{{name: one, path: direct}}, {{name: two, path: direct}}]
+load: {{one: 1kpps, two: [{", ".join(f"{i + 1}kpps" for i in range(loads))}]}}
+arms: [{", ".join(f"{{name: a{i}, path: direct}}" for i in range(arms))}]
+trial: {{repeats: {repeats}, seed: {seed}}}
+"""
+    )
+
+
+def growing() -> Experiment:
+    return parse_experiment(
+        """\
+isolane: 1
+name: growing
+routers: [{name: vr, path: direct, count: [4, 1, 2]}]
+load: {vr: [1kpps, 2kpps, 3kpps]}
+trial: {repeats: 2}
+"""
+    )
+
+
+def keys(found: list[Block]) -> list[Key]:
+    return [task.key for block in found for task in block.tasks]
+
+
+def every(found: Experiment) -> set[Key]:
+    return {
+        (arm.name, point.index, repeat)
+        for arm in found.resolved_arms()
+        for point in found.points()
+        for repeat in range(found.trial.repeats)
+    }
+
+
+def test_every_trial_comes_once_and_rounds_do_not_mix() -> None:
+    found = experiment()
+    order = keys(list(blocks(found, set())))
+    assert len(order) == len(set(order))
+    assert set(order) == every(found)
+    assert [repeat for _, _, repeat in order] == sorted(repeat for _, _, repeat in order)
+
+
+def test_arms_and_points_come_in_another_order_each_round() -> None:
+    order = keys(list(blocks(experiment(arms=5, loads=6, repeats=4), set())))
+    rounds = [tuple(key[:2] for key in order if key[2] == repeat) for repeat in range(4)]
+    assert len(set(rounds)) == 4
+
+
+def test_the_seed_decides_the_order() -> None:
+    first, again, other = (
+        keys(list(blocks(experiment(seed=seed), set()))) for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first != other
+
+
+@given(st.sets(st.integers(0, 35)))
+def test_a_resumed_run_keeps_the_order_of_what_is_left(done: set[int]) -> None:
+    found = experiment()
+    order = keys(list(blocks(found, set())))
+    finished = {order[i] for i in done}
+    left = list(blocks(found, finished))
+    assert keys(left) == [key for key in order if key not in finished]
+    assert all(block.tasks for block in left), "a bench is built for nothing"
+
+
+def test_one_bench_serves_points_of_the_same_routers_only() -> None:
+    found = list(blocks(growing(), set()))
+    assert len(found) == 6, "three numbers of routers in two rounds"
+    for block in found:
+        for task in block.tasks:
+            assert task.point.routers[0].name == block.routers[0].name
+            assert len(task.point.routers) == len(block.routers)
+    assert len(list(blocks(experiment(), set()))) == 9, "an arm in a round is one bench"
