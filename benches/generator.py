@@ -22,8 +22,9 @@ NOTES = [
     "Arrived: taken off the wire by the peer (tx_packets of the sending end: a veth whose peer has",
     "NAPI counts a frame only when it is polled). Offered: these and what the peer's full ring of",
     "256 frames refused (tx_dropped). Both are the kernel's counters, the same for every tool.",
-    "Targets are judged by what is offered: the peer, on a core of its own, may be slower than the
-    generator. The peer counts and drops every frame in XDP, native mode.",
+    "Targets are judged by what is offered; the ratio of arrivals stands beside it. Where arrivals",
+    "fall behind, the peer was the limit: it has a core of its own, and counts and drops every",
+    "frame in XDP, native mode.",
     "isolane generate writes each frame afresh; the others send one unchanging frame.",
 ]
 
