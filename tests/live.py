@@ -128,7 +128,7 @@ def running(folder: Path, experiment: Path, *more: str) -> Iterator[tuple[Proces
         await_free()
         with background(folder, "run", experiment, "--output", target, *more) as process:
             try:
-                process.until(lambda: (target / "trials.jsonl").exists())
+                process.until((target / "trials.jsonl").exists)
             except AssertionError:
                 busy = "another run is under way" in process.stderr
                 if not busy or time.monotonic() > deadline:

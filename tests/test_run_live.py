@@ -139,9 +139,7 @@ def test_an_existing_run_is_not_overwritten(tiny: Tiny, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine"]
 
 
-def test_losses_of_an_overloaded_router_are_booked_at_its_nic(
-    tiny: Tiny, tmp_path: Path
-) -> None:
+def test_losses_of_an_overloaded_router_are_booked_at_its_nic(tiny: Tiny, tmp_path: Path) -> None:
     load = "{one: 10kpps, two: 2.5Mpps}"
     trials = run(tiny(load=load, size="64", duration="200ms"), tmp_path / "run")
     one, two = trials[0].routers
@@ -153,9 +151,7 @@ def test_losses_of_an_overloaded_router_are_booked_at_its_nic(
     assert one.offered_total == one.received_total + sum(one.lost.values())
 
 
-def test_loads_in_capacities_are_multiples_of_the_one_measured(
-    tiny: Tiny, tmp_path: Path
-) -> None:
+def test_loads_in_capacities_are_multiples_of_the_one_measured(tiny: Tiny, tmp_path: Path) -> None:
     load = "{one: 0.05x, two: [0x, 0.1x]}"
     done = isolane("run", tiny(load=load, size="64"), "--output", tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.live import background, isolane
-from tests.wires import Line, plain_line, routed_line
+from tests.wires import Line, inside, plain_line, routed_line
 
 pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
 
@@ -90,7 +90,11 @@ def test_a_hundred_thousand_flows_are_told_apart(tmp_path: Path) -> None:
     ("schedule", "frames"),
     [
         ("100ms:2kpps,100ms:10kpps,100ms:0pps,50ms:4kpps", 200 + 1000 + 200),
-        ("200ms:0pps-20kpps", 2000),
+        pytest.param(
+            "200ms:0pps-20kpps",
+            2000,
+            marks=pytest.mark.xfail(reason="a ramp that begins at 0 sends one frame and then none"),
+        ),
         ("100ms:5kpps,200ms:5kpps-15kpps,100ms:15kpps-5kpps", 500 + 2000 + 1000),
     ],
 )
@@ -134,3 +138,16 @@ def test_ctrl_c_ends_generating_with_its_audit(tmp_path: Path) -> None:
         assert audit["frames"] >= 100
         assert audit["missed"] == 0 or audit["missed"] < audit["frames"]
         assert audit["seconds"] < 60
+
+
+@pytest.mark.xfail(reason="a redirect that the interface refuses is counted as sent")
+def test_frames_that_an_interface_does_not_take_are_not_sent() -> None:
+    """A veth takes XDP frames only if its peer has NAPI: GRO on, or a program attached."""
+    with plain_line(4) as line:
+        inside(line.rcv_netns, "ethtool", "-K", line.rcv, "gro", "off")
+        before = line.sent()
+        send = ("--to", line.dst, "--mac", line.mac, "--rate", "2kpps", "-d", "100ms", "--json")
+        done = isolane("generate", line.gen, "--netns", line.gen_netns, *send)
+        taken = line.sent() - before
+        assert taken == 0
+        assert done.returncode != 0 or json.loads(done.stdout)["frames"] == 0

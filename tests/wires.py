@@ -85,9 +85,7 @@ def _wire(left: tuple[str, str], right: tuple[str, str], index: int) -> str:
     inside(right_netns, "ethtool", "-K", right_name, "gro", "on")
     ip("-n", left_netns, "link", "set", left_name, "up")
     ip("-n", right_netns, "link", "set", right_name, "up")
-    link: list[dict[str, str]] = json.loads(
-        ip("-n", right_netns, "-j", "link", "show", right_name)
-    )
+    link: list[dict[str, str]] = json.loads(ip("-n", right_netns, "-j", "link", "show", right_name))
     return link[0]["address"]
 
 

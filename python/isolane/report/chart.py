@@ -67,7 +67,8 @@ class Axis:
         """Return Vega-Lite's axis."""
         ticks = {"values": list(self.ticks)} if self.ticks is not None else {}
         count = {"tickCount": 5} if self.ticks is None else {}
-        return {"title": self.title, "labelExpr": self.expr, "labelOverlap": True, **ticks, **count}
+        labels = {"labelExpr": self.expr, "labelOverlap": "greedy", "labelSeparation": 6}
+        return {"title": self.title, **labels, **ticks, **count}
 
     def scale(self, *, zero: bool) -> alt.Scale:
         """Return Vega-Lite's scale."""

@@ -251,9 +251,9 @@ def _delay(summary: Summary, place: Across) -> Figure | None:
         for title, rows in found
     )
     routers = {cell.router for cell in focus}
-    whose = (
-        "the router that waits longest" if len(routers) > 1 else f"the frames of {routers.pop()}"
-    )
+    whose = "the router that waits longest" if len(routers) > 1 else f"{routers.pop()}'s frames"
+    if focus[0].role == "victim" and len({cell.router for cell in focus}) == 1:
+        whose = "the victim's frames"
     caption = (
         f"One-way delay from the generator to the receiver, of {whose}. All panels share one "
         "logarithmic scale."

@@ -35,7 +35,6 @@ def page(run: Run) -> str:
     summary = run.summary
     shown = figures(summary)
     started = datetime.fromtimestamp(summary.started_unix_s, UTC)
-    repeats = [cell.throughput_pps.n for cell in summary.cells]
     sign, words = LEVELS[summary.verdict.level]
     template = _environment().from_string(_asset("page.html.j2"))
     return template.render(
@@ -47,8 +46,8 @@ def page(run: Run) -> str:
         figures=[_for_page(figure) for figure in shown],
         results=tables.results(summary),
         published=tables.published(summary),
-        intervals=max(repeats, default=0) > 1,
-        one_repeat=max(repeats, default=0) == 1,
+        brackets=tables.brackets(summary),
+        description=[" ".join(part.split()) for part in summary.description.split("\n\n")],
         drawings=[(found.arm, draw(found, css_colours())) for found in summary.drawings],
         host=tables.host(run.host),
         command=run.command,

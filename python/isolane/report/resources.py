@@ -44,7 +44,7 @@ def cpu_figure(summary: Summary, place: Across) -> Figure | None:
     legend = [Swatch(state, "states", index) for index, state in enumerate(STATES)]
     swatches = (*(Swatch(s.label, s.palette, s.index, "bar") for s in legend), _TICK)
     caption = (
-        "What each core did, medians over the repeats. The tick marks how much of it was billed "
+        "What each core did, means over the repeats. The tick marks how much of it was billed "
         "to routers. A generator that polls keeps its core busy at any load: that is its way of "
         "sending on time."
     )

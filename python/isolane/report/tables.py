@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from isolane.run import wording
+from isolane.run.cells import sent_less
 from isolane.run.results import Cell, HostFacts, Interval, PublishedCell, Summary
 from isolane.spec.units import format_ns, format_pps
+from isolane.stats import interval_is_range
 
 NOTHING = "–"  # noqa: RUF001 - an en dash is what a table says nothing with
 
@@ -58,6 +60,13 @@ def _nanoseconds(value: float) -> str:
     return f"{value:,.0f} ns"
 
 
+def _sent(cell: Cell) -> Interval | None:
+    value = cell.generated_pps
+    if value is None or not sent_less(cell):
+        return None
+    return value.model_copy(update={"low": value.median, "high": value.median})
+
+
 _COLUMNS = (
     _Column("Offered", "offered load, frames per second", lambda c: c.offered_pps, format_pps),
     _Column(
@@ -66,12 +75,18 @@ _COLUMNS = (
         lambda c: c.throughput_pps,
         format_pps,
     ),
-    _Column("Lost", "frame loss ratio", lambda c: c.loss_ratio, _share),
     _Column(
         "Retained",
         "victim's throughput over that with the aggressor at its least, paired by repeat",
         lambda c: c.retained,
         _share,
+    ),
+    _Column("Lost", "frame loss ratio", lambda c: c.loss_ratio, _share),
+    _Column(
+        "Sent",
+        "what the generator really sent of the offered load, where that was less",
+        _sent,
+        format_pps,
     ),
     _Column(
         "Delay p50", "one-way delay, median of the frames", lambda c: c.delay_p50_ns, format_ns
@@ -155,6 +170,19 @@ def _published_row(cell: PublishedCell) -> tuple[Value, ...]:
     figures = (Value(theirs), Value(here), Value(difference), Value(cell.note))
     words = (Value(cell.arm), Value(cell.point_label), Value(cell.router), Value(cell.metric))
     return (*words, *figures)
+
+
+def brackets(summary: Summary) -> str:
+    """Say what stands in brackets behind a figure."""
+    least = min((cell.throughput_pps.n for cell in summary.cells), default=0)
+    if max((cell.throughput_pps.n for cell in summary.cells), default=0) < 2:
+        return "There was one repeat: there are no intervals."
+    if interval_is_range(least):
+        return (
+            "Medians over the repeats, with intervals in brackets: bootstrapped 95 % intervals "
+            "where there are six repeats or more, else the range of the repeats."
+        )
+    return "Medians over the repeats, with 95 % bootstrap confidence intervals in brackets."
 
 
 def host(facts: HostFacts) -> list[tuple[str, str]]:

@@ -53,6 +53,11 @@ def test_markdown(noisy: RunFolder, tmp_path: Path) -> None:
     rows = [line for line in text.splitlines() if line.startswith("| bridge")]
     assert len(rows) == 11  # ten cells and one published figure
     assert len({row.count(" | ") for row in rows[:10]}) == 1
+    headings = next(line for line in text.splitlines() if line.startswith("| Arm"))
+    assert headings == (
+        "| Arm | Point | Router | Offered | Received | Retained | Lost | Delay p50 | p99 | max "
+        "| Inflation | Share error | CPU | per frame |"
+    )
 
 
 def test_csv_has_the_cells_unrounded(noisy: RunFolder, tmp_path: Path) -> None:

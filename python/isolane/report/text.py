@@ -7,7 +7,7 @@ import io
 from datetime import UTC, datetime
 
 from isolane.report.run import Run
-from isolane.report.tables import Table, facts, host, published, results
+from isolane.report.tables import Table, brackets, facts, host, published, results
 from isolane.run.results import PLACES, Cell, Interval
 
 
@@ -23,9 +23,7 @@ def markdown(run: Run) -> str:
     parts.append("## Results")
     parts.append(_table(results(summary)) if summary.cells else "No trial gave a verdict.")
     if summary.cells:
-        parts.append(
-            "Medians over the repeats, with their 95 % bootstrap confidence intervals in brackets."
-        )
+        parts.append(brackets(summary))
     if summary.published:
         parts += ["## Beside what was published", _plain(summary.published_source or "")]
         parts.append(_table(published(summary)))

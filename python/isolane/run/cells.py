@@ -23,6 +23,9 @@ from isolane.stats import estimate, paired_ratios, share_errors
 SAME_LOAD = 0.01
 """Loads that differ by less than this part are the same load."""
 
+SHORT = 0.02
+"""A generator that sends less than this part short of the offered load has offered it."""
+
 Groups = dict[tuple[str, int], list[Trial]]
 Runs = list[tuple[Trial, RouterTrial]]
 
@@ -153,6 +156,7 @@ def _cell(groups: Groups, key: tuple[str, int], router: str, capacity: Capacity 
         load_x=first.load_x,
         offered_pps=_sure(r.offered_pps for _, r in runs),
         throughput_pps=throughput,
+        generated_pps=interval(r.generated_pps for _, r in runs),
         throughput_x=interval(rate / scale for rate in rates.values()) if scale > 0 else None,
         loss_ratio=interval(r.loss_ratio for _, r in runs),
         delay_p50_ns=interval(_delays(runs, lambda delay: delay.p50_ns).values()),
@@ -206,12 +210,18 @@ def aggregates(groups: Groups, capacity: Capacity | None) -> tuple[Aggregate, ..
     return tuple(found)
 
 
-def _median(cores: Sequence[CoreTrial], pick: Callable[[CoreTrial], float]) -> float:
-    return _sure(pick(core) for core in cores).median
+def sent_less(cell: Cell) -> bool:
+    """Tell whether the generator fell short of what it was to offer to this router."""
+    sent = cell.generated_pps
+    return sent is not None and sent.median < (1 - SHORT) * cell.offered_pps.median
+
+
+def _average(cores: Sequence[CoreTrial], pick: Callable[[CoreTrial], float]) -> float:
+    return _mean([pick(core) for core in cores])
 
 
 def core_cells(groups: Groups) -> tuple[CoreCell, ...]:
-    """Medians of what each core did, by arm, point and core."""
+    """Means of what each core did, by arm, point and core."""
     found = []
     for (arm, point), trials in groups.items():
         by_core: dict[int, list[CoreTrial]] = defaultdict(list)
@@ -226,12 +236,12 @@ def core_cells(groups: Groups) -> tuple[CoreCell, ...]:
                     point_label=trials[0].point_label,
                     core=number,
                     part=cores[0].part,
-                    user=_median(cores, lambda core: core.user),
-                    system=_median(cores, lambda core: core.system),
-                    softirq=_median(cores, lambda core: core.softirq),
-                    idle=_median(cores, lambda core: core.idle),
-                    routers=_median(cores, lambda core: core.routers),
-                    steal=_median(cores, lambda core: core.steal),
+                    user=_average(cores, lambda core: core.user),
+                    system=_average(cores, lambda core: core.system),
+                    softirq=_average(cores, lambda core: core.softirq),
+                    idle=_average(cores, lambda core: core.idle),
+                    routers=_average(cores, lambda core: core.routers),
+                    steal=_average(cores, lambda core: core.steal),
                 )
             )
     return tuple(found)

@@ -184,6 +184,8 @@ class Cell(_Model):
     """Share of forwarded frames (or CPU) minus the fair (equal, demand-limited) one, in pp."""
     lost: dict[Place, float]
     """Mean frames per trial lost at each place."""
+    generated_pps: Interval | None = None
+    """What the generator really sent of the offered load."""
     delay_p90_ns: Interval | None = None
     delay_p999_ns: Interval | None = None
     delay_p9999_ns: Interval | None = None
@@ -212,7 +214,10 @@ class Aggregate(_Model):
 
 
 class CoreCell(_Model):
-    """One core at one point in one arm: medians of the fractions over the repeats."""
+    """One core at one point in one arm: means of the fractions over the repeats.
+
+    Means, because medians of parts would not add up to a whole.
+    """
 
     arm: str
     point: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -77,15 +78,16 @@ class Run:
         if earlier:
             started = earlier.started_unix_s
             self._drawings = {drawing.arm: drawing for drawing in earlier.drawings}
-        complete = False
         try:
             if self.experiment.needs_capacity:
                 self._measure_capacity()
             self._measure()
-            complete = True
-        finally:
-            summary = self._summarise(started, complete=complete)
-            self._keep(summary)
+        except BaseException:
+            with contextlib.suppress(MeasurementError):
+                self._keep(self._summarise(started, complete=False))
+            raise
+        summary = self._summarise(started, complete=True)
+        self._keep(summary)
         return summary
 
     def _keep(self, summary: Summary) -> None:

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from isolane import __version__
-from isolane.run.cells import aggregates, cells, core_cells, measured_capacity, usable
+from isolane.run.cells import aggregates, cells, core_cells, measured_capacity, sent_less, usable
 from isolane.run.published import Measured, beside_measured
 from isolane.run.results import Capacity, Cell, Drawing, NotMeasured, Summary, Trial
 from isolane.run.verdict import verdict
 from isolane.run.wording import plural
-from isolane.spec import Experiment
+from isolane.spec import Experiment, format_pps
 from isolane.stats import interval_is_range
 
 
@@ -82,6 +82,7 @@ def _gaps(
     return [
         *_empty_points(experiment, found),
         *_left_out(trials),
+        *_not_offered(found),
         *_without_cpu(trials),
         *_without_delay(found),
         *_without_interval(found),
@@ -108,6 +109,18 @@ def _left_out(trials: Sequence[Trial]) -> list[NotMeasured]:
         )
         for trial in trials
         if trial.status != "ok"
+    ]
+
+
+def _not_offered(found: Sequence[Cell]) -> list[NotMeasured]:
+    return [
+        NotMeasured(
+            what=f"The whole load of {cell.router} on {cell.arm} at {cell.point_label}",
+            why=f"the generator was the limit: it sent {format_pps(cell.generated_pps.median)} of "
+            f"{format_pps(cell.offered_pps.median)} (medians over the repeats)",
+        )
+        for cell in found
+        if sent_less(cell) and cell.generated_pps
     ]
 
 

@@ -178,7 +178,8 @@ def test_verdict_names_the_worst_arm_first(tmp_path: Path) -> None:
     found = summary_of(tmp_path).verdict
     assert found.level == "bad"
     assert found.sentence.startswith(
-        "On bridge, an aggressor offered 4x the capacity leaves the victim 18 % of its frames ["
+        "On bridge, an aggressor offered 4x the capacity leaves the victim 18 % "
+        "of its throughput alone ["
     )
     assert found.sentence.index("macvlan") < found.sentence.index("direct")
 
@@ -198,3 +199,24 @@ def test_published_figures_stand_beside_the_measured_ones(tmp_path: Path) -> Non
     assert (unknown.published, unknown.difference) == (None, None)
     assert unknown.measured is not None
     assert (elsewhere.point, elsewhere.measured) == (None, None)
+
+
+def test_a_generator_that_fell_short_spoils_a_good_verdict(tmp_path: Path) -> None:
+    def short(trial: Trial) -> Trial:
+        """The victim is untouched, but the aggressor was sent only half of what was planned."""
+        routers = tuple(
+            r.model_copy(
+                update={"received_pps": r.offered_pps}
+                if r.role == "victim"
+                else {"generated_pps": r.offered_pps / 2}
+            )
+            for r in trial.routers
+        )
+        return trial.model_copy(update={"routers": routers})
+
+    found = summary_of(tmp_path, change=short)
+    assert found.verdict.level == "neutral"
+    assert "could not send the aggressor's whole load" in found.verdict.sentence
+    gaps = [gap for gap in found.not_measured if gap.what.startswith("The whole load of aggressor")]
+    assert len(gaps) == 3 * 4
+    assert "it sent 180 kpps of 360 kpps" in gaps[0].why

@@ -184,7 +184,7 @@ def test_loads_in_x_are_multiples_of_the_capacity(tmp_path: Path) -> None:
 
 def test_a_generator_that_cannot_overload_measures_no_capacity(tmp_path: Path) -> None:
     weak = Imaginary(overload=0.9 * CAPACITY_PPS)
-    with pytest.raises(MeasurementError, match="capacity .* could not be measured.*generator was"):
+    with pytest.raises(MeasurementError, match=r"capacity .* could not be measured.*generator was"):
         start(tmp_path / "run", weak, RELATIVE).execute()
     assert [trial.status for trial in journal(tmp_path / "run")] == ["no-verdict"] * CAPACITY_TRIALS
     summary = RunFolder.open(tmp_path / "run").summary()
@@ -221,7 +221,7 @@ def test_after_a_failed_trial_the_bench_is_built_anew(tmp_path: Path) -> None:
 
 def test_a_run_that_keeps_failing_ends(tmp_path: Path) -> None:
     back_end = Imaginary(fail_at(2, 3, 4))
-    with pytest.raises(MeasurementError, match="3 trials failed in a row, .*: trouble 4"):
+    with pytest.raises(MeasurementError, match=r"3 trials failed in a row, .*: trouble 4"):
         start(tmp_path / "run", back_end).execute()
     assert [t.status for t in journal(tmp_path / "run")] == ["ok"] * 2 + ["failed"] * 3
 
@@ -281,11 +281,25 @@ def test_a_resumed_run_keeps_its_capacity(tmp_path: Path) -> None:
 def test_results_that_cannot_be_kept_end_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
 
-    def fill_the_disk(number: int) -> None:
+    def spoil_the_journal(number: int) -> None:
         if number == 2:
             (folder / "trials.jsonl").rename(folder / "kept")
-            (folder / "trials.jsonl").symlink_to("/dev/full")
+            (folder / "trials.jsonl").mkdir()
 
-    with pytest.raises(MeasurementError, match="no space left on device"):
-        start(folder, Imaginary(fill_the_disk)).execute()
+    with pytest.raises(MeasurementError, match=r"trials\.jsonl: cannot be written: is a directory"):
+        start(folder, Imaginary(spoil_the_journal)).execute()
     assert (folder / "kept").read_bytes().count(b"\n") == 2
+
+
+def test_a_summary_that_cannot_be_written_does_not_hide_what_ended_the_run(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "run"
+
+    def spoil_the_summary(number: int) -> None:
+        if number == 2:
+            (folder / "summary.json").mkdir()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        start(folder, Imaginary(spoil_the_summary)).execute()

@@ -62,9 +62,7 @@ def test_arms_and_points_come_in_another_order_each_round() -> None:
 
 
 def test_the_seed_decides_the_order() -> None:
-    first, again, other = (
-        keys(list(blocks(experiment(seed=seed), set()))) for seed in (1, 1, 2)
-    )
+    first, again, other = (keys(list(blocks(experiment(seed=seed), set()))) for seed in (1, 1, 2))
     assert first == again
     assert first != other
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from isolane.run import wording
+from isolane.run.cells import sent_less
 from isolane.run.results import Aggregate, Capacity, Cell, Interval, Trial, Verdict
 from isolane.spec.units import format_pps
 
@@ -43,9 +44,13 @@ def verdict(
         )
         return Verdict(sentence=sentence, level="none")
     kept = [interval.median for _, interval in worst]
+    short = any(sent_less(cell) for cell in cells if cell.role == "aggressor")
     level = "bad" if min(kept) < BAD else "good" if min(kept) >= GOOD else "neutral"
+    if short and level == "good":
+        level = "neutral"  # who was not attacked as planned has not stood the attack
     sentence = _attack(worst) if min(kept) < GOOD else _stood(worst)
-    return Verdict.model_validate({"sentence": sentence + _caution(worst), "level": level})
+    caution = _caution(worst, short=short)
+    return Verdict.model_validate({"sentence": sentence + caution, "level": level})
 
 
 def worst_by_arm(cells: Sequence[Cell]) -> list[tuple[Cell, Interval]]:
@@ -78,7 +83,7 @@ def _attack(worst: Sequence[tuple[Cell, Interval]]) -> str:
     cell, kept = worst[0]
     first = (
         f"On {cell.arm}, an aggressor offered {_load(cell)} leaves {_victim(cell)} "
-        f"{wording.share(kept, ' of its frames')}"
+        f"{wording.share(kept, ' of its throughput alone')}"
     )
     others = [f"on {arms} it keeps {kept}" for kept, arms in _by_share(worst[1:])]
     return f"{first}; {wording.listing(others)}." if others else f"{first}."
@@ -100,15 +105,18 @@ def _stood(worst: Sequence[tuple[Cell, Interval]]) -> str:
     heaviest = max((cell for cell, _ in worst), key=lambda cell: cell.aggressor_pps or 0)
     parts = [f"{kept} on {arms}" for kept, arms in _by_share(worst)]
     return (
-        f"The victim keeps its frames even where it does worst, with an aggressor offered "
+        f"The victim keeps its throughput even where it does worst, with an aggressor offered "
         f"{_load(heaviest)}: {wording.listing(parts)}."
     )
 
 
-def _caution(worst: Sequence[tuple[Cell, Interval]]) -> str:
+def _caution(worst: Sequence[tuple[Cell, Interval]], *, short: bool) -> str:
+    text = ""
+    if short:
+        text = " (At some points the generator could not send the aggressor's whole load.)"
     if all(kept.n < 2 for _, kept in worst):
-        return " (One repeat only: there is no confidence interval.)"
-    return ""
+        text += " (One repeat only: there is no confidence interval.)"
+    return text
 
 
 def _nothing(trials: Sequence[Trial]) -> str:

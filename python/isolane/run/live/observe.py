@@ -131,7 +131,9 @@ def _doubts(raw: Raw, routers: Sequence[RouterTrial]) -> list[str]:
     ]
     sent = sum(router.offered_total - router.lost["generator"] for router in routers)
     if raw.receiver_dropped > RECEIVER_SHORT * sent:
-        doubts.append(f"the receiver was the limit: its wires dropped {raw.receiver_dropped} frames")
+        doubts.append(
+            f"the receiver was the limit: its wires dropped {raw.receiver_dropped} frames"
+        )
     placement = raw.bill.placement()
     frames = placement.frames_on_dut + placement.frames_elsewhere
     if placement.frames_elsewhere > MISPLACED * frames:

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isolane.run.live.books import SHARED_PLACES, Account, close
-from isolane.run.results import PLACES
+from isolane.run.results import PLACES, Place
 from isolane.testbed import Counters
 
-OWN = ("nic_queue", "router_queue", "no_route", "egress")
+OWN: tuple[Place, ...] = ("nic_queue", "router_queue", "no_route", "egress")
 frames = st.integers(0, 10_000)
 Losses = dict[tuple[str | None, str], int]
 

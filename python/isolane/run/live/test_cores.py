@@ -43,7 +43,14 @@ def test_this_host_is_divided_by_what_the_process_may_use() -> None:
 def test_affinity_is_given_back_after_an_error() -> None:
     before = os.sched_getaffinity(0)
     first = (min(before),)
-    with pytest.raises(RuntimeError), staying_on(first):
-        assert os.sched_getaffinity(0) == set(first)
-        raise RuntimeError
+    seen: list[set[int]] = []
+
+    def fail() -> None:
+        with staying_on(first):
+            seen.append(os.sched_getaffinity(0))
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert seen == [set(first)]
     assert os.sched_getaffinity(0) == before

@@ -165,9 +165,7 @@ def test_a_wrong_source_is_refused(source: str, words: str) -> None:
         (DEFAULT, 100_000, "--core 100000"),
     ],
 )
-def test_nothing_is_loaded_for_what_cannot_be_sent(
-    plan: StreamPlan, core: int, words: str
-) -> None:
+def test_nothing_is_loaded_for_what_cannot_be_sent(plan: StreamPlan, core: int, words: str) -> None:
     with pytest.raises(SpecError, match=words):
         Sending((plan,), TARGET, core)
 

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import pytest
+
+from isolane.run.live.bill import BACKLOG, IDLE, PROCESS, Accounts, Bill, Bills, Ticks, read_ticks
+from isolane.run.live.cores import Cores
+
+WINDOW_NS = 1_000_000_000
+ACCOUNTS = Accounts({"one": 8, "two": 9}, shared=10)
+CORES = Cores(dut=(1,), measure=(0,))
+STILL: tuple[Ticks, Ticks] = ({0: (0, 0, 0), 1: (0, 0, 0)}, {0: (0, 0, 0), 1: (0, 0, 0)})
+
+Entry = tuple[int, int, int, int]
+"""Softirq ns, thread ns, polls, frames."""
+
+
+def bill(
+    dut: dict[int, Entry],
+    measure: dict[int, Entry] | None = None,
+    *,
+    accounts: Accounts = ACCOUNTS,
+    ticks: tuple[Ticks, Ticks] = STILL,
+) -> Bill:
+    """A bill of two cores, of which every unbilled nanosecond was idle."""
+    bills: Bills = []
+    for entries in (measure or {}, dut):
+        core: list[Entry] = [(0, 0, 0, 0)] * 16
+        for account, entry in entries.items():
+            core[account] = entry
+        spent = sum(entry[0] + entry[1] for entry in core)
+        if IDLE not in entries:
+            core[IDLE] = (0, WINDOW_NS - spent, 0, 0)
+        bills.append(core)
+    return Bill(bills, accounts, CORES, WINDOW_NS, ticks)
+
+
+def test_a_router_pays_for_softirq_and_thread_on_every_core() -> None:
+    found = bill({8: (300, 20, 1, 1), 9: (5, 0, 1, 1)}, {8: (1, 2, 1, 1)})
+    assert found.of_router("one") == 323
+    assert found.of_router("two") == 5
+
+
+def test_a_router_that_did_nothing_used_nothing() -> None:
+    assert bill({8: (300, 0, 1, 1)}).of_router("two") == 0
+
+
+def test_one_context_for_two_routers_is_not_divided() -> None:
+    found = bill({10: (500, 0, 1, 1)})
+    assert found.of_router("one") is None
+    assert found.of_router("two") is None
+
+
+def test_one_router_alone_pays_for_the_shared_context_and_the_backlog() -> None:
+    alone = Accounts({"one": 8}, shared=10)
+    found = bill(
+        {10: (500, 0, 1, 1), BACKLOG: (70, 0, 0, 0)}, {BACKLOG: (9, 0, 0, 0)}, accounts=alone
+    )
+    assert found.of_router("one") == 570, "the measuring core's backlog is not the router's"
+
+
+@pytest.mark.parametrize("account", [8, 9, 10])
+def test_frames_polled_elsewhere_are_found(account: int) -> None:
+    found = bill({8: (1, 0, 10, 100), 10: (1, 0, 1, 5)}, {account: (1, 0, 2, 3)}).placement()
+    assert (found.polls_on_dut, found.frames_on_dut) == (11, 105)
+    assert (found.polls_elsewhere, found.frames_elsewhere) == (2, 3)
+    assert not found.ok
+
+
+def test_an_empty_poll_elsewhere_is_no_misplaced_frame() -> None:
+    assert bill({8: (1, 0, 1, 1)}, {8: (1, 0, 5, 0)}).placement().ok
+
+
+def test_a_bill_that_adds_up_to_the_window_balances() -> None:
+    assert bill({8: (300_000, 0, 1, 1)}).imbalance() == 0
+    missing = bill({IDLE: (0, int(0.9 * WINDOW_NS), 0, 0)})
+    assert missing.imbalance() == pytest.approx(0.1)
+    twice = bill({IDLE: (0, WINDOW_NS, 0, 0), 8: (WINDOW_NS // 20, 0, 0, 0)})
+    assert twice.imbalance() == pytest.approx(0.05)
+
+
+def test_the_parts_of_a_core_add_up_to_one() -> None:
+    ticks: tuple[Ticks, Ticks] = (
+        {0: (0, 0, 0), 1: (100, 50, 7)},
+        {0: (0, 0, 0), 1: (103, 51, 17)},
+    )
+    found = bill(
+        {8: (400_000_000, 0, 1, 1), 9: (0, 100_000_000, 1, 1), PROCESS: (0, 200_000_000, 0, 0)},
+        ticks=ticks,
+    )
+    measure, dut = found.of_cores()
+    assert (measure.part, dut.part) == ("measure", "dut")
+    assert dut.user == pytest.approx(0.15), "three of four ticks were the user's"
+    assert dut.system == pytest.approx(0.15), "the fourth, and the router's thread"
+    assert dut.softirq == pytest.approx(0.4)
+    assert dut.routers == pytest.approx(0.5)
+    assert dut.steal == pytest.approx(0.1)
+    assert dut.user + dut.system + dut.softirq + dut.idle == pytest.approx(1)
+    assert measure.idle == 1
+
+
+def test_without_ticks_processes_are_the_users() -> None:
+    core = bill({PROCESS: (0, 1_000_000, 0, 0)}).of_cores()[1]
+    assert core.user == pytest.approx(0.001)
+    assert core.system == 0
+
+
+def test_this_hosts_ticks_only_grow() -> None:
+    before, after = read_ticks(), read_ticks()
+    assert set(before) == set(after)
+    for core, values in before.items():
+        assert all(a >= b for a, b in zip(after[core], values, strict=True))

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+import pytest
+
+from isolane.run.backend import Demand, Setting
+from isolane.run.live.bill import IDLE, Accounts, Bill, Bills
+from isolane.run.live.cores import Cores
+from isolane.run.live.observe import Raw, observe
+from isolane.run.results import PLACES, Place
+from isolane.spec import ArmRouter, Load, PointRouter
+
+WINDOW_NS = 500_000_000
+OFFERED = 5_000
+WARMUP = 1_000
+LOST = 40
+
+
+def sent(**changed: int) -> dict[str, int]:
+    return {
+        "sent": OFFERED + WARMUP, "sent_window": OFFERED, "sent_window_bytes": OFFERED * 64,
+        "missed": 0, "missed_window": 0, **changed,
+    }  # fmt: skip
+
+
+def received(**changed: int) -> dict[str, int]:
+    return {
+        "received": OFFERED + WARMUP - LOST, "received_window": OFFERED - LOST, "reordered": 0,
+        "duplicated": 0, "untracked": 0, "delay_max_ns": 9_000, "delay_sum_ns": 4_960_000,
+        **changed,
+    }  # fmt: skip
+
+
+def book(**changed: int) -> dict[Place, int]:
+    found: dict[Place, int] = {place: changed.get(place, 0) for place in PLACES}
+    return found
+
+
+def bill(*, elsewhere: int = 0, idle: float = 1.0) -> Bill:
+    cores: Bills = [[(0, 0, 0, 0)] * 16, [(0, 0, 0, 0)] * 16]
+    cores[0][IDLE] = (0, int(WINDOW_NS * idle), 0, 0)
+    cores[0][8] = (0, 0, 1, elsewhere)
+    cores[1][8] = (6_200_000, 0, 100, OFFERED)
+    cores[1][IDLE] = (0, WINDOW_NS - 6_200_000, 0, 0)
+    ticks = {0: (0, 0, 0), 1: (0, 0, 0)}
+    accounts = Accounts({"one": 8}, shared=10)
+    return Bill(cores, accounts, Cores((1,), (0,)), WINDOW_NS, (ticks, ticks))
+
+
+def raw(role: Literal["victim", "aggressor"] = "victim", **changed: Any) -> Raw:
+    router = PointRouter("one", "one", role, Load(10_000, "pps"))
+    delays = {"count": OFFERED - LOST}
+    delays |= {f"{key}_ns": 900 for key in ("p50", "p90", "p99")}
+    delays |= {"p999_ns": 9_100, "p9999_ns": 9_100}
+    found = Raw(
+        setting=Setting((Demand(router, 10_000.0, 0.25),), 100_000_000, WINDOW_NS),
+        kinds={"one": ArmRouter("one", "container", "direct")},
+        sent={
+            "streams": [sent()], "iterations": 100_000, "iterations_sent": OFFERED, "failed": 0,
+            "departure": {"p50_ns": 100, "p99_ns": 900, "max_ns": 1_000},
+        },
+        received=[received()],
+        delays=[delays],
+        lost=[book(nic_queue=LOST)],
+        receiver_dropped=0,
+        bill=bill(),
+    )  # fmt: skip
+    return replace(found, **changed)
+
+
+def test_what_was_counted_becomes_rates_and_ratios() -> None:
+    seen = observe(raw())
+    one = seen.routers[0]
+    assert (one.offered_frames, one.generated_frames) == (OFFERED, OFFERED)
+    assert one.received_frames == OFFERED - LOST
+    assert one.generated_pps == 10_000
+    assert one.received_pps == (OFFERED - LOST) / 0.5
+    assert one.loss_ratio == pytest.approx(LOST / OFFERED)
+    assert one.offered_total == one.received_total + sum(one.lost.values())
+    assert (one.load_x, one.kind, one.path) == (0.25, "container", "direct")
+    assert one.cpu_ns == 6_200_000
+    assert one.cpu_share == pytest.approx(0.0124)
+    assert one.cpu_ns_per_frame == 6_200_000 / (OFFERED - LOST)
+    assert one.cpu_reason is None
+    assert seen.conserved
+    assert seen.doubts == ()
+
+
+def test_a_percentile_is_never_above_the_maximum() -> None:
+    delay = observe(raw()).routers[0].delay
+    assert delay is not None
+    assert (delay.p99_ns, delay.p999_ns, delay.p9999_ns, delay.max_ns) == (900, 9000, 9000, 9000)
+    assert delay.mean_ns == 1000
+
+
+def test_a_silent_router_has_no_ratio_and_no_delay() -> None:
+    nothing = dict.fromkeys(sent(), 0)
+    stream = {**raw().sent, "streams": [nothing]}
+    gone = dict.fromkeys(received(), 0)
+    case = raw(sent=stream, received=[gone], delays=[{"count": 0}], lost=[book()])
+    one = observe(case).routers[0]
+    assert one.loss_ratio is None
+    assert one.delay is None
+    assert one.cpu_ns_per_frame is None
+    assert observe(case).generator.departure_max_ns is None
+
+
+def test_duplicates_are_not_received_twice() -> None:
+    twice = received(received=OFFERED + WARMUP - LOST + 3, duplicated=3)
+    one = observe(raw(received=[twice])).routers[0]
+    assert one.received_total == OFFERED + WARMUP - LOST
+    assert one.duplicated == 3
+
+
+def stream_that(**changed: int) -> dict[str, Any]:
+    return {**raw().sent, "streams": [sent(**changed)]}
+
+
+DOUBTS: dict[str, tuple[Raw, str]] = {
+    "a slow generator": (
+        raw(sent=stream_that(sent_window=4_800, missed_window=200)), "the generator was the limit"
+    ),
+    "a full receiver": (raw(receiver_dropped=100), "the receiver was the limit"),
+    "misplaced frames": (raw(bill=bill(elsewhere=50)), "50 of 5050 frames were received away"),
+    "unaccounted frames": (raw(lost=[book(unaccounted=-7)]), "7 frames are unaccounted for"),
+    "unbuilt frames": (raw(sent={**raw().sent, "failed": 2}), "2 frames could not be built"),
+    "an unbalanced bill": (raw(bill=bill(idle=0.9)), "off by 10.0 % of the window"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DOUBTS)
+def test_each_doubt_is_told_alone(name: str) -> None:
+    case, words = DOUBTS[name]
+    doubts = observe(case).doubts
+    assert len(doubts) == 1
+    assert words in doubts[0]
+    assert observe(case).conserved == (name != "unaccounted frames")
+
+
+FINE: dict[str, Raw] = {
+    "a generator a little late": raw(sent=stream_that(sent_window=4_950, missed_window=50)),
+    "an aggressor that could be no worse": raw(
+        "aggressor", sent=stream_that(sent_window=2_000, missed_window=3_000)
+    ),
+    "a receiver that dropped next to nothing": raw(receiver_dropped=3),
+    "a frame or two elsewhere": raw(bill=bill(elsewhere=2)),
+    "a bill off by a hundredth": raw(bill=bill(idle=0.99)),
+    "losses at the router's own egress": raw(lost=[book(egress=LOST)]),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_what_does_not_matter_is_no_doubt(name: str) -> None:
+    assert observe(FINE[name]).doubts == ()
+
+
+def test_the_generators_audit_says_when_it_was_the_limit() -> None:
+    audit = observe(raw(sent=stream_that(sent_window=4_000, missed_window=1_000))).generator
+    assert audit.saturated
+    assert audit.achieved_pps == 8_000
+    assert audit.rate_error == pytest.approx(-0.2)
+    assert audit.busy == OFFERED / 100_000
+    assert not observe(raw()).generator.saturated
