@@ -55,22 +55,28 @@ static __always_inline bool in_window(__u64 now_ns)
 	return now_ns >= window.start_ns && now_ns < window.end_ns;
 }
 
-/* Charges the time since the core's last change, as far as it lies in the window. */
-static __always_inline void charge(struct isl_core *core, __u32 cpu, __u32 softirq_account)
+/* The time since the core's last change, as far as it lies in the window. */
+static __always_inline __u64 elapsed(struct isl_core *core)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u64 from_ns = core->since_ns > window.start_ns ? core->since_ns : window.start_ns;
 	__u64 to_ns = now_ns < window.end_ns ? now_ns : window.end_ns;
 
 	core->since_ns = now_ns;
-	if (from_ns >= to_ns)
+	return from_ns < to_ns ? to_ns - from_ns : 0;
+}
+
+/* Charges it: to the softirq's account (and what an interrupt cut off it), or to the task's. */
+static __always_inline void charge(struct isl_core *core, __u32 cpu, __u32 softirq_account)
+{
+	__u64 ns = elapsed(core);
+
+	if (core->softirq_account == NO_SOFTIRQ) {
+		bill_of(cpu, core->task_account)->thread_ns += ns;
 		return;
-	if (core->in_interrupt)
-		bill_of(cpu, ISL_INTERRUPT)->softirq_ns += to_ns - from_ns;
-	else if (core->softirq_account != NO_SOFTIRQ)
-		bill_of(cpu, softirq_account)->softirq_ns += to_ns - from_ns;
-	else
-		bill_of(cpu, core->task_account)->thread_ns += to_ns - from_ns;
+	}
+	bill_of(cpu, softirq_account)->softirq_ns += ns + core->pending_ns;
+	core->pending_ns = 0;
 }
 
 static __always_inline __u32 account_of_task(struct task_struct *task)
@@ -159,7 +165,10 @@ int BPF_PROG(isl_napi_poll, struct napi_struct *napi, int work, int budget)
 	return 0;
 }
 
-/* The timer interrupt imitates a NIC's: its time must not pass for idle. */
+/*
+ * The timer interrupt imitates a NIC's: its time must not pass for idle. One in the middle of a poll
+ * must not take that poll's time from the interface, which is known only when the poll has ended.
+ */
 SEC("?tp_btf/local_timer_entry")
 int BPF_PROG(isl_timer_entry, int vector)
 {
@@ -168,7 +177,10 @@ int BPF_PROG(isl_timer_entry, int vector)
 
 	if (!core->since_ns)
 		return 0;
-	charge(core, cpu, ISL_SOFTIRQ);
+	if (core->softirq_account == NO_SOFTIRQ)
+		charge(core, cpu, ISL_SOFTIRQ);
+	else
+		core->pending_ns += elapsed(core);
 	core->in_interrupt = 1;
 	return 0;
 }
@@ -179,9 +191,9 @@ int BPF_PROG(isl_timer_exit, int vector)
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
 
-	if (!core->since_ns)
+	if (!core->since_ns || !core->in_interrupt)
 		return 0;
-	charge(core, cpu, ISL_SOFTIRQ);
+	bill_of(cpu, ISL_INTERRUPT)->softirq_ns += elapsed(core);
 	core->in_interrupt = 0;
 	return 0;
 }

@@ -1,4 +1,4 @@
-"""The documents: links lead somewhere, and what they name (commands, options, files, tests) exists."""
+"""The documents: links lead somewhere; commands, options, files and tests that they name exist."""
 
 from __future__ import annotations
 
@@ -130,7 +130,8 @@ def test_the_readme_starts_with_its_two_commands() -> None:
 
 def test_every_page_is_in_an_index() -> None:
     """From the README every page is found by following links."""
-    seen, open_pages = set(), [ROOT / "README.md"]
+    seen: set[Path] = set()
+    open_pages = [ROOT / "README.md"]
     while open_pages:
         page = open_pages.pop().resolve()
         if page in seen or page.suffix != ".md":
@@ -174,5 +175,6 @@ def test_each_command_has_its_options_described(command: str) -> None:
     assert section, f"docs/commands.md has no section on isolane {command}"
     described = {option for span in CODE.findall(section[0]) for option in options(span)}
     listed = help_of(command).partition("\nOptions:\n")[2].partition("\n\n")[0]
-    there = {option for line in re.findall(r"^  (-.*?)  ", listed, re.M) for option in options(line)}
+    rows = re.findall(r"^  (-.*?)(?:  |$)", listed, re.MULTILINE)
+    there = {option for row in rows for option in options(row)}
     assert described == there

@@ -127,6 +127,7 @@ struct isl_core {
 	__u32 softirq_account; /* ISL_MAX_ACCOUNTS: not in a softirq */
 	__u32 in_interrupt;
 	__u32 pad0;
+	__u64 pending_ns; /* of the softirq, before an interrupt, for whoever is then polled */
 };
 
 _Static_assert(sizeof(struct isl_signature) == 18, "fits a 64-byte frame");
@@ -135,6 +136,6 @@ _Static_assert(sizeof(struct isl_stream) == 128 + 40 * ISL_MAX_SEGMENTS + 88, "m
 _Static_assert(sizeof(struct isl_rx_stream) == 64, "a cache line");
 _Static_assert(sizeof(struct isl_rx_flow) == 16, "mirrored in Rust");
 _Static_assert(sizeof(struct isl_bill) == 32, "mirrored in Rust");
-_Static_assert(sizeof(struct isl_core) == 24, "mirrored in Rust");
+_Static_assert(sizeof(struct isl_core) == 32, "mirrored in Rust");
 
 #endif

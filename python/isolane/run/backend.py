@@ -12,6 +12,7 @@ from isolane.run.results import (
     Drawing,
     GeneratorAudit,
     HostFacts,
+    NotMeasured,
     Placement,
     RouterTrial,
 )
@@ -64,6 +65,9 @@ class Bench(Protocol):
 
     def drawing(self) -> Drawing:
         """Draw the set-up."""
+
+    def limits(self) -> tuple[NotMeasured, ...]:
+        """Say what this set-up does not measure, or only to some accuracy."""
 
     def nics(self) -> tuple[dict[str, str], ...]:
         """Describe the device under test's receiving interfaces: name, driver, offloads."""

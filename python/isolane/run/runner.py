@@ -12,7 +12,15 @@ from isolane.errors import MeasurementError
 from isolane.run.backend import BackEnd, Bench, Demand, Observation, Setting
 from isolane.run.cells import measured_capacity
 from isolane.run.folder import RunFolder
-from isolane.run.results import Capacity, Drawing, Purpose, Status, Summary, Trial
+from isolane.run.results import (
+    Capacity,
+    Drawing,
+    NotMeasured,
+    Purpose,
+    Status,
+    Summary,
+    Trial,
+)
 from isolane.run.schedule import Block, Task, blocks
 from isolane.run.summary import summarise
 from isolane.spec import Experiment, Load, Point
@@ -58,6 +66,7 @@ class Run:
     _trials: list[Trial] = field(default_factory=list)
     _drawings: dict[str, Drawing] = field(default_factory=dict)
     _described: set[str] = field(default_factory=set)
+    _limits: list[NotMeasured] = field(default_factory=list)
     _capacity: Capacity | None = None
     _failed_in_a_row: int = 0
     _next: int = 0
@@ -110,6 +119,7 @@ class Run:
             time.time(),
             complete,
             capacity=self._capacity,
+            not_measured=tuple(dict.fromkeys(self._limits)),
         )
 
     def _total(self) -> int:
@@ -176,6 +186,7 @@ class Run:
         if arm not in self._described:
             self._described.add(arm)
             self.folder.add_nics(bench.nics())
+            self._limits.extend(bench.limits())
         drawing, known = bench.drawing(), self._drawings.get(arm)
         if known is None or len(known.nodes) < len(drawing.nodes):
             self._drawings[arm] = drawing

@@ -14,6 +14,9 @@ from isolane.run.wording import plural
 from isolane.spec import Experiment, format_pps
 from isolane.stats import interval_is_range
 
+DISTURBED = 0.02
+"""Share of a DUT core's time that other processes may take before the report says so."""
+
 
 def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows at its end
     experiment: Experiment,
@@ -83,6 +86,7 @@ def _gaps(
         *_empty_points(experiment, found),
         *_left_out(trials),
         *_not_offered(found),
+        *_disturbed(trials),
         *_without_cpu(trials),
         *_without_delay(found),
         *_without_interval(found),
@@ -121,6 +125,26 @@ def _not_offered(found: Sequence[Cell]) -> list[NotMeasured]:
         )
         for cell in found
         if sent_less(cell) and cell.generated_pps
+    ]
+
+
+def _disturbed(trials: Sequence[Trial]) -> list[NotMeasured]:
+    """Name the trials in which somebody else used the device under test's cores."""
+    shares = [
+        max((core.user for core in trial.cores if core.part == "dut"), default=0.0)
+        for trial in trials
+        if trial.status == "ok"
+    ]
+    many = [share for share in shares if share > DISTURBED]
+    if not many:
+        return []
+    return [
+        NotMeasured(
+            what=f"{len(many)} of {len(shares)} trials on an undisturbed core",
+            why=f"other processes took more than {100 * DISTURBED:.0f} % of a core of the device "
+            f"under test, {100 * max(many):.0f} % at most; the figures of these trials are worse "
+            "than the routers are",
+        )
     ]
 
 

@@ -14,7 +14,7 @@ from isolane.errors import MeasurementError
 from isolane.report import test_data as data
 from isolane.run.backend import BackEnd, Bench, Demand, Observation, Setting
 from isolane.run.folder import RunFolder
-from isolane.run.results import PLACES, Drawing, HostFacts, RouterTrial, Trial
+from isolane.run.results import PLACES, Drawing, HostFacts, NotMeasured, RouterTrial, Trial
 from isolane.run.runner import CAPACITY_TRIALS, Run, Step
 from isolane.spec import Arm, PointRouter, parse_experiment
 
@@ -107,6 +107,9 @@ class _Bench:
 
     def drawing(self) -> Drawing:
         return data.drawing(self.arm, self.routers)
+
+    def limits(self) -> tuple[NotMeasured, ...]:
+        return (NotMeasured(what="time", why="the fake has no clock"),)
 
     def nics(self) -> tuple[dict[str, str], ...]:
         return ({"name": f"{self.arm}-nic"},)

@@ -16,8 +16,8 @@ from isolane.run.live.cores import Cores
 from isolane.run.live.host import nic_facts
 from isolane.run.live.observe import Raw, observe
 from isolane.run.live.streams import generator
-from isolane.run.results import Drawing, Edge, Node
-from isolane.spec import Arm, ArmRouter, Experiment, PointRouter
+from isolane.run.results import Drawing, Edge, Node, NotMeasured
+from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_ns
 from isolane.testbed import Testbed
 
 LEAD_NS = 15_000_000
@@ -129,6 +129,17 @@ class LiveBench:
             quiet = quiet + 1 if latest == counts else 0
             counts = latest
         return counts
+
+    def limits(self) -> tuple[NotMeasured, ...]:
+        """Say how exact the delays are; see :class:`isolane.run.backend.Bench`."""
+        pause = format_ns(self._equipment.bed.receiver_moderation_ns)
+        return (
+            NotMeasured(
+                what="Delays more exactly than the receiver looks",
+                why=f"on {self._arm.name} it polls its interfaces every {pause} (and some tens of "
+                "microseconds late in a virtual machine), so each delay is up to so much too long",
+            ),
+        )
 
     def nics(self) -> tuple[dict[str, str], ...]:
         """Describe the DUT's receiving interfaces; see :class:`isolane.run.backend.Bench`."""

@@ -1,0 +1,213 @@
+//! A heap of flows by a 64-bit key, four children a node: half the levels of a binary heap, and the
+//! children of a node lie side by side.
+
+/// Told where each flow is, so that it can be removed from the middle; `()` does not care.
+pub(crate) trait Tracker {
+    fn placed(&mut self, flow: u32, index: usize);
+    fn gone(&mut self, flow: u32);
+}
+
+impl Tracker for () {
+    fn placed(&mut self, _flow: u32, _index: usize) {}
+    fn gone(&mut self, _flow: u32) {}
+}
+
+const ABSENT: u32 = u32::MAX;
+
+/// Where each flow is.
+#[derive(Debug, Clone)]
+pub(crate) struct Positions(Vec<u32>);
+
+impl Tracker for Positions {
+    fn placed(&mut self, flow: u32, index: usize) {
+        self.0[flow as usize] = u32::try_from(index).expect("a heap holds each flow once");
+    }
+
+    fn gone(&mut self, flow: u32) {
+        self.0[flow as usize] = ABSENT;
+    }
+}
+
+/// Smallest key first; among equal keys the lowest flow. Each flow at most once.
+#[derive(Debug, Clone)]
+pub(crate) struct Heap<T> {
+    /// Key above, flow below in one number: one comparison without a branch.
+    entries: Vec<u128>,
+    tracker: T,
+}
+
+const ARITY: usize = 4;
+
+fn entry(key: u64, flow: u32) -> u128 {
+    u128::from(key) << 64 | u128::from(flow)
+}
+
+fn key_of(entry: u128) -> u64 {
+    (entry >> 64) as u64
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the flow is the lower half")]
+fn flow_of(entry: u128) -> u32 {
+    entry as u32
+}
+
+impl Heap<()> {
+    pub(crate) fn new(flows: u32) -> Self {
+        Self { entries: Vec::with_capacity(flows as usize), tracker: () }
+    }
+}
+
+impl Heap<Positions> {
+    pub(crate) fn tracked(flows: u32) -> Self {
+        Self {
+            entries: Vec::with_capacity(flows as usize),
+            tracker: Positions(vec![ABSENT; flows as usize]),
+        }
+    }
+
+    /// Takes the flow out, if it is there.
+    pub(crate) fn remove(&mut self, flow: u32) {
+        let index = self.tracker.0[flow as usize];
+        if index != ABSENT {
+            self.take(index as usize);
+        }
+    }
+}
+
+impl<T: Tracker> Heap<T> {
+    /// The smallest key and its flow.
+    pub(crate) fn first(&self) -> Option<(u64, u32)> {
+        self.entries.first().map(|&entry| (key_of(entry), flow_of(entry)))
+    }
+
+    /// The flow must not be there yet.
+    pub(crate) fn push(&mut self, key: u64, flow: u32) {
+        self.entries.push(0);
+        self.sift_up(self.entries.len() - 1, entry(key, flow));
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(u64, u32)> {
+        let first = self.first();
+        if first.is_some() {
+            self.take(0);
+        }
+        first
+    }
+
+    /// Takes the first flow if its key is at most `limit`.
+    pub(crate) fn pop_until(&mut self, limit: u64) -> Option<(u64, u32)> {
+        self.first().filter(|&(key, _)| key <= limit).and_then(|_| self.pop())
+    }
+
+    /// Gives the first flow, which must be there, a new key.
+    pub(crate) fn replace_first(&mut self, key: u64) {
+        let moved = entry(key, flow_of(self.entries[0]));
+        self.sift_down(0, moved);
+    }
+
+    /// Makes all keys smaller by the same; those below it become 0.
+    pub(crate) fn rebase(&mut self, by: u64) {
+        for place in &mut self.entries {
+            *place = entry(key_of(*place).saturating_sub(by), flow_of(*place));
+        }
+    }
+
+    fn take(&mut self, index: usize) {
+        self.tracker.gone(flow_of(self.entries[index]));
+        let last = self.entries.pop().expect("the index is that of an entry");
+        if index == self.entries.len() {
+            return;
+        }
+        if index > 0 && last < self.entries[(index - 1) / ARITY] {
+            self.sift_up(index, last);
+        } else {
+            self.sift_down(index, last);
+        }
+    }
+
+    fn sift_up(&mut self, mut index: usize, moved: u128) {
+        while index > 0 {
+            let parent = (index - 1) / ARITY;
+            if self.entries[parent] <= moved {
+                break;
+            }
+            self.place(index, self.entries[parent]);
+            index = parent;
+        }
+        self.place(index, moved);
+    }
+
+    fn sift_down(&mut self, mut index: usize, moved: u128) {
+        while let Some((child, smallest)) = self.smallest_child(index) {
+            if smallest >= moved {
+                break;
+            }
+            self.place(index, smallest);
+            index = child;
+        }
+        self.place(index, moved);
+    }
+
+    fn smallest_child(&self, index: usize) -> Option<(usize, u128)> {
+        let begin = index * ARITY + 1;
+        let end = self.entries.len().min(begin + ARITY);
+        let children = self.entries.get(begin..end)?;
+        let mut smallest = (begin, *children.first()?);
+        for (offset, &child) in children.iter().enumerate().skip(1) {
+            if child < smallest.1 {
+                smallest = (begin + offset, child);
+            }
+        }
+        Some(smallest)
+    }
+
+    fn place(&mut self, index: usize, moved: u128) {
+        self.entries[index] = moved;
+        self.tracker.placed(flow_of(moved), index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn it_is_a_heap(steps in prop::collection::vec((0..64u32, 0..50u64, 0..4u8), 0..300)) {
+            let mut heap = Heap::tracked(64);
+            let mut model = BTreeSet::new();
+            for (flow, key, step) in steps {
+                let there = model.iter().copied().find(|&(_, other)| other == flow);
+                match (step, there) {
+                    (0 | 1, None) => {
+                        heap.push(key, flow);
+                        model.insert((key, flow));
+                    }
+                    (0 | 1, Some(entry)) => {
+                        heap.remove(flow);
+                        model.remove(&entry);
+                    }
+                    (2, _) if !model.is_empty() => {
+                        let (_, first) = model.pop_first().unwrap();
+                        heap.replace_first(key);
+                        model.insert((key, first));
+                    }
+                    _ => {
+                        let until = model.first().copied().filter(|&(first, _)| first <= key);
+                        prop_assert_eq!(heap.pop_until(key), until);
+                        until.map(|entry| model.remove(&entry));
+                    }
+                }
+                prop_assert_eq!(heap.first(), model.first().copied());
+            }
+            while let Some(entry) = model.pop_first() {
+                prop_assert_eq!(heap.pop(), Some(entry));
+            }
+            prop_assert_eq!(heap.pop(), None);
+        }
+    }
+}
