@@ -30,6 +30,7 @@ ARROWS: dict[str, set[str]] = {
 CRATES: dict[str, set[str]] = {
     "isolane-dataplane": set(),
     "isolane-native": {"isolane-dataplane"},
+    "isolane-sched": set(),
 }
 """What each crate may depend on, of this workspace."""
 

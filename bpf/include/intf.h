@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What BPF programs and user space share: fixed width, explicit padding, the unit in the name.
- * crates/dataplane/src/intf.rs mirrors this file; the sizes are asserted on both sides.
+ * Rust sees these types through the skeletons that crates/dataplane/build.rs generates.
  */
 #ifndef ISOLANE_INTF_H
 #define ISOLANE_INTF_H
@@ -131,11 +131,11 @@ struct isl_core {
 };
 
 _Static_assert(sizeof(struct isl_signature) == 18, "fits a 64-byte frame");
-_Static_assert(sizeof(struct isl_segment) == 40, "mirrored in Rust");
-_Static_assert(sizeof(struct isl_stream) == 128 + 40 * ISL_MAX_SEGMENTS + 88, "mirrored in Rust");
+_Static_assert(sizeof(struct isl_segment) == 40, "no hidden padding");
+_Static_assert(sizeof(struct isl_stream) == 128 + 40 * ISL_MAX_SEGMENTS + 88, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_stream) == 64, "a cache line");
-_Static_assert(sizeof(struct isl_rx_flow) == 16, "mirrored in Rust");
-_Static_assert(sizeof(struct isl_bill) == 32, "mirrored in Rust");
-_Static_assert(sizeof(struct isl_core) == 32, "mirrored in Rust");
+_Static_assert(sizeof(struct isl_rx_flow) == 16, "no hidden padding");
+_Static_assert(sizeof(struct isl_bill) == 32, "no hidden padding");
+_Static_assert(sizeof(struct isl_core) == 32, "no hidden padding");
 
 #endif

@@ -231,9 +231,8 @@ impl Generator {
             .iter()
             .filter_map(|s| s.segments.iter().map(|g| g.rate0_mpps.max(g.rate1_mpps)).max())
             .sum();
-        let forced = std::env::var("ISL_BATCH").ok().and_then(|b| b.parse().ok());
         let fits = BATCHES.iter().find(|(most, _)| fastest <= *most);
-        forced.unwrap_or(fits.map_or(1, |(_, batch)| *batch))
+        fits.map_or(1, |(_, batch)| *batch)
     }
 
     /// True when every scheduled frame is sent or counted as missed, or the thread has ended.

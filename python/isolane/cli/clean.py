@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 EPILOG = """Example:
@@ -20,8 +22,11 @@ def command() -> None:
     Runs clean up after themselves, also after Ctrl-C, SIGTERM and errors. Only after a kill -9 or
     the like is there anything to do here. Refuses while a run is under way.
     """
+    from isolane.errors import NotSupported
     from isolane.testbed import clean, exclusive
 
+    if os.geteuid() != 0:
+        raise NotSupported("not supported on this host: cleaning up needs root; run it with sudo")
     with exclusive():
         removed = clean()
     for thing in removed:

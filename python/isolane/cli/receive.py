@@ -42,9 +42,10 @@ def command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
-    """Count what `isolane generate` sent: frames, loss, order, duplicates, delay.
+    """Count what `isolane generate` sent.
 
-    Counts in XDP and drops what it counted; all other traffic passes untouched. Needs root.
+    Frames, loss, order, duplicates and delay, by stream. Counts in XDP and drops what it counted;
+    all other traffic passes untouched. Needs root.
     Detaches when it ends, however it ends.
     """
     from isolane.errors import NotSupported

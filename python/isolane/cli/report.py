@@ -15,7 +15,7 @@ EPILOG = """Examples:
 \b
   isolane report runs/demo                           writes runs/demo/report.html
   isolane report runs/demo --format pdf --output noisy-neighbour.pdf
-  isolane report runs/demo --format csv --output -   every trial and router
+  isolane report runs/demo --format csv --output -   every arm, point and router
 """
 
 
@@ -45,10 +45,11 @@ def command(
         ),
     ] = None,
 ) -> None:
-    """Render the report of a run again. As a page, a picture, a document, or as data.
+    """Render the report of a run again.
 
-    Prints the path of what it wrote. Needs neither root nor the host that the run was made on. An
-    interrupted run gives a report of what was measured until then.
+    As a page, a picture, a document, or as data. Prints the path of what it wrote. Needs neither
+    root nor the host that the run was made on. An interrupted run gives a report of what was
+    measured until then.
     """
     from isolane.report import render
 

@@ -25,7 +25,7 @@ EPILOG = """Examples:
   isolane run experiments/noisy-neighbour.yaml
   isolane run experiments/papers/rathore2013/scenario1.yaml --output runs/scenario1
   isolane run --resume runs/scenario1          goes on with what an interruption left
-  isolane run EXPERIMENT.yaml --dry-run        checks everything, touches nothing
+  isolane run EXPERIMENT.yaml --dry-run        checks everything, sends nothing
   isolane run EXPERIMENT.yaml --json | jq .verdict
 """
 
@@ -56,7 +56,7 @@ def command(
         bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
     ] = False,
 ) -> None:
-    """Measure: real frames through real routers, as the experiment says.
+    """Measure what an experiment file says, with real frames.
 
     Checks everything before the first frame. Each trial's result is on disk as soon as the trial
     ends; after an interruption --resume goes on. Needs root. Leaves the host as it was.
@@ -65,6 +65,7 @@ def command(
 
     folder, source = _source(experiment, resume)
     spec = load_experiment(source)
+    repeats = repeats or _kept_repeats(folder)
     if repeats is not None:
         trial = spec.trial.model_copy(update={"repeats": repeats})
         spec = spec.model_copy(update={"trial": trial})
@@ -89,6 +90,15 @@ def _source(experiment: Path | None, resume: Path | None) -> tuple[Path | None, 
 
     RunFolder.open(resume)
     return resume, resume / EXPERIMENT
+
+
+def _kept_repeats(folder: Path | None) -> int | None:
+    """Return the repeats that a run to be resumed was started with; None for a new run."""
+    if folder is None:
+        return None
+    from isolane.run.folder import RunFolder
+
+    return RunFolder.open(folder).options().get("repeats")
 
 
 def _execute(
@@ -118,6 +128,7 @@ def _execute(
             if resumed
             else RunFolder.create(target, source.read_bytes(), back_end.host())
         )
+        folder.keep_options({"repeats": spec.trial.repeats})
         with _logging(folder), _progress() as watch:
             return Run(spec, back_end, folder, watch).execute()
 

@@ -142,7 +142,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "threaded-napi",
         "network",
         "Threaded NAPI",
-        "receive: threaded, and keeping the measuring side off the device under test's cores",
+        "receive: threaded",
         "Linux 5.12 or later",
     ),
     *(
@@ -239,7 +239,7 @@ GROUP_TITLES: dict[str, str] = {
 REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "measure": (
         "root", "kernel", "cores", "btf", "native-module", "live-frames", "xdp-veth", "netns",
-        "veth", "threaded-napi",
+        "veth",
     ),
     "enforce": (
         "root", "kernel", "netns", "veth", "xdp-veth", "threaded-napi", "qdisc-htb",

@@ -124,7 +124,7 @@ def _shares(trials: Sequence[Trial], router: str) -> list[float]:
     values = []
     for trial in trials:
         errors = share_errors(
-            [r.offered_frames for r in trial.routers], [r.received_frames for r in trial.routers]
+            [r.generated_frames for r in trial.routers], [r.received_frames for r in trial.routers]
         )
         names = [r.router for r in trial.routers]
         if errors is not None and router in names:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,6 +20,7 @@ JOURNAL = "trials.jsonl"
 TABLE = "trials.parquet"
 SUMMARY = "summary.json"
 REPORT = "report.html"
+OPTIONS = "options.json"
 LOG = "run.log"
 
 
@@ -148,6 +150,18 @@ class RunFolder:
     def write_summary(self, summary: Summary) -> None:
         """Write or replace the summary, so that a crash leaves the old or the new one."""
         self._replace(SUMMARY, summary.model_dump_json(indent=2).encode())
+
+    def keep_options(self, options: Mapping[str, int]) -> None:
+        """Keep what the command line changed of the experiment, for a resumed run."""
+        self._replace(OPTIONS, json.dumps(dict(options)).encode())
+
+    def options(self) -> dict[str, int]:
+        """Read what the command line had changed; empty when nothing."""
+        if not (self.path / OPTIONS).exists():
+            return {}
+        with _errors(self.path / OPTIONS, "be read"):
+            found = json.loads((self.path / OPTIONS).read_bytes())
+        return {str(key): int(value) for key, value in found.items()}
 
     def add_nics(self, nics: Sequence[dict[str, str]]) -> None:
         """Add interfaces that took part to the facts about the host; known ones stay."""

@@ -12,7 +12,7 @@ from typing import Final
 
 from isolane.spec.addresses import clashes
 from isolane.spec.arms import resolve_arms
-from isolane.spec.models import ExperimentData, PublishedRow
+from isolane.spec.models import MIN_FRAME_BYTES, ExperimentData, PublishedRow
 from isolane.spec.points import Point, PointRouter, resolve_points, sweeps
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.quantities import UNITS_OF_METRIC
@@ -21,7 +21,6 @@ from isolane.spec.units import Load, format_bps, format_rate
 MAX_TRIALS: Final = 10_000
 """More than an hour of the shortest trials: beyond it, somebody has mistyped a number."""
 
-MIN_IPV6_FRAME: Final = 84
 """Ethernet 14, IPv6 40, UDP 8, the generator's signature 18 and the checksum 4, bytes."""
 
 
@@ -44,13 +43,12 @@ def _frames(data: ExperimentData) -> Iterator[Problem]:
         traffic = data.traffic_of(router.name)
         smallest = min(size for size, _ in traffic.frame_sizes())
         loc = _traffic_loc(data, i)
-        if traffic.ip != 6 or smallest >= MIN_IPV6_FRAME or loc in told:
+        if traffic.ip != 6 or smallest >= MIN_FRAME_BYTES[6] or loc in told:
             continue
         told.add(loc)
-        named = "imix holds frames" if traffic.frame_size == "imix" else "frame size"
-        what = f"{named} of {smallest} bytes with IPv6 (router {show(router.name)})"
+        what = f"frame size of {smallest} bytes with IPv6 (router {show(router.name)})"
         accepted = (
-            f"{MIN_IPV6_FRAME} to 1518 "
+            f"{MIN_FRAME_BYTES[6]} to 1518 "
             "(Ethernet 14 + IPv6 40 + UDP 8 + signature 18 + checksum 4 = 84)"
         )
         yield Problem(loc, what, accepted)

@@ -27,6 +27,10 @@ IMIX: Final = ((64, 7), (594, 4), (1518, 1))
 """Simple IMIX: frame sizes with the checksum, bytes, and how many of each in twelve frames."""
 
 
+MIN_FRAME_BYTES: Final = {4: 64, 6: 84}
+"""Shortest frame that holds headers and the 18-byte signature, by IP version (RFC 5180, 5.1.1)."""
+
+
 class SpecModel(BaseModel):
     """Refuses keys that it does not know and cannot be changed once it is checked."""
 
@@ -58,7 +62,10 @@ class Traffic(SpecModel):
 
     def frame_sizes(self) -> tuple[tuple[int, int], ...]:
         """Return the frame sizes (bytes with checksum) and their weights."""
-        return IMIX if self.frame_size == "imix" else ((int(self.frame_size), 1),)
+        if self.frame_size == "imix":
+            least = MIN_FRAME_BYTES[self.ip]
+            return tuple((max(size, least), weight) for size, weight in IMIX)
+        return ((int(self.frame_size), 1),)
 
     @property
     def mean_frame_bytes(self) -> float:

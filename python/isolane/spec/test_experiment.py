@@ -182,6 +182,7 @@ def test_imix_is_seven_four_one() -> None:
     imix = Traffic(frame_size="imix")
     assert imix.frame_sizes() == IMIX
     assert imix.mean_frame_bytes == pytest.approx((7 * 64 + 4 * 594 + 1518) / 12)
+    assert Traffic(frame_size="imix", ip=6).frame_sizes() == ((84, 7), (594, 4), (1518, 1))
 
 
 def test_a_shared_wire_carries_the_sum_and_a_wire_of_its_own_only_one() -> None:

@@ -228,10 +228,6 @@ CASES = {
             "accepted: 84 to 1518 (Ethernet 14 + IPv6 40 + UDP 8 + signature 18 + checksum 4 = 84)"
         ),
     ),
-    "IPv6 with IMIX": (
-        changed("  frame_size: 64", "  frame_size: imix\n  ip: 6"),
-        "bad.yaml:6: traffic.frame_size: imix holds frames of 64 bytes with IPv6",
-    ),
     "frame too large": (
         changed("  frame_size: 64", "  frame_size: 9000"),
         "bad.yaml:6: traffic.frame_size: frame size 9000 is not possible; accepted: 64 to 1518",

@@ -10,8 +10,12 @@ from isolane.errors import MeasurementError, NotSupported
 from isolane.run.live.target import interface_index, netns_path, open_links
 from isolane.run.live.traffic import host_cookie
 
-STREAMS = 16
-"""Streams that are told apart."""
+STREAMS = 256
+"""Streams that are told apart: as many as a generator sends."""
+WIDE_STREAMS = 16
+"""Streams, the first ones, whose flows are all checked for order ..."""
+NARROW_FLOWS = 1024
+"""... and how many are of each of the others: the table would be too large."""
 
 
 @dataclass
@@ -32,7 +36,7 @@ class Counting:
             self._receiver = _native.Receiver(
                 interfaces=[(path, index) for index in indices],
                 cookie=None,
-                flows=[self.flows] * STREAMS,
+                flows=[self.flows] * WIDE_STREAMS + [NARROW_FLOWS] * (STREAMS - WIDE_STREAMS),
             )
         except _native.UnsupportedError as error:
             raise NotSupported(f"not supported on this host: {error}") from error

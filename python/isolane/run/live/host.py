@@ -29,9 +29,7 @@ def host_facts() -> HostFacts:
         memory_bytes=int(memory_kib) * 1024,
         versions=_versions(),
         clocksource=_text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        hypervisor="yes, name unknown"
-        if "hypervisor" in cpuinfo.get("flags", "").split()
-        else None,
+        hypervisor=_hypervisor(cpuinfo),
         mitigations=_mitigations(),
         nics=(),
     )

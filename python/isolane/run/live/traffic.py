@@ -14,9 +14,9 @@ from isolane import _native
 from isolane.errors import MeasurementError, NotSupported, SpecError
 from isolane.run.live.streams import DISCARD_PORT, FIRST_SOURCE_PORT, MILLI, size_cycle
 from isolane.spec import (
-    IMIX,
     WIRE_OVERHEAD_BYTES,
     Load,
+    Traffic,
     format_pps,
     parse_duration_ns,
     parse_rate,
@@ -153,7 +153,7 @@ def frame_sizes(text: str, dst_ip: str) -> tuple[tuple[int, int], ...]:
     """
     least = _native.min_frame_bytes(dst_ip)
     if text == "imix":
-        return tuple((max(size, least), weight) for size, weight in IMIX)
+        return Traffic(frame_size="imix", ip=6 if ":" in dst_ip else 4).frame_sizes()
     size = _whole("frame size", text)
     if not least <= size <= MAX_FRAME_BYTES:
         why = ""
