@@ -35,6 +35,7 @@ class Tiny:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._written = 0
 
     def __call__(
         self,
@@ -50,7 +51,8 @@ class Tiny:
         for arm in arms:
             path, receive = arm.split()
             lines.append(f"  - {{name: {path}-{receive}, path: {path}, receive: {receive}}}")
-        file = self._folder / "tiny.yaml"
+        self._written += 1
+        file = self._folder / f"tiny-{self._written}.yaml"
         file.write_text(
             TINY.format(
                 size=size, ip=ip, load=load, arms="\n".join(lines), duration=duration,

@@ -85,7 +85,7 @@ class Process:
     def stderr(self) -> str:
         return (self.folder / "stderr").read_text()
 
-    def until(self, what: Callable[[], bool], limit_s: float = 30.0) -> None:
+    def until(self, what: Callable[[], bool], limit_s: float = 60.0) -> None:
         """Wait for something that the process is to bring about."""
         deadline = time.monotonic() + limit_s
         while not what():

@@ -17,6 +17,7 @@ from tests.conftest import Tiny
 from tests.live import (
     Process,
     assert_same_host,
+    await_free,
     background,
     in_process,
     isolane,
@@ -118,7 +119,8 @@ def test_a_folder_that_cannot_be_written_is_named_before_anything_is_built(
             (directory / "run", "read-only file system"),
             (file / "run", "not a directory"),
         ):
-            done = isolane("run", file, "--output", target)
+            await_free()
+            done = in_process("run", file, "--output", target)
             assert done.returncode == 1
             assert str(target) in done.stderr
             assert reason in done.stderr
@@ -157,7 +159,7 @@ def test_a_wire_that_vanishes_fails_its_trial_alone(
     # Six points of one bench, so that the wire goes while frames are on it and not while building.
     load = "{one: 5kpps, two: [1kpps, 2kpps, 3kpps, 4kpps, 5kpps, 6kpps]}"
     before = quiet_host()
-    with running(tmp_path, tiny(load=load, duration="500ms")) as (process, target):
+    with running(tmp_path, tiny(load=load, duration="400ms")) as (process, target):
         journal = target / "trials.jsonl"
         process.until(lambda: journal.read_bytes().count(b"\n") >= 1)
         time.sleep(0.2)
@@ -178,6 +180,8 @@ def test_a_wire_that_vanishes_fails_its_trial_alone(
     assert summary.trials_failed == 1
     assert_same_host(before)
 
+    if ifname != "isl-g0":  # once is enough
+        return
     done = isolane("run", "--resume", target)
     assert done.returncode == 0, "what had failed is done again"
     again = trials_of(target)

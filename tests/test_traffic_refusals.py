@@ -80,6 +80,8 @@ def test_unknown_interfaces_and_namespaces_are_named(line: Line) -> None:
     refuse(line, "generate", "nope", "--netns", line.gen_netns, *send, words=words)
     words = ("--netns nope", "/run/netns/nope")
     refuse(line, "generate", line.gen, "--netns", "nope", *send, words=words)
+    words = ("--netns /proc/self/status", "not a network namespace")
+    refuse(line, "receive", line.rcv, "--netns", "/proc/self/status", words=words)
     words = ("nope: there is no such interface", line.rcv)
     refuse(line, "receive", "nope", "--netns", line.rcv_netns, words=words)
 

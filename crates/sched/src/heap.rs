@@ -65,12 +65,14 @@ impl Heap<Positions> {
         }
     }
 
-    /// Takes the flow out, if it is there.
-    pub(crate) fn remove(&mut self, flow: u32) {
+    /// Takes the flow out; whether it was there.
+    pub(crate) fn remove(&mut self, flow: u32) -> bool {
         let index = self.tracker.0[flow as usize];
-        if index != ABSENT {
+        let there = index != ABSENT;
+        if there {
             self.take(index as usize);
         }
+        there
     }
 }
 

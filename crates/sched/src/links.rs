@@ -31,7 +31,7 @@ impl Links {
 impl List {
     pub(crate) const EMPTY: Self = Self { first: NIL, last: NIL };
 
-    pub(crate) fn first(&self) -> Option<u32> {
+    pub(crate) fn first(self) -> Option<u32> {
         (self.first != NIL).then_some(self.first)
     }
 

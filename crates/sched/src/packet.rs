@@ -11,3 +11,15 @@ pub trait Packet {
     /// The flow (adapter) it belongs to: `0..Config::flows`.
     fn flow(&self) -> u32;
 }
+
+/// The tests' packets: flow and bytes.
+#[cfg(test)]
+impl Packet for (u32, u32) {
+    fn flow(&self) -> u32 {
+        self.0
+    }
+
+    fn len_bytes(&self) -> u32 {
+        self.1
+    }
+}

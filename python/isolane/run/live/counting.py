@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported
-from isolane.run.live.target import interface_index, netns_path, open_links
+from isolane.run.live.target import interface_index, netns_path, with_links
 from isolane.run.live.traffic import host_cookie
 
 STREAMS = 256
@@ -30,8 +30,9 @@ class Counting:
 
     def __enter__(self) -> Self:
         path = netns_path(self.netns)
-        with open_links(path) as links:
-            indices = [interface_index(links, name) for name in self.interfaces]
+        indices = with_links(
+            path, lambda links: [interface_index(links, name) for name in self.interfaces]
+        )
         try:
             self._receiver = _native.Receiver(
                 interfaces=[(path, index) for index in indices],

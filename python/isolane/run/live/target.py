@@ -5,14 +5,19 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from isolane.errors import SpecError
 from isolane.run.live.traffic import Target, check_source
+from isolane.testbed import kernel
+from isolane.testbed.hands import apart
+
+T = TypeVar("T")
 
 RUN_NETNS = Path("/run/netns")
 MAC = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2}){5}")
@@ -34,9 +39,31 @@ def netns_path(name: str | None) -> str | None:
     return str(path)
 
 
-def open_links(netns: str | None) -> IPRoute:
-    """Open a netlink socket in the namespace (None: this one)."""
-    return IPRoute(netns=netns) if netns else IPRoute()
+def with_links(netns: str | None, work: Callable[[IPRoute], T]) -> T:
+    """Run ``work`` with a netlink socket of the namespace (None: this one).
+
+    In a thread that enters the namespace: ``IPRoute(netns=)`` forks this process for the purpose
+    and ends the child with a SIGTERM, which our handler would turn into an orderly exit there.
+
+    Raises
+    ------
+    SpecError
+        If the file is not a network namespace.
+    """
+
+    def entered() -> T:
+        if netns is not None:
+            descriptor = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                kernel.setns_net(descriptor)
+            except OSError:
+                raise SpecError(f"--netns {netns}: not a network namespace") from None
+            finally:
+                os.close(descriptor)
+        with IPRoute() as links:
+            return work(links)
+
+    return apart(entered)
 
 
 def interface_index(links: IPRoute, name: str) -> int:
@@ -74,7 +101,8 @@ def resolve(
     except ValueError:
         raise SpecError(f"--to {destination}: not an IP address") from None
     path = netns_path(netns)
-    with open_links(path) as links:
+
+    def found(links: IPRoute) -> Target:
         index = interface_index(links, interface)
         link = links.get_links(index)[0]
         if link["state"] != "up":
@@ -92,6 +120,8 @@ def resolve(
             netns=path,
             line_bps=_line_bps(interface) if path is None else None,
         )
+
+    return with_links(path, found)
 
 
 def _own_address(links: IPRoute, index: int, destination: str, interface: str) -> str:

@@ -1,0 +1,178 @@
+//! The scheduler: queues, one discipline, the books.
+
+use crate::{
+    config::{BackPressure, Config, FlowSettings, Kind},
+    counters::{DropReason, FlowCounters, Totals},
+    discipline::{Choice, Discipline},
+    error::{Error, Result},
+    packet::Packet,
+    queues::{Queues, Sharing},
+};
+
+/// A packet that was dropped, given back to its owner, and why. It is counted already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dropped<P> {
+    /// The packet.
+    pub packet: P,
+    /// Why.
+    pub reason: DropReason,
+}
+
+/// Answer to "what goes next?".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next<P> {
+    /// This packet.
+    Packet(P),
+    /// Packets are waiting, but none may go before this time; ask again then, or after the next
+    /// enqueue or change of settings. `u64::MAX`: not before such a change.
+    Wait {
+        /// When, ns.
+        until_ns: u64,
+    },
+    /// No packet is waiting.
+    Empty,
+}
+
+/// Answer to "what goes next into an output with so much room?".
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Handover<P> {
+    /// This packet; the output has room for it.
+    Packet(P),
+    /// This packet was scheduled and lost, because the output had no room.
+    Lost(Dropped<P>),
+    /// No room: nothing was scheduled.
+    NoRoom,
+    /// As [`Next::Wait`].
+    Wait {
+        /// When, ns.
+        until_ns: u64,
+    },
+    /// As [`Next::Empty`].
+    Empty,
+}
+
+/// A packet scheduler. Times are in ns since any fixed moment and must not go back.
+#[derive(Debug, Clone)]
+pub struct Scheduler<P> {
+    queues: Queues<P>,
+    discipline: Discipline,
+    kind: Kind,
+    settings: Vec<FlowSettings>,
+}
+
+impl<P: Packet> Scheduler<P> {
+    /// A scheduler with empty queues, all flows at their default settings.
+    pub fn new(config: Config) -> Result<Self> {
+        config.check()?;
+        let sharing = match config.kind {
+            Kind::Fifo => Sharing::One,
+            _ => Sharing::PerFlow,
+        };
+        Ok(Self {
+            queues: Queues::new(&config, sharing),
+            discipline: Discipline::new(&config),
+            settings: vec![FlowSettings::default(); config.flows as usize],
+            kind: config.kind,
+        })
+    }
+
+    /// Queues a packet, or gives it back.
+    pub fn enqueue(&mut self, packet: P, now_ns: u64) -> std::result::Result<(), Dropped<P>> {
+        match self.queues.push(packet) {
+            Ok((list, was_empty)) => {
+                if was_empty {
+                    self.discipline.backlogged(&self.queues, list, now_ns);
+                }
+                Ok(())
+            }
+            Err((packet, reason)) => Err(Dropped { packet, reason }),
+        }
+    }
+
+    /// What goes next into an output that has room.
+    pub fn dequeue(&mut self, now_ns: u64) -> Next<P> {
+        let next = self.choose(now_ns);
+        if let Next::Packet(packet) = &next {
+            self.queues.count_sent(packet);
+        }
+        next
+    }
+
+    /// What goes next into an output that has room for `room_packets`: with back-pressure nothing is
+    /// scheduled without room, without it what is scheduled may be lost.
+    pub fn hand_over(
+        &mut self,
+        room_packets: u32,
+        back_pressure: BackPressure,
+        now_ns: u64,
+    ) -> Handover<P> {
+        if room_packets == 0 && back_pressure == BackPressure::On {
+            return Handover::NoRoom;
+        }
+        match self.choose(now_ns) {
+            Next::Packet(packet) if room_packets > 0 => {
+                self.queues.count_sent(&packet);
+                Handover::Packet(packet)
+            }
+            Next::Packet(packet) => {
+                self.queues.count_lost(&packet);
+                Handover::Lost(Dropped { packet, reason: DropReason::OutputFull })
+            }
+            Next::Wait { until_ns } => Handover::Wait { until_ns },
+            Next::Empty => Handover::Empty,
+        }
+    }
+
+    /// Changes what a flow is entitled to, from the next decision on; queued packets stay.
+    pub fn set(&mut self, flow: u32, settings: FlowSettings, now_ns: u64) -> Result<()> {
+        let Some(place) = self.settings.get_mut(flow as usize) else {
+            let last = u32::try_from(self.settings.len() - 1).unwrap_or(u32::MAX);
+            return Err(Error::NoSuchFlow { flow, last });
+        };
+        settings.check(&self.kind)?;
+        *place = settings;
+        self.discipline.set(&self.queues, flow, &settings, now_ns);
+        Ok(())
+    }
+
+    /// What a flow is entitled to.
+    #[must_use]
+    pub fn settings(&self, flow: u32) -> Option<&FlowSettings> {
+        self.settings.get(flow as usize)
+    }
+
+    /// Its kind, as configured.
+    #[must_use]
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// What became of all packets.
+    #[must_use]
+    pub fn totals(&self) -> &Totals {
+        self.queues.totals()
+    }
+
+    /// What became of a flow's packets.
+    #[must_use]
+    pub fn counters(&self, flow: u32) -> Option<FlowCounters> {
+        self.queues.counters(flow)
+    }
+
+    fn choose(&mut self, now_ns: u64) -> Next<P> {
+        match self.discipline.choose(&self.queues, now_ns) {
+            Choice::Serve(list) => {
+                let packet = self.queues.pop(list);
+                self.discipline.served(&self.queues, list, packet.len_bytes(), now_ns);
+                Next::Packet(packet)
+            }
+            Choice::Wait { until_ns } => Next::Wait { until_ns },
+            Choice::Empty => Next::Empty,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn discipline_mut(&mut self) -> &mut Discipline {
+        &mut self.discipline
+    }
+}
