@@ -47,7 +47,8 @@ struct isl_bill bills[MAX_CPUS * ISL_MAX_ACCOUNTS];
 
 static __always_inline struct isl_bill *bill_of(__u32 cpu, __u32 account)
 {
-	return &bills[(cpu & (MAX_CPUS - 1)) * ISL_MAX_ACCOUNTS + (account & (ISL_MAX_ACCOUNTS - 1))];
+	return &bills[(cpu & (MAX_CPUS - 1)) * ISL_MAX_ACCOUNTS +
+		      (account & (ISL_MAX_ACCOUNTS - 1))];
 }
 
 static __always_inline bool in_window(__u64 now_ns)

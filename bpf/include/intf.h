@@ -92,7 +92,7 @@ struct isl_rx_stream {
 struct isl_rx_flow {
 	__u32 max_seq;
 	__u32 first_seq1; /* first number seen, plus 1; 0: none yet */
-	__u64 seen; /* bit n: max_seq - n has arrived */
+	__u64 seen;	  /* bit n: max_seq - n has arrived */
 };
 
 /* Meter: a receiving interface, named by its namespace and index. */
