@@ -5,9 +5,12 @@
 //! random order of flows, so that neither lengths nor places in memory can be guessed. Flows have
 //! weights 1 and 2, and minimum rates, where the discipline has such.
 
-use std::{hint::black_box, time::Duration};
+use std::{cell::RefCell, hint::black_box, time::Duration};
 
-use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{
+    BatchSize, BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
+    measurement::WallTime,
+};
 use isolane_sched::{Config, FlowSettings, Kind, Next, Order, Packet, Prng, Scheduler};
 
 const SIZES: [u32; 4] = [2, 64, 1_024, 65_536];
@@ -15,6 +18,8 @@ const LONGEST: u32 = 1_514;
 /// Packets that wait per flow, at least; and in all, at least.
 const PER_FLOW: u32 = 8;
 const IN_ALL: u32 = 8_192;
+
+type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
 /// As small as a descriptor would be.
 #[derive(Clone, Copy)]
@@ -92,35 +97,61 @@ fn decide(scheduler: &mut Scheduler<Frame>, now_ns: &mut u64) -> Frame {
     frame
 }
 
+/// What `decide` works on; what it has taken out goes back in before the next time.
+struct Bench {
+    scheduler: Scheduler<Frame>,
+    now_ns: u64,
+    taken: Vec<Frame>,
+}
+
+impl Bench {
+    fn take(&mut self, decisions: u32) {
+        for _ in 0..decisions {
+            let frame = decide(&mut self.scheduler, &mut self.now_ns);
+            self.taken.push(frame);
+        }
+    }
+
+    fn put_back(&mut self) {
+        for frame in self.taken.drain(..) {
+            assert!(self.scheduler.enqueue(frame, self.now_ns).is_ok(), "there was room before");
+        }
+    }
+}
+
+fn bench_decide(group: &mut Group<'_>, kind: &Kind, flows: u32) {
+    // So few that no queue runs empty.
+    let decisions = IN_ALL / 8;
+    let taken = Vec::with_capacity(decisions as usize);
+    let bench = RefCell::new(Bench { scheduler: backlogged(kind, flows), now_ns: 0, taken });
+    group.throughput(Throughput::Elements(decisions.into()));
+    group.bench_function(BenchmarkId::new("decide", flows), |bencher| {
+        bencher.iter_batched(
+            || bench.borrow_mut().put_back(),
+            |()| bench.borrow_mut().take(decisions),
+            BatchSize::PerIteration,
+        );
+    });
+}
+
+fn bench_steady(group: &mut Group<'_>, kind: &Kind, flows: u32) {
+    let (mut scheduler, mut now_ns) = (backlogged(kind, flows), 0);
+    group.throughput(Throughput::Elements(1));
+    group.bench_function(BenchmarkId::new("steady", flows), |bencher| {
+        bencher.iter(|| {
+            let frame = decide(&mut scheduler, &mut now_ns);
+            scheduler.enqueue(black_box(frame), now_ns).is_ok()
+        });
+    });
+}
+
 fn benches(criterion: &mut Criterion) {
     for (name, kind) in kinds() {
         let mut group = criterion.benchmark_group(name);
         group.warm_up_time(Duration::from_millis(300));
         for flows in SIZES {
-            let full = backlogged(&kind, flows);
-            // So few that no queue runs empty.
-            let decisions = IN_ALL / 8;
-            group.throughput(Throughput::Elements(decisions.into()));
-            group.bench_function(BenchmarkId::new("decide", flows), |bencher| {
-                bencher.iter_batched_ref(
-                    || full.clone(),
-                    |scheduler| {
-                        let mut now_ns = 0;
-                        for _ in 0..decisions {
-                            black_box(decide(scheduler, &mut now_ns));
-                        }
-                    },
-                    BatchSize::PerIteration,
-                );
-            });
-            group.throughput(Throughput::Elements(1));
-            group.bench_function(BenchmarkId::new("steady", flows), |bencher| {
-                let (mut scheduler, mut now_ns) = (full.clone(), 0);
-                bencher.iter(|| {
-                    let frame = decide(&mut scheduler, &mut now_ns);
-                    scheduler.enqueue(black_box(frame), now_ns).is_ok()
-                });
-            });
+            bench_decide(&mut group, &kind, flows);
+            bench_steady(&mut group, &kind, flows);
         }
         group.finish();
     }

@@ -13,6 +13,7 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
+    /// For flows below `len`, which is 1 to `CAPACITY`.
     pub(crate) fn new(len: u32) -> Self {
         let mut words = len as usize;
         let levels = std::array::from_fn(|_| {
@@ -39,6 +40,10 @@ impl Bits {
             }
             index /= WORD;
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.levels[LEVELS - 1] == [0]
     }
 
     /// The first member at or after `from`.

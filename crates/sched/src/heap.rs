@@ -31,12 +31,22 @@ impl Tracker for Positions {
 /// Smallest key first; among equal keys the lowest flow. Each flow at most once.
 #[derive(Debug, Clone)]
 pub(crate) struct Heap<T> {
-    /// Key above, flow below in one number: one comparison without a branch.
-    entries: Vec<u128>,
+    groups: Vec<Group>,
+    len: usize,
     tracker: T,
 }
 
 const ARITY: usize = 4;
+
+/// Brothers, in one cache line. Key above, flow below in one number: one comparison without a
+/// branch. The root is the last of group 0; the children of entry i are group i + 1.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Group([u128; ARITY]);
+
+/// Larger than any entry.
+const NONE: u128 = u128::MAX;
+const NO_GROUP: Group = Group([NONE; ARITY]);
 
 fn entry(key: u64, flow: u32) -> u128 {
     u128::from(key) << 64 | u128::from(flow)
@@ -53,14 +63,15 @@ fn flow_of(entry: u128) -> u32 {
 
 impl Heap<()> {
     pub(crate) fn new(flows: u32) -> Self {
-        Self { entries: Vec::with_capacity(flows as usize), tracker: () }
+        Self { groups: vec![NO_GROUP; flows as usize / ARITY + 2], len: 0, tracker: () }
     }
 }
 
 impl Heap<Positions> {
     pub(crate) fn tracked(flows: u32) -> Self {
         Self {
-            entries: Vec::with_capacity(flows as usize),
+            groups: vec![NO_GROUP; flows as usize / ARITY + 2],
+            len: 0,
             tracker: Positions(vec![ABSENT; flows as usize]),
         }
     }
@@ -79,13 +90,20 @@ impl Heap<Positions> {
 impl<T: Tracker> Heap<T> {
     /// The smallest key and its flow.
     pub(crate) fn first(&self) -> Option<(u64, u32)> {
-        self.entries.first().map(|&entry| (key_of(entry), flow_of(entry)))
+        let first = self.at(0);
+        (first != NONE).then(|| (key_of(first), flow_of(first)))
+    }
+
+    /// The first flow's children, among which the next is.
+    pub(crate) fn soon(&self) -> impl Iterator<Item = u32> + use<T> {
+        let children = self.groups.get(1).copied().unwrap_or(NO_GROUP).0;
+        children.into_iter().filter(|&entry| entry != NONE).map(flow_of)
     }
 
     /// The flow must not be there yet.
     pub(crate) fn push(&mut self, key: u64, flow: u32) {
-        self.entries.push(0);
-        self.sift_up(self.entries.len() - 1, entry(key, flow));
+        self.len += 1;
+        self.sift_up(self.len - 1, entry(key, flow));
     }
 
     pub(crate) fn pop(&mut self) -> Option<(u64, u32)> {
@@ -103,24 +121,27 @@ impl<T: Tracker> Heap<T> {
 
     /// Gives the first flow, which must be there, a new key.
     pub(crate) fn replace_first(&mut self, key: u64) {
-        let moved = entry(key, flow_of(self.entries[0]));
+        let moved = entry(key, flow_of(self.at(0)));
         self.sift_down(0, moved);
     }
 
     /// Makes all keys smaller by the same; those below it become 0.
     pub(crate) fn rebase(&mut self, by: u64) {
-        for place in &mut self.entries {
-            *place = entry(key_of(*place).saturating_sub(by), flow_of(*place));
+        for index in 0..self.len {
+            let old = self.at(index);
+            self.put(index, entry(key_of(old).saturating_sub(by), flow_of(old)));
         }
     }
 
     fn take(&mut self, index: usize) {
-        self.tracker.gone(flow_of(self.entries[index]));
-        let last = self.entries.pop().expect("the index is that of an entry");
-        if index == self.entries.len() {
+        self.tracker.gone(flow_of(self.at(index)));
+        self.len -= 1;
+        let last = self.at(self.len);
+        self.put(self.len, NONE);
+        if index == self.len {
             return;
         }
-        if index > 0 && last < self.entries[(index - 1) / ARITY] {
+        if index > 0 && last < self.at((index - 1) / ARITY) {
             self.sift_up(index, last);
         } else {
             self.sift_down(index, last);
@@ -130,41 +151,43 @@ impl<T: Tracker> Heap<T> {
     fn sift_up(&mut self, mut index: usize, moved: u128) {
         while index > 0 {
             let parent = (index - 1) / ARITY;
-            if self.entries[parent] <= moved {
+            let above = self.at(parent);
+            if above <= moved {
                 break;
             }
-            self.place(index, self.entries[parent]);
+            self.place(index, above);
             index = parent;
         }
         self.place(index, moved);
     }
 
     fn sift_down(&mut self, mut index: usize, moved: u128) {
-        while let Some((child, smallest)) = self.smallest_child(index) {
+        while let Some(Group([a, b, c, d])) = self.groups.get(index + 1).copied() {
+            // A tournament: its two first rounds do not depend on each other.
+            let (left, right) = (a.min(b), c.min(d));
+            let smallest = left.min(right);
             if smallest >= moved {
                 break;
             }
             self.place(index, smallest);
-            index = child;
+            let offset = if left < right { usize::from(b < a) } else { 2 + usize::from(d < c) };
+            index = index * ARITY + 1 + offset;
         }
         self.place(index, moved);
     }
 
-    fn smallest_child(&self, index: usize) -> Option<(usize, u128)> {
-        let begin = index * ARITY + 1;
-        let end = self.entries.len().min(begin + ARITY);
-        let children = self.entries.get(begin..end)?;
-        let mut smallest = (begin, *children.first()?);
-        for (offset, &child) in children.iter().enumerate().skip(1) {
-            if child < smallest.1 {
-                smallest = (begin + offset, child);
-            }
-        }
-        Some(smallest)
+    fn at(&self, index: usize) -> u128 {
+        let shifted = index + ARITY - 1;
+        self.groups[shifted / ARITY].0[shifted % ARITY]
+    }
+
+    fn put(&mut self, index: usize, entry: u128) {
+        let shifted = index + ARITY - 1;
+        self.groups[shifted / ARITY].0[shifted % ARITY] = entry;
     }
 
     fn place(&mut self, index: usize, moved: u128) {
-        self.entries[index] = moved;
+        self.put(index, moved);
         self.tracker.placed(flow_of(moved), index);
     }
 }

@@ -46,6 +46,7 @@ mod prng;
 mod queues;
 mod scheduler;
 mod token_bucket;
+mod turns;
 
 pub use config::{
     BackPressure, Config, FlowSettings, Kind, MAX_FLOWS, MAX_WEIGHT, Order, PRIORITIES,

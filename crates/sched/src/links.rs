@@ -1,4 +1,4 @@
-//! Lists of flows that share one array of links: no allocation, removal from anywhere.
+//! Flows in the order in which they came, in one array of links: no allocation.
 
 /// "No flow."
 pub(crate) const NIL: u32 = u32::MAX;
@@ -60,15 +60,6 @@ impl List {
             links.links[next as usize].previous = previous;
         }
     }
-
-    /// Moves the first to the end.
-    pub(crate) fn rotate(&mut self, links: &mut Links) {
-        if self.first != self.last {
-            let flow = self.first;
-            self.remove(links, flow);
-            self.push(links, flow);
-        }
-    }
 }
 
 #[cfg(test)]
@@ -81,17 +72,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_list(steps in prop::collection::vec((0..8u32, any::<bool>()), 0..100)) {
+        fn it_is_a_list(steps in prop::collection::vec(0..8u32, 0..100)) {
             let mut links = Links::new(8);
             let mut list = List::EMPTY;
             let mut model = VecDeque::new();
-            for (flow, rotate) in steps {
-                if rotate {
-                    list.rotate(&mut links);
-                    if let Some(first) = model.pop_front() {
-                        model.push_back(first);
-                    }
-                } else if let Some(at) = model.iter().position(|&other| other == flow) {
+            for flow in steps {
+                if let Some(at) = model.iter().position(|&other| other == flow) {
                     list.remove(&mut links, flow);
                     model.remove(at);
                 } else {

@@ -1,5 +1,7 @@
 //! The queues of all flows: linked lists in one pool of places, reserved once.
 
+use std::hint::black_box;
+
 use crate::{
     counters::{DropReason, FlowCounters, Totals},
     links::NIL,
@@ -101,9 +103,9 @@ impl<P: Packet> Queues<P> {
         Ok((list, self.append(list, place, bytes)))
     }
 
-    /// Takes the list's first packet, which must be there, out. It is still to be counted as sent or
-    /// lost.
-    pub(crate) fn pop(&mut self, list: u32) -> P {
+    /// Takes the list's first packet, which must be there, out, with its flow. It is still to be
+    /// counted as sent or lost.
+    pub(crate) fn pop(&mut self, list: u32) -> (P, u32) {
         let queue = &mut self.flows[list as usize];
         let at = queue.head;
         let place = &mut self.places[at as usize];
@@ -116,21 +118,31 @@ impl<P: Packet> Queues<P> {
         place.next = self.free;
         self.free = at;
         self.totals.backlog.subtract(packet.len_bytes());
-        self.flows[packet.flow() as usize].counters.backlog -= 1;
-        packet
+        // Where the list is the flow, its address does not wait for the packet to come from memory.
+        let flow = if self.sharing == Sharing::One { packet.flow() } else { list };
+        self.flows[flow as usize].counters.backlog -= 1;
+        (packet, flow)
     }
 
-    pub(crate) fn count_sent(&mut self, packet: &P) {
-        let bytes = packet.len_bytes();
+    /// Has the memory of the list's head fetched, because it is soon needed: it is read, and nobody
+    /// waits for the result. With 65,536 flows each miss that is not overlapped costs some 100 ns.
+    pub(crate) fn fetch(&self, list: u32) {
+        let head = self.flows[list as usize].head;
+        if let Some(place) = self.places.get(head as usize) {
+            black_box(place.next);
+        }
+    }
+
+    pub(crate) fn count_sent(&mut self, flow: u32, bytes: u32) {
         self.totals.sent.add(bytes);
-        let counters = &mut self.flows[packet.flow() as usize].counters;
+        let counters = &mut self.flows[flow as usize].counters;
         counters.sent += 1;
         counters.sent_bytes += u64::from(bytes);
     }
 
-    pub(crate) fn count_lost(&mut self, packet: &P) {
-        self.totals.dropped[DropReason::OutputFull as usize].add(packet.len_bytes());
-        self.flows[packet.flow() as usize].counters.dropped_at_dequeue += 1;
+    pub(crate) fn count_lost(&mut self, flow: u32, bytes: u32) {
+        self.totals.dropped[DropReason::OutputFull as usize].add(bytes);
+        self.flows[flow as usize].counters.dropped_at_dequeue += 1;
     }
 
     fn refusal(&self, flow: u32, bytes: u32) -> Option<DropReason> {
@@ -204,8 +216,8 @@ mod tests {
                 let _ = queues.push((flow, 64 + round));
             }
             if round % 2 == 0 && !queues.is_empty(round % 3) {
-                let packet = queues.pop(round % 3);
-                queues.count_sent(&packet);
+                let (packet, flow) = queues.pop(round % 3);
+                queues.count_sent(flow, packet.len_bytes());
             }
             assert!(queues.totals().is_conserved());
         }

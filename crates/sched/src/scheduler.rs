@@ -91,11 +91,15 @@ impl<P: Packet> Scheduler<P> {
 
     /// What goes next into an output that has room.
     pub fn dequeue(&mut self, now_ns: u64) -> Next<P> {
-        let next = self.choose(now_ns);
-        if let Next::Packet(packet) = &next {
-            self.queues.count_sent(packet);
+        match self.discipline.choose(&self.queues, now_ns) {
+            Choice::Serve(list) => {
+                let (packet, flow) = self.serve(list, now_ns);
+                self.queues.count_sent(flow, packet.len_bytes());
+                Next::Packet(packet)
+            }
+            Choice::Wait { until_ns } => Next::Wait { until_ns },
+            Choice::Empty => Next::Empty,
         }
-        next
     }
 
     /// What goes next into an output that has room for `room_packets`: with back-pressure nothing is
@@ -109,17 +113,19 @@ impl<P: Packet> Scheduler<P> {
         if room_packets == 0 && back_pressure == BackPressure::On {
             return Handover::NoRoom;
         }
-        match self.choose(now_ns) {
-            Next::Packet(packet) if room_packets > 0 => {
-                self.queues.count_sent(&packet);
-                Handover::Packet(packet)
+        match self.discipline.choose(&self.queues, now_ns) {
+            Choice::Serve(list) => {
+                let (packet, flow) = self.serve(list, now_ns);
+                if room_packets > 0 {
+                    self.queues.count_sent(flow, packet.len_bytes());
+                    Handover::Packet(packet)
+                } else {
+                    self.queues.count_lost(flow, packet.len_bytes());
+                    Handover::Lost(Dropped { packet, reason: DropReason::OutputFull })
+                }
             }
-            Next::Packet(packet) => {
-                self.queues.count_lost(&packet);
-                Handover::Lost(Dropped { packet, reason: DropReason::OutputFull })
-            }
-            Next::Wait { until_ns } => Handover::Wait { until_ns },
-            Next::Empty => Handover::Empty,
+            Choice::Wait { until_ns } => Handover::Wait { until_ns },
+            Choice::Empty => Handover::Empty,
         }
     }
 
@@ -159,16 +165,12 @@ impl<P: Packet> Scheduler<P> {
         self.queues.counters(flow)
     }
 
-    fn choose(&mut self, now_ns: u64) -> Next<P> {
-        match self.discipline.choose(&self.queues, now_ns) {
-            Choice::Serve(list) => {
-                let packet = self.queues.pop(list);
-                self.discipline.served(&self.queues, list, packet.len_bytes(), now_ns);
-                Next::Packet(packet)
-            }
-            Choice::Wait { until_ns } => Next::Wait { until_ns },
-            Choice::Empty => Next::Empty,
-        }
+    /// Takes the list's head, and tells the discipline.
+    fn serve(&mut self, list: u32, now_ns: u64) -> (P, u32) {
+        let bytes = self.queues.head_bytes(list).unwrap_or(0);
+        let taken = self.queues.pop(list);
+        self.discipline.served(&self.queues, list, bytes, now_ns);
+        taken
     }
 
     #[cfg(test)]

@@ -5,21 +5,15 @@
 //! than the smallest quantum; else a decision may take several rounds.
 
 use super::{Choice, Decide};
-use crate::{
-    config::FlowSettings,
-    links::{Links, List},
-    packet::Packet,
-    queues::Queues,
-};
+use crate::{config::FlowSettings, packet::Packet, queues::Queues, turns::Turns};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Drr {
     quantum_bytes: u64,
-    links: Links,
-    active: List,
+    active: Turns,
     flows: Vec<Flow>,
-    /// Whether the first of `active` has got this round's quantum.
-    granted: bool,
+    /// Whether the turn of the last of `active` is still on.
+    on: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,34 +27,39 @@ impl Drr {
         let flow = Flow { quantum_bytes: quantum_bytes.into(), deficit_bytes: 0 };
         Self {
             quantum_bytes: quantum_bytes.into(),
-            links: Links::new(flows),
-            active: List::EMPTY,
+            active: Turns::new(flows),
             flows: vec![flow; flows as usize],
-            granted: false,
+            on: false,
         }
+    }
+
+    /// Gives the next flow its quantum: its turn begins.
+    fn begin_turn<P: Packet>(&mut self, queues: &Queues<P>) -> Option<u32> {
+        let id = self.active.next()?;
+        self.active.begin(id);
+        self.active.fetch_next(queues);
+        self.on = true;
+        let flow = &mut self.flows[id as usize];
+        flow.deficit_bytes += flow.quantum_bytes;
+        Some(id)
     }
 }
 
 impl Decide for Drr {
     fn backlogged<P: Packet>(&mut self, _: &Queues<P>, flow: u32, _now_ns: u64) {
-        self.active.push(&mut self.links, flow);
+        self.active.insert(flow);
     }
 
     fn choose<P: Packet>(&mut self, queues: &Queues<P>, _now_ns: u64) -> Choice {
-        while let Some(first) = self.active.first() {
-            let flow = &mut self.flows[first as usize];
-            if !self.granted {
-                flow.deficit_bytes += flow.quantum_bytes;
-                self.granted = true;
+        let mut turn = if self.on { Some(self.active.last()) } else { self.begin_turn(queues) };
+        while let Some(id) = turn {
+            let bytes = queues.head_bytes(id).expect("an active flow is backlogged");
+            if u64::from(bytes) <= self.flows[id as usize].deficit_bytes {
+                break;
             }
-            let bytes = queues.head_bytes(first).expect("an active flow is backlogged");
-            if u64::from(bytes) <= flow.deficit_bytes {
-                return Choice::Serve(first);
-            }
-            self.active.rotate(&mut self.links);
-            self.granted = false;
+            turn = self.begin_turn(queues);
         }
-        Choice::Empty
+        turn.into()
     }
 
     fn served<P: Packet>(&mut self, queues: &Queues<P>, flow: u32, bytes: u32, _now_ns: u64) {
@@ -68,8 +67,8 @@ impl Decide for Drr {
         state.deficit_bytes -= u64::from(bytes);
         if queues.is_empty(flow) {
             state.deficit_bytes = 0;
-            self.active.remove(&mut self.links, flow);
-            self.granted = false;
+            self.active.remove(flow);
+            self.on = false;
         }
     }
 

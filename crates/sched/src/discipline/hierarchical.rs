@@ -15,9 +15,9 @@ use crate::{
     BYTE_NS, TokenBucket,
     config::{FlowSettings, PRIORITIES},
     heap::{Heap, Positions},
-    links::{Links, List},
     packet::Packet,
     queues::Queues,
+    turns::Turns,
 };
 
 /// Service owed for a minimum rate that could not be met is not owed for longer than this.
@@ -33,8 +33,7 @@ pub(crate) struct Hierarchical {
     /// Flows that may do something later that they may not do now, by that time, ns.
     later: Heap<Positions>,
     /// Flows that may have of the rest.
-    rest: [List; PRIORITIES as usize],
-    links: Links,
+    rest: [Turns; PRIORITIES as usize],
     /// Whether the flow chosen was chosen for its minimum.
     chosen_for_minimum: bool,
 }
@@ -50,10 +49,8 @@ struct Flow {
     /// What the clock's last division left over; less than `rate_min_bps`.
     clock_remainder: u64,
     deficit_bytes: u64,
-    /// Whether this round's quantum has been given.
-    granted: bool,
-    /// In which list of `rest` it is.
-    listed: Option<u8>,
+    /// Whether its turn in DRR is on: the quantum has been given.
+    turn_on: bool,
 }
 
 impl Flow {
@@ -86,8 +83,7 @@ impl Hierarchical {
             clock_ns: 0,
             clock_remainder: 0,
             deficit_bytes: 0,
-            granted: false,
-            listed: None,
+            turn_on: false,
         };
         Self {
             quantum_bytes: quantum_bytes.into(),
@@ -95,8 +91,7 @@ impl Hierarchical {
             flows: vec![flow; flows as usize],
             due: Heap::tracked(flows),
             later: Heap::tracked(flows),
-            rest: [List::EMPTY; PRIORITIES as usize],
-            links: Links::new(flows),
+            rest: std::array::from_fn(|_| Turns::new(flows)),
             chosen_for_minimum: false,
         }
     }
@@ -124,42 +119,34 @@ impl Hierarchical {
                 self.later.push(flow.clock_ns, id);
             }
         }
-        self.join_rest(id);
-    }
-
-    fn join_rest(&mut self, id: u32) {
-        let flow = &mut self.flows[id as usize];
-        if flow.listed.is_none() {
-            flow.listed = Some(flow.priority);
-            self.rest[flow.priority as usize].push(&mut self.links, id);
-        }
+        self.rest[self.flows[id as usize].priority as usize].insert(id);
     }
 
     fn leave_rest(&mut self, id: u32) {
         let flow = &mut self.flows[id as usize];
         flow.deficit_bytes = 0;
-        flow.granted = false;
-        if let Some(priority) = flow.listed.take() {
-            self.rest[priority as usize].remove(&mut self.links, id);
-        }
+        flow.turn_on = false;
+        self.rest[flow.priority as usize].remove(id);
     }
 
     fn choose_of_rest<P: Packet>(&mut self, queues: &Queues<P>) -> Option<u32> {
-        let list = self.rest.iter_mut().find(|list| list.first().is_some())?;
-        while let Some(id) = list.first() {
+        let turns = self.rest.iter_mut().find(|turns| !turns.is_empty())?;
+        let mut id = turns.last();
+        loop {
             let flow = &mut self.flows[id as usize];
-            if !flow.granted {
-                flow.deficit_bytes += self.quantum_bytes * flow.weight;
-                flow.granted = true;
+            if flow.turn_on {
+                let bytes = queues.head_bytes(id).expect("whose turn is on is backlogged");
+                if u64::from(bytes) <= flow.deficit_bytes {
+                    return Some(id);
+                }
+                flow.turn_on = false;
             }
-            let bytes = queues.head_bytes(id).expect("a listed flow is backlogged");
-            if u64::from(bytes) <= flow.deficit_bytes {
-                return Some(id);
-            }
-            flow.granted = false;
-            list.rotate(&mut self.links);
+            id = turns.next()?;
+            turns.begin(id);
+            let flow = &mut self.flows[id as usize];
+            flow.deficit_bytes += self.quantum_bytes * flow.weight;
+            flow.turn_on = true;
         }
-        None
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) enum Discipline {
     Drr(drr::Drr),
     Wfq(wfq::Wfq),
     StrictPriority(strict_priority::StrictPriority),
-    Hierarchical(Box<hierarchical::Hierarchical>),
+    Hierarchical(hierarchical::Hierarchical),
 }
 
 /// The same call for every kind, compiled for each.
@@ -91,9 +91,9 @@ impl Discipline {
             Kind::StrictPriority => {
                 Self::StrictPriority(strict_priority::StrictPriority::new(flows))
             }
-            Kind::Hierarchical { quantum_bytes, burst_bytes } => Self::Hierarchical(Box::new(
+            Kind::Hierarchical { quantum_bytes, burst_bytes } => Self::Hierarchical(
                 hierarchical::Hierarchical::new(flows, quantum_bytes, burst_bytes),
-            )),
+            ),
         }
     }
 

@@ -1,38 +1,33 @@
 //! Round robin: one packet of each backlogged flow in turn (Nagle, RFC 970).
 
 use super::{Choice, Decide};
-use crate::{
-    links::{Links, List},
-    packet::Packet,
-    queues::Queues,
-};
+use crate::{packet::Packet, queues::Queues, turns::Turns};
 
 #[derive(Debug, Clone)]
 pub(crate) struct RoundRobin {
-    links: Links,
-    active: List,
+    active: Turns,
 }
 
 impl RoundRobin {
     pub(crate) fn new(flows: u32) -> Self {
-        Self { links: Links::new(flows), active: List::EMPTY }
+        Self { active: Turns::new(flows) }
     }
 }
 
 impl Decide for RoundRobin {
     fn backlogged<P: Packet>(&mut self, _: &Queues<P>, flow: u32, _now_ns: u64) {
-        self.active.push(&mut self.links, flow);
+        self.active.insert(flow);
     }
 
     fn choose<P: Packet>(&mut self, _: &Queues<P>, _now_ns: u64) -> Choice {
-        self.active.first().into()
+        self.active.next().into()
     }
 
     fn served<P: Packet>(&mut self, queues: &Queues<P>, flow: u32, _bytes: u32, _now_ns: u64) {
+        self.active.begin(flow);
         if queues.is_empty(flow) {
-            self.active.remove(&mut self.links, flow);
-        } else {
-            self.active.rotate(&mut self.links);
+            self.active.remove(flow);
         }
+        self.active.fetch_next(queues);
     }
 }

@@ -4,49 +4,47 @@
 use super::{Choice, Decide};
 use crate::{
     config::{FlowSettings, PRIORITIES},
-    links::{Links, List},
     packet::Packet,
     queues::Queues,
+    turns::Turns,
 };
 
 #[derive(Debug, Clone)]
 pub(crate) struct StrictPriority {
-    links: Links,
-    active: [List; PRIORITIES as usize],
+    /// Backlogged flows, by priority.
+    active: [Turns; PRIORITIES as usize],
     priority: Vec<u8>,
 }
 
 impl StrictPriority {
     pub(crate) fn new(flows: u32) -> Self {
         Self {
-            links: Links::new(flows),
-            active: [List::EMPTY; PRIORITIES as usize],
+            active: std::array::from_fn(|_| Turns::new(flows)),
             priority: vec![0; flows as usize],
         }
     }
 
-    fn list_of(&mut self, flow: u32) -> (&mut List, &mut Links) {
-        (&mut self.active[self.priority[flow as usize] as usize], &mut self.links)
+    fn turns_of(&mut self, flow: u32) -> &mut Turns {
+        &mut self.active[self.priority[flow as usize] as usize]
     }
 }
 
 impl Decide for StrictPriority {
     fn backlogged<P: Packet>(&mut self, _: &Queues<P>, flow: u32, _now_ns: u64) {
-        let (list, links) = self.list_of(flow);
-        list.push(links, flow);
+        self.turns_of(flow).insert(flow);
     }
 
     fn choose<P: Packet>(&mut self, _: &Queues<P>, _now_ns: u64) -> Choice {
-        self.active.iter().find_map(|list| list.first()).into()
+        self.active.iter().find_map(Turns::next).into()
     }
 
     fn served<P: Packet>(&mut self, queues: &Queues<P>, flow: u32, _bytes: u32, _now_ns: u64) {
-        let (list, links) = self.list_of(flow);
+        let turns = self.turns_of(flow);
+        turns.begin(flow);
         if queues.is_empty(flow) {
-            list.remove(links, flow);
-        } else {
-            list.rotate(links);
+            turns.remove(flow);
         }
+        turns.fetch_next(queues);
     }
 
     fn set<P: Packet>(
@@ -54,15 +52,12 @@ impl Decide for StrictPriority {
         queues: &Queues<P>,
         flow: u32,
         settings: &FlowSettings,
-        now_ns: u64,
+        _now_ns: u64,
     ) {
-        if !queues.is_empty(flow) {
-            let (list, links) = self.list_of(flow);
-            list.remove(links, flow);
-        }
+        self.turns_of(flow).remove(flow);
         self.priority[flow as usize] = settings.priority;
         if !queues.is_empty(flow) {
-            self.backlogged(queues, flow, now_ns);
+            self.turns_of(flow).insert(flow);
         }
     }
 }

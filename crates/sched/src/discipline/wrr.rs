@@ -14,26 +14,24 @@ use std::cmp::Ordering;
 use super::{Choice, Decide};
 use crate::{
     BYTE_NS,
-    bits::Bits,
     config::{FlowSettings, Transmission},
     packet::Packet,
     queues::Queues,
+    turns::Turns,
 };
 
 #[derive(Debug, Clone)]
 pub(crate) struct Wrr {
     transmission: Option<Transmission>,
     /// Backlogged flows.
-    active: Bits,
+    active: Turns,
     flows: Vec<Flow>,
     /// The smallest of all flows' weights, and how many flows have it.
     smallest: Ratio,
     at_smallest: usize,
-    /// Whose turn it is, or whose it was last.
-    current: u32,
-    /// Packets of the current turn whose transmission has begun.
+    /// Packets of the last turn whose transmission has begun.
     counter: u64,
-    /// Whether the turn is over whatever the counter says.
+    /// Whether that turn is over, whatever the counter says.
     over: bool,
     /// End of the transmission under way, ns.
     busy_until_ns: u64,
@@ -74,24 +72,18 @@ impl Wrr {
         let weight = Ratio::of(&FlowSettings::default());
         Self {
             transmission,
-            active: Bits::new(flows),
+            active: Turns::new(flows),
             flows: vec![Flow { weight, packets_to_serve: 1 }; flows as usize],
             smallest: weight,
             at_smallest: flows as usize,
-            // The turn before the first flow's is over.
-            current: flows - 1,
             counter: 0,
             over: true,
             busy_until_ns: 0,
         }
     }
 
-    fn next_after_current(&self) -> Option<u32> {
-        self.active.first_from(self.current + 1).or_else(|| self.active.first_from(0))
-    }
-
     fn turn_goes_on(&self) -> bool {
-        !self.over && self.counter < self.flows[self.current as usize].packets_to_serve
+        !self.over && self.counter < self.flows[self.active.last() as usize].packets_to_serve
     }
 
     /// All flows have `weight` or more, and one has it: finds out how many do, and what that
@@ -110,7 +102,8 @@ impl Decide for Wrr {
     fn backlogged<P: Packet>(&mut self, _: &Queues<P>, flow: u32, now_ns: u64) {
         // Too late for the turn: its last transmission has ended. Without a transmission time the
         // next question is that end.
-        if flow == self.current && self.transmission.is_some() && now_ns > self.busy_until_ns {
+        if flow == self.active.last() && self.transmission.is_some() && now_ns > self.busy_until_ns
+        {
             self.over = true;
         }
         self.active.insert(flow);
@@ -120,14 +113,17 @@ impl Decide for Wrr {
         if now_ns < self.busy_until_ns {
             return Choice::Wait { until_ns: self.busy_until_ns };
         }
-        if !self.turn_goes_on() || queues.is_empty(self.current) {
-            self.over = true;
-            let Some(next) = self.next_after_current() else { return Choice::Empty };
-            self.current = next;
-            self.counter = 0;
-            self.over = false;
+        let last = self.active.last();
+        if self.turn_goes_on() && !queues.is_empty(last) {
+            return Choice::Serve(last);
         }
-        Choice::Serve(self.current)
+        self.over = true;
+        let Some(next) = self.active.next() else { return Choice::Empty };
+        self.active.begin(next);
+        self.active.fetch_next(queues);
+        self.counter = 0;
+        self.over = false;
+        Choice::Serve(next)
     }
 
     fn served<P: Packet>(&mut self, queues: &Queues<P>, flow: u32, bytes: u32, now_ns: u64) {
