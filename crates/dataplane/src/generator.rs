@@ -154,6 +154,7 @@ impl Generator {
             return Err(Error::State("the generator is running already"));
         }
         let batch = self.batch();
+        self.check_wires()?;
         self.arm(start_ns, batch)?;
         install_handler();
         let call = TestRun {
@@ -199,13 +200,9 @@ impl Generator {
     /// Tells the program which interface each stream leaves by; they are in the spec's namespace.
     fn wire_up(&self) -> Result<()> {
         let wires = self.skel.maps.wires.as_fd().as_raw_fd();
-        let silent = |stream: &StreamSpec| {
-            stream.segments.iter().all(|segment| segment.rate0_mpps.max(segment.rate1_mpps) == 0)
-        };
-        let interfaces: Vec<(u32, bool)> =
-            self.spec.streams.iter().map(|s| (s.ifindex, silent(s))).collect();
+        let interfaces: Vec<u32> = self.spec.streams.iter().map(|s| s.ifindex).collect();
         netns::within(self.spec.netns.as_deref(), || {
-            for (index, (ifindex, silent)) in (0u32..).zip(interfaces) {
+            for (index, ifindex) in (0u32..).zip(interfaces) {
                 // SAFETY: key and value are 4 bytes each, as the map has it.
                 let failed = unsafe {
                     libbpf_sys::bpf_map_update_elem(
@@ -215,18 +212,24 @@ impl Generator {
                         0,
                     )
                 };
-                if failed != 0 || !(silent || takes_redirects(ifindex)) {
-                    return Err(Error::Spec {
-                        key: "interface",
-                        value: format!("number {ifindex}"),
-                        accepted:
-                            "one that takes redirected XDP frames (of a veth, the peer needs \
-                                   GRO on or a program attached: ethtool -K PEER gro on)"
-                                .into(),
-                    });
+                if failed != 0 {
+                    return Err(no_such_wire(ifindex));
                 }
             }
             Ok(())
+        })
+    }
+
+    /// Refuses interfaces that would refuse the frames: those would count as sent.
+    fn check_wires(&self) -> Result<()> {
+        let sends = |stream: &&StreamSpec| {
+            stream.segments.iter().any(|segment| segment.rate0_mpps.max(segment.rate1_mpps) > 0)
+        };
+        let sending = self.spec.streams.iter().filter(sends);
+        let interfaces: Vec<u32> = sending.map(|stream| stream.ifindex).collect();
+        netns::within(self.spec.netns.as_deref(), || {
+            let refusing = interfaces.into_iter().find(|&ifindex| !takes_redirects(ifindex));
+            refusing.map_or(Ok(()), |ifindex| Err(no_such_wire(ifindex)))
         })
     }
 
@@ -298,6 +301,16 @@ impl Drop for Generator {
     fn drop(&mut self) {
         // An error here has no one to go to; the thread has ended in any case.
         let _ = self.stop();
+    }
+}
+
+fn no_such_wire(ifindex: u32) -> Error {
+    Error::Spec {
+        key: "interface",
+        value: format!("number {ifindex}"),
+        accepted: "one that takes redirected XDP frames (of a veth, the peer needs GRO on or a \
+                   program attached: ethtool -K PEER gro on)"
+            .into(),
     }
 }
 

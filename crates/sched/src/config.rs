@@ -21,7 +21,7 @@ pub struct Config {
     pub flows: u32,
     /// Packets that a flow's queue holds (with [`Kind::Fifo`]: that the one queue holds).
     pub queue_packets: u32,
-    /// Packets that all queues hold together. Memory for as many is reserved at once.
+    /// Packets that all queues hold together. Memory is reserved once, for up to twice as many.
     pub pool_packets: u32,
     /// The discipline.
     pub kind: Kind,

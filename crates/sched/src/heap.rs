@@ -94,12 +94,6 @@ impl<T: Tracker> Heap<T> {
         (first != NONE).then(|| (key_of(first), flow_of(first)))
     }
 
-    /// The first flow's children, among which the next is.
-    pub(crate) fn soon(&self) -> impl Iterator<Item = u32> + use<T> {
-        let children = self.groups.get(1).copied().unwrap_or(NO_GROUP).0;
-        children.into_iter().filter(|&entry| entry != NONE).map(flow_of)
-    }
-
     /// The flow must not be there yet.
     pub(crate) fn push(&mut self, key: u64, flow: u32) {
         self.len += 1;

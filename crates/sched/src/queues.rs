@@ -1,6 +1,4 @@
-//! The queues of all flows: linked lists in one pool of places, reserved once.
-
-use std::hint::black_box;
+//! The queues of all flows: a ring each and a common pool, reserved once.
 
 use crate::{
     counters::{DropReason, FlowCounters, Totals},
@@ -8,25 +6,30 @@ use crate::{
     packet::{MAX_PACKET_BYTES, Packet},
 };
 
-/// A place in the pool.
+/// What does not fit a list's ring waits in places of the pool.
 #[derive(Debug, Clone)]
 struct Place<P> {
     packet: Option<P>,
-    /// The one behind it in its queue, or in the list of free places.
+    /// The one behind it in its list, or in the list of free places.
     next: u32,
-    /// That one's length: who becomes head is known without touching its place.
-    next_bytes: u32,
 }
 
 /// A flow's queue and counters: 64 bytes, so that a decision touches one cache line of it.
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 struct Queue {
-    head: u32,
-    tail: u32,
-    head_bytes: u32,
+    /// Where in the list's ring its head is.
+    at: u32,
+    /// Packets in the ring.
+    in_ring: u32,
+    /// First and last place in the pool of those that come after the ring's.
+    first: u32,
+    last: u32,
     counters: FlowCounters,
 }
+
+/// The least that a ring holds.
+const RING_PACKETS: u32 = 8;
 
 /// Which list packets of flow `f` are in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,8 +40,14 @@ pub(crate) enum Sharing {
     One,
 }
 
+/// The first packets of each list are in a ring of its own, lists side by side: what a decision
+/// needs of the next flow lies beside what it needed of this one, which is what keeps it cheap with 65,536
+/// flows. Only what is longer than its ring goes through the pool.
 #[derive(Debug, Clone)]
 pub(crate) struct Queues<P> {
+    rings: Vec<Option<P>>,
+    /// Packets that a ring holds; a power of two.
+    ring_packets: u32,
     places: Vec<Place<P>>,
     free: u32,
     flows: Vec<Queue>,
@@ -48,11 +57,22 @@ pub(crate) struct Queues<P> {
     totals: Totals,
 }
 
+/// Whole queues where the pool is large enough for that.
+fn ring_packets(config: &crate::Config, lists: u32) -> u32 {
+    let share = (config.pool_packets / lists).max(RING_PACKETS);
+    share.min(config.queue_packets).min(1 << 30).next_power_of_two()
+}
+
 impl<P: Packet> Queues<P> {
     pub(crate) fn new(config: &crate::Config, sharing: Sharing) -> Self {
         let counters = FlowCounters::default();
-        let empty = Queue { head: NIL, tail: NIL, head_bytes: 0, counters };
+        let empty = Queue { at: 0, in_ring: 0, first: NIL, last: NIL, counters };
+        let lists = if sharing == Sharing::One { 1 } else { config.flows };
+        let ring_packets = ring_packets(config, lists);
+        let slots = lists as usize * ring_packets as usize;
         Self {
+            rings: std::iter::repeat_with(|| None).take(slots).collect(),
+            ring_packets,
             places: Vec::with_capacity(config.pool_packets as usize),
             free: NIL,
             flows: vec![empty; config.flows as usize],
@@ -73,12 +93,11 @@ impl<P: Packet> Queues<P> {
 
     /// Length of the list's first packet, bytes; `None` if it is empty.
     pub(crate) fn head_bytes(&self, list: u32) -> Option<u32> {
-        let queue = &self.flows[list as usize];
-        (queue.head != NIL).then_some(queue.head_bytes)
+        self.rings[self.slot(list, 0)].as_ref().map(P::len_bytes)
     }
 
     pub(crate) fn is_empty(&self, list: u32) -> bool {
-        self.flows[list as usize].head == NIL
+        self.flows[list as usize].in_ring == 0
     }
 
     /// Puts a packet into its list: the list's number, and whether it was empty. Or gives the
@@ -99,38 +118,25 @@ impl<P: Packet> Queues<P> {
         self.totals.backlog.add(bytes);
         self.flows[flow as usize].counters.backlog += 1;
         let list = if self.sharing == Sharing::One { 0 } else { flow };
-        let place = self.store(packet);
-        Ok((list, self.append(list, place, bytes)))
+        Ok((list, self.append(list, packet)))
     }
 
     /// Takes the list's first packet, which must be there, out, with its flow. It is still to be
     /// counted as sent or lost.
     pub(crate) fn pop(&mut self, list: u32) -> (P, u32) {
+        let slot = self.slot(list, 0);
+        let packet = self.rings[slot].take().expect("a backlogged list has a head");
         let queue = &mut self.flows[list as usize];
-        let at = queue.head;
-        let place = &mut self.places[at as usize];
-        let packet = place.packet.take().expect("a backlogged list has a head");
-        queue.head = place.next;
-        queue.head_bytes = place.next_bytes;
-        if queue.head == NIL {
-            queue.tail = NIL;
+        queue.at = queue.at.wrapping_add(1);
+        queue.in_ring -= 1;
+        if queue.first != NIL {
+            self.refill(list);
         }
-        place.next = self.free;
-        self.free = at;
         self.totals.backlog.subtract(packet.len_bytes());
         // Where the list is the flow, its address does not wait for the packet to come from memory.
         let flow = if self.sharing == Sharing::One { packet.flow() } else { list };
         self.flows[flow as usize].counters.backlog -= 1;
         (packet, flow)
-    }
-
-    /// Has the memory of the list's head fetched, because it is soon needed: it is read, and nobody
-    /// waits for the result. With 65,536 flows each miss that is not overlapped costs some 100 ns.
-    pub(crate) fn fetch(&self, list: u32) {
-        let head = self.flows[list as usize].head;
-        if let Some(place) = self.places.get(head as usize) {
-            black_box(place.next);
-        }
     }
 
     pub(crate) fn count_sent(&mut self, flow: u32, bytes: u32) {
@@ -165,39 +171,70 @@ impl<P: Packet> Queues<P> {
         }
     }
 
-    fn store(&mut self, packet: P) -> u32 {
-        let at = self.free;
-        if at == NIL {
-            let at = u32::try_from(self.places.len()).expect("pool_packets is a u32");
-            // Within the capacity reserved: refusal() keeps the pool's limit.
-            self.places.push(Place { packet: Some(packet), next: NIL, next_bytes: 0 });
-            return at;
-        }
-        let place = &mut self.places[at as usize];
-        self.free = place.next;
-        *place = Place { packet: Some(packet), next: NIL, next_bytes: 0 };
-        at
+    /// Where in `rings` the list's packet number `index` is.
+    fn slot(&self, list: u32, index: u32) -> usize {
+        let in_ring = self.flows[list as usize].at.wrapping_add(index) & (self.ring_packets - 1);
+        list as usize * self.ring_packets as usize + in_ring as usize
     }
 
     /// Whether the list was empty.
-    fn append(&mut self, list: u32, at: u32, bytes: u32) -> bool {
-        let queue = &mut self.flows[list as usize];
-        let was_empty = queue.head == NIL;
-        if was_empty {
-            queue.head = at;
-            queue.head_bytes = bytes;
+    fn append(&mut self, list: u32, packet: P) -> bool {
+        let queue = &self.flows[list as usize];
+        let in_ring = queue.in_ring;
+        if queue.first == NIL && in_ring < self.ring_packets {
+            let slot = self.slot(list, in_ring);
+            self.rings[slot] = Some(packet);
+            self.flows[list as usize].in_ring += 1;
         } else {
-            let tail = &mut self.places[queue.tail as usize];
-            tail.next = at;
-            tail.next_bytes = bytes;
+            self.append_to_pool(list, packet);
         }
-        queue.tail = at;
-        was_empty
+        in_ring == 0
+    }
+
+    fn append_to_pool(&mut self, list: u32, packet: P) {
+        let at = self.store(packet);
+        let queue = &mut self.flows[list as usize];
+        if queue.first == NIL {
+            queue.first = at;
+        } else {
+            self.places[queue.last as usize].next = at;
+        }
+        queue.last = at;
+    }
+
+    fn store(&mut self, packet: P) -> u32 {
+        let place = Place { packet: Some(packet), next: NIL };
+        let at = self.free;
+        if at == NIL {
+            // Within the capacity reserved: refusal() keeps the pool's limit.
+            self.places.push(place);
+            return u32::try_from(self.places.len() - 1).expect("pool_packets is a u32");
+        }
+        self.free = self.places[at as usize].next;
+        self.places[at as usize] = place;
+        at
+    }
+
+    /// Moves the first of those in the pool into the ring, which has room.
+    fn refill(&mut self, list: u32) {
+        let slot = self.slot(list, self.flows[list as usize].in_ring);
+        let queue = &mut self.flows[list as usize];
+        let at = queue.first;
+        let place = &mut self.places[at as usize];
+        self.rings[slot] = place.packet.take();
+        queue.first = place.next;
+        queue.in_ring += 1;
+        place.next = self.free;
+        self.free = at;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
     use super::*;
     use crate::{Config, Kind};
 
@@ -207,21 +244,49 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_never_grows() {
-        let config = Config { flows: 3, queue_packets: 4, pool_packets: 7, kind: Kind::Fifo };
+    fn nothing_grows() {
+        let kind = Kind::Fifo;
+        let config = Config { flows: 3, queue_packets: 40, pool_packets: 70, kind };
         let mut queues = Queues::new(&config, Sharing::PerFlow);
-        let reserved = queues.places.capacity();
-        for round in 0..100 {
+        let reserved = (queues.places.capacity(), queues.rings.capacity());
+        for round in 0..1_000 {
             for flow in 0..3 {
-                let _ = queues.push((flow, 64 + round));
+                let _ = queues.push((flow, 64 + round % 700));
             }
-            if round % 2 == 0 && !queues.is_empty(round % 3) {
-                let (packet, flow) = queues.pop(round % 3);
-                queues.count_sent(flow, packet.len_bytes());
+            for list in 0..round % 4 {
+                if list < 3 && !queues.is_empty(list) {
+                    let (packet, flow) = queues.pop(list);
+                    queues.count_sent(flow, packet.len_bytes());
+                }
             }
             assert!(queues.totals().is_conserved());
         }
-        assert_eq!((queues.places.len(), queues.places.capacity()), (7, reserved));
+        assert_eq!((queues.places.capacity(), queues.rings.capacity()), reserved);
+        assert!(queues.totals().dropped(DropReason::PoolFull).packets > 0);
+    }
+
+    proptest! {
+        /// Rings of 8, so that packets go through the pool as well.
+        #[test]
+        fn each_list_is_first_in_first_out(steps in prop::collection::vec((0..3u32, 0..5), 1..500)) {
+            let kind = Kind::Fifo;
+            let config = Config { flows: 3, queue_packets: 30, pool_packets: 24, kind };
+            let mut queues = Queues::new(&config, Sharing::PerFlow);
+            assert_eq!(queues.ring_packets, 8);
+            let mut model = [const { VecDeque::new() }; 3];
+            for (bytes, (list, step)) in (1..).zip(steps) {
+                let expected = &mut model[list as usize];
+                if step < 3 {
+                    if queues.push((list, bytes)).is_ok() {
+                        expected.push_back(bytes);
+                    }
+                } else if let Some(bytes) = expected.pop_front() {
+                    prop_assert_eq!(queues.pop(list), ((list, bytes), list));
+                }
+                prop_assert_eq!(queues.head_bytes(list), expected.front().copied());
+                prop_assert_eq!(queues.is_empty(list), expected.is_empty());
+            }
+        }
     }
 
     #[test]

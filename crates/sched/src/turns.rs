@@ -5,7 +5,7 @@
 //! what keeps a decision cheap with 65,536 flows. Between two turns of a flow every other that stays a member
 //! has exactly one, as with a list.
 
-use crate::{bits::Bits, packet::Packet, queues::Queues};
+use crate::bits::Bits;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Turns {
@@ -38,13 +38,6 @@ impl Turns {
     /// Whose turn is next.
     pub(crate) fn next(&self) -> Option<u32> {
         self.members.first_from(self.last + 1).or_else(|| self.members.first_from(0))
-    }
-
-    /// Has the head of the queue whose turn is next fetched from memory.
-    pub(crate) fn fetch_next<P: Packet>(&self, queues: &Queues<P>) {
-        if let Some(next) = self.next() {
-            queues.fetch(next);
-        }
     }
 
     /// It is this flow's turn now.

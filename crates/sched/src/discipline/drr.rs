@@ -34,10 +34,9 @@ impl Drr {
     }
 
     /// Gives the next flow its quantum: its turn begins.
-    fn begin_turn<P: Packet>(&mut self, queues: &Queues<P>) -> Option<u32> {
+    fn begin_turn(&mut self) -> Option<u32> {
         let id = self.active.next()?;
         self.active.begin(id);
-        self.active.fetch_next(queues);
         self.on = true;
         let flow = &mut self.flows[id as usize];
         flow.deficit_bytes += flow.quantum_bytes;
@@ -51,13 +50,13 @@ impl Decide for Drr {
     }
 
     fn choose<P: Packet>(&mut self, queues: &Queues<P>, _now_ns: u64) -> Choice {
-        let mut turn = if self.on { Some(self.active.last()) } else { self.begin_turn(queues) };
+        let mut turn = if self.on { Some(self.active.last()) } else { self.begin_turn() };
         while let Some(id) = turn {
             let bytes = queues.head_bytes(id).expect("an active flow is backlogged");
             if u64::from(bytes) <= self.flows[id as usize].deficit_bytes {
                 break;
             }
-            turn = self.begin_turn(queues);
+            turn = self.begin_turn();
         }
         turn.into()
     }

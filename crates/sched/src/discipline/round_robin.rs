@@ -28,6 +28,5 @@ impl Decide for RoundRobin {
         if queues.is_empty(flow) {
             self.active.remove(flow);
         }
-        self.active.fetch_next(queues);
     }
 }

@@ -44,7 +44,6 @@ impl Decide for StrictPriority {
         if queues.is_empty(flow) {
             turns.remove(flow);
         }
-        turns.fetch_next(queues);
     }
 
     fn set<P: Packet>(

@@ -95,9 +95,6 @@ impl Decide for Wfq {
         } else {
             self.heads.replace_first(finish);
         }
-        for flow in self.heads.soon() {
-            queues.fetch(flow);
-        }
         if self.virtual_time > REBASE_ABOVE {
             self.rebase();
         }

@@ -120,7 +120,6 @@ impl Decide for Wrr {
         self.over = true;
         let Some(next) = self.active.next() else { return Choice::Empty };
         self.active.begin(next);
-        self.active.fetch_next(queues);
         self.counter = 0;
         self.over = false;
         Choice::Serve(next)
