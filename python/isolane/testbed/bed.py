@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import threading
 import time
@@ -54,6 +55,7 @@ class Testbed:
         self._journal = journal
         self._hands = Hands()
         self._stop = threading.Event()
+        self._removed = False
         self._began = False
         self._ns: Namespaces = {}
         self._ifindex: dict[tuple[str, str], int] = {}
@@ -63,6 +65,7 @@ class Testbed:
 
     def __enter__(self) -> Self:
         try:
+            atexit.register(self._last_resort)
             self._hands.do(self._build)
         except BaseException:
             self._take_down()
@@ -150,6 +153,18 @@ class Testbed:
             self._hands.close()  # waits for the removal even when a second Ctrl-C came
         if problems:
             raise TestbedError("the test bed was not removed entirely: " + "; ".join(problems))
+        atexit.unregister(self._last_resort)
+
+    def _last_resort(self) -> None:
+        """Remove what is still there when the interpreter ends.
+
+        A signal may raise just as the ``with`` block ends, before the taking down has begun; then
+        nobody else would begin it.
+        """
+        self._stop.set()
+        self._hands.close()
+        if not self._removed:
+            self._remove()
 
     def _remove(self) -> list[str]:
         if self._reader is not None:
@@ -159,6 +174,7 @@ class Testbed:
         if not problems and self._began:
             netns.drop_directory(self._journal.made)
             self._journal.finish()
+        self._removed = not problems
         return problems
 
     @property

@@ -35,7 +35,7 @@ impl Decide for StrictPriority {
     }
 
     fn choose<P: Packet>(&mut self, _: &Queues<P>, _now_ns: u64) -> Choice {
-        self.active.iter().find_map(Turns::next).into()
+        self.active.iter().find(|turns| !turns.is_empty()).and_then(Turns::next).into()
     }
 
     fn served<P: Packet>(&mut self, queues: &Queues<P>, flow: u32, _bytes: u32, _now_ns: u64) {

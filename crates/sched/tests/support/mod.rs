@@ -52,8 +52,7 @@ pub struct Departure {
 }
 
 pub fn scheduler(flows: u32, kind: Kind) -> Scheduler<Frame> {
-    let config =
-        Config { queue_packets: 100_000, pool_packets: 200_000, ..Config::new(flows, kind) };
+    let config = Config { queue_packets: 20_000, pool_packets: 40_000, ..Config::new(flows, kind) };
     Scheduler::new(config).unwrap()
 }
 
