@@ -22,7 +22,7 @@ from isolane.testbed.threads import Polled
 RECEIVER_ALONE_NS = 10_000
 RECEIVER_SHARING_NS = 25_000
 """For each of the receiver's interfaces: on a core of its own, and beside the generator, from
-which every poll takes (a timer costs some 10 us of a virtual machine's core)."""
+which every poll takes (each timer is an exit to the hypervisor in a virtual machine)."""
 
 _QUIET_S = 0.03
 """No frame for this long: several times the longest pause between multicast listener reports."""
