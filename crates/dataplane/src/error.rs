@@ -29,10 +29,18 @@ pub enum Error {
         reason: String,
     },
     /// A program could not be put on an interface.
-    #[error("cannot attach the receiver to interface {ifindex}: {reason}")]
+    #[error("cannot attach a program to interface {ifindex}: {reason}")]
     Attach {
         /// Index in its namespace.
         ifindex: u32,
+        /// Why.
+        reason: String,
+    },
+    /// A table of a program refused an entry.
+    #[error("the table {name} refused an entry: {reason}")]
+    Table {
+        /// Name of the map.
+        name: String,
         /// Why.
         reason: String,
     },

@@ -3,12 +3,14 @@
 //! [`generator`] sends, [`receiver`] counts, [`meter`] bills the cores' time; each loads one program
 //! of `bpf/`. Nothing is pinned: when the process ends, however it ends, the kernel removes it all.
 
+pub mod attach;
 mod error;
 pub mod generator;
 pub mod histogram;
 mod mapped;
 pub mod meter;
 pub mod netns;
+pub mod plane;
 pub mod probe;
 pub mod receiver;
 pub mod stalls;
@@ -35,6 +37,12 @@ pub(crate) mod skeletons {
     }
     pub mod meter {
         include!(concat!(env!("OUT_DIR"), "/meter.skel.rs"));
+    }
+    pub mod demux {
+        include!(concat!(env!("OUT_DIR"), "/demux.skel.rs"));
+    }
+    pub mod forward {
+        include!(concat!(env!("OUT_DIR"), "/forward.skel.rs"));
     }
 }
 

@@ -45,6 +45,16 @@ impl<T: Copy + Default> MappedArray<T> {
         Some(range.map(|index| unsafe { self.start.add(index).read_volatile() }).collect())
     }
 
+    /// Changes an entry; None when out of range. What programs write at the same moment may be lost.
+    pub(crate) fn update(&mut self, index: usize, change: impl FnOnce(&mut T)) -> Option<()> {
+        if index >= self.len {
+            return None;
+        }
+        // SAFETY: inside the mapping, and `T` is plain data of which any bytes are a value.
+        change(unsafe { &mut *self.start.add(index) });
+        Some(())
+    }
+
     /// Sets the first `count` entries to zero.
     pub(crate) fn clear(&mut self, count: usize) {
         for index in 0..count.min(self.len) {

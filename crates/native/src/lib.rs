@@ -7,6 +7,10 @@
 #![expect(clippy::needless_pass_by_value, reason = "Python hands values over")]
 #![expect(clippy::similar_names, reason = "sport and dport are the field's words")]
 
+mod plane;
+
+mod sim;
+
 use std::{
     net::IpAddr,
     path::PathBuf,
@@ -360,13 +364,16 @@ impl Meter {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NativeError", module.py().get_type::<NativeError>())?;
     module.add("UnsupportedError", module.py().get_type::<UnsupportedError>())?;
+    module.add("SimulationError", module.py().get_type::<sim::SimulationError>())?;
     module.add_class::<Stream>()?;
     module.add_class::<Generator>()?;
     module.add_class::<Receiver>()?;
     module.add_class::<Meter>()?;
+    module.add_class::<plane::Plane>()?;
     module.add_function(wrap_pyfunction!(monotonic_ns, module)?)?;
     module.add_function(wrap_pyfunction!(min_frame_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(probe_features, module)?)?;
     module.add_function(wrap_pyfunction!(measure_stalls, module)?)?;
+    module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
     Ok(())
 }

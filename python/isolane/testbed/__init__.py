@@ -7,9 +7,13 @@ namespaces, wires and routers and takes them down again.
 from isolane.testbed.bed import Testbed
 from isolane.testbed.counters import Counters
 from isolane.testbed.journal import Journal, clean, exclusive
+from isolane.testbed.layout import POLICY_NICS
+from isolane.testbed.netns import NETNS_DIR
 from isolane.testbed.plan import BedPlan, DutInterface, Edge, Node, RouterPlan, Wire
 
 __all__ = [
+    "NETNS_DIR",
+    "POLICY_NICS",
     "BedPlan",
     "Counters",
     "DutInterface",

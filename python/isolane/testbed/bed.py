@@ -15,7 +15,7 @@ from isolane.testbed.build import Builder, Namespaces
 from isolane.testbed.counters import Counters, Reader
 from isolane.testbed.hands import Hands
 from isolane.testbed.journal import Journal
-from isolane.testbed.layout import GEN, RCV, make_layout
+from isolane.testbed.layout import DUT, GEN, RCV, make_layout
 from isolane.testbed.plan import BedPlan, DutInterface, Edge, Node, Wire
 from isolane.testbed.threads import Polled
 
@@ -211,6 +211,26 @@ class Testbed:
             )
             for nic in self._layout.dut_nics
         )
+
+    @property
+    def host_sides(self) -> dict[str, DutInterface]:
+        """Router -> the DUT's end of its sending interface, for those that have a policy."""
+        return {
+            router.name: DutInterface(
+                netns=str(netns.NETNS_DIR / DUT),
+                ifname=router.host_side,
+                ifindex=self._ifindex[DUT, router.host_side],
+                router=router.name,
+                core=router.core,
+            )
+            for router in self._layout.routers
+            if router.host_side is not None
+        }
+
+    @property
+    def inner_interfaces(self) -> dict[str, tuple[str, str]]:
+        """Router -> names of its receiving and its sending interface."""
+        return {r.name: (r.in_ifname, r.out_ifname) for r in self._layout.routers}
 
     def counters(self) -> Counters:
         """Take a snapshot of what was lost where; the difference of two is what counts."""

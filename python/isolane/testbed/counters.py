@@ -39,6 +39,13 @@ class Counters:
             self.receiver_dropped - earlier.receiver_dropped,
         )
 
+    def plus(self, place: str, lost: dict[str, int]) -> Counters:
+        """Return these with what somebody else has counted of routers' losses at a place."""
+        total = dict(self.lost)
+        for router, count in lost.items():
+            total[router, place] = total.get((router, place), 0) + count
+        return Counters(total, self.backlog_dropped, self.receiver_dropped)
+
     def of(self, router: str | None) -> dict[str, int]:
         """Return place -> frames of one router, or (None) of the shared wires."""
         return {place: self.lost.get((router, place), 0) for place in PLACES}

@@ -25,6 +25,10 @@ _FSCONFIG_CMD_CREATE = 6
 _CLOEXEC = 1
 _MOUNT_ATTR_NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
 
+_SCHED_ATTR_BYTES = 48
+_NR_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
+_NR_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275, "riscv64": 275}
+
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_STSO = 0x1F
 _ETHTOOL_GGRO, _ETHTOOL_SGRO = 0x2B, 0x2C
@@ -113,3 +117,34 @@ def get_gro(sock: socket.socket, ifname: str) -> bool:
 def set_tso(sock: socket.socket, ifname: str, *, on: bool) -> None:
     """Switch TCP segmentation offload of ``ifname``, in the namespace of ``sock``."""
     _ethtool_value(sock, ifname, _ETHTOOL_STSO, int(on))
+
+
+def set_scheduling(thread: int, policy: int, nice: int, slice_ns: int) -> None:
+    """sched_setattr(2): policy, nice value and time slice of a thread.
+
+    Parameters
+    ----------
+    slice_ns
+        0.1 to 100 ms (Linux 6.12, custom slices of EEVDF; older kernels ignore it); 0: the
+        kernel's own.
+    """
+    attributes = struct.pack("=IIQiIQQQ", _SCHED_ATTR_BYTES, policy, 0, nice, 0, slice_ns, 0, 0)
+    number = _NR_SCHED_SETATTR[os.uname().machine]
+    done = _syscall(number, thread, ctypes.create_string_buffer(attributes), 0)
+    _checked(done, f"sched_setattr({thread})")
+
+
+def get_scheduling(thread: int) -> tuple[int, int, int]:
+    """sched_getattr(2).
+
+    Returns
+    -------
+    tuple of int
+        Policy, nice value, time slice (ns; 0 on kernels that do not tell).
+    """
+    answer = ctypes.create_string_buffer(_SCHED_ATTR_BYTES)
+    number = _NR_SCHED_GETATTR[os.uname().machine]
+    done = _syscall(number, thread, answer, _SCHED_ATTR_BYTES, 0)
+    _checked(done, f"sched_getattr({thread})")
+    fields = struct.unpack("=IIQiIQQQ", answer.raw)
+    return fields[1], fields[3], fields[5]

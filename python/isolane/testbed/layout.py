@@ -87,6 +87,8 @@ class RouterLayout:
     rcv_ifname: str
     counted: dict[str, tuple[str, str]]
     """Place -> (namespace, device) whose ``tx_dropped`` counts this router's losses there."""
+    host_side: str | None = None
+    """The DUT's end of its sending interface, on path ``isolane``."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,10 @@ def mac(kind: int, number: int) -> str:
 
 
 _GEN, _IN, _OUT, _RCV, _PORT_IN, _PORT_OUT, _BRIDGE = range(1, 8)
-_WIRE = {"bridge": ("b", 1000), "macvlan": ("m", 1001)}
+POLICY_NICS = (f"{PREFIX}ni0", f"{PREFIX}ni1")
+"""The DUT's NICs that routers of path ``isolane`` share: receiving, sending."""
+
+_WIRE = {"bridge": ("b", 1000), "macvlan": ("m", 1001), "isolane": ("i", 1002)}
 
 
 def make_layout(plan: BedPlan) -> Layout:
@@ -151,7 +156,7 @@ def make_layout(plan: BedPlan) -> Layout:
     """
     _check(plan)
     layout = Layout(plan.ip)
-    for path in ("bridge", "macvlan"):
+    for path in _WIRE:
         members = [i for i, router in enumerate(plan.routers) if router.path == path]
         if members:
             _shared_wire(layout, plan, path, members)
@@ -247,16 +252,18 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
         gen, rcv = f"{PREFIX}g{letter}", f"{PREFIX}r{letter}"
         core = plan.dut_cores[0]  # the shared NIC has one queue, so one core serves all routers
         counted = {"egress": (netns, out_if)}
-    if router.path == "bridge":
+    if router.path in ("bridge", "isolane"):
         port_in, port_out = f"{PREFIX}p{number}", f"{PREFIX}q{number}"
+        managed = router.path == "isolane"  # without a bridge: the policy says where frames go
+        bridges = (None, None) if managed else (f"{PREFIX}br0", f"{PREFIX}br1")
         layout.veths += [
             Veth(
-                End(DUT, port_in, mac(_PORT_IN, number), master=f"{PREFIX}br0"),
+                End(DUT, port_in, mac(_PORT_IN, number), master=bridges[0]),
                 End(netns, in_if, in_mac),
             ),
             Veth(
                 End(netns, out_if, out_mac),
-                End(DUT, port_out, mac(_PORT_OUT, number), master=f"{PREFIX}br1"),
+                End(DUT, port_out, mac(_PORT_OUT, number), master=bridges[1]),
             ),
         ]
         counted["router_queue"] = (DUT, port_in)
@@ -285,6 +292,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             gen_ifname=gen,
             rcv_ifname=rcv,
             counted=counted,
+            host_side=f"{PREFIX}q{number}" if router.path == "isolane" else None,
         )
     )
 

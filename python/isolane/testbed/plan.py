@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["native", "container"]
-Path = Literal["direct", "bridge", "macvlan", "none"]
+Path = Literal["direct", "bridge", "macvlan", "isolane", "none"]
 Receive = Literal["softirq", "threaded"]
 Part = Literal["generator", "receiver", "dut", "router", "device"]
 

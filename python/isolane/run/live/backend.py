@@ -13,6 +13,7 @@ from isolane.run.backend import Bench
 from isolane.run.live.bench import Equipment, LiveBench
 from isolane.run.live.cores import awake, divide, staying_on
 from isolane.run.live.host import host_facts
+from isolane.run.live.managed import Managed, clear_leftovers, policy_of
 from isolane.run.results import HostFacts
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed
@@ -39,9 +40,11 @@ class LiveBackEnd:
 
     def check(self, arms: Sequence[Arm]) -> None:
         """Raise NotSupported, naming everything that is missing."""
+        refuse_simulated(self._experiment)
         why = self._experiment.not_runnable_on(len(os.sched_getaffinity(0)))
         if why:
             raise NotSupported(f"{self._experiment.name} cannot be run on this host: {why}")
+        clear_leftovers()
         for arm in arms:
             divide(arm.cores)
         missing = [reason for _, works, reason in _native.probe_features() if not works]
@@ -77,8 +80,10 @@ class LiveBackEnd:
                 raise NotSupported(f"not supported on this host: {error}") from error
             except _native.NativeError as error:
                 raise MeasurementError(str(error)) from error
-            with closing(meter), closing(receiver):
-                equipment = Equipment(bed, receiver, meter, cores, self._cookie)
+            line_rate_bps = self._experiment.traffic.line_rate_bps
+            policy = policy_of(arm, routers, bed, cores, line_rate_bps)
+            with closing(meter), closing(receiver), Managed(bed, policy) as managed:
+                equipment = Equipment(bed, receiver, meter, cores, self._cookie, managed)
                 yield LiveBench(self._experiment, arm, routers, equipment)
 
     def _receiver(self, bed: Testbed, routers: Sequence[PointRouter]) -> _native.Receiver:
@@ -87,10 +92,22 @@ class LiveBackEnd:
         return _native.Receiver(interfaces=list(interfaces), cookie=self._cookie, flows=flows)
 
 
+def refuse_simulated(experiment: Experiment) -> None:
+    """Raise NotSupported if the experiment has something that only a simulated host offers."""
+    found = experiment.only_simulated()
+    if found:
+        raise NotSupported(
+            "this version of Isolane cannot run live:\n  "
+            + "\n  ".join(found)
+            + "\npredict it instead: isolane run EXPERIMENT.yaml --on sim"
+        )
+
+
 def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
     kind = arm.router(router.group)
-    if kind.kind not in ("native", "container"):  # the specification has refused it before
-        raise NotSupported(f"router {router.name}: kind {kind.kind} cannot be run live")
+    # refuse_simulated() has refused every other kind and path.
+    assert kind.kind in ("native", "container")
+    assert kind.path in ("none", "direct", "bridge", "macvlan", "isolane")
     return RouterPlan(
         name=router.name,
         kind=kind.kind,

@@ -14,11 +14,12 @@ from isolane.run.live import books
 from isolane.run.live.bill import Accounts, Bill
 from isolane.run.live.cores import Cores
 from isolane.run.live.host import nic_facts
+from isolane.run.live.managed import Managed
 from isolane.run.live.observe import Raw, observe
 from isolane.run.live.streams import generator
 from isolane.run.results import Drawing, Edge, Node, NotMeasured
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_ns
-from isolane.testbed import Testbed
+from isolane.testbed import Counters, Testbed
 
 LEAD_NS = 15_000_000
 """From the order to send to the first departure: the kernel's set-up of the run takes some ms."""
@@ -37,6 +38,8 @@ class Equipment:
     meter: _native.Meter
     cores: Cores
     cookie: int
+    managed: Managed
+    """The policy in force on the bed, if any."""
 
 
 class LiveBench:
@@ -54,7 +57,9 @@ class LiveBench:
         self._traffic = [experiment.traffic_of(router.name) for router in routers]
         self._equipment = equipment
         names = [router.name for router in routers]
-        self._accounts: Accounts = bills.open_accounts(equipment.meter, equipment.bed, names)
+        self._accounts: Accounts = bills.open_accounts(
+            equipment.meter, equipment.bed, names, equipment.managed
+        )
 
     def trial(self, setting: Setting) -> Observation:
         """Carry out one trial; see :class:`isolane.run.backend.Bench`."""
@@ -70,11 +75,11 @@ class LiveBench:
             setting, wires, self._traffic, core=tools.cores.measure[0], cookie=tools.cookie
         )
         tools.receiver.reset()
-        before, ticks = tools.bed.counters(), bills.read_ticks()
+        before, ticks = self._counters(), bills.read_ticks()
         self._send(source, setting)
         tools.bed.check_alive()
         counts = self._drain()
-        lost = tools.bed.counters() - before
+        lost = self._counters() - before
         bill = Bill(
             tools.meter.read(len(ticks)),
             self._accounts,
@@ -103,6 +108,12 @@ class LiveBench:
             bill=bill,
         )
         return observe(raw)
+
+    def _counters(self) -> Counters:
+        """Take a snapshot of all losses, those in front of a router's queue included."""
+        return self._equipment.bed.counters().plus(
+            "router_queue", self._equipment.managed.dropped()
+        )
 
     def _send(self, source: _native.Generator, setting: Setting) -> None:
         """Run the generator from the first departure to the last."""

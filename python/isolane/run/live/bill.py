@@ -7,6 +7,7 @@ from pathlib import Path
 
 from isolane import _native
 from isolane.run.live.cores import Cores
+from isolane.run.live.managed import Managed
 from isolane.run.results import CorePart, CoreTrial, Placement
 from isolane.testbed import Testbed
 
@@ -39,6 +40,8 @@ class Accounts:
 
     by_router: dict[str, int]
     shared: int
+    alone: frozenset[str] = frozenset()
+    """Routers all of whose work is on their own account: what is shared is the host's."""
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -46,17 +49,26 @@ class Accounts:
         return (*self.by_router.values(), self.shared)
 
 
-def open_accounts(meter: _native.Meter, bed: Testbed, routers: list[str]) -> Accounts:
+def open_accounts(
+    meter: _native.Meter, bed: Testbed, routers: list[str], managed: Managed
+) -> Accounts:
     """Tell the meter which interfaces and threads belong to whom."""
     first = _native.Meter.FIRST_OWN
     by_router = {router: first + i for i, router in enumerate(routers)}
-    accounts = Accounts(by_router, first + len(routers))
+    accounts = Accounts(by_router, first + len(routers), frozenset(managed.threads))
     meter.forget()
     for nic in bed.dut_interfaces:
         account = accounts.shared if nic.router is None else by_router[nic.router]
         meter.add_nic(nic.netns, nic.ifindex, account)
         for thread in bed.receive_threads.get(nic.ifname, ()):
             meter.add_thread(thread, account)
+    for router, threads in managed.threads.items():
+        for thread in threads:
+            meter.add_thread(thread, by_router[router])
+        side = bed.host_sides[router]  # polled on top of the router's thread that sends
+        meter.add_nic(side.netns, side.ifindex, by_router[router])
+    for thread in managed.nic_threads:
+        meter.add_thread(thread, accounts.shared)
     return accounts
 
 
@@ -74,7 +86,7 @@ class Bill:
         """Return the CPU time of a router, ns; None where it shares its context with others."""
         account = self.accounts.by_router[router]
         own = self._used(account)
-        if own or not self._used(self.accounts.shared):
+        if own or router in self.accounts.alone or not self._used(self.accounts.shared):
             return own
         if len(self.accounts.by_router) > 1:
             return None

@@ -1,0 +1,148 @@
+//! Programs on interfaces that outlive this process, and whose they are.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libbpf_rs::{
+    MapCore, MapHandle, Program, TC_INGRESS, TcHook, TcHookBuilder, Xdp, XdpFlags,
+    query::{ProgInfoIter, ProgramInfo},
+};
+
+use crate::{Error, Result, error::one_line};
+
+/// Preference of our tc filter: others' may stand before or after it.
+const TC_PRIORITY: u32 = 346;
+const TC_HANDLE: u32 = 1;
+
+/// What stands on an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The kernel's number of the program.
+    pub id: u32,
+    /// Its name, at most 15 characters.
+    pub name: String,
+    /// Maps that it uses.
+    pub maps: Vec<u32>,
+}
+
+impl Standing {
+    /// The map of a name that it uses.
+    #[must_use]
+    pub fn map(&self, name: &str) -> Option<u32> {
+        self.maps.iter().copied().find(|&id| {
+            MapHandle::from_map_id(id).is_ok_and(|map| map.name().to_str() == Some(name))
+        })
+    }
+}
+
+fn refuse(ifindex: u32, reason: impl Into<String>) -> Error {
+    Error::Attach { ifindex, reason: reason.into() }
+}
+
+fn index(ifindex: u32) -> Result<i32> {
+    i32::try_from(ifindex).map_err(|_| refuse(ifindex, "no such interface index"))
+}
+
+/// The program of a number, if it is (still) there.
+#[must_use]
+pub fn program(id: u32) -> Option<Standing> {
+    let found: ProgramInfo = ProgInfoIter::default().find(|info| info.id == id)?;
+    let name = found.name.to_string_lossy().into_owned();
+    // The iterator leaves lists out; the maps are asked for by descriptor.
+    Some(Standing { id, name, maps: maps_of(id).unwrap_or_default() })
+}
+
+fn maps_of(id: u32) -> Option<Vec<u32>> {
+    let fd = Program::fd_from_id(id).ok()?;
+    let mut ids = vec![0u32; 64];
+    // SAFETY: zero is a valid value of every field.
+    let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
+    info.nr_map_ids = u32::try_from(ids.len()).ok()?;
+    info.map_ids = ids.as_mut_ptr() as u64;
+    let mut size = u32::try_from(size_of_val(&info)).ok()?;
+    // SAFETY: both buffers live through the call and their sizes are passed.
+    let failed = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(fd.as_raw_fd(), (&raw mut info).cast(), &raw mut size)
+    };
+    if failed != 0 {
+        return None;
+    }
+    ids.truncate(info.nr_map_ids as usize);
+    Some(ids)
+}
+
+/// The XDP program on an interface of the calling thread's namespace.
+pub fn standing_xdp(fd: BorrowedFd<'_>, ifindex: u32) -> Result<Option<Standing>> {
+    let id = Xdp::new(fd)
+        .query_id(index(ifindex)?, XdpFlags::NONE)
+        .map_err(|error| refuse(ifindex, one_line(&error)))?;
+    Ok(if id == 0 { None } else { program(id) })
+}
+
+/// Puts an XDP program on an interface: by its driver if that can, else on the generic hook.
+/// Replaces a program named `ours`, never another one.
+///
+/// Gives whether the driver runs it.
+pub fn put_xdp(program: &impl AsFd, ifindex: u32, ours: &str) -> Result<bool> {
+    let xdp = Xdp::new(program.as_fd());
+    if let Some(standing) = standing_xdp(program.as_fd(), ifindex)? {
+        if standing.name != ours {
+            return Err(refuse(
+                ifindex,
+                format!("the XDP program '{}' (id {}) is there", standing.name, standing.id),
+            ));
+        }
+    }
+    let at = index(ifindex)?;
+    if xdp.attach(at, XdpFlags::DRV_MODE).is_ok() {
+        return Ok(true);
+    }
+    xdp.attach(at, XdpFlags::SKB_MODE)
+        .map(|()| false)
+        .map_err(|error| refuse(ifindex, one_line(&error)))
+}
+
+/// Takes the XDP program named `ours` off; gives false when it is not there.
+pub fn take_xdp(fd: BorrowedFd<'_>, ifindex: u32, ours: &str) -> Result<bool> {
+    match standing_xdp(fd, ifindex)? {
+        Some(standing) if standing.name == ours => {}
+        _ => return Ok(false),
+    }
+    let xdp = Xdp::new(fd);
+    let at = index(ifindex)?;
+    xdp.detach(at, XdpFlags::DRV_MODE)
+        .or_else(|_| xdp.detach(at, XdpFlags::SKB_MODE))
+        .map(|()| true)
+        .map_err(|error| refuse(ifindex, one_line(&error)))
+}
+
+/// Puts a tc program where frames come in from an interface that has a clsact qdisc.
+pub fn put_tc(program: &impl AsFd, ifindex: u32) -> Result<bool> {
+    let mut hook = hook(program.as_fd(), ifindex)?;
+    hook.replace(true);
+    hook.attach().map(|_| true).map_err(|error| refuse(ifindex, one_line(&error)))
+}
+
+/// Takes our tc program off; false when it was not there.
+pub fn take_tc(fd: BorrowedFd<'_>, ifindex: u32) -> Result<bool> {
+    if standing_tc(fd, ifindex)?.is_none() {
+        return Ok(false);
+    }
+    hook(fd, ifindex)?.detach().map(|()| true).map_err(|error| refuse(ifindex, one_line(&error)))
+}
+
+/// Our tc program on an interface.
+pub fn standing_tc(fd: BorrowedFd<'_>, ifindex: u32) -> Result<Option<Standing>> {
+    // libbpf would print what it asks for in vain.
+    let printer = libbpf_rs::set_print(None);
+    let found = hook(fd, ifindex)?.query().ok();
+    libbpf_rs::set_print(printer);
+    Ok(found.and_then(program))
+}
+
+fn hook(fd: BorrowedFd<'_>, ifindex: u32) -> Result<TcHook> {
+    Ok(TcHookBuilder::new(fd)
+        .ifindex(index(ifindex)?)
+        .handle(TC_HANDLE)
+        .priority(TC_PRIORITY)
+        .hook(TC_INGRESS))
+}

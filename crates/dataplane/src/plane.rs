@@ -1,0 +1,482 @@
+//! The packet path of a policy: the programs of `bpf/demux.bpf.c` and `bpf/forward.bpf.c` on
+//! interfaces, and their tables. Nothing of it needs this process: what is attached stays, and the
+//! tables live as long as the program on a NIC does. [`Plane::open`] finds them again.
+
+use std::{
+    io,
+    mem::MaybeUninit,
+    os::fd::{AsFd, BorrowedFd},
+    path::Path,
+    ptr,
+};
+
+use libbpf_rs::{
+    MapCore, MapFlags, MapHandle, MapMut, OpenObject,
+    skel::{OpenSkel, SkelBuilder},
+};
+
+use crate::{
+    Error, Result,
+    attach::{self, Standing},
+    error::one_line,
+    mapped::MappedArray,
+    netns,
+    skeletons::{
+        demux::{DemuxSkel, DemuxSkelBuilder},
+        forward::{ForwardSkel, ForwardSkelBuilder},
+    },
+};
+
+/// `ISL_MAX_QUEUES`.
+pub const MAX_QUEUES: usize = 2048;
+/// `ISL_MAX_PORTS`.
+pub const MAX_PORTS: usize = 2048;
+const QUEUE_XDP: u32 = 1;
+const QUEUE_UNCOUNTED: u32 = 2;
+
+/// Where a program stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// The demultiplexer, on a NIC.
+    Nic,
+    /// The counting (and forwarding) program, on a router's receiving interface.
+    Router,
+    /// Straight to the uplink, on the host's side of a router's interface.
+    Leave,
+    /// The classifier, on the host's side of a router's interface.
+    Port,
+}
+
+impl Hook {
+    /// Name of the program.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Nic => "isl_demux",
+            Self::Router => "isl_serve",
+            Self::Leave => "isl_leave",
+            Self::Port => "isl_egress",
+        }
+    }
+}
+
+/// The tables that user space fills; keys in the byte order of the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// MAC address and VLAN (big endian; 0: untagged) -> queue.
+    Routes,
+    /// Queue -> the host's side of the router's interface.
+    Inlets,
+    /// The host's side of a router's interface -> port.
+    PortOf,
+    /// Port -> interface that its frames leave by.
+    Uplinks,
+    /// Queue and interface of the router that its routes name -> outlet.
+    Ways,
+    /// Outlet -> interface, whatever its namespace.
+    Outlets,
+}
+
+/// A token bucket: tokens are frames, or bits on the wire. `struct isl_bucket`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bucket {
+    /// Tokens a second; 0: no limit.
+    pub rate: u64,
+    /// Most tokens at a time.
+    pub depth: u64,
+    tokens: u64,
+    at_ns: u64,
+}
+
+impl Bucket {
+    /// A bucket that is full from the first refill on.
+    #[must_use]
+    pub fn new(rate: u64, depth: u64) -> Self {
+        Self { rate, depth, tokens: 0, at_ns: 0 }
+    }
+}
+
+/// `struct isl_queue`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Queue {
+    limit: u32,
+    flags: u32,
+    pad0: [u32; 14],
+    /// Limits that are in force: frames, bits on the wire.
+    pub ingress: [Bucket; 2],
+    /// Frames that came for the router.
+    pub offered: u64,
+    /// Their bytes, with the frame check sequence.
+    pub offered_bytes: u64,
+    /// Frames dropped because the queue was full.
+    pub dropped_queue: u64,
+    /// Frames dropped because they exceeded `rate_max`.
+    pub dropped_rate: u64,
+    /// Number of the latest frame that went in.
+    pub passed: u32,
+    pad1: u32,
+    pad2: [u64; 3],
+    /// Frames that the router took from the queue.
+    pub served: u64,
+    /// Of these, forwarded by XDP.
+    pub forwarded: u64,
+    /// Number of the latest frame that came out.
+    pub latest: u32,
+    pad3: u32,
+    pad4: [u64; 5],
+}
+
+const _: () = assert!(size_of::<Queue>() == 256, "struct isl_queue");
+
+impl Queue {
+    /// Frames waiting.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        if self.counted() { self.passed.wrapping_sub(self.latest) } else { 0 }
+    }
+
+    /// Whether XDP forwards what needs nothing of the kernel.
+    #[must_use]
+    pub fn xdp(&self) -> bool {
+        self.flags & QUEUE_XDP != 0
+    }
+
+    /// Whether a program counts what leaves.
+    #[must_use]
+    pub fn counted(&self) -> bool {
+        self.flags & QUEUE_UNCOUNTED == 0
+    }
+
+    /// Frames that may wait; 0 for a queue that is not in use.
+    #[must_use]
+    pub fn limit(&self) -> u32 {
+        self.limit
+    }
+}
+
+/// `struct isl_port`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Port {
+    /// Interface to send to; 0: the host decides.
+    pub uplink: u32,
+    /// Class of the uplink's queueing discipline; 0: none.
+    pub class: u32,
+    /// Limits that are in force: frames, bits on the wire.
+    pub egress: [Bucket; 2],
+    /// Frames that the router sent.
+    pub offered: u64,
+    /// Their bytes, with the frame check sequence.
+    pub offered_bytes: u64,
+    /// Frames dropped because they exceeded `rate_max`.
+    pub dropped_rate: u64,
+    pad0: [u64; 4],
+}
+
+const _: () = assert!(size_of::<Port>() == 128, "struct isl_port");
+
+/// How a queue is to work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QueueSettings {
+    /// Frames that may wait.
+    pub limit: u32,
+    /// Forward by XDP what needs nothing of the kernel.
+    pub xdp: bool,
+    /// Whether a program at its end counts what leaves: only then can `limit` hold.
+    pub counted: bool,
+    /// Frames, bits on the wire.
+    pub ingress: [Bucket; 2],
+}
+
+/// How a port is to work.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PortSettings {
+    /// Interface to send to; 0: the host's bridge or routes decide.
+    pub uplink: u32,
+    /// Class of the uplink's queueing discipline, as in `skb->priority`; 0: none.
+    pub class: u32,
+    /// Frames, bits on the wire.
+    pub egress: [Bucket; 2],
+}
+
+/// Programs and tables.
+pub struct Plane {
+    demux: DemuxSkel<'static>,
+    forward: ForwardSkel<'static>,
+    queues: MappedArray<Queue>,
+    ports: MappedArray<Port>,
+    // Declared last: dropped after the skeletons that borrow them.
+    _objects: (Box<MaybeUninit<OpenObject>>, Box<MaybeUninit<OpenObject>>),
+}
+
+fn refuse(program: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
+    move |error| Error::Load {
+        program,
+        feature: "XDP redirection into veth with meta data (Linux 5.14), BPF in clsact",
+        reason: one_line(&error),
+    }
+}
+
+impl Plane {
+    /// Loads the programs with empty tables.
+    pub fn create() -> Result<Self> {
+        Self::load(&[])
+    }
+
+    /// Loads the programs with the tables of the demultiplexer that stands on an interface; None
+    /// when there is none.
+    pub fn open(path: Option<&Path>, ifindex: u32) -> Result<Option<Self>> {
+        match Self::standing(Hook::Nic, path, ifindex)? {
+            Some(standing) if standing.name == Hook::Nic.name() => {
+                Self::load(&standing.maps).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn load(maps: &[u32]) -> Result<Self> {
+        let old: Vec<MapHandle> =
+            maps.iter().filter_map(|&id| MapHandle::from_map_id(id).ok()).collect();
+        let find = |name: &str| old.iter().find(|map| map.name().to_str() == Some(name));
+        let mut objects = (Box::new(MaybeUninit::uninit()), Box::new(MaybeUninit::uninit()));
+        // SAFETY: the boxes are kept in `Plane` behind the skeletons and never move their content.
+        let slots: (&'static mut MaybeUninit<OpenObject>, &'static mut MaybeUninit<OpenObject>) = unsafe {
+            (&mut *ptr::from_mut(objects.0.as_mut()), &mut *ptr::from_mut(objects.1.as_mut()))
+        };
+        let refuse_demux = refuse("demux");
+        let mut open = DemuxSkelBuilder::default().open(slots.0).map_err(&refuse_demux)?;
+        for mut map in open.open_object_mut().maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if let Some(old) = find(&name) {
+                map.reuse_fd(old.as_fd()).map_err(&refuse_demux)?;
+            }
+        }
+        let demux = open.load().map_err(&refuse_demux)?;
+        let refuse_forward = refuse("forward");
+        let mut open = ForwardSkelBuilder::default().open(slots.1).map_err(&refuse_forward)?;
+        open.maps.isl_queues.reuse_fd(demux.maps.isl_queues.as_fd()).map_err(&refuse_forward)?;
+        for mut map in open.open_object_mut().maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if name != "isl_queues"
+                && let Some(old) = find(&name)
+            {
+                map.reuse_fd(old.as_fd()).map_err(&refuse_forward)?;
+            }
+        }
+        let forward = open.load().map_err(&refuse_forward)?;
+        let mapping = |source: io::Error| Error::Load {
+            program: "demux",
+            feature: "memory-mapped BPF arrays (Linux 5.5)",
+            reason: source.to_string(),
+        };
+        let plane = Self {
+            queues: MappedArray::new(demux.maps.isl_queues.as_fd(), MAX_QUEUES).map_err(mapping)?,
+            ports: MappedArray::new(demux.maps.isl_ports.as_fd(), MAX_PORTS).map_err(mapping)?,
+            demux,
+            forward,
+            _objects: objects,
+        };
+        plane.bind()?;
+        Ok(plane)
+    }
+
+    /// Ties the life of all tables to the demultiplexer's.
+    fn bind(&self) -> Result<()> {
+        use std::os::fd::AsRawFd;
+        let program = self.demux.progs.isl_demux.as_fd().as_raw_fd();
+        let maps = [
+            self.demux.maps.isl_port_of.as_fd().as_raw_fd(),
+            self.demux.maps.isl_ports.as_fd().as_raw_fd(),
+            self.demux.maps.isl_uplinks.as_fd().as_raw_fd(),
+            self.forward.maps.isl_ways.as_fd().as_raw_fd(),
+            self.forward.maps.isl_outlets.as_fd().as_raw_fd(),
+        ];
+        for map in maps {
+            // SAFETY: two open descriptors; no options.
+            let failed = unsafe { libbpf_sys::bpf_prog_bind_map(program, map, ptr::null()) };
+            if failed != 0 {
+                return Err(Error::Load {
+                    program: "demux",
+                    feature: "maps bound to programs (Linux 5.10)",
+                    reason: io::Error::from_raw_os_error(-failed).to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a program on an interface (for a port: one with a clsact qdisc); gives whether the
+    /// driver runs it.
+    pub fn attach(&self, hook: Hook, path: Option<&Path>, ifindex: u32) -> Result<bool> {
+        let fd = self.program(hook);
+        netns::within(path, || match hook {
+            Hook::Port => attach::put_tc(&fd, ifindex),
+            _ => attach::put_xdp(&fd, ifindex, hook.name()),
+        })
+    }
+
+    /// Takes it off again; false when it was not there.
+    pub fn detach(&self, hook: Hook, path: Option<&Path>, ifindex: u32) -> Result<bool> {
+        let fd = self.program(hook);
+        netns::within(path, || match hook {
+            Hook::Port => attach::take_tc(fd, ifindex),
+            _ => attach::take_xdp(fd, ifindex, hook.name()),
+        })
+    }
+
+    /// The program that stands at a hook of an interface.
+    pub fn standing(hook: Hook, path: Option<&Path>, ifindex: u32) -> Result<Option<Standing>> {
+        let null = std::fs::File::open("/dev/null").map_err(|_| Error::State("no /dev/null"))?;
+        netns::within(path, || match hook {
+            Hook::Port => attach::standing_tc(null.as_fd(), ifindex),
+            _ => attach::standing_xdp(null.as_fd(), ifindex),
+        })
+    }
+
+    fn program(&self, hook: Hook) -> BorrowedFd<'_> {
+        match hook {
+            Hook::Nic => self.demux.progs.isl_demux.as_fd(),
+            Hook::Router => self.forward.progs.isl_serve.as_fd(),
+            Hook::Leave => self.demux.progs.isl_leave.as_fd(),
+            Hook::Port => self.demux.progs.isl_egress.as_fd(),
+        }
+    }
+
+    /// Sets (None: deletes) an entry of a table. Interfaces are those of the namespace `path`.
+    pub fn put(
+        &self,
+        table: Table,
+        path: Option<&Path>,
+        key: &[u8],
+        value: Option<u32>,
+    ) -> Result<()> {
+        let map = handle(self.table(table))?;
+        check_key(&map, key)?;
+        netns::within(path, || put(&map, key, value))
+    }
+
+    /// An entry of a table.
+    pub fn get(&self, table: Table, key: &[u8]) -> Result<Option<u32>> {
+        let map = self.table(table);
+        check_key(map, key)?;
+        let found = map.lookup(key, MapFlags::ANY).map_err(|error| refused(map, &error))?;
+        let bytes = found.and_then(|bytes| bytes.get(..4).and_then(|b| b.try_into().ok()));
+        Ok(bytes.map(u32::from_ne_bytes))
+    }
+
+    fn table(&self, table: Table) -> &MapMut<'_> {
+        match table {
+            Table::Routes => &self.demux.maps.isl_routes,
+            Table::Inlets => &self.demux.maps.isl_inlets,
+            Table::PortOf => &self.demux.maps.isl_port_of,
+            Table::Uplinks => &self.demux.maps.isl_uplinks,
+            Table::Ways => &self.forward.maps.isl_ways,
+            Table::Outlets => &self.forward.maps.isl_outlets,
+        }
+    }
+
+    /// Sets a queue; counts and waiting frames stay.
+    pub fn set_queue(&mut self, slot: usize, settings: &QueueSettings) -> Result<()> {
+        let flags =
+            u32::from(settings.xdp) * QUEUE_XDP + u32::from(!settings.counted) * QUEUE_UNCOUNTED;
+        self.queues
+            .update(slot, |queue| {
+                queue.flags = flags;
+                for (to, from) in queue.ingress.iter_mut().zip(&settings.ingress) {
+                    (to.rate, to.depth) = (from.rate, from.depth);
+                }
+                queue.limit = settings.limit;
+            })
+            .ok_or_else(|| full("queues", slot, MAX_QUEUES))
+    }
+
+    /// Forgets a queue with its counts.
+    pub fn clear_queue(&mut self, slot: usize) -> Result<()> {
+        self.queues
+            .update(slot, |queue| *queue = Queue::default())
+            .ok_or_else(|| full("queues", slot, MAX_QUEUES))
+    }
+
+    /// A copy of one queue.
+    pub fn queue(&self, slot: usize) -> Result<Queue> {
+        let found = self.queues.read(slot..slot + 1).and_then(|copy| copy.first().copied());
+        found.ok_or_else(|| full("queues", slot, MAX_QUEUES))
+    }
+
+    /// A copy of one port.
+    pub fn port(&self, number: usize) -> Result<Port> {
+        let found = self.ports.read(number..number + 1).and_then(|copy| copy.first().copied());
+        found.ok_or_else(|| full("ports", number, MAX_PORTS))
+    }
+
+    /// The kernel's numbers of the tables of queues and of ports: what tells planes apart.
+    pub fn table_ids(&self) -> Result<(u32, u32)> {
+        let number = |map: &MapMut<'_>| {
+            handle(map)?.info().map(|info| info.info.id).map_err(|error| refused(map, &error))
+        };
+        Ok((number(&self.demux.maps.isl_queues)?, number(&self.demux.maps.isl_ports)?))
+    }
+
+    /// Sets a port; counts stay.
+    pub fn set_port(&mut self, number: usize, settings: &PortSettings) -> Result<()> {
+        self.ports
+            .update(number, |port| {
+                for (to, from) in port.egress.iter_mut().zip(&settings.egress) {
+                    (to.rate, to.depth) = (from.rate, from.depth);
+                }
+                (port.uplink, port.class) = (settings.uplink, settings.class);
+            })
+            .ok_or_else(|| full("ports", number, MAX_PORTS))
+    }
+
+    /// Forgets a port with its counts.
+    pub fn clear_port(&mut self, number: usize) -> Result<()> {
+        self.ports
+            .update(number, |port| *port = Port::default())
+            .ok_or_else(|| full("ports", number, MAX_PORTS))
+    }
+
+    /// Copies of all ports.
+    pub fn ports(&self) -> Result<Vec<Port>> {
+        self.ports.read(0..MAX_PORTS).ok_or(Error::State("the table of ports is too short"))
+    }
+}
+
+fn full(key: &'static str, value: usize, most: usize) -> Error {
+    Error::Spec { key, value: value.to_string(), accepted: format!("fewer than {most}") }
+}
+
+/// The map as something that another thread may use.
+fn handle(map: &MapMut<'_>) -> Result<MapHandle> {
+    MapHandle::try_from(map).map_err(|error| refused(map, &error))
+}
+
+fn refused(map: &impl MapCore, error: &libbpf_rs::Error) -> Error {
+    Error::Table { name: map.name().to_string_lossy().into_owned(), reason: one_line(error) }
+}
+
+fn check_key(map: &impl MapCore, key: &[u8]) -> Result<()> {
+    if key.len() == map.key_size() as usize {
+        return Ok(());
+    }
+    Err(Error::Table {
+        name: map.name().to_string_lossy().into_owned(),
+        reason: format!("a key of {} bytes instead of {}", key.len(), map.key_size()),
+    })
+}
+
+fn put(map: &impl MapCore, key: &[u8], value: Option<u32>) -> Result<()> {
+    match value {
+        Some(value) => {
+            map.update(key, &value.to_ne_bytes(), MapFlags::ANY).map_err(|e| refused(map, &e))
+        }
+        None => match map.delete(key) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(refused(map, &error))
+            }
+            _ => Ok(()),
+        },
+    }
+}

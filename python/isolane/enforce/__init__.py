@@ -1,0 +1,26 @@
+"""Policies put on running routers: CPU share, rate and priority for each, on a stock kernel."""
+
+from isolane.enforce.enforcer import POLICY_DIR, Enforcer, InForce, Outcome
+from isolane.enforce.engine import Drift
+from isolane.enforce.find import find_routers
+from isolane.enforce.model import (
+    FoundRouter,
+    Interface,
+    MissingRouter,
+    RouterSample,
+    Sample,
+)
+
+__all__ = [
+    "POLICY_DIR",
+    "Drift",
+    "Enforcer",
+    "FoundRouter",
+    "InForce",
+    "Interface",
+    "MissingRouter",
+    "Outcome",
+    "RouterSample",
+    "Sample",
+    "find_routers",
+]

@@ -1,0 +1,131 @@
+"""What of a policy only the host can refuse: checked before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from isolane.enforce import shares
+from isolane.enforce.host import Host
+from isolane.enforce.model import FoundRouter
+from isolane.enforce.shares import Link
+from isolane.errors import NotSupported, SpecError
+from isolane.spec.policy import Policy
+from isolane.testbed.netns import Namespace
+
+
+def check(policy: Policy, found: Sequence[FoundRouter], host: Host) -> dict[str, Link]:
+    """Check cores, NICs, addresses and links; return the links that are shared out.
+
+    Raises
+    ------
+    SpecError
+        Naming the value and what would do. Nothing has been changed.
+    """
+    _cores(policy)
+    namespace = host.here
+    _nics(policy, namespace)
+    _addresses(found)
+    links = {}
+    for nic in policy.nics:
+        members = tuple(router.name for router in found if nic in _nics_of(policy, router))
+        if any(shares.wants_link(policy.routers[name]) for name in members):
+            links[nic] = Link(nic, _rate(policy, nic, namespace), members)
+            _commitment(policy, links[nic])
+    return links
+
+
+def _nics_of(policy: Policy, router: FoundRouter) -> set[str]:
+    return {
+        nic
+        for interface in router.interfaces
+        if interface.how in ("veth", "tap")
+        for nic in shares.uplinks(policy, router, interface)
+    }
+
+
+def _cores(policy: Policy) -> None:
+    online = set(_read_list(Path("/sys/devices/system/cpu/online").read_text()))
+    named = [(f"router {name}", router.cores) for name, router in policy.routers.items()]
+    named += [(f"nic {name}", nic.cores or ()) for name, nic in policy.nics.items()]
+    for owner, cores in named:
+        missing = [core for core in cores if core not in online]
+        if missing:
+            raise SpecError(
+                f"{owner}: cores: there is no core {missing[0]} on this host; "
+                f"there are {', '.join(map(str, sorted(online)))}"
+            )
+
+
+def _read_list(text: str) -> list[int]:
+    """Read ``0-3,6``."""
+    cores: list[int] = []
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        cores += range(int(first), int(last or first) + 1)
+    return cores
+
+
+def _nics(policy: Policy, namespace: Namespace) -> None:
+    there = namespace.interfaces()
+    for nic in policy.nics:
+        if nic not in there:
+            known = ", ".join(sorted(set(there) - {"lo"})) or "none"
+            raise SpecError(f"nics: there is no interface {nic} on this host; there are {known}")
+    for name, router in policy.routers.items():
+        for inside, nic in router.interfaces.items():
+            if nic not in policy.nics:
+                raise SpecError(
+                    f"router {name}: interfaces: {inside}: {nic} is not one of the policy's NICs"
+                )
+
+
+def _addresses(found: Sequence[FoundRouter]) -> None:
+    owners: dict[tuple[str, int], str] = {}
+    for router in found:
+        for interface in router.interfaces:
+            if interface.how == "macvlan":
+                raise NotSupported(
+                    f"router {router.name}: {interface.ifname} is a macvlan of {interface.lower}, "
+                    "which has no receive queue of its own to share the CPU by; use a veth"
+                )
+            if interface.how == "own":
+                continue
+            key = (interface.mac, interface.vlan)
+            here = f"{router.name} ({interface.ifname})"
+            if key in owners:
+                raise SpecError(
+                    f"{owners[key]} and {here} have the same MAC address {interface.mac}: frames "
+                    "for one cannot be told from frames for the other; give one of them another"
+                )
+            owners[key] = here
+
+
+def _rate(policy: Policy, nic: str, namespace: Namespace) -> int:
+    """Return the link's rate, bytes/s."""
+    stated = policy.nics[nic].rate_bps
+    if stated is not None:
+        return round(stated / 8)
+    try:
+        kind = namespace.links.get_links(int(namespace.read(nic, "ifindex")))[0]
+        virtual = kind.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") is not None
+        speed = 0 if virtual else int(namespace.read(nic, "speed"))
+    except (OSError, ValueError):
+        speed = 0
+    if speed <= 0:
+        raise SpecError(
+            f"nics: {nic}: its driver tells no speed, and shares of its link need one; "
+            f"give it as nics: {{{nic}: {{rate: 10Gbps}}}}"
+        )
+    return speed * 125_000
+
+
+def _commitment(policy: Policy, link: Link) -> None:
+    least = {name: policy.routers[name].rate_min_bps or 0.0 for name in link.routers}
+    total = sum(least.values())
+    if total > link.rate * 8:
+        parts = " + ".join(f"{rate / 1e6:g}" for rate in least.values() if rate)
+        raise SpecError(
+            f"nics: {link.nic}: rate_min adds up to {total / 1e6:g} Mbit/s ({parts}), "
+            f"its link has {link.rate * 8 / 1e6:g} Mbit/s"
+        )

@@ -1,0 +1,183 @@
+"""Makes pieces what a policy wants; undoes it all when one cannot be. Knows no kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyroute2.netlink.exceptions import NetlinkError
+
+from isolane.enforce.piece import Piece, Value, Wish, from_key
+from isolane.enforce.state import Done, State
+from isolane.errors import IsolaneError, TestbedError
+
+if TYPE_CHECKING:
+    from isolane.enforce.host import Host
+
+
+_EXPECTED = (IsolaneError, OSError, NetlinkError)
+
+
+class ForeignError(TestbedError):
+    """Something on the host is somebody else's; nothing was changed."""
+
+
+@dataclass
+class Changes:
+    """What an apply did."""
+
+    changed: list[str] = field(default_factory=list)
+    unchanged: int = 0
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A piece that is not what the policy made it."""
+
+    piece: str
+    wanted: Value
+    found: Value
+
+
+def apply(wishes: Iterable[Wish], state: State, host: Host, *, adopt: bool = False) -> Changes:
+    """Fulfil all wishes, put back what is no longer wished for; all or nothing.
+
+    Parameters
+    ----------
+    wishes
+        In the order in which they are to be fulfilled; may be a generator that looks at the host
+        as the earlier ones have left it.
+    adopt
+        Change what is somebody else's, too, where it can be put back.
+
+    Raises
+    ------
+    ForeignError
+        When something is somebody else's.
+    IsolaneError
+        Whatever a piece raises. The host then is as it was before.
+    """
+    changes = Changes()
+    wanted: set[str] = set()
+    before: list[tuple[Piece, Value]] = []
+    kept = dict(state.done), dict(state.numbers)
+    try:
+        for wish in wishes:
+            wanted.add(wish.piece.key)
+            _fulfil(wish, state, host, before, changes, adopt=adopt)
+        for key in [key for key in reversed(state.done) if key not in wanted]:
+            piece = from_key(key)
+            _put_back(piece, state, host, before)
+            changes.changed.append(f"{piece}: put back")
+    except BaseException as error:
+        state.done, state.numbers = kept
+        try:
+            undo(before, host)
+        except TestbedError as problem:
+            raise TestbedError(f"{error}; and {problem}") from error
+        state.save()
+        raise
+    state.save()
+    return changes
+
+
+def _fulfil(
+    wish: Wish,
+    state: State,
+    host: Host,
+    before: list[tuple[Piece, Value]],
+    changes: Changes,
+    *,
+    adopt: bool,
+) -> None:
+    piece, key = wish.piece, wish.piece.key
+    current = piece.read(host)
+    known = state.done.get(key)
+    if current == wish.value or (known and wish.floating and known.wanted == wish.value):
+        if known is None:
+            state.done[key] = Done(current, wish.value, wish.floating)
+        known = state.done[key]
+        known.wanted = wish.value
+        changes.unchanged += 1
+        return
+    if known is None or known.wanted != current:
+        owner = piece.foreign(host, current)
+        if owner and not (adopt and piece.adoptable):
+            remedy = "remove it first" + (", or use it with --adopt" if piece.adoptable else "")
+            raise ForeignError(f"{piece}: {owner}; {remedy} (nothing was changed)")
+    state.note(key, current)
+    before.append((piece, current))
+    piece.write(host, wish.value)
+    found = piece.read(host)
+    if found != wish.value and not wish.floating:
+        raise TestbedError(f"{piece}: set to {wish.value}, but the kernel made it {found}")
+    original = known.original if known else current
+    state.done[key] = Done(original, wish.value, wish.floating)
+    changes.changed.append(f"{piece}: {_show(current)} -> {_show(wish.value)}")
+
+
+def _put_back(piece: Piece, state: State, host: Host, before: list[tuple[Piece, Value]]) -> None:
+    current = piece.read(host)
+    done = state.done[piece.key]
+    if current != done.original:
+        state.note(piece.key, current)
+        before.append((piece, current))
+        piece.write(host, done.original)
+    del state.done[piece.key]
+
+
+def clear(state: State, host: Host) -> list[str]:
+    """Put everything back, as far as it goes; say what could not be.
+
+    Returns
+    -------
+    list of str
+        Problems; what they are about stays in the state.
+    """
+    problems = []
+    for key in list(reversed(state.done)):
+        piece = from_key(key)
+        try:
+            _put_back(piece, state, host, [])
+        except _EXPECTED as error:
+            problems.append(f"{piece}: {error}")
+    if not problems:
+        state.about, state.numbers = {}, {}
+    state.save()
+    return problems
+
+
+def undo(before: list[tuple[Piece, Value]], host: Host) -> None:
+    """Give pieces back the values that they had, latest first."""
+    problems = []
+    for piece, value in reversed(before):
+        try:
+            piece.write(host, value)
+        except _EXPECTED as error:
+            problems.append(f"{piece}: {error}")
+    if problems:
+        raise TestbedError("could not be undone: " + "; ".join(problems))
+
+
+def recover(state: State, host: Host) -> int:
+    """Roll back what a command changed that was killed; returns the number of pieces."""
+    entries = [(from_key(key), value) for key, value in state.unfinished()]
+    undo(entries, host)
+    state.save()
+    return len(entries)
+
+
+def drifts(state: State, host: Host) -> list[Drift]:
+    """Compare what is in force with what the kernel has."""
+    found = []
+    for key, done in state.done.items():
+        piece = from_key(key)
+        current = piece.read(host)
+        if current != done.wanted and not done.floating:
+            found.append(Drift(str(piece), done.wanted, current))
+    return found
+
+
+def _show(value: Value) -> str:
+    return "none" if value is None else str(value)

@@ -1,0 +1,105 @@
+"""A host to look for routers on: a network namespace of the test's own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pytest
+
+from isolane.doctor import syscalls
+from isolane.enforce.find import find_routers
+from isolane.enforce.model import FoundRouter, MissingRouter
+from isolane.spec.policy import parse_policy
+from isolane.testbed import kernel
+from isolane.testbed.hands import Hands
+
+T = TypeVar("T")
+LIMIT_S = 20.0
+
+
+@dataclass
+class Playground:
+    """A thread whose network namespace stands for the host's, and what was started from there."""
+
+    hands: Hands
+    stack: ExitStack
+    tag: str
+    made: list[str] = field(default_factory=list)
+
+    def do(self, work: Callable[[], T]) -> T:
+        return self.hands.do(work)
+
+    def run(self, text: str) -> str:
+        """Run a command of words without spaces, in the host's namespace."""
+        return self.do(lambda: subprocess.check_output(text.split(), text=True))
+
+    def start(self, *arguments: str, **more: Any) -> subprocess.Popen[bytes]:
+        """Start a process that ends with the test."""
+
+        def begin() -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=syscalls.die_with_parent,
+                **more,
+            )
+
+        process = self.do(begin)
+        self.stack.callback(_end, process)
+        return process
+
+    def namespace(self, name: str) -> str:
+        """Make a named network namespace; the name is made the test's own."""
+        full = f"isl-{self.tag}-{name}"
+        self.run(f"ip netns add {full}")
+        self.stack.callback(self.run, f"ip netns delete {full}")
+        return full
+
+    def find(self, routers: str, nics: str = "{nic1: {rate: 1Gbps}}") -> dict[str, Any]:
+        """Look for routers that are given as ``name: {netns: x}`` lines."""
+        lines = "".join(f"  {line.strip()}\n" for line in routers.strip().splitlines())
+        policy = parse_policy(f"isolane: 1\nname: t\nnics: {nics}\nrouters:\n{lines}")
+        return {router.name: router for router in self.do(lambda: find_routers(policy))}
+
+    def found(self, router: str, **more: str) -> FoundRouter:
+        (router_found,) = self.find(f"one: {router}", **more).values()
+        assert isinstance(router_found, FoundRouter), router_found
+        return router_found
+
+    def missing(self, router: str, **more: str) -> str:
+        (router_missing,) = self.find(f"one: {router}", **more).values()
+        assert isinstance(router_missing, MissingRouter), router_missing
+        return router_missing.reason
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait(LIMIT_S)
+
+
+def wait_for(condition: Callable[[], T]) -> T:
+    """Wait until something is true, and return it."""
+    deadline = time.monotonic() + LIMIT_S
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "did not come about"
+        time.sleep(0.01)
+    return value
+
+
+@pytest.fixture
+def playground() -> Iterator[Playground]:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: makes network namespaces")
+    hands = Hands()
+    try:
+        with ExitStack() as stack:
+            hands.do(kernel.unshare_net)
+            yield Playground(hands, stack, f"{os.getpid()}-{time.monotonic_ns() % 10**6}")
+    finally:
+        hands.close()

@@ -1,0 +1,87 @@
+"""Virtual functions of SR-IOV NICs, by physical function and number."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from isolane.enforce.find.absent import Absent
+from isolane.enforce.find.host import Host, all_namespaces, open_namespace
+from isolane.enforce.find.links import Link, read_links
+from isolane.enforce.model import Interface
+
+SYS_NET: Final = Path("/sys/class/net")
+
+
+def bus_address(pf: str, number: int, sys_net: Path = SYS_NET) -> tuple[str, str | None]:
+    """Return a virtual function's address on its bus, and the driver that has it.
+
+    Raises
+    ------
+    Absent
+        When there is no such NIC, it has no virtual functions, or fewer.
+    """
+    device = sys_net / pf / "device"
+    if not (sys_net / pf).exists():
+        raise Absent(f"this host has no interface {pf}")
+    function = device / f"virtfn{number}"
+    if not function.exists():
+        try:
+            count = (device / "sriov_numvfs").read_text().strip()
+        except OSError:
+            raise Absent(f"{pf} has no virtual functions: it is not an SR-IOV NIC") from None
+        raise Absent(f"{pf} has no virtual function {number}: it has {count}, numbered from 0")
+    driver = function / "driver"
+    return function.resolve().name, driver.resolve().name if driver.exists() else None
+
+
+def find_function(
+    host: Host, pf: str, number: int, sys_net: Path = SYS_NET
+) -> tuple[Path | None, int | None, Interface]:
+    """Look for the network interface of a virtual function, on the host and in namespaces.
+
+    Returns
+    -------
+    tuple
+        File and inode of the router's namespace (both None when the interface is on the host),
+        and the interface.
+
+    Raises
+    ------
+    Absent
+        As :func:`bus_address`, and when the function has no network interface.
+    """
+    address, driver = bus_address(pf, number, sys_net)
+    link = _with_parent(host.links, address)
+    if link is not None:
+        return None, None, Interface("own", None, link.ifname, link.ifindex, link.mac)
+    for path in all_namespaces():
+        with suppress(Absent, OSError):
+            namespace = open_namespace(path, "")
+            try:
+                with host.inside(namespace) as netlink:
+                    link = _with_parent(read_links(netlink), address)
+                inode = os.fstat(namespace).st_ino
+            finally:
+                os.close(namespace)
+            if link is not None:
+                own = Interface("own", path, link.ifname, link.ifindex, link.mac)
+                return path, inode, own
+    raise Absent(_without_interface(f"virtual function {number} of {pf} ({address})", driver))
+
+
+def _with_parent(links: dict[int, Link], address: str) -> Link | None:
+    return next((link for link in links.values() if link.parent == address), None)
+
+
+def _without_interface(who: str, driver: str | None) -> str:
+    if driver is None:
+        return f"{who} has no network interface: no driver has it"
+    if driver.startswith("vfio"):
+        return (
+            f"{who} has no network interface: driver {driver} has handed it to a virtual machine; "
+            "name that with `qemu` or `libvirt`"
+        )
+    return f"{who} has no network interface in any namespace (driver {driver} has it)"

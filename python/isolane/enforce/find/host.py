@@ -1,0 +1,167 @@
+"""This host as the search for routers sees it: its interfaces, its bridges, the way elsewhere."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from pyroute2 import IPRoute
+
+from isolane.enforce.find.absent import Absent
+from isolane.enforce.find.links import Link, PortVlan, read_learned, read_links, read_port_vlans
+from isolane.enforce.find.processes import PROC
+from isolane.errors import NotSupported
+from isolane.testbed import kernel
+from isolane.testbed.netns import NETNS_DIR
+
+
+class Host:
+    """The network namespace of the calling thread, read once, and the way into others.
+
+    Belongs to the thread that made it, which ought to do nothing else
+    (:func:`isolane.testbed.hands.apart`).
+
+    Parameters
+    ----------
+    nics
+        Names of the interfaces that routers share, for finding the VLANs behind bridges.
+    """
+
+    def __init__(self, nics: Iterable[str] = ()) -> None:
+        self.nics = frozenset(nics)
+        self.fd = kernel.open_own_net()
+        self.inode = os.fstat(self.fd).st_ino
+        self.netlink = IPRoute()
+        self.links = read_links(self.netlink)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.netlink.close()
+        os.close(self.fd)
+
+    @contextmanager
+    def inside(self, namespace: int) -> Iterator[IPRoute]:
+        """Move the thread into a network namespace; gives a netlink socket of that namespace.
+
+        Raises
+        ------
+        NotSupported
+            When that is not permitted.
+        """
+        try:
+            kernel.setns_net(namespace)
+        except PermissionError:
+            raise NotSupported("entering a router's network namespace needs root") from None
+        try:
+            with IPRoute() as netlink:
+                yield netlink
+        finally:
+            kernel.setns_net(self.fd)
+
+    def number_of(self, namespace: int) -> int | None:
+        """Return the number that netlink messages of this host use for a namespace."""
+        answer = self.netlink.get_netnsid(fd=namespace)
+        number = None if answer is None else answer["nsid"]
+        return number if number is not None and number >= 0 else None
+
+    def by_name(self, ifname: str) -> Link | None:
+        """Return the host's interface of this name."""
+        return next((link for link in self.links.values() if link.ifname == ifname), None)
+
+    def bridge_of(self, port: Link) -> Link | None:
+        """Return the Linux bridge that an interface of the host is a port of."""
+        master = self.links.get(port.master or 0)
+        return master if master is not None and master.kind == "bridge" else None
+
+    @cached_property
+    def learned(self) -> dict[int, tuple[str, ...]]:
+        """Port of a bridge -> addresses learned behind it."""
+        ports = [link.ifindex for link in self.links.values() if self.bridge_of(link)]
+        return read_learned(self.netlink, ports)
+
+    @cached_property
+    def _port_vlans(self) -> dict[int, PortVlan]:
+        return read_port_vlans(self.netlink)
+
+    def vlan_of(self, port: Link) -> int:
+        """Return the VLAN that frames to a port of a bridge carry on the NIC; 0: untagged."""
+        return vlan_on_nic(self.links, port, self.nics, lambda: self._port_vlans)
+
+
+def vlan_on_nic(
+    links: Mapping[int, Link],
+    port: Link,
+    nics: Collection[str],
+    port_vlans: Callable[[], Mapping[int, PortVlan]],
+) -> int:
+    """Return the VLAN that frames to a port of a bridge carry on the NIC.
+
+    Parameters
+    ----------
+    links
+        The host's interfaces by index.
+    nics
+        Names of the NICs that routers share.
+    port_vlans
+        What a bridge that looks at VLANs does with each of its ports.
+
+    Returns
+    -------
+    int
+        0 when they are untagged, or when no NIC of ``nics`` is behind the bridge.
+    """
+    bridge = links.get(port.master or 0)
+    if bridge is None or bridge.kind != "bridge":
+        return 0
+    for uplink in links.values():
+        below = links.get(uplink.link or 0) if uplink.kind == "vlan" else uplink
+        if uplink.master != bridge.ifindex or below is None or below.ifname not in nics:
+            continue
+        if uplink.vlan or not bridge.filtering:
+            return uplink.vlan
+        vlan = port_vlans().get(port.ifindex, PortVlan()).pvid
+        return 0 if vlan in port_vlans().get(uplink.ifindex, PortVlan()).untagged else vlan
+    return 0
+
+
+def open_namespace(path: Path, missing: str) -> int:
+    """Open the file of a network namespace.
+
+    Raises
+    ------
+    Absent
+        With the sentence ``missing`` when there is no such file (or its process has ended).
+    NotSupported
+        When it may not be opened.
+    """
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM) and os.geteuid() != 0:
+            raise NotSupported(f"opening {path} needs root") from None
+        if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
+            raise Absent(missing) from None
+        raise Absent(f"{path} cannot be opened: {os.strerror(error.errno or 0)}") from None
+
+
+def all_namespaces() -> Iterator[Path]:
+    """Yield a file for each network namespace that has a name or a process, each namespace once.
+
+    Named ones first: such a path stays when processes end.
+    """
+    seen: set[int] = set()
+    named = sorted(NETNS_DIR.iterdir()) if NETNS_DIR.is_dir() else []
+    by_process = (entry / "ns/net" for entry in PROC.iterdir() if entry.name.isdecimal())
+    for path in (*named, *by_process):
+        with suppress(OSError):  # ended meanwhile, or a kernel thread
+            inode = path.stat().st_ino
+            if inode not in seen:
+                seen.add(inode)
+                yield path

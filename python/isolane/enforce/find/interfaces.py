@@ -1,0 +1,224 @@
+"""From the interfaces on both sides to those of a router."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from isolane.enforce.find.absent import Absent
+from isolane.enforce.find.host import Host, all_namespaces, open_namespace
+from isolane.enforce.find.links import Link, read_links
+from isolane.enforce.model import Interface
+
+_MACVLANS = ("macvlan", "macvtap", "ipvlan", "ipvtap")
+
+
+def of_namespace(host: Host, path: Path, missing: str) -> tuple[int, tuple[Interface, ...]]:
+    """Look at a router's namespace.
+
+    Parameters
+    ----------
+    path
+        The namespace's file.
+    missing
+        Sentence for the user when that file does not exist.
+
+    Returns
+    -------
+    tuple
+        The namespace's inode, and those of its interfaces by which the host reaches the router;
+        loopback, tunnels and whatever stands on other interfaces of the router are left out.
+
+    Raises
+    ------
+    Absent
+        When there is no such namespace, it is the host's own, or nothing leads into it.
+    """
+    namespace = open_namespace(path, missing)
+    try:
+        inode = os.fstat(namespace).st_ino
+        if inode == host.inode:
+            raise Absent(
+                f"{path} is the host's own network namespace: the router shares the host's "
+                "interfaces; name the one that it uses with `interface`"
+            )
+        links, host_number = _look_inside(host, namespace, path)
+    finally:
+        os.close(namespace)
+    found = (_interface(host, path, link, host_number) for link in links)
+    interfaces = tuple(interface for interface in found if interface is not None)
+    if not interfaces:
+        raise Absent(_unreachable(path, links))
+    return inode, interfaces
+
+
+def _look_inside(host: Host, namespace: int, path: Path) -> tuple[list[Link], int | None]:
+    try:
+        with host.inside(namespace) as netlink:
+            links = list(read_links(netlink).values())
+            # After the dump: that is what gives the host's namespace a number in there.
+            number = netlink.get_netnsid(fd=host.fd)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise Absent(f"{path} is not a network namespace ({reason})") from None
+    return links, None if number is None else number["nsid"]
+
+
+def _unreachable(path: Path, links: list[Link]) -> str:
+    names = [link.ifname for link in links if not link.loopback]
+    there = f"only {', '.join(names)}, none of them" if names else "no interface"
+    return f"{path} has {there} connected with this host: no veth, no macvlan, no NIC of its own"
+
+
+def _interface(host: Host, path: Path, link: Link, host_number: int | None) -> Interface | None:
+    if link.kind is None and not link.loopback:
+        return Interface("own", path, link.ifname, link.ifindex, link.mac)
+    # None and -1 both say that the two namespaces do not know each other, so no link joins them.
+    if link.netnsid is None or host_number in (None, -1) or link.netnsid != host_number:
+        return None
+    other = host.links.get(link.link or 0)
+    if other is None:
+        return None
+    if link.kind == "veth":
+        return _veth(host, path, link, other)
+    if link.kind in _MACVLANS or link.kind == "vlan":
+        return Interface(
+            "macvlan", path, link.ifname, link.ifindex, link.mac, link.vlan, lower=other.ifname
+        )
+    return None
+
+
+def _veth(host: Host, path: Path | None, inner: Link, outer: Link) -> Interface:
+    bridge = host.bridge_of(outer)
+    return Interface(
+        how="veth",
+        netns=path,
+        ifname=inner.ifname,
+        ifindex=inner.ifindex,
+        mac=inner.mac,
+        vlan=host.vlan_of(outer),
+        host_ifname=outer.ifname,
+        host_ifindex=outer.ifindex,
+        bridge=None if bridge is None else bridge.ifname,
+    )
+
+
+def of_tap(host: Host, tap: Link, mac: str) -> Interface:
+    """Describe a virtual machine's interface: a tap with the guest's address behind it."""
+    bridge = host.bridge_of(tap)
+    return Interface(
+        how="tap",
+        netns=None,
+        ifname=tap.ifname,
+        ifindex=tap.ifindex,
+        mac=mac,
+        vlan=host.vlan_of(tap),
+        host_ifname=tap.ifname,
+        host_ifindex=tap.ifindex,
+        bridge=None if bridge is None else bridge.ifname,
+    )
+
+
+def of_macvlan(host: Host, link: Link, mac: str | None) -> Interface:
+    """Describe a macvlan, macvtap or VLAN interface of the host's that a router uses."""
+    lower = host.links.get(link.link or 0)
+    return Interface(
+        how="macvlan",
+        netns=None,
+        ifname=link.ifname,
+        ifindex=link.ifindex,
+        mac=mac or link.mac,
+        vlan=link.vlan,
+        lower=None if lower is None else lower.ifname,
+    )
+
+
+def guest_mac(host: Host, tap: Link, stated: str | None) -> str:
+    """Return the address of the guest behind a tap.
+
+    Parameters
+    ----------
+    stated
+        What the policy, the machine's command line or its monitor say; None: nothing.
+
+    Raises
+    ------
+    Absent
+        When nobody says it and the bridge has not learned exactly one.
+    """
+    if stated is not None:
+        return stated.lower()
+    learned = host.learned.get(tap.ifindex, ())
+    if len(learned) == 1:
+        return learned[0]
+    bridge = host.bridge_of(tap)
+    if bridge is None:
+        heard = "and it is no port of a Linux bridge that would have learned it"
+    elif learned:
+        heard = f"and {bridge.ifname} has learned several behind it: {', '.join(learned)}"
+    else:
+        heard = f"and {bridge.ifname} has learned none yet, because the guest has sent nothing"
+    raise Absent(
+        f"the MAC address of the guest behind {tap.ifname} is not known: nobody says it, "
+        f"{heard}; name it with `mac`"
+    )
+
+
+def of_host_interface(
+    host: Host, ifname: str, mac: str | None
+) -> tuple[Path | None, int | None, Interface]:
+    """Look at an interface of the host's that a router uses.
+
+    Returns
+    -------
+    tuple
+        File and inode of the router's namespace (both None when the router is not in another
+        one), and the interface.
+
+    Raises
+    ------
+    Absent
+        When there is no such interface, or none that a router can be behind.
+    """
+    link = host.by_name(ifname)
+    if link is None:
+        raise Absent(f"this host has no interface {ifname}")
+    if link.kind is None and not link.loopback:
+        return None, None, Interface("own", None, ifname, link.ifindex, mac or link.mac)
+    if link.kind == "tun":
+        return None, None, of_tap(host, link, guest_mac(host, link, mac))
+    if link.kind in (*_MACVLANS, "vlan") and link.netnsid is None:
+        return None, None, of_macvlan(host, link, mac)
+    if link.kind == "veth":
+        return _behind(host, link)
+    what = "the loopback interface" if link.loopback else f"a {link.kind}"
+    raise Absent(
+        f"{ifname} is {what}; a router can be behind a NIC, a virtual function, a veth, a tap, a "
+        "macvlan or a VLAN"
+    )
+
+
+def _behind(host: Host, outer: Link) -> tuple[Path | None, int | None, Interface]:
+    if outer.netnsid is None:
+        inner = host.links.get(outer.link or 0)
+        if inner is None:
+            raise Absent(f"the other end of {outer.ifname} is gone")
+        return None, None, _veth(host, None, inner, outer)
+    for path in all_namespaces():
+        with suppress(Absent, OSError):
+            namespace = open_namespace(path, "")
+            try:
+                if host.number_of(namespace) != outer.netnsid:
+                    continue
+                links, _ = _look_inside(host, namespace, path)
+                inode = os.fstat(namespace).st_ino
+            finally:
+                os.close(namespace)
+            inner = next((link for link in links if link.ifindex == outer.link), None)
+            if inner is not None:
+                return path, inode, _veth(host, path, inner, outer)
+    raise Absent(
+        f"the other end of {outer.ifname} is in a network namespace that has neither a name in "
+        "/run/netns nor a process"
+    )

@@ -1,0 +1,125 @@
+"""What /proc tells of processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from isolane.enforce.find.absent import Absent
+from isolane.errors import NotSupported
+
+PROC: Final = Path("/proc")
+_TUN_DEVICE: Final = os.makedev(10, 200)
+
+
+def netns_file(pid: int) -> Path:
+    """Return the file of a process's network namespace."""
+    return PROC / str(pid) / "ns/net"
+
+
+def command_line(pid: int) -> tuple[str, ...]:
+    """Return a process's arguments.
+
+    Raises
+    ------
+    Absent
+        When there is no such process, or it has ended and waits for its parent.
+    """
+    try:
+        text = (PROC / str(pid) / "cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        text = b""
+    if not text:
+        raise Absent(f"there is no process {pid}")
+    return tuple(os.fsdecode(word) for word in text.removesuffix(b"\0").split(b"\0"))
+
+
+def threads_of_machine(pid: int) -> tuple[int, ...]:
+    """Return the threads that work for a virtual machine.
+
+    Its vCPUs, the emulator's own, and its vhost workers: threads of the process since Linux 6.4,
+    kernel threads named after it before.
+
+    Raises
+    ------
+    Absent
+        When there is no such process.
+    """
+    try:
+        own = [int(entry.name) for entry in (PROC / str(pid) / "task").iterdir()]
+    except (FileNotFoundError, ProcessLookupError):
+        raise Absent(f"there is no process {pid}") from None
+    return tuple(sorted({*own, *_kernel_threads(f"vhost-{pid}")}))
+
+
+def _kernel_threads(name: str) -> list[int]:
+    found = []
+    for pid in all_processes():
+        with suppress(OSError):  # ended meanwhile
+            if (PROC / str(pid) / "comm").read_text().strip() == name:
+                found.append(pid)
+    return found
+
+
+def all_processes() -> Iterator[int]:
+    """Yield the number of each process."""
+    for entry in PROC.iterdir():
+        if entry.name.isdecimal():
+            yield int(entry.name)
+
+
+def working_folder(pid: int) -> Path:
+    """Return what a process's relative paths are relative to."""
+    return PROC / str(pid) / "cwd"
+
+
+def tap_of(pid: int, descriptor: int) -> str | None:
+    """Return the tap that a descriptor of a process stands for; None: it is none.
+
+    Raises
+    ------
+    NotSupported
+        When the process may not be looked into.
+    """
+    folder = PROC / str(pid)
+    try:
+        device = (folder / "fd" / str(descriptor)).stat()
+        if not stat.S_ISCHR(device.st_mode):
+            return None
+        if device.st_rdev != _TUN_DEVICE:
+            return _macvtap(device.st_rdev)
+        info = (folder / f"fdinfo/{descriptor}").read_text()
+        told = re.search(r"^iff:\s*(\S+)$", info, re.MULTILINE)
+    except PermissionError:
+        raise NotSupported(f"looking at the taps of process {pid} needs root") from None
+    except OSError:  # closed meanwhile
+        return None
+    return None if told is None else told[1]
+
+
+def _macvtap(device: int) -> str | None:
+    """Return the macvtap interface whose character device this is: ``/dev/tap<ifindex>``."""
+    found = Path(f"/sys/dev/char/{os.major(device)}:{os.minor(device)}")
+    try:
+        target = found.readlink()
+    except OSError:
+        return None
+    words = target.parts  # ../../devices/virtual/net/macvtap0/tap7
+    return words[-2] if len(words) > 2 and words[-1].startswith("tap") else None
+
+
+def taps_of(pid: int) -> tuple[str, ...]:
+    """Return all taps that a process has open, each once, in the order of its descriptors."""
+    try:
+        descriptors = sorted(int(entry.name) for entry in (PROC / str(pid) / "fd").iterdir())
+    except PermissionError:
+        raise NotSupported(f"looking at the taps of process {pid} needs root") from None
+    except OSError:
+        return ()
+    names = (tap_of(pid, descriptor) for descriptor in descriptors)
+    return tuple(dict.fromkeys(name for name in names if name is not None))

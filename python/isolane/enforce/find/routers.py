@@ -1,0 +1,114 @@
+"""``find_routers``: from a policy's identities to the routers that run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from isolane.enforce.find import containers, functions, interfaces, machines
+from isolane.enforce.find.absent import Absent
+from isolane.enforce.find.host import Host
+from isolane.enforce.find.processes import netns_file
+from isolane.enforce.model import FoundRouter, MissingRouter
+from isolane.spec.policy import Policy
+from isolane.spec.policy_router import RouterPolicy
+from isolane.testbed.hands import apart
+from isolane.testbed.netns import NETNS_DIR
+
+Found = FoundRouter | MissingRouter
+
+
+def find_routers(policy: Policy) -> tuple[Found, ...]:
+    """Look for the routers of a policy on this host. Changes nothing.
+
+    The host is the network namespace of the calling thread.
+
+    Returns
+    -------
+    tuple
+        One for each router, in the policy's order; a router that is not running, or that nothing
+        can be done for yet, is a :class:`MissingRouter` with its reason.
+
+    Raises
+    ------
+    NotSupported
+        When entering namespaces is not permitted.
+    """
+
+    def look() -> tuple[Found, ...]:
+        with Host(policy.nics) as host:
+            return tuple(_find(host, name, router) for name, router in policy.routers.items())
+
+    return apart(look)
+
+
+def _find(host: Host, name: str, router: RouterPolicy) -> Found:
+    key, value = router.identity
+    try:
+        return _FINDERS[key](host, name, value, router)
+    except Absent as absent:
+        return MissingRouter(name, str(absent))
+
+
+def _container(host: Host, name: str, path: Path, pid: int | None, missing: str) -> FoundRouter:
+    inode, found = interfaces.of_namespace(host, path, missing)
+    return FoundRouter(name, "container", path, inode, pid, found)
+
+
+def _by_netns(host: Host, name: str, value: str, _: RouterPolicy) -> FoundRouter:
+    path = Path(value) if "/" in value else NETNS_DIR / value
+    return _container(host, name, path, None, f"there is no network namespace {path}")
+
+
+def _by_pid(host: Host, name: str, value: int, _: RouterPolicy) -> FoundRouter:
+    return _container(host, name, netns_file(value), value, f"there is no process {value}")
+
+
+def _by_engine(engine: str) -> Callable[[Host, str, Any, RouterPolicy], FoundRouter]:
+    def find(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
+        return _by_pid(host, name, containers.ENGINES[engine](value), router)
+
+    return find
+
+
+def _by_incus(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
+    instance = containers.incus(value)
+    if instance.machine:
+        return machines.of_process(host, name, instance.pid, instance.macs, _mac(router))
+    return _by_pid(host, name, instance.pid, router)
+
+
+def _by_qemu(host: Host, name: str, value: int, router: RouterPolicy) -> FoundRouter:
+    return machines.of_process(host, name, value, mac=_mac(router))
+
+
+def _by_libvirt(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
+    return machines.of_domain(host, name, value, _mac(router))
+
+
+def _by_interface(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
+    netns, inode, found = interfaces.of_host_interface(host, value, _mac(router))
+    return FoundRouter(name, "interface", netns, inode, None, (found,))
+
+
+def _by_function(host: Host, name: str, value: Any, _: RouterPolicy) -> FoundRouter:
+    netns, inode, found = functions.find_function(host, value.pf, value.number)
+    return FoundRouter(name, "interface", netns, inode, None, (found,))
+
+
+def _mac(router: RouterPolicy) -> str | None:
+    return getattr(router, "mac", None)
+
+
+_FINDERS: Final[dict[str, Callable[[Host, str, Any, RouterPolicy], FoundRouter]]] = {
+    "netns": _by_netns,
+    "pid": _by_pid,
+    **{engine: _by_engine(engine) for engine in containers.ENGINES},
+    "incus": _by_incus,
+    "qemu": _by_qemu,
+    "libvirt": _by_libvirt,
+    "interface": _by_interface,
+    "vf": _by_function,
+}
+"""Key of the policy -> how to find a router by it."""

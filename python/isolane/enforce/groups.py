@@ -1,0 +1,100 @@
+"""CPU control groups, version 1 or 2, whichever has the controller."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from isolane.errors import NotSupported
+
+_PERIOD_US = 10_000
+"""Of ``cpu_max``: a router that has used up its cap waits for at most this long."""
+_WEIGHT_OF_NICE_0 = 100
+_SHARES_OF_NICE_0 = 1024
+
+
+class Groups:
+    """Where groups are and what the kernel calls their settings.
+
+    Parameters
+    ----------
+    name
+        Of the group that all routers' groups are in.
+    mounts
+        What is mounted where, as in ``/proc/self/mounts``; for tests.
+    """
+
+    def __init__(self, name: str, mounts: str | None = None) -> None:
+        self._name = name
+        self._mounts = mounts
+
+    @cached_property
+    def _root(self) -> tuple[int, Path]:
+        text = self._mounts
+        if text is None:
+            text = Path("/proc/self/mounts").read_text()
+        for line in text.splitlines():
+            _, where, what, options, *_ = line.split()
+            if what == "cgroup" and "cpu" in options.split(","):
+                return 1, Path(where)
+            if what == "cgroup2":
+                controllers = Path(where) / "cgroup.controllers"
+                if controllers.exists() and "cpu" in controllers.read_text().split():
+                    return 2, Path(where)
+        raise NotSupported(
+            "not supported on this host: no mounted control group has the cpu controller, which "
+            "cpu_weight and cpu_max need (mount -t cgroup -o cpu cgroup /sys/fs/cgroup/cpu, or "
+            "control groups v2)"
+        )
+
+    @property
+    def version(self) -> int:
+        """1 or 2."""
+        return self._root[0]
+
+    @property
+    def top(self) -> Path:
+        """Directory of the group that all routers' groups are in."""
+        return self._root[1] / self._name
+
+    @property
+    def root(self) -> Path:
+        """Directory of the hierarchy."""
+        return self._root[1]
+
+    def path(self, router: str) -> Path:
+        """Directory of a router's group; an empty name: of the group that all are in."""
+        return self.top / router if router else self.top
+
+    def settings(self, weight: int, most: float | None) -> dict[str, str]:
+        """Return file name -> content for a weight (100 is the default) and a cap (cores)."""
+        quota = None if most is None else round(most * _PERIOD_US)
+        if self.version == 2:
+            return {
+                "cpu.weight": str(weight),
+                "cpu.max": f"{'max' if quota is None else quota} {_PERIOD_US}",
+            }
+        shares = max(2, min(262_144, weight * _SHARES_OF_NICE_0 // _WEIGHT_OF_NICE_0))
+        period = _PERIOD_US if quota is not None else 100_000
+        return {
+            "cpu.shares": str(shares),
+            "cpu.cfs_period_us": str(period),
+            "cpu.cfs_quota_us": str(-1 if quota is None else quota),
+        }
+
+    def of_thread(self, thread: int) -> str | None:
+        """Return the group that a thread is in, below the root; None when it has ended."""
+        try:
+            lines = Path(f"/proc/{thread}/cgroup").read_text().splitlines()
+        except OSError:
+            return None
+        for line in lines:
+            _, controllers, path = line.split(":", 2)
+            if (self.version == 2 and not controllers) or "cpu" in controllers.split(","):
+                return path.strip("/")
+        return None
+
+    def move(self, thread: int, group: str) -> None:
+        """Put a thread (version 2: its process) into a group, named from the root."""
+        file = "cgroup.procs" if self.version == 2 else "tasks"
+        (self.root / group / file).write_text(str(thread))

@@ -1,0 +1,134 @@
+"""The host as pieces see it: namespaces, control groups, the packet path's programs and tables."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from isolane import _native
+from isolane.enforce.groups import Groups
+from isolane.enforce.htb import read_classes
+from isolane.errors import NotSupported, TestbedError
+from isolane.testbed import kernel
+from isolane.testbed.netns import Namespace
+
+GROUP = "isolane"
+
+
+class Host:
+    """Lives in a thread of its own (:class:`isolane.testbed.hands.Hands`): it enters namespaces.
+
+    Parameters
+    ----------
+    base
+        File of the namespace that the NICs are in; None: the one of the calling process.
+    group
+        Name of the control group that all routers' groups are in.
+    """
+
+    def __init__(self, base: Path | None = None, group: str = GROUP) -> None:
+        self.base = str(base) if base else f"/proc/{os.getpid()}/ns/net"
+        self.groups = Groups(group)
+        self._namespaces: dict[str, tuple[int, Namespace]] = {}
+        self._plane: _native.Plane | None = None
+        self._classes: dict[tuple[str, str], dict[int, list[int]]] = {}
+        self._home = kernel.open_own_net()
+
+    def close(self) -> None:
+        """Let go of everything and leave the thread where it began."""
+        for _, namespace in self._namespaces.values():
+            namespace.close()
+        self._namespaces.clear()
+        self._plane = None
+        kernel.setns_net(self._home)
+        os.close(self._home)
+
+    def namespace(self, path: str) -> Namespace | None:
+        """Return the namespace behind a file, entered; None when it is gone."""
+        try:
+            inode = Path(path).stat().st_ino
+        except OSError:
+            return None
+        known = self._namespaces.get(path)
+        if known and known[0] == inode:
+            known[1].enter()
+            return known[1]
+        if known:
+            known[1].close()
+            del self._namespaces[path]
+        with contextlib.suppress(OSError):
+            namespace = Namespace(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            self._namespaces[path] = (inode, namespace)
+            return namespace
+        return None
+
+    @property
+    def here(self) -> Namespace:
+        """The namespace that the NICs are in.
+
+        Raises
+        ------
+        TestbedError
+            If it is gone.
+        """
+        namespace = self.namespace(self.base)
+        if namespace is None:
+            raise TestbedError(f"{self.base}: there is no network namespace")
+        return namespace
+
+    def ifindex(self, path: str, ifname: str) -> int | None:
+        """Return the index of an interface; None when it (or its namespace) is gone."""
+        namespace = self.namespace(path)
+        if namespace is None:
+            return None
+        try:
+            return int(namespace.read(ifname, "ifindex"))
+        except OSError:
+            return None
+
+    def classes(self, path: str, ifname: str) -> dict[int, list[int]]:
+        """Return the settings of the link classes of an interface, read once; see LinkClass."""
+        key = (path, ifname)
+        if key not in self._classes:
+            namespace, index = self.namespace(path), self.ifindex(path, ifname)
+            if namespace is None or index is None:
+                return {}
+            self._classes[key] = read_classes(namespace, index)
+        return self._classes[key]
+
+    def forget_classes(self, path: str, ifname: str) -> None:
+        """Have the classes read afresh: the root that they hang on has changed."""
+        self._classes.pop((path, ifname), None)
+
+    @property
+    def plane(self) -> _native.Plane:
+        """Programs and tables: those that stand on a NIC, else new ones.
+
+        Raises
+        ------
+        NotSupported
+            If the kernel refuses the programs.
+        """
+        if self._plane is None:
+            try:
+                self._plane = self.standing_plane() or _native.Plane()
+            except _native.UnsupportedError as error:
+                raise NotSupported(f"not supported on this host: {error}") from None
+            except _native.NativeError as error:
+                raise TestbedError(str(error)) from None
+        return self._plane
+
+    def standing_plane(self) -> _native.Plane | None:
+        """Return the plane that stands on a NIC of this host; None when there is none."""
+        if self._plane is not None:
+            return self._plane
+        namespace = self.namespace(self.base)
+        for ifname in namespace.interfaces() if namespace else ():
+            with contextlib.suppress(OSError):
+                index = self.ifindex(self.base, ifname) or 0
+                plane = _native.Plane.open(self.base, index)
+                if plane is not None:
+                    self._plane = plane
+                    return plane
+        return None

@@ -1,0 +1,74 @@
+"""HTB as the kernel speaks of it: classes read from netlink, bursts, numbers.
+
+The size table makes every frame count with its 24 bytes of preamble, gap and checksum, so that
+small frames cheat nobody, in rates, in shares and in the kernel's own counts.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from pyroute2.netlink.rtnl.tcmsg.common import calc_xmittime
+
+from isolane.testbed.netns import Namespace
+
+MAJOR = 0x15A
+ROOT_CLASS, DEFAULT_CLASS, FIRST_CLASS = 1, 2, 16
+WIRE_OVERHEAD = 24
+"""Preamble, start of frame, gap and frame check sequence, bytes."""
+
+
+def class_id(minor: int) -> int:
+    """Return a class as ``skb->priority`` names it."""
+    return MAJOR << 16 | minor
+
+
+def size_table() -> bytes:
+    """TCA_STAB with an overhead alone (struct tc_sizespec, linux/pkt_sched.h)."""
+    spec = struct.pack("=BBhiIIII", 0, 0, 0, WIRE_OVERHEAD, 1, 0, 0, 0)
+    return struct.pack("=HH", 4 + len(spec), 1) + spec
+
+
+def burst_bytes(rate: int, asked: int | None = None) -> int:
+    """Return how many bytes may exceed a rate (bytes/s) at once.
+
+    Default: 10 ms of it, which a virtual machine's hypervisor may take at a time, but at least two
+    full frames.
+    """
+    return max(2 * (1514 + WIRE_OVERHEAD), rate // 100 if asked is None else asked)
+
+
+def read_classes(namespace: Namespace, index: int) -> dict[int, list[int]]:
+    """Return the settings of all classes of ours, by minor number."""
+    classes = {}
+    for found in namespace.links.get_classes(index):
+        if found["handle"] >> 16 != MAJOR:
+            continue
+        options = found.get_attr("TCA_OPTIONS")
+        parms = options.get_attr("TCA_HTB_PARMS") if options is not None else None
+        if parms is not None:
+            rate = options.get_attr("TCA_HTB_RATE64") or parms["rate"]
+            ceil = options.get_attr("TCA_HTB_CEIL64") or parms["ceil"]
+            burst = _bytes_of(parms["buffer"], rate)
+            classes[found["handle"] & 0xFFFF] = [rate, ceil, burst, parms["prio"], parms["quantum"]]
+    return classes
+
+
+def class_bytes(namespace: Namespace, index: int) -> dict[int, tuple[int, int, int]]:
+    """Return (bytes on the wire, frames, drops) of all classes of ours, by minor number."""
+    counts = {}
+    for found in namespace.links.get_classes(index):
+        if found["handle"] >> 16 == MAJOR:
+            stats: Any = found.get_attr("TCA_STATS2")
+            basic, queue = stats.get_attr("TCA_STATS_BASIC"), stats.get_attr("TCA_STATS_QUEUE")
+            counts[found["handle"] & 0xFFFF] = (basic["bytes"], basic["packets"], queue["drops"])
+    return counts
+
+
+def _bytes_of(ticks: int, rate: int) -> int:
+    """Return the burst that was given as so many ticks of the packet scheduler's clock."""
+    per_byte = calc_xmittime(rate, 1_000_000) / 1_000_000
+    guess = round(ticks / per_byte) if per_byte else 0
+    near = (guess + delta for delta in (0, 1, -1, 2, -2))
+    return next((burst for burst in near if calc_xmittime(rate, burst) == ticks), guess)

@@ -1,0 +1,42 @@
+"""Settings of interfaces in sysfs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from isolane.enforce.host import Host
+from isolane.enforce.piece import Piece, Value
+from isolane.testbed.netns import step
+
+
+@dataclass(frozen=True)
+class DeviceFile(Piece):
+    """``/sys/class/net/<ifname>/<attribute>``; a number."""
+
+    kind: ClassVar[str] = "device"
+    netns: str
+    ifname: str
+    attribute: str
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"{self.ifname} ({self.netns}): {self.attribute}"
+
+    def read(self, host: Host) -> Value:
+        """Return the number; None when the interface is gone."""
+        namespace = host.namespace(self.netns)
+        if namespace is None:
+            return None
+        try:
+            return int(namespace.read(self.ifname, self.attribute))
+        except (OSError, ValueError):
+            return None
+
+    def write(self, host: Host, value: Value) -> None:
+        """Write the number."""
+        namespace = host.namespace(self.netns)
+        if namespace is None or value is None or host.ifindex(self.netns, self.ifname) is None:
+            return
+        with step(f"setting {self}", f"{self.attribute} of interfaces"):
+            namespace.write(self.ifname, self.attribute, int(value))

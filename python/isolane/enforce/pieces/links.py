@@ -1,0 +1,156 @@
+"""Shares of a link: an HTB on the NIC with a class for each router."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pyroute2.netlink.exceptions import NetlinkError
+
+from isolane.enforce.host import Host
+from isolane.enforce.htb import (
+    DEFAULT_CLASS,
+    MAJOR,
+    ROOT_CLASS,
+    burst_bytes,
+    class_id,
+    size_table,
+)
+from isolane.enforce.piece import Piece, Value
+from isolane.testbed.netns import Namespace, step
+
+_ROOT = 0xFFFFFFFF
+OURS = "isolane"
+
+
+@dataclass(frozen=True)
+class LinkRoot(Piece):
+    """The root queueing discipline of a NIC."""
+
+    kind: ClassVar[str] = "link"
+    netns: str
+    ifname: str
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"root qdisc of {self.ifname}"
+
+    def read(self, host: Host) -> Value:
+        """Return ``isolane``, or kind and handle of another one (``fq_codel 0:``)."""
+        index, namespace = host.ifindex(self.netns, self.ifname), host.namespace(self.netns)
+        if index is None or namespace is None:
+            return None
+        for qdisc in namespace.links.get_qdiscs(index):
+            if qdisc["parent"] == _ROOT:
+                kind, handle = qdisc.get_attr("TCA_KIND"), qdisc["handle"] >> 16
+                stab = qdisc.get_attr("TCA_STAB")
+                ours = (kind, handle) == ("htb", MAJOR) and stab is not None
+                return OURS if ours else f"{kind} {handle:x}:"
+        return None
+
+    def write(self, host: Host, value: Value) -> None:
+        """Put ours there, or remove it: the kernel then puts its default one back."""
+        index, namespace = host.ifindex(self.netns, self.ifname), host.namespace(self.netns)
+        if index is None or namespace is None:
+            return
+        host.forget_classes(self.netns, self.ifname)
+        if value != OURS:
+            with contextlib.suppress(NetlinkError):  # there is none
+                namespace.links.tc("del", index=index, parent=_ROOT)
+            return
+        with step(f"setting the {self}", "HTB and size tables (CONFIG_NET_SCH_HTB)"):
+            namespace.links.tc(
+                "add", "htb", index, MAJOR << 16, default=DEFAULT_CLASS, stab=size_table()
+            )
+
+    def foreign(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
+        """Say that somebody chose the qdisc that is there; the kernel's own have handle 0."""
+        if current in (None, OURS) or str(current).endswith(" 0:"):
+            return None
+        return f"the queueing discipline {current} was put there by somebody else"
+
+
+@dataclass(frozen=True)
+class Classifiers(Piece):
+    """The clsact qdisc of an interface, where programs classify frames; True when it is there."""
+
+    kind: ClassVar[str] = "clsact"
+    netns: str
+    ifname: str
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"clsact qdisc of {self.ifname}"
+
+    def read(self, host: Host) -> Value:
+        """Return True when it is there."""
+        index, namespace = host.ifindex(self.netns, self.ifname), host.namespace(self.netns)
+        if index is None or namespace is None:
+            return None
+        kinds = (qdisc.get_attr("TCA_KIND") for qdisc in namespace.links.get_qdiscs(index))
+        return True if "clsact" in kinds else None
+
+    def write(self, host: Host, value: Value) -> None:
+        """Make it, or remove it with all that hangs on it."""
+        index, namespace = host.ifindex(self.netns, self.ifname), host.namespace(self.netns)
+        if index is None or namespace is None:
+            return
+        with step(f"setting the {self}", "clsact (CONFIG_NET_CLS_ACT)"):
+            namespace.links.tc("add" if value else "del", "clsact", index)
+
+
+@dataclass(frozen=True)
+class LinkClass(Piece):
+    """A class: [rate, ceiling (bytes/s), burst (bytes), priority, quantum (bytes)]."""
+
+    kind: ClassVar[str] = "class"
+    netns: str
+    ifname: str
+    minor: int
+    owner: str
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"{self.owner}: share of {self.ifname}"
+
+    def read(self, host: Host) -> Value:
+        """Return its settings; None when there is none."""
+        return host.classes(self.netns, self.ifname).get(self.minor)
+
+    def write(self, host: Host, value: Value) -> None:
+        """Make or change it; waiting frames stay."""
+        index, namespace = host.ifindex(self.netns, self.ifname), host.namespace(self.netns)
+        if index is None or namespace is None:
+            return
+        known = host.classes(self.netns, self.ifname)
+        if value is None:
+            self._remove(namespace, index)
+            known.pop(self.minor, None)
+            return
+        rate, ceil, burst, prio, quantum = value
+        parent = MAJOR << 16 if self.minor == ROOT_CLASS else class_id(ROOT_CLASS)
+        command = "change-class" if self.minor in known else "add-class"
+        with step(f"setting {self}", "HTB (CONFIG_NET_SCH_HTB)"):
+            namespace.links.tc(
+                command,
+                "htb",
+                index,
+                class_id(self.minor),
+                parent=parent,
+                rate=rate,
+                ceil=ceil,
+                burst=burst,
+                cburst=burst_bytes(ceil),
+                prio=prio,
+                quantum=quantum,
+            )
+        known[self.minor] = list(value)
+
+    def _remove(self, namespace: Namespace, index: int) -> None:
+        try:
+            namespace.links.tc("del-class", index=index, handle=class_id(self.minor))
+        except NetlinkError as error:
+            if error.code not in (errno.ENOENT, errno.EINVAL):  # gone with its root
+                raise

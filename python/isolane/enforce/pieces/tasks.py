@@ -1,0 +1,192 @@
+"""Control groups and threads."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from isolane.enforce.host import Host
+from isolane.enforce.piece import Piece, Value
+from isolane.errors import TestbedError
+from isolane.testbed import kernel
+from isolane.testbed.netns import step
+
+_READY_S = 1.0
+_EMPTY_S = 1.0
+"""How long a thread that was moved away may keep its old group busy."""
+
+
+def started(thread: int) -> int | None:
+    """Return when a thread began, in ticks since boot: tells it from a later one of its number."""
+    try:
+        text = Path(f"/proc/{thread}/stat").read_text()
+    except OSError:
+        return None
+    return int(text.rpartition(")")[2].split()[19])
+
+
+@dataclass(frozen=True)
+class Group(Piece):
+    """A router's CPU control group; an empty name: the group that all of them are in."""
+
+    kind: ClassVar[str] = "group"
+    adoptable: ClassVar[bool] = True
+    router: str
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"control group of {self.router or 'all routers'}"
+
+    def read(self, host: Host) -> Value:
+        """Return True when it is there."""
+        return True if host.groups.path(self.router).is_dir() else None
+
+    def write(self, host: Host, value: Value) -> None:
+        """Make it, or remove it with its threads moved to the root."""
+        path = host.groups.path(self.router)
+        if value:
+            with step(f"making {path}", "control groups with the cpu controller"):
+                path.mkdir(exist_ok=True)
+                _enable(host, path)
+            return
+        deadline = time.monotonic() + _EMPTY_S
+        while path.is_dir():
+            _empty(host, path)
+            try:
+                path.rmdir()
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise TestbedError(f"cannot remove {path}: {error.strerror}") from None
+                time.sleep(0.005)
+
+    def foreign(self, host: Host, current: Value) -> str | None:
+        """Say that somebody else made it."""
+        path = host.groups.path(self.router)
+        return f"{path} exists and was not made by this policy" if current else None
+
+
+def _enable(host: Host, path: Path) -> None:
+    """Version 2: let the groups below have the controller."""
+    if host.groups.version == 2 and path == host.groups.top:
+        for parent in (host.groups.root, path):
+            (parent / "cgroup.subtree_control").write_text("+cpu")
+
+
+def _empty(host: Host, path: Path) -> None:
+    file = "cgroup.procs" if host.groups.version == 2 else "tasks"
+    with contextlib.suppress(OSError):  # threads end meanwhile
+        for thread in (path / file).read_text().split():
+            host.groups.move(int(thread), "")
+
+
+@dataclass(frozen=True)
+class GroupFile(Piece):
+    """A setting of a control group."""
+
+    kind: ClassVar[str] = "group-file"
+    router: str
+    file: str
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"{self.router or 'all routers'}: {self.file}"
+
+    def read(self, host: Host) -> Value:
+        """Return the content; None when the group is gone."""
+        try:
+            return (host.groups.path(self.router) / self.file).read_text().strip()
+        except OSError:
+            return None
+
+    def write(self, host: Host, value: Value) -> None:
+        """Write the content."""
+        path = host.groups.path(self.router) / self.file
+        if value is None or not path.parent.is_dir():
+            return
+        with step(f"writing {path}", "CPU bandwidth control (CONFIG_CFS_BANDWIDTH) or shares"):
+            path.write_text(str(value))
+
+
+@dataclass(frozen=True)
+class _Thread(Piece):
+    """Something of a thread; ``began`` tells it from a later thread of the same number."""
+
+    kind: ClassVar[str] = "thread"
+    router: str
+    what: str
+    thread: int
+    began: int
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"{self.router}: {self.what} ({self.thread}) {self.kind}"
+
+    def alive(self) -> bool:
+        return started(self.thread) == self.began
+
+
+@dataclass(frozen=True)
+class Member(_Thread):
+    """The control group that a thread is in."""
+
+    kind: ClassVar[str] = "control group"
+
+    def read(self, host: Host) -> Value:
+        """Return the group, named from the root; None when the thread has ended."""
+        return host.groups.of_thread(self.thread) if self.alive() else None
+
+    def write(self, host: Host, value: Value) -> None:
+        """Move it."""
+        deadline = time.monotonic() + _READY_S
+        while value is not None and self.alive():
+            try:
+                host.groups.move(self.thread, str(value))
+            except FileNotFoundError:  # the group that it came from is gone
+                host.groups.move(self.thread, "")
+            except OSError as error:
+                # A kernel thread cannot be moved before it has run for the first time.
+                if error.errno != errno.EINVAL or time.monotonic() > deadline:
+                    msg = f"{self}: cannot be moved to {value}: {error.strerror}"
+                    raise TestbedError(msg) from None
+                time.sleep(0.001)
+                continue
+            return
+
+
+@dataclass(frozen=True)
+class Affinity(_Thread):
+    """The cores that a thread may run on; a sorted list."""
+
+    kind: ClassVar[str] = "cores"
+
+    def read(self, host: Host) -> Value:  # noqa: ARG002 - threads are the same everywhere
+        """Return the cores; None when the thread has ended."""
+        return sorted(os.sched_getaffinity(self.thread)) if self.alive() else None
+
+    def write(self, host: Host, value: Value) -> None:  # noqa: ARG002
+        """Set the cores."""
+        if value is not None and self.alive():
+            with step(f"{self}: setting {value}", "these cores, and threads that may be moved"):
+                os.sched_setaffinity(self.thread, value)
+
+
+@dataclass(frozen=True)
+class Scheduling(_Thread):
+    """Scheduling policy, nice value and time slice (ns) of a thread."""
+
+    kind: ClassVar[str] = "scheduling"
+
+    def read(self, host: Host) -> Value:  # noqa: ARG002
+        """Return [policy, nice, slice]; None when the thread has ended."""
+        return list(kernel.get_scheduling(self.thread)) if self.alive() else None
+
+    def write(self, host: Host, value: Value) -> None:  # noqa: ARG002
+        """Set them."""
+        if value is not None and self.alive():
+            with step(f"{self}: setting {value}", "sched_setattr (Linux 3.14)"):
+                kernel.set_scheduling(self.thread, *value)

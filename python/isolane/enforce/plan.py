@@ -1,0 +1,234 @@
+"""From a policy and the routers that run to the wishes that fulfil it, in their order.
+
+A generator: what kernel threads there are is known only when the earlier wishes are fulfilled.
+Frames begin to take the new way with the last wish of a router, its route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from isolane.enforce import htb, shares
+from isolane.enforce.host import Host
+from isolane.enforce.model import FoundRouter, Interface
+from isolane.enforce.napi import NapiThreads
+from isolane.enforce.piece import Wish
+from isolane.enforce.pieces import (
+    Affinity,
+    Classifiers,
+    DeviceFile,
+    Entry,
+    Group,
+    GroupFile,
+    LinkClass,
+    LinkRoot,
+    Member,
+    PortPiece,
+    Program,
+    QueuePiece,
+    Scheduling,
+)
+from isolane.enforce.pieces.links import OURS as OUR_ROOT
+from isolane.enforce.pieces.tasks import started
+from isolane.enforce.shares import Link
+from isolane.enforce.state import State
+from isolane.spec.policy import Policy, RouterPolicy
+
+SLICE_NS = 100_000
+"""Time slice of a packet thread: as short as the kernel allows, so that a router that has been
+quiet waits little for one that has not. A router that keeps its share loses nothing by it."""
+NIC_NICE = -20
+"""The demultiplexer goes first: it costs little, and each of its wake-ups lets the scheduler
+choose anew among the routers, long before its tick."""
+_NORMAL = 0
+NIC_OWNER = "nic"
+"""Whose the NICs' threads are, where a router's name stands otherwise."""
+MAX_NUMBER = 2048
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be fulfilled, and where."""
+
+    policy: Policy
+    found: Sequence[FoundRouter]
+    links: dict[str, Link]
+    """NICs whose link is shared out, by name."""
+    host: Host
+    state: State
+
+    def wishes(self) -> Iterator[Wish]:
+        """Yield all wishes."""
+        yield from self._groups()
+        shared = [i for router in self.found for i in router.interfaces if i.how in ("veth", "tap")]
+        if shared:
+            for nic in self.policy.nics:
+                yield from self._nic(nic)
+        for link in self.links.values():
+            yield from self._link(link)
+        for router in self.found:
+            yield from self._router(router)
+
+    def _groups(self) -> Iterator[Wish]:
+        """One group a router, in one that weighs as much as all of them."""
+        names = [router.name for router in self.found]
+        if not names:
+            return
+        weights = {name: self.policy.routers[name].cpu_weight for name in names}
+        yield Wish(Group(""), value=True)
+        total = self.host.groups.settings(min(10_000, sum(weights.values())), None)
+        weight_file = next(iter(total))
+        yield Wish(GroupFile("", weight_file), total[weight_file])
+        for name in names:
+            most = self.policy.routers[name].cpu_max
+            settings = self.host.groups.settings(weights[name], most and most / 100)
+            yield Wish(Group(name), value=True)
+            for file, value in settings.items():
+                yield Wish(GroupFile(name, file), value)
+
+    def _nic(self, nic: str) -> Iterator[Wish]:
+        base = self.host.base
+        yield Wish(Program("nic", base, nic), "ours")
+        yield Wish(DeviceFile(base, nic, "threaded"), 1)
+        cores = self.policy.nics[nic].cores
+        for thread, began in self._threads(base, nic):
+            name = (NIC_OWNER, f"thread of {nic}", thread, began)
+            if cores:
+                yield Wish(Affinity(*name), sorted(cores))
+            yield Wish(Scheduling(*name), [_NORMAL, NIC_NICE, SLICE_NS])
+
+    def _threads(self, netns: str, ifname: str) -> list[tuple[int, int]]:
+        namespace, index = self.host.namespace(netns), self.host.ifindex(netns, ifname)
+        if namespace is None or index is None:
+            return []
+        threads = ((thread, started(thread)) for thread in NapiThreads(namespace).of(index))
+        return [(thread, began) for thread, began in threads if began is not None]
+
+    def _link(self, link: Link) -> Iterator[Wish]:
+        base, nic, rate = self.host.base, link.nic, link.rate
+        yield Wish(LinkRoot(base, nic), OUR_ROOT)
+        whole = [rate, rate, htb.burst_bytes(rate), 0, shares.QUANTUM]
+        yield Wish(LinkClass(base, nic, htb.ROOT_CLASS, "all"), whole)
+        rest = [shares.LEAST_RATE, rate, htb.burst_bytes(shares.LEAST_RATE), 3, shares.QUANTUM]
+        yield Wish(LinkClass(base, nic, htb.DEFAULT_CLASS, "others"), rest)
+        for router in link.routers:
+            minor = self._class(router)
+            settings = shares.of_class(self.policy.routers[router], link)
+            yield Wish(LinkClass(base, nic, minor, router), settings)
+
+    def _class(self, router: str) -> int:
+        return self.state.number(f"class:{router}", MAX_NUMBER, htb.FIRST_CLASS)
+
+    def _router(self, router: FoundRouter) -> Iterator[Wish]:
+        policy = self.policy.routers[router.name]
+        shared = [at for at in router.interfaces if at.how in ("veth", "tap")]
+        for interface in router.interfaces:
+            if interface.how == "own":
+                yield from self._own(router, policy, interface)
+        for interface in shared:
+            yield from self._inside(router, policy, interface)
+        for interface in shared:
+            yield from self._way_out(router, policy, interface)
+        for interface in shared:
+            yield self._way_in(router, interface)
+        yield from self._processes(router, policy)
+
+    def _processes(self, router: FoundRouter, policy: RouterPolicy) -> Iterator[Wish]:
+        """Put a virtual machine's threads into its router's group."""
+        group = self.host.groups.path(router.name).relative_to(self.host.groups.root)
+        for thread in router.threads:
+            began = started(thread)
+            if began is not None:
+                name = (router.name, "thread", thread, began)
+                yield Wish(Member(*name), str(group))
+                if policy.cores:
+                    yield Wish(Affinity(*name), sorted(policy.cores))
+
+    def _polled(self, router: FoundRouter, policy: RouterPolicy, at: Interface) -> Iterator[Wish]:
+        """Have an interface polled by threads of the router's own."""
+        netns = self._netns(at)
+        group = self.host.groups.path(router.name).relative_to(self.host.groups.root)
+        yield Wish(DeviceFile(netns, at.ifname, "threaded"), 1)
+        for thread, began in self._threads(netns, at.ifname):
+            name = (router.name, f"thread of {at.ifname}", thread, began)
+            yield Wish(Member(*name), str(group))
+            if policy.cores:
+                yield Wish(Affinity(*name), sorted(policy.cores))
+            yield Wish(Scheduling(*name), [_NORMAL, 0, SLICE_NS])
+
+    def _netns(self, at: Interface) -> str:
+        return str(at.netns) if at.netns else self.host.base
+
+    def _own(self, router: FoundRouter, policy: RouterPolicy, at: Interface) -> Iterator[Wish]:
+        """Have it polled by threads; its own link is its ceiling, if it has one."""
+        yield from self._polled(router, policy, at)
+        limit = policy.rate_max.egress
+        if limit is not None and limit.bps is not None:
+            rate = max(shares.LEAST_RATE, round(limit.bps / 8))
+            netns = self._netns(at)
+            whole = [rate, rate, htb.burst_bytes(rate, policy.burst), 0, shares.QUANTUM]
+            yield Wish(LinkRoot(netns, at.ifname), OUR_ROOT)
+            yield Wish(LinkClass(netns, at.ifname, htb.ROOT_CLASS, router.name), whole)
+            yield Wish(LinkClass(netns, at.ifname, htb.DEFAULT_CLASS, router.name), whole)
+
+    def _inside(self, router: FoundRouter, policy: RouterPolicy, at: Interface) -> Iterator[Wish]:
+        """Set up the router's end: who polls it, and its queue, which nothing goes into yet."""
+        if at.how == "veth":
+            # The program brings NAPI with it, which threads and redirection need.
+            yield Wish(Program("router", self._netns(at), at.ifname), "ours")
+            yield from self._polled(router, policy, at)
+        slot = self._slot(router, at)
+        counted = at.how == "veth"
+        most = shares.limits(policy.rate_max.ingress, policy.burst)
+        xdp = counted and policy.forward == "xdp"
+        yield Wish(QueuePiece(router.name, at.ifname, slot), [policy.queue, xdp, counted, most])
+        entry = Entry("inlets", slot.to_bytes(4, "little").hex(), self.host.base)
+        yield Wish(entry, at.host_ifindex)
+
+    def _slot(self, router: FoundRouter, at: Interface) -> int:
+        return self.state.number(f"queue:{router.name}:{at.ifname}", MAX_NUMBER)
+
+    def _way_out(self, router: FoundRouter, policy: RouterPolicy, at: Interface) -> Iterator[Wish]:
+        """Set up the host's end: to which NIC and in which class frames go on."""
+        base, name = self.host.base, router.name
+        if at.host_ifname is None or at.host_ifindex is None:
+            return
+        port = self.state.number(f"port:{name}:{at.ifname}", MAX_NUMBER)
+        nics = shares.uplinks(self.policy, router, at)
+        shaped = any(nic in self.links for nic in nics)
+        uplink = 0
+        if at.bridge is None and nics:
+            uplink = self.host.ifindex(base, nics[0]) or 0
+        frames = shares.limits(policy.rate_max.egress, policy.burst, bits=not shaped)
+        class_ = htb.class_id(self._class(name)) if shaped else 0
+        number = port.to_bytes(4, "little").hex()
+        yield Wish(PortPiece(name, at.ifname, port), [uplink, class_, frames])
+        if uplink:
+            yield Wish(Entry("uplinks", number, base), uplink)
+        index = at.host_ifindex.to_bytes(4, "little").hex()
+        yield Wish(Entry("port_of", index), port)
+        if at.how == "veth" and (uplink or policy.forward == "xdp"):
+            yield Wish(Program("leave", base, at.host_ifname), "ours")
+        if shaped or at.bridge is not None or at.how == "tap":
+            yield Wish(Classifiers(base, at.host_ifname), value=True)
+            yield Wish(Program("port", base, at.host_ifname), "ours")
+        if policy.forward == "xdp" and at.how == "veth":
+            direct = bool(uplink) and not shaped and not any(rate for rate, _ in frames)
+            yield from self._outlet(router, at, uplink if direct else None)
+
+    def _outlet(self, router: FoundRouter, at: Interface, uplink: int | None) -> Iterator[Wish]:
+        """Where XDP sends what leaves by this interface: straight to the NIC, or through it."""
+        outlet = self.state.number(f"outlet:{router.name}:{at.ifname}", MAX_NUMBER)
+        number = outlet.to_bytes(4, "little").hex()
+        netns = self.host.base if uplink else self._netns(at)
+        yield Wish(Entry("outlets", number, netns), uplink or at.ifindex)
+        for other in router.interfaces:
+            if other.how == "veth":
+                key = self._slot(router, other).to_bytes(4, "little")
+                key += at.ifindex.to_bytes(4, "little")
+                yield Wish(Entry("ways", key.hex()), outlet)
+
+    def _way_in(self, router: FoundRouter, at: Interface) -> Wish:
+        key = bytes.fromhex(at.mac.replace(":", "")) + at.vlan.to_bytes(2, "big")
+        return Wish(Entry("routes", key.hex()), self._slot(router, at))

@@ -1,0 +1,125 @@
+"""What a policy has changed on this host: on disk before it is changed.
+
+``state.json`` is what is in force: for each piece what it was before us and what we made it.
+``open.jsonl`` exists while a command changes things; a line for each piece, with its value before.
+Whoever finds it without its writer rolls it back. No fsync: when the machine stops, so does all
+that these files speak of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from isolane.enforce.piece import Value
+from isolane.errors import TestbedError
+
+
+@dataclass
+class Done:
+    """A piece that is in force."""
+
+    original: Value
+    """What it was before the first policy."""
+    wanted: Value
+    floating: bool = False
+
+
+@dataclass
+class State:
+    """The pieces in force, in the order of their making; numbers given to queues and classes."""
+
+    directory: Path
+    done: dict[str, Done] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    about: dict[str, Any] = field(default_factory=dict)
+    """Free for the user's sake: name of the policy, when it was applied."""
+
+    @classmethod
+    def load(cls, directory: Path) -> State:
+        """Read what is in force; empty when nothing is."""
+        state = cls(directory)
+        with contextlib.suppress(FileNotFoundError):
+            text = json.loads((directory / "state.json").read_text())
+            state.done = {key: Done(**value) for key, value in text["done"].items()}
+            state.numbers = text["numbers"]
+            state.about = text["about"]
+        return state
+
+    def save(self) -> None:
+        """Replace what is on disk, in one step; ends what :meth:`note` began."""
+        text = {
+            "done": {key: vars(done) for key, done in self.done.items()},
+            "numbers": self.numbers,
+            "about": self.about,
+        }
+        path = self.directory / "state.json"
+        try:
+            if self.done or self.about:
+                fresh = path.with_suffix(".new")
+                fresh.write_text(json.dumps(text))
+                fresh.replace(path)
+            else:
+                path.unlink(missing_ok=True)
+            self.journal.unlink(missing_ok=True)
+        except OSError as error:
+            raise TestbedError(f"cannot write {path}: {error.strerror}") from None
+
+    @property
+    def journal(self) -> Path:
+        """What the command under way has changed so far."""
+        return self.directory / "open.jsonl"
+
+    def note(self, key: str, before: Value) -> None:
+        """Write down that a piece is about to be changed.
+
+        Raises
+        ------
+        TestbedError
+            If that cannot be written: then nothing may be changed.
+        """
+        line = json.dumps({"key": key, "before": before}) + "\n"
+        try:
+            with self.journal.open("a") as file:
+                file.write(line)
+        except OSError as error:
+            raise TestbedError(f"cannot write {self.journal}: {error.strerror}") from None
+
+    def unfinished(self) -> list[tuple[str, Value]]:
+        """Pieces that a command changed that did not end, with their values before, in order."""
+        entries = []
+        with contextlib.suppress(FileNotFoundError):
+            for line in self.journal.read_text().splitlines():
+                with contextlib.suppress(ValueError):  # the last one may be cut short
+                    entry = json.loads(line)
+                    entries.append((str(entry["key"]), entry["before"]))
+        return entries
+
+    def number(self, name: str, most: int, first: int = 0) -> int:
+        """Return the number that ``name`` (``queue:vr1:eth0``) has, or give it the lowest free.
+
+        Raises
+        ------
+        TestbedError
+            When all numbers of its kind are taken.
+        """
+        kind = name.partition(":")[0] + ":"
+        if name not in self.numbers:
+            taken = {n for other, n in self.numbers.items() if other.startswith(kind)}
+            free = next((n for n in range(first, most) if n not in taken), None)
+            if free is None:
+                raise TestbedError(f"no number is left for {name}: {most - first} are in use")
+            self.numbers[name] = free
+        return self.numbers[name]
+
+
+def drop(directory: Path) -> None:
+    """Remove the directory if nothing is left in it but the lock."""
+    with contextlib.suppress(OSError):
+        for name in ("policy.yaml", "lock"):
+            (directory / name).unlink(missing_ok=True)
+        os.rmdir(directory)  # noqa: PTH106 - fails when others are still in it

@@ -1,0 +1,118 @@
+"""Path ``isolane``: the routers of a test bed under a policy, put there as on any other host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from isolane import _native
+from isolane.enforce import Enforcer
+from isolane.errors import MeasurementError
+from isolane.run.live.cores import Cores
+from isolane.spec import Arm, PointRouter
+from isolane.spec.policy import Policy, parse_policy
+from isolane.testbed import NETNS_DIR, POLICY_NICS, Testbed
+
+_DIRECTORY = Path("/run/isolane/testbed-policy")
+_GROUP = "isolane-testbed"
+DUT_NETNS = NETNS_DIR / "isolane-dut"
+
+
+def enforcer() -> Enforcer:
+    """Return what puts policies on the routers of a test bed; apart from the host's own."""
+    return Enforcer(DUT_NETNS, _DIRECTORY, _GROUP)
+
+
+def policy_of(
+    arm: Arm, routers: Sequence[PointRouter], bed: Testbed, cores: Cores, line_rate_bps: float
+) -> Policy | None:
+    """Return the policy of a test bed's routers; None when none of them has one."""
+    entries = {}
+    for router in routers:
+        entitlement = arm.router(router.group).policy
+        if entitlement is None:
+            continue
+        inside, outside = bed.inner_interfaces[router.name]
+        entries[router.name] = {
+            "netns": f"isolane-{router.name}",
+            "interfaces": dict(zip((inside, outside), POLICY_NICS, strict=True)),
+            **entitlement.on(cores.dut).written(),
+        }
+    if not entries:
+        return None
+    nic = {"rate": f"{round(line_rate_bps)}bps", "cores": list(cores.dut[:1])}
+    data = {
+        "isolane": 1,
+        "name": "testbed",
+        "nics": dict.fromkeys(POLICY_NICS, nic),
+        "routers": entries,
+    }
+    return parse_policy(json.dumps(data), source=f"arm {arm.name}")  # JSON is YAML
+
+
+def clear_leftovers() -> None:
+    """Remove what of a policy a test bed left that was killed: its control groups."""
+    if _DIRECTORY.is_dir():
+        enforcer().clear()
+
+
+class Managed:
+    """A policy in force on a test bed, from entry to exit.
+
+    Parameters
+    ----------
+    policy
+        None for a test bed without: then nothing happens.
+    """
+
+    def __init__(self, bed: Testbed, policy: Policy | None) -> None:
+        self._bed = bed
+        self._policy = policy
+        self._plane: _native.Plane | None = None
+        self._slots: dict[str, list[int]] = {}
+        self.threads: dict[str, list[int]] = {}
+        """Router -> kernel threads that work for it."""
+        self.nic_threads: list[int] = []
+        """Threads of the NICs: the demultiplexer's work, nobody's in particular."""
+
+    def __enter__(self) -> Self:
+        if self._policy is None:
+            return self
+        hand = enforcer()
+        self._bed.quiet()
+        hand.apply(self._policy)
+        self._bed.kick()
+        self.threads = hand.threads()
+        self.nic_threads = hand.nic_threads()
+        nic = next(n for n in self._bed.dut_interfaces if n.ifname == POLICY_NICS[0])
+        self._plane = _native.Plane.open(nic.netns, nic.ifindex)
+        if self._plane is None:
+            raise MeasurementError(f"the policy is not on {nic.ifname}")
+        numbers = hand.numbers().items()
+        for router in self._policy.routers:
+            head = f"queue:{router}:"
+            self._slots[router] = [slot for name, slot in numbers if name.startswith(head)]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._plane = None
+        if self._policy is not None:
+            enforcer().clear()
+
+    def dropped(self) -> dict[str, int]:
+        """Return how many frames were dropped before each router's queue, since the policy."""
+        if self._plane is None:
+            return {}
+        queues = {r: [self._plane.queue(s) for s in slots] for r, slots in self._slots.items()}
+        return {
+            router: sum(q["dropped_queue"] + q["dropped_rate"] for q in found if q)
+            for router, found in queues.items()
+        }
