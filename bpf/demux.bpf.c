@@ -88,6 +88,32 @@ static __always_inline int isl_within_rate(struct isl_bucket *buckets, __u64 byt
 	return !buckets[ISL_BITS].rate || isl_take(&buckets[ISL_BITS], wire * 8, now_ns);
 }
 
+/* Whether the router has CPU time left; two cores may race, then a refill counts twice at most. */
+static __always_inline int isl_has_budget(__u32 number)
+{
+	struct isl_budget *budget;
+	__u64 now_ns, passed_ns, spent_ns;
+	__s64 left_ns;
+
+	number--;
+	budget = bpf_map_lookup_elem(&isl_budgets, &number);
+	if (!budget || !budget->rate_ns)
+		return 1;
+	now_ns = bpf_ktime_get_ns();
+	passed_ns = now_ns - budget->at_ns;
+	if (passed_ns > LONGEST_NS)
+		passed_ns = LONGEST_NS;
+	spent_ns = *(volatile __u64 *)&budget->spent_ns;
+	left_ns = budget->left_ns + (__s64)(passed_ns * (budget->rate_ns / 1000) / MILLION) -
+		  (__s64)(spent_ns - budget->seen_ns);
+	if (left_ns > (__s64)budget->depth_ns)
+		left_ns = budget->depth_ns;
+	budget->at_ns = now_ns;
+	budget->seen_ns = spent_ns;
+	budget->left_ns = left_ns;
+	return left_ns > 0;
+}
+
 static __always_inline int isl_find(void *data, void *data_end, struct isl_route *route)
 {
 	struct ethhdr *eth = data;
@@ -135,6 +161,10 @@ int isl_demux(struct xdp_md *ctx)
 	}
 	if (!isl_within_rate(queue->ingress, bytes)) {
 		__sync_fetch_and_add(&queue->dropped_rate, 1);
+		return XDP_DROP;
+	}
+	if (queue->budget && !isl_has_budget(queue->budget)) {
+		__sync_fetch_and_add(&queue->dropped_cpu, 1);
 		return XDP_DROP;
 	}
 	number = __sync_fetch_and_add(&queue->passed, 1) + 1;

@@ -10,6 +10,7 @@
 
 #include "parse.h"
 #include "policy.h"
+#include "kernel.h"
 
 #define AF_INET 2
 #define AF_INET6 10
@@ -105,6 +106,20 @@ static __always_inline int isl_forward(struct xdp_md *ctx, struct isl_queue *que
 	return bpf_redirect_map(&isl_outlets, *outlet, XDP_DROP);
 }
 
+/* Adds what the polling thread has run for since the last frame to its router's account. */
+static __always_inline void isl_spend(struct isl_queue *queue)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 ran_ns = task->se.sum_exec_runtime, more_ns = ran_ns - queue->ran_ns;
+	__u32 number = queue->budget - 1, thread = task->pid;
+	struct isl_budget *budget = bpf_map_lookup_elem(&isl_budgets, &number);
+
+	if (budget && queue->thread == thread && more_ns)
+		__sync_fetch_and_add(&budget->spent_ns, more_ns);
+	queue->thread = thread;
+	queue->ran_ns = ran_ns;
+}
+
 SEC("xdp")
 int isl_serve(struct xdp_md *ctx)
 {
@@ -120,6 +135,8 @@ int isl_serve(struct xdp_md *ctx)
 		return XDP_PASS;
 	*(volatile __u32 *)&queue->latest = tag->number;
 	queue->served++;
+	if (queue->budget)
+		isl_spend(queue);
 	/* Frames that differ in what stands before them are not merged by GRO. */
 	bpf_xdp_adjust_meta(ctx, sizeof(*tag));
 	return queue->flags & ISL_QUEUE_XDP ? isl_forward(ctx, queue, slot) : XDP_PASS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The few kernel fields that the meter reads; libbpf relocates them to the running kernel's. */
+/* The few kernel fields that programs read; libbpf relocates them to the running kernel's. */
 #ifndef ISOLANE_KERNEL_H
 #define ISOLANE_KERNEL_H
 
@@ -9,9 +9,14 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
 struct task_struct {
 	int pid;
 	unsigned int flags;
+	struct sched_entity se;
 };
 
 struct ns_common {

@@ -12,6 +12,7 @@
 
 #define ISL_MAX_QUEUES 2048
 #define ISL_MAX_PORTS 2048
+#define ISL_MAX_BUDGETS 1024
 
 /* Where frames for a MAC address and VLAN go. */
 struct isl_route {
@@ -37,7 +38,8 @@ enum isl_bucket_kind {
 struct isl_queue {
 	__u32 limit; /* frames that may wait; 0: the queue is not in use */
 	__u32 flags;
-	__u32 pad0[14];
+	__u32 budget; /* of the router's CPU time: its number, plus 1; 0: none */
+	__u32 pad0[13];
 	struct isl_bucket ingress[ISL_BUCKETS];
 	/* isl_demux */
 	__u64 offered;
@@ -46,13 +48,33 @@ struct isl_queue {
 	__u64 dropped_rate;  /* above rate_max */
 	__u32 passed;	     /* number of the latest frame that went into the queue */
 	__u32 pad1;
-	__u64 pad2[3];
+	__u64 dropped_cpu; /* above cpu_max */
+	__u64 pad2[2];
 	/* isl_serve */
 	__u64 served;
 	__u64 forwarded; /* by XDP */
 	__u32 latest;	 /* number of the latest frame that left the queue */
-	__u32 pad3;
-	__u64 pad4[5];
+	__u32 thread;	 /* that took it */
+	__u64 ran_ns;	 /* what that thread had run for by then */
+	__u64 pad4[4];
+};
+
+/*
+ * CPU time of one router: the kernel throttles a group of threads only on their way to user space,
+ * which kernel threads never take. So frames are let in only as long as there is budget; what the
+ * router's threads really ran for is taken off.
+ */
+struct isl_budget {
+	__u64 rate_ns; /* CPU time a second, ns; 0: no cap */
+	__u64 depth_ns;
+	/* isl_demux */
+	__s64 left_ns;
+	__u64 at_ns;
+	__u64 seen_ns; /* of `spent_ns`: already taken off */
+	/* isl_serve */
+	__u64 pad0[3];
+	__u64 spent_ns;
+	__u64 pad1[7];
 };
 
 #define ISL_QUEUE_XDP 1u
@@ -81,6 +103,7 @@ struct isl_port {
 
 _Static_assert(sizeof(struct isl_route) == 8, "no hidden padding");
 _Static_assert(sizeof(struct isl_queue) == 256, "four cache lines");
+_Static_assert(sizeof(struct isl_budget) == 128, "two cache lines");
 _Static_assert(sizeof(struct isl_port) == 128, "two cache lines");
 
 /* Key: slot; value: settings and counts. Shared by all programs of a policy. */
@@ -91,5 +114,14 @@ struct {
 	__type(value, struct isl_queue);
 	__uint(map_flags, BPF_F_MMAPABLE);
 } isl_queues SEC(".maps");
+
+/* Key: number of a router; value: its budget of CPU time. Shared like the queues. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ISL_MAX_BUDGETS);
+	__type(key, __u32);
+	__type(value, struct isl_budget);
+	__uint(map_flags, BPF_F_MMAPABLE);
+} isl_budgets SEC(".maps");
 
 #endif

@@ -31,6 +31,8 @@ use crate::{
 pub const MAX_QUEUES: usize = 2048;
 /// `ISL_MAX_PORTS`.
 pub const MAX_PORTS: usize = 2048;
+/// `ISL_MAX_BUDGETS`.
+pub const MAX_BUDGETS: usize = 1024;
 const QUEUE_XDP: u32 = 1;
 const QUEUE_UNCOUNTED: u32 = 2;
 
@@ -103,7 +105,8 @@ impl Bucket {
 pub struct Queue {
     limit: u32,
     flags: u32,
-    pad0: [u32; 14],
+    budget: u32,
+    pad0: [u32; 13],
     /// Limits that are in force: frames, bits on the wire.
     pub ingress: [Bucket; 2],
     /// Frames that came for the router.
@@ -117,15 +120,18 @@ pub struct Queue {
     /// Number of the latest frame that went in.
     pub passed: u32,
     pad1: u32,
-    pad2: [u64; 3],
+    /// Frames dropped because the router had used up its CPU time.
+    pub dropped_cpu: u64,
+    pad2: [u64; 2],
     /// Frames that the router took from the queue.
     pub served: u64,
     /// Of these, forwarded by XDP.
     pub forwarded: u64,
     /// Number of the latest frame that came out.
     pub latest: u32,
-    pad3: u32,
-    pad4: [u64; 5],
+    thread: u32,
+    ran_ns: u64,
+    pad4: [u64; 4],
 }
 
 const _: () = assert!(size_of::<Queue>() == 256, "struct isl_queue");
@@ -141,6 +147,12 @@ impl Queue {
     #[must_use]
     pub fn xdp(&self) -> bool {
         self.flags & QUEUE_XDP != 0
+    }
+
+    /// Number of the router's budget of CPU time.
+    #[must_use]
+    pub fn budget(&self) -> Option<u32> {
+        self.budget.checked_sub(1)
     }
 
     /// Whether a program counts what leaves.
@@ -177,6 +189,22 @@ pub struct Port {
 
 const _: () = assert!(size_of::<Port>() == 128, "struct isl_port");
 
+/// `struct isl_budget`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Budget {
+    rate_ns: u64,
+    depth_ns: u64,
+    left_ns: i64,
+    at_ns: u64,
+    seen_ns: u64,
+    pad0: [u64; 3],
+    spent_ns: u64,
+    pad1: [u64; 7],
+}
+
+const _: () = assert!(size_of::<Budget>() == 128, "struct isl_budget");
+
 /// How a queue is to work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueSettings {
@@ -186,6 +214,8 @@ pub struct QueueSettings {
     pub xdp: bool,
     /// Whether a program at its end counts what leaves: only then can `limit` hold.
     pub counted: bool,
+    /// Number of the router's budget of CPU time; None: no cap.
+    pub budget: Option<u32>,
     /// Frames, bits on the wire.
     pub ingress: [Bucket; 2],
 }
@@ -207,6 +237,7 @@ pub struct Plane {
     forward: ForwardSkel<'static>,
     queues: MappedArray<Queue>,
     ports: MappedArray<Port>,
+    budgets: MappedArray<Budget>,
     // Declared last: dropped after the skeletons that borrow them.
     _objects: (Box<MaybeUninit<OpenObject>>, Box<MaybeUninit<OpenObject>>),
 }
@@ -257,9 +288,11 @@ impl Plane {
         let refuse_forward = refuse("forward");
         let mut open = ForwardSkelBuilder::default().open(slots.1).map_err(&refuse_forward)?;
         open.maps.isl_queues.reuse_fd(demux.maps.isl_queues.as_fd()).map_err(&refuse_forward)?;
+        open.maps.isl_budgets.reuse_fd(demux.maps.isl_budgets.as_fd()).map_err(&refuse_forward)?;
         for mut map in open.open_object_mut().maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name != "isl_queues"
+                && name != "isl_budgets"
                 && let Some(old) = find(&name)
             {
                 map.reuse_fd(old.as_fd()).map_err(&refuse_forward)?;
@@ -274,6 +307,8 @@ impl Plane {
         let plane = Self {
             queues: MappedArray::new(demux.maps.isl_queues.as_fd(), MAX_QUEUES).map_err(mapping)?,
             ports: MappedArray::new(demux.maps.isl_ports.as_fd(), MAX_PORTS).map_err(mapping)?,
+            budgets: MappedArray::new(demux.maps.isl_budgets.as_fd(), MAX_BUDGETS)
+                .map_err(mapping)?,
             demux,
             forward,
             _objects: objects,
@@ -384,6 +419,7 @@ impl Plane {
         self.queues
             .update(slot, |queue| {
                 queue.flags = flags;
+                queue.budget = settings.budget.map_or(0, |number| number + 1);
                 for (to, from) in queue.ingress.iter_mut().zip(&settings.ingress) {
                     (to.rate, to.depth) = (from.rate, from.depth);
                 }
@@ -417,6 +453,23 @@ impl Plane {
             handle(map)?.info().map(|info| info.info.id).map_err(|error| refused(map, &error))
         };
         Ok((number(&self.demux.maps.isl_queues)?, number(&self.demux.maps.isl_ports)?))
+    }
+
+    /// Sets a router's budget of CPU time, ns a second and at most at once; 0: no cap.
+    pub fn set_budget(&mut self, number: usize, rate_ns: u64, depth_ns: u64) -> Result<()> {
+        self.budgets
+            .update(number, |budget| {
+                (budget.rate_ns, budget.depth_ns) = (rate_ns, depth_ns);
+            })
+            .ok_or_else(|| full("budgets", number, MAX_BUDGETS))
+    }
+
+    /// A router's budget of CPU time: ns a second, ns at most at once.
+    pub fn budget(&self, number: usize) -> Result<(u64, u64)> {
+        let found = self.budgets.read(number..number + 1).and_then(|copy| copy.first().copied());
+        found
+            .map(|budget| (budget.rate_ns, budget.depth_ns))
+            .ok_or_else(|| full("budgets", number, MAX_BUDGETS))
     }
 
     /// Sets a port; counts stay.

@@ -106,16 +106,16 @@ impl Plane {
     }
 
     /// Sets a queue: frames that may wait (0: not in use), (forwarding by XDP, counted at its
-    /// end), limits of frames and of bits.
+    /// end, number of the budget of CPU time), limits of frames and of bits.
     fn set_queue(
         &mut self,
         slot: usize,
         limit: u32,
-        modes: (bool, bool),
+        modes: (bool, bool, Option<u32>),
         most: Limits,
     ) -> PyResult<()> {
-        let settings =
-            QueueSettings { limit, xdp: modes.0, counted: modes.1, ingress: buckets(most) };
+        let (xdp, counted, budget) = modes;
+        let settings = QueueSettings { limit, xdp, counted, budget, ingress: buckets(most) };
         self.0.set_queue(slot, &settings).map_err(raise)
     }
 
@@ -134,15 +134,27 @@ impl Plane {
         dict.set_item("limit", queue.limit())?;
         dict.set_item("xdp", queue.xdp())?;
         dict.set_item("counted", queue.counted())?;
+        dict.set_item("budget", queue.budget())?;
         dict.set_item("most", limits(&queue.ingress))?;
         dict.set_item("waiting", queue.waiting())?;
         dict.set_item("offered", queue.offered)?;
         dict.set_item("offered_bytes", queue.offered_bytes)?;
         dict.set_item("dropped_queue", queue.dropped_queue)?;
         dict.set_item("dropped_rate", queue.dropped_rate)?;
+        dict.set_item("dropped_cpu", queue.dropped_cpu)?;
         dict.set_item("served", queue.served)?;
         dict.set_item("forwarded", queue.forwarded)?;
         Ok(Some(dict))
+    }
+
+    /// Sets a router's budget of CPU time, ns a second and at most at once; 0: no cap.
+    fn set_budget(&mut self, number: usize, rate_ns: u64, depth_ns: u64) -> PyResult<()> {
+        self.0.set_budget(number, rate_ns, depth_ns).map_err(raise)
+    }
+
+    /// A router's budget of CPU time: (ns a second, ns at most at once).
+    fn budget(&self, number: usize) -> PyResult<(u64, u64)> {
+        self.0.budget(number).map_err(raise)
     }
 
     /// Sets a port: interface to send to (0: the host decides), class, limits of frames and bits.

@@ -10,6 +10,7 @@ from isolane.enforce.model import (
     RouterSample,
     Sample,
 )
+from isolane.enforce.standing import RouterStatus
 
 __all__ = [
     "POLICY_DIR",
@@ -21,6 +22,7 @@ __all__ = [
     "MissingRouter",
     "Outcome",
     "RouterSample",
+    "RouterStatus",
     "Sample",
     "find_routers",
 ]

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from isolane.enforce import engine, pieces, sampling
+from isolane.enforce import engine, sampling
 from isolane.enforce.check import check
 from isolane.enforce.engine import Drift
 from isolane.enforce.find import find_routers
+from isolane.enforce.find.host import all_namespaces
 from isolane.enforce.host import GROUP, Host
+from isolane.enforce.lock import locked
 from isolane.enforce.model import FoundRouter, MissingRouter, Sample
 from isolane.enforce.plan import Plan
-from isolane.enforce.state import State, drop
-from isolane.errors import NotSupported, TestbedError
+from isolane.enforce.standing import RouterStatus, statuses
+from isolane.enforce.state import State
+from isolane.errors import TestbedError
 from isolane.spec.policy import Policy, parse_policy, policy_text
 from isolane.testbed.hands import Hands
 
 T = TypeVar("T")
 
 POLICY_DIR = Path("/run/isolane/policy")
-assert pieces  # importing it makes the pieces known
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ class InForce:
     found: tuple[FoundRouter | MissingRouter, ...] = ()
     drift: tuple[Drift, ...] = ()
     pieces: int = 0
+    routers: tuple[RouterStatus, ...] = ()
 
 
 @dataclass
@@ -90,20 +92,41 @@ class Enforcer:
         links = check(policy, found, host)
         plan = Plan(policy, found, links, host, state)
         about = {
+            "netns": host.inode,
             "policy": policy.name,
+            "text": policy_text(policy),
             "applied_at": datetime.now().astimezone().isoformat(timespec="seconds"),
         }
-        before, state.about = state.about, about
-        try:
-            changes = engine.apply(plan.wishes(), state, host, adopt=adopt)
-        except BaseException:
-            state.about = before
-            state.save()
-            raise
-        (self.directory / "policy.yaml").write_text(policy_text(policy))
-        notes = [f"rolled back {recovered} changes of a command that was killed"] * bool(recovered)
+        changes = engine.apply(plan.wishes(), state, host, about, adopt=adopt)
+        self._show(str(about["text"]))
         waiting = tuple(router for router in everyone if isinstance(router, MissingRouter))
-        return Outcome(tuple(changes.changed), changes.unchanged, waiting, tuple(notes))
+        return Outcome(tuple(changes.changed), changes.unchanged, waiting, _recovered(recovered))
+
+    def _show(self, text: str) -> None:
+        """Keep the policy where users, completion and watchers see it."""
+        path = self.directory / "policy.yaml"
+        try:
+            fresh = path.with_suffix(".new")
+            fresh.write_text(text)
+            fresh.replace(path)
+        except OSError as error:
+            raise TestbedError(f"cannot write {path}: {error.strerror}") from None
+
+    def examine(self, policy: Policy) -> tuple[FoundRouter | MissingRouter, ...]:
+        """Check a policy against this host and look for its routers; changes nothing.
+
+        Raises
+        ------
+        SpecError
+            If the policy does not fit this host.
+        """
+
+        def work(host: Host, _: State) -> tuple[FoundRouter | MissingRouter, ...]:
+            everyone = self._find(policy, host)
+            check(policy, [router for router in everyone if isinstance(router, FoundRouter)], host)
+            return everyone
+
+        return self._do(work, exclusive=False)
 
     def _find(self, policy: Policy, host: Host) -> tuple[FoundRouter | MissingRouter, ...]:
         _ = host.here  # enters it: whoever looks, looks from there
@@ -117,15 +140,15 @@ class Enforcer:
         TestbedError
             Naming what could not be put back.
         """
-        return self._do(self._clear)
+        return self._do(self._clear, elsewhere=True)
 
     def _clear(self, host: Host, state: State) -> Outcome:
-        engine.recover(state, host)
+        recovered = engine.recover(state, host)
         count = len(state.done)
         if problems := engine.clear(state, host):
             raise TestbedError("not everything could be put back: " + "; ".join(problems))
-        drop(self.directory)
-        return Outcome((f"{count} settings put back",) if count else ())
+        done = (f"{count} settings put back",) if count else ()
+        return Outcome(done, notes=_recovered(recovered))
 
     def set_keys(self, router: str, changes: dict[str, str]) -> Outcome:
         """Change keys of a router of the policy in force.
@@ -139,7 +162,7 @@ class Enforcer:
         """
 
         def work(host: Host, state: State) -> Outcome:
-            policy = self._in_force()
+            policy = _in_force(state)
             if policy is None:
                 raise TestbedError("no policy is in force: isolane apply POLICY.yaml comes first")
             return self._apply(policy.with_changes(router, changes), host, state, adopt=False)
@@ -150,15 +173,21 @@ class Enforcer:
         """Say what is in force and whether the kernel still has it; changes nothing."""
 
         def work(host: Host, state: State) -> InForce:
-            policy = self._in_force()
-            if policy is None or not state.done:
+            policy = _in_force(state)
+            if policy is None:
                 return InForce(None, None)
+            found = self._find(policy, host)
+            missing = {router.name for router in found if isinstance(router, MissingRouter)}
+            readings = engine.read_all(state, host)
+            drift = engine.drifts(state, readings)
             return InForce(
                 policy=policy,
                 applied_at=state.about.get("applied_at"),
-                found=self._find(policy, host),
-                drift=tuple(engine.drifts(state, host)),
+                found=found,
+                # A router that has gone took its settings with it.
+                drift=tuple(one for one in drift if one.router not in missing),
                 pieces=len(state.done),
+                routers=statuses(policy, found, state, readings),
             )
 
         return self._do(work, exclusive=False)
@@ -166,6 +195,34 @@ class Enforcer:
     def sample(self) -> Sample | None:
         """Take the counters of all routers; None when no policy is in force."""
         return self.look(sampling.take)
+
+    def samples(self) -> Generator[Sample | None]:
+        """Take a sample each time one is asked for; what was opened stays open in between."""
+        hands = Hands()
+        opened: tuple[Host, State] | None = None
+        stamp = None
+        try:
+            while True:
+                if opened is None or stamp != self._stamp():
+                    if opened is not None:
+                        hands.do(opened[0].close)
+                    stamp = self._stamp()
+                    opened = hands.do(self._open)
+                policy = _in_force(opened[1])
+                taken = partial(sampling.take, *opened, policy) if policy else None
+                yield hands.do(taken) if taken else None
+        finally:
+            if opened is not None:
+                hands.do(opened[0].close)
+            hands.close()
+
+    def _stamp(self) -> tuple[int, int] | None:
+        """Return what tells one state on disk from the next."""
+        try:
+            found = (self.directory / "state.json").stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     def threads(self) -> dict[str, list[int]]:
         """Return the threads in each router's control group."""
@@ -183,49 +240,67 @@ class Enforcer:
         """Run ``work`` on the policy in force without changing anything; None without one."""
 
         def entered(host: Host, state: State) -> T | None:
-            policy = self._in_force()
+            policy = _in_force(state)
             return None if policy is None else work(host, state, policy)
 
         return self._do(entered, exclusive=False)
 
-    def _in_force(self) -> Policy | None:
-        path = self.directory / "policy.yaml"
-        try:
-            return parse_policy(path.read_text(), source=str(path))
-        except FileNotFoundError:
-            return None
+    def _do(
+        self,
+        work: Callable[[Host, State], T],
+        *,
+        exclusive: bool = True,
+        elsewhere: bool = False,
+    ) -> T:
+        """Work on the host and the state.
 
-    def _do(self, work: Callable[[Host, State], T], *, exclusive: bool = True) -> T:
-        with self._locked() if exclusive else contextlib.nullcontext():
+        Parameters
+        ----------
+        elsewhere
+            Also when the policy in force is that of a namespace that is gone.
+        """
+        with locked(self.directory) if exclusive else contextlib.nullcontext():
             hands = Hands()
             try:
-                return hands.do(lambda: self._within(work))
+                return hands.do(lambda: self._within(work, elsewhere=elsewhere))
             finally:
                 hands.close()
 
-    def _within(self, work: Callable[[Host, State], T]) -> T:
-        host = Host(self.base, self.group)
+    def _within(self, work: Callable[[Host, State], T], *, elsewhere: bool) -> T:
+        host, state = self._open(elsewhere=elsewhere)
         try:
-            return work(host, State.load(self.directory))
+            return work(host, state)
         finally:
             host.close()
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _open(self, *, elsewhere: bool = False) -> tuple[Host, State]:
+        host = Host(self.base, self.group)
         try:
-            self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-            lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise NotSupported(
-                f"cannot open {self.directory}/lock ({error.strerror}): policies need root"
-            ) from None
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise TestbedError(
-                    f"another command is changing the policy (it holds {self.directory}/lock)"
-                ) from None
-            yield
-        finally:
-            os.close(lock)
+            state = State.load(self.directory)
+            if self.base is None and state.about.get("netns", host.inode) != host.inode:
+                self._refuse_elsewhere(state.about["netns"], clearing=elsewhere)
+                host.leave_base()
+        except BaseException:
+            host.close()
+            raise
+        return host, state
+
+    def _refuse_elsewhere(self, inode: int, *, clearing: bool) -> None:
+        """Refuse to work on the interfaces of this namespace for the policy of another one."""
+        whose = f"the policy in force ({self.directory}) is that of another network namespace"
+        for path in all_namespaces():
+            with contextlib.suppress(OSError):
+                if path.stat().st_ino == inode:
+                    raise TestbedError(f"{whose}, {path}: run this in there (nsenter --net={path})")
+        if not clearing:
+            raise TestbedError(f"{whose}, which is gone: isolane clear comes first")
+
+
+def _recovered(count: int) -> tuple[str, ...]:
+    return (f"rolled back {count} changes of a command that was killed",) if count else ()
+
+
+def _in_force(state: State) -> Policy | None:
+    """Return the policy; kept with the state, so that neither is ever without the other."""
+    text = state.about.get("text")
+    return None if text is None else parse_policy(text, source="the policy in force")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from pyroute2.netlink.exceptions import NetlinkError
 
@@ -38,9 +38,18 @@ class Drift:
     piece: str
     wanted: Value
     found: Value
+    router: str = ""
+    """Whose sake the piece is for; empty: that of all."""
 
 
-def apply(wishes: Iterable[Wish], state: State, host: Host, *, adopt: bool = False) -> Changes:
+def apply(
+    wishes: Iterable[Wish],
+    state: State,
+    host: Host,
+    about: dict[str, Any],
+    *,
+    adopt: bool = False,
+) -> Changes:
     """Fulfil all wishes, put back what is no longer wished for; all or nothing.
 
     Parameters
@@ -48,6 +57,8 @@ def apply(wishes: Iterable[Wish], state: State, host: Host, *, adopt: bool = Fal
     wishes
         In the order in which they are to be fulfilled; may be a generator that looks at the host
         as the earlier ones have left it.
+    about
+        What :attr:`State.about` is to be from then on.
     adopt
         Change what is somebody else's, too, where it can be put back.
 
@@ -61,7 +72,7 @@ def apply(wishes: Iterable[Wish], state: State, host: Host, *, adopt: bool = Fal
     changes = Changes()
     wanted: set[str] = set()
     before: list[tuple[Piece, Value]] = []
-    kept = dict(state.done), dict(state.numbers)
+    kept = {key: replace(done) for key, done in state.done.items()}, dict(state.numbers)
     try:
         for wish in wishes:
             wanted.add(wish.piece.key)
@@ -78,6 +89,7 @@ def apply(wishes: Iterable[Wish], state: State, host: Host, *, adopt: bool = Fal
             raise TestbedError(f"{error}; and {problem}") from error
         state.save()
         raise
+    state.about = about
     state.save()
     return changes
 
@@ -98,7 +110,7 @@ def _fulfil(
         if known is None:
             state.done[key] = Done(current, wish.value, wish.floating)
         known = state.done[key]
-        known.wanted = wish.value
+        known.wanted, known.router = wish.value, wish.router
         changes.unchanged += 1
         return
     if known is None or known.wanted != current:
@@ -113,7 +125,7 @@ def _fulfil(
     if found != wish.value and not wish.floating:
         raise TestbedError(f"{piece}: set to {wish.value}, but the kernel made it {found}")
     original = known.original if known else current
-    state.done[key] = Done(original, wish.value, wish.floating)
+    state.done[key] = Done(original, wish.value, wish.floating, wish.router)
     changes.changed.append(f"{piece}: {_show(current)} -> {_show(wish.value)}")
 
 
@@ -168,15 +180,18 @@ def recover(state: State, host: Host) -> int:
     return len(entries)
 
 
-def drifts(state: State, host: Host) -> list[Drift]:
-    """Compare what is in force with what the kernel has."""
-    found = []
-    for key, done in state.done.items():
-        piece = from_key(key)
-        current = piece.read(host)
-        if current != done.wanted and not done.floating:
-            found.append(Drift(str(piece), done.wanted, current))
-    return found
+def read_all(state: State, host: Host) -> dict[str, Value]:
+    """Return what the kernel has of the pieces in force, by key."""
+    return {key: from_key(key).read(host) for key in state.done}
+
+
+def drifts(state: State, found: Mapping[str, Value]) -> list[Drift]:
+    """Compare what is in force with what :func:`read_all` found."""
+    return [
+        Drift(str(from_key(key)), done.wanted, found[key], done.router)
+        for key, done in state.done.items()
+        if found[key] != done.wanted and not done.floating
+    ]
 
 
 def _show(value: Value) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from isolane import _native
 from isolane.enforce.groups import Groups
-from isolane.enforce.htb import read_classes
+from isolane.enforce.htb import read_classes, read_leaves
 from isolane.errors import NotSupported, TestbedError
 from isolane.testbed import kernel
 from isolane.testbed.netns import Namespace
@@ -28,12 +28,27 @@ class Host:
     """
 
     def __init__(self, base: Path | None = None, group: str = GROUP) -> None:
-        self.base = str(base) if base else f"/proc/{os.getpid()}/ns/net"
+        # Pieces are named by it: it has to be the same from one command to the next.
+        self.base = str(base) if base else "/proc/self/ns/net"
         self.groups = Groups(group)
         self._namespaces: dict[str, tuple[int, Namespace]] = {}
         self._plane: _native.Plane | None = None
         self._classes: dict[tuple[str, str], dict[int, list[int]]] = {}
+        self._leaves: dict[tuple[str, str], dict[int, int]] = {}
         self._home = kernel.open_own_net()
+        self._gone = False
+
+    @property
+    def inode(self) -> int:
+        """Identity of the namespace that the NICs are in; 0 when it is gone."""
+        try:
+            return Path(self.base).stat().st_ino
+        except OSError:
+            return 0
+
+    def leave_base(self) -> None:
+        """Take the namespace that the NICs are in for gone."""
+        self._gone = True
 
     def close(self) -> None:
         """Let go of everything and leave the thread where it began."""
@@ -46,6 +61,8 @@ class Host:
 
     def namespace(self, path: str) -> Namespace | None:
         """Return the namespace behind a file, entered; None when it is gone."""
+        if self._gone and path == self.base:
+            return None
         try:
             inode = Path(path).stat().st_ino
         except OSError:
@@ -97,9 +114,20 @@ class Host:
             self._classes[key] = read_classes(namespace, index)
         return self._classes[key]
 
+    def leaves(self, path: str, ifname: str) -> dict[int, int]:
+        """Return the queues of the link classes of an interface, read once; see LeafQueue."""
+        key = (path, ifname)
+        if key not in self._leaves:
+            namespace, index = self.namespace(path), self.ifindex(path, ifname)
+            if namespace is None or index is None:
+                return {}
+            self._leaves[key] = read_leaves(namespace, index)
+        return self._leaves[key]
+
     def forget_classes(self, path: str, ifname: str) -> None:
         """Have the classes read afresh: the root that they hang on has changed."""
         self._classes.pop((path, ifname), None)
+        self._leaves.pop((path, ifname), None)
 
     @property
     def plane(self) -> _native.Plane:

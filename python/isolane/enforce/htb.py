@@ -15,6 +15,8 @@ from isolane.testbed.netns import Namespace
 
 MAJOR = 0x15A
 ROOT_CLASS, DEFAULT_CLASS, FIRST_CLASS = 1, 2, 16
+LEAVES = 0x4000
+"""Handle of the queue of class 0."""
 WIRE_OVERHEAD = 24
 """Preamble, start of frame, gap and frame check sequence, bytes."""
 
@@ -53,6 +55,21 @@ def read_classes(namespace: Namespace, index: int) -> dict[int, list[int]]:
             burst = _bytes_of(parms["buffer"], rate)
             classes[found["handle"] & 0xFFFF] = [rate, ceil, burst, parms["prio"], parms["quantum"]]
     return classes
+
+
+def read_leaves(namespace: Namespace, index: int) -> dict[int, int]:
+    """Return the limits (frames) of the queues of our classes, by the class's minor number."""
+    limits = {}
+    for found in namespace.links.get_qdiscs(index):
+        handle, options = found["handle"] >> 16, found.get_attr("TCA_OPTIONS")
+        if handle > LEAVES and found["parent"] >> 16 == MAJOR and options is not None:
+            limits[handle - LEAVES] = options["limit"]
+    return limits
+
+
+def leaf_frames(rate: int) -> int:
+    """Return how many frames may wait for a rate (bytes/s): 20 ms of full ones, 64 to 1000."""
+    return max(64, min(1000, rate // 50 // (1514 + WIRE_OVERHEAD)))
 
 
 def class_bytes(namespace: Namespace, index: int) -> dict[int, tuple[int, int, int]]:

@@ -76,13 +76,15 @@ class RouterSample:
     """Frames that it sent."""
     forwarded_bytes: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
-    """Place (``queue``, ``rate_in``, ``rate_out``, ``link``) -> frames dropped there."""
+    """Place (``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``link``) -> frames dropped there."""
     waiting: int = 0
     """Frames in its queues now."""
     room: int = 0
     """Frames that may wait there."""
     cpu_ns: int = 0
     """CPU time of its threads."""
+    cores: tuple[int, ...] = ()
+    """Cores that it is bound to; empty: any."""
     cpu_entitled: float = 0.0
     """Share of its cores that it is entitled to when all want more, 0..1."""
     link_bytes: dict[str, int] = field(default_factory=dict)
@@ -100,3 +102,5 @@ class Sample:
     routers: tuple[RouterSample, ...]
     cores: dict[int, int] = field(default_factory=dict)
     """Core of the policy -> its busy time since boot, ns."""
+    links: dict[str, int] = field(default_factory=dict)
+    """NIC whose link is shared out -> its rate, bytes/s."""

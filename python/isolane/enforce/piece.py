@@ -59,6 +59,8 @@ class Wish:
     value: Value
     floating: bool = False
     """It holds when written, but the kernel moves it: not a drift when it is found elsewhere."""
+    router: str = ""
+    """Whose sake it is for; empty: that of all."""
 
 
 def make(kind: str, fields: dict[str, Any]) -> Piece:

@@ -7,7 +7,7 @@ Frames begin to take the new way with the last wish of a router, its route.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isolane.enforce import htb, shares
 from isolane.enforce.host import Host
@@ -16,11 +16,13 @@ from isolane.enforce.napi import NapiThreads
 from isolane.enforce.piece import Wish
 from isolane.enforce.pieces import (
     Affinity,
+    Budget,
     Classifiers,
     DeviceFile,
     Entry,
     Group,
     GroupFile,
+    LeafQueue,
     LinkClass,
     LinkRoot,
     Member,
@@ -33,7 +35,8 @@ from isolane.enforce.pieces.links import OURS as OUR_ROOT
 from isolane.enforce.pieces.tasks import started
 from isolane.enforce.shares import Link
 from isolane.enforce.state import State
-from isolane.spec.policy import Policy, RouterPolicy
+from isolane.spec.policy import Policy
+from isolane.spec.policy_router import RouterPolicy
 
 SLICE_NS = 100_000
 """Time slice of a packet thread: as short as the kernel allows, so that a router that has been
@@ -41,10 +44,15 @@ quiet waits little for one that has not. A router that keeps its share loses not
 NIC_NICE = -20
 """The demultiplexer goes first: it costs little, and each of its wake-ups lets the scheduler
 choose anew among the routers, long before its tick."""
+QUEUE_FRAMES = {"kernel": 64, "xdp": 240}
+"""Frames that may wait, by who forwards. One poll's worth for the kernel: more only makes those
+wait that come too often, and their memory leaves the cache. XDP empties a queue faster than the
+NIC is polled, so that it needs what comes between two polls (a veth holds 256)."""
 _NORMAL = 0
 NIC_OWNER = "nic"
 """Whose the NICs' threads are, where a router's name stands otherwise."""
 MAX_NUMBER = 2048
+MAX_BUDGETS = 1024
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ class Plan:
         for link in self.links.values():
             yield from self._link(link)
         for router in self.found:
-            yield from self._router(router)
+            yield from _for(router.name, self._router(router))
 
     def _groups(self) -> Iterator[Wish]:
         """One group a router, in one that weighs as much as all of them."""
@@ -83,9 +91,9 @@ class Plan:
         for name in names:
             most = self.policy.routers[name].cpu_max
             settings = self.host.groups.settings(weights[name], most and most / 100)
-            yield Wish(Group(name), value=True)
+            yield Wish(Group(name), value=True, router=name)
             for file, value in settings.items():
-                yield Wish(GroupFile(name, file), value)
+                yield Wish(GroupFile(name, file), value, router=name)
 
     def _nic(self, nic: str) -> Iterator[Wish]:
         base = self.host.base
@@ -115,7 +123,9 @@ class Plan:
         for router in link.routers:
             minor = self._class(router)
             settings = shares.of_class(self.policy.routers[router], link)
-            yield Wish(LinkClass(base, nic, minor, router), settings)
+            yield Wish(LinkClass(base, nic, minor, router), settings, router=router)
+            frames = htb.leaf_frames(settings[1])
+            yield Wish(LeafQueue(base, nic, minor, router), frames, router=router)
 
     def _class(self, router: str) -> int:
         return self.state.number(f"class:{router}", MAX_NUMBER, htb.FIRST_CLASS)
@@ -123,6 +133,10 @@ class Plan:
     def _router(self, router: FoundRouter) -> Iterator[Wish]:
         policy = self.policy.routers[router.name]
         shared = [at for at in router.interfaces if at.how in ("veth", "tap")]
+        if policy.cpu_max:
+            rate_ns = round(policy.cpu_max * 1e7)
+            budget = Budget(router.name, self._budget(router))
+            yield Wish(budget, [rate_ns, rate_ns // 100], router=router.name)
         for interface in router.interfaces:
             if interface.how == "own":
                 yield from self._own(router, policy, interface)
@@ -182,9 +196,14 @@ class Plan:
         counted = at.how == "veth"
         most = shares.limits(policy.rate_max.ingress, policy.burst)
         xdp = counted and policy.forward == "xdp"
-        yield Wish(QueuePiece(router.name, at.ifname, slot), [policy.queue, xdp, counted, most])
+        budget = self._budget(router) if policy.cpu_max and counted else None
+        frames = policy.queue or QUEUE_FRAMES[policy.forward]
+        yield Wish(QueuePiece(router.name, at.ifname, slot), [frames, xdp, counted, budget, most])
         entry = Entry("inlets", slot.to_bytes(4, "little").hex(), self.host.base)
         yield Wish(entry, at.host_ifindex)
+
+    def _budget(self, router: FoundRouter) -> int:
+        return self.state.number(f"budget:{router.name}", MAX_BUDGETS)
 
     def _slot(self, router: FoundRouter, at: Interface) -> int:
         return self.state.number(f"queue:{router.name}:{at.ifname}", MAX_NUMBER)
@@ -232,3 +251,8 @@ class Plan:
     def _way_in(self, router: FoundRouter, at: Interface) -> Wish:
         key = bytes.fromhex(at.mac.replace(":", "")) + at.vlan.to_bytes(2, "big")
         return Wish(Entry("routes", key.hex()), self._slot(router, at))
+
+
+def _for(router: str, wishes: Iterator[Wish]) -> Iterator[Wish]:
+    """Say of wishes whose sake they are for."""
+    return (replace(wish, router=router) for wish in wishes)

@@ -45,7 +45,8 @@ def take(host: Host, state: State, policy: Policy) -> Sample:
     reader = _Reader(host, state, policy, threads_of(state))
     routers = tuple(reader.router(name) for name in policy.routers)
     cores = {core for router in policy.routers.values() for core in router.cores}
-    return Sample(time.monotonic_ns(), routers, _busy(cores))
+    rates = {nic: link.rate for nic, link in reader.links.items()}
+    return Sample(time.monotonic_ns(), routers, _busy(cores), rates)
 
 
 def _busy(cores: set[int]) -> dict[int, int]:
@@ -101,12 +102,14 @@ class _Reader:
             dropped={
                 "queue": sum(q["dropped_queue"] for q in queues),
                 "rate_in": sum(q["dropped_rate"] for q in queues),
+                "cpu": sum(q["dropped_cpu"] for q in queues),
                 "rate_out": sum(p["dropped_rate"] for p in ports),
                 "link": sum(count[2] for count in sent.values()),
             },
             waiting=sum(q["waiting"] for q in queues),
             room=sum(q["limit"] for q in queues),
             cpu_ns=sum(_cpu_ns(thread) for thread in self.threads.get(name, ())),
+            cores=self.policy.routers[name].cores,
             cpu_entitled=self._entitled_cpu(name),
             link_bytes={nic: count[0] for nic, count in sent.items()},
             link_entitled={nic: self._entitled_link(nic, name) for nic in sent},
@@ -126,12 +129,16 @@ class _Reader:
         return self.plane.port(port) if self.plane else None
 
     def _entitled_cpu(self, name: str) -> float:
-        """Of the cores that it shares with those who are bound to the same ones."""
+        """Of the cores that it shares with those who are bound to the same ones and run."""
         cores = set(self.policy.routers[name].cores)
         weights = {
             other: router.cpu_weight
             for other, router in self.policy.routers.items()
-            if other == name or not cores or not router.cores or cores & set(router.cores)
+            if other == name
+            or (
+                self.threads.get(other)
+                and (not cores or not router.cores or cores & set(router.cores))
+            )
         }
         return shares.entitled_cpu(weights, name)
 

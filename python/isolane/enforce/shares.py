@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from isolane.enforce import htb
 from isolane.enforce.model import FoundRouter, Interface
 from isolane.errors import SpecError
-from isolane.spec.policy import Policy, RouterPolicy
+from isolane.spec.policy import Policy
 from isolane.spec.policy_fields import RateLimit
+from isolane.spec.policy_router import RouterPolicy
 
 QUANTUM = 1600
 """Bytes that a class of weight 1 sends in its turn: a full frame on the wire, at least."""

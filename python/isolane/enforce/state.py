@@ -27,6 +27,8 @@ class Done:
     """What it was before the first policy."""
     wanted: Value
     floating: bool = False
+    router: str = ""
+    """Whose sake it is for; empty: that of all."""
 
 
 @dataclass
@@ -117,9 +119,14 @@ class State:
         return self.numbers[name]
 
 
+def in_use(directory: Path) -> bool:
+    """Tell whether a policy is in force, or a command has not ended what it began."""
+    return any((directory / name).exists() for name in ("state.json", "open.jsonl"))
+
+
 def drop(directory: Path) -> None:
     """Remove the directory if nothing is left in it but the lock."""
     with contextlib.suppress(OSError):
-        for name in ("policy.yaml", "lock"):
+        for name in ("policy.yaml", "policy.new", "state.new", "lock"):
             (directory / name).unlink(missing_ok=True)
         os.rmdir(directory)  # noqa: PTH106 - fails when others are still in it

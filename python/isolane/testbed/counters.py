@@ -8,7 +8,7 @@ backlog shows in three places). So each wire is counted there, and only there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,11 +39,11 @@ class Counters:
             self.receiver_dropped - earlier.receiver_dropped,
         )
 
-    def plus(self, place: str, lost: dict[str, int]) -> Counters:
-        """Return these with what somebody else has counted of routers' losses at a place."""
+    def plus(self, lost: Mapping[tuple[str, str], int]) -> Counters:
+        """Return these with what somebody else has counted: (router, place) -> frames."""
         total = dict(self.lost)
-        for router, count in lost.items():
-            total[router, place] = total.get((router, place), 0) + count
+        for key, count in lost.items():
+            total[key] = total.get(key, 0) + count
         return Counters(total, self.backlog_dropped, self.receiver_dropped)
 
     def of(self, router: str | None) -> dict[str, int]:

@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -46,7 +46,7 @@ class Playground:
             return subprocess.Popen(
                 arguments,
                 stdin=subprocess.DEVNULL,
-                preexec_fn=syscalls.die_with_parent,
+                preexec_fn=syscalls.die_with_parent,  # noqa: PLW1509 - it makes one system call
                 **more,
             )
 
@@ -58,7 +58,8 @@ class Playground:
         """Make a named network namespace; the name is made the test's own."""
         full = f"isl-{self.tag}-{name}"
         self.run(f"ip netns add {full}")
-        self.stack.callback(self.run, f"ip netns delete {full}")
+        gone = ["ip", "netns", "delete", full]  # unless the test has deleted it already
+        self.stack.callback(subprocess.run, gone, check=False, stderr=subprocess.DEVNULL)
         return full
 
     def find(self, routers: str, nics: str = "{nic1: {rate: 1Gbps}}") -> dict[str, Any]:
@@ -92,8 +93,9 @@ def wait_for(condition: Callable[[], T]) -> T:
     return value
 
 
-@pytest.fixture
-def playground() -> Iterator[Playground]:
+@contextmanager
+def host() -> Iterator[Playground]:
+    """Give a host of the test's own."""
     if os.geteuid() != 0:
         pytest.skip("needs root: makes network namespaces")
     hands = Hands()
@@ -103,3 +105,9 @@ def playground() -> Iterator[Playground]:
             yield Playground(hands, stack, f"{os.getpid()}-{time.monotonic_ns() % 10**6}")
     finally:
         hands.close()
+
+
+@pytest.fixture
+def playground() -> Iterator[Playground]:
+    with host() as this:
+        yield this

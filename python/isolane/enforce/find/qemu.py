@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 Options = dict[str, str]
@@ -66,7 +67,7 @@ def read_options(text: str, implied: str) -> Options:
             return {key: _as_text(value) for key, value in json.loads(text).items()}
         except (ValueError, AttributeError):
             return {}
-    words = re.split(r"(?<!,),(?!,)", text)
+    words = [word for word, _ in re.findall(r"((?:[^,]|,,)+)(,|$)", text)]
     options: Options = {}
     for number, word in enumerate(words):
         key, is_pair, value = word.replace(",,", ",").partition("=")
@@ -85,7 +86,7 @@ def _as_text(value: Any) -> str:
 
 def _pairs(arguments: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     """Yield option and value for each word that begins with a dash; the value may be no value."""
-    for word, following in zip(arguments[1:], (*arguments[2:], ""), strict=True):
+    for word, following in pairwise((*arguments[1:], "")):
         if word.startswith("-"):
             yield word.lstrip("-"), following
 

@@ -1,17 +1,19 @@
 """Every kind of piece; importing them makes them known to :func:`isolane.enforce.piece.make`."""
 
 from isolane.enforce.pieces.devices import DeviceFile
-from isolane.enforce.pieces.links import Classifiers, LinkClass, LinkRoot
-from isolane.enforce.pieces.packets import Entry, PortPiece, Program, QueuePiece
+from isolane.enforce.pieces.links import Classifiers, LeafQueue, LinkClass, LinkRoot
+from isolane.enforce.pieces.packets import Budget, Entry, PortPiece, Program, QueuePiece
 from isolane.enforce.pieces.tasks import Affinity, Group, GroupFile, Member, Scheduling
 
 __all__ = [
     "Affinity",
+    "Budget",
     "Classifiers",
     "DeviceFile",
     "Entry",
     "Group",
     "GroupFile",
+    "LeafQueue",
     "LinkClass",
     "LinkRoot",
     "Member",

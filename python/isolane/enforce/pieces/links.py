@@ -12,6 +12,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from isolane.enforce.host import Host
 from isolane.enforce.htb import (
     DEFAULT_CLASS,
+    LEAVES,
     MAJOR,
     ROOT_CLASS,
     burst_bytes,
@@ -154,3 +155,43 @@ class LinkClass(Piece):
         except NetlinkError as error:
             if error.code not in (errno.ENOENT, errno.EINVAL):  # gone with its root
                 raise
+
+
+@dataclass(frozen=True)
+class LeafQueue(Piece):
+    """The queue of a class: frames that may wait for the link.
+
+    The kernel's own would hold as many as the device's txqueuelen, which on a slow link is longer
+    than anybody wants to wait.
+    """
+
+    kind: ClassVar[str] = "leaf"
+    netns: str
+    ifname: str
+    minor: int
+    owner: str
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"{self.owner}: queue for {self.ifname}"
+
+    def read(self, host: Host) -> Value:
+        """Return the limit, frames; None when it is the kernel's own."""
+        return host.leaves(self.netns, self.ifname).get(self.minor)
+
+    def write(self, host: Host, value: Value) -> None:
+        """Make it or change it; None: the kernel's own comes back when the class goes."""
+        index, namespace = host.ifindex(self.netns, self.ifname), host.namespace(self.netns)
+        if index is None or namespace is None or value is None:
+            return
+        known = host.leaves(self.netns, self.ifname)
+        with step(f"setting {self}", "pfifo"):
+            namespace.links.tc(
+                "change" if self.minor in known else "add",
+                "pfifo",
+                index,
+                (LEAVES + self.minor) << 16,
+                parent=class_id(self.minor),
+                limit=value,
+            )
+        known[self.minor] = value

@@ -112,8 +112,9 @@ Limits = list[list[int]]
 
 @dataclass(frozen=True)
 class QueuePiece(Piece):
-    """A router's queue: [frames that may wait, forwarded by XDP, counted at its end, limits].
+    """A router's queue: [frames that may wait, forwarded by XDP, counted, budget, limits].
 
+    Counted: a program at its end counts what leaves. Budget: number of the router's CPU budget.
     Limits are [[frames/s, most at once], [bit/s on the wire, most at once]]; 0: none.
     """
 
@@ -133,7 +134,7 @@ class QueuePiece(Piece):
         if queue is None:
             return None
         most = [list(pair) for pair in queue["most"]]
-        return [queue["limit"], queue["xdp"], queue["counted"], most]
+        return [queue["limit"], queue["xdp"], queue["counted"], queue["budget"], most]
 
     def write(self, host: Host, value: Value) -> None:
         """Set it up, or forget it."""
@@ -141,8 +142,32 @@ class QueuePiece(Piece):
             if host.standing_plane() is not None:
                 host.plane.clear_queue(self.slot)
             return
-        limit, xdp, counted, most = value
-        host.plane.set_queue(self.slot, limit, (xdp, counted), [tuple(pair) for pair in most])
+        limit, *modes, most = value
+        host.plane.set_queue(self.slot, limit, tuple(modes), [tuple(pair) for pair in most])
+
+
+@dataclass(frozen=True)
+class Budget(Piece):
+    """A router's budget of CPU time: [ns a second, ns at most at once]."""
+
+    kind: ClassVar[str] = "budget"
+    router: str
+    number: int
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"{self.router}: CPU budget"
+
+    def read(self, host: Host) -> Value:
+        """Return it; None when there are no tables."""
+        plane = host.standing_plane()
+        return None if plane is None else list(plane.budget(self.number))
+
+    def write(self, host: Host, value: Value) -> None:
+        """Set it; None: no cap."""
+        if value is None and host.standing_plane() is None:
+            return
+        host.plane.set_budget(self.number, *(value or (0, 0)))
 
 
 @dataclass(frozen=True)

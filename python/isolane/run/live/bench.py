@@ -110,10 +110,8 @@ class LiveBench:
         return observe(raw)
 
     def _counters(self) -> Counters:
-        """Take a snapshot of all losses, those in front of a router's queue included."""
-        return self._equipment.bed.counters().plus(
-            "router_queue", self._equipment.managed.dropped()
-        )
+        """Take a snapshot of all losses, those that the policy caused included."""
+        return self._equipment.bed.counters().plus(self._equipment.managed.dropped())
 
     def _send(self, source: _native.Generator, setting: Setting) -> None:
         """Run the generator from the first departure to the last."""

@@ -12,6 +12,7 @@ from isolane import _native
 from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.run.live.cores import Cores
+from isolane.run.results import Place
 from isolane.spec import Arm, PointRouter
 from isolane.spec.policy import Policy, parse_policy
 from isolane.testbed import NETNS_DIR, POLICY_NICS, Testbed
@@ -73,6 +74,7 @@ class Managed:
         self._policy = policy
         self._plane: _native.Plane | None = None
         self._slots: dict[str, list[int]] = {}
+        self._ports: dict[str, list[int]] = {}
         self.threads: dict[str, list[int]] = {}
         """Router -> kernel threads that work for it."""
         self.nic_threads: list[int] = []
@@ -93,8 +95,9 @@ class Managed:
             raise MeasurementError(f"the policy is not on {nic.ifname}")
         numbers = hand.numbers().items()
         for router in self._policy.routers:
-            head = f"queue:{router}:"
-            self._slots[router] = [slot for name, slot in numbers if name.startswith(head)]
+            for kind, found in (("queue", self._slots), ("port", self._ports)):
+                head = f"{kind}:{router}:"
+                found[router] = [number for name, number in numbers if name.startswith(head)]
         return self
 
     def __exit__(
@@ -107,12 +110,15 @@ class Managed:
         if self._policy is not None:
             enforcer().clear()
 
-    def dropped(self) -> dict[str, int]:
-        """Return how many frames were dropped before each router's queue, since the policy."""
-        if self._plane is None:
-            return {}
-        queues = {r: [self._plane.queue(s) for s in slots] for r, slots in self._slots.items()}
-        return {
-            router: sum(q["dropped_queue"] + q["dropped_rate"] for q in found if q)
-            for router, found in queues.items()
-        }
+    def dropped(self) -> dict[tuple[str, Place], int]:
+        """Return the frames that the policy dropped, by router and place, since it is there."""
+        plane = self._plane
+        lost: dict[tuple[str, Place], int] = {}
+        for router in self._slots if plane else ():
+            queues = filter(None, (plane.queue(slot) for slot in self._slots[router]))
+            ports = (plane.port(port) for port in self._ports[router])
+            lost[router, "router_queue"] = sum(
+                q["dropped_queue"] + q["dropped_rate"] + q["dropped_cpu"] for q in queues
+            )
+            lost[router, "egress"] = sum(port["dropped_rate"] for port in ports)
+        return lost

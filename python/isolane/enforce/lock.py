@@ -1,0 +1,56 @@
+"""One command at a time changes a policy."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from isolane.enforce.state import drop, in_use
+from isolane.errors import NotSupported, TestbedError
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of a policy's directory; make the directory, and remove it if nothing stays.
+
+    Raises
+    ------
+    TestbedError
+        When another command holds it.
+    NotSupported
+        Without the right to make the directory.
+    """
+    while (lock := _take(directory)) is None:
+        pass
+    try:
+        yield
+    finally:
+        if not in_use(directory):
+            drop(directory)
+        os.close(lock)
+
+
+def _take(directory: Path) -> int | None:
+    """Take the lock; None when the file that was locked is not the lock any more."""
+    path = directory / "lock"
+    try:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:  # another command has just removed the directory
+        return None
+    except OSError as error:
+        raise NotSupported(f"cannot open {path} ({error.strerror}): policies need root") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.stat().st_ino == os.fstat(lock).st_ino:
+            return lock
+    except BlockingIOError:
+        os.close(lock)
+        raise TestbedError(f"another command is changing the policy (it holds {path})") from None
+    except FileNotFoundError:
+        pass
+    os.close(lock)
+    return None

@@ -1,0 +1,107 @@
+"""Two samples make rates and shares. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from isolane.enforce.model import RouterSample, Sample
+
+_NONE = RouterSample("", present=False)
+
+
+@dataclass(frozen=True)
+class RouterRates:
+    """What a router did between two samples, beside what it is entitled to."""
+
+    name: str
+    present: bool
+    offered_pps: float
+    """Frames that came for it."""
+    forwarded_pps: float
+    dropped_pps: dict[str, float]
+    """By place: ``queue``, ``rate_in``, ``rate_out``, ``link``."""
+    waiting: int
+    """Frames in its queues at the end."""
+    room: int
+    """Frames that may wait there."""
+    cpu_share: float
+    """Of the cores that it may use, 0..1."""
+    cpu_entitled: float
+    link_bps: dict[str, float]
+    """NIC -> bit/s on the wire, with preamble and gap."""
+    link_share: dict[str, float]
+    """NIC -> share of the link, 0..1."""
+    link_entitled: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What all routers did between two samples."""
+
+    seconds: float
+    routers: tuple[RouterRates, ...]
+    cores: dict[int, float]
+    """Core of the policy -> busy, 0..1."""
+
+
+def rates(before: Sample, after: Sample, host_cores: int) -> Rates:
+    """Return what happened between two samples.
+
+    A counter that went back (its router, or its thread, is another one by now) counts as 0.
+
+    Parameters
+    ----------
+    host_cores
+        Number of cores of the host: what a router may use that is bound to none.
+    """
+    seconds = max(1, after.at_ns - before.at_ns) / 1e9
+    earlier = {router.name: router for router in before.routers}
+    return Rates(
+        seconds=seconds,
+        routers=tuple(
+            _of_router(earlier.get(router.name, _NONE), router, seconds, after.links, host_cores)
+            for router in after.routers
+        ),
+        cores={
+            core: min(1.0, _per_second(before.cores.get(core, busy), busy, seconds) / 1e9)
+            for core, busy in after.cores.items()
+        },
+    )
+
+
+def _per_second(before: int, after: int, seconds: float) -> float:
+    return max(0, after - before) / seconds
+
+
+def _of_router(
+    before: RouterSample,
+    after: RouterSample,
+    seconds: float,
+    links: dict[str, int],
+    host_cores: int,
+) -> RouterRates:
+    known = before.present  # counters of one that has just come are not those of an interval
+    first = before if known else after
+    link_bps = {
+        nic: 8 * _per_second(first.link_bytes.get(nic, count), count, seconds)
+        for nic, count in after.link_bytes.items()
+    }
+    return RouterRates(
+        name=after.name,
+        present=after.present,
+        offered_pps=_per_second(first.offered, after.offered, seconds),
+        forwarded_pps=_per_second(first.forwarded, after.forwarded, seconds),
+        dropped_pps={
+            place: _per_second(first.dropped.get(place, count), count, seconds)
+            for place, count in after.dropped.items()
+        },
+        waiting=after.waiting,
+        room=after.room,
+        cpu_share=_per_second(first.cpu_ns, after.cpu_ns, seconds)
+        / 1e9
+        / (len(after.cores) or host_cores),
+        cpu_entitled=after.cpu_entitled,
+        link_bps=link_bps,
+        link_share={nic: bps / 8 / links[nic] for nic, bps in link_bps.items() if links.get(nic)},
+        link_entitled=after.link_entitled,
+    )

@@ -1,0 +1,154 @@
+"""What is in force, in the words of a policy: what each router is entitled to, what there is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from isolane.enforce import htb
+from isolane.enforce.model import FoundRouter, MissingRouter
+from isolane.enforce.piece import Piece, Value, from_key
+from isolane.enforce.pieces import Affinity, GroupFile, LinkClass, PortPiece, QueuePiece
+from isolane.enforce.shares import LEAST_RATE, QUANTUM
+from isolane.enforce.state import State
+from isolane.spec.policy import Policy
+from isolane.spec.policy_router import RouterPolicy
+from isolane.spec.units import Load, format_rate
+
+_DEFAULTS = {"forward": "kernel", "priority": "3", "link_weight": "1", "queue": "128"}
+"""What is not worth a word."""
+_ALWAYS = "cpu_weight"
+
+
+@dataclass(frozen=True)
+class RouterStatus:
+    """One router of the policy in force."""
+
+    name: str
+    present: bool
+    reason: str | None
+    """Why it is not; a sentence."""
+    entitlement: dict[str, str] = field(default_factory=dict)
+    """Key of the policy -> value, as it is written there; defaults are left out."""
+    in_force: dict[str, str] = field(default_factory=dict)
+    """The same as the kernel has it; several values where its threads or NICs differ."""
+
+
+def statuses(
+    policy: Policy,
+    found: tuple[FoundRouter | MissingRouter, ...],
+    state: State,
+    readings: Mapping[str, Value],
+) -> tuple[RouterStatus, ...]:
+    """Return the status of each router, in the policy's order.
+
+    Parameters
+    ----------
+    readings
+        Of :func:`isolane.enforce.engine.read_all`.
+    """
+    has = _in_force(state, readings)
+    missing = {router.name: router.reason for router in found if isinstance(router, MissingRouter)}
+    return tuple(
+        RouterStatus(
+            name=name,
+            present=name not in missing,
+            reason=missing.get(name),
+            entitlement=_entitlement(router),
+            in_force={} if name in missing else has.get(name, {}),
+        )
+        for name, router in policy.routers.items()
+    )
+
+
+def _entitlement(router: RouterPolicy) -> dict[str, str]:
+    written = {_ALWAYS: router.cpu_weight, **router.written()}
+    return {key: _text(value) for key, value in written.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_text(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _in_force(state: State, readings: Mapping[str, Value]) -> dict[str, dict[str, str]]:
+    """Return router -> key of the policy -> what the kernel has."""
+    roots: dict[str, int] = {}
+    words: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for key, done in state.done.items():
+        piece, value = from_key(key), readings[key]
+        if value is None:
+            continue
+        if isinstance(piece, LinkClass) and piece.minor == htb.ROOT_CLASS:
+            roots[piece.ifname] = value[0]
+        for word, text in _words(piece, value, readings, roots):
+            if text not in words[done.router][word]:
+                words[done.router][word].append(text)
+    return {router: _joined(found) for router, found in words.items()}
+
+
+def _joined(words: dict[str, list[str]]) -> dict[str, str]:
+    limits = [
+        f"{way}: {' + '.join(words[f'rate_max {way}'])}"
+        for way in ("ingress", "egress")
+        if f"rate_max {way}" in words
+    ]
+    if limits:
+        words["rate_max"] = ["{" + ", ".join(limits) + "}"]
+    return {
+        key: " / ".join(texts)
+        for key, texts in words.items()
+        if texts != [_DEFAULTS.get(key)] and not key.startswith("rate_max ")
+    }
+
+
+def _words(
+    piece: Piece, value: Value, readings: Mapping[str, Value], roots: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Return keys and values of the policy that a piece stands for."""
+    if isinstance(piece, GroupFile):
+        return _of_group(piece, value, readings)
+    if isinstance(piece, Affinity):
+        return [("cores", ",".join(map(str, value)))]
+    if isinstance(piece, LinkClass):
+        return _of_class(value, roots.get(piece.ifname, 0))
+    if isinstance(piece, QueuePiece):
+        limit, xdp, _, most = value
+        forward = "xdp" if xdp else "kernel"
+        return [("queue", str(limit)), ("forward", forward), *_limits("ingress", most)]
+    return _limits("egress", value[2]) if isinstance(piece, PortPiece) else []
+
+
+def _of_group(piece: GroupFile, value: str, readings: Mapping[str, Value]) -> list[tuple[str, str]]:
+    if piece.file == "cpu.weight":
+        return [("cpu_weight", value)]
+    if piece.file == "cpu.shares":
+        return [("cpu_weight", str(round(int(value) * 100 / 1024)))]
+    quota, period = "max", "1"
+    if piece.file == "cpu.max":
+        quota, period = value.split()
+    elif piece.file == "cpu.cfs_quota_us" and int(value) > 0:
+        quota = value
+        period = readings.get(GroupFile(piece.router, "cpu.cfs_period_us").key) or "1"
+    return [] if quota == "max" else [("cpu_max", f"{100 * int(quota) / int(period):g}%")]
+
+
+def _of_class(value: list[int], whole: int) -> list[tuple[str, str]]:
+    rate, ceil, _, priority, quantum = value
+    words = [("priority", str(priority)), ("link_weight", f"{quantum / QUANTUM:g}")]
+    if rate > LEAST_RATE:
+        words.append(("rate_min", format_rate(Load(rate * 8.0, "bps"))))
+    if ceil < whole:
+        words.append(("rate_max egress", format_rate(Load(ceil * 8.0, "bps"))))
+    return words
+
+
+def _limits(way: str, most: list[list[int]]) -> list[tuple[str, str]]:
+    (frames, _), (bits, _) = most
+    rates = [Load(float(bits), "bps")] * bool(bits) + [Load(float(frames), "pps")] * bool(frames)
+    return [(f"rate_max {way}", format_rate(rate)) for rate in rates]

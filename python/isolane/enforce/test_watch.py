@@ -1,0 +1,161 @@
+"""A policy that is really in force, with routers that come and go."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from isolane.enforce.enforcer import Enforcer
+from isolane.enforce.find.conftest import LIMIT_S, Playground, host, wait_for
+from isolane.enforce.lock import locked
+from isolane.enforce.model import FoundRouter
+from isolane.enforce.watch import Watcher
+from isolane.errors import NotSupported
+from isolane.spec.policy import parse_policy
+from isolane.testbed import kernel
+
+
+@dataclass
+class Scene:
+    """A host with a NIC and a bridge, a policy in force, and somebody who watches it."""
+
+    host: Playground
+    enforcer: Enforcer
+    vr1: str
+    vr2: str
+    heard: list[str] = field(default_factory=list)
+
+    def policy(self, weight: int = 100) -> str:
+        return (
+            "isolane: 1\nname: watched\nnics: {nic1: {rate: 1Gbps}}\nrouters:\n"
+            f"  vr1: {{netns: {self.vr1}, cpu_weight: {weight}}}\n  vr2: {{netns: {self.vr2}}}\n"
+        )
+
+    def apply(self, weight: int = 100) -> None:
+        self.enforcer.apply(parse_policy(self.policy(weight)))
+
+    def connect(self, name: str, ifname: str) -> None:
+        self.host.run(f"ip link add {ifname} type veth peer name eth0 netns {name}")
+        self.host.run(f"ip link set {ifname} master br0 up")
+        self.host.run(f"ip -n {name} link set eth0 up")
+
+    def disappear(self, name: str) -> None:
+        self.host.run(f"ip netns delete {name}")
+
+    def appear(self, name: str, ifname: str) -> None:
+        self.host.run(f"ip netns add {name}")
+        self.connect(name, ifname)
+
+    def in_force(self) -> set[str]:
+        """Names of the routers that have threads in their control groups."""
+        return {name for name, threads in self.enforcer.threads().items() if threads}
+
+    def watch(self) -> None:
+        watcher = Watcher(self.enforcer, self.heard.append, poll_s=0.1, sweep_s=5)
+        stop = os.eventfd(0)
+        thread = threading.Thread(target=watcher.run, args=(stop,))
+
+        def end() -> None:
+            os.eventfd_write(stop, 1)
+            thread.join(LIMIT_S)
+            assert not thread.is_alive()
+            os.close(stop)
+
+        thread.start()
+        self.host.stack.callback(end)
+
+    def hears(self, words: str) -> str:
+        return wait_for(lambda: next((line for line in self.heard if words in line), ""))
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with host() as playground:
+        vr1, vr2 = playground.namespace("vr1"), playground.namespace("vr2")
+        base = playground.namespace("host")
+        # The playground's own namespace has no name, and its thread is to be in the NIC's.
+        descriptor = os.open(f"/run/netns/{base}", os.O_RDONLY | os.O_CLOEXEC)
+        playground.do(lambda: kernel.setns_net(descriptor))
+        os.close(descriptor)
+        playground.run("ip link add br0 type bridge")
+        playground.run("ip link add nic1 type veth peer name wire1")
+        playground.run("ip link set nic1 master br0 up")
+        playground.run("ip link set wire1 up")
+        group = f"isolane-test-{playground.tag}"
+        enforcer = Enforcer(Path("/run/netns") / base, tmp_path / "policy", group)
+        this = Scene(playground, enforcer, vr1, vr2)
+        this.connect(vr1, "v1")
+        this.connect(vr2, "v2")
+        playground.stack.callback(enforcer.clear)
+        yield this
+
+
+def test_a_router_that_returns_gets_its_policy_again(scene: Scene) -> None:
+    scene.apply()
+    assert scene.in_force() == {"vr1", "vr2"}
+    scene.watch()
+    scene.hears("watching policy watched")
+    scene.disappear(scene.vr1)
+    assert "there is no network namespace" in scene.hears("vr1 waits: ")
+    wait_for(lambda: scene.in_force() == {"vr2"})
+    scene.appear(scene.vr1, "v3")
+    scene.hears("vr1 is back")
+    wait_for(lambda: scene.in_force() == {"vr1", "vr2"})
+    status = scene.enforcer.status()
+    assert status.drift == ()
+    assert all(isinstance(router, FoundRouter) for router in status.found)
+
+
+def test_one_that_is_replaced_between_two_looks_is_noticed(scene: Scene) -> None:
+    scene.apply()
+    scene.watch()
+    scene.hears("watching policy watched")
+    before = scene.enforcer.threads()["vr1"]
+    scene.disappear(scene.vr1)
+    scene.appear(scene.vr1, "v1")
+    wait_for(lambda: set(scene.enforcer.threads().get("vr1", before)).isdisjoint(before))
+    assert scene.enforcer.status().drift == ()
+
+
+def test_a_policy_that_is_cleared_stays_cleared(scene: Scene) -> None:
+    scene.apply()
+    scene.watch()
+    scene.hears("watching policy watched")
+    scene.enforcer.clear()
+    scene.hears("no policy is in force")
+    scene.disappear(scene.vr1)
+    scene.appear(scene.vr1, "v3")
+    assert scene.enforcer.status().policy is None
+    scene.apply(300)  # by hand; from then on the watcher looks after it again
+    wait_for(lambda: scene.heard.count("watching policy watched") == 2)
+
+
+def test_what_fails_is_told_and_tried_again(scene: Scene) -> None:
+    scene.apply()
+    scene.watch()
+    scene.hears("watching policy watched")
+    with locked(scene.enforcer.directory):
+        scene.disappear(scene.vr1)
+        assert "another command is changing the policy" in scene.hears("will be tried again")
+    wait_for(lambda: scene.in_force() == {"vr2"})
+
+
+def test_without_a_watcher_everything_stays_in_force(scene: Scene) -> None:
+    scene.apply()
+    watcher = Watcher(scene.enforcer, scene.heard.append)
+    watcher.look()
+    del watcher
+    assert scene.in_force() == {"vr1", "vr2"}
+    assert scene.enforcer.status().drift == ()
+    assert scene.heard == ["vr1 is there", "vr2 is there", "watching policy watched"]
+
+
+def test_a_host_that_is_not_there_cannot_be_watched(tmp_path: Path) -> None:
+    watcher = Watcher(Enforcer(tmp_path / "none", tmp_path), lambda _: None)
+    with pytest.raises(NotSupported, match="cannot be watched"):
+        watcher.run()

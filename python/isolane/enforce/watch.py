@@ -1,0 +1,243 @@
+"""Applies the policy in force again when one of its routers comes, goes or comes back.
+
+Nothing needs it for traffic to flow: whatever is in force stays in force without it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from isolane.enforce.enforcer import Enforcer
+from isolane.enforce.find import find_routers
+from isolane.enforce.host import Host
+from isolane.enforce.model import FoundRouter, MissingRouter
+from isolane.enforce.state import State
+from isolane.errors import IsolaneError, NotSupported
+from isolane.spec.policy import Policy
+from isolane.testbed import kernel
+from isolane.testbed.hands import apart
+
+Found = FoundRouter | MissingRouter
+Identity = tuple[object, ...]
+
+POLL_S: Final = 1.0
+"""How often the routers' processes and namespaces are looked at: a stat for each."""
+SWEEP_S: Final = 60.0
+"""How often they are searched for though nothing has happened: what comes without an event (a
+process, an address that a bridge has learned, a changed policy file) is found by then."""
+SETTLE_S: Final = 0.2
+"""Interfaces come in swarms: how long after an event to wait for the rest."""
+_RTMGRP_LINK: Final = 1
+_MOST_EVENTS: Final = 10_000
+_RETRY_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+
+
+@dataclass
+class Watcher:
+    """Looks after the policy in force.
+
+    Parameters
+    ----------
+    enforcer
+        Whose policy it is.
+    say
+        Receives a sentence for each thing that happened.
+    poll_s, sweep_s
+        See :data:`POLL_S` and :data:`SWEEP_S`.
+    """
+
+    enforcer: Enforcer
+    say: Callable[[str], None]
+    poll_s: float = POLL_S
+    sweep_s: float = SWEEP_S
+    _known: dict[str, Identity] | None = None
+    """What was there when the policy was applied last; None: not applied yet."""
+    _found: tuple[Found, ...] = ()
+    _told: dict[str, str] = field(default_factory=dict)
+    _failures: int = 0
+    _idle: bool = False
+
+    def run(self, stop: int = -1) -> None:
+        """Watch until ``stop``, a descriptor, becomes readable; without one, until a signal.
+
+        Raises
+        ------
+        NotSupported
+            When the host's interfaces cannot be watched.
+        """
+        with self._link_events() as events:
+            while True:
+                self.look()
+                if self._wait(events, stop):
+                    return
+
+    def look(self) -> None:
+        """Look for the routers, and apply the policy if they are others than before."""
+        try:
+            looked = self.enforcer.look(_look)
+        except NotSupported:
+            raise
+        except IsolaneError as error:
+            self._fail(str(error))
+            return
+        if looked is None:
+            self._without_policy()
+            return
+        self._idle = False
+        policy, self._found = looked
+        now = {router.name: _identity(router) for router in self._found}
+        if now != self._known:
+            self._apply(policy, now)
+
+    def _without_policy(self) -> None:
+        if not self._idle:
+            self.say("no policy is in force; waiting for one")
+        self._idle, self._known, self._found, self._failures = True, None, (), 0
+
+    def _apply(self, policy: Policy, now: dict[str, Identity]) -> None:
+        self._tell()
+        try:
+            # Not `apply(policy)`: between our look and the lock somebody may have cleared the
+            # policy, or put another one in force. This applies what is in force once locked.
+            outcome = self.enforcer.set_keys(next(iter(policy.routers)), {})
+        except IsolaneError as error:
+            self._fail(str(error))
+            return
+        first, self._known, self._failures = self._known is None, now, 0
+        if first:
+            self.say(f"watching policy {policy.name}")
+        if outcome.changes:
+            self.say(f"policy {policy.name} applied: {len(outcome.changes)} changes")
+        for note in outcome.notes:
+            self.say(note)
+
+    def _tell(self) -> None:
+        """Say which routers came and went."""
+        told = {}
+        for router in self._found:
+            if isinstance(router, MissingRouter):
+                told[router.name] = f"waits: {router.reason}"
+            elif self._known is None:
+                told[router.name] = "is there"
+            elif self._known.get(router.name) == _identity(router):
+                told[router.name] = self._told.get(router.name, "is there")
+            else:
+                back = self._known.get(router.name) == ()
+                told[router.name] = "is back" if back else "is another one now"
+                self._told.pop(router.name, None)
+            if told[router.name] != self._told.get(router.name):
+                self.say(f"{router.name} {told[router.name]}")
+        self._told = told
+
+    def _fail(self, problem: str) -> None:
+        self.say(f"not applied, will be tried again: {problem}")
+        self._failures += 1
+
+    def _wait(self, events: socket.socket, stop: int) -> bool:
+        """Wait until there is a reason to look; True: until asked to stop."""
+        deadline = time.monotonic() + self.sweep_s
+        if self._failures:
+            pause = _RETRY_S[min(self._failures, len(_RETRY_S)) - 1]
+            deadline = time.monotonic() + min(pause, self.sweep_s)
+        policy_file = _stamp(self.enforcer.directory / "policy.yaml")
+        sources: list[socket.socket | int] = [events, *([stop] if stop >= 0 else [])]
+        while (left := deadline - time.monotonic()) > 0:
+            ready, _, _ = select.select(sources, [], [], min(self.poll_s, left))
+            if stop in ready:
+                return True
+            if events in ready:
+                time.sleep(SETTLE_S)
+                _drain(events)
+                return False
+            if policy_file != _stamp(self.enforcer.directory / "policy.yaml"):
+                return False
+            if not self._failures and any(_changed(router) for router in self._found):
+                return False
+        return False
+
+    @contextmanager
+    def _link_events(self) -> Iterator[socket.socket]:
+        base = self.enforcer.base
+
+        def opened() -> socket.socket:
+            if base is not None:
+                descriptor = os.open(base, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    kernel.setns_net(descriptor)
+                finally:
+                    os.close(descriptor)
+            events = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+            events.bind((0, _RTMGRP_LINK))
+            events.settimeout(0)
+            return events
+
+        try:
+            events = apart(opened)
+        except OSError as error:
+            raise NotSupported(f"the host's interfaces cannot be watched: {error}") from None
+        with events:
+            yield events
+
+
+def _look(host: Host, _: State, policy: Policy) -> tuple[Policy, tuple[Found, ...]]:
+    _here = host.here  # enters it: whoever looks, looks from there
+    return policy, find_routers(policy)
+
+
+def _identity(router: Found) -> Identity:
+    """Return what tells one incarnation of a router from the next; empty: it is not there.
+
+    A machine's threads are left out: those that it starts later inherit what the policy gave to
+    the one that starts them.
+    """
+    if isinstance(router, MissingRouter):
+        return ()
+    began = None if router.pid is None else _began(router.pid)
+    return (router.netns_inode, router.pid, began, router.interfaces)
+
+
+def _changed(router: Found) -> bool:
+    """Whether a router that was there has visibly gone or become another one."""
+    if isinstance(router, MissingRouter):
+        return False
+    try:
+        if router.netns is not None and router.netns.stat().st_ino != router.netns_inode:
+            return True
+        if router.pid is not None:
+            Path(f"/proc/{router.pid}").stat()
+    except OSError:
+        return True
+    return False
+
+
+def _began(pid: int) -> int | None:
+    """Return when a process began, clock ticks since boot: numbers are given out again."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    return None
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_ino, found.st_mtime_ns
+    return None
+
+
+def _drain(events: socket.socket) -> None:
+    """Throw away what has come."""
+    for _ in range(_MOST_EVENTS):
+        try:
+            events.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:  # ENOBUFS: some were lost; something has happened, and that is all we ask
+            continue

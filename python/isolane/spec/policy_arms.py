@@ -1,0 +1,90 @@
+"""Policies inside experiments: where they stand, and how they fit to arms, cores and the line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from isolane.spec.arms import Arm, resolve_arms
+from isolane.spec.models import ExperimentData
+from isolane.spec.policy_checks import of_one_router
+from isolane.spec.problems import Loc, Problem, listed, nearest, show
+from isolane.spec.units import format_bps
+
+ISOLANE = "isolane"
+
+
+def misfits(data: ExperimentData) -> Iterator[Problem]:
+    """Yield what is wrong with the policies of an experiment."""
+    arms = resolve_arms(data)
+    yield from _misplaced(data, arms)
+    told: set[str] = set()
+    for i, arm in enumerate(arms):
+        for problem in (*_within_routers(data, arm, i), *_on_the_line(data, arm, i)):
+            if str(problem) not in told:  # what the routers bring along is wrong in every arm
+                told.add(str(problem))
+                yield problem
+
+
+def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]:
+    """Yield policies of routers that there are not, or that are never on path isolane."""
+    known = [router.name for router in data.routers]
+    managed = {r.group for arm in arms for r in arm.routers if r.path == ISOLANE}
+    for j, router in enumerate(data.routers):
+        if router.policy is not None and router.name not in managed:
+            what = f"policy of router {show(router.name)}, which never has path isolane"
+            yield Problem(("routers", j, "policy"), what, "path isolane, for it or for an arm")
+    for i, change in enumerate(data.arms):
+        for name in change.policy or {}:
+            loc: Loc = ("arms", i, "policy", name)
+            if name not in known:
+                what = f"policy of an unknown router {show(name)}"
+                yield Problem(loc, what, listed(known) + nearest(name, known))
+            elif arms[i].router(name).path != ISOLANE:
+                path = arms[i].router(name).path
+                what = f"policy of router {show(name)}, whose path is {path} in this arm"
+                yield Problem(loc, what, "a policy where the path is isolane")
+        for name in change.cpu_weight or {}:
+            if name in known and arms[i].router(name).path == ISOLANE:
+                what = f"cpu_weight of router {show(name)} beside its policy"
+                accepted = f"policy: {{{name}: {{cpu_weight: ...}}}}"
+                yield Problem(("arms", i, "cpu_weight", name), what, accepted)
+
+
+def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
+    """Yield contradictions within a router's policy in an arm."""
+    for j, router in enumerate(arm.routers):
+        if router.policy is None:
+            continue
+        loc = _place(data, number, j, router.group)
+        yield from of_one_router(loc, router.policy)
+        for core in router.policy.cores:
+            if core >= arm.cores:
+                what = f"core {core} of router {show(router.group)} in arm {show(arm.name)}"
+                places = "0" if arm.cores == 1 else f"0 to {arm.cores - 1}"
+                accepted = f"{places}: places among the DUT's cores (dut.cores)"
+                yield Problem((*loc, "cores"), what, accepted)
+
+
+def _on_the_line(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
+    """Yield guarantees that the wire cannot hold."""
+    line_bps = data.traffic.line_rate_bps
+    promised = {
+        router.group: router.policy.rate_min_bps * max(data.router(router.group).count)
+        for router in arm.routers
+        if router.policy is not None and router.policy.rate_min_bps is not None
+    }
+    total_bps = sum(promised.values())
+    if total_bps > line_bps * (1 + 1e-9):
+        largest = max(promised, key=lambda group: promised[group])
+        j = next(j for j, router in enumerate(arm.routers) if router.group == largest)
+        of = f" of {listed(promised)} adds up to" if len(promised) > 1 else " is"
+        what = f"rate_min{of} {format_bps(total_bps)}"
+        accepted = f"at most the line's {format_bps(line_bps)} in all (traffic.line_rate)"
+        yield Problem((*_place(data, number, j, largest), "rate_min"), what, accepted)
+
+
+def _place(data: ExperimentData, arm: int, router: int, name: str) -> Loc:
+    """Return where a router's policy stands: the arm's, if it has one of its own there."""
+    if data.arms and name in (data.arms[arm].policy or {}):
+        return ("arms", arm, "policy", name)
+    return ("routers", router, "policy")
