@@ -47,7 +47,17 @@ impl Bits {
     }
 
     /// The first member at or after `from`.
+    #[inline]
     pub(crate) fn first_from(&self, from: u32) -> Option<u32> {
+        // Mostly it is near.
+        let ahead = self.levels[0].get(from as usize / WORD)? >> (from as usize % WORD);
+        if ahead != 0 {
+            return Some(from + ahead.trailing_zeros());
+        }
+        self.first_from_far(from)
+    }
+
+    fn first_from_far(&self, from: u32) -> Option<u32> {
         let mut index = from as usize;
         for (height, level) in self.levels.iter().enumerate() {
             let word = level.get(index / WORD).copied().unwrap_or(0) & (!0 << (index % WORD));

@@ -1,24 +1,13 @@
-//! A heap of flows by a 64-bit key, four children a node: half the levels of a binary heap, and the
-//! children of a node lie side by side.
-
-/// Told where each flow is, so that it can be removed from the middle; `()` does not care.
-pub(crate) trait Tracker {
-    fn placed(&mut self, flow: u32, index: usize);
-    fn gone(&mut self, flow: u32);
-}
-
-impl Tracker for () {
-    fn placed(&mut self, _flow: u32, _index: usize) {}
-    fn gone(&mut self, _flow: u32) {}
-}
+//! A heap of flows by a 64-bit key, from whose middle they can be removed. Four children a node: half
+//! the levels of a binary heap, and the children of a node lie side by side.
 
 const ABSENT: u32 = u32::MAX;
 
 /// Where each flow is.
 #[derive(Debug, Clone)]
-pub(crate) struct Positions(Vec<u32>);
+struct Positions(Vec<u32>);
 
-impl Tracker for Positions {
+impl Positions {
     fn placed(&mut self, flow: u32, index: usize) {
         self.0[flow as usize] = u32::try_from(index).expect("a heap holds each flow once");
     }
@@ -30,10 +19,10 @@ impl Tracker for Positions {
 
 /// Smallest key first; among equal keys the lowest flow. Each flow at most once.
 #[derive(Debug, Clone)]
-pub(crate) struct Heap<T> {
+pub(crate) struct Heap {
     groups: Vec<Group>,
     len: usize,
-    tracker: T,
+    positions: Positions,
 }
 
 const ARITY: usize = 4;
@@ -61,33 +50,25 @@ fn flow_of(entry: u128) -> u32 {
     entry as u32
 }
 
-impl Heap<()> {
+impl Heap {
     pub(crate) fn new(flows: u32) -> Self {
-        Self { groups: vec![NO_GROUP; flows as usize / ARITY + 2], len: 0, tracker: () }
-    }
-}
-
-impl Heap<Positions> {
-    pub(crate) fn tracked(flows: u32) -> Self {
         Self {
             groups: vec![NO_GROUP; flows as usize / ARITY + 2],
             len: 0,
-            tracker: Positions(vec![ABSENT; flows as usize]),
+            positions: Positions(vec![ABSENT; flows as usize]),
         }
     }
 
     /// Takes the flow out; whether it was there.
     pub(crate) fn remove(&mut self, flow: u32) -> bool {
-        let index = self.tracker.0[flow as usize];
+        let index = self.positions.0[flow as usize];
         let there = index != ABSENT;
         if there {
             self.take(index as usize);
         }
         there
     }
-}
 
-impl<T: Tracker> Heap<T> {
     /// The smallest key and its flow.
     pub(crate) fn first(&self) -> Option<(u64, u32)> {
         let first = self.at(0);
@@ -113,22 +94,8 @@ impl<T: Tracker> Heap<T> {
         self.first().filter(|&(key, _)| key <= limit).and_then(|_| self.pop())
     }
 
-    /// Gives the first flow, which must be there, a new key.
-    pub(crate) fn replace_first(&mut self, key: u64) {
-        let moved = entry(key, flow_of(self.at(0)));
-        self.sift_down(0, moved);
-    }
-
-    /// Makes all keys smaller by the same; those below it become 0.
-    pub(crate) fn rebase(&mut self, by: u64) {
-        for index in 0..self.len {
-            let old = self.at(index);
-            self.put(index, entry(key_of(old).saturating_sub(by), flow_of(old)));
-        }
-    }
-
     fn take(&mut self, index: usize) {
-        self.tracker.gone(flow_of(self.at(index)));
+        self.positions.gone(flow_of(self.at(index)));
         self.len -= 1;
         let last = self.at(self.len);
         self.put(self.len, NONE);
@@ -182,7 +149,7 @@ impl<T: Tracker> Heap<T> {
 
     fn place(&mut self, index: usize, moved: u128) {
         self.put(index, moved);
-        self.tracker.placed(flow_of(moved), index);
+        self.positions.placed(flow_of(moved), index);
     }
 }
 
@@ -197,7 +164,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_heap(steps in prop::collection::vec((0..64u32, 0..50u64, 0..4u8), 0..300)) {
-            let mut heap = Heap::tracked(64);
+            let mut heap = Heap::new(64);
             let mut model = BTreeSet::new();
             for (flow, key, step) in steps {
                 let there = model.iter().copied().find(|&(_, other)| other == flow);
@@ -210,11 +177,7 @@ mod tests {
                         heap.remove(flow);
                         model.remove(&entry);
                     }
-                    (2, _) if !model.is_empty() => {
-                        let (_, first) = model.pop_first().unwrap();
-                        heap.replace_first(key);
-                        model.insert((key, first));
-                    }
+                    (2, _) => prop_assert_eq!(heap.pop(), model.pop_first()),
                     _ => {
                         let until = model.first().copied().filter(|&(first, _)| first <= key);
                         prop_assert_eq!(heap.pop_until(key), until);

@@ -45,6 +45,7 @@ mod packet;
 mod prng;
 mod queues;
 mod scheduler;
+mod tags;
 mod token_bucket;
 mod turns;
 

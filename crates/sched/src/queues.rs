@@ -92,53 +92,73 @@ impl<P: Packet> Queues<P> {
     }
 
     /// Length of the list's first packet, bytes; `None` if it is empty.
+    #[inline]
     pub(crate) fn head_bytes(&self, list: u32) -> Option<u32> {
         self.rings[self.slot(list, 0)].as_ref().map(P::len_bytes)
     }
 
+    /// Has the processor fetch what a decision on the list will need. (A load whose result is not
+    /// needed is as near to a prefetch as safe code gets.)
+    #[inline]
+    pub(crate) fn look_at(&self, list: u32) {
+        std::hint::black_box(self.rings[self.slot(list, 0)].is_some());
+    }
+
+    #[inline]
     pub(crate) fn is_empty(&self, list: u32) -> bool {
         self.flows[list as usize].in_ring == 0
     }
 
     /// Puts a packet into its list: the list's number, and whether it was empty. Or gives the
     /// packet back, with the reason, counted.
+    #[inline]
     pub(crate) fn push(&mut self, packet: P) -> Result<(u32, bool), (P, DropReason)> {
         let (flow, bytes) = (packet.flow(), packet.len_bytes());
         self.totals.offered.add(bytes);
-        if let Some(queue) = self.flows.get_mut(flow as usize) {
-            queue.counters.offered += 1;
+        let all = self.totals.backlog.packets;
+        let Some(queue) = self.flows.get_mut(flow as usize) else {
+            return Err(self.refuse(packet, DropReason::NoSuchFlow));
+        };
+        queue.counters.offered += 1;
+        let queued = match self.sharing {
+            Sharing::PerFlow => queue.counters.backlog.into(),
+            Sharing::One => all,
+        };
+        if bytes > MAX_PACKET_BYTES {
+            return Err(self.refuse(packet, DropReason::TooLong));
         }
-        if let Some(reason) = self.refusal(flow, bytes) {
-            self.totals.dropped[reason as usize].add(bytes);
-            if let Some(queue) = self.flows.get_mut(flow as usize) {
-                queue.counters.dropped_at_enqueue += 1;
-            }
-            return Err((packet, reason));
+        if queued >= self.queue_packets.into() {
+            return Err(self.refuse(packet, DropReason::QueueFull));
         }
+        if all >= self.pool_packets.into() {
+            return Err(self.refuse(packet, DropReason::PoolFull));
+        }
+        queue.counters.backlog += 1;
         self.totals.backlog.add(bytes);
-        self.flows[flow as usize].counters.backlog += 1;
         let list = if self.sharing == Sharing::One { 0 } else { flow };
         Ok((list, self.append(list, packet)))
     }
 
     /// Takes the list's first packet, which must be there, out, with its flow. It is still to be
     /// counted as sent or lost.
+    #[inline]
     pub(crate) fn pop(&mut self, list: u32) -> (P, u32) {
         let slot = self.slot(list, 0);
         let packet = self.rings[slot].take().expect("a backlogged list has a head");
+        self.totals.backlog.subtract(packet.len_bytes());
+        // Where the list is the flow, its address does not wait for the packet to come from memory.
+        let flow = if self.sharing == Sharing::One { packet.flow() } else { list };
+        self.flows[flow as usize].counters.backlog -= 1;
         let queue = &mut self.flows[list as usize];
         queue.at = queue.at.wrapping_add(1);
         queue.in_ring -= 1;
         if queue.first != NIL {
             self.refill(list);
         }
-        self.totals.backlog.subtract(packet.len_bytes());
-        // Where the list is the flow, its address does not wait for the packet to come from memory.
-        let flow = if self.sharing == Sharing::One { packet.flow() } else { list };
-        self.flows[flow as usize].counters.backlog -= 1;
         (packet, flow)
     }
 
+    #[inline]
     pub(crate) fn count_sent(&mut self, flow: u32, bytes: u32) {
         self.totals.sent.add(bytes);
         let counters = &mut self.flows[flow as usize].counters;
@@ -151,40 +171,32 @@ impl<P: Packet> Queues<P> {
         self.flows[flow as usize].counters.dropped_at_dequeue += 1;
     }
 
-    fn refusal(&self, flow: u32, bytes: u32) -> Option<DropReason> {
-        let all = self.totals.backlog.packets;
-        let Some(queue) = self.flows.get(flow as usize) else {
-            return Some(DropReason::NoSuchFlow);
-        };
-        let queued = match self.sharing {
-            Sharing::PerFlow => queue.counters.backlog.into(),
-            Sharing::One => all,
-        };
-        if bytes > MAX_PACKET_BYTES {
-            Some(DropReason::TooLong)
-        } else if queued >= self.queue_packets.into() {
-            Some(DropReason::QueueFull)
-        } else if all >= self.pool_packets.into() {
-            Some(DropReason::PoolFull)
-        } else {
-            None
+    /// Gives a packet back, counted.
+    #[cold]
+    fn refuse(&mut self, packet: P, reason: DropReason) -> (P, DropReason) {
+        self.totals.dropped[reason as usize].add(packet.len_bytes());
+        if let Some(queue) = self.flows.get_mut(packet.flow() as usize) {
+            queue.counters.dropped_at_enqueue += 1;
         }
+        (packet, reason)
     }
 
     /// Where in `rings` the list's packet number `index` is.
+    #[inline]
     fn slot(&self, list: u32, index: u32) -> usize {
         let in_ring = self.flows[list as usize].at.wrapping_add(index) & (self.ring_packets - 1);
         list as usize * self.ring_packets as usize + in_ring as usize
     }
 
     /// Whether the list was empty.
+    #[inline]
     fn append(&mut self, list: u32, packet: P) -> bool {
-        let queue = &self.flows[list as usize];
+        let queue = &mut self.flows[list as usize];
         let in_ring = queue.in_ring;
         if queue.first == NIL && in_ring < self.ring_packets {
+            queue.in_ring += 1;
             let slot = self.slot(list, in_ring);
             self.rings[slot] = Some(packet);
-            self.flows[list as usize].in_ring += 1;
         } else {
             self.append_to_pool(list, packet);
         }

@@ -77,6 +77,7 @@ impl<P: Packet> Scheduler<P> {
     }
 
     /// Queues a packet, or gives it back.
+    #[inline]
     pub fn enqueue(&mut self, packet: P, now_ns: u64) -> std::result::Result<(), Dropped<P>> {
         match self.queues.push(packet) {
             Ok((list, was_empty)) => {
@@ -90,6 +91,7 @@ impl<P: Packet> Scheduler<P> {
     }
 
     /// What goes next into an output that has room.
+    #[inline]
     pub fn dequeue(&mut self, now_ns: u64) -> Next<P> {
         match self.discipline.choose(&self.queues, now_ns) {
             Choice::Serve(list) => {
@@ -166,11 +168,11 @@ impl<P: Packet> Scheduler<P> {
     }
 
     /// Takes the list's head, and tells the discipline.
+    #[inline]
     fn serve(&mut self, list: u32, now_ns: u64) -> (P, u32) {
-        let bytes = self.queues.head_bytes(list).unwrap_or(0);
-        let taken = self.queues.pop(list);
-        self.discipline.served(&self.queues, list, bytes, now_ns);
-        taken
+        let (packet, flow) = self.queues.pop(list);
+        self.discipline.served(&self.queues, list, packet.len_bytes(), now_ns);
+        (packet, flow)
     }
 
     #[cfg(test)]

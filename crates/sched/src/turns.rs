@@ -36,7 +36,11 @@ impl Turns {
     }
 
     /// Whose turn is next.
+    #[inline]
     pub(crate) fn next(&self) -> Option<u32> {
+        if self.members.is_empty() {
+            return None;
+        }
         self.members.first_from(self.last + 1).or_else(|| self.members.first_from(0))
     }
 

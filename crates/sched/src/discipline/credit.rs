@@ -11,7 +11,7 @@ use super::{Choice, Decide};
 use crate::{
     BYTE_NS, Prng,
     config::{FlowSettings, Order},
-    heap::{Heap, Positions},
+    heap::Heap,
     links::{Links, List},
     packet::Packet,
     queues::Queues,
@@ -23,7 +23,7 @@ pub(crate) struct Credit {
     flows: Vec<Flow>,
     ready: Ready,
     /// Flows out of credit by the time of their callback, ns.
-    callbacks: Heap<Positions>,
+    callbacks: Heap,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +99,7 @@ impl Credit {
             period_ns,
             flows: vec![unlimited; flows as usize],
             ready,
-            callbacks: Heap::tracked(flows),
+            callbacks: Heap::new(flows),
         }
     }
 

@@ -34,6 +34,7 @@ impl Drr {
     }
 
     /// Gives the next flow its quantum: its turn begins.
+    #[inline]
     fn begin_turn(&mut self) -> Option<u32> {
         let id = self.active.next()?;
         self.active.begin(id);
@@ -45,10 +46,12 @@ impl Drr {
 }
 
 impl Decide for Drr {
+    #[inline]
     fn backlogged<P: Packet>(&mut self, _: &Queues<P>, flow: u32, _now_ns: u64) {
         self.active.insert(flow);
     }
 
+    #[inline]
     fn choose<P: Packet>(&mut self, queues: &Queues<P>, _now_ns: u64) -> Choice {
         let mut turn = if self.on { Some(self.active.last()) } else { self.begin_turn() };
         while let Some(id) = turn {
@@ -61,6 +64,7 @@ impl Decide for Drr {
         turn.into()
     }
 
+    #[inline]
     fn served<P: Packet>(&mut self, queues: &Queues<P>, flow: u32, bytes: u32, _now_ns: u64) {
         let state = &mut self.flows[flow as usize];
         state.deficit_bytes -= u64::from(bytes);

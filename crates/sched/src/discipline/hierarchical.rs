@@ -14,7 +14,7 @@ use super::{Choice, Decide};
 use crate::{
     BYTE_NS, TokenBucket,
     config::{FlowSettings, PRIORITIES},
-    heap::{Heap, Positions},
+    heap::Heap,
     packet::Packet,
     queues::Queues,
     turns::Turns,
@@ -29,9 +29,9 @@ pub(crate) struct Hierarchical {
     burst_bytes: u64,
     flows: Vec<Flow>,
     /// Flows that may be served for their minimum now, by deadline, ns.
-    due: Heap<Positions>,
+    due: Heap,
     /// Flows that may do something later that they may not do now, by that time, ns.
-    later: Heap<Positions>,
+    later: Heap,
     /// Flows that may have of the rest.
     rest: [Turns; PRIORITIES as usize],
     /// Whether the flow chosen was chosen for its minimum.
@@ -89,8 +89,8 @@ impl Hierarchical {
             quantum_bytes: quantum_bytes.into(),
             burst_bytes: burst_bytes.into(),
             flows: vec![flow; flows as usize],
-            due: Heap::tracked(flows),
-            later: Heap::tracked(flows),
+            due: Heap::new(flows),
+            later: Heap::new(flows),
             rest: std::array::from_fn(|_| Turns::new(flows)),
             chosen_for_minimum: false,
         }

@@ -97,14 +97,17 @@ impl Discipline {
         }
     }
 
+    #[inline]
     pub(crate) fn backlogged<P: Packet>(&mut self, queues: &Queues<P>, flow: u32, now_ns: u64) {
         each!(self, it => it.backlogged(queues, flow, now_ns));
     }
 
+    #[inline]
     pub(crate) fn choose<P: Packet>(&mut self, queues: &Queues<P>, now_ns: u64) -> Choice {
         each!(self, it => it.choose(queues, now_ns))
     }
 
+    #[inline]
     pub(crate) fn served<P: Packet>(
         &mut self,
         queues: &Queues<P>,

@@ -82,6 +82,7 @@ impl Wrr {
         }
     }
 
+    #[inline]
     fn turn_goes_on(&self) -> bool {
         !self.over && self.counter < self.flows[self.active.last() as usize].packets_to_serve
     }
@@ -99,6 +100,7 @@ impl Wrr {
 }
 
 impl Decide for Wrr {
+    #[inline]
     fn backlogged<P: Packet>(&mut self, _: &Queues<P>, flow: u32, now_ns: u64) {
         // Too late for the turn: its last transmission has ended. Without a transmission time the
         // next question is that end.
@@ -109,6 +111,7 @@ impl Decide for Wrr {
         self.active.insert(flow);
     }
 
+    #[inline]
     fn choose<P: Packet>(&mut self, queues: &Queues<P>, now_ns: u64) -> Choice {
         if now_ns < self.busy_until_ns {
             return Choice::Wait { until_ns: self.busy_until_ns };
@@ -125,6 +128,7 @@ impl Decide for Wrr {
         Choice::Serve(next)
     }
 
+    #[inline]
     fn served<P: Packet>(&mut self, queues: &Queues<P>, flow: u32, bytes: u32, now_ns: u64) {
         self.counter += 1;
         if queues.is_empty(flow) {
