@@ -1,0 +1,274 @@
+//! NICs, ports, queues, packet schedulers.
+
+use isolane_sched::{
+    Config, FlowSettings, Kind, Order, Packet, Prng, Scheduler, Transmission as Sending,
+};
+
+use super::{names::Names, ps, require, whole_ns};
+use crate::{
+    engine::{
+        Engine, Place, StageInfo,
+        backlog::{Backlog, Scheduled},
+        line::Line,
+        network::{Port, Ring, Wire},
+        worker::Queue,
+    },
+    error::{Error, Result},
+    model::{self, BackPressure, ContextKind, Mode, Model, PacketScheduler, SchedulerKind, SortBy},
+};
+
+/// All places of drops, and their names: rings, queues, ports.
+pub(super) fn places(model: &Model) -> Vec<(String, Place)> {
+    let rings = model.nics.iter().flat_map(|nic| &nic.rings).map(|ring| ring.name.clone());
+    let queues = model.stages.iter().filter(|stage| stage.queue.is_some());
+    let queues = queues.map(|stage| format!("{}.queue", stage.name));
+    let ports = model.ports.iter().map(|port| port.name.clone());
+    let rings = rings.enumerate().map(|(index, name)| (name, Place::Ring(index)));
+    let queues = queues.enumerate().map(|(index, name)| (name, Place::Queue(index)));
+    let ports = ports.enumerate().map(|(index, name)| (name, Place::Port(index)));
+    rings.chain(queues).chain(ports).collect()
+}
+
+pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
+    for nic in &model.nics {
+        build_nic(engine, nic)?;
+    }
+    for stage in &model.stages {
+        build_stage(engine, model, names, stage)?;
+    }
+    for port in &model.ports {
+        build_port(engine, model, names, port)?;
+    }
+    Ok(())
+}
+
+fn line(place: &str, rate_bps: u64, overhead_bytes: u32) -> Result<Line> {
+    let possible = (1..=1_000_000_000_000).contains(&rate_bps);
+    require(possible, place, "rate_bps", rate_bps, "1 to 10^12 bit/s")?;
+    require(overhead_bytes <= 1_000, place, "overhead_bytes", overhead_bytes, "0 to 1000")?;
+    Ok(Line::new(rate_bps, overhead_bytes))
+}
+
+fn build_nic(engine: &mut Engine, nic: &model::Nic) -> Result<()> {
+    let place = format!("nic {}", nic.name);
+    let wire = engine.wires.len();
+    let line = line(&place, nic.rate_bps, nic.overhead_bytes)?;
+    engine.wires.push(Wire::new(line, nic.latency_ns));
+    for ring in &nic.rings {
+        let place = format!("ring {}", ring.name);
+        require(ring.capacity > 0, &place, "capacity", 0, "1 or more")?;
+        let irq_ns = ring.irq_ns.ok_or(Error::Missing { place: place.clone(), key: "irq_ns" })?;
+        engine.rings.push(Ring {
+            frames: std::collections::VecDeque::with_capacity(ring.capacity as usize),
+            capacity: ring.capacity as usize,
+            wire,
+            place: engine.rings.len(),
+            moderation_ns: ring.moderation_ns,
+            irq_ns: whole_ns(&place, "irq_ns", irq_ns)?,
+            worker: usize::MAX,
+            armed: false,
+            quiet_until_ns: 0,
+            check_ns: u64::MAX,
+            coming: std::collections::VecDeque::new(),
+            entered: 0,
+            most: 0,
+        });
+    }
+    Ok(())
+}
+
+fn build_stage(
+    engine: &mut Engine,
+    model: &Model,
+    names: &Names,
+    stage: &model::Stage,
+) -> Result<()> {
+    let place = format!("stage {}", stage.name);
+    let context = names.contexts.find(&place, "context", &stage.context)?;
+    let own = match engine.contexts[context].kind {
+        ContextKind::Process => Mode::User,
+        _ => Mode::Kernel,
+    };
+    let frame_ns =
+        stage.frame_ns.ok_or(Error::Missing { place: place.clone(), key: "frame_ns" })?;
+    let is_polled = stage.ring.is_some() || stage.queue.is_some();
+    if stage.ring.is_some() && stage.queue.is_some() {
+        return Err(Error::wrong(place, "it has both a ring and a queue"));
+    }
+    if stage.poll_ns != 0.0 && !is_polled {
+        return Err(Error::wrong(place, "poll_ns needs a ring or a queue"));
+    }
+    require(stage.batch != Some(0), &place, "batch", 0, "1 or more")?;
+    engine.stages.push(StageInfo {
+        name: stage.name.clone(),
+        context,
+        account: stage.account.clone().unwrap_or_else(|| stage.name.clone()),
+        mode: stage.mode.unwrap_or(own),
+        frame_ps: ps(&place, "frame_ns", frame_ns)?,
+        byte_ps: ps(&place, "byte_ns", stage.byte_ns)?,
+        poll_ps: ps(&place, "poll_ns", stage.poll_ns)?,
+        cold_ps: ps(&place, "cold_ns", stage.cold_ns)?,
+    });
+    let Some(queue) = &stage.queue else { return Ok(()) };
+    let rings = engine.rings.len();
+    let at = engine.queues.len();
+    engine.queues.push(Queue {
+        backlog: backlog(&place, model, names, queue.capacity, queue.scheduler.as_ref())?,
+        worker: usize::MAX,
+        place: rings + at,
+        back_pressure: queue.back_pressure == BackPressure::On,
+        notify_ps: ps(&place, "notify_ns", queue.notify_ns)?,
+        waiting: Vec::new(),
+        entered: 0,
+        most: 0,
+    });
+    Ok(())
+}
+
+fn build_port(engine: &mut Engine, model: &Model, names: &Names, port: &model::Port) -> Result<()> {
+    let place = format!("port {}", port.name);
+    let line = line(&place, port.rate_bps, port.overhead_bytes)?;
+    require(port.capacity > 0, &place, "capacity", 0, "1 or more")?;
+    let scheduler = port.scheduler.as_ref();
+    let backlog = match scheduler {
+        None => None,
+        Some(_) => Some(backlog(&place, model, names, port.capacity, scheduler)?),
+    };
+    let mut built = Port::new(line, port.latency_ns, port.capacity, backlog);
+    built.place = engine.rings.len() + engine.queues.len() + engine.ports.len();
+    built.beyond = vec![crate::engine::network::Beyond::Receiver; model.routers.len()];
+    engine.ports.push(built);
+    Ok(())
+}
+
+fn backlog(
+    place: &str,
+    model: &Model,
+    names: &Names,
+    capacity: u32,
+    scheduler: Option<&PacketScheduler>,
+) -> Result<Backlog> {
+    require(capacity > 0, place, "capacity", 0, "1 or more")?;
+    let Some(settings) = scheduler else { return Ok(Backlog::fifo(capacity)) };
+    let mut scheduler = scheduler_of(place, model, settings, capacity)?;
+    for flow in &settings.settings {
+        let (id, flow) = self::settings(place, model, names, settings, flow)?;
+        scheduler.set(id, flow, 0).map_err(|error| Error::wrong(place, error.to_string()))?;
+    }
+    let by_traffic = settings.flows == SortBy::Traffic;
+    Ok(Backlog::Scheduled(Box::new(Scheduled { scheduler, by_traffic, capacity, len: 0 })))
+}
+
+fn flows(model: &Model, scheduler: &PacketScheduler) -> u32 {
+    let flows = match scheduler.flows {
+        SortBy::Router => model.routers.len(),
+        SortBy::Traffic => model.traffic.len(),
+    };
+    u32::try_from(flows).expect("at most 4096")
+}
+
+fn scheduler_of<P: Packet>(
+    place: &str,
+    model: &Model,
+    scheduler: &PacketScheduler,
+    capacity: u32,
+) -> Result<Scheduler<P>> {
+    let flows = flows(model, scheduler);
+    let kind = kind(place, model.seed, scheduler)?;
+    let pool_packets =
+        scheduler.pool_packets.unwrap_or_else(|| capacity.saturating_mul(flows).clamp(1, 1 << 24));
+    let config = Config { flows, queue_packets: capacity, pool_packets, kind };
+    Scheduler::new(config).map_err(|error| Error::wrong(place, error.to_string()))
+}
+
+fn kind(place: &str, seed: u64, scheduler: &PacketScheduler) -> Result<Kind> {
+    check_keys(place, scheduler)?;
+    let quantum_bytes = scheduler.quantum_bytes.unwrap_or(1_518);
+    Ok(match scheduler.kind {
+        SchedulerKind::Fifo => Kind::Fifo,
+        SchedulerKind::RoundRobin => Kind::RoundRobin,
+        SchedulerKind::Wfq => Kind::Wfq,
+        SchedulerKind::StrictPriority => Kind::StrictPriority,
+        SchedulerKind::Drr => Kind::Drr { quantum_bytes },
+        SchedulerKind::Hierarchical => Kind::Hierarchical {
+            quantum_bytes,
+            burst_bytes: scheduler.burst_bytes.unwrap_or(15_180),
+        },
+        SchedulerKind::Credit => Kind::Credit {
+            period_ns: scheduler.period_ns.unwrap_or(50_000_000),
+            order: if scheduler.random.unwrap_or(false) {
+                Order::Random(Prng::new(seed, place))
+            } else {
+                Order::InTurn
+            },
+        },
+        SchedulerKind::Wrr => {
+            let overhead_bytes = scheduler.transmission_overhead_bytes.unwrap_or(20);
+            let sending = |rate_bps| Sending { rate_bps, overhead_bytes };
+            Kind::Wrr { transmission: scheduler.transmission_bps.map(sending) }
+        }
+    })
+}
+
+fn check_keys(place: &str, scheduler: &PacketScheduler) -> Result<()> {
+    use SchedulerKind::{Credit, Drr, Hierarchical, Wrr};
+    let given: [(&str, bool, &[SchedulerKind]); 6] = [
+        ("period_ns", scheduler.period_ns.is_some(), &[Credit]),
+        ("random", scheduler.random.is_some(), &[Credit]),
+        ("transmission_bps", scheduler.transmission_bps.is_some(), &[Wrr]),
+        ("transmission_overhead_bytes", scheduler.transmission_overhead_bytes.is_some(), &[Wrr]),
+        ("quantum_bytes", scheduler.quantum_bytes.is_some(), &[Drr, Hierarchical]),
+        ("burst_bytes", scheduler.burst_bytes.is_some(), &[Hierarchical]),
+    ];
+    for (key, is_given, kinds) in given {
+        if is_given && !kinds.contains(&scheduler.kind) {
+            return Err(Error::wrong(
+                place,
+                format!("{key}: this kind of scheduler does not use it"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A flow of a scheduler, and what it is entitled to.
+pub(super) fn settings(
+    place: &str,
+    model: &Model,
+    names: &Names,
+    scheduler: &PacketScheduler,
+    settings: &model::Settings,
+) -> Result<(u32, FlowSettings)> {
+    let index = match scheduler.flows {
+        SortBy::Router => &names.routers,
+        SortBy::Traffic => &names.traffic,
+    };
+    let flow = index.find(place, "flow", &settings.flow)?;
+    let flow = u32::try_from(flow).expect("at most 4096");
+    let default = FlowSettings::default();
+    let entitled = FlowSettings {
+        weight: settings.weight.unwrap_or(default.weight),
+        priority: settings.priority.unwrap_or(default.priority),
+        rate_min_bps: settings.rate_min_bps.unwrap_or(default.rate_min_bps),
+        rate_max_bps: settings.rate_max_bps,
+        mean_packet_bytes: settings.mean_packet_bytes.unwrap_or(default.mean_packet_bytes),
+    };
+    // A scheduler of the same kind says whether that is possible.
+    let mut trial = scheduler_of::<Nothing>(place, model, scheduler, 1)?;
+    let set = trial.set(flow, entitled, 0);
+    set.map_err(|error| Error::wrong(place, format!("flow {}: {error}", settings.flow)))?;
+    Ok((flow, entitled))
+}
+
+/// What is never queued.
+struct Nothing;
+
+impl Packet for Nothing {
+    fn len_bytes(&self) -> u32 {
+        0
+    }
+
+    fn flow(&self) -> u32 {
+        0
+    }
+}

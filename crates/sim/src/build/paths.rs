@@ -1,0 +1,252 @@
+//! Paths: from a list of names to workers and their routes.
+
+use super::names::{Names, Node};
+use crate::{
+    engine::{
+        Engine, Place,
+        network::Beyond,
+        worker::{Exit, Input, Route, Worker},
+    },
+    error::{Error, Result},
+    model::{Model, Router, Stage},
+};
+
+/// A path, its names resolved.
+struct Path<'a> {
+    router: usize,
+    place: String,
+    nodes: Vec<Node>,
+    names: &'a [String],
+}
+
+pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
+    for (index, router) in model.routers.iter().enumerate() {
+        let path = resolve(model, names, index, router)?;
+        check(model, names, &path)?;
+        add_routes(engine, model, names, &path)?;
+    }
+    Ok(())
+}
+
+fn resolve<'a>(model: &Model, names: &Names, router: usize, of: &'a Router) -> Result<Path<'a>> {
+    let place = format!("router {}", of.name);
+    for (at, name) in of.path.iter().enumerate() {
+        if let Some(before) = of.path[..at].iter().position(|other| other == name) {
+            let cycle = of.path[before..=at].join(" > ");
+            return Err(Error::Cycle { router: of.name.clone(), cycle });
+        }
+    }
+    let nodes =
+        of.path.iter().map(|name| names.node(&place, name)).collect::<Result<Vec<Node>>>()?;
+    debug_assert_eq!(model.routers[router].path.len(), nodes.len());
+    Ok(Path { router, place, nodes, names: &of.path })
+}
+
+/// Whether each thing fits the one before it.
+fn check(model: &Model, names: &Names, path: &Path) -> Result<()> {
+    let wrong = |problem: String| Err(Error::wrong(&path.place, problem));
+    for (at, &node) in path.nodes.iter().enumerate() {
+        let name = &path.names[at];
+        let before = at.checked_sub(1).map(|before| path.nodes[before]);
+        match node {
+            Node::Ring(_) => {
+                if !matches!(before, None | Some(Node::Port(_))) {
+                    return wrong(format!("only a port leads to a ring, here {name}"));
+                }
+            }
+            Node::Port(_) => {
+                if !matches!(before, None | Some(Node::Stage(_))) {
+                    return wrong(format!("no stage is before port {name}"));
+                }
+            }
+            Node::Stage(stage) => {
+                if let Some(problem) = misfit(model, names, &model.stages[stage], before) {
+                    return wrong(problem);
+                }
+            }
+        }
+    }
+    match path.nodes.last() {
+        Some(Node::Port(_)) => Ok(()),
+        _ => wrong("the path does not end with a port".to_owned()),
+    }
+}
+
+/// What is wrong with this stage after that.
+fn misfit(model: &Model, names: &Names, stage: &Stage, before: Option<Node>) -> Option<String> {
+    let name = &stage.name;
+    let after_own_ring = |ring: &String| match before {
+        Some(Node::Ring(before)) => names.rings.get(ring) == Some(before),
+        _ => false,
+    };
+    match (&stage.ring, &stage.queue, before) {
+        (Some(ring), _, _) if !after_own_ring(ring) => {
+            Some(format!("stage {name} serves ring {ring}, which is not before it"))
+        }
+        (Some(_), ..) => None,
+        (None, _, Some(Node::Ring(_))) => {
+            Some(format!("stage {name} does not serve the ring before it"))
+        }
+        (None, _, Some(Node::Port(_))) => {
+            Some(format!("after a port a ring follows, or nothing, not stage {name}"))
+        }
+        (None, Some(_), None) => {
+            Some(format!("stage {name} has a queue, but nothing is before it"))
+        }
+        (None, None, Some(Node::Stage(before))) => {
+            let before = &model.stages[before];
+            (before.context != stage.context).then(|| {
+                format!(
+                    "stage {name} has no queue, so it runs in the context of {}, which is {}, not {}",
+                    before.name, before.context, stage.context
+                )
+            })
+        }
+        (None, ..) => None,
+    }
+}
+
+fn add_routes(engine: &mut Engine, model: &Model, names: &Names, path: &Path) -> Result<()> {
+    let mut at = 0;
+    while at < path.nodes.len() {
+        match path.nodes[at] {
+            Node::Ring(_) => at += 1,
+            Node::Port(port) => {
+                if let Some(&Node::Ring(ring)) = path.nodes.get(at + 1) {
+                    engine.ports[port].beyond[path.router] = Beyond::Ring(ring);
+                    engine.ports[port].eager = true;
+                }
+                at += 1;
+            }
+            Node::Stage(head) => {
+                let (route, next) = route(model, names, path, at, engine);
+                if model.stages[head].ring.is_some() || model.stages[head].queue.is_some() {
+                    let worker = worker_of(engine, model, names, head)?;
+                    engine.workers[worker].routes[path.router] = Some(route);
+                }
+                at = next;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The route from this stage on, and where the path goes on behind it.
+fn route(
+    model: &Model,
+    names: &Names,
+    path: &Path,
+    from: usize,
+    engine: &Engine,
+) -> (Route, usize) {
+    let mut stages = Vec::new();
+    let mut at = from;
+    let exit = loop {
+        match path.nodes[at] {
+            Node::Stage(stage) if at == from || names.queue_of[stage].is_none() => {
+                stages.push(stage);
+                at += 1;
+            }
+            Node::Stage(stage) => {
+                break Exit::Queue(names.queue_of[stage].expect("it has a queue"));
+            }
+            Node::Port(port) => break Exit::Port(port),
+            Node::Ring(_) => unreachable!("a ring follows a port only"),
+        }
+    };
+    let sum = |cost: fn(&crate::engine::StageInfo) -> u64| {
+        stages.iter().map(|&stage| cost(&engine.stages[stage])).sum()
+    };
+    let captures = stages.iter().copied().filter(|&stage| model.stages[stage].capture).collect();
+    let route = Route {
+        frame_ps: sum(|stage| stage.frame_ps),
+        byte_ps: sum(|stage| stage.byte_ps),
+        cold_ps: sum(|stage| stage.cold_ps),
+        exit,
+        captures,
+        stages,
+        frames: 0,
+        bytes: 0,
+        colds: 0,
+    };
+    (route, at)
+}
+
+/// The route of a router's senders: from its path's first stage.
+pub(super) fn sender_route(
+    engine: &Engine,
+    model: &Model,
+    names: &Names,
+    router: usize,
+) -> Result<Option<(usize, Route)>> {
+    let path = resolve(model, names, router, &model.routers[router])?;
+    match path.nodes.first() {
+        Some(&Node::Stage(stage)) => Ok(Some((stage, route(model, names, &path, 0, engine).0))),
+        _ => Ok(None),
+    }
+}
+
+pub(super) fn plain_worker(engine: &Engine, context: usize, input: Input) -> Worker {
+    Worker {
+        context,
+        input,
+        batch: engine.softirq_rules.weight,
+        poll_ps: 0,
+        routes: vec![None; engine.names.routers.len()],
+        stage: None,
+        pending: false,
+        polled: 0,
+        frame: None,
+        cold: false,
+        remainder_ps: 0,
+        debt_ps: 0,
+        retry_ns: u64::MAX,
+        polls: 0,
+        notify_ps: 0,
+    }
+}
+
+/// The worker of a stage with a ring or a queue; made when it is first met.
+fn worker_of(engine: &mut Engine, model: &Model, names: &Names, stage: usize) -> Result<usize> {
+    let of = &model.stages[stage];
+    let place = format!("stage {}", of.name);
+    let input = match (&of.ring, names.queue_of[stage]) {
+        (Some(ring), _) => Input::Ring(names.rings.find(&place, "ring", ring)?),
+        (None, Some(queue)) => Input::Queue(queue),
+        (None, None) => unreachable!("only stages with a ring or a queue"),
+    };
+    let known = match input {
+        Input::Ring(ring) => engine.rings[ring].worker,
+        Input::Queue(queue) => engine.queues[queue].worker,
+        Input::Connection(_) | Input::Load(_) => unreachable!("not a stage's"),
+    };
+    if known != usize::MAX {
+        if engine.workers[known].stage != Some(stage) {
+            return Err(Error::wrong(place, "another stage serves its ring already"));
+        }
+        return Ok(known);
+    }
+    let info = &engine.stages[stage];
+    let mut worker = plain_worker(engine, info.context, input);
+    worker.poll_ps = info.poll_ps;
+    worker.stage = Some(stage);
+    worker.batch = of.batch.unwrap_or(worker.batch);
+    let index = engine.workers.len();
+    engine.workers.push(worker);
+    match input {
+        Input::Ring(ring) => engine.rings[ring].worker = index,
+        Input::Queue(queue) => engine.queues[queue].worker = index,
+        Input::Connection(_) | Input::Load(_) => {}
+    }
+    Ok(index)
+}
+
+/// Where open-loop traffic of this router enters.
+pub(super) fn entrance(model: &Model, names: &Names, router: usize) -> Result<Option<Place>> {
+    let path = resolve(model, names, router, &model.routers[router])?;
+    Ok(match path.nodes.first() {
+        Some(&Node::Ring(ring)) => Some(Place::Ring(ring)),
+        Some(&Node::Port(port)) => Some(Place::Port(port)),
+        _ => None,
+    })
+}

@@ -1,0 +1,129 @@
+//! A queue of frames, first in first out or under a packet scheduler.
+
+use std::collections::VecDeque;
+
+use isolane_sched::{FlowSettings, Next, Packet, Scheduler};
+
+use super::source::Frame;
+
+/// A frame in a scheduler, with the flow it counts for there.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Queued {
+    frame: Frame,
+    flow: u32,
+}
+
+impl Packet for Queued {
+    fn len_bytes(&self) -> u32 {
+        self.frame.bytes.into()
+    }
+
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Scheduled {
+    pub(crate) scheduler: Scheduler<Queued>,
+    /// By traffic entry rather than by router.
+    pub(crate) by_traffic: bool,
+    /// Per flow.
+    pub(crate) capacity: u32,
+    pub(crate) len: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Backlog {
+    Fifo { frames: VecDeque<Frame>, capacity: usize },
+    Scheduled(Box<Scheduled>),
+}
+
+impl Scheduled {
+    fn flow_of(&self, frame: &Frame) -> u32 {
+        u32::from(if self.by_traffic { frame.flow } else { frame.router })
+    }
+}
+
+impl Backlog {
+    pub(crate) fn fifo(capacity: u32) -> Self {
+        let capacity = capacity as usize;
+        Self::Fifo { frames: VecDeque::with_capacity(capacity), capacity }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Fifo { frames, .. } => frames.len(),
+            Self::Scheduled(scheduled) => scheduled.len,
+        }
+    }
+
+    /// Whether it was taken.
+    pub(crate) fn push(&mut self, frame: Frame, now_ns: u64) -> bool {
+        match self {
+            Self::Fifo { frames, capacity } => {
+                let room = frames.len() < *capacity;
+                if room {
+                    frames.push_back(frame);
+                }
+                room
+            }
+            Self::Scheduled(scheduled) => {
+                let queued = Queued { frame, flow: scheduled.flow_of(&frame) };
+                let room = scheduled.scheduler.enqueue(queued, now_ns).is_ok();
+                scheduled.len += usize::from(room);
+                room
+            }
+        }
+    }
+
+    /// What goes next. Times must not go back.
+    pub(crate) fn pop(&mut self, now_ns: u64) -> Next<Frame> {
+        match self {
+            Self::Fifo { frames, .. } => frames.pop_front().map_or(Next::Empty, Next::Packet),
+            Self::Scheduled(scheduled) => match scheduled.scheduler.dequeue(now_ns) {
+                Next::Packet(queued) => {
+                    scheduled.len -= 1;
+                    Next::Packet(queued.frame)
+                }
+                Next::Wait { until_ns } => Next::Wait { until_ns },
+                Next::Empty => Next::Empty,
+            },
+        }
+    }
+
+    /// Whether a frame of this flow and router would be taken.
+    pub(crate) fn has_room(&self, frame: &Frame) -> bool {
+        match self {
+            Self::Fifo { frames, capacity } => frames.len() < *capacity,
+            Self::Scheduled(scheduled) => scheduled
+                .scheduler
+                .counters(scheduled.flow_of(frame))
+                .is_some_and(|counters| counters.backlog < scheduled.capacity),
+        }
+    }
+
+    pub(crate) fn set(&mut self, flow: u32, settings: FlowSettings, now_ns: u64) {
+        if let Self::Scheduled(scheduled) = self {
+            let set = scheduled.scheduler.set(flow, settings, now_ns);
+            set.expect("checked when the model was built");
+        }
+    }
+
+    /// Takes everything out, whatever the scheduler would say, and tells each frame's flow.
+    pub(crate) fn drain(&mut self, mut tell: impl FnMut(u16)) {
+        match self {
+            Self::Fifo { frames, .. } => frames.drain(..).for_each(|frame| tell(frame.flow)),
+            Self::Scheduled(scheduled) => {
+                let mut now_ns = 0;
+                loop {
+                    match scheduled.scheduler.dequeue(now_ns) {
+                        Next::Packet(queued) => tell(queued.frame.flow),
+                        Next::Wait { until_ns: u64::MAX } | Next::Empty => break,
+                        Next::Wait { until_ns } => now_ns = until_ns,
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,630 @@
+//! Cores: what runs, what it interrupts, what comes next.
+//!
+//! A core runs interrupts before softirqs before threads. What is interrupted goes on later where it left
+//! off. A core has at most one piece of work at hand, with the time at which it is done; the engine takes
+//! the earliest of all cores' and of the events, so that nothing needs to be undone.
+
+use std::collections::VecDeque;
+
+use super::{
+    Engine,
+    cfs::Cfs,
+    events::Event,
+    softirq::Run,
+    worker::{Input, Step, Work},
+};
+use crate::model::{ContextKind, Mode};
+
+/// Why a core is interrupted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Interrupt {
+    Ring(usize),
+    Tick,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Level {
+    Idle,
+    Interrupt,
+    Softirq,
+    Thread,
+}
+
+#[derive(Debug)]
+pub(crate) enum CpuScheduler {
+    Cfs(Box<Cfs>),
+    Credit,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) name: String,
+    pub(crate) mode: Mode,
+    pub(crate) scheduler: CpuScheduler,
+    pub(crate) switch_ps: u64,
+    pub(crate) tick_cost_ns: u64,
+    pub(crate) level: Level,
+    work: Work,
+    began_ns: u64,
+    /// When the work at hand is done; `u64::MAX` when idle.
+    pub(crate) due_ns: u64,
+    interrupts: VecDeque<(Interrupt, u64)>,
+    pub(crate) softirq: Run,
+    /// The thread that has the core, also while it is interrupted.
+    pub(crate) current: Option<usize>,
+    pub(crate) need_resched: bool,
+    /// Time that interrupts and softirqs took, ns, since the beginning.
+    stolen_ns: u64,
+    /// The current thread is charged up to there, in its own time, ns.
+    charged_ns: u64,
+    /// When the current vCPU's slice ends, and when its event is due.
+    slice_end_ns: u64,
+    slice_event_ns: u64,
+    /// Contexts that find caches cold, who ran last in front.
+    recent: Vec<usize>,
+    pub(crate) bill: CoreBill,
+}
+
+/// In the window, ns.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CoreBill {
+    pub(crate) interrupt_ns: u64,
+    pub(crate) softirq_ns: u64,
+    /// Of it, in ksoftirqd.
+    pub(crate) ksoftirqd_ns: u64,
+    pub(crate) thread_ns: u64,
+    pub(crate) switches: u64,
+    pub(crate) interrupts: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) name: String,
+    pub(crate) kind: ContextKind,
+    pub(crate) is_ksoftirqd: bool,
+    /// Where it runs (under the credit scheduler: `Credit::home`).
+    pub(crate) core: usize,
+    /// Its number in its CPU scheduler.
+    pub(crate) entity: usize,
+    pub(crate) runnable: bool,
+    /// Disk requests that hold it up.
+    pub(crate) blocked: u32,
+    /// Workers that have work.
+    pub(crate) list: VecDeque<usize>,
+    /// The worker in the middle of its poll.
+    pub(crate) worker: Option<usize>,
+    /// Work that was interrupted, and what is left of it, ns.
+    pub(crate) suspended: Option<(Work, u64)>,
+    /// Switches and wake-ups to be paid, ps.
+    pub(crate) overhead_ps: u64,
+    pub(crate) wake_ps: u64,
+    pub(crate) exit_ps: u64,
+    pub(crate) cold_ps: u64,
+    /// The router it worked for last, of those whose stages here have cold caches.
+    pub(crate) last_router: Option<u16>,
+    pub(crate) wake_mode: Mode,
+    pub(crate) bill: ContextBill,
+}
+
+/// In the window.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ContextBill {
+    /// By core, ns.
+    pub(crate) cpu_ns: Vec<u64>,
+    pub(crate) wakes: u64,
+    pub(crate) exits: u64,
+    pub(crate) switches: u64,
+    pub(crate) switch_ps: u64,
+    /// Differences at the window's ends between what was begun and what was done, ns.
+    pub(crate) edge_ns: i64,
+}
+
+impl Context {
+    pub(crate) fn has_work(&self) -> bool {
+        !self.list.is_empty() || self.worker.is_some() || self.suspended.is_some()
+    }
+}
+
+impl Core {
+    pub(crate) fn new(
+        name: &str,
+        mode: Mode,
+        scheduler: CpuScheduler,
+        switch_ps: u64,
+        tick_cost_ns: u64,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            mode,
+            scheduler,
+            switch_ps,
+            tick_cost_ns,
+            level: Level::Idle,
+            work: Work::Interrupt(Interrupt::Tick),
+            began_ns: 0,
+            due_ns: u64::MAX,
+            interrupts: VecDeque::new(),
+            softirq: Run::default(),
+            current: None,
+            need_resched: false,
+            stolen_ns: 0,
+            charged_ns: 0,
+            slice_end_ns: u64::MAX,
+            slice_event_ns: u64::MAX,
+            recent: Vec::new(),
+            bill: CoreBill::default(),
+        }
+    }
+
+    fn start(&mut self, level: Level, work: Work, cost_ns: u64, now_ns: u64) {
+        self.level = level;
+        self.work = work;
+        self.began_ns = now_ns;
+        self.due_ns = now_ns + cost_ns;
+    }
+
+    /// How many other contexts with cold caches have run since this one did; it runs now.
+    fn others_since(&mut self, id: usize, cold_ps: u64) -> u64 {
+        if cold_ps == 0 {
+            return 0;
+        }
+        let others = self.recent.iter().position(|&recent| recent == id);
+        let others = others.unwrap_or(self.recent.len());
+        if others < self.recent.len() {
+            self.recent.remove(others);
+        }
+        self.recent.insert(0, id);
+        u64::try_from(others).unwrap_or(u64::MAX)
+    }
+
+    /// The clock of threads: it stands while interrupts and softirqs run, if those are accounted for.
+    fn thread_clock_ns(&self, now_ns: u64, irq_time_accounting: bool) -> u64 {
+        if !irq_time_accounting {
+            return now_ns;
+        }
+        let stealing = match self.level {
+            Level::Interrupt => true,
+            Level::Softirq => !self.softirq.in_thread,
+            Level::Idle | Level::Thread => false,
+        };
+        let under_way_ns = if stealing { now_ns - self.began_ns } else { 0 };
+        now_ns - self.stolen_ns - under_way_ns
+    }
+}
+
+impl Engine {
+    pub(crate) fn core_of(&self, context: usize) -> usize {
+        let context = &self.contexts[context];
+        match (&self.credit, context.kind) {
+            (Some(credit), ContextKind::Vcpu) => credit.home(context.entity),
+            _ => context.core,
+        }
+    }
+
+    /// Puts the time since it began on the bill of the work at hand.
+    fn bill(&mut self, index: usize, now_ns: u64) {
+        let core = &mut self.cores[index];
+        let ns = now_ns - core.began_ns;
+        core.began_ns = now_ns;
+        let context = match core.level {
+            Level::Idle => return,
+            Level::Interrupt => {
+                core.bill.interrupt_ns += ns;
+                core.stolen_ns += ns;
+                return;
+            }
+            Level::Softirq => {
+                core.bill.softirq_ns += ns;
+                if core.softirq.in_thread {
+                    core.bill.ksoftirqd_ns += ns;
+                } else {
+                    core.stolen_ns += ns;
+                }
+                core.softirq.context
+            }
+            Level::Thread => {
+                core.bill.thread_ns += ns;
+                core.current
+            }
+        };
+        if let Some(context) = context {
+            self.contexts[context].bill.cpu_ns[index] += ns;
+        }
+    }
+
+    /// Takes the work at hand off the core; it goes on later.
+    fn suspend(&mut self, index: usize, now_ns: u64) {
+        self.bill(index, now_ns);
+        let core = &mut self.cores[index];
+        let rest_ns = core.due_ns - now_ns;
+        match (core.level, core.work) {
+            (Level::Softirq, work) => core.softirq.suspended = Some((work, rest_ns)),
+            (Level::Thread, Work::Overhead(context)) => {
+                self.contexts[context].overhead_ps += rest_ns * super::worker::PS;
+            }
+            (Level::Thread, work) => {
+                let context = core.current.expect("a thread runs");
+                self.contexts[context].suspended = Some((work, rest_ns));
+            }
+            (Level::Idle | Level::Interrupt, _) => {}
+        }
+        core.level = Level::Idle;
+        core.due_ns = u64::MAX;
+    }
+
+    /// Interrupts the core.
+    pub(crate) fn interrupt(&mut self, index: usize, why: Interrupt, cost_ns: u64, now_ns: u64) {
+        self.cores[index].interrupts.push_back((why, cost_ns));
+        if self.cores[index].level != Level::Interrupt {
+            self.suspend(index, now_ns);
+            self.exit_guest(index);
+            self.dispatch(index, now_ns);
+        }
+    }
+
+    /// An interrupt takes the core from its thread.
+    fn exit_guest(&mut self, index: usize) {
+        let core = &self.cores[index];
+        if let (false, Some(current)) = (core.softirq.active, core.current) {
+            let context = &mut self.contexts[current];
+            if context.exit_ps > 0 {
+                context.overhead_ps += context.exit_ps;
+                context.bill.exits += 1;
+            }
+        }
+    }
+
+    /// The work at hand is done.
+    pub(crate) fn complete(&mut self, index: usize, now_ns: u64) {
+        self.bill(index, now_ns);
+        let core = &mut self.cores[index];
+        match core.work {
+            Work::Frame(worker) => {
+                // `local_bh_enable`; not where a guest puts frames into a NIC of its own.
+                let to_stack = !matches!(self.workers[worker].input, Input::Ring(_));
+                if core.level == Level::Thread && to_stack && self.softirq_rules.on_transmit {
+                    core.softirq.invoked = true;
+                }
+                self.finish_frame(worker, now_ns);
+            }
+            Work::Load(load) => self.finish_load(load, now_ns),
+            Work::Poll(_) | Work::Notify(_) | Work::Overhead(_) => {}
+            Work::Interrupt(why) => {
+                core.bill.interrupts += 1;
+                core.softirq.invoked = true;
+                match why {
+                    Interrupt::Ring(ring) => self.raise(self.rings[ring].worker, now_ns),
+                    Interrupt::Tick => {}
+                }
+            }
+        }
+        self.dispatch(index, now_ns);
+    }
+
+    /// Finds the core something to do.
+    fn dispatch(&mut self, index: usize, now_ns: u64) {
+        loop {
+            let core = &mut self.cores[index];
+            if let Some((why, cost_ns)) = core.interrupts.pop_front() {
+                core.start(Level::Interrupt, Work::Interrupt(why), cost_ns, now_ns);
+                return;
+            }
+            let step = if core.softirq.active {
+                match self.softirq_step(index, now_ns) {
+                    Step::Over => continue,
+                    step @ Step::Work(..) => step,
+                }
+            } else if self.softirq_wanted(index) {
+                self.begin_softirq(index, false, now_ns);
+                continue;
+            } else {
+                match self.thread_step(index, now_ns) {
+                    None => continue,
+                    Some(step) => step,
+                }
+            };
+            let core = &mut self.cores[index];
+            let level = if core.softirq.active { Level::Softirq } else { Level::Thread };
+            match step {
+                Step::Work(work, cost_ns) => core.start(level, work, cost_ns, now_ns),
+                Step::Over if level == Level::Thread && core.current.is_none() => {
+                    core.level = Level::Idle;
+                    core.due_ns = u64::MAX;
+                }
+                Step::Over => continue,
+            }
+            return;
+        }
+    }
+
+    /// What the current thread does next, or who is next; `Over` with no current thread: nobody.
+    /// None: look again from the top.
+    fn thread_step(&mut self, index: usize, now_ns: u64) -> Option<Step> {
+        let core = &self.cores[index];
+        if core.need_resched || core.current.is_none() {
+            self.choose(index, now_ns);
+        }
+        let Some(id) = self.cores[index].current else { return Some(Step::Over) };
+        let context = &mut self.contexts[id];
+        let step = if context.blocked > 0 || context.is_ksoftirqd {
+            Step::Over
+        } else if let Some((work, rest_ns)) = context.suspended.take() {
+            Step::Work(work, rest_ns)
+        } else if let Some(worker) = context.worker {
+            self.next_step(worker, now_ns)
+        } else if let Some(worker) = context.list.pop_front() {
+            context.worker = Some(worker);
+            self.begin_poll(worker, now_ns)
+        } else {
+            Step::Over
+        };
+        let context = &mut self.contexts[id];
+        let overhead_ns = context.overhead_ps / super::worker::PS;
+        if let Step::Work(work, cost_ns) = step {
+            context.overhead_ps %= super::worker::PS;
+            return Some(Step::Work(work, cost_ns + overhead_ns));
+        }
+        if let (0, Some(worker)) = (context.blocked, context.worker.take()) {
+            if self.end_poll(worker, now_ns) {
+                self.contexts[id].list.push_back(worker);
+            }
+            return None;
+        }
+        if overhead_ns > 0 {
+            context.overhead_ps %= super::worker::PS;
+            return Some(Step::Work(Work::Overhead(id), overhead_ns));
+        }
+        if context.is_ksoftirqd && self.softirq_pending(index) {
+            self.begin_softirq(index, true, now_ns);
+        } else {
+            self.fall_asleep(index, id, now_ns);
+        }
+        None
+    }
+
+    /// There is something to do for this context.
+    pub(crate) fn rouse(&mut self, id: usize, now_ns: u64) {
+        let context = &mut self.contexts[id];
+        if context.kind == ContextKind::Softirq {
+            let core = context.core;
+            self.cores[core].softirq.invoked = true;
+            self.kicks.push(core);
+            return;
+        }
+        if context.runnable || context.blocked > 0 {
+            return;
+        }
+        self.wake(id, now_ns);
+    }
+
+    /// `try_to_wake_up`.
+    pub(crate) fn wake(&mut self, id: usize, now_ns: u64) {
+        let context = &mut self.contexts[id];
+        if context.runnable {
+            return;
+        }
+        context.runnable = true;
+        context.bill.wakes += 1;
+        context.overhead_ps += context.wake_ps;
+        let entity = context.entity;
+        if context.kind == ContextKind::Vcpu {
+            let credit = self.credit.as_mut().expect("vCPUs are under the credit scheduler");
+            match credit.wake(entity, now_ns) {
+                Some((core, at_ns)) if at_ns > now_ns => {
+                    let ends_ns = self.cores[core].slice_end_ns;
+                    self.plan_slice(core, ends_ns.min(at_ns));
+                }
+                Some((core, _)) => self.resched(core),
+                None => {}
+            }
+            return;
+        }
+        let index = context.core;
+        self.charge(index, now_ns);
+        let core = &mut self.cores[index];
+        let running = core.current.map(|current| self.contexts[current].entity);
+        let CpuScheduler::Cfs(cfs) = &mut core.scheduler else { return };
+        cfs.wake(entity);
+        if running.is_none_or(|running| cfs.preempts(entity, running)) {
+            self.resched(index);
+        }
+    }
+
+    pub(crate) fn resched(&mut self, core: usize) {
+        self.cores[core].need_resched = true;
+        self.kicks.push(core);
+    }
+
+    /// After whatever has just happened: cores that something was found for, or that have to choose
+    /// anew.
+    pub(crate) fn settle(&mut self, now_ns: u64) {
+        while let Some(index) = self.kicks.pop() {
+            let core = &self.cores[index];
+            let stop = match core.level {
+                Level::Idle => true,
+                Level::Thread => core.need_resched || self.softirq_wanted(index),
+                Level::Interrupt | Level::Softirq => false,
+            };
+            if stop {
+                self.suspend(index, now_ns);
+                self.dispatch(index, now_ns);
+            }
+        }
+    }
+
+    /// `update_curr`.
+    fn charge(&mut self, index: usize, now_ns: u64) {
+        let core = &mut self.cores[index];
+        let CpuScheduler::Cfs(cfs) = &mut core.scheduler else { return };
+        let accounting = cfs.settings().irq_time_accounting;
+        let clock_ns = core.thread_clock_ns(now_ns, accounting);
+        let ran_ns = clock_ns - core.charged_ns;
+        let core = &mut self.cores[index];
+        core.charged_ns = clock_ns;
+        if let (Some(current), CpuScheduler::Cfs(cfs)) = (core.current, &mut core.scheduler) {
+            cfs.charge(self.contexts[current].entity, ran_ns);
+        }
+    }
+
+    fn fall_asleep(&mut self, index: usize, id: usize, now_ns: u64) {
+        self.charge(index, now_ns);
+        let context = &mut self.contexts[id];
+        context.runnable = false;
+        let core = &mut self.cores[index];
+        core.current = None;
+        match &mut core.scheduler {
+            CpuScheduler::Cfs(cfs) => cfs.sleep(context.entity),
+            CpuScheduler::Credit => {
+                let credit = self.credit.as_mut().expect("such a core has it");
+                credit.sleep(context.entity, now_ns);
+            }
+        }
+    }
+
+    /// `schedule`: chooses who has the core.
+    fn choose(&mut self, index: usize, now_ns: u64) {
+        self.charge(index, now_ns);
+        let core = &mut self.cores[index];
+        core.need_resched = false;
+        let before = core.current;
+        let next = match &mut core.scheduler {
+            CpuScheduler::Cfs(cfs) => cfs.choose().map(|entity| self.tasks[index][entity]),
+            CpuScheduler::Credit => {
+                let credit = self.credit.as_mut().expect("such a core has it");
+                credit.choose(index, now_ns).map(|vcpu| self.vcpus[vcpu])
+            }
+        };
+        core.current = next;
+        let Some(id) = next else { return };
+        if let (CpuScheduler::Credit, Some(credit)) = (&core.scheduler, &self.credit) {
+            let slice_ns = credit.settings().slice_ns;
+            self.plan_slice(index, now_ns + slice_ns);
+        }
+        let core = &mut self.cores[index];
+        if next != before {
+            core.bill.switches += 1;
+            let context = &mut self.contexts[id];
+            context.bill.switches += 1;
+            let cost_ps = core.switch_ps + context.cold_ps * core.others_since(id, context.cold_ps);
+            context.bill.switch_ps += cost_ps;
+            context.overhead_ps += cost_ps;
+        }
+    }
+
+    /// A core's timer.
+    pub(crate) fn tick(&mut self, index: usize, now_ns: u64) {
+        let core = &self.cores[index];
+        let tick_ns = match &core.scheduler {
+            CpuScheduler::Cfs(cfs) => cfs.settings().tick_ns,
+            CpuScheduler::Credit => self.credit.as_ref().map_or(0, |c| c.settings().tick_ns),
+        };
+        self.events.push(now_ns + tick_ns, Event::Tick(index));
+        if self.cores[index].level == Level::Idle {
+            return;
+        }
+        self.charge(index, now_ns);
+        let core = &mut self.cores[index];
+        match &mut core.scheduler {
+            CpuScheduler::Cfs(cfs) => {
+                if let Some(current) = core.current
+                    && cfs.tick(self.contexts[current].entity)
+                {
+                    core.need_resched = true;
+                }
+            }
+            CpuScheduler::Credit => {
+                if let Some(credit) = &mut self.credit {
+                    credit.tick(index, now_ns);
+                }
+            }
+        }
+        let cost_ns = core.tick_cost_ns;
+        self.interrupt(index, Interrupt::Tick, cost_ns, now_ns);
+    }
+
+    /// Credit is given.
+    pub(crate) fn account(&mut self, now_ns: u64) {
+        let Some(credit) = &mut self.credit else { return };
+        let slice_ns = credit.settings().slice_ns;
+        for core in credit.account(now_ns) {
+            self.resched(core);
+        }
+        self.events.push(now_ns + slice_ns, Event::Account);
+    }
+
+    /// One event at a time: slices are put off far more often than they end.
+    fn plan_slice(&mut self, index: usize, ends_ns: u64) {
+        let core = &mut self.cores[index];
+        core.slice_end_ns = ends_ns;
+        if ends_ns < core.slice_event_ns {
+            core.slice_event_ns = ends_ns;
+            self.events.push(ends_ns, Event::Slice(index));
+        }
+    }
+
+    pub(crate) fn slice_over(&mut self, index: usize, now_ns: u64) {
+        let core = &mut self.cores[index];
+        if core.slice_event_ns != now_ns {
+            return;
+        }
+        core.slice_event_ns = u64::MAX;
+        if core.current.is_none() {
+            core.slice_end_ns = u64::MAX;
+        } else if now_ns >= core.slice_end_ns {
+            self.resched(index);
+        } else {
+            let ends_ns = core.slice_end_ns;
+            self.plan_slice(index, ends_ns);
+        }
+    }
+
+    /// The window begins or ends: what is under way counts up to here, or from here on.
+    pub(crate) fn cut(&mut self, now_ns: u64) {
+        for index in 0..self.cores.len() {
+            self.bill(index, now_ns);
+        }
+    }
+
+    /// How much of the work that each context has at hand is done already, and how much that it is
+    /// billed for is still to be done, ns: the difference.
+    pub(crate) fn under_way_ns(&self, id: usize) -> i64 {
+        let context = &self.contexts[id];
+        let mut ns = -i64::try_from(context.overhead_ps / super::worker::PS).unwrap_or(0);
+        let mut add = |work: Work, rest_ns: u64| ns += self.progress_ns(work, rest_ns);
+        if let Some((work, rest_ns)) = context.suspended {
+            add(work, rest_ns);
+        }
+        for core in &self.cores {
+            let softirq = context.kind == ContextKind::Softirq && core.softirq.context == Some(id);
+            if let (true, Some((work, rest_ns))) = (softirq, core.softirq.suspended) {
+                add(work, rest_ns);
+            }
+            let at_hand = match core.level {
+                Level::Softirq => softirq,
+                Level::Thread => core.current == Some(id),
+                Level::Idle | Level::Interrupt => false,
+            };
+            if at_hand {
+                add(core.work, core.due_ns - core.began_ns);
+            }
+        }
+        ns
+    }
+
+    /// Positive: done but not yet billed. Negative: billed but not yet done.
+    fn progress_ns(&self, work: Work, rest_ns: u64) -> i64 {
+        let whole_ns = match work {
+            Work::Frame(worker) => {
+                let worker = &self.workers[worker];
+                let frame = worker.frame.as_ref().expect("work on a frame has one");
+                let route = worker.routes[frame.router as usize].as_ref();
+                let route = route.expect("frames follow paths");
+                let cold_ps = if worker.cold { route.cold_ps } else { 0 };
+                (route.cost_ps(&frame) + cold_ps) / super::worker::PS
+            }
+            Work::Load(load) => self.loads[load].piece_ns,
+            Work::Poll(_) | Work::Notify(_) | Work::Overhead(_) | Work::Interrupt(_) => 0,
+        };
+        i64::try_from(whole_ns).unwrap_or(0) - i64::try_from(rest_ns).unwrap_or(0)
+    }
+}

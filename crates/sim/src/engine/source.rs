@@ -1,0 +1,206 @@
+//! Open-loop traffic: when the next frame of a source is due is known in closed form, so that it needs no
+//! event of its own; whoever looks at a queue first lets come what has come meanwhile.
+
+use isolane_sched::Prng;
+
+use crate::random::exponential_ns;
+
+/// Never.
+pub(crate) const NEVER: u64 = u64::MAX;
+/// ns x (frames per 1,000 seconds).
+const MILLI: u64 = 1_000_000_000_000;
+
+/// A frame: 16 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// When its first bit left its sender, ns.
+    pub(crate) stamp_ns: u64,
+    /// Entry of the traffic.
+    pub(crate) flow: u16,
+    pub(crate) router: u16,
+    pub(crate) bytes: u16,
+    /// Connection of a sender, or `NO_CONNECTION`.
+    pub(crate) connection: u16,
+}
+
+pub(crate) const NO_CONNECTION: u16 = u16::MAX;
+
+/// Sizes of a stream's frames.
+#[derive(Debug, Clone)]
+pub(crate) enum Sizes {
+    Fixed(u16),
+    Of(Vec<u16>, Prng),
+}
+
+impl Sizes {
+    pub(crate) fn next(&mut self) -> u16 {
+        match self {
+            Self::Fixed(bytes) => *bytes,
+            Self::Of(sizes, prng) => {
+                let len = u32::try_from(sizes.len()).expect("checked when the model was built");
+                sizes[prng.below(len) as usize]
+            }
+        }
+    }
+}
+
+/// Equal gaps, exact in the long run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    rate_mpps: u64,
+    gap_ns: u64,
+    gap_remainder: u64,
+    remainder: u64,
+}
+
+impl Pace {
+    /// `rate_mpps`: frames per 1,000 s, at least 1.
+    pub(crate) fn new(rate_mpps: u64) -> Self {
+        let (gap_ns, gap_remainder) = (MILLI / rate_mpps, MILLI % rate_mpps);
+        Self { rate_mpps, gap_ns, gap_remainder, remainder: 0 }
+    }
+
+    pub(crate) fn next_ns(&mut self) -> u64 {
+        self.remainder += self.gap_remainder;
+        if self.remainder >= self.rate_mpps {
+            self.remainder -= self.rate_mpps;
+            self.gap_ns + 1
+        } else {
+            self.gap_ns
+        }
+    }
+
+    pub(crate) fn gap_ns(&self) -> u64 {
+        self.gap_ns
+    }
+}
+
+/// How frames follow each other.
+#[derive(Debug, Clone)]
+pub(crate) enum Gaps {
+    Cbr(Pace),
+    Poisson { mean_ns: f64, prng: Prng },
+    Bursts { mean_ns: f64, burst_frames: u32, left: u32, prng: Prng },
+}
+
+impl Gaps {
+    /// From a frame to the next, ns.
+    fn next_ns(&mut self) -> u64 {
+        match self {
+            Self::Cbr(pace) => pace.next_ns(),
+            Self::Poisson { mean_ns, prng } => exponential_ns(prng, *mean_ns),
+            Self::Bursts { mean_ns, burst_frames, left, prng } => {
+                if *left > 0 {
+                    *left -= 1;
+                    return 0;
+                }
+                *left = *burst_frames - 1;
+                exponential_ns(prng, *mean_ns)
+            }
+        }
+    }
+
+    pub(crate) fn set_rate(&mut self, rate_mpps: u64) {
+        let gap_ns = MILLI as f64 / rate_mpps as f64;
+        match self {
+            Self::Cbr(pace) => *pace = Pace::new(rate_mpps),
+            Self::Poisson { mean_ns, .. } => *mean_ns = gap_ns,
+            Self::Bursts { mean_ns, burst_frames, .. } => {
+                *mean_ns = gap_ns * f64::from(*burst_frames);
+            }
+        }
+    }
+}
+
+/// One open-loop entry of the traffic.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    /// When its next frame is due, ns.
+    pub(crate) next_ns: u64,
+    pub(crate) next_bytes: u16,
+    pub(crate) flow: u16,
+    pub(crate) router: u16,
+    /// Its router's ring, where there is one.
+    pub(crate) ring: usize,
+    pub(crate) stop_ns: u64,
+    pub(crate) sizes: Sizes,
+    pub(crate) gaps: Gaps,
+}
+
+impl Source {
+    fn advance(&mut self) {
+        let next_ns = self.next_ns.saturating_add(self.gaps.next_ns());
+        self.next_ns = if next_ns < self.stop_ns { next_ns } else { NEVER };
+        self.next_bytes = self.sizes.next();
+    }
+}
+
+/// Sources that share a wire, or a queue: their frames in the order in which they are due; of
+/// those due at once, by the order of the traffic.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Feed {
+    pub(crate) sources: Vec<Source>,
+    first: usize,
+}
+
+impl Feed {
+    pub(crate) fn next_ns(&self) -> u64 {
+        self.sources.get(self.first).map_or(NEVER, |source| source.next_ns)
+    }
+
+    pub(crate) fn next_bytes(&self) -> u16 {
+        self.sources.get(self.first).map_or(0, |source| source.next_bytes)
+    }
+
+    /// After a source's times have changed from outside.
+    pub(crate) fn sort(&mut self) {
+        let mut first = 0;
+        for (index, source) in self.sources.iter().enumerate() {
+            if source.next_ns < self.sources[first].next_ns {
+                first = index;
+            }
+        }
+        self.first = first;
+    }
+
+    /// The next frame, with the ring it is for; there must be one.
+    pub(crate) fn pop(&mut self) -> (Frame, usize) {
+        let source = &mut self.sources[self.first];
+        let frame = Frame {
+            stamp_ns: source.next_ns,
+            flow: source.flow,
+            router: source.router,
+            bytes: source.next_bytes,
+            connection: NO_CONNECTION,
+        };
+        let ring = source.ring;
+        source.advance();
+        self.sort();
+        (frame, ring)
+    }
+
+    /// When the next frame for this ring is due, before it waits for the wire.
+    pub(crate) fn next_for(&self, ring: usize) -> Option<(u64, u16)> {
+        let due = |source: &&Source| source.ring == ring && source.next_ns != NEVER;
+        let next = self.sources.iter().filter(due).min_by_key(|source| source.next_ns)?;
+        Some((next.next_ns, next.next_bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pace_loses_no_fraction_of_a_nanosecond() {
+        let mut pace = Pace::new(1_488_095_238);
+        let total: u64 = (0..1_488_095_238 / 1_000).map(|_| pace.next_ns()).sum();
+        // 1.488 million frames at 1,488,095.238 per second: one second, less the last fraction.
+        assert!(total.abs_diff(1_000_000_000) < 1_000, "{total}");
+    }
+
+    #[test]
+    fn a_frame_is_small() {
+        assert_eq!(size_of::<Frame>(), 16);
+    }
+}

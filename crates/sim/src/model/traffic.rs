@@ -1,0 +1,197 @@
+//! Traffic, other load, and changes in time.
+
+use serde::Deserialize;
+
+use super::net::Settings;
+
+/// A stream of frames to or from a router.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Its name.
+    pub name: String,
+    /// The router whose path it takes.
+    pub router: String,
+    /// Frame sizes, bytes with checksum.
+    pub frame_bytes: FrameBytes,
+    /// How frames follow each other.
+    pub pattern: Pattern,
+    /// When it starts, ns.
+    #[serde(default)]
+    pub start_ns: u64,
+    /// When it stops, ns; default: never.
+    #[serde(default)]
+    pub stop_ns: Option<u64>,
+}
+
+/// Sizes of a stream's frames.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub enum FrameBytes {
+    /// All the same.
+    Fixed(u16),
+    /// Each as likely as the others; a size may stand there several times.
+    Of(Vec<u16>),
+}
+
+/// How frames follow each other. From outside frames come over the wire of the path's first ring,
+/// which sends one after the other; a sender is a process in the context of the path's first stage.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Pattern {
+    /// Constant bit rate; the phase is drawn.
+    Cbr {
+        /// Frames per second.
+        rate_pps: f64,
+    },
+    /// A Poisson process.
+    Poisson {
+        /// Frames per second in the mean.
+        rate_pps: f64,
+    },
+    /// Bursts of frames back to back, a Poisson process of bursts.
+    Bursts {
+        /// Frames per second in the mean.
+        rate_pps: f64,
+        /// Frames per burst.
+        burst_frames: u32,
+    },
+    /// A process like iperf: sends while its socket buffer and the queue before it have room, and
+    /// blocks when not.
+    Sender {
+        /// Processes of this kind, each with a socket buffer of its own.
+        #[serde(default = "one")]
+        connections: u32,
+        /// Frames that the socket buffer of a connection holds.
+        window_frames: u32,
+        /// Frames per second that each connection aims at; none: as many as possible.
+        #[serde(default)]
+        rate_pps: Option<f64>,
+        /// How far behind its schedule a connection may be and still catch up, ns.
+        #[serde(default)]
+        catch_up_ns: u64,
+        /// When a frame leaves the socket buffer.
+        #[serde(default)]
+        release: Release,
+    },
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// When a frame leaves its sender's socket buffer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Release {
+    /// When it has been sent on the wire, or dropped (buffers are lent to the back-end).
+    #[default]
+    Sent,
+    /// When the stage behind the first has taken it out of its queue (buffers are copied).
+    Taken,
+}
+
+/// Load besides the traffic.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// Its name, also its account in bills.
+    pub name: String,
+    /// The context that does it.
+    pub context: String,
+    /// What.
+    pub load: LoadKind,
+    /// When it starts, ns.
+    #[serde(default)]
+    pub start_ns: u64,
+    /// When it stops, ns; default: never.
+    #[serde(default)]
+    pub stop_ns: Option<u64>,
+}
+
+/// Kinds of load.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum LoadKind {
+    /// Computes without end.
+    Cpu,
+    /// Work that comes again and again: runs, and sleeps for a time that is drawn (exponential).
+    Periodic {
+        /// CPU time each, ns.
+        cpu_ns: f64,
+        /// Mean time between, ns.
+        idle_ns: u64,
+    },
+    /// Disk requests that this context serves: each takes CPU time, then the disk's time, and
+    /// comes again.
+    Disk {
+        /// Requests at a time.
+        #[serde(default = "one")]
+        depth: u32,
+        /// CPU time of a request, ns.
+        cpu_ns: f64,
+        /// Mean time the disk takes, ns; drawn (exponential).
+        disk_ns: u64,
+        /// Of 1,000 requests, how many block the whole context while the disk is at work.
+        #[serde(default)]
+        blocking_permille: u32,
+    },
+}
+
+/// A setting that changes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "set", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Change {
+    /// What a flow of a packet scheduler is entitled to.
+    Flow {
+        /// When, ns.
+        at_ns: u64,
+        /// The port or the stage whose queue has the scheduler.
+        at: String,
+        /// The new settings; what is not given goes back to its default.
+        settings: Settings,
+    },
+    /// A control group's shares.
+    Shares {
+        /// When, ns.
+        at_ns: u64,
+        /// The group.
+        group: String,
+        /// The new shares.
+        shares: u32,
+    },
+    /// A vCPU's weight and cap under the credit scheduler.
+    Vcpu {
+        /// When, ns.
+        at_ns: u64,
+        /// The context.
+        context: String,
+        /// The new weight.
+        weight: u32,
+        /// The new cap, percent of a core; 0: none.
+        #[serde(default)]
+        cap_pct: u32,
+    },
+    /// The rate of a traffic entry (not of senders without one).
+    Rate {
+        /// When, ns.
+        at_ns: u64,
+        /// The traffic entry.
+        traffic: String,
+        /// Frames per second.
+        rate_pps: f64,
+    },
+}
+
+impl Change {
+    /// When it takes effect, ns.
+    #[must_use]
+    pub fn at_ns(&self) -> u64 {
+        match self {
+            Self::Flow { at_ns, .. }
+            | Self::Shares { at_ns, .. }
+            | Self::Vcpu { at_ns, .. }
+            | Self::Rate { at_ns, .. } => *at_ns,
+        }
+    }
+}
