@@ -2,12 +2,9 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use libbpf_rs::{
-    MapCore, MapHandle, Program, TC_INGRESS, TcHook, TcHookBuilder, Xdp, XdpFlags,
-    query::{ProgInfoIter, ProgramInfo},
-};
+use libbpf_rs::{MapCore, MapHandle, Program, TC_INGRESS, TcHook, TcHookBuilder, Xdp, XdpFlags};
 
-use crate::{Error, Result, error::one_line};
+use crate::{Error, Result, error::one_line, rtnl};
 
 /// Preference of our tc filter: others' may stand before or after it.
 const TC_PRIORITY: u32 = 346;
@@ -45,19 +42,12 @@ fn index(ifindex: u32) -> Result<i32> {
 /// The program of a number, if it is (still) there.
 #[must_use]
 pub fn program(id: u32) -> Option<Standing> {
-    let found: ProgramInfo = ProgInfoIter::default().find(|info| info.id == id)?;
-    let name = found.name.to_string_lossy().into_owned();
-    // The iterator leaves lists out; the maps are asked for by descriptor.
-    Some(Standing { id, name, maps: maps_of(id).unwrap_or_default() })
-}
-
-fn maps_of(id: u32) -> Option<Vec<u32>> {
     let fd = Program::fd_from_id(id).ok()?;
-    let mut ids = vec![0u32; 64];
+    let mut maps = vec![0u32; 64];
     // SAFETY: zero is a valid value of every field.
     let mut info: libbpf_sys::bpf_prog_info = unsafe { std::mem::zeroed() };
-    info.nr_map_ids = u32::try_from(ids.len()).ok()?;
-    info.map_ids = ids.as_mut_ptr() as u64;
+    info.nr_map_ids = u32::try_from(maps.len()).ok()?;
+    info.map_ids = maps.as_mut_ptr() as u64;
     let mut size = u32::try_from(size_of_val(&info)).ok()?;
     // SAFETY: both buffers live through the call and their sizes are passed.
     let failed = unsafe {
@@ -66,15 +56,17 @@ fn maps_of(id: u32) -> Option<Vec<u32>> {
     if failed != 0 {
         return None;
     }
-    ids.truncate(info.nr_map_ids as usize);
-    Some(ids)
+    maps.truncate(info.nr_map_ids as usize);
+    let name = info.name.iter().take_while(|&&letter| letter != 0);
+    #[expect(clippy::cast_sign_loss, reason = "letters of a C string")]
+    let name = name.map(|&letter| char::from(letter as u8)).collect();
+    Some(Standing { id, name, maps })
 }
 
 /// The XDP program on an interface of the calling thread's namespace.
-pub fn standing_xdp(fd: BorrowedFd<'_>, ifindex: u32) -> Result<Option<Standing>> {
-    let id = Xdp::new(fd)
-        .query_id(index(ifindex)?, XdpFlags::NONE)
-        .map_err(|error| refuse(ifindex, one_line(&error)))?;
+pub fn standing_xdp(ifindex: u32) -> Result<Option<Standing>> {
+    let id = rtnl::xdp_program_id(index(ifindex)?)
+        .map_err(|error| refuse(ifindex, error.to_string()))?;
     Ok(if id == 0 { None } else { program(id) })
 }
 
@@ -84,7 +76,7 @@ pub fn standing_xdp(fd: BorrowedFd<'_>, ifindex: u32) -> Result<Option<Standing>
 /// Gives whether the driver runs it.
 pub fn put_xdp(program: &impl AsFd, ifindex: u32, ours: &str) -> Result<bool> {
     let xdp = Xdp::new(program.as_fd());
-    if let Some(standing) = standing_xdp(program.as_fd(), ifindex)? {
+    if let Some(standing) = standing_xdp(ifindex)? {
         if standing.name != ours {
             return Err(refuse(
                 ifindex,
@@ -103,7 +95,7 @@ pub fn put_xdp(program: &impl AsFd, ifindex: u32, ours: &str) -> Result<bool> {
 
 /// Takes the XDP program named `ours` off; gives false when it is not there.
 pub fn take_xdp(fd: BorrowedFd<'_>, ifindex: u32, ours: &str) -> Result<bool> {
-    match standing_xdp(fd, ifindex)? {
+    match standing_xdp(ifindex)? {
         Some(standing) if standing.name == ours => {}
         _ => return Ok(false),
     }

@@ -13,6 +13,7 @@ pub mod netns;
 pub mod plane;
 pub mod probe;
 pub mod receiver;
+mod rtnl;
 pub mod stalls;
 pub mod stream;
 #[cfg(test)]

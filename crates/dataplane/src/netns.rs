@@ -16,8 +16,12 @@ pub fn enter(path: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Runs `work` in the namespace, on a thread that ends with it, so that the caller's never moves.
+/// Runs `work` in the namespace, on a thread that ends with it, so that the caller's never moves;
+/// without a path at once, where the caller is.
 pub fn within<T: Send>(path: Option<&Path>, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    if path.is_none() {
+        return work();
+    }
     thread::scope(|scope| {
         scope
             .spawn(|| {

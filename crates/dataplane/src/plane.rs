@@ -366,7 +366,7 @@ impl Plane {
         let null = std::fs::File::open("/dev/null").map_err(|_| Error::State("no /dev/null"))?;
         netns::within(path, || match hook {
             Hook::Port => attach::standing_tc(null.as_fd(), ifindex),
-            _ => attach::standing_xdp(null.as_fd(), ifindex),
+            _ => attach::standing_xdp(ifindex),
         })
     }
 

@@ -24,14 +24,16 @@ from isolane import __version__
 from isolane.errors import IsolaneError
 
 COMMANDS: Final = (
-    "run", "generate", "receive", "report", "doctor", "schema", "clean", "version",
+    "run", "reproduce", "calibrate", "generate", "receive", "report", "apply", "status", "set",
+    "top", "clear", "verify", "watch", "export", "doctor", "schema", "clean", "version",
 )  # fmt: skip
 """In the order of ``isolane --help``."""
 
-_HELP: Final = """Measure how well virtual routers on one Linux host keep out of each other's way.
+_HELP: Final = """Keep virtual routers on one Linux host out of each other's way, and measure it.
 
-Isolane builds a test bed out of network namespaces, sends real frames through real routers,
-overloads one of them, and shows what that does to the others.
+Isolane gives each running router its share of CPU and link (apply). It also builds test beds out
+of network namespaces, sends real frames through real routers, overloads one of them, and shows
+what that does to the others (run).
 """
 
 _EPILOG: Final = """Start here:
@@ -40,9 +42,10 @@ _EPILOG: Final = """Start here:
   isolane doctor                                 what this host can do
   isolane run experiments/noisy-neighbour.yaml   measure, as root
   isolane report runs/RUN --format pdf           the report again, otherwise
+  isolane apply POLICY.yaml                      shares for routers that run here, as root
 
 \b
-Exit status: 0 done; 1 failed; 2 usage or experiment file;
+Exit status: 0 done; 1 failed; 2 usage, experiment or policy file;
 3 not supported on this host; 4 an isolation target was missed.
 """
 

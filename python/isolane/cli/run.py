@@ -7,7 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +17,7 @@ import typer
 
 if TYPE_CHECKING:
     from isolane.run.folder import RunFolder
-    from isolane.run.results import Summary
+    from isolane.run.results import HostFacts, Summary
     from isolane.run.runner import Step
     from isolane.spec import Experiment
 
@@ -26,8 +28,17 @@ EPILOG = """Examples:
   isolane run experiments/papers/rathore2013/scenario1.yaml --output runs/scenario1
   isolane run --resume runs/scenario1          goes on with what an interruption left
   isolane run EXPERIMENT.yaml --dry-run        checks everything, sends nothing
+  isolane run EXPERIMENT.yaml --on sim         predicts it on a simulated host, without root
   isolane run EXPERIMENT.yaml --json | jq .verdict
 """
+
+
+class On(StrEnum):
+    """Where trials are carried out."""
+
+    LIVE = "live"
+    SIM = "sim"
+
 
 Watch = Callable[["Step"], None]
 
@@ -55,24 +66,42 @@ def command(
     json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
     ] = False,
+    on: Annotated[
+        On | None, typer.Option("--on", help="Real frames here, or a simulated host.")
+    ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME|FILE", help="The simulated host's profile."),
+    ] = None,
 ) -> None:
-    """Measure what an experiment file says, with real frames.
+    """Measure what an experiment file says, with real frames, or predict it.
 
     Checks everything before the first frame. Each trial's result is on disk as soon as the trial
-    ends; after an interruption --resume goes on. Needs root. Leaves the host as it was.
+    ends; after an interruption --resume goes on. Needs root, except with --on sim. Leaves the
+    host as it was.
     """
     from isolane.spec import load_experiment
 
     folder, source = _source(experiment, resume)
     spec = load_experiment(source)
-    repeats = repeats or _kept_repeats(folder)
+    kept = _kept(folder)
+    repeats = repeats or _number(kept.get("repeats"))
     if repeats is not None:
         trial = spec.trial.model_copy(update={"repeats": repeats})
         spec = spec.model_copy(update={"trial": trial})
     target = folder or output or Path("runs") / f"{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    summary = _execute(spec, source, target, resumed=folder is not None, dry_run=dry_run)
+    plan = _Plan(spec, source, target, resumed=folder is not None, dry_run=dry_run)
+    where = on or On(str(kept.get("on", On.LIVE)))
+    if where is On.SIM:
+        summary = _simulate(plan, profile or _text(kept.get("profile")))
+    elif profile is not None:
+        message = "--profile is about a simulated host: it needs --on sim"
+        raise typer.BadParameter(message)
+    else:
+        summary = _measure(plan)
     if summary is None:
-        typer.echo(f"{source}: the experiment is valid and this host can run it", err=True)
+        host = "this host" if where is On.LIVE else "a simulated host"
+        typer.echo(f"{source}: the experiment is valid and {host} can run it", err=True)
         return
     _present(summary, target, json=json)
     if summary.trials_failed:
@@ -92,45 +121,86 @@ def _source(experiment: Path | None, resume: Path | None) -> tuple[Path | None, 
     return resume, resume / EXPERIMENT
 
 
-def _kept_repeats(folder: Path | None) -> int | None:
-    """Return the repeats that a run to be resumed was started with; None for a new run."""
+def _kept(folder: Path | None) -> dict[str, int | str]:
+    """Return the options that a run to be resumed was started with; none for a new run."""
     if folder is None:
-        return None
+        return {}
     from isolane.run.folder import RunFolder
 
-    return RunFolder.open(folder).options().get("repeats")
+    return RunFolder.open(folder).options()
 
 
-def _execute(
-    spec: Experiment, source: Path, target: Path, *, resumed: bool, dry_run: bool
-) -> Summary | None:
-    """Run, with the exclusive right to change the host; None for a dry run."""
+def _number(value: int | str | None) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _text(value: int | str | None) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is to be run, from which file, and where its results go."""
+
+    spec: Experiment
+    source: Path
+    target: Path
+    resumed: bool
+    dry_run: bool
+
+    def folder(self, host: HostFacts, **options: int | str) -> RunFolder:
+        """Open or make the run folder; options are kept for a resumed run."""
+        from isolane.run.folder import RunFolder
+
+        found = (
+            RunFolder.open(self.target)
+            if self.resumed
+            else RunFolder.create(self.target, self.source.read_bytes(), host)
+        )
+        found.keep_options({"repeats": self.spec.trial.repeats, **options})
+        return found
+
+
+def _measure(plan: _Plan) -> Summary | None:
+    """Run live, with the exclusive right to change the host; None for a dry run."""
     from isolane.errors import NotSupported
-    from isolane.run.folder import RunFolder
     from isolane.run.live import LiveBackEnd
+    from isolane.run.live.backend import refuse_simulated
     from isolane.run.runner import Run
     from isolane.testbed import clean, exclusive
 
+    refuse_simulated(plan.spec)
     if os.geteuid() != 0:
         raise NotSupported(
             "not supported on this host: a live run needs root (namespaces, BPF, thread settings); "
-            "run it with sudo"
+            "run it with sudo, or predict it with --on sim"
         )
     with exclusive() as journal:
         for left in clean():
             typer.echo(f"isolane: removed what an earlier run left: {left}", err=True)
-        back_end = LiveBackEnd(spec, journal)
-        back_end.check(spec.resolved_arms())
-        if dry_run:
+        back_end = LiveBackEnd(plan.spec, journal)
+        back_end.check(plan.spec.resolved_arms())
+        if plan.dry_run:
             return None
-        folder = (
-            RunFolder.open(target)
-            if resumed
-            else RunFolder.create(target, source.read_bytes(), back_end.host())
-        )
-        folder.keep_options({"repeats": spec.trial.repeats})
+        folder = plan.folder(back_end.host())
         with _logging(folder), _progress() as watch:
-            return Run(spec, back_end, folder, watch).execute()
+            return Run(plan.spec, back_end, folder, watch).execute()
+
+
+def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
+    """Run on a simulated host; None for a dry run."""
+    from isolane.run.runner import Run
+    from isolane.run.sim import SimBackEnd
+
+    with closing(SimBackEnd(plan.spec, profile)) as back_end:
+        back_end.check(plan.spec.resolved_arms())
+        if plan.dry_run:
+            return None
+        kept = {"on": "sim"} if profile is None else {"on": "sim", "profile": profile}
+        folder = plan.folder(back_end.host(), **kept)
+        with _logging(folder), _progress() as watch:
+            # A simulated trial has no date: the same seed gives the same bytes.
+            return Run(plan.spec, back_end, folder, watch, clock=lambda: 0.0).execute()
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""``isolane schema``: the JSON Schema of experiment files."""
+"""``isolane schema``: the JSON Schema of experiment and policy files."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ EPILOG = """Examples:
 
 \b
   isolane schema > experiment.schema.json
+  isolane schema policy > policy.schema.json
 
 An editor with a YAML language server completes and checks an experiment that starts with:
 
@@ -19,17 +21,27 @@ An editor with a YAML language server completes and checks an experiment that st
 """
 
 
+class Files(StrEnum):
+    """What a schema is for."""
+
+    EXPERIMENT = "experiment"
+    POLICY = "policy"
+
+
 def command(
+    files: Annotated[
+        Files, typer.Argument(metavar="[experiment|policy]", help="Which files.")
+    ] = Files.EXPERIMENT,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to stdout."),
     ] = None,
 ) -> None:
-    """Print the JSON Schema of experiment files. Editors complete and check with it."""
+    """Print the JSON Schema of experiment or policy files. Editors complete and check with it."""
     from isolane.errors import IsolaneError
-    from isolane.spec import schema_text
+    from isolane.spec import policy_schema_text, schema_text
 
-    text = schema_text()
+    text = policy_schema_text() if files is Files.POLICY else schema_text()
     if output is None:
         typer.echo(text, nl=False)
         return

@@ -14,8 +14,7 @@ from isolane.enforce import engine, sampling
 from isolane.enforce.check import check
 from isolane.enforce.engine import Drift
 from isolane.enforce.find import find_routers
-from isolane.enforce.find.host import all_namespaces
-from isolane.enforce.host import GROUP, Host
+from isolane.enforce.host import GROUP, Host, find_namespace
 from isolane.enforce.lock import locked
 from isolane.enforce.model import FoundRouter, MissingRouter, Sample
 from isolane.enforce.plan import Plan
@@ -87,12 +86,13 @@ class Enforcer:
 
     def _apply(self, policy: Policy, host: Host, state: State, *, adopt: bool) -> Outcome:
         recovered = engine.recover(state, host)
+        host.nics |= set(policy.nics)
         everyone = self._find(policy, host)
         found = [router for router in everyone if isinstance(router, FoundRouter)]
         links = check(policy, found, host)
         plan = Plan(policy, found, links, host, state)
         about = {
-            "netns": host.inode,
+            "netns": host.identity,
             "policy": policy.name,
             "text": policy_text(policy),
             "applied_at": datetime.now().astimezone().isoformat(timespec="seconds"),
@@ -277,7 +277,8 @@ class Enforcer:
         host = Host(self.base, self.group)
         try:
             state = State.load(self.directory)
-            if self.base is None and state.about.get("netns", host.inode) != host.inode:
+            host.nics |= state.nics()
+            if self.base is None and state.about.get("netns", host.identity) != host.identity:
                 self._refuse_elsewhere(state.about["netns"], clearing=elsewhere)
                 host.leave_base()
         except BaseException:
@@ -285,13 +286,12 @@ class Enforcer:
             raise
         return host, state
 
-    def _refuse_elsewhere(self, inode: int, *, clearing: bool) -> None:
+    def _refuse_elsewhere(self, cookie: int, *, clearing: bool) -> None:
         """Refuse to work on the interfaces of this namespace for the policy of another one."""
         whose = f"the policy in force ({self.directory}) is that of another network namespace"
-        for path in all_namespaces():
-            with contextlib.suppress(OSError):
-                if path.stat().st_ino == inode:
-                    raise TestbedError(f"{whose}, {path}: run this in there (nsenter --net={path})")
+        path = find_namespace(cookie)
+        if path is not None:
+            raise TestbedError(f"{whose}, {path}: run this in there (nsenter --net={path})")
         if not clearing:
             raise TestbedError(f"{whose}, which is gone: isolane clear comes first")
 

@@ -90,6 +90,7 @@ def apply(
         state.save()
         raise
     state.about = about
+    state.keep_asked()
     state.save()
     return changes
 
@@ -106,6 +107,11 @@ def _fulfil(
     piece, key = wish.piece, wish.piece.key
     current = piece.read(host)
     known = state.done.get(key)
+    if known is None or known.wanted != current:
+        owner = piece.foreign(host, current)
+        if owner and not (adopt and piece.adoptable):
+            remedy = "remove it first" + (", or use it with --adopt" if piece.adoptable else "")
+            raise ForeignError(f"{piece}: {owner}; {remedy} (nothing was changed)")
     if current == wish.value or (known and wish.floating and known.wanted == wish.value):
         if known is None:
             state.done[key] = Done(current, wish.value, wish.floating)
@@ -113,11 +119,6 @@ def _fulfil(
         known.wanted, known.router = wish.value, wish.router
         changes.unchanged += 1
         return
-    if known is None or known.wanted != current:
-        owner = piece.foreign(host, current)
-        if owner and not (adopt and piece.adoptable):
-            remedy = "remove it first" + (", or use it with --adopt" if piece.adoptable else "")
-            raise ForeignError(f"{piece}: {owner}; {remedy} (nothing was changed)")
     state.note(key, current)
     before.append((piece, current))
     piece.write(host, wish.value)
@@ -132,7 +133,8 @@ def _fulfil(
 def _put_back(piece: Piece, state: State, host: Host, before: list[tuple[Piece, Value]]) -> None:
     current = piece.read(host)
     done = state.done[piece.key]
-    if current != done.original:
+    somebody_elses = current != done.wanted and piece.foreign(host, current)
+    if current != done.original and not somebody_elses:
         state.note(piece.key, current)
         before.append((piece, current))
         piece.write(host, done.original)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
+import sys
 from pathlib import Path
 
 from isolane import _native
+from isolane.enforce.find.host import all_namespaces
 from isolane.enforce.groups import Groups
 from isolane.enforce.htb import read_classes, read_leaves
 from isolane.errors import NotSupported, TestbedError
@@ -14,6 +17,39 @@ from isolane.testbed import kernel
 from isolane.testbed.netns import Namespace
 
 GROUP = "isolane"
+
+
+_SO_NETNS_COOKIE = 71
+
+
+def cookie_of(sock: socket.socket) -> int:
+    """Return the cookie of the namespace that a socket was made in; 0 before Linux 5.14."""
+    try:
+        return int.from_bytes(
+            sock.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8), sys.byteorder
+        )
+    except OSError:
+        return 0
+
+
+def find_namespace(cookie: int) -> Path | None:
+    """Return the file of the namespace with this cookie; the calling thread moves about."""
+    home = kernel.open_own_net()
+    try:
+        for path in all_namespaces():
+            with contextlib.suppress(OSError):
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    kernel.setns_net(fd)
+                finally:
+                    os.close(fd)
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                    if cookie_of(sock) == cookie:
+                        return path
+    finally:
+        kernel.setns_net(home)
+        os.close(home)
+    return None
 
 
 class Host:
@@ -31,20 +67,25 @@ class Host:
         # Pieces are named by it: it has to be the same from one command to the next.
         self.base = str(base) if base else "/proc/self/ns/net"
         self.groups = Groups(group)
+        self.nics: set[str] = set()
+        """Interfaces that the demultiplexer may stand on: those of the policies, old and new."""
         self._namespaces: dict[str, tuple[int, Namespace]] = {}
         self._plane: _native.Plane | None = None
         self._classes: dict[tuple[str, str], dict[int, list[int]]] = {}
+        self._clsact: dict[str, set[int]] = {}
         self._leaves: dict[tuple[str, str], dict[int, int]] = {}
         self._home = kernel.open_own_net()
         self._gone = False
 
     @property
-    def inode(self) -> int:
-        """Identity of the namespace that the NICs are in; 0 when it is gone."""
-        try:
-            return Path(self.base).stat().st_ino
-        except OSError:
-            return 0
+    def identity(self) -> int:
+        """What tells the namespace that the NICs are in from all others; 0 when it is gone.
+
+        Not the number of its file, which the kernel gives to the next namespace: its cookie
+        (Linux 5.14), which belongs to one until the next boot.
+        """
+        namespace = self.namespace(self.base)
+        return 0 if namespace is None else cookie_of(namespace.ioctl)
 
     def leave_base(self) -> None:
         """Take the namespace that the NICs are in for gone."""
@@ -114,6 +155,14 @@ class Host:
             self._classes[key] = read_classes(namespace, index)
         return self._classes[key]
 
+    def classifiers(self, path: str) -> set[int]:
+        """Return the interfaces of a namespace that have a clsact qdisc, read once."""
+        if path not in self._clsact:
+            namespace = self.namespace(path)
+            found = namespace.links.get_qdiscs() if namespace else ()
+            self._clsact[path] = {q["index"] for q in found if q.get_attr("TCA_KIND") == "clsact"}
+        return self._clsact[path]
+
     def leaves(self, path: str, ifname: str) -> dict[int, int]:
         """Return the queues of the link classes of an interface, read once; see LeafQueue."""
         key = (path, ifname)
@@ -151,12 +200,10 @@ class Host:
         """Return the plane that stands on a NIC of this host; None when there is none."""
         if self._plane is not None:
             return self._plane
-        namespace = self.namespace(self.base)
-        for ifname in namespace.interfaces() if namespace else ():
-            with contextlib.suppress(OSError):
-                index = self.ifindex(self.base, ifname) or 0
-                plane = _native.Plane.open(self.base, index)
-                if plane is not None:
-                    self._plane = plane
-                    return plane
+        for ifname in self.nics:
+            index = self.ifindex(self.base, ifname)
+            plane = None if index is None else _native.Plane.open(None, index)
+            if plane is not None:
+                self._plane = plane
+                return plane
         return None

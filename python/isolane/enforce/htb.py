@@ -7,6 +7,7 @@ small frames cheat nobody, in rates, in shares and in the kernel's own counts.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from typing import Any
 
 from pyroute2.netlink.rtnl.tcmsg.common import calc_xmittime
@@ -17,6 +18,7 @@ MAJOR = 0x15A
 ROOT_CLASS, DEFAULT_CLASS, FIRST_CLASS = 1, 2, 16
 LEAVES = 0x4000
 """Handle of the queue of class 0."""
+_MOST_TICKS = (1 << 32) - 1
 WIRE_OVERHEAD = 24
 """Preamble, start of frame, gap and frame check sequence, bytes."""
 
@@ -36,9 +38,11 @@ def burst_bytes(rate: int, asked: int | None = None) -> int:
     """Return how many bytes may exceed a rate (bytes/s) at once.
 
     Default: 10 ms of it, which a virtual machine's hypervisor may take at a time, but at least two
-    full frames.
+    full frames. Rounded up to what the kernel, which counts time instead, can tell apart; at most
+    some minutes of the rate, which is as far as it counts.
     """
-    return max(2 * (1514 + WIRE_OVERHEAD), rate // 100 if asked is None else asked)
+    wanted = max(2 * (1514 + WIRE_OVERHEAD), rate // 100 if asked is None else asked)
+    return _bytes_of(min(calc_xmittime(rate, wanted), _MOST_TICKS), rate) if rate else wanted
 
 
 def read_classes(namespace: Namespace, index: int) -> dict[int, list[int]]:
@@ -84,8 +88,5 @@ def class_bytes(namespace: Namespace, index: int) -> dict[int, tuple[int, int, i
 
 
 def _bytes_of(ticks: int, rate: int) -> int:
-    """Return the burst that was given as so many ticks of the packet scheduler's clock."""
-    per_byte = calc_xmittime(rate, 1_000_000) / 1_000_000
-    guess = round(ticks / per_byte) if per_byte else 0
-    near = (guess + delta for delta in (0, 1, -1, 2, -2))
-    return next((burst for burst in near if calc_xmittime(rate, burst) == ticks), guess)
+    """Return the most that is given as so many ticks of the packet scheduler's clock."""
+    return bisect_right(range(1 << 32), ticks, key=lambda size: calc_xmittime(rate, size)) - 1

@@ -43,12 +43,15 @@ class FoundRouter:
     netns: Path | None
     """File of its network namespace (``/run/netns/vr1``, ``/proc/123/ns/net``)."""
     netns_inode: int | None
-    """Identity of that namespace: another number is another incarnation of the router."""
+    """Number of that file, for a cheap look: another one is another incarnation of the router, but
+    the kernel gives numbers out again (``netns_cookie`` is unique until the host restarts)."""
     pid: int | None
     """Its first process, where it has one."""
     interfaces: tuple[Interface, ...]
     threads: tuple[int, ...] = ()
     """A virtual machine's threads: vCPUs, vhost workers, the emulator's own."""
+    netns_cookie: int | None = None
+    """Identity of its network namespace; 0 before Linux 5.14."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from isolane.enforce import htb, shares
 from isolane.enforce.host import Host
 from isolane.enforce.model import FoundRouter, Interface
-from isolane.enforce.napi import NapiThreads
+from isolane.enforce.napi import threads_of
 from isolane.enforce.piece import Wish
 from isolane.enforce.pieces import (
     Affinity,
@@ -110,7 +110,7 @@ class Plan:
         namespace, index = self.host.namespace(netns), self.host.ifindex(netns, ifname)
         if namespace is None or index is None:
             return []
-        threads = ((thread, started(thread)) for thread in NapiThreads(namespace).of(index))
+        threads = ((thread, started(thread)) for thread in threads_of(namespace, index))
         return [(thread, began) for thread, began in threads if began is not None]
 
     def _link(self, link: Link) -> Iterator[Wish]:

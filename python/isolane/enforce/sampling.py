@@ -71,6 +71,7 @@ class _Reader:
         self.plane: _native.Plane | None = self.host.standing_plane()
         self.counts: dict[str, dict[int, tuple[int, int, int]]] = {}
         self.links: dict[str, Link] = {}
+        self._entitled: dict[str, dict[str, float]] = {}
         members: dict[str, list[str]] = defaultdict(list)
         for key in self.state.done:
             piece = from_key(key)
@@ -143,8 +144,10 @@ class _Reader:
         return shares.entitled_cpu(weights, name)
 
     def _entitled_link(self, nic: str, name: str) -> float:
-        link = self.links[nic]
-        return shares.entitled_link(self.policy, link, link.routers)[name]
+        if nic not in self._entitled:
+            link = self.links[nic]
+            self._entitled[nic] = shares.entitled_link(self.policy, link, link.routers)
+        return self._entitled[nic][name]
 
 
 def _cpu_ns(thread: int) -> int:

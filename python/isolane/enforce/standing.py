@@ -10,14 +10,15 @@ from typing import Any
 from isolane.enforce import htb
 from isolane.enforce.model import FoundRouter, MissingRouter
 from isolane.enforce.piece import Piece, Value, from_key
-from isolane.enforce.pieces import Affinity, GroupFile, LinkClass, PortPiece, QueuePiece
+from isolane.enforce.pieces import Affinity, Budget, GroupFile, LinkClass, PortPiece, QueuePiece
+from isolane.enforce.plan import QUEUE_FRAMES
 from isolane.enforce.shares import LEAST_RATE, QUANTUM
 from isolane.enforce.state import State
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy
 from isolane.spec.units import Load, format_rate
 
-_DEFAULTS = {"forward": "kernel", "priority": "3", "link_weight": "1", "queue": "128"}
+_DEFAULTS = {"forward": "kernel", "priority": "3", "link_weight": "1"}
 """What is not worth a word."""
 _ALWAYS = "cpu_weight"
 
@@ -118,10 +119,13 @@ def _words(
     if isinstance(piece, LinkClass):
         return _of_class(value, roots.get(piece.ifname, 0))
     if isinstance(piece, QueuePiece):
-        limit, xdp, _, most = value
+        limit, xdp, *_, most = value
         forward = "xdp" if xdp else "kernel"
-        return [("queue", str(limit)), ("forward", forward), *_limits("ingress", most)]
-    return _limits("egress", value[2]) if isinstance(piece, PortPiece) else []
+        words = [("forward", forward), *_limits("ingress", most)]
+        return words if limit == QUEUE_FRAMES[forward] else [("queue", str(limit)), *words]
+    if isinstance(piece, Budget):
+        return [("cpu_max", f"{value[0] / 1e7:g}%")] if value[0] else []
+    return _limits("egress", value[-1]) if isinstance(piece, PortPiece) else []
 
 
 def _of_group(piece: GroupFile, value: str, readings: Mapping[str, Value]) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from isolane.enforce.piece import Value
 from isolane.errors import TestbedError
@@ -40,6 +40,10 @@ class State:
     numbers: dict[str, int] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
     """Free for the user's sake: name of the policy, when it was applied."""
+    _asked: set[str] = field(default_factory=set)
+
+    _open: TextIO | None = field(default=None, init=False, repr=False)
+    """The journal of the command under way: a line is in the kernel's hands once it is written."""
 
     @classmethod
     def load(cls, directory: Path) -> State:
@@ -67,6 +71,9 @@ class State:
                 fresh.replace(path)
             else:
                 path.unlink(missing_ok=True)
+            if self._open is not None:
+                self._open.close()
+                self._open = None
             self.journal.unlink(missing_ok=True)
         except OSError as error:
             raise TestbedError(f"cannot write {path}: {error.strerror}") from None
@@ -86,8 +93,9 @@ class State:
         """
         line = json.dumps({"key": key, "before": before}) + "\n"
         try:
-            with self.journal.open("a") as file:
-                file.write(line)
+            if self._open is None:
+                self._open = self.journal.open("a", buffering=1)
+            self._open.write(line)
         except OSError as error:
             raise TestbedError(f"cannot write {self.journal}: {error.strerror}") from None
 
@@ -101,6 +109,12 @@ class State:
                     entries.append((str(entry["key"]), entry["before"]))
         return entries
 
+    def nics(self) -> set[str]:
+        """Return the interfaces that a demultiplexer was put on, by an unfinished command too."""
+        keys = [*self.done, *(key for key, _ in self.unfinished())]
+        programs = (json.loads(key)[1] for key in keys if key.startswith('["program"'))
+        return {fields["ifname"] for fields in programs if fields["hook"] == "nic"}
+
     def number(self, name: str, most: int, first: int = 0) -> int:
         """Return the number that ``name`` (``queue:vr1:eth0``) has, or give it the lowest free.
 
@@ -109,6 +123,7 @@ class State:
         TestbedError
             When all numbers of its kind are taken.
         """
+        self._asked.add(name)
         kind = name.partition(":")[0] + ":"
         if name not in self.numbers:
             taken = {n for other, n in self.numbers.items() if other.startswith(kind)}
@@ -117,6 +132,10 @@ class State:
                 raise TestbedError(f"no number is left for {name}: {most - first} are in use")
             self.numbers[name] = free
         return self.numbers[name]
+
+    def keep_asked(self) -> None:
+        """Take numbers back that nobody has asked for since this was loaded."""
+        self.numbers = {name: n for name, n in self.numbers.items() if name in self._asked}
 
 
 def in_use(directory: Path) -> bool:

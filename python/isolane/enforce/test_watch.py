@@ -55,8 +55,8 @@ class Scene:
         """Names of the routers that have threads in their control groups."""
         return {name for name, threads in self.enforcer.threads().items() if threads}
 
-    def watch(self) -> None:
-        watcher = Watcher(self.enforcer, self.heard.append, poll_s=0.1, sweep_s=5)
+    def watch(self, sweep_s: float = 5) -> None:
+        watcher = Watcher(self.enforcer, self.heard.append, poll_s=0.1, sweep_s=sweep_s)
         stop = os.eventfd(0)
         thread = threading.Thread(target=watcher.run, args=(stop,))
 
@@ -117,9 +117,33 @@ def test_one_that_is_replaced_between_two_looks_is_noticed(scene: Scene) -> None
     scene.hears("watching policy watched")
     before = scene.enforcer.threads()["vr1"]
     scene.disappear(scene.vr1)
-    scene.appear(scene.vr1, "v1")
+    scene.appear(scene.vr1, "v3")  # the kernel takes its time to remove v1
     wait_for(lambda: set(scene.enforcer.threads().get("vr1", before)).isdisjoint(before))
     assert scene.enforcer.status().drift == ()
+
+
+def test_one_that_comes_without_an_event_is_found_soon_after_the_last_one(scene: Scene) -> None:
+    """As with a container whose interface comes before its engine says that it runs."""
+    scene.apply()
+    scene.watch(sweep_s=3600)
+    scene.hears("watching policy watched")
+    hidden = Path("/run/netns") / f"{scene.vr1}.hidden"
+    name = Path("/run/netns") / scene.vr1
+    scene.host.run(f"ip netns attach {hidden.name} {holder(scene)}")
+    scene.host.stack.callback(scene.host.run, f"ip netns delete {hidden.name}")
+    scene.disappear(scene.vr1)  # its name only: a process keeps the namespace with its veth
+    scene.host.run("ip link add extra type veth peer name extra2")  # an event
+    scene.hears("vr1 waits: ")
+    name.symlink_to(hidden)
+    scene.hears("vr1 is back")
+    name.unlink()
+
+
+def holder(scene: Scene) -> int:
+    process = scene.host.start("ip", "netns", "exec", scene.vr1, "sleep", "60")
+    inode = (Path("/run/netns") / scene.vr1).stat().st_ino
+    wait_for(lambda: Path(f"/proc/{process.pid}/ns/net").stat().st_ino == inode)
+    return process.pid
 
 
 def test_a_policy_that_is_cleared_stays_cleared(scene: Scene) -> None:

@@ -35,6 +35,9 @@ SWEEP_S: Final = 60.0
 process, an address that a bridge has learned, a changed policy file) is found by then."""
 SETTLE_S: Final = 0.2
 """Interfaces come in swarms: how long after an event to wait for the rest."""
+_AFTER_S: Final = (1.0, 3.0, 10.0)
+"""How long after an event to look again for routers that are not there yet: a container's
+interface comes before its engine says that it runs, a guest's address when it has booted."""
 _RTMGRP_LINK: Final = 1
 _MOST_EVENTS: Final = 10_000
 _RETRY_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
@@ -63,6 +66,10 @@ class Watcher:
     _found: tuple[Found, ...] = ()
     _told: dict[str, str] = field(default_factory=dict)
     _failures: int = 0
+    _after: int = len(_AFTER_S)
+    """How often it has been looked again since the last event."""
+    _policy: tuple[int, int] | None = None
+    """Which policy file it was that was looked at."""
     _idle: bool = False
 
     def run(self, stop: int = -1) -> None:
@@ -81,6 +88,7 @@ class Watcher:
 
     def look(self) -> None:
         """Look for the routers, and apply the policy if they are others than before."""
+        self._policy = self._stamp()
         try:
             looked = self.enforcer.look(_look)
         except NotSupported:
@@ -143,11 +151,7 @@ class Watcher:
 
     def _wait(self, events: socket.socket, stop: int) -> bool:
         """Wait until there is a reason to look; True: until asked to stop."""
-        deadline = time.monotonic() + self.sweep_s
-        if self._failures:
-            pause = _RETRY_S[min(self._failures, len(_RETRY_S)) - 1]
-            deadline = time.monotonic() + min(pause, self.sweep_s)
-        policy_file = _stamp(self.enforcer.directory / "policy.yaml")
+        deadline = time.monotonic() + self._pause_s()
         sources: list[socket.socket | int] = [events, *([stop] if stop >= 0 else [])]
         while (left := deadline - time.monotonic()) > 0:
             ready, _, _ = select.select(sources, [], [], min(self.poll_s, left))
@@ -156,12 +160,29 @@ class Watcher:
             if events in ready:
                 time.sleep(SETTLE_S)
                 _drain(events)
+                self._after = 0
                 return False
-            if policy_file != _stamp(self.enforcer.directory / "policy.yaml"):
+            if self._policy != self._stamp():
                 return False
             if not self._failures and any(_changed(router) for router in self._found):
                 return False
+        self._after += 1
         return False
+
+    def _pause_s(self) -> float:
+        """Return how long to wait for something to happen before looking all the same."""
+        pauses = [self.sweep_s]
+        if self._failures:
+            pauses.append(_RETRY_S[min(self._failures, len(_RETRY_S)) - 1])
+        if self._after < len(_AFTER_S) and any(not _identity(router) for router in self._found):
+            pauses.append(_AFTER_S[self._after])
+        return min(pauses)
+
+    def _stamp(self) -> tuple[int, int] | None:
+        with suppress(OSError):
+            found = (self.enforcer.directory / "policy.yaml").stat()
+            return found.st_ino, found.st_mtime_ns
+        return None
 
     @contextmanager
     def _link_events(self) -> Iterator[socket.socket]:
@@ -201,11 +222,15 @@ def _identity(router: Found) -> Identity:
     if isinstance(router, MissingRouter):
         return ()
     began = None if router.pid is None else _began(router.pid)
-    return (router.netns_inode, router.pid, began, router.interfaces)
+    return (router.netns_cookie, router.netns_inode, router.pid, began, router.interfaces)
 
 
 def _changed(router: Found) -> bool:
-    """Whether a router that was there has visibly gone or become another one."""
+    """Whether a router that was there has visibly gone or become another one.
+
+    Not seen here: one that came back with the number of the old namespace, because numbers are
+    given out again. Its interfaces' coming and going is an event, though.
+    """
     if isinstance(router, MissingRouter):
         return False
     try:
@@ -222,13 +247,6 @@ def _began(pid: int) -> int | None:
     """Return when a process began, clock ticks since boot: numbers are given out again."""
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    return None
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    with suppress(OSError):
-        found = path.stat()
-        return found.st_ino, found.st_mtime_ns
     return None
 
 

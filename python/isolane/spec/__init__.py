@@ -1,10 +1,10 @@
-"""Experiments: their files, their model, their units."""
+"""Experiments and policies: their files, their models, their units."""
 
 from __future__ import annotations
 
 from isolane.spec.arms import Arm, ArmRouter
 from isolane.spec.experiment import CapacityReference, Experiment
-from isolane.spec.fields import Kind, Receive, Role, RouterPath
+from isolane.spec.fields import Kind, NicModel, Receive, Role, RouterPath
 from isolane.spec.loader import load_experiment, parse_experiment
 from isolane.spec.models import (
     IMIX,
@@ -20,6 +20,17 @@ from isolane.spec.models import (
     TrialPlan,
 )
 from isolane.spec.points import Point, PointRouter
+from isolane.spec.policy import (
+    Policy,
+    load_policy,
+    parse_policy,
+    policy_schema,
+    policy_schema_text,
+    policy_text,
+)
+from isolane.spec.policy_fields import RateLimit
+from isolane.spec.policy_models import NicEntry, RateMax, VirtualFunction
+from isolane.spec.policy_router import Entitlement, RouterPolicy
 from isolane.spec.quantities import Quantity
 from isolane.spec.schema import json_schema, schema_text
 from isolane.spec.subnets import Network, default_subnet
@@ -45,23 +56,31 @@ __all__ = [
     "CapacityChoice",
     "CapacityReference",
     "Dut",
+    "Entitlement",
     "Experiment",
     "Kind",
     "Load",
     "Network",
+    "NicEntry",
+    "NicModel",
     "NotRunnable",
     "Point",
     "PointRouter",
+    "Policy",
     "Published",
     "PublishedRow",
     "Quantity",
+    "RateLimit",
+    "RateMax",
     "Receive",
     "Role",
     "Router",
     "RouterPath",
+    "RouterPolicy",
     "Traffic",
     "TrafficOverride",
     "TrialPlan",
+    "VirtualFunction",
     "default_subnet",
     "format_bps",
     "format_duration_ns",
@@ -70,9 +89,14 @@ __all__ = [
     "format_rate",
     "json_schema",
     "load_experiment",
+    "load_policy",
     "parse_duration_ns",
     "parse_experiment",
+    "parse_policy",
     "parse_rate",
+    "policy_schema",
+    "policy_schema_text",
+    "policy_text",
     "schema_text",
     "wire_bps",
 ]

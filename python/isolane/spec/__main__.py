@@ -1,10 +1,12 @@
-"""``python -m isolane.spec`` prints the JSON Schema of experiment files."""
+"""``python -m isolane.spec [policy]`` prints the JSON Schema of experiment or policy files."""
 
 from __future__ import annotations
 
 import sys
 
+from isolane.spec.policy import policy_schema_text
 from isolane.spec.schema import schema_text
 
 if __name__ == "__main__":
-    sys.stdout.write(schema_text())
+    policy = sys.argv[1:] == ["policy"]
+    sys.stdout.write(policy_schema_text() if policy else schema_text())

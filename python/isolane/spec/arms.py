@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-from isolane.spec.fields import Kind, Receive, RouterPath
+from isolane.spec.fields import Kind, NicModel, Receive, RouterPath
+from isolane.spec.kinds import SHARED, default_nic
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
+from isolane.spec.policy_router import Entitlement, entitlement
+
+DEFAULT_CPU_WEIGHT = 100
+"""Of a control group that nobody gave another."""
 
 
 @dataclass(frozen=True)
@@ -17,11 +22,23 @@ class ArmRouter:
     kind: Kind
     path: RouterPath
     """``none`` for a native router."""
+    nic: NicModel | None = None
+    """NIC model of a virtual machine; None for every other kind."""
+    cpu_weight: int = DEFAULT_CPU_WEIGHT
+    """Of a router that is a process, relative to the others."""
+    policy: Entitlement | None = None
+    """What each router is entitled to, on path ``isolane`` only; its ``cores`` are numbers of the
+    arm's cores, from 0 (see :meth:`Entitlement.on`)."""
 
     @property
     def wire(self) -> str:
         """Name of the wire that it is reached by: of its own, or shared by all of its path."""
-        return self.path if self.path in {"bridge", "macvlan"} else f"{self.path}:{self.group}"
+        return SHARED.get(self.path, f"{self.path}:{self.group}")
+
+    @property
+    def shares_wire(self) -> bool:
+        """Whether other routers are reached by the same wire."""
+        return self.path in SHARED
 
 
 @dataclass(frozen=True)
@@ -36,6 +53,8 @@ class Arm:
     """Number of host cores that the routers share."""
     routers: tuple[ArmRouter, ...]
     """In the order of the file, one for each group."""
+    moderation_given: bool = False
+    """False where `moderation_ns` is the default: a simulated NIC then has its profile's."""
 
     def router(self, group: str) -> ArmRouter:
         """Return what the group is in this arm; KeyError if there is none."""
@@ -56,7 +75,15 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     """Return what a router is in an arm; a container that was given no path has ``none``."""
     kind = (change and change.kind) or router.kind
     path: RouterPath = (change and change.path) or router.path or "none"
-    return ArmRouter(router.name, kind, "none" if kind == "native" else path)
+    if kind == "native":
+        return ArmRouter(router.name, kind, "none")
+    if path == "isolane":
+        policy = entitlement(router.policy, ((change and change.policy) or {}).get(router.name))
+        return ArmRouter(router.name, kind, path, policy=policy)
+    nic = (change and change.nic) or router.nic or default_nic(kind, path)
+    weights = (change and change.cpu_weight) or {}
+    weight = weights.get(router.name, DEFAULT_CPU_WEIGHT)
+    return ArmRouter(router.name, kind, path, nic if kind == "vm" else None, weight)
 
 
 def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:
@@ -68,6 +95,7 @@ def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:
         moderation_ns=moderation_ns or DEFAULT_MODERATION_NS,
         cores=(change and change.cores) or data.dut.cores,
         routers=routers,
+        moderation_given=bool(moderation_ns),
     )
 
 

@@ -11,8 +11,10 @@ from typing import Final
 
 from isolane.spec.arms import ArmRouter, resolve_arms, resolve_router
 from isolane.spec.fields import MAX_ROUTERS
+from isolane.spec.kinds import NICS, PATHS
 from isolane.spec.models import ArmChange, ExperimentData
 from isolane.spec.points import sweeps
+from isolane.spec.policy_arms import misfits
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 
 RESERVED: Final = ("gen", "rcv", "dut", "total")
@@ -28,6 +30,7 @@ def structure(data: ExperimentData) -> tuple[Problem, ...]:
         _lists,
         _arm_names,
         _kinds_and_paths,
+        misfits,
         _capacity,
     )
     return tuple(problem for check in checks for problem in check(data))
@@ -114,10 +117,10 @@ def _paths_of_arm(
 ) -> Iterator[Problem]:
     suffix = f" in arm {show(change.name)}" if change else ""
     for i, router in enumerate(routers):
-        if router.kind == "container" and router.path == "none":
-            what = f"container {show(router.group)} has no path{suffix}"
-            accepted = "a path of direct, bridge, macvlan, for the router or for the arm"
-            yield Problem(loc if change else ("routers", i), what, accepted)
+        at: Loc = loc if change else ("routers", i)
+        yield from _path_of_router(router, suffix, at)
+        yield from _nic_of_router(router, suffix, at)
+    yield from _weights(data, change, loc)
     native = [i for i, router in enumerate(routers) if router.kind == "native"]
     if sum(max(data.routers[i].count) for i in native) > 1:
         what = f"more than one native router{suffix}: the host itself is only one"
@@ -126,6 +129,31 @@ def _paths_of_arm(
     if change and useless and len(native) == len(routers):
         what = f"path {show(change.path)}{suffix}, where all routers are native"
         yield Problem((*loc, "path"), what, "none, or leave path out")
+
+
+def _path_of_router(router: ArmRouter, suffix: str, loc: Loc) -> Iterator[Problem]:
+    accepted = f"a path of {listed(PATHS[router.kind])}, for the router or for the arm"
+    if router.path == "none" and router.kind != "native":
+        what = f"{router.kind} {show(router.group)} has no path{suffix}"
+        yield Problem(loc, what, accepted)
+    elif router.path not in PATHS[router.kind]:
+        what = f"{router.kind} {show(router.group)} cannot have path {show(router.path)}{suffix}"
+        yield Problem((*loc, "path"), what, accepted)
+
+
+def _nic_of_router(router: ArmRouter, suffix: str, loc: Loc) -> Iterator[Problem]:
+    models = NICS.get(router.path, ())
+    if router.nic is not None and models and router.nic not in models:
+        what = f"NIC model {show(router.nic)} with path {show(router.path)}{suffix}"
+        yield Problem((*loc, "nic"), what, listed(models))
+
+
+def _weights(data: ExperimentData, change: ArmChange | None, loc: Loc) -> Iterator[Problem]:
+    known = [router.name for router in data.routers]
+    for name in (change and change.cpu_weight) or {}:
+        if name not in known:
+            what = f"CPU weight of an unknown router {show(name)}"
+            yield Problem((*loc, "cpu_weight", name), what, listed(known) + nearest(name, known))
 
 
 def _capacity(data: ExperimentData) -> Iterator[Problem]:

@@ -85,9 +85,8 @@ def _line(data: ExperimentData) -> Iterator[Problem]:
         for arm in reversed(arms.values()):
             wires: dict[str, list[PointRouter]] = defaultdict(list)
             for router in point.routers:
-                wire = arm.router(router.group).wire
-                shared = wire in {"bridge", "macvlan"}
-                wires[wire if shared else router.name].append(router)
+                of_arm = arm.router(router.group)
+                wires[of_arm.wire if of_arm.shares_wire else router.name].append(router)
             worst = max(wires.values(), key=lambda routers: _wire_bps(data, routers))
             if _wire_bps(data, worst) > line_bps * (1 + 1e-9):
                 yield _overload(data, point, worst, arm.name if data.arms else None)

@@ -10,9 +10,10 @@ from pydantic import model_validator
 from ruamel.yaml import YAML
 
 from isolane.spec.addresses import misplaced
-from isolane.spec.arms import Arm, resolve_arms
+from isolane.spec.arms import DEFAULT_CPU_WEIGHT, Arm, resolve_arms
 from isolane.spec.checks import structure
 from isolane.spec.consequences import consequences
+from isolane.spec.kinds import runs_live
 from isolane.spec.models import ExperimentData
 from isolane.spec.points import Point, resolve_points
 from isolane.spec.problems import Contradictions
@@ -68,6 +69,17 @@ class Experiment(ExperimentData):
                 f"generate and receive), and this host has {host_cores}"
             )
         return None
+
+    def only_simulated(self) -> tuple[str, ...]:
+        """Return what of it cannot be run with real frames, a line each; empty if all can be."""
+        found = []
+        for arm in self.resolved_arms():
+            for router in arm.routers:
+                if not runs_live(router.kind, router.path):
+                    found.append(f"arm {arm.name}: kind {router.kind}, path {router.path}")
+                if router.cpu_weight != DEFAULT_CPU_WEIGHT:
+                    found.append(f"arm {arm.name}: cpu_weight of {router.group}")
+        return tuple(dict.fromkeys(found))
 
     def to_yaml(self) -> str:
         """Return the experiment as a YAML file that loads as an equal one (without comments)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -21,12 +21,19 @@ _SHAPES = {
 }
 
 
-def problems_of(error: ValidationError) -> list[Problem]:
-    """Return the problems of a validation error, with their places in the document."""
-    return [problem for details in error.errors(include_url=False) for problem in _explain(details)]
+Model = type[BaseModel]
 
 
-def _explain(details: ErrorDetails) -> list[Problem]:
+def problems_of(error: ValidationError, root: Model = ExperimentData) -> list[Problem]:
+    """Return the problems of a validation error of ``root``, with their places in the document."""
+    return [
+        problem
+        for details in error.errors(include_url=False)
+        for problem in _explain(details, root)
+    ]
+
+
+def _explain(details: ErrorDetails, root: Model) -> list[Problem]:
     loc: Loc = tuple(details["loc"])
     cause = details.get("ctx", {}).get("error")
     if isinstance(cause, Contradictions):
@@ -36,19 +43,19 @@ def _explain(details: ErrorDetails) -> list[Problem]:
         return [Problem(loc, p.what, p.accepted, p.unsupported)]
     if details["type"] == "default_factory_not_called":
         return []  # the title is taken from a name that is itself in error
-    return [_about_shape(loc, details)]
+    return [_about_shape(loc, details, root)]
 
 
-def _about_shape(loc: Loc, details: ErrorDetails) -> Problem:
+def _about_shape(loc: Loc, details: ErrorDetails, root: Model) -> Problem:
     """Return what is wrong with the keys, or with the kind of a value."""
     value = details["input"]
     match details["type"]:
         case "extra_forbidden":
-            word, known = str(loc[-1]), keys_at(loc[:-1])
+            word, known = str(loc[-1]), keys_at(loc[:-1], root)
             what, accepted = f"unknown key {show(word)}", listed(known) + nearest(word, known)
         case "missing":
             key = str(loc[-1])
-            about = (_fields(loc[:-1])[key].description or "").rstrip(".")
+            about = (_fields(loc[:-1], root)[key].description or "").rstrip(".")
             what, accepted = f"key {show(key)} is missing", f"{key}: {about}"
             loc = loc[:-1]
         case "literal_error":
@@ -62,26 +69,33 @@ def _about_shape(loc: Loc, details: ErrorDetails) -> Problem:
     return Problem(loc, what, accepted)
 
 
-def keys_at(loc: Loc) -> tuple[str, ...]:
+def keys_at(loc: Loc, root: Model = ExperimentData) -> tuple[str, ...]:
     """Return the keys that are known at a place of the document, in the order of the models."""
-    return tuple(_fields(loc))
+    return tuple(_fields(loc, root))
 
 
-def _fields(loc: Loc) -> dict[str, FieldInfo]:
+def _fields(loc: Loc, root: Model) -> dict[str, FieldInfo]:
     """Return the keys at a place with what the models say of them."""
-    fields = _of(ExperimentData)
+    fields = _of(root)
+    free = False
     for key in loc:
-        if isinstance(key, str):
-            model = _model_in(fields[key].annotation) if key in fields else None
-            fields = _of(model) if model else {}
+        if not isinstance(key, str):
+            continue
+        if free:  # a name that the file chose, such as that of a stage
+            free = False
+            continue
+        annotation = fields[key].annotation if key in fields else None
+        model = _model_in(annotation)
+        fields = _of(model) if model else {}
+        free = any(get_origin(part) is dict for part in (annotation, *get_args(annotation)))
     return fields
 
 
-def _of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+def _of(model: Model) -> dict[str, FieldInfo]:
     return {info.alias or name: info for name, info in model.model_fields.items()}
 
 
-def _model_in(annotation: object) -> type[BaseModel] | None:
+def _model_in(annotation: object) -> Model | None:
     """Return the model in an annotation such as ``tuple[Router, ...]`` or ``Dut | None``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation

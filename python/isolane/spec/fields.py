@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import (
     BeforeValidator,
@@ -34,21 +34,25 @@ from isolane.spec.units import (
     read_rate,
 )
 
-Kind = Literal["native", "container"]
-RouterPath = Literal["none", "direct", "bridge", "macvlan"]
-Receive = Literal["softirq", "threaded"]
-Role = Literal["victim", "aggressor", "router"]
-
-LATER_KINDS: Final = ("vm", "xen")
-LATER_PATHS: Final = (
+Kind = Literal["native", "container", "vm", "xen"]
+RouterPath = Literal[
+    "none",
+    "direct",
+    "bridge",
+    "macvlan",
+    "isolane",
     "macvtap",
-    "tap",
     "sriov",
     "sriov-macvtap",
     "sriov-passthrough",
-    "isolane",
-)
-"""Words of the vocabulary that this version cannot run live."""
+    "dom0",
+]
+NicModel = Literal["virtio", "e1000", "vfio"]
+Receive = Literal["softirq", "threaded"]
+Role = Literal["victim", "aggressor", "router"]
+
+LATER_PATHS: Final = ("tap",)
+"""Words of the vocabulary that this version can neither run live nor simulate."""
 
 MAX_ROUTERS: Final = 64
 MAX_NAME: Final = 12
@@ -57,7 +61,7 @@ MAX_NAME: Final = 12
 _NUMBER_PATTERN = r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?\s?"
 
 
-def _word(
+def word(
     what: str, accepted: Iterable[str], later: tuple[str, ...] = ()
 ) -> Callable[[object], str]:
     """Return a validator for one of a few words; ``later`` are known but not possible yet."""
@@ -67,7 +71,7 @@ def _word(
         if isinstance(value, str) and value in words:
             return value
         if isinstance(value, str) and value in later:
-            refusal = f"this version of Isolane cannot run {what} {show(value)} live"
+            refusal = f"this version of Isolane cannot run {what} {show(value)}"
             raise Refused(refusal, listed(words), unsupported=True)
         hint = nearest(value, words) if isinstance(value, str) else ""
         raise Refused(f"{what} {show(value)} is not known", listed(words) + hint)
@@ -75,7 +79,7 @@ def _word(
     return read
 
 
-def _whole(low: int, high: int) -> Callable[[object], int]:
+def whole(low: int, high: int) -> Callable[[object], int]:
     """Return a validator for a whole number within limits."""
 
     def read(value: object) -> int:
@@ -188,11 +192,13 @@ def _duration_schema() -> WithJsonSchema:
     return _rate_schema("ns|us|µs|ms|s|min|h", DURATIONS_ACCEPTED)
 
 
-def _words_schema(*words: str) -> WithJsonSchema:
+def words_schema(*words: str) -> WithJsonSchema:
+    """Return the schema of one of a few words."""
     return WithJsonSchema({"type": "string", "enum": list(words)})
 
 
-def _whole_schema(low: int, high: int) -> WithJsonSchema:
+def whole_schema(low: int, high: int) -> WithJsonSchema:
+    """Return the schema of a whole number within limits."""
     return WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
 
 
@@ -202,31 +208,37 @@ def _format_line_rate(rate_bps: float) -> str:
 
 KindWord = Annotated[
     Kind,
-    PlainValidator(_word("router kind", ("native", "container"), LATER_KINDS)),
-    _words_schema("native", "container"),
+    PlainValidator(word("router kind", get_args(Kind))),
+    words_schema(*get_args(Kind)),
 ]
 PathWord = Annotated[
     RouterPath,
-    PlainValidator(_word("path", ("direct", "bridge", "macvlan", "none"), LATER_PATHS)),
-    _words_schema("direct", "bridge", "macvlan", "none"),
+    PlainValidator(word("path", get_args(RouterPath), LATER_PATHS)),
+    words_schema(*get_args(RouterPath)),
+]
+NicWord = Annotated[
+    NicModel,
+    PlainValidator(word("NIC model", get_args(NicModel))),
+    words_schema(*get_args(NicModel)),
 ]
 ReceiveWord = Annotated[
     Receive,
-    PlainValidator(_word("receive processing", ("softirq", "threaded"))),
-    _words_schema("softirq", "threaded"),
+    PlainValidator(word("receive processing", ("softirq", "threaded"))),
+    words_schema("softirq", "threaded"),
 ]
 RoleWord = Annotated[
     Role,
-    PlainValidator(_word("role", ("victim", "aggressor", "router"))),
-    _words_schema("victim", "aggressor", "router"),
+    PlainValidator(word("role", ("victim", "aggressor", "router"))),
+    words_schema("victim", "aggressor", "router"),
 ]
 
 Version = Annotated[int, PlainValidator(_read_version), WithJsonSchema({"const": 1})]
-Cores = Annotated[int, PlainValidator(_whole(1, 1024)), _whole_schema(1, 1024)]
-Flows = Annotated[int, PlainValidator(_whole(1, 100_000)), _whole_schema(1, 100_000)]
-Repeats = Annotated[int, PlainValidator(_whole(1, 1000)), _whole_schema(1, 1000)]
-Seed = Annotated[int, PlainValidator(_whole(0, 2**32 - 1)), _whole_schema(0, 2**32 - 1)]
-RouterCount = Annotated[int, PlainValidator(_whole(1, MAX_ROUTERS)), _whole_schema(1, MAX_ROUTERS)]
+Cores = Annotated[int, PlainValidator(whole(1, 1024)), whole_schema(1, 1024)]
+Flows = Annotated[int, PlainValidator(whole(1, 100_000)), whole_schema(1, 100_000)]
+Repeats = Annotated[int, PlainValidator(whole(1, 1000)), whole_schema(1, 1000)]
+Seed = Annotated[int, PlainValidator(whole(0, 2**32 - 1)), whole_schema(0, 2**32 - 1)]
+Weight = Annotated[int, PlainValidator(whole(1, 10_000)), whole_schema(1, 10_000)]
+RouterCount = Annotated[int, PlainValidator(whole(1, MAX_ROUTERS)), whole_schema(1, MAX_ROUTERS)]
 
 Slug = Annotated[str, PlainValidator(_name(64)), _name_schema(64)]
 RouterName = Annotated[str, PlainValidator(_name(MAX_NAME)), _name_schema(MAX_NAME)]

@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from isolane.errors import NotSupported, SpecError
 from isolane.spec.document import Document, NotYaml, read_document
@@ -22,6 +22,9 @@ from isolane.spec.repair import structure_problems
 MAX_FILE_BYTES: Final = 250_000
 MAX_PROBLEMS: Final = 30
 """Lines of a message: whoever gave another file than an experiment need not read all of it."""
+
+
+Data = TypeVar("Data", bound=BaseModel)
 
 
 def load_experiment(path: Path) -> Experiment:
@@ -46,32 +49,56 @@ def parse_experiment(text: str, name: str = "<text>") -> Experiment:
     SpecError, NotSupported
         As :func:`load_experiment`.
     """
-    try:
-        document = read_document(text)
-    except NotYaml as error:
-        line = "" if error.line is None else f"{error.line}:"
-        msg = f"{name}:{line} not valid YAML: {error}; accepted: an experiment in YAML"
-        raise SpecError(msg) from None
-    if document.value is None:
-        raise SpecError(f"{name}: the file is empty; accepted: an experiment in YAML")
-    if not isinstance(document.value, dict):
-        what = "a list" if isinstance(document.value, list) else "a single value"
-        msg = f"{name}:1: the file holds {what}; accepted: an experiment, a mapping of keys"
-        raise SpecError(msg)
-    try:
-        experiment = Experiment.model_validate(document.value)
-    except ValidationError as error:
-        problems = problems_of(error)
-        problems += structure_problems(document.value, error)
-        raise _error(name, document, [*document.problems, *problems]) from None
+    document, experiment = _parse(text, name, Experiment, "an experiment")
     if document.problems:
         raise _error(name, document, document.problems)
     return experiment
 
 
-def _read(path: Path) -> str:
+def load_file(path: Path, model: type[Data], what: str) -> Data:
+    """Return what a data file holds; ``what`` is the word for it in messages (``a profile``).
+
+    Raises
+    ------
+    SpecError
+        If the file cannot be read or is not valid: all that is wrong, one problem a line.
+    """
+    return parse_file(_read(path, what), str(path), model, what)
+
+
+def parse_file(text: str, name: str, model: type[Data], what: str) -> Data:
+    """Return what a text holds, as :func:`load_file`; ``name`` stands for the file in messages."""
+    document, data = _parse(text, name, model, what)
+    if document.problems:
+        raise _error(name, document, document.problems)
+    return data
+
+
+def _parse(text: str, name: str, model: type[Data], what: str) -> tuple[Document, Data]:
+    try:
+        document = read_document(text)
+    except NotYaml as error:
+        line = "" if error.line is None else f"{error.line}:"
+        msg = f"{name}:{line} not valid YAML: {error}; accepted: {what} in YAML"
+        raise SpecError(msg) from None
+    if document.value is None:
+        raise SpecError(f"{name}: the file is empty; accepted: {what} in YAML")
+    if not isinstance(document.value, dict):
+        got = "a list" if isinstance(document.value, list) else "a single value"
+        msg = f"{name}:1: the file holds {got}; accepted: {what}, a mapping of keys"
+        raise SpecError(msg)
+    try:
+        return document, model.model_validate(document.value)
+    except ValidationError as error:
+        problems = problems_of(error, model)
+        if issubclass(model, Experiment):
+            problems += structure_problems(document.value, error)
+        raise _error(name, document, [*document.problems, *problems]) from None
+
+
+def _read(path: Path, what: str = "an experiment") -> str:
     """Return the text of a regular file."""
-    accepted = "accepted: an experiment file in YAML"
+    accepted = f"accepted: {what} file in YAML"
     try:
         # Not blocking: a FIFO without a writer would otherwise hang before it can be refused.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     PlainSerializer,
     PlainValidator,
@@ -19,6 +17,8 @@ from pydantic import (
 )
 
 from isolane.spec import fields as f
+from isolane.spec.base import SpecModel
+from isolane.spec.policy_models import PolicyKeys
 from isolane.spec.quantities import Quantity, read_quantity
 from isolane.spec.units import Load, wire_bps
 
@@ -29,12 +29,6 @@ IMIX: Final = ((64, 7), (594, 4), (1518, 1))
 
 MIN_FRAME_BYTES: Final = {4: 64, 6: 84}
 """Shortest frame that holds headers and the 18-byte signature, by IP version (RFC 5180, 5.1.1)."""
-
-
-class SpecModel(BaseModel):
-    """Refuses keys that it does not know and cannot be changed once it is checked."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Dut(SpecModel):
@@ -93,9 +87,11 @@ class Router(SpecModel):
     name: f.RouterName
     """Name; the members of a group are called name-1, name-2 and so on."""
     kind: f.KindWord = "container"
-    """What the router is: a container (its own network namespace), or the host itself."""
+    """What the router is: a container (its own network namespace), a virtual machine, the host."""
     path: f.PathWord | None = None
     """How frames get from the NIC to the router and back; none for a native router."""
+    nic: f.NicWord | None = None
+    """NIC model of a virtual machine; default: virtio, with passthrough vfio."""
     role: f.RoleWord = "router"
     """Whose service is watched, and who is overloaded."""
     count: f.Counts = (1,)
@@ -104,6 +100,8 @@ class Router(SpecModel):
     """What differs from the experiment's traffic."""
     address: f.Subnet | None = None
     """Ingress subnet; further members of a group get the subnets that follow it."""
+    policy: PolicyKeys | None = None
+    """What it is entitled to on path isolane; each member of a group by itself."""
 
     def member_names(self, count: int | None = None) -> tuple[str, ...]:
         """Return the names of the members when there are ``count`` (default: the most)."""
@@ -128,6 +126,12 @@ class ArmChange(SpecModel):
     """Kind of all routers; with native they have no path."""
     cores: f.Cores | None = None
     """Number of DUT cores, instead of the DUT's."""
+    nic: f.NicWord | None = None
+    """NIC model of all virtual machines."""
+    cpu_weight: dict[str, f.Weight] | None = None
+    """CPU weight of routers that are processes (vm), 1 to 10000; default 100 each."""
+    policy: dict[f.RouterName, PolicyKeys] | None = None
+    """By router: keys of its policy that are others in this arm, which has path isolane."""
 
 
 class CapacityChoice(SpecModel):

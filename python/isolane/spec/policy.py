@@ -104,6 +104,7 @@ def policy_text(policy: Policy) -> str:
         routers[name] = {
             **router.model_dump(mode="json", by_alias=True, include=set(found)),
             **({"interfaces": dict(router.interfaces)} if router.interfaces else {}),
+            **({"mac": router.mac} if router.mac else {}),
             **router.written(),
         }
     nics = {
@@ -138,7 +139,10 @@ def _policy(file: PolicyFile) -> Policy:
 def _routers(file: PolicyFile) -> dict[str, RouterPolicy]:
     return {
         name: RouterPolicy.model_construct(
-            **entry.identities(), interfaces=entry.interfaces, **filled_in(file.defaults, entry)
+            **entry.identities(),
+            interfaces=entry.interfaces,
+            mac=entry.mac,
+            **filled_in(file.defaults, entry),
         )
         for name, entry in file.routers.items()
     }

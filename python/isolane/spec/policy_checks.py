@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from isolane.spec.policy_fields import reserved_bps
 from isolane.spec.policy_models import (
     ALONE,
+    HIDDEN,
     IDENTITIES,
     NicEntry,
     PolicyFile,
@@ -38,6 +39,9 @@ def as_written(policy: PolicyFile) -> Iterator[Problem]:
             what = f"router {show(name)} is the same as {show(taken[same])}: {key} {_told(value)}"
             yield Problem((*loc, key), what, "each router once")
         taken.setdefault(same, name)
+        if router.mac is not None and key not in HIDDEN:
+            what = f"mac of router {show(name)}, whose addresses are found by its {key}"
+            yield Problem((*loc, "mac"), what, f"with {listed(HIDDEN)} only")
         if key == "interface" and value in policy.nics:
             what = f"interface {show(value)} is shared (under nics) and router {show(name)}'s own"
             yield Problem((*loc, key), what, "one of both")

@@ -186,6 +186,19 @@ InterfaceName = Annotated[
     ),
     WithJsonSchema({"type": "string", "maxLength": 15}),
 ]
+
+
+def _read_mac(value: object) -> str:
+    accepted = "the address of one station, such as 52:54:00:12:34:56"
+    if not isinstance(value, str) or not re.fullmatch(_MAC, value):
+        raise Refused(f"{show(value)} is not a MAC address", accepted)
+    if int(value[:2], 16) & 1 or not value.strip("0:"):
+        raise Refused(f"{show(value)} is nobody's address", accepted)
+    return value.lower()
+
+
+_MAC = "[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}"
+Mac = Annotated[str, PlainValidator(_read_mac), _text_schema(_MAC, 17)]
 Pid = Annotated[int, PlainValidator(whole(1, 2**22)), whole_schema(1, 2**22)]
 VfNumber = Annotated[int, PlainValidator(whole(0, 4095)), whole_schema(0, 4095)]
 

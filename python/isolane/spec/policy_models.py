@@ -128,6 +128,8 @@ class RouterEntry(PolicyKeys, Identity):
 
     interfaces: dict[p.InterfaceName, p.InterfaceName] = Field(default_factory=dict)
     """The router's interfaces and the NICs that their frames leave by; default: found."""
+    mac: p.Mac | None = None
+    """MAC address of a virtual machine's interface, where nobody tells it; default: found."""
 
 
 class NicEntry(SpecModel):
@@ -144,6 +146,8 @@ ALONE: Final = ("interface", "vf")
 """Identities of routers that have their interface to themselves."""
 GUESTS: Final = ("qemu", "libvirt")
 """Identities of virtual machines."""
+HIDDEN: Final = (*GUESTS, "incus", "interface")
+"""Identities of what may be a virtual machine behind a tap, whose address the host is not told."""
 
 
 def _or_empty(value: object) -> object:

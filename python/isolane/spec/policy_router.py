@@ -115,6 +115,8 @@ class RouterPolicy(Entitlement, Identity):
 
     interfaces: dict[p.InterfaceName, p.InterfaceName] = Field(default_factory=dict)
     """The router's interfaces and the NICs that their frames leave by, where the policy says."""
+    mac: p.Mac | None = None
+    """MAC address of the guest, where the policy says."""
 
     @property
     def identity(self) -> tuple[str, Any]:
@@ -156,7 +158,7 @@ def _value(text: str) -> object:
 
 
 def _unknown(key: str, text: str) -> str:
-    if key in Identity.model_fields or key == "interfaces":
+    if key in Identity.model_fields or key in ("interfaces", "mac"):
         what = f"{key} is how the router is found and cannot be set"
         return f"{key}={text}: {what}; accepted: {listed(POLICY_KEYS)}"
     known = listed(POLICY_KEYS) + nearest(key, POLICY_KEYS)

@@ -48,7 +48,7 @@ def _put_aside(document: Any, loc: list[str | int], kind: str) -> bool:
     match loc:
         case [str(first), *_] if first in _DISPENSABLE:
             document.pop(first, None)
-        case ["routers", int(), "role" | "traffic" | "address", *_]:
+        case ["routers", int(), "role" | "traffic" | "address" | "policy", *_]:
             _delete(document, loc[:3])
         case _ if kind == "extra_forbidden":
             _delete(document, loc)
@@ -59,7 +59,16 @@ def _put_aside(document: Any, loc: list[str | int], kind: str) -> bool:
         case ["routers" | "arms", int(i), "kind" | "path"]:
             # Whatever was meant: about a container with a path there are no complaints.
             document[loc[0]][i].update(kind="container", path="direct")
-        case ["arms", int(), "receive" | "moderation" | "cores"]:
+            for entry in (*document["routers"], *document.get("arms", ())):
+                entry.pop("policy", None)
+        case [
+            "arms",
+            int(),
+            "receive" | "moderation" | "cores" | "nic" | "cpu_weight" | "policy",
+            *_,
+        ]:
+            _delete(document, loc[:3])
+        case ["routers", int(), "nic"]:
             _delete(document, loc)
         case _:
             return False

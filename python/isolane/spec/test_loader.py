@@ -67,11 +67,7 @@ def test_a_flood_of_problems_is_cut_short() -> None:
     assert lines[-1] == "f: and 70 more"
 
 
-@pytest.mark.parametrize(
-    ("key", "word"),
-    [("kind", "vm"), ("kind", "xen")]
-    + [("path", word) for word in ("macvtap", "tap", "sriov", "sriov-macvtap", "isolane")],
-)
+@pytest.mark.parametrize(("key", "word"), [("path", "tap")])
 def test_words_of_other_versions_are_not_supported(key: str, word: str) -> None:
     text = changed("    path: direct\n  - name", f"    {key}: {word}\n    role: victim\n  - name")
     with pytest.raises(NotSupported) as error:
@@ -80,6 +76,31 @@ def test_words_of_other_versions_are_not_supported(key: str, word: str) -> None:
     assert str(error.value).startswith(f"f.yaml:9: routers[0].{key}: this version of Isolane ")
     assert repr(word) in str(error.value)
     assert "accepted: " in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path"),
+    [
+        ("container", "sriov"),
+        *[("vm", path) for path in ("bridge", "macvtap", "sriov-macvtap", "sriov-passthrough")],
+        *[("xen", path) for path in ("bridge", "sriov-passthrough", "dom0")],
+    ],
+)
+def test_what_only_a_simulated_host_offers_is_valid_and_named(kind: str, path: str) -> None:
+    text = changed("    path: direct\n  - name", f"    kind: {kind}\n    path: {path}\n  - name")
+    found = parse_experiment(text, "f.yaml").only_simulated()
+    assert len(found) == 1
+    assert found[0].endswith(f": kind {kind}, path {path}")
+
+
+def test_a_path_that_a_kind_does_not_have_is_refused() -> None:
+    text = changed("    path: direct\n  - name", "    kind: vm\n    path: macvlan\n  - name")
+    with pytest.raises(SpecError) as error:
+        parse_experiment(text, "f")
+    assert str(error.value) == (
+        "f:10: routers[0].path: vm 'victim' cannot have path 'macvlan'; accepted: a path of "
+        "bridge, macvtap, sriov-macvtap, sriov-passthrough, for the router or for the arm"
+    )
 
 
 def test_what_is_wrong_counts_more_than_what_is_not_supported() -> None:

@@ -55,7 +55,7 @@ CASES = {
         changed(
             "    path: direct\n  - name: noise", "    pth: 1\n    path: direct\n  - name: noise"
         ),
-        "bad.yaml:9: routers[0].pth: unknown key 'pth'; accepted: name, kind, path, role, count",
+        "bad.yaml:9: routers[0].pth: unknown key 'pth'; accepted: name, kind, path, nic, role",
     ),
     "missing key": (
         changed("name: two\n", ""),
@@ -112,8 +112,9 @@ CASES = {
     "unknown path": (
         changed("    path: direct\n  - name", "    path: brigde\n  - name"),
         (
-            "bad.yaml:9: routers[0].path: path 'brigde' is not known; accepted: direct, bridge, "
-            "macvlan, none (did you mean bridge?)"
+            "bad.yaml:9: routers[0].path: path 'brigde' is not known; accepted: none, direct, "
+            "bridge, macvlan, isolane, macvtap, sriov, sriov-macvtap, sriov-passthrough, dom0 "
+            "(did you mean bridge?)"
         ),
     ),
     "unknown kind": (

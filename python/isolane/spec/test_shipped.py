@@ -32,8 +32,8 @@ def table(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def test_there_are_eight() -> None:
-    assert len(SHIPPED) == 8
+def test_there_are_nine() -> None:
+    assert len(SHIPPED) == 9
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -68,6 +68,24 @@ def test_noisy_neighbour_fits_its_budget() -> None:
     rounds = len(it.resolved_arms()) * it.trial.repeats
     trial_s = (it.trial.duration_ns + it.trial.warmup_ns) / 1e9 + 0.25
     assert rounds * (len(it.points()) * trial_s + 1) < 50
+
+
+def test_managed_neighbour_shows_both_sides_within_its_budget() -> None:
+    it = load_experiment(ROOT / "experiments" / "managed-neighbour.yaml")
+    arms = it.resolved_arms()
+    assert [arm.name for arm in arms] == ["bridge", "macvlan", "isolane"]
+    assert [arm.router("victim").policy is not None for arm in arms] == [False, False, True]
+    assert [p.group("aggressor")[0].load.value for p in it.points()] == [0, 0.5, 1, 2, 4]
+    rounds = len(arms) * it.trial.repeats
+    trial_s = (it.trial.duration_ns + it.trial.warmup_ns) / 1e9 + 0.25
+    assert rounds * (len(it.points()) * trial_s + 1) < 50
+
+
+def test_scenario_2_has_a_managed_arm_with_weights_2_to_1() -> None:
+    arm = shipped("scenario2").resolved_arms()[-1]
+    assert arm.name == "isolane"
+    policies = [router.policy for router in arm.routers]
+    assert [policy and policy.cpu_weight for policy in policies] == [200, 100]
 
 
 def test_offered_loads_are_those_of_the_paper() -> None:

@@ -20,7 +20,7 @@ from isolane.testbed import kernel
 from isolane.testbed.hands import Hands
 
 T = TypeVar("T")
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 @dataclass

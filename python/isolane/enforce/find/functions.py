@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.host import Host, all_namespaces, open_namespace
-from isolane.enforce.find.links import Link, read_links
+from isolane.enforce.find.interfaces import Place, look_inside
+from isolane.enforce.find.links import Link
 from isolane.enforce.model import Interface
 
 SYS_NET: Final = Path("/sys/class/net")
@@ -39,14 +41,8 @@ def bus_address(pf: str, number: int, sys_net: Path = SYS_NET) -> tuple[str, str
 
 def find_function(
     host: Host, pf: str, number: int, sys_net: Path = SYS_NET
-) -> tuple[Path | None, int | None, Interface]:
+) -> tuple[Place, Interface]:
     """Look for the network interface of a virtual function, on the host and in namespaces.
-
-    Returns
-    -------
-    tuple
-        File and inode of the router's namespace (both None when the interface is on the host),
-        and the interface.
 
     Raises
     ------
@@ -54,26 +50,26 @@ def find_function(
         As :func:`bus_address`, and when the function has no network interface.
     """
     address, driver = bus_address(pf, number, sys_net)
-    link = _with_parent(host.links, address)
+    link = _with_parent(host.links.values(), address)
     if link is not None:
-        return None, None, Interface("own", None, link.ifname, link.ifindex, link.mac)
+        return Place(), Interface("own", None, link.ifname, link.ifindex, link.mac)
     for path in all_namespaces():
         with suppress(Absent, OSError):
             namespace = open_namespace(path, "")
             try:
-                with host.inside(namespace) as netlink:
-                    link = _with_parent(read_links(netlink), address)
+                inside = look_inside(host, namespace, path)
                 inode = os.fstat(namespace).st_ino
             finally:
                 os.close(namespace)
+            link = _with_parent(inside.links, address)
             if link is not None:
                 own = Interface("own", path, link.ifname, link.ifindex, link.mac)
-                return path, inode, own
+                return Place(path, inode, inside.cookie), own
     raise Absent(_without_interface(f"virtual function {number} of {pf} ({address})", driver))
 
 
-def _with_parent(links: dict[int, Link], address: str) -> Link | None:
-    return next((link for link in links.values() if link.parent == address), None)
+def _with_parent(links: Iterable[Link], address: str) -> Link | None:
+    return next((link for link in links if link.parent == address), None)
 
 
 def _without_interface(who: str, driver: str | None) -> str:

@@ -14,6 +14,7 @@ from pyroute2 import IPRoute
 
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.links import Link, PortVlan, read_learned, read_links, read_port_vlans
+from isolane.enforce.find.netlink import Netlink
 from isolane.enforce.find.processes import PROC
 from isolane.errors import NotSupported
 from isolane.testbed import kernel
@@ -36,7 +37,7 @@ class Host:
         self.nics = frozenset(nics)
         self.fd = kernel.open_own_net()
         self.inode = os.fstat(self.fd).st_ino
-        self.netlink = IPRoute()
+        self.netlink = Netlink()
         self.links = read_links(self.netlink)
 
     def __enter__(self) -> Self:
@@ -47,7 +48,7 @@ class Host:
         os.close(self.fd)
 
     @contextmanager
-    def inside(self, namespace: int) -> Iterator[IPRoute]:
+    def inside(self, namespace: int) -> Iterator[Netlink]:
         """Move the thread into a network namespace; gives a netlink socket of that namespace.
 
         Raises
@@ -60,16 +61,10 @@ class Host:
         except PermissionError:
             raise NotSupported("entering a router's network namespace needs root") from None
         try:
-            with IPRoute() as netlink:
+            with Netlink() as netlink:
                 yield netlink
         finally:
             kernel.setns_net(self.fd)
-
-    def number_of(self, namespace: int) -> int | None:
-        """Return the number that netlink messages of this host use for a namespace."""
-        answer = self.netlink.get_netnsid(fd=namespace)
-        number = None if answer is None else answer["nsid"]
-        return number if number is not None and number >= 0 else None
 
     def by_name(self, ifname: str) -> Link | None:
         """Return the host's interface of this name."""
@@ -84,11 +79,13 @@ class Host:
     def learned(self) -> dict[int, tuple[str, ...]]:
         """Port of a bridge -> addresses learned behind it."""
         ports = [link.ifindex for link in self.links.values() if self.bridge_of(link)]
-        return read_learned(self.netlink, ports)
+        with IPRoute() as netlink:
+            return read_learned(netlink, ports)
 
     @cached_property
     def _port_vlans(self) -> dict[int, PortVlan]:
-        return read_port_vlans(self.netlink)
+        with IPRoute() as netlink:
+            return read_port_vlans(netlink)
 
     def vlan_of(self, port: Link) -> int:
         """Return the VLAN that frames to a port of a bridge carry on the NIC; 0: untagged."""

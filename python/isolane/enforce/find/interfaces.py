@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.enforce.find.absent import Absent
@@ -14,7 +15,16 @@ from isolane.enforce.model import Interface
 _MACVLANS = ("macvlan", "macvtap", "ipvlan", "ipvtap")
 
 
-def of_namespace(host: Host, path: Path, missing: str) -> tuple[int, tuple[Interface, ...]]:
+@dataclass(frozen=True)
+class Place:
+    """The network namespace that a router is in; nothing when it is the host's."""
+
+    netns: Path | None = None
+    inode: int | None = None
+    cookie: int | None = None
+
+
+def of_namespace(host: Host, path: Path, missing: str) -> tuple[Place, tuple[Interface, ...]]:
     """Look at a router's namespace.
 
     Parameters
@@ -27,7 +37,7 @@ def of_namespace(host: Host, path: Path, missing: str) -> tuple[int, tuple[Inter
     Returns
     -------
     tuple
-        The namespace's inode, and those of its interfaces by which the host reaches the router;
+        The namespace, and those of its interfaces by which the host reaches the router;
         loopback, tunnels and whatever stands on other interfaces of the router are left out.
 
     Raises
@@ -43,26 +53,43 @@ def of_namespace(host: Host, path: Path, missing: str) -> tuple[int, tuple[Inter
                 f"{path} is the host's own network namespace: the router shares the host's "
                 "interfaces; name the one that it uses with `interface`"
             )
-        links, host_number = _look_inside(host, namespace, path)
+        inside = look_inside(host, namespace, path)
     finally:
         os.close(namespace)
-    found = (_interface(host, path, link, host_number) for link in links)
+    links = inside.links
+    found = (_interface(host, path, link, inside.host_number) for link in links)
     interfaces = tuple(interface for interface in found if interface is not None)
     if not interfaces:
         raise Absent(_unreachable(path, links))
-    return inode, interfaces
+    return Place(path, inode, inside.cookie), interfaces
 
 
-def _look_inside(host: Host, namespace: int, path: Path) -> tuple[list[Link], int | None]:
+@dataclass(frozen=True)
+class Inside:
+    """What is seen from within a namespace."""
+
+    cookie: int
+    links: list[Link]
+    host_number: int | None
+    """Number that the namespace has for the host's."""
+
+
+def look_inside(host: Host, namespace: int, path: Path) -> Inside:
+    """Enter a namespace and look around.
+
+    Raises
+    ------
+    Absent
+        When the descriptor is not one of a network namespace.
+    """
     try:
         with host.inside(namespace) as netlink:
             links = list(read_links(netlink).values())
-            # After the dump: that is what gives the host's namespace a number in there.
-            number = netlink.get_netnsid(fd=host.fd)
+            # The number after the dump: that is what gives the host's namespace one in there.
+            return Inside(netlink.cookie, links, netlink.number_of(host.fd))
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise Absent(f"{path} is not a network namespace ({reason})") from None
-    return links, None if number is None else number["nsid"]
 
 
 def _unreachable(path: Path, links: list[Link]) -> str:
@@ -74,8 +101,8 @@ def _unreachable(path: Path, links: list[Link]) -> str:
 def _interface(host: Host, path: Path, link: Link, host_number: int | None) -> Interface | None:
     if link.kind is None and not link.loopback:
         return Interface("own", path, link.ifname, link.ifindex, link.mac)
-    # None and -1 both say that the two namespaces do not know each other, so no link joins them.
-    if link.netnsid is None or host_number in (None, -1) or link.netnsid != host_number:
+    # Without a number for it the two namespaces do not know each other, so no link joins them.
+    if link.netnsid is None or host_number is None or link.netnsid != host_number:
         return None
     other = host.links.get(link.link or 0)
     if other is None:
@@ -165,16 +192,8 @@ def guest_mac(host: Host, tap: Link, stated: str | None) -> str:
     )
 
 
-def of_host_interface(
-    host: Host, ifname: str, mac: str | None
-) -> tuple[Path | None, int | None, Interface]:
+def of_host_interface(host: Host, ifname: str, mac: str | None) -> tuple[Place, Interface]:
     """Look at an interface of the host's that a router uses.
-
-    Returns
-    -------
-    tuple
-        File and inode of the router's namespace (both None when the router is not in another
-        one), and the interface.
 
     Raises
     ------
@@ -185,11 +204,11 @@ def of_host_interface(
     if link is None:
         raise Absent(f"this host has no interface {ifname}")
     if link.kind is None and not link.loopback:
-        return None, None, Interface("own", None, ifname, link.ifindex, mac or link.mac)
+        return Place(), Interface("own", None, ifname, link.ifindex, mac or link.mac)
     if link.kind == "tun":
-        return None, None, of_tap(host, link, guest_mac(host, link, mac))
+        return Place(), of_tap(host, link, guest_mac(host, link, mac))
     if link.kind in (*_MACVLANS, "vlan") and link.netnsid is None:
-        return None, None, of_macvlan(host, link, mac)
+        return Place(), of_macvlan(host, link, mac)
     if link.kind == "veth":
         return _behind(host, link)
     what = "the loopback interface" if link.loopback else f"a {link.kind}"
@@ -199,25 +218,25 @@ def of_host_interface(
     )
 
 
-def _behind(host: Host, outer: Link) -> tuple[Path | None, int | None, Interface]:
+def _behind(host: Host, outer: Link) -> tuple[Place, Interface]:
     if outer.netnsid is None:
         inner = host.links.get(outer.link or 0)
         if inner is None:
             raise Absent(f"the other end of {outer.ifname} is gone")
-        return None, None, _veth(host, None, inner, outer)
+        return Place(), _veth(host, None, inner, outer)
     for path in all_namespaces():
         with suppress(Absent, OSError):
             namespace = open_namespace(path, "")
             try:
-                if host.number_of(namespace) != outer.netnsid:
+                if host.netlink.number_of(namespace) != outer.netnsid:
                     continue
-                links, _ = _look_inside(host, namespace, path)
+                inside = look_inside(host, namespace, path)
                 inode = os.fstat(namespace).st_ino
             finally:
                 os.close(namespace)
-            inner = next((link for link in links if link.ifindex == outer.link), None)
+            inner = next((link for link in inside.links if link.ifindex == outer.link), None)
             if inner is not None:
-                return path, inode, _veth(host, path, inner, outer)
+                return Place(path, inode, inside.cookie), _veth(host, path, inner, outer)
     raise Absent(
         f"the other end of {outer.ifname} is in a network namespace that has neither a name in "
         "/run/netns nor a process"

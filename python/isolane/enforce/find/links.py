@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pyroute2 import IPRoute
 
+from isolane.enforce.find.netlink import Attributes, Netlink, RawLink, read_attributes
+
 _IFF_LOOPBACK: Final = 0x8
+_ADDRESS, _IFNAME, _IFLA_LINK, _MASTER, _LINKINFO = 1, 3, 5, 10, 18
+_LINK_NETNSID, _PARENT_DEV_NAME = 37, 56
+_INFO_KIND, _INFO_DATA, _VLAN_ID, _BR_VLAN_FILTERING = 1, 2, 1, 7
+"""Numbers of linux/if_link.h."""
 _RTEXT_FILTER_BRVLAN: Final = 2
 _BRIDGE_VLAN_PVID: Final = 0x2
 _BRIDGE_VLAN_UNTAGGED: Final = 0x4
@@ -49,34 +57,38 @@ class PortVlan:
     untagged: frozenset[int] = frozenset()
 
 
-def read_links(netlink: IPRoute) -> dict[int, Link]:
+def read_links(netlink: Netlink) -> dict[int, Link]:
     """Return all interfaces of the socket's namespace, by index."""
-    return {link.ifindex: link for link in map(_link, netlink.get_links())}
+    return {link.ifindex: link for link in map(_link, netlink.links())}
 
 
-def _link(message: Any) -> Link:
-    info = message.get_attr("IFLA_LINKINFO")
-    kind = info.get_attr("IFLA_INFO_KIND") if info is not None else None
-    data = info.get_attr("IFLA_INFO_DATA") if info is not None else None
-    vlan, filtering = 0, False
-    if kind == "vlan" and data is not None:
-        vlan = int(data.get_attr("IFLA_VLAN_ID") or 0)
-    if kind == "bridge" and data is not None:
-        filtering = bool(data.get_attr("IFLA_BR_VLAN_FILTERING"))
-    below = message.get_attr("IFLA_LINK")
+def _link(raw: RawLink) -> Link:
+    own = raw.attributes
+    info = read_attributes(own.get(_LINKINFO, b""))
+    kind = _text(info[_INFO_KIND]) if _INFO_KIND in info else None
+    data = read_attributes(info.get(_INFO_DATA, b""))
     return Link(
-        ifindex=int(message["index"]),
-        ifname=str(message.get_attr("IFLA_IFNAME")),
-        kind=None if kind is None else str(kind),
-        mac=str(message.get_attr("IFLA_ADDRESS") or ""),
-        link=int(below) if below else None,
-        netnsid=message.get_attr("IFLA_LINK_NETNSID"),
-        master=message.get_attr("IFLA_MASTER"),
-        vlan=vlan,
-        filtering=filtering,
-        parent=message.get_attr("IFLA_PARENT_DEV_NAME"),
-        loopback=bool(message["flags"] & _IFF_LOOPBACK),
+        ifindex=raw.ifindex,
+        ifname=_text(own[_IFNAME]),
+        kind=kind,
+        mac=own.get(_ADDRESS, b"").hex(":"),
+        link=_number(own, _IFLA_LINK) or None,
+        netnsid=_number(own, _LINK_NETNSID),
+        master=_number(own, _MASTER),
+        vlan=_number(data, _VLAN_ID) or 0 if kind == "vlan" else 0,
+        filtering=bool(kind == "bridge" and _number(data, _BR_VLAN_FILTERING)),
+        parent=_text(own[_PARENT_DEV_NAME]) if _PARENT_DEV_NAME in own else None,
+        loopback=bool(raw.flags & _IFF_LOOPBACK),
     )
+
+
+def _text(value: bytes) -> str:
+    return os.fsdecode(value.rstrip(b"\0"))
+
+
+def _number(attributes: Attributes, kind: int) -> int | None:
+    value = attributes.get(kind)
+    return None if value is None else int.from_bytes(value, sys.byteorder, signed=len(value) == 4)
 
 
 def read_learned(netlink: IPRoute, ports: Iterable[int]) -> dict[int, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from isolane.enforce.find import containers, functions, interfaces, machines
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.host import Host
 from isolane.enforce.find.processes import netns_file
-from isolane.enforce.model import FoundRouter, MissingRouter
+from isolane.enforce.model import FoundRouter, Interface, MissingRouter
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy
 from isolane.testbed.hands import apart
@@ -52,8 +52,8 @@ def _find(host: Host, name: str, router: RouterPolicy) -> Found:
 
 
 def _container(host: Host, name: str, path: Path, pid: int | None, missing: str) -> FoundRouter:
-    inode, found = interfaces.of_namespace(host, path, missing)
-    return FoundRouter(name, "container", path, inode, pid, found)
+    place, found = interfaces.of_namespace(host, path, missing)
+    return FoundRouter(name, "container", path, place.inode, pid, found, netns_cookie=place.cookie)
 
 
 def _by_netns(host: Host, name: str, value: str, _: RouterPolicy) -> FoundRouter:
@@ -75,30 +75,36 @@ def _by_engine(engine: str) -> Callable[[Host, str, Any, RouterPolicy], FoundRou
 def _by_incus(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
     instance = containers.incus(value)
     if instance.machine:
-        return machines.of_process(host, name, instance.pid, instance.macs, _mac(router))
+        return machines.of_process(host, name, instance.pid, instance.macs, router.mac)
     return _by_pid(host, name, instance.pid, router)
 
 
 def _by_qemu(host: Host, name: str, value: int, router: RouterPolicy) -> FoundRouter:
-    return machines.of_process(host, name, value, mac=_mac(router))
+    return machines.of_process(host, name, value, mac=router.mac)
 
 
 def _by_libvirt(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
-    return machines.of_domain(host, name, value, _mac(router))
+    return machines.of_domain(host, name, value, router.mac)
 
 
 def _by_interface(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
-    netns, inode, found = interfaces.of_host_interface(host, value, _mac(router))
-    return FoundRouter(name, "interface", netns, inode, None, (found,))
+    return _alone(name, *interfaces.of_host_interface(host, value, router.mac))
 
 
 def _by_function(host: Host, name: str, value: Any, _: RouterPolicy) -> FoundRouter:
-    netns, inode, found = functions.find_function(host, value.pf, value.number)
-    return FoundRouter(name, "interface", netns, inode, None, (found,))
+    return _alone(name, *functions.find_function(host, value.pf, value.number))
 
 
-def _mac(router: RouterPolicy) -> str | None:
-    return getattr(router, "mac", None)
+def _alone(name: str, place: interfaces.Place, found: Interface) -> FoundRouter:
+    return FoundRouter(
+        name,
+        "interface",
+        place.netns,
+        place.inode,
+        None,
+        (found,),
+        netns_cookie=place.cookie,
+    )
 
 
 _FINDERS: Final[dict[str, Callable[[Host, str, Any, RouterPolicy], FoundRouter]]] = {

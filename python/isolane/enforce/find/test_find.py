@@ -68,6 +68,7 @@ def test_a_path_and_a_process_lead_to_the_same_namespace(playground: Playground)
     found = playground.find(f"a: {{netns: /run/netns/{name}}}")
     found |= playground.find(f"b: {{pid: {process.pid}}}")
     assert found["a"].netns_inode == found["b"].netns_inode == inode
+    assert found["a"].netns_cookie == found["b"].netns_cookie != 0
     assert found["b"].pid == process.pid
     assert found["b"].netns == own
     macs = [[one.mac for one in router.interfaces] for router in found.values()]
@@ -83,7 +84,8 @@ def test_a_router_that_comes_back_is_another_incarnation(playground: Playground)
     playground.run(f"ip netns add {name}")
     playground.run(f"ip link add v3 type veth peer name eth0 netns {name}")
     after = playground.found(f"{{netns: {name}}}")
-    assert after.netns_inode != before.netns_inode
+    # The number of the file may well be the same: the kernel gives it out again.
+    assert after.netns_cookie != before.netns_cookie
     assert after.interfaces[0].host_ifname == "v3"
 
 
@@ -143,6 +145,7 @@ def test_the_host_side_of_a_veth_leads_to_its_router(playground: Playground) -> 
     router = playground.found("{interface: v1}")
     assert (router.kind, router.netns) == ("interface", Path("/run/netns") / name)
     assert router.netns_inode == (Path("/run/netns") / name).stat().st_ino
+    assert router.netns_cookie == playground.found(f"{{netns: {name}}}").netns_cookie
     (interface,) = router.interfaces
     assert (interface.ifname, interface.host_ifname, interface.bridge) == ("eth0", "v1", "br0")
     assert interface.mac == address(playground, name, "eth0")
@@ -172,6 +175,8 @@ def test_a_tap_has_the_address_that_its_bridge_learned(playground: Playground) -
     reason = playground.missing("{interface: tap0}")
     assert "br0 has learned none yet" in reason
     assert reason.endswith("name it with `mac`")
+    stated = playground.found("{interface: tap0, mac: 02:00:00:AB:12:34}")
+    assert stated.interfaces[0].mac == "02:00:00:ab:12:34"
     guest = bytes.fromhex("020000001234")
     frame = b"\xff" * 6 + guest + b"\x88\xb5" + bytes(46)
     wait_for(lambda: os.write(tap, frame) and "02:00:00:00:12:34" in playground.run("bridge fdb"))
@@ -267,6 +272,8 @@ def test_a_monitor_that_is_taken_does_not_hold_up_the_search(
     assert "name it with `mac`" in playground.missing(f"{{qemu: {pid}}}")
     assert time.monotonic() - began < 15
     taken.stdout.close()
+    (interface,) = playground.found(f"{{qemu: {pid}, mac: 52:54:00:12:34:56}}").interfaces
+    assert interface.mac == "52:54:00:12:34:56"
 
 
 _HOLD = """

@@ -90,8 +90,7 @@ class Classifiers(Piece):
         index, namespace = host.ifindex(self.netns, self.ifname), host.namespace(self.netns)
         if index is None or namespace is None:
             return None
-        kinds = (qdisc.get_attr("TCA_KIND") for qdisc in namespace.links.get_qdiscs(index))
-        return True if "clsact" in kinds else None
+        return True if index in host.classifiers(self.netns) else None
 
     def write(self, host: Host, value: Value) -> None:
         """Make it, or remove it with all that hangs on it."""
@@ -100,6 +99,8 @@ class Classifiers(Piece):
             return
         with step(f"setting the {self}", "clsact (CONFIG_NET_CLS_ACT)"):
             namespace.links.tc("add" if value else "del", "clsact", index)
+        known = host.classifiers(self.netns)
+        (known.add if value else known.discard)(index)
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Program(Piece):
         if index is None:
             return None
         with _told():
-            found = _native.Plane.standing(self.hook, self.netns, index)
+            found = _native.Plane.standing(self.hook, None, index)  # ifindex() has entered it
             if found is None:
                 return None
             _, name, table = found
@@ -64,9 +64,15 @@ class Program(Piece):
             return
         with _told():
             if value == "ours":
-                host.plane.attach(self.hook, self.netns, index)
+                self._at(host).attach(self.hook, None, index)
             else:
-                host.plane.detach(self.hook, self.netns, index)
+                self._at(host).detach(self.hook, None, index)
+
+    def _at(self, host: Host) -> _native.Plane:
+        """Return the plane, with the thread in the interface's namespace."""
+        plane = host.plane  # looking for it leads elsewhere
+        host.namespace(self.netns)
+        return plane
 
     def foreign(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
         """Say whose program is there."""
@@ -101,10 +107,11 @@ class Entry(Piece):
         """Set the entry, or delete it."""
         if value is None and host.standing_plane() is None:
             return
-        gone = self.netns is not None and host.namespace(self.netns) is None
+        plane = host.plane
+        if self.netns is not None:
+            host.namespace(self.netns)  # an interface's number is of the namespace entered
         with _told():
-            where = None if gone else self.netns
-            host.plane.put(self.table, where, bytes.fromhex(self.entry), value)
+            plane.put(self.table, None, bytes.fromhex(self.entry), value)
 
 
 Limits = list[list[int]]

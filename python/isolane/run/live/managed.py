@@ -12,7 +12,6 @@ from isolane import _native
 from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.run.live.cores import Cores
-from isolane.run.results import Place
 from isolane.spec import Arm, PointRouter
 from isolane.spec.policy import Policy, parse_policy
 from isolane.testbed import NETNS_DIR, POLICY_NICS, Testbed
@@ -110,13 +109,15 @@ class Managed:
         if self._policy is not None:
             enforcer().clear()
 
-    def dropped(self) -> dict[tuple[str, Place], int]:
+    def dropped(self) -> dict[tuple[str, str], int]:
         """Return the frames that the policy dropped, by router and place, since it is there."""
         plane = self._plane
-        lost: dict[tuple[str, Place], int] = {}
-        for router in self._slots if plane else ():
-            queues = filter(None, (plane.queue(slot) for slot in self._slots[router]))
-            ports = (plane.port(port) for port in self._ports[router])
+        lost: dict[tuple[str, str], int] = {}
+        if plane is None:
+            return lost
+        for router, slots in self._slots.items():
+            queues = filter(None, map(plane.queue, slots))
+            ports = map(plane.port, self._ports[router])
             lost[router, "router_queue"] = sum(
                 q["dropped_queue"] + q["dropped_rate"] + q["dropped_cpu"] for q in queues
             )

@@ -1,0 +1,84 @@
+"""``isolane apply``: puts a policy in force."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EPILOG = """Examples:
+
+\b
+  sudo isolane apply POLICY.yaml               put it in force; again after changing the file
+  sudo isolane apply POLICY.yaml --dry-run     check file and host, change nothing
+  sudo isolane apply POLICY.yaml --verbose     list every setting that was changed
+  sudo isolane apply POLICY.yaml --json | jq '.waiting'
+
+\b
+A policy of two routers that share eth1:
+  isolane: 1
+  name: edge
+  nics: {eth1: {rate: 10Gbps}}
+  routers:
+    gold: {docker: frr-gold, cpu_weight: 200, rate_min: 2Gbps}
+    bronze: {netns: bronze, rate_max: 1Gbps}
+
+Then: isolane status, isolane top, isolane set gold cpu_weight=300, isolane clear.
+"""
+
+
+def command(
+    policy: Annotated[Path, typer.Argument(metavar="POLICY", help="The policy file.")],
+    adopt: Annotated[
+        bool,
+        typer.Option("--adopt", help="Use control groups that others made under our names."),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check the file and this host, then stop.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="List every setting that was changed.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what changed as JSON.")] = False,
+) -> None:
+    """Put a policy in force: a CPU share, rates and a priority for each running router.
+
+    Only what differs from the policy is changed, so a second apply changes nothing. When a step
+    fails, everything is as it was before. A router that does not run waits: apply again once it
+    does, or have `isolane watch` do so. What somebody else put on the host (an XDP program, a
+    queueing discipline, a control group) is named and left alone.
+
+    Nothing stays resident: the kernel keeps the policy until `isolane clear` or a reboot. Needs
+    root.
+    """
+    from isolane.cli.enforcing import enforcer, need_rights, print_outcome
+    from isolane.spec import load_policy
+
+    wanted = load_policy(policy)
+    need_rights()
+    if dry_run:
+        _examine(policy, as_json=as_json)
+        return
+    outcome = enforcer().apply(wanted, adopt=adopt)
+    if not as_json:
+        typer.echo(f"policy {wanted.name} is in force")
+    print_outcome(wanted.name, outcome, as_json=as_json, verbose=verbose)
+
+
+def _examine(file: Path, *, as_json: bool) -> None:
+    from isolane.cli.enforcing import enforcer, print_json, waiting_as_data
+    from isolane.enforce import MissingRouter
+    from isolane.spec import load_policy
+
+    policy = load_policy(file)
+    found = enforcer().examine(policy)
+    waiting = tuple(router for router in found if isinstance(router, MissingRouter))
+    if as_json:
+        running = [router.name for router in found if not isinstance(router, MissingRouter)]
+        data = {"policy": policy.name, "running": running, "waiting": waiting_as_data(waiting)}
+        print_json(data)
+        return
+    for router in waiting:
+        typer.echo(f"{router.name} would wait: {router.reason}")
+    typer.echo(f"{file}: the policy is valid and fits this host; nothing was changed", err=True)

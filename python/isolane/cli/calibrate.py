@@ -1,0 +1,133 @@
+"""``isolane calibrate``: fits a host profile."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from isolane.calibrate.fit import Fit
+    from isolane.calibrate.problem import Problem
+
+EPILOG = """Examples:
+
+\b
+  isolane calibrate runs/RUN --output my-host.yaml     this host's costs, from a live run
+  isolane run EXPERIMENT.yaml --on sim --profile my-host.yaml
+  isolane calibrate rathore2013 --output fitted.yaml   the costs behind published figures
+"""
+
+
+def command(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="RUN|PAPER", help="A live run's folder, or rathore2013 or ahn."),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the profile goes.")
+    ],
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME|FILE", help="Profile to start from."),
+    ] = None,
+    trials: Annotated[
+        str | None,
+        typer.Option("--trials", metavar="N,N,...", help="These trials of the run only."),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option("--rounds", min=1, max=1000, help="How often to improve the costs.")
+    ] = 12,
+    starts: Annotated[
+        int, typer.Option("--starts", min=0, help="Points to look at before, within the limits.")
+    ] = 0,
+    scale: Annotated[
+        float,
+        typer.Option("--scale", min=0.01, max=100, help="Simulated time, times the trials' own."),
+    ] = 1.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the simulations.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", min=1, help="Processes; default: one per core.")
+    ] = None,
+) -> None:
+    """Fit a host profile to a live run's results, or to published figures.
+
+    Changes the costs that the profile lists under `fitted`, within the limits given there, by
+    least squares over simulations. The same seed gives the same profile. Needs no root. Ctrl-C
+    keeps the best so far.
+    """
+    from isolane.calibrate.fit import Fitter
+    from isolane.calibrate.live import run_problem
+    from isolane.calibrate.papers import FITTED_TO, paper_problem
+    from isolane.calibrate.write import profile_text
+    from isolane.errors import SpecError
+    from isolane.reproduce.model import Options
+    from isolane.reproduce.workers import Pool
+    from isolane.run.folder import replace_file
+
+    options = Options(seed=seed, profile=profile, scale=scale)
+    if source in FITTED_TO:
+        problem = paper_problem(source, options)
+    else:
+        problem = run_problem(Path(source), options, _numbers(trials))
+    if not problem.free:
+        raise SpecError(
+            f"profile {problem.profile.name}: nothing under `fitted` takes part in {problem.what}"
+        )
+    with Pool(jobs) as pool:
+        fit = Fitter(problem, pool, starts=starts, seed=seed, tell=_tell).run(rounds)
+    start = profile or problem.profile.name
+    replace_file(output, profile_text(problem, start, fit, _name(output)).encode())
+    _print(problem, fit)
+    typer.echo(f"profile: {output}")
+    if not fit.complete:
+        raise typer.Exit(130)
+
+
+def _numbers(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    words = text.split(",")
+    if not all(word.strip().isdigit() for word in words):
+        message = f"--trials {text}: accepted are numbers of trials, such as 0,3,7"
+        raise typer.BadParameter(message)
+    return tuple(int(word) for word in words)
+
+
+def _name(output: Path) -> str:
+    """Make a profile's name of its file's: what is no letter or digit becomes a hyphen."""
+    letters = "".join(c if c.isascii() and c.isalnum() else "-" for c in output.stem.lower())
+    return letters.strip("-")[:64].strip("-") or "profile"
+
+
+def _tell(number: int, mean: float, largest: float) -> None:
+    text = f"round {number}: mean error {100 * mean:.2f} %, largest {100 * largest:.1f} %"
+    print(f"isolane: {text}", file=sys.stderr)
+
+
+def _print(problem: Problem, fit: Fit) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 150
+    table = Table(header_style="bold", pad_edge=False, box=None)
+    for name in ("arm", "trial", "figure", "given", "error"):
+        table.add_column(name, justify="right" if name in {"given", "error"} else "left")
+    for target, error in zip(problem.targets, fit.errors, strict=True):
+        f = target.figure
+        about = f"{f.metric} of {f.router}"
+        table.add_row(f.arm, f"{f.point}", about, f"{target.value:.4g}", f"{100 * error:+.1f} %")
+    console.print(table)
+    for key, value in fit.values.items():
+        before = problem.profile.figure(key)
+        console.print(f"{key}: {value:g} ns (was {before:g})", markup=False)
+    console.print(
+        f"mean absolute error {100 * fit.mean:.2f} % (was "
+        f"{100 * sum(map(abs, fit.start_errors)) / len(fit.start_errors):.2f}), largest "
+        f"{100 * fit.largest:.1f} %, after {fit.simulations} simulations",
+        markup=False,
+    )

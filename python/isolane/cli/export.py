@@ -1,0 +1,164 @@
+"""``isolane export``: what other programs take from Isolane."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from isolane.export import Format
+
+EPILOG = """Examples:
+
+\b
+  sudo isolane export prometheus
+  sudo isolane export prometheus --listen 127.0.0.1:9816
+  sudo isolane export prometheus --every 15s \\
+      --textfile /var/lib/prometheus/node-exporter/isolane.prom
+  isolane export grafana --output isolane-dashboard.json
+  sudo isolane export systemd --output /etc/systemd/system
+"""
+
+
+class What(StrEnum):
+    """For whom."""
+
+    PROMETHEUS = "prometheus"
+    GRAFANA = "grafana"
+    SYSTEMD = "systemd"
+
+
+def command(
+    what: Annotated[
+        What, typer.Argument(metavar="prometheus|grafana|systemd", help="For whom.")
+    ],
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS:PORT", help="prometheus: serve /metrics there; loopback."),
+    ] = None,
+    textfile: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="prometheus: write there, for node_exporter."),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Write the textfile this often; default: once."),
+    ] = None,
+    drift: Annotated[
+        bool, typer.Option("--drift", help="prometheus: count settings that have drifted, too.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="PATH",
+                     help="grafana: write this file; systemd: write into this folder."),
+    ] = None,
+) -> None:  # fmt: skip
+    """Give counters, a dashboard or units to other programs.
+
+    prometheus: counters of the policy in force, as OpenMetrics on stdout unless told otherwise; the
+    endpoint listens on loopback only, because it asks for no password. grafana: a dashboard for
+    them. systemd: units that apply a policy at boot, and again when a router returns.
+    """
+    _refuse_what_does_not_fit(what, listen, textfile, every, output, drift=drift)
+    if what is What.GRAFANA:
+        from isolane.export import dashboard
+
+        _write(dashboard(), output)
+    elif what is What.SYSTEMD:
+        _units(output)
+    else:
+        _prometheus(listen, textfile, every, drift=drift)
+
+
+def _refuse_what_does_not_fit(
+    what: What,
+    listen: str | None,
+    textfile: Path | None,
+    every: str | None,
+    output: Path | None,
+    *,
+    drift: bool,
+) -> None:
+    given = {"--listen": listen, "--textfile": textfile, "--every": every, "--drift": drift}
+    for option, value in given.items():
+        if what is not What.PROMETHEUS and value:
+            raise typer.BadParameter(f"{option} belongs to `isolane export prometheus`")
+    if what is What.PROMETHEUS and output is not None:
+        raise typer.BadParameter("--output: use --textfile for a file that is replaced as a whole")
+    if listen is not None and textfile is not None:
+        raise typer.BadParameter("--listen and --textfile: name one of them")
+    if every is not None and textfile is None:
+        raise typer.BadParameter("--every needs --textfile")
+
+
+def _prometheus(
+    listen: str | None, textfile: Path | None, every: str | None, *, drift: bool
+) -> None:
+    from isolane.cli.enforcing import enforcer, need_rights
+    from isolane.export import exposition, families, parse_address, read, serve, write_textfile
+    from isolane.spec import parse_duration_ns
+
+    need_rights()
+    of = enforcer()
+
+    def collect(form: Format) -> str:
+        return exposition(families(read(of, drift=drift)), form)
+
+    if listen is not None:
+        address = parse_address(listen)
+        where = f"[{address[0]}]" if ":" in address[0] else address[0]
+        serve(address, collect, lambda port: _say(f"metrics at http://{where}:{port}/metrics"))
+    if textfile is None:
+        typer.echo(collect("openmetrics"), nl=False)
+        return
+    write_textfile(textfile, collect("text"))
+    if every is not None:
+        _again_and_again(parse_duration_ns(every) / 1e9, textfile, lambda: collect("text"))
+
+
+def _again_and_again(seconds: float, path: Path, text: Callable[[], str]) -> None:
+    from isolane.errors import IsolaneError
+    from isolane.export import write_textfile
+
+    while True:
+        time.sleep(seconds)
+        try:
+            write_textfile(path, text())
+        except IsolaneError as error:  # a full disk has room again, sooner or later
+            _say(f"not written, will be tried again: {error}")
+
+
+def _units(folder: Path | None) -> None:
+    from isolane.export import unit_files
+
+    executable = Path(sys.argv[0]).absolute()
+    runs = executable.name == "isolane" and os.access(executable, os.X_OK)
+    for name, text in unit_files(str(executable) if runs else None).items():
+        if folder is None:
+            typer.echo(f"# {name}\n{text}")
+        else:
+            _write(text, folder / name)
+            _say(f"wrote {folder / name}")
+
+
+def _write(text: str, path: Path | None) -> None:
+    from isolane.errors import IsolaneError
+
+    if path is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise IsolaneError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,93 @@
+"""``isolane status``: what is in force, and whether the kernel still has it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from isolane.enforce import InForce
+
+EPILOG = """Examples:
+
+\b
+  sudo isolane status
+  sudo isolane status --json | jq '.drift'
+  sudo isolane status >/dev/null || sudo isolane apply POLICY.yaml    repair a drift
+
+\b
+Exit status: 0 all is as it was applied; 1 something else has changed a setting (a drift).
+"""
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Show the policy in force and what the kernel really has of it. Changes nothing.
+
+    For each router what it is entitled to, what is in force, or why it waits. Every setting is
+    read back: one that somebody else has changed or removed since is listed as a drift. Needs
+    root.
+    """
+    from isolane.cli.enforcing import enforcer, need_rights, print_json
+
+    need_rights()
+    status = enforcer().status()
+    if as_json:
+        print_json(_as_data(status))
+    else:
+        _print(status)
+    if status.drift:
+        raise typer.Exit(1)
+
+
+def _as_data(status: InForce) -> dict[str, Any]:
+    return {
+        "policy": status.policy.name if status.policy else None,
+        "applied_at": status.applied_at,
+        "settings": status.pieces,
+        "routers": [asdict(router) for router in status.routers],
+        "drift": [asdict(drift) for drift in status.drift],
+    }
+
+
+def _print(status: InForce) -> None:
+    from rich.console import Console
+
+    if status.policy is None:
+        typer.echo("no policy is in force")
+        return
+    running = sum(router.present for router in status.routers)
+    typer.echo(
+        f"policy {status.policy.name}, applied {status.applied_at}: {running} of "
+        f"{len(status.routers)} routers run, {status.pieces} settings in force"
+    )
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 160  # a file has no width: nothing is to be cut
+    console.print(_table(status))
+    for drift in status.drift:
+        whose = f"{drift.router}: " if drift.router not in drift.piece else ""
+        found = "gone" if drift.found is None else f"{drift.found} found"
+        typer.echo(f"drift: {whose}{drift.piece}: {drift.wanted} wanted, {found}")
+
+
+def _table(status: InForce) -> Any:
+    from rich.table import Table
+
+    table = Table(header_style="bold", pad_edge=False, box=None)
+    table.add_column("router", no_wrap=True)
+    table.add_column("state", no_wrap=True)
+    table.add_column("entitled to")
+    table.add_column("in force")
+    for router in status.routers:
+        words = _words(router.in_force) if router.present else router.reason or ""
+        state = "runs" if router.present else "waits"
+        table.add_row(router.name, state, _words(router.entitlement), words)
+    return table
+
+
+def _words(values: dict[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in sorted(values.items()))

@@ -1,0 +1,209 @@
+"""``isolane verify``: whether a policy's promises hold, each measured with real frames."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from isolane.run.runner import Step
+    from isolane.spec import Policy
+    from isolane.verify import Report
+    from isolane.verify.session import Options, Verification
+
+EPILOG = """Examples:
+
+\b
+  isolane verify edge.yaml
+  isolane verify edge.yaml --repeats 9 --duration 1s --json > edge-verified.json
+  isolane verify edge.yaml --from eth3 --to eth4 \\
+      --destination gold=198.51.100.9 --destination bronze=203.0.113.9
+
+\b
+Exit status: 0 each promise that could be measured was kept; 4 one was not;
+3 none could be measured on this host.
+"""
+
+
+def command(
+    policy: Annotated[Path, typer.Argument(metavar="POLICY.yaml", help="The policy.")],
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, max=1000, metavar="N", help="Trials of each load.")
+    ] = 3,
+    duration: Annotated[
+        str, typer.Option("--duration", metavar="TIME", help="Measuring window of a trial.")
+    ] = "300ms",
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance", min=0.1, max=100.0, metavar="FACTOR", help="Times the usual tolerances."
+        ),
+    ] = 1.0,
+    sending: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="IFACE[@NETNS]", help="Real interfaces: the one to send from."
+        ),
+    ] = None,
+    receiving: Annotated[
+        str | None,
+        typer.Option("--to", metavar="IFACE[@NETNS]", help="The one that it comes back to."),
+    ] = None,
+    destination: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--destination",
+            metavar="ROUTER=ADDRESS[@IFACE]",
+            help="An address that a router forwards to there; once for each router.",
+        ),
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--source", metavar="ADDRESS", help="Source address; default: --from's own."),
+    ] = None,
+    nic: Annotated[
+        str | None,
+        typer.Option("--nic", metavar="NIC", help="The policy's NIC that --to is cabled to."),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the findings as JSON instead of the table.")
+    ] = False,
+) -> None:
+    """Measure whether the promises of a policy hold.
+
+    Overloads each router in turn, with real frames, in a test bed that mirrors the policy, and
+    says of each promise whether it was kept and by how much. What could not be measured is named.
+    Leaves the host as it was. Needs root.
+
+    With --from and --to the running routers themselves are overloaded, under the policy in force:
+    they lose frames of others, too. Both interfaces are cabled to NICs that the routers share.
+    """
+    from isolane.cli.enforcing import need_rights
+    from isolane.spec import load_policy
+
+    wanted = load_policy(policy)
+    options = _options(repeats, duration, tolerance)
+    named = _named(sending, receiving, destination or [], source=source, nic=nic)
+    need_rights()
+    report = _really(wanted, options, named) if named else _in_test_bed(wanted, options)
+    _print(report, json=json)
+    _judge(report)
+
+
+def _options(repeats: int, duration: str, tolerance: float) -> Options:
+    from isolane.spec import parse_duration_ns
+    from isolane.verify.model import Tolerance
+    from isolane.verify.session import Options
+
+    options = Options(repeats, parse_duration_ns(duration), Tolerance(tolerance))
+    if not 50_000_000 <= options.window_ns <= 3_600_000_000_000:
+        message = f"{duration} is out of range; accepted: 50ms to 1h"
+        raise typer.BadParameter(message, param_hint="--duration")
+    return options
+
+
+def _judge(report: Report) -> None:
+    """Leave with the status that the findings ask for."""
+    from isolane.errors import NotSupported, TargetMissed
+
+    broken = report.count("broken")
+    if broken:
+        of = broken + report.count("held")
+        raise TargetMissed(f"{broken} of {of} promises that were measured did not hold")
+    if not report.count("held"):
+        raise NotSupported("not supported on this host: no promise could be measured, see above")
+
+
+@dataclass(frozen=True)
+class _Named:
+    """What the options say about real interfaces."""
+
+    sending: str
+    receiving: str
+    destinations: list[str]
+    source: str | None
+    nic: str | None
+
+
+def _in_test_bed(policy: Policy, options: Options) -> Report:
+    from isolane.testbed import clean, exclusive
+    from isolane.verify.bench import TestBed
+    from isolane.verify.session import Verification
+
+    with exclusive() as journal:
+        for left in clean():
+            typer.echo(f"isolane: removed what an earlier run left: {left}", err=True)
+        place = TestBed(policy, journal, options.window_ns)
+        return _watched(Verification(policy, place, options))
+
+
+def _named(
+    sending: str | None,
+    receiving: str | None,
+    destinations: list[str],
+    *,
+    source: str | None,
+    nic: str | None,
+) -> _Named | None:
+    """Put together what the options say; None where they say nothing."""
+    if (sending is None) != (receiving is None):
+        message = "name both --from and --to (real interfaces), or neither (a test bed)"
+        raise typer.BadParameter(message)
+    if sending is None or receiving is None:
+        if destinations or source or nic:
+            message = "--destination, --source and --nic need --from and --to (real interfaces)"
+            raise typer.BadParameter(message)
+        return None
+    return _Named(sending, receiving, destinations, source, nic)
+
+
+def _really(policy: Policy, options: Options, named: _Named) -> Report:
+    from isolane.cli.enforcing import enforcer
+    from isolane.verify.real import Port, Wiring, connect
+    from isolane.verify.session import Verification
+
+    pairs = [text.partition("=") for text in named.destinations]
+    wrong = next((name for name, equals, value in pairs if not (name and equals and value)), None)
+    if wrong is not None:
+        message = f"{wrong!r} is not ROUTER=ADDRESS or ROUTER=ADDRESS@INTERFACE"
+        raise typer.BadParameter(message, param_hint="--destination")
+    wiring = Wiring(
+        Port.read(named.sending),
+        Port.read(named.receiving),
+        {name: value for name, _, value in pairs},
+        named.nic,
+        named.source,
+    )
+    place, absent = connect(policy, enforcer(), wiring, options.window_ns)
+    return _watched(Verification(policy, place, options, absent=absent))
+
+
+def _watched(verification: Verification) -> Report:
+    """Carry it out, with a bar on a terminal."""
+    import sys
+
+    if not sys.stderr.isatty():
+        return verification.execute()
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("starting", total=None)
+
+        def watch(step: Step) -> None:
+            progress.update(bar, total=step.total, completed=step.done, description=step.label)
+
+        verification.watch = watch
+        return verification.execute()
+
+
+def _print(report: Report, *, json: bool) -> None:
+    if json:
+        typer.echo(report.model_dump_json(indent=2))
+        return
+    from isolane.cli.findings import print_report
+
+    print_report(report)

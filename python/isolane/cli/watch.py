@@ -1,0 +1,52 @@
+"""``isolane watch``: the policy again for a router that returns."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+EPILOG = """Examples:
+
+\b
+  sudo isolane apply edge.yaml
+  sudo isolane watch
+
+\b
+As a service, that starts at boot:
+  sudo isolane export systemd --output /etc/systemd/system
+  sudo systemctl daemon-reload
+  sudo systemctl enable --now isolane.service isolane-watch.service
+"""
+
+
+def command(
+    sweep: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION", help="Search for the routers this often though nothing happened."
+        ),
+    ] = "60s",
+) -> None:
+    """Apply the policy again when a router stops, starts or returns. Runs until it is stopped.
+
+    Looks after the policy that is in force; `isolane apply` puts one in force and `isolane clear`
+    ends it, while this runs or not. Nothing needs it for traffic to flow: when it ends, everything
+    stays in force. What it does is written to stderr, a line each.
+    """
+    import sys
+
+    from isolane.cli.enforcing import enforcer, need_rights
+    from isolane.enforce.watch import Watcher
+    from isolane.errors import SpecError
+    from isolane.spec import parse_duration_ns
+
+    seconds = parse_duration_ns(sweep) / 1e9
+    if seconds < 1:
+        raise SpecError(f"--sweep {sweep}: too often; accepted: 1s or more")
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    need_rights()
+    Watcher(enforcer(), say, sweep_s=seconds).run()

@@ -1,0 +1,21 @@
+"""What other programs get: counters for Prometheus, a dashboard for Grafana, units for systemd."""
+
+from isolane.export.exposition import CONTENT_TYPES, Format, exposition
+from isolane.export.files import dashboard, unit_files
+from isolane.export.metrics import Family, Reading, families, read
+from isolane.export.serve import parse_address, serve, write_textfile
+
+__all__ = [
+    "CONTENT_TYPES",
+    "Family",
+    "Format",
+    "Reading",
+    "dashboard",
+    "exposition",
+    "families",
+    "parse_address",
+    "read",
+    "serve",
+    "unit_files",
+    "write_textfile",
+]

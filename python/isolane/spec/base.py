@@ -1,0 +1,11 @@
+"""What all data of files have in common."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class SpecModel(BaseModel):
+    """Refuses keys that it does not know and cannot be changed once it is checked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)

@@ -1,0 +1,306 @@
+"""What a simulated host is made of: paths (stages that frames pass) and profiles (what they cost).
+
+Both are data files in the format of experiments: YAML, unknown keys refused, each message with
+file, line, key, value and what would be accepted.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+
+from isolane.spec import fields as f
+from isolane.spec.base import SpecModel
+from isolane.spec.fields import Kind, NicModel, RouterPath
+from isolane.spec.problems import Contradictions, Problem, Refused, listed, nearest, show
+
+WIRE: Final = "wire"
+"""What follows the last stage of a path."""
+
+ContextKind = Literal["softirq", "thread", "process", "domain", "dom0"]
+RingKind = Literal["port", "vf", "guest"]
+Generation = Literal["linux-3.2", "linux-6"]
+Mode = Literal["kernel", "user", "hypervisor"]
+
+
+def _nanoseconds(value: object) -> float:
+    accepted = "a number of ns, 0 or more"
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Refused(f"{show(value)} is not a cost", accepted)
+    if not math.isfinite(value) or value < 0:
+        raise Refused(f"cost {show(value)} is {'negative' if value < 0 else 'no number'}", accepted)
+    return float(value)
+
+
+def _count(value: object) -> int:
+    accepted = "a whole number from 1 to 1000000"
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000_000:
+        raise Refused(f"{show(value)} is not a capacity in frames", accepted)
+    return value
+
+
+def _names(value: object) -> tuple[str, ...]:
+    words = value if isinstance(value, list | tuple) else [value]
+    for word in words:
+        if not isinstance(word, str) or not word:
+            raise Refused(f"{show(word)} is not the name of a cost", "a name, or a list of names")
+    return tuple(words)
+
+
+Nanoseconds = Annotated[
+    float, PlainValidator(_nanoseconds), WithJsonSchema({"type": "number", "minimum": 0})
+]
+Capacity = Annotated[int, PlainValidator(_count), WithJsonSchema({"type": "integer", "minimum": 1})]
+CostNames = Annotated[tuple[str, ...], PlainValidator(_names)]
+
+
+class Stage(SpecModel):
+    """One stage of a path: work on each frame, in one context."""
+
+    context: ContextKind
+    """Who does it: the softirq, a thread or process of the router, a Xen domain, dom0."""
+    cost: CostNames
+    """Costs of the profile that add up to this stage's."""
+    next: str
+    """The stage that follows, or wire."""
+    queue: str | None = None
+    """Queue of the profile before this stage; every change of context needs one."""
+    shared: bool = False
+    """One stage for all routers of the path, instead of one for each."""
+    account: str | None = None
+    """What the CPU bill calls it; default: its name."""
+    mode: Mode | None = None
+    """Whose CPU time it is; default: that of its context."""
+
+
+class PathData(SpecModel):
+    """How frames get from the NIC to a router and back."""
+
+    isolane: f.Version
+    """Version of the format: 1."""
+    kind: Kind
+    """Kind of router that has this path."""
+    path: RouterPath
+    """Its word in experiments."""
+    nic: NicModel | None = None
+    """NIC model of a virtual machine; nothing for other kinds."""
+    title: f.ShortText
+    """What it is, in a line."""
+    source: f.LongText
+    """Where its stages come from."""
+    ring: RingKind
+    """First queue: the port's only ring, or one for each router: of a virtual function that the host
+    drives, or of one that a guest drives itself."""
+    first: str
+    """The stage that serves the ring."""
+    stages: dict[str, Stage]
+    """All stages by name."""
+
+    @property
+    def name(self) -> str:
+        """Name of the path, and of its file: kind, path and NIC model."""
+        word = "" if self.path == "none" else f"-{self.path}"
+        default = f"-{self.nic}" if self.nic and self.nic != "vfio" else ""
+        return f"{self.kind}{word}{default}"
+
+    def ordered(self) -> tuple[tuple[str, Stage], ...]:
+        """Return the stages in the order in which a frame passes them."""
+        found, name = [], self.first
+        while name != WIRE:
+            found.append((name, self.stages[name]))
+            name = self.stages[name].next
+        return tuple(found)
+
+    @model_validator(mode="after")
+    def _leads_to_the_wire(self) -> Self:
+        problems = _chain(self) or _contexts(self)
+        if problems:
+            raise Contradictions(problems)
+        return self
+
+
+def _chain(path: PathData) -> list[Problem]:
+    """Return unknown stages, a cycle, or stages that no frame passes."""
+    known = (*path.stages, WIRE)
+    problems = []
+    for name, stage in path.stages.items():
+        if stage.next not in known:
+            what = f"unknown stage {show(stage.next)}"
+            accepted = listed(known) + nearest(stage.next, known)
+            problems.append(Problem(("stages", name, "next"), what, accepted))
+    if path.first not in path.stages:
+        what = f"unknown stage {show(path.first)}"
+        accepted = listed(path.stages) + nearest(path.first, path.stages)
+        problems.append(Problem(("first",), what, accepted))
+    if problems:
+        return problems
+    seen: list[str] = []
+    name = path.first
+    while name != WIRE:
+        if name in seen:
+            cycle = " -> ".join((*seen[seen.index(name) :], name))
+            what = f"the path goes in a cycle: {cycle}"
+            return [Problem(("stages", seen[-1], "next"), what, "a way that ends at the wire")]
+        seen.append(name)
+        name = path.stages[name].next
+    return [
+        Problem(("stages", lost), f"no frame comes to stage {show(lost)}", "stages on the way")
+        for lost in path.stages
+        if lost not in seen
+    ]
+
+
+def _contexts(path: PathData) -> list[Problem]:
+    problems = []
+    before: str | None = None
+    for name, stage in path.ordered():
+        loc = ("stages", name, "queue")
+        if before is None and stage.queue is not None:
+            problems.append(Problem(loc, "a queue before the first stage", "none: it has the ring"))
+        if before is not None and before != stage.context and stage.queue is None:
+            what = f"no queue between {before} and {stage.context}"
+            problems.append(Problem(("stages", name), what, "queue: a queue of the profile"))
+        before = stage.context
+    return problems
+
+
+class Cost(SpecModel):
+    """What a piece of work costs, ns; all parts add up."""
+
+    frame_ns: Nanoseconds
+    """Each frame."""
+    byte_ns: Nanoseconds = 0.0
+    """Each byte of a frame."""
+    poll_ns: Nanoseconds = 0.0
+    """Each visit to the ring or queue, however many frames it takes."""
+    cold_ns: Nanoseconds = 0.0
+    """A frame of another router than the one served before: cold caches."""
+    source: f.ShortText
+    """Where the figures come from."""
+
+
+class QueueSize(SpecModel):
+    """A queue between two contexts."""
+
+    capacity: Capacity
+    """Frames."""
+    notify_ns: Nanoseconds = 0.0
+    """What it costs to wake whoever serves it, ns."""
+    source: f.ShortText
+    """Where the figures come from."""
+
+
+class RingSize(SpecModel):
+    """A receive ring."""
+
+    capacity: Capacity
+    """Descriptors."""
+    moderation_ns: Nanoseconds
+    """The least time between two interrupts, ns."""
+    irq_ns: Nanoseconds
+    """Cost of an interrupt, ns."""
+    source: f.ShortText
+    """Where the figures come from."""
+
+
+class Host(SpecModel):
+    """Cores and the kernel's rules on them."""
+
+    kernel: Generation
+    """Softirq rules: before 3.10 nothing stops them, later ones give way to threads."""
+    switch_ns: Nanoseconds
+    """Cost of a context switch, ns."""
+    wake_ns: Nanoseconds
+    """Cost of waking a virtual machine that was idle: interrupt, entry, ns."""
+    exit_ns: Nanoseconds = 0.0
+    """Cost of an interrupt to the virtual machine that it finds running: exit and entry, ns."""
+    cold_ns: Nanoseconds = 0.0
+    """Cold caches of a virtual machine, for each other one that ran on its core since it did, ns."""
+    tick_cost_ns: Nanoseconds = 0.0
+    """Cost of a timer tick, ns."""
+    latency_ns: Nanoseconds = 24_000_000.0
+    """CFS: period in which each runs once, ns."""
+    min_granularity_ns: Nanoseconds = 3_000_000.0
+    """CFS: least turn, ns."""
+    wakeup_granularity_ns: Nanoseconds = 4_000_000.0
+    """CFS: lead that a woken task must have to take the core at once, ns."""
+    egress_frames: Capacity = 1256
+    """Frames that wait for the line: queueing discipline and transmit ring."""
+    wire_ns: Nanoseconds = 0.0
+    """Constant part of the one-way delay: wires, NICs, the receiver, ns."""
+    source: f.ShortText
+    """Where the figures come from."""
+
+
+class Limits(SpecModel):
+    """Between which values a fit may move a cost."""
+
+    low: Nanoseconds
+    """Least plausible value, ns."""
+    high: Nanoseconds
+    """Greatest plausible value, ns."""
+    why: f.ShortText
+    """Why no more and no less."""
+
+
+class ProfileData(SpecModel):
+    """A host: what everything costs on it."""
+
+    isolane: f.Version
+    """Version of the format: 1."""
+    name: f.Slug
+    """Name, as in --profile."""
+    title: f.ShortText
+    """What machine it is."""
+    source: f.LongText
+    """What it was fitted to."""
+    host: Host
+    """Cores and kernel."""
+    rings: dict[RingKind, RingSize]
+    """Receive rings of ports and of virtual functions."""
+    queues: dict[str, QueueSize] = Field(default_factory=dict)
+    """Queues by the names that paths use."""
+    costs: dict[str, Cost]
+    """Costs by the names that paths use."""
+    fitted: dict[str, Limits] = Field(default_factory=dict)
+    """What a fit may change, such as costs.forward.frame_ns, and within which limits."""
+    error: f.LongText = ""
+    """How far its predictions were off, on figures that it was not fitted to."""
+    paths: tuple[str, ...] = ()
+    """Path files (relative to this one) that take the place of those of Isolane."""
+
+    @model_validator(mode="after")
+    def _names_what_it_has(self) -> Self:
+        problems = [
+            Problem(("fitted", key), f"there is no {show(key)} to be fitted", "a key of this file")
+            for key in self.fitted
+            if self.figure(key) is None
+        ]
+        if problems:
+            raise Contradictions(problems)
+        return self
+
+    def figure(self, key: str) -> float | None:
+        """Return the figure at a dotted key, ns; None if there is none."""
+        here: object = self
+        for word in key.split("."):
+            if isinstance(here, dict):
+                here = here.get(word)
+            elif isinstance(here, SpecModel) and word in type(here).model_fields:
+                here = getattr(here, word)
+            else:
+                return None
+        return float(here) if isinstance(here, int | float) else None
+
+    def replaced(self, figures: dict[str, float]) -> Self:
+        """Return a profile with other figures at these dotted keys."""
+        data = self.model_dump(mode="json")
+        for key, value in figures.items():
+            *way, last = key.split(".")
+            here = data
+            for word in way:
+                here = here[word]
+            here[last] = round(value) if isinstance(here[last], int) else value
+        return type(self).model_validate(data)

@@ -1,0 +1,133 @@
+"""Policies inside experiments: what the arms make of them, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from isolane.errors import SpecError
+from isolane.spec import Entitlement, Experiment, RateLimit, parse_experiment
+
+GOOD = """\
+isolane: 1
+name: two
+dut: {cores: 2}
+traffic: {line_rate: 1Gbps}
+routers:
+  - {name: vr1, policy: {cpu_weight: 200, rate_min: 100Mbps}}
+  - {name: vr2, count: 2}
+load: {vr1: 0.27x, vr2: [0x, 1x]}
+arms:
+  - {name: unmanaged, path: bridge}
+  - {name: managed, path: isolane}
+  - name: other
+    path: isolane
+    policy: {vr1: {cpu_weight: 400, rate_max: 300Mbps}, vr2: {cores: [1]}}
+"""
+
+
+def policy(experiment: Experiment, arm: int, router: str) -> Entitlement | None:
+    return experiment.resolved_arms()[arm].router(router).policy
+
+
+def test_an_arm_overrides_single_keys_of_a_routers_policy() -> None:
+    it = parse_experiment(GOOD)
+    assert policy(it, 0, "vr1") is None
+    managed, other = policy(it, 1, "vr1"), policy(it, 2, "vr1")
+    assert managed is not None
+    assert other is not None
+    assert (managed.cpu_weight, managed.rate_min_bps) == (200, 100e6)
+    assert (other.cpu_weight, other.rate_min_bps) == (400, 100e6)
+    assert (managed.rate_max.egress, other.rate_max.egress) == (None, RateLimit(bps=300e6))
+    assert policy(it, 1, "vr2") == Entitlement()
+
+
+def test_cores_are_places_among_those_of_the_dut() -> None:
+    it = parse_experiment(GOOD)
+    one, two = policy(it, 2, "vr1"), policy(it, 2, "vr2")
+    assert one is not None
+    assert two is not None
+    assert (one.on((6, 7)).cores, two.on((6, 7)).cores) == ((6, 7), (7,))
+
+
+def test_managed_routers_share_a_wire_and_run_live() -> None:
+    it = parse_experiment(GOOD)
+    (wire,) = {router.wire for router in it.resolved_arms()[1].routers}
+    assert wire not in {router.wire for router in it.resolved_arms()[0].routers}
+    assert it.only_simulated() == ()
+
+
+def test_it_is_the_same_after_it_was_written_and_read_again() -> None:
+    it = parse_experiment(GOOD)
+    assert parse_experiment(it.to_yaml()) == it
+
+
+def changed(old: str, new: str) -> str:
+    assert GOOD.count(old) == 1, "the case must change what it means to change"
+    return GOOD.replace(old, new)
+
+
+CASES = {
+    "unknown key": (
+        changed("cpu_weight: 400", "cpu_wieght: 4"),
+        "bad.yaml:14: arms[2].policy.vr1.cpu_wieght: unknown key 'cpu_wieght'; accepted: cpu_weig",
+    ),
+    "identity": (
+        changed("cpu_weight: 200", "netns: vr1"),
+        "bad.yaml:6: routers[0].policy.netns: unknown key 'netns'; accepted: cpu_weight, cpu_max,",
+    ),
+    "unknown router": (
+        changed("vr2: {cores: [1]}", "vr3: {}"),
+        "bad.yaml:14: arms[2].policy.vr3: policy of an unknown router 'vr3'; accepted: vr1, vr2",
+    ),
+    "another path": (
+        changed(
+            "name: unmanaged, path: bridge", "name: unmanaged, path: bridge, policy: {vr1: {}}"
+        ),
+        "bad.yaml:10: arms[0].policy.vr1: policy of router 'vr1', whose path is bridge in this arm",
+    ),
+    "never managed": (
+        GOOD[: GOOD.index("  - {name: managed")],
+        "bad.yaml:6: routers[0].policy: policy of router 'vr1', which never has path isolane; acce",
+    ),
+    "a core that the DUT has not": (
+        changed("cores: [1]}", "cores: [2]}"),
+        (
+            "bad.yaml:14: arms[2].policy.vr2.cores: core 2 of router 'vr2' in arm 'other'; "
+            "accepted: 0 to 1: places among the DUT's cores (dut.cores)"
+        ),
+    ),
+    "rate_min of one arm above rate_max of another place": (
+        changed("300Mbps", "50Mbps"),
+        "bad.yaml:14: arms[2].policy.vr1: rate_min 100Mbps is above rate_max 50Mbps; accepted: at",
+    ),
+    "over-committed line, by the members of a group": (
+        changed("cores: [1]}", "rate_min: 500Mbps}"),
+        (
+            "bad.yaml:14: arms[2].policy.vr2.rate_min: rate_min of vr1, vr2 adds up to 1.1 Gbps; "
+            "accepted: at most the line's 1 Gbps in all (traffic.line_rate)"
+        ),
+    ),
+    "CPU weight outside of the policy": (
+        changed("path: isolane}", "path: isolane, cpu_weight: {vr1: 5}}"),
+        "bad.yaml:11: arms[1].cpu_weight.vr1: cpu_weight of router 'vr1' beside its policy; accep",
+    ),
+    "a virtual machine": (
+        changed("path: isolane}", "path: isolane, kind: xen}"),
+        "bad.yaml:11: arms[1].path: xen 'vr1' cannot have path 'isolane' in arm 'managed'; accept",
+    ),
+    "a wrong path tells nothing about policies": (
+        changed("path: isolane}", "path: isolan}"),
+        "bad.yaml:11: arms[1].path: path 'isolan' is not known; accepted: none, direct, bridge, ma",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_message_names_place_value_and_what_is_accepted(case: str) -> None:
+    text, message = CASES[case]
+    with pytest.raises(SpecError) as error:
+        parse_experiment(text, "bad.yaml")
+    assert message in str(error.value)
+    assert "accepted: " in str(error.value)
+    both = case == "a virtual machine"
+    assert len(str(error.value).splitlines()) == (2 if both else 1), "one fault, one line"

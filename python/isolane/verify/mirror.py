@@ -1,0 +1,115 @@
+"""From a policy to experiments on a test bed that mirrors it. Pure.
+
+Each router becomes a container on path isolane with the same entitlement; one wire stands for the
+NIC that they share. Numbers of cores become places among the bed's cores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from isolane.enforce.shares import Link, wants_link
+from isolane.spec import Experiment, Policy
+from isolane.spec.policy_models import ALONE
+
+LINE_BPS = 10e9
+"""Rate of the bed's wire where no NIC tells another."""
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """Some routers of a policy as an experiment."""
+
+    experiment: Experiment
+    names: dict[str, str]
+    """Router of the policy -> router of the bed, whose names are shorter."""
+
+
+def cores_of(policy: Policy, routers: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the cores that routers are pinned to together; empty if none is."""
+    return tuple(sorted({core for name in routers for core in policy.routers[name].cores}))
+
+
+def mirror(
+    policy: Policy,
+    routers: tuple[str, ...],
+    *,
+    frame_bytes: int,
+    line_bps: float,
+    fold: bool = False,
+) -> Mirror:
+    """Return an experiment with some of a policy's routers.
+
+    Parameters
+    ----------
+    frame_bytes
+        Size of all frames, with the checksum.
+    line_bps
+        Rate of the bed's wire, bit/s.
+    fold
+        Put all on one core, for what is not about cores.
+    """
+    cores = () if fold else cores_of(policy, routers)
+    names = {name: f"r{number + 1}" for number, name in enumerate(routers)}
+    entries = []
+    for name in routers:
+        keys = policy.routers[name].written()
+        keys.pop("cores", None)
+        if cores and policy.routers[name].cores:
+            keys["cores"] = [cores.index(core) for core in policy.routers[name].cores]
+        elif fold and policy.routers[name].cpu_max is not None:
+            keys["cpu_max"] = f"{min(100.0, policy.routers[name].cpu_max or 100.0):g}%"
+        entries.append({"name": names[name], "path": "isolane", "policy": keys})
+    data = {
+        "isolane": 1,
+        "name": "verify",
+        "dut": {"cores": max(1, len(cores))},
+        "traffic": {"frame_size": frame_bytes, "line_rate": f"{line_bps:.0f}bps"},
+        "routers": entries,
+        "load": dict.fromkeys(names.values(), "1pps"),
+    }
+    return Mirror(Experiment.model_validate(data), names)
+
+
+def links_of(policy: Policy, routers: tuple[str, ...]) -> tuple[dict[str, Link], dict[str, str]]:
+    """Return the NICs whose link the policy shares out among routers.
+
+    Returns
+    -------
+    links, unknown
+        By NIC; and for NICs of unknown rate the reason why nothing can be said about them.
+    """
+    links, unknown = {}, {}
+    for nic in policy.nics:
+        members = tuple(name for name in routers if _leaves_by(policy, name, nic))
+        if not any(wants_link(policy.routers[name]) for name in members):
+            continue
+        rate_bps = policy.nics[nic].rate_bps or _speed_bps(nic)
+        if rate_bps is None:
+            unknown[nic] = f"the rate of {nic} is not known here; give nics.{nic}.rate"
+        links[nic] = Link(nic, round((rate_bps or LINE_BPS) / 8), members)
+    return links, unknown
+
+
+def whole_line_bps(policy: Policy) -> float:
+    """Return the rate of one wire that stands for all NICs of the policy, bit/s."""
+    rates = [nic.rate_bps or _speed_bps(name) for name, nic in policy.nics.items()]
+    return sum(rate or LINE_BPS for rate in rates) or LINE_BPS
+
+
+def _leaves_by(policy: Policy, router: str, nic: str) -> bool:
+    """Tell whether a router's frames may leave by a NIC: by any, where the policy does not say."""
+    if policy.routers[router].identity[0] in ALONE:
+        return False
+    named = policy.nics_of(router)
+    return nic in named if named else True
+
+
+def _speed_bps(nic: str) -> float | None:
+    """Return what the driver of an interface of this host says of its speed, bit/s."""
+    try:
+        speed = int(Path("/sys/class/net", nic, "speed").read_text())
+    except (OSError, ValueError):
+        return None
+    return speed * 1e6 if speed > 0 else None

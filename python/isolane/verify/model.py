@@ -1,0 +1,83 @@
+"""What a verification finds: plain data, the same in tables and in JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+Promise = Literal[
+    "cpu_weight", "cpu_max", "rate_min", "rate_max", "priority", "link_weight", "retained"
+]
+Verdict = Literal["held", "broken", "not measured"]
+Unit = Literal["share", "bps", "pps"]
+
+
+class _Model(BaseModel):
+    """Refuses what it does not know, so that a misspelt field cannot pass for a result."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Finding(_Model):
+    """One promise to one router, and what became of it."""
+
+    router: str
+    promise: Promise
+    about: str
+    """In which situation: ``all overloaded``, ``while vr2 is overloaded``, ``egress``."""
+    verdict: Verdict
+    unit: Unit
+    """``share``: of a core, of the link or of the throughput alone, 0 to 1; ``bps``: on the wire,
+    with preamble and gap; ``pps``: frames a second."""
+    promised: float | None = None
+    """What the policy promises: at most this for ``cpu_max`` and ``rate_max``, at least this for
+    all others; None where it could not be worked out."""
+    measured: float | None = None
+    """Median over the trials; None when not measured."""
+    low: float | None = None
+    high: float | None = None
+    """Least and greatest of the trials."""
+    margin: float | None = None
+    """By how much it was kept (positive) or broken (negative), in ``unit``; the tolerance is not
+    in it."""
+    tolerance: float | None = None
+    """By how much it may be missed and still counts as held, in ``unit``."""
+    why: str | None = None
+    """Why it was not measured."""
+
+
+class Report(_Model):
+    """All that was found."""
+
+    policy: str
+    mode: Literal["test bed", "real interfaces"]
+    findings: tuple[Finding, ...]
+    trials: int
+    trials_without_verdict: int
+    repeats: int
+    window_s: float
+    notes: tuple[str, ...] = ()
+    """How what was measured differs from what the policy is about."""
+
+    def count(self, verdict: Verdict) -> int:
+        """Return how many promises came out like this."""
+        return sum(finding.verdict == verdict for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """By how much a promise may be missed; all times ``factor``."""
+
+    factor: float = 1.0
+    share: float = 0.01
+    """Of a core or of the link, absolute (1 percentage point)."""
+    cpu_max: float = 0.02
+    """Of a core, absolute: the kernel refills the cap every 100 ms."""
+    retained: float = 0.01
+    """Of the throughput alone, absolute."""
+    rate: float = 0.01
+    """Of a rate, relative."""
+    link_weight: float = 0.02
+    """Of a router's part of the link, relative."""

@@ -1,0 +1,326 @@
+"""Real interfaces: the routers that run, under the policy in force, between two of our own ports.
+
+The frames go from an interface of this host (cabled to the NIC that the routers share) to the
+routers and from there to another one; both are the user's to name.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from isolane import _native
+from isolane.enforce import Enforcer, FoundRouter, InForce, MissingRouter, Sample
+from isolane.errors import MeasurementError, NotSupported, SpecError
+from isolane.run.backend import Demand
+from isolane.run.live.cores import awake
+from isolane.run.live.streams import stream
+from isolane.run.live.target import interface_index, netns_path, resolve, with_links
+from isolane.run.live.traffic import Target, host_cookie
+from isolane.spec import Load, PointRouter, Policy, Traffic
+from isolane.testbed import Wire
+from isolane.verify.bench import OTHERS, Measured, Seen, Trials
+from isolane.verify.scenarios import Scenario
+
+FLOWS = 100
+LEAD_NS = 20_000_000
+STUCK_S = 5.0
+SHORT = 0.02
+"""Part of a router's frames that may not be made before a trial gives no verdict."""
+DRAIN_S = 0.1
+"""What is still on its way when the generator has ended."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """An interface of this host, in a network namespace (None: this one)."""
+
+    ifname: str
+    netns: str | None = None
+
+    @classmethod
+    def read(cls, text: str) -> Port:
+        """Read ``eth3`` or ``eth3@NETNS``."""
+        ifname, _, netns = text.partition("@")
+        return cls(ifname, netns or None)
+
+    def index(self) -> tuple[str | None, int]:
+        """Return namespace (a path) and index.
+
+        Raises
+        ------
+        SpecError
+            If there is no such interface.
+        """
+        path = netns_path(self.netns)
+        return path, with_links(path, lambda links: interface_index(links, self.ifname))
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """How the routers are reached."""
+
+    sending: Port
+    receiving: Port
+    destinations: Mapping[str, str]
+    """By router of the policy: an address that it forwards to ``receiving``, ``ADDRESS`` or
+    ``ADDRESS@INTERFACE`` with the interface of the router's that frames come in by."""
+    nic: str | None = None
+    """NIC of the policy that ``receiving`` is cabled to."""
+    source: str | None = None
+    """Source address of the frames; None: that of ``sending``."""
+
+
+@dataclass(frozen=True)
+class RealInterfaces:
+    """The routers that run; see the module."""
+
+    policy: Policy
+    enforcer: Enforcer
+    wiring: Wiring
+    window_ns: int
+    targets: Mapping[str, Target] = field(default_factory=dict)
+    core: int = 0
+    """That generates."""
+    mode: Literal["test bed", "real interfaces"] = "real interfaces"
+    most_cores: None = None
+
+    @property
+    def overload_pps(self) -> float:
+        """More than a core of Linux forwards, less than one core generates."""
+        return 2_000_000.0
+
+    def reaches(self, nic: str) -> bool:
+        """Tell whether frames that leave by a NIC come to the receiver."""
+        return nic == self.wiring.nic or len(self.policy.nics) == 1
+
+    @contextmanager
+    def open(
+        self,
+        routers: tuple[str, ...],
+        *,
+        frame_bytes: int,
+        line_bps: float,  # noqa: ARG002 - a real link has the rate that it has
+        fold: bool,  # noqa: ARG002 - the routers have the cores that they have
+    ) -> Iterator[Trials]:
+        """Attach the receiver; it is taken away afterwards."""
+        netns, index = self.wiring.receiving.index()
+        cookie = host_cookie()
+        try:
+            receiver = _native.Receiver(
+                interfaces=[(netns, index)], cookie=cookie, flows=[FLOWS] * len(routers)
+            )
+        except _native.UnsupportedError as error:
+            raise NotSupported(f"not supported on this host: {error}") from error
+        except _native.NativeError as error:
+            raise MeasurementError(str(error)) from error
+        samples = self.enforcer.samples()
+        with awake(), closing(receiver), closing(samples):
+            yield _RealTrials(self, routers, frame_bytes, receiver, samples)
+
+
+@dataclass(frozen=True)
+class _RealTrials:
+    place: RealInterfaces
+    routers: tuple[str, ...]
+    frame_bytes: int
+    receiver: _native.Receiver
+    samples: Generator[Sample | None]
+
+    def trial(self, scenario: Scenario, label: str) -> Measured:  # noqa: ARG002 - of simulations
+        """Carry out one trial."""
+        try:
+            return self._trial(scenario)
+        except _native.NativeError as error:
+            raise MeasurementError(str(error)) from error
+
+    def _trial(self, scenario: Scenario) -> Measured:
+        source = self._generator(scenario)
+        cores = {core for name in self.routers for core in self.place.policy.routers[name].cores}
+        cores = cores or os.sched_getaffinity(0) - {self.place.core}
+        self.receiver.reset()
+        start_ns = _native.monotonic_ns() + LEAD_NS
+        end_ns = start_ns + scenario.warmup_ns + self.place.window_ns
+        try:
+            source.start(start_ns)
+            _until(start_ns + scenario.warmup_ns)
+            before, ticks = self._sample(), _ticks(cores)
+            _until(end_ns)
+            after, later = self._sample(), _ticks(cores)
+            if not source.wait(STUCK_S):
+                raise MeasurementError(f"the generator had not finished after {STUCK_S:g} s")
+        finally:
+            source.stop()
+        time.sleep(DRAIN_S)
+        used = {
+            core: [b - a for a, b in zip(ticks[core], later[core], strict=True)] for core in ticks
+        }
+        return self._measured(scenario, source.report(), (before, after), used)
+
+    def _generator(self, scenario: Scenario) -> _native.Generator:
+        end_ns = scenario.warmup_ns + self.place.window_ns
+        traffic = Traffic(frame_size=self.frame_bytes, flows=FLOWS)
+        targets = [self.place.targets[name] for name in self.routers]
+        return _native.Generator(
+            netns=targets[0].netns,
+            core=self.place.core,
+            cookie=host_cookie(),
+            streams=[
+                stream(_demand(name, scenario), _wire(name, target), traffic, end_ns)
+                for name, target in zip(self.routers, targets, strict=True)
+            ],
+            window_ns=(scenario.warmup_ns, end_ns),
+            end_ns=end_ns,
+        )
+
+    def _sample(self) -> Sample:
+        sample = next(self.samples)
+        if sample is None:
+            raise MeasurementError("the policy is no longer in force")
+        return sample
+
+    def _measured(
+        self,
+        scenario: Scenario,
+        report: dict[str, list[dict[str, int]]],
+        samples: tuple[Sample, Sample],
+        ticks: dict[int, list[int]],
+    ) -> Measured:
+        window_s = self.place.window_ns / 1e9
+        counts = self.receiver.counts()
+        seen, doubts = {}, list(_disturbed(ticks)) if scenario.about_cpu else []
+        for number, name in enumerate(self.routers):
+            sent = report["streams"][number]["sent_window"]
+            received = counts[number]["received_window"]
+            seen[name] = Seen(sent / window_s, received / window_s, _cpu(name, samples))
+            wanted = scenario.offered_pps.get(name, 0.0)
+            if name not in scenario.overloaded and sent / window_s < (1 - SHORT) * wanted:
+                doubts.append(f"the generator was the limit for {name}")
+        idle = [used[3] / max(1, sum(used)) for used in ticks.values()]
+        return Measured(seen, sum(idle) / len(idle) if idle else 0.0, tuple(doubts))
+
+
+def connect(
+    policy: Policy, enforcer: Enforcer, wiring: Wiring, window_ns: int
+) -> tuple[RealInterfaces, dict[str, str]]:
+    """Return the place, and the routers of the policy that cannot be reached, with the reason.
+
+    Raises
+    ------
+    SpecError
+        If another policy, or none, is in force; an interface or address is wrong; a router has no
+        destination.
+    """
+    state = enforcer.status()
+    _same(policy, state)
+    unknown = [name for name in wiring.destinations if name not in policy.routers]
+    if unknown:
+        accepted = ", ".join(policy.routers)
+        raise SpecError(f"--destination {unknown[0]}: not in the policy; accepted: {accepted}")
+    if wiring.nic is not None and wiring.nic not in policy.nics:
+        raise SpecError(
+            f"--nic {wiring.nic}: not in the policy; accepted: {', '.join(policy.nics)}"
+        )
+    wiring.receiving.index()
+    targets, missing = {}, {}
+    for router in state.found:
+        if isinstance(router, MissingRouter):
+            missing[router.name] = f"it is not running: {router.reason}"
+        elif router.name not in wiring.destinations:
+            missing[router.name] = (
+                f"no destination behind it was named (--destination {router.name}=)"
+            )
+        else:
+            targets[router.name] = _target(router, wiring)
+    free = sorted(os.sched_getaffinity(0) - {c for r in policy.routers.values() for c in r.cores})
+    if not free:
+        raise NotSupported(
+            "not supported on this host: no core is left beside those of the routers"
+        )
+    return RealInterfaces(policy, enforcer, wiring, window_ns, targets, free[0]), missing
+
+
+def _same(policy: Policy, state: InForce) -> None:
+    if state.policy is None:
+        raise SpecError(f"no policy is in force; isolane apply {policy.name} comes first")
+    if state.policy != policy:
+        raise SpecError(
+            f"the policy in force ({state.policy.name}, of {state.applied_at}) is another than "
+            "this one; isolane apply it first"
+        )
+
+
+def _target(router: FoundRouter, wiring: Wiring) -> Target:
+    address, _, ifname = wiring.destinations[router.name].partition("@")
+    inside = [i for i in router.interfaces if ifname in ("", i.ifname)]
+    if not inside:
+        there = ", ".join(i.ifname for i in router.interfaces)
+        raise SpecError(f"router {router.name} has no interface {ifname}; accepted: {there}")
+    if inside[0].vlan:
+        raise SpecError(f"router {router.name}: {inside[0].ifname} is in a VLAN; frames have none")
+    port = wiring.sending
+    try:
+        return resolve(
+            port.ifname, address, source=wiring.source, mac=inside[0].mac, netns=port.netns
+        )
+    except SpecError as error:  # in the words of the options that this command has
+        told = str(error).replace("--from", "--source").replace("--to", "--destination")
+        raise SpecError(f"router {router.name}: {told}") from None
+
+
+def _demand(name: str, scenario: Scenario) -> Demand:
+    rate = scenario.offered_pps.get(name, 0.0)
+    return Demand(PointRouter(name, name, "router", Load(rate, "pps")), rate, None)
+
+
+def _wire(name: str, target: Target) -> Wire:
+    return Wire(
+        router=name,
+        gen_netns=target.netns or "",
+        gen_ifindex=target.ifindex,
+        gen_ifname="",
+        src_mac=target.src_mac,
+        dst_mac=target.dst_mac,
+        src_ip=target.src_ip,
+        src_count=1,
+        dst_ip=target.dst_ip,
+        rcv_netns="",
+        rcv_ifindex=0,
+        rcv_ifname="",
+    )
+
+
+def _cpu(name: str, samples: tuple[Sample, Sample]) -> float | None:
+    """Return the CPU time of a router between two samples, as a share of one core."""
+    before, after = ({r.name: r.cpu_ns for r in sample.routers} for sample in samples)
+    between_ns = samples[1].at_ns - samples[0].at_ns
+    return (after[name] - before[name]) / between_ns if name in before else None
+
+
+def _until(at_ns: int) -> None:
+    time.sleep(max(0, at_ns - _native.monotonic_ns()) / 1e9)
+
+
+def _ticks(cores: set[int]) -> dict[int, list[int]]:
+    """Return the ticks of cores: user, nice, system, idle, iowait, irq, softirq, steal."""
+    found = {}
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *fields = line.split()
+        if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cores:
+            found[int(name[3:])] = [int(field) for field in fields[:8]]
+    return found
+
+
+def _disturbed(ticks: Mapping[int, list[int]]) -> Iterator[str]:
+    for core, used in ticks.items():
+        total = max(1, sum(used))
+        if (used[0] + used[1]) / total > OTHERS:
+            share = 100 * (used[0] + used[1]) / total
+            yield f"processes of others used {share:.0f} % of core {core}"
+        if used[7] / total > OTHERS:
+            yield f"the hypervisor took {100 * used[7] / total:.0f} % of core {core} away"

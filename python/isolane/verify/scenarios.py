@@ -1,0 +1,243 @@
+"""What the routers are offered to find out about each promise. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from isolane.enforce.shares import Link
+from isolane.spec import Policy, RouterPolicy, wire_bps
+from isolane.verify.entitled import ceiling_pps, components, cpu_shares, link_shares
+
+SMALL, LARGE = 64, 1518
+"""Frame sizes, bytes: small ones load the CPU, large ones the link."""
+WITHIN = 0.8
+"""Part of its entitlement that a router is offered which is to notice nothing: the rest is what
+serving and dropping the aggressor's frames costs."""
+BEYOND = 2.0
+"""Times the capacity that an overloaded router, or all of them, are offered."""
+ABOVE = 1.5
+"""Times a ceiling that a router is offered to test it."""
+FILLING = 1.2
+"""Times the link, or what it is entitled to, that a router is offered to fill the link."""
+MOST_PPS = 1_200_000.0
+"""Of large frames that one core can be asked to make."""
+WARMUP_NS = 100_000_000
+MAX_WARMUP_NS = 10_000_000_000
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One setting of loads, to be measured some times."""
+
+    key: str
+    """What tells it from the others: ``alone:vr1``, ``attack:vr2``."""
+    frame_bytes: int
+    offered_pps: Mapping[str, float]
+    """By router of the policy; those that are not named are offered nothing."""
+    warmup_ns: int = WARMUP_NS
+    overloaded: frozenset[str] = frozenset()
+    """Routers whose whole load need not be made: they are to have too much."""
+    about_cpu: bool = True
+    """False for what is about rates: who else uses the cores does not matter to it."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What routers forward alone, and what the policy leaves them of it, small frames/s."""
+
+    alone_pps: Mapping[str, float]
+    within_pps: Mapping[str, float] = field(default_factory=dict)
+    """What each may send and is served, as far as CPU time and ceilings go."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """CPU share of each in the cores of its group when all are overloaded, 0 to 1."""
+    held_down: Mapping[str, str] = field(default_factory=dict)
+    """Router -> the key that keeps it below the CPU share that its weight would give it."""
+    groups: tuple[tuple[str, ...], ...] = ()
+    """Routers that share cores."""
+    cores: Mapping[str, int] = field(default_factory=dict)
+    """Number of cores of each router's group."""
+
+    def group_of(self, router: str) -> tuple[str, ...]:
+        """Return the routers that share cores with a router, itself among them."""
+        return next(group for group in self.groups if router in group)
+
+
+def alone(router: str, overload_pps: float) -> Scenario:
+    """One router gets more than it can forward, the others nothing."""
+    return Scenario(
+        f"alone:{router}", SMALL, {router: overload_pps}, overloaded=frozenset({router})
+    )
+
+
+def quiet(router: str, under: Scenario) -> Scenario:
+    """One router gets what it gets in another scenario, the others nothing."""
+    offered = under.offered_pps[router]
+    return Scenario(f"quiet:{router}:{offered:.0f}", SMALL, {router: offered})
+
+
+def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[Link]) -> Scenario:
+    """One router gets far more than it is entitled to, all others what they are entitled to.
+
+    What they are entitled to on a link depends on who the aggressor is: nothing but its guarantee
+    is promised to a router against one of an earlier priority.
+    """
+    offered = {name: WITHIN * pps for name, pps in capacity.within_pps.items()}
+    each_bps = wire_bps(1.0, SMALL)
+    for link in links:
+        wanted = {name: offered[name] * each_bps for name in link.routers if name in offered}
+        if aggressor in wanted:
+            wanted[aggressor] = capacity.alone_pps[aggressor] * each_bps
+        due = link_shares(policy, link.rate * 8.0, wanted)
+        for name, bps in wanted.items():
+            if due[name] < bps:
+                offered[name] = min(offered[name], WITHIN * due[name] / each_bps)
+    offered[aggressor] = BEYOND * max(capacity.alone_pps.values())
+    return Scenario(f"attack:{aggressor}", SMALL, offered, overloaded=frozenset({aggressor}))
+
+
+def everyone(capacity: Capacity) -> Scenario:
+    """Every router gets more than its CPU share serves."""
+    most = max(capacity.alone_pps.values())
+    offered = {
+        name: BEYOND * share * capacity.cores[name] * most
+        for name, share in capacity.shares.items()
+    }
+    return Scenario("everyone", SMALL, offered, overloaded=frozenset(offered))
+
+
+def entitlements(policy: Policy, alone_pps: Mapping[str, float]) -> Capacity:
+    """Work out CPU shares and what each router may send, from what each forwards alone.
+
+    Parameters
+    ----------
+    alone_pps
+        Small frames/s that each router forwards alone.
+    """
+    groups = components(policy, alone_pps)
+    shares: dict[str, float] = {}
+    within: dict[str, float] = {}
+    held_down: dict[str, str] = {}
+    cores: dict[str, int] = {}
+    for group in groups:
+        number = max(1, len({core for name in group for core in policy.routers[name].cores}))
+        cores |= dict.fromkeys(group, number)
+        of_group = {name: alone_pps[name] for name in group}
+        found = _of_group(policy, of_group, number)
+        shares |= found[0]
+        within |= found[1]
+        held_down |= found[2]
+    return Capacity(alone_pps, within, shares, held_down, groups, cores)
+
+
+def _of_group(
+    policy: Policy, alone_pps: Mapping[str, float], cores: int
+) -> tuple[dict[str, float], dict[str, float], dict[str, str]]:
+    """Return CPU shares, what each may send, and what holds some down, in a group."""
+    routers = {name: policy.routers[name] for name in alone_pps}
+    reference = {
+        way: max((alone_pps[name] for name in routers if routers[name].forward == way), default=0.0)
+        for way in ("kernel", "xdp")
+    }
+    caps: dict[str, float] = {}
+    keys: dict[str, str] = {}
+    for name, router in routers.items():
+        for key, cap in _caps(router, reference[router.forward], cores).items():
+            if cap < caps.get(name, 1.0):
+                caps[name], keys[name] = cap, key
+    weights = {name: float(router.cpu_weight) for name, router in routers.items()}
+    shares = cpu_shares(weights, caps)
+    held_down = {name: key for name, key in keys.items() if shares[name] >= caps[name] - 1e-12}
+    within = {}
+    for name, router in routers.items():
+        most = [shares[name] * reference[router.forward] * cores, alone_pps[name]]
+        limit = ceiling_pps(router, SMALL)
+        most += [] if limit is None else [limit]
+        within[name] = min(most)
+    return shares, within, held_down
+
+
+def _caps(router: RouterPolicy, reference_pps: float, cores: int) -> dict[str, float]:
+    """Return by key what holds a router below its weight, as a share of all the cores."""
+    # A router has one receiving interface in the bed, so it runs on one core at a time.
+    caps = {"cores": 1 / cores}
+    if router.cpu_max is not None:
+        caps["cpu_max"] = router.cpu_max / 100 / cores
+    limit = ceiling_pps(router, SMALL)
+    if limit is not None and reference_pps:
+        caps["rate_max"] = limit / reference_pps / cores
+    return caps
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """One ``rate_max`` of a router."""
+
+    router: str
+    direction: str
+    """``ingress`` or ``egress``."""
+    unit: Literal["pps", "bps"]
+    value: float
+    """In frames/s, or bit/s on the wire."""
+
+    @property
+    def frame_bytes(self) -> int:
+        """Frame size that it is tested with."""
+        return SMALL if self.unit == "pps" else LARGE
+
+    @property
+    def pps(self) -> float:
+        """The ceiling in frames/s of that size."""
+        return self.value if self.unit == "pps" else self.value / wire_bps(1.0, self.frame_bytes)
+
+    @property
+    def key(self) -> str:
+        """Key of its scenario."""
+        return f"ceiling:{self.router}:{self.direction}:{self.unit}"
+
+
+def ceilings_of(name: str, router: RouterPolicy) -> tuple[Ceiling, ...]:
+    """Return the ceilings of a router."""
+    found = []
+    for direction, limit in (
+        ("ingress", router.rate_max.ingress),
+        ("egress", router.rate_max.egress),
+    ):
+        if limit is not None and limit.pps is not None:
+            found.append(Ceiling(name, direction, "pps", limit.pps))
+        if limit is not None and limit.bps is not None:
+            found.append(Ceiling(name, direction, "bps", limit.bps))
+    return tuple(found)
+
+
+def above(ceiling: Ceiling, burst: int | None) -> Scenario:
+    """One router gets more than its ceiling, the others nothing; its burst goes before."""
+    excess_bps = (ABOVE - 1) * wire_bps(ceiling.pps, ceiling.frame_bytes)
+    burst_ns = 0 if burst is None else round(1.2 * 8 * burst / excess_bps * 1e9)
+    return Scenario(
+        ceiling.key,
+        ceiling.frame_bytes,
+        {ceiling.router: ABOVE * ceiling.pps},
+        max(WARMUP_NS, burst_ns),
+        about_cpu=False,
+    )
+
+
+def link(nic: str, level: int, due_bps: Mapping[str, float], rate_bps: float) -> Scenario:
+    """Routers get more than the whole link each, or as much of it as can be made.
+
+    Parameters
+    ----------
+    level
+        The first priority that is active.
+    due_bps
+        What each active router is entitled to, bit/s on the wire.
+    """
+    each_pps = min(FILLING * rate_bps / wire_bps(1.0, LARGE), MOST_PPS / len(due_bps))
+    offered = {
+        name: max(each_pps, FILLING * due / wire_bps(1.0, LARGE)) for name, due in due_bps.items()
+    }
+    return Scenario(
+        f"link:{nic}:{level}", LARGE, offered, overloaded=frozenset(offered), about_cpu=False
+    )

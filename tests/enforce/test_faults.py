@@ -1,0 +1,220 @@
+"""Bad days: what is killed, what fails half way, what vanishes, what others change."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from isolane.enforce import Enforcer
+
+from tests.enforce.rig import DUT, Rig, inside, shown
+from tests.live import environment
+
+pytestmark = [pytest.mark.root, pytest.mark.native]
+
+WAITING = """
+import sys
+import isolane.enforce, isolane.spec
+from isolane.cli.app import main
+print("ready", flush=True)
+sys.stdin.readline()
+main()
+"""
+"""The command line, that begins when told to: so that it is killed at work, not at its start."""
+LIMIT_S = 60.0
+
+
+@contextlib.contextmanager
+def warm(*words: object) -> Iterator[subprocess.Popen[str]]:
+    """A command that waits for a line."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WAITING, *map(str, words)],
+        env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def kill_after(process: subprocess.Popen[str], changes: int, rig: Rig) -> bool:
+    """Have a command begin; kill it once it has begun so many changes. False: it was quicker."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.stdin.write("\n")
+    process.stdin.close()
+    journal = rig.directory / "open.jsonl"
+    deadline = time.monotonic() + LIMIT_S
+    while process.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(FileNotFoundError):
+            if journal.read_bytes().count(b"\n") >= changes:
+                break
+    process.send_signal(signal.SIGKILL)
+    return process.wait(LIMIT_S) == -signal.SIGKILL
+
+
+def test_kill_9_at_any_moment_is_made_good_by_the_next_command(rig: Rig) -> None:
+    chance = random.Random(3)
+    file = rig.file(vr1="cpu_weight: 300, rate_min: 1Gbps", vr2="forward: xdp, rate_max: 50kpps")
+    before = rig.host()
+    count = len(rig.data("apply", file)["changes"])
+    in_force = rig.host()
+    rig.cli("clear")
+    rig.assert_host(before)
+    killed = 0
+    for trial in range(4):
+        with warm("apply", file) as apply, warm("clear") as clear:
+            killed += kill_after(apply, chance.randrange(1, count), rig)
+            if trial % 2:  # completed by an apply
+                rig.cli("apply", file)
+                assert rig.data("status")["drift"] == []
+                rig.assert_host(in_force)
+                killed += kill_after(clear, chance.randrange(1, count), rig)
+        rig.cli("clear")  # rolls back, or goes on
+        rig.assert_host(before)
+    assert killed >= 3, "the commands were too quick to be killed"
+
+
+def test_a_killed_change_leaves_the_old_policy_or_the_new(rig: Rig) -> None:
+    rig.cli("apply", rig.file(vr1="rate_min: 1Gbps"))
+    old = rig.data("status")["routers"][0]["in_force"]
+    with warm("set", "vr1", "rate_min=2Gbps", "cpu_weight=300", "queue=100") as change:
+        kill_after(change, 3, rig)
+    rig.cli("set", "vr2", "queue=100")
+    status = rig.data("status")
+    new = {**old, "rate_min": "2Gbps", "cpu_weight": "300", "queue": "100"}
+    assert status["drift"] == []
+    assert status["routers"][0]["in_force"] in (old, new)
+    assert status["routers"][0]["entitlement"]["rate_min"] in ("1Gbps", "2Gbps")
+
+
+def test_a_failure_half_way_rolls_back_to_the_policy_before(rig: Rig) -> None:
+    rig.cli("apply", rig.file(vr1="cpu_weight: 300"))
+    before = rig.host()
+    full = rig.directory / "open.jsonl"
+    full.symlink_to("/dev/full")  # the disk is full: what is not written down is not changed
+    said = rig.cli("apply", rig.file(vr1="cpu_weight: 400"), status=1)
+    assert f"cannot write {full}" in said
+    full.unlink(missing_ok=True)
+    shown("tc", "qdisc", "add", "dev", "isl-ni1", "root", "handle", "9:", "htb")
+    said = rig.cli("apply", rig.file(vr1="cpu_weight: 500, rate_min: 1Gbps"), status=1)
+    assert "htb 9:" in said
+    shown("tc", "qdisc", "del", "dev", "isl-ni1", "root")
+    rig.assert_host(before)
+    status = rig.data("status")
+    assert status["drift"] == []
+    assert status["routers"][0]["entitlement"]["cpu_weight"] == "300"
+
+
+def test_a_router_that_disappears_waits_and_is_served_again_when_it_returns(
+    rig: Rig,
+) -> None:
+    file = rig.file(vr1="rate_min: 1Gbps", more="  ghost: {netns: e2e-ghost}\n")
+    waiting = rig.data("apply", file)["waiting"]
+    assert [one["router"] for one in waiting] == ["ghost"]
+    assert "/run/netns/e2e-ghost" in waiting[0]["reason"]
+    status = rig.data("status")
+    assert [one["present"] for one in status["routers"]] == [True, True, False]
+    assert status["drift"] == []
+    vanish = Path("/run/netns/isolane-vr2")
+    aside = f"e2e-aside-{rig.tag}"
+    shown("ip", "netns", "attach", aside, str(os.getpid()))  # a name that can be mounted upon
+    try:
+        shown("mount", "--bind", str(vanish), f"/run/netns/{aside}")
+        shown("umount", str(vanish))
+        vanish.unlink()
+        status = rig.data("status")  # its name has gone, so that nobody finds it
+        assert [one["present"] for one in status["routers"]] == [True, False, False]
+        assert rig.data("apply", file)["waiting"][0]["router"] == "vr2"
+        group = Path(f"/sys/fs/cgroup/cpu/{rig.group}")
+        assert (group / "vr1").is_dir()
+        assert not (group / "vr2").exists()
+    finally:
+        vanish.touch()
+        shown("mount", "--bind", f"/run/netns/{aside}", str(vanish))
+        shown("umount", f"/run/netns/{aside}")
+        Path(f"/run/netns/{aside}").unlink()
+    assert rig.data("apply", file)["waiting"][0]["router"] == "ghost"
+    assert (group / "vr2").is_dir()
+    trial = rig.offer({"vr1": 1e3, "vr2": 1e3}, 0.2)
+    assert trial.received["vr2"] > 0
+
+
+def test_a_router_whose_interface_is_down_waits(rig: Rig) -> None:
+    shown("ip", "-n", "isolane-vr2", "link", "set", "dev", "isl-in1", "down")
+    (waiting,) = rig.data("apply", rig.file())["waiting"]
+    assert waiting["router"] == "vr2"
+    assert "isl-in1" in waiting["reason"]
+    shown("ip", "-n", "isolane-vr2", "link", "set", "dev", "isl-in1", "up")
+    assert rig.data("apply", rig.file())["waiting"] == []
+
+
+def drifted(rig: Rig) -> set[str]:
+    """What status complains of."""
+    return {drift["piece"] for drift in rig.data("status", status=1)["drift"]}
+
+
+def test_what_others_change_is_told_and_repaired_by_the_next_apply(rig: Rig) -> None:
+    file = rig.file(vr1="rate_min: 1Gbps, cpu_max: 80%", vr2="rate_max: 1Gbps")
+    rig.cli("apply", file)
+    in_force = rig.host()
+    enforcer: Enforcer = rig.enforcer
+    thread, other = enforcer.threads()["vr1"]
+    (nic, *_) = enforcer.nic_threads()
+    root = Path("/sys/fs/cgroup/cpu")
+    (root / "tasks").write_text(str(thread))
+    os.sched_setaffinity(other, {0, 1})
+    os.setpriority(os.PRIO_PROCESS, nic, 0)
+    (root / rig.group / "vr2" / "cpu.shares").write_text("99")
+    shown("tc", "class", "change", "dev", "isl-ni1", "classid", "15a:10", "parent", "15a:1", "htb",
+          "rate", "1mbit", "ceil", "2mbit")  # fmt: skip
+    shown("ip", "link", "set", "dev", "isl-q1", "xdpdrv", "off")
+    shown("tc", "qdisc", "del", "dev", "isl-q0", "clsact")
+    inside("isolane-vr2", lambda: _set_threaded("isl-out1", 0))
+    found = drifted(rig)
+    assert {
+        f"vr1: thread of isl-in0 ({thread}) control group",
+        f"vr1: thread of isl-out0 ({other}) cores",
+        "vr2: cpu.shares",
+        "vr1: share of isl-ni1",
+        "clsact qdisc of isl-q0",
+    } <= found
+    for words in ("scheduling", "isl-q1", "classifier on isl-q0", "isl-out1", "threaded"):
+        assert any(words in piece for piece in found), (words, found)
+    text = rig.cli("status", status=1)
+    assert text.count("drift: ") == len(found)
+    assert "gone" in text
+    rig.cli("apply", file)
+    assert rig.data("status")["drift"] == []
+    rig.assert_host(in_force)
+
+
+def _set_threaded(ifname: str, value: int) -> None:
+    from isolane.testbed import kernel
+
+    sysfs = kernel.open_detached()
+    fd = os.open(f"class/net/{ifname}/threaded", os.O_WRONLY, dir_fd=sysfs)
+    os.write(fd, str(value).encode())
+    os.close(fd)
+    os.close(sysfs)
+
+
+def test_what_somebody_else_put_there_meanwhile_outlives_the_policy(rig: Rig) -> None:
+    rig.cli("apply", rig.file(vr1="rate_min: 1Gbps"))
+    shown("tc", "qdisc", "replace", "dev", "isl-ni1", "root", "handle", "9:", "htb")
+    found = drifted(rig)
+    assert "root qdisc of isl-ni1" in found
+    assert "htb 9:" in rig.cli("apply", rig.file(vr1="rate_min: 1Gbps"), status=1)
+    rig.cli("clear")
+    assert "htb 9:" in inside(DUT, lambda: shown("tc", "qdisc", "show", "dev", "isl-ni1"))
