@@ -28,8 +28,12 @@ help: ## List these tasks
 		while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
-demo: setup ## Set up, then run the noisy-neighbour experiment live (root, under 60 s after set-up)
-	$(BIN)/isolane run experiments/noisy-neighbour.yaml \
+demo: setup ## Set up, then run the noisy-neighbour experiment live (root; else it is simulated)
+	@on=live; $(BIN)/isolane run experiments/noisy-neighbour.yaml --dry-run || on=sim; \
+	if [ $$on = sim ]; then \
+		echo "demo: live is not possible here (see above): simulating it, on a host that is not yours" >&2; \
+	fi; \
+	$(BIN)/isolane run experiments/noisy-neighbour.yaml --on $$on \
 		--output "runs/demo-$$(date +%Y%m%d-%H%M%S)"
 
 .PHONY: setup
@@ -89,9 +93,10 @@ format: ## Put everything into the agreed format
 	find bpf -name '*.[ch]' -not -name vmlinux.h -print0 | xargs -0 clang-format -i
 
 .PHONY: schema
-schema: setup ## Write schema/experiment.json afresh from the models
+schema: setup ## Write schema/*.json afresh from the models
 	@mkdir -p schema
 	$(BIN)/isolane schema --output schema/experiment.json
+	$(BIN)/isolane schema policy --output schema/policy.json
 
 .PHONY: wheel
 wheel: setup ## Build dist/isolane-*.whl

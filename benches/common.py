@@ -92,8 +92,17 @@ def host() -> dict[str, Any]:
     }
 
 
-def main(name: str, bench: Callable[[Options], Outcome], defaults: Options, about: str) -> None:
+def main(
+    name: str,
+    bench: Callable[[Options], Outcome],
+    defaults: Options,
+    about: str,
+    *,
+    live: bool = True,
+) -> None:
     """Read options, run the bench, print what it found, and exit.
+
+    A bench that is not ``live`` leaves the host alone: it needs neither root nor a second core.
 
     Exit codes are those of the ``isolane`` command: 4 when a target was missed, 3 when one could
     not be measured, 1 when the bench failed.
@@ -111,7 +120,8 @@ def main(name: str, bench: Callable[[Options], Outcome], defaults: Options, abou
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
     chosen = parser.parse_args()
     try:
-        _require()
+        if live:
+            _require()
         facts = host()
         outcome = bench(Options(chosen.rounds, chosen.seconds))
     except IsolaneError as error:

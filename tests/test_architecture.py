@@ -19,9 +19,28 @@ ARROWS: dict[str, set[str]] = {
     "doctor": {"errors", "_native"},
     "testbed": {"errors", "spec", "_native"},
     "stats": {"errors", "spec"},
-    "run": {"errors", "spec", "doctor", "testbed", "stats", "_native"},
-    "report": {"errors", "spec", "stats", "run"},
-    "cli": {"errors", "spec", "doctor", "testbed", "stats", "run", "report", "_native"},
+    "enforce": {"errors", "spec", "testbed", "_native"},
+    "run": {"errors", "spec", "doctor", "testbed", "stats", "enforce", "_native"},
+    "reproduce": {"errors", "spec", "stats", "run"},
+    "calibrate": {"errors", "spec", "stats", "run", "reproduce"},
+    "report": {"errors", "spec", "stats", "run", "reproduce"},
+    "verify": {"errors", "spec", "testbed", "enforce", "run", "_native"},
+    "export": {"errors", "spec", "enforce"},
+    "cli": {
+        "errors",
+        "spec",
+        "doctor",
+        "testbed",
+        "stats",
+        "enforce",
+        "run",
+        "reproduce",
+        "calibrate",
+        "report",
+        "verify",
+        "export",
+        "_native",
+    },
     "__main__": {"cli"},
     "__init__": set(),
 }
@@ -29,8 +48,9 @@ ARROWS: dict[str, set[str]] = {
 
 CRATES: dict[str, set[str]] = {
     "isolane-dataplane": set(),
-    "isolane-native": {"isolane-dataplane"},
+    "isolane-native": {"isolane-dataplane", "isolane-sim"},
     "isolane-sched": set(),
+    "isolane-sim": {"isolane-sched"},
 }
 """What each crate may depend on, of this workspace."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 from isolane.cli.app import COMMANDS
-from isolane.spec import load_experiment
+from isolane.spec import load_experiment, load_policy
 
 from tests.live import environment
 
@@ -19,7 +19,10 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benches").glob("*.md")]
 )
-PLACES = ("bpf", "crates", "python", "tests", "benches", "experiments", "schema", "tools", "docs")
+PLACES = (
+    "bpf", "crates", "python", "tests", "benches", "experiments", "examples", "schema",
+    "tools", "docs",
+)  # fmt: skip
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -143,7 +146,7 @@ def test_every_page_is_in_an_index() -> None:
     assert not lost
 
 
-def test_examples_of_experiments_are_valid(tmp_path: Path) -> None:
+def test_examples_of_files_are_valid(tmp_path: Path) -> None:
     blocks = [
         block
         for page in PAGES
@@ -154,7 +157,8 @@ def test_examples_of_experiments_are_valid(tmp_path: Path) -> None:
     for number, block in enumerate(blocks):
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)
-        load_experiment(file)
+        load: Callable[[Path], object] = load_experiment if "\nload:" in block else load_policy
+        load(file)
 
 
 @cache

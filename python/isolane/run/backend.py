@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from isolane.run.results import (
     CoreTrial,
@@ -36,6 +36,17 @@ class Setting:
     demands: tuple[Demand, ...]
     warmup_ns: int
     window_ns: int
+    label: str = ""
+    """What tells this trial from all others of a run: a simulation draws its randomness by it."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A trial that a back end will be asked for."""
+
+    arm: Arm
+    routers: tuple[PointRouter, ...]
+    setting: Setting
 
 
 @dataclass(frozen=True)
@@ -87,3 +98,11 @@ class BackEnd(Protocol):
 
     def overload_pps(self) -> float:
         """Return the offered load that capacity is measured with, frames/s."""
+
+
+@runtime_checkable
+class Foreseeing(Protocol):
+    """A back end that makes use of knowing what it will be asked for."""
+
+    def foresee(self, expected: Sequence[Expected]) -> None:
+        """Take note of the trials to come, in order; they may be begun with."""

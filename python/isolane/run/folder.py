@@ -151,17 +151,17 @@ class RunFolder:
         """Write or replace the summary, so that a crash leaves the old or the new one."""
         self._replace(SUMMARY, summary.model_dump_json(indent=2).encode())
 
-    def keep_options(self, options: Mapping[str, int]) -> None:
+    def keep_options(self, options: Mapping[str, int | str]) -> None:
         """Keep what the command line changed of the experiment, for a resumed run."""
         self._replace(OPTIONS, json.dumps(dict(options)).encode())
 
-    def options(self) -> dict[str, int]:
+    def options(self) -> dict[str, int | str]:
         """Read what the command line had changed; empty when nothing."""
         if not (self.path / OPTIONS).exists():
             return {}
         with _errors(self.path / OPTIONS, "be read"):
             found = json.loads((self.path / OPTIONS).read_bytes())
-        return {str(key): int(value) for key, value in found.items()}
+        return {str(key): value for key, value in found.items()}
 
     def add_nics(self, nics: Sequence[dict[str, str]]) -> None:
         """Add interfaces that took part to the facts about the host; known ones stay."""

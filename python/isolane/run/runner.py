@@ -9,7 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from isolane.errors import MeasurementError
-from isolane.run.backend import BackEnd, Bench, Demand, Observation, Setting
+from isolane.run.backend import (
+    BackEnd,
+    Bench,
+    Demand,
+    Expected,
+    Foreseeing,
+    Observation,
+    Setting,
+)
 from isolane.run.cells import measured_capacity
 from isolane.run.folder import RunFolder
 from isolane.run.results import (
@@ -63,6 +71,8 @@ class Run:
     back_end: BackEnd
     folder: RunFolder
     watch: Callable[[Step], None] = lambda _step: None
+    clock: Callable[[], float] = time.time
+    """When a trial began, Unix time in s; a simulation writes the same bytes every time."""
     _trials: list[Trial] = field(default_factory=list)
     _drawings: dict[str, Drawing] = field(default_factory=dict)
     _described: set[str] = field(default_factory=set)
@@ -160,8 +170,25 @@ class Run:
 
     def _measure(self) -> None:
         done = {(t.arm, t.point, t.repeat) for t in self._trials if t.purpose == "measure"}
-        for block in blocks(self.experiment, done):
+        todo = list(blocks(self.experiment, done))
+        if isinstance(self.back_end, Foreseeing):
+            self.back_end.foresee(
+                [
+                    Expected(block.arm, block.routers, self._setting(task, "measure"))
+                    for block in todo
+                    for task in block.tasks
+                ]
+            )
+        for block in todo:
             self._block(block)
+
+    def _setting(
+        self, task: Task, purpose: Purpose, demands: tuple[Demand, ...] | None = None
+    ) -> Setting:
+        plan = self.experiment.trial
+        asked = self._demands(task.point) if demands is None else demands
+        label = f"{purpose}/{task.arm.name}/{task.point.index}/{task.repeat}"
+        return Setting(asked, plan.warmup_ns, plan.duration_ns, label)
 
     def _block(self, block: Block) -> None:
         """Do a block's trials; after a failed one the bench is built anew for the rest."""
@@ -210,11 +237,11 @@ class Run:
     ) -> None:
         """Carry out a trial and keep its result, good or bad."""
         plan = self.experiment.trial
-        started = time.time()
+        started = self.clock()
         observation: Observation | None = None
         reason: str | None = None
         try:
-            observation = bench.trial(Setting(demands, plan.warmup_ns, plan.duration_ns))
+            observation = bench.trial(self._setting(task, purpose, demands))
         except MeasurementError as error:
             reason = str(error)
         doubts = _doubts(observation, purpose)

@@ -1,0 +1,1 @@
+"""Host profiles fitted to figures: published ones, or those of a run on this host."""

@@ -1,0 +1,101 @@
+"""Targets from a live run on this host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from isolane.calibrate.problem import Problem, Target, targets_of
+from isolane.errors import SpecError
+from isolane.reproduce.model import Options
+from isolane.reproduce.trials import TOTAL, Figure
+from isolane.run.backend import Demand, Setting
+from isolane.run.folder import EXPERIMENT, RunFolder
+from isolane.run.results import RouterTrial, Trial
+from isolane.run.sim.catalogue import find_host
+from isolane.run.sim.trial import TrialJob
+from isolane.spec import Experiment, PointRouter, load_experiment
+
+PROFILE = "veth"
+"""Where fits to live runs start: Isolane's test bed of veth pairs."""
+
+
+def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = None) -> Problem:
+    """Return the problem of fitting a profile to the trials of a live run.
+
+    Targets are the throughput of each router and the busy share of the device under test's cores.
+
+    Parameters
+    ----------
+    folder
+        A run folder.
+    options
+        Seed and profile to start from.
+    wanted
+        Numbers of the trials that count; default: all that gave a verdict.
+
+    Raises
+    ------
+    SpecError
+        If the folder holds no run, or none of these trials can be used.
+    """
+    run = RunFolder.open(folder)
+    experiment = load_experiment(folder / EXPERIMENT)
+    trials = [
+        trial
+        for trial in run.trials()
+        if trial.status == "ok" and (wanted is None or trial.trial in wanted)
+    ]
+    if not trials:
+        raise SpecError(f"{folder}: no trial of this run gave a verdict that could be fitted to")
+    chosen = Options(options.seed, options.profile or PROFILE, options.scale)
+    todo, figures = {}, []
+    for trial in trials:
+        key = (experiment.name, trial.arm, trial.trial)
+        todo[key] = (job_of(experiment, trial, chosen),)
+        figures += _figures(key, trial)
+    targets = tuple(_weighted(target) for target in targets_of(figures))
+    what = f"{len(trials)} trials of the run {folder.name}"
+    return Problem(find_host(chosen.profile), todo, targets, what)
+
+
+def job_of(experiment: Experiment, trial: Trial, options: Options) -> TrialJob:
+    """Return the simulation of a live trial: the load that its generator really sent."""
+    routers = tuple(_router(experiment, router) for router in trial.routers)
+    demands = tuple(
+        Demand(point, router.generated_pps, router.load_x)
+        for point, router in zip(routers, trial.routers, strict=True)
+    )
+    plan = experiment.trial
+    label = f"{trial.purpose}/{trial.arm}/{trial.point}/{trial.repeat}/{options.seed}"
+    window_ns = max(20_000_000, round(trial.window_s * 1e9 * options.scale))
+    setting = Setting(demands, plan.warmup_ns, window_ns, label)
+    return TrialJob(experiment, trial.arm, routers, setting, options.profile)
+
+
+def _router(experiment: Experiment, router: RouterTrial) -> PointRouter:
+    for point in experiment.points():
+        for member in point.routers:
+            if member.name == router.router:
+                return member
+    msg = f"the experiment {experiment.name} has no router {router.router}"
+    raise SpecError(msg)
+
+
+def _figures(key: tuple[str, str, int], trial: Trial) -> list[Figure]:
+    found = [
+        Figure(*key, router.router, "throughput", router.received_pps)
+        for router in trial.routers
+        if router.generated_frames
+    ]
+    busy = [1 - core.idle for core in trial.cores if core.part == "dut"]
+    if busy:
+        found.append(Figure(*key, TOTAL, "cpu", sum(busy) / len(busy)))
+    return found
+
+
+def _weighted(target: Target) -> Target:
+    """CPU counts less: a live core also does what no frame has to do with."""
+    if target.figure.metric != "cpu":
+        return target
+    return Target(target.figure, target.value, target.scale, weight=0.3)

@@ -1,0 +1,96 @@
+"""What is to be fitted to what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from isolane.reproduce.trials import Figure, Key, mean
+from isolane.run.backend import Observation
+from isolane.run.sim.catalogue import SimHost
+from isolane.run.sim.trial import TrialJob
+from isolane.spec.hostmodel import ProfileData
+
+SMALLEST = 0.02
+"""Of the largest target of its metric: below it, errors are relative to this instead."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure that the simulation is to meet."""
+
+    figure: Figure
+    value: float
+    """frames/s, a share of 1, or ns."""
+    scale: float
+    """What its error is relative to: the value itself, unless that is (nearly) 0."""
+    weight: float = 1.0
+    offset: float = 0.0
+    """Added to what is simulated, such as CPU time that the model leaves out."""
+
+    def error(self, observations: Sequence[Observation]) -> float:
+        """Return the relative error of the repeats' mean, simulated minus wanted."""
+        found = mean(observations, self.figure.router, self.figure.metric)
+        simulated = 0.0 if found is None else found + self.offset
+        return (simulated - self.value) / self.scale
+
+
+def targets_of(figures: Sequence[Figure]) -> tuple[Target, ...]:
+    """Return targets of all figures that have a number."""
+    known = [figure for figure in figures if figure.published is not None]
+    largest: dict[str, float] = {}
+    for figure in known:
+        assert figure.published is not None
+        largest[figure.metric] = max(largest.get(figure.metric, 0.0), figure.published)
+    return tuple(
+        Target(f, f.published, max(f.published, SMALLEST * largest[f.metric]))
+        for f in known
+        if f.published is not None
+    )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A profile, the trials that it is judged by, and what may be changed of it."""
+
+    host: SimHost
+    jobs: Mapping[Key, Sequence[TrialJob]]
+    targets: Sequence[Target]
+    what: str
+    """What the targets are, for the profile's `source`."""
+    free: tuple[str, ...] = field(default=())
+    """Dotted keys of what is to be fitted; default: all that the profile lists and that matter."""
+
+    def __post_init__(self) -> None:
+        if not self.free:
+            used = [key for key in self.profile.fitted if any(self.matters(key))]
+            object.__setattr__(self, "free", tuple(used))
+
+    @property
+    def profile(self) -> ProfileData:
+        """The profile to start from."""
+        return self.host.profile
+
+    def matters(self, key: str) -> list[bool]:
+        """Tell for each trial whether a figure of the profile takes part in it."""
+        return [_takes_part(self.host, own[0], key) for own in self.jobs.values()]
+
+    def relevant(self, job: TrialJob) -> tuple[str, ...]:
+        """Return the free figures that take part in a trial."""
+        return tuple(key for key in self.free if _takes_part(self.host, job, key))
+
+
+def _takes_part(host: SimHost, job: TrialJob, key: str) -> bool:
+    part, _, rest = key.partition(".")
+    name = rest.partition(".")[0]
+    arm = next(arm for arm in job.experiment.resolved_arms() if arm.name == job.arm)
+    paths = [host.path_of(router) for router in arm.routers]
+    if part == "costs":
+        return any(name in stage.cost for path in paths for stage in path.stages.values())
+    if part == "queues":
+        return any(stage.queue == name for path in paths for stage in path.stages.values())
+    if part == "rings":
+        return any(path.ring == name for path in paths)
+    if rest in {"wake_ns", "exit_ns", "cold_ns"}:
+        return any(s.context in {"process", "domain"} for p in paths for s in p.stages.values())
+    return True

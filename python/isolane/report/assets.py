@@ -1,0 +1,114 @@
+"""What every page is made of: the template's surroundings, styles, the library that draws."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+import vl_convert
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from isolane.report.chart import Figure, Swatch
+from isolane.report.swatch import HEIGHT, WIDTH, picture
+from isolane.report.tables import Value
+from isolane.report.theme import MODES, Colours, css_colours, vega_config
+
+
+def environment() -> Environment:
+    """Return what templates are rendered in: everything escaped, nothing undefined passed over."""
+    found = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    found.filters["groupby_first"] = groups
+    return found
+
+
+def groups(rows: Sequence[tuple[Value, ...]]) -> list[tuple[str, list[Any]]]:
+    """Group rows by what is in their first column, in the order of its first appearance."""
+    found: dict[str, list[Any]] = {}
+    for row in rows:
+        found.setdefault(row[0].text, []).append(row)
+    return list(found.items())
+
+
+def asset(name: str) -> str:
+    """Read a file that lies beside this module."""
+    return (resources.files("isolane.report") / name).read_text(encoding="utf-8")
+
+
+def styles() -> str:
+    """Return the style sheet with the colours of both modes."""
+
+    def rule(colours: Colours) -> str:
+        pairs = (f"--{name}: {value};" for name, value in colours.variables().items())
+        return f":root {{ {' '.join(pairs)} }}"
+
+    dark = f"@media (prefers-color-scheme: dark) {{ {rule(MODES['dark'])} }}"
+    return "\n".join((rule(MODES["light"]), dark, asset("page.css")))
+
+
+@functools.cache
+def bundle() -> str:
+    """Vega, Vega-Lite and vega-embed, once for all plots; must not end its script element."""
+    library = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return library.replace("</script", "<\\/script")
+
+
+def as_json(value: object) -> Markup:
+    """Write data so that nothing in it can end the script element that holds it."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e"))  # noqa: S704 - escaped
+
+
+def themes() -> dict[str, Any]:
+    """Return Vega's configuration and the palettes, by mode."""
+    return {
+        mode: {
+            "config": vega_config(colours),
+            "palettes": {
+                "series": colours.series,
+                "states": colours.states,
+                "places": colours.places,
+            },
+        }
+        for mode, colours in MODES.items()
+    }
+
+
+def specs(shown: Sequence[Figure]) -> dict[str, Any]:
+    """Return what the page's script draws, by the id of its place."""
+    return {
+        f"plot-{figure.id}-{number}": {
+            "figure": figure.id,
+            "palette": figure.palette,
+            "spec": panel.spec,
+        }
+        for figure in shown
+        for number, panel in enumerate(figure.panels, start=1)
+    }
+
+
+def for_page(figure: Figure) -> Mapping[str, Any]:
+    """Return a figure as the template takes it."""
+    return {
+        "id": figure.id,
+        "title": figure.title,
+        "caption": figure.caption,
+        "panels": figure.panels,
+        "columns": figure.columns,
+        "legend": [_entry(swatch) for swatch in figure.legend],
+    }
+
+
+def _entry(swatch: Swatch) -> dict[str, Any]:
+    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+    svg = f'<svg {size} aria-hidden="true">{picture(swatch, css_colours())}</svg>'
+    return {
+        "label": swatch.label,
+        "toggle": swatch.mark in {"line", "bar"},
+        "svg": Markup(svg),  # noqa: S704 - made of colours and numbers only
+    }

@@ -1,0 +1,104 @@
+"""A reproduction as one HTML page: claims, plots, and every figure beside the published one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup
+
+from isolane import __version__
+from isolane.report.assets import (
+    as_json,
+    asset,
+    bundle,
+    environment,
+    for_page,
+    specs,
+    styles,
+    themes,
+)
+from isolane.report.chart import Axis, Figure, Panel, Swatch, line_panel, stacked_panel
+from isolane.report.chart import Row as Drawn
+from isolane.report.words import HEADINGS, cells, sentence
+from isolane.reproduce.model import Plot, PlotPoint, Reproduction, Row
+
+
+def page(found: Reproduction) -> str:
+    """Write the whole page; it opens offline."""
+    shown = [_figure(plot, number) for number, plot in enumerate(found.plots)]
+    held = sum(claim.reproduced for claim in found.claims)
+    level = "good" if held == len(found.claims) else "neutral" if held else "bad"
+    template = environment().from_string(asset("reproduction.html.j2"))
+    return template.render(
+        found=found,
+        version=__version__,
+        level=level if found.claims else "none",
+        sentence=sentence(found),
+        figures=[for_page(figure) for figure in shown],
+        headings=HEADINGS,
+        tables=_tables(found.rows),
+        css=Markup(styles()),  # noqa: S704 - a file of this package
+        js=Markup(asset("page.js")),  # noqa: S704 - the same
+        bundle=Markup(bundle()) if shown else "",  # noqa: S704 - the library
+        specs=as_json(specs(shown)),
+        themes=as_json(themes()),
+    )
+
+
+def _tables(rows: Sequence[Row]) -> list[tuple[str, list[tuple[str, ...]]]]:
+    figures = dict.fromkeys(row.figure for row in rows)
+    return [(name, [cells(row) for row in rows if row.figure == name]) for name in figures]
+
+
+def _figure(plot: Plot, number: int) -> Figure:
+    names = list(dict.fromkeys(point.series for point in plot.points))
+    stacked = plot.kind != "lines"
+    panel = _bars(plot, names) if stacked else _lines(plot, names)
+    mark = "bar" if stacked else "line"
+    legend = [Swatch(name, "series", i, mark) for i, name in enumerate(names)]
+    if any(point.published for point in plot.points):
+        what = "tick" if stacked else "published"
+        legend.append(Swatch("published", "series", 0, what))
+    return Figure(f"{number}", plot.title, plot.caption, (panel,), tuple(legend), columns=1)
+
+
+def _drawn(point: PlotPoint, x: float, plot: Plot) -> Drawn:
+    low = point.y if point.low is None else point.low
+    high = point.y if point.high is None else point.high
+    tip = {"series": point.series, plot.x_title: f"{point.x}", plot.y_title: f"{point.y:.4g}"}
+    if point.published:
+        tip["source"] = "published"
+    return Drawn(point.series, x, point.y, low, high, published=point.published, tip=tip)
+
+
+def _lines(plot: Plot, names: Sequence[str]) -> Panel:
+    rows = [_drawn(point, float(point.x), plot) for point in plot.points]
+    return line_panel("", rows, names, Axis(plot.x_title), Axis(plot.y_title), _words(plot))
+
+
+def _bars(plot: Plot, names: Sequence[str]) -> Panel:
+    categories = list(dict.fromkeys(str(point.x) for point in plot.points))
+    at = {name: float(i) for i, name in enumerate(categories)}
+    expr = f"{json.dumps(categories)}[datum.value]"
+    x = Axis(plot.x_title, expr, tuple(at.values()))
+    ours = [_drawn(p, at[str(p.x)], plot) for p in plot.points if not p.published]
+    theirs = [_drawn(p, at[str(p.x)], plot) for p in plot.points if p.published]
+    return stacked_panel("", ours, names, x, Axis(plot.y_title), _words(plot), marks=theirs)
+
+
+def _words(plot: Plot) -> str:
+    parts = [
+        f"{p.series} at {p.x}: {p.y:.4g}{' (published)' if p.published else ''}"
+        for p in _ends(plot.points)
+    ]
+    return f"{plot.title}. {plot.y_title}: {'; '.join(parts)}."
+
+
+def _ends(points: Sequence[PlotPoint]) -> Iterable[PlotPoint]:
+    """First and last point of each series: what a reader who cannot see the plot is told."""
+    for name in dict.fromkeys(point.series for point in points):
+        own = [point for point in points if point.series == name]
+        yield own[0]
+        if len(own) > 1:
+            yield own[-1]

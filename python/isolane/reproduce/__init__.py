@@ -1,0 +1,1 @@
+"""Published experiments, simulated and put beside what was published."""

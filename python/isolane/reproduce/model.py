@@ -1,0 +1,145 @@
+"""What a reproduction consists of: rows of figures, claims, plots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, ConfigDict, computed_field
+
+PlotKind = Literal["lines", "bars", "stacked"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Row(_Model):
+    """One figure: as published (if it was) and as simulated."""
+
+    paper: str
+    figure: str
+    """``figure 4``, ``table 1``, or what the paper calls it."""
+    configuration: str
+    offered: dict[str, float]
+    """Offered load by router, in `offered_unit`."""
+    offered_unit: str = "kpps"
+    quantity: str
+    """What was measured, of whom: ``throughput of VR1``."""
+    unit: str
+    published: float | None
+    """None where the paper gives no number."""
+    simulated: float | None
+    """None where the simulation was interrupted before it."""
+    low: float | None = None
+    """95 % confidence interval of `simulated`, where there are repeats."""
+    high: float | None = None
+    fitted: bool = False
+    """Whether the profile was fitted to this figure; otherwise it is a prediction."""
+    note: str = ""
+
+    @computed_field  # type: ignore[prop-decorator]  # pydantic's way
+    @property
+    def relative_error(self) -> float | None:
+        """Simulated over published, minus 1; None where either is missing, or 0 was published."""
+        if self.published is None or self.simulated is None:
+            return None
+        if self.published == 0:
+            return 0.0 if self.simulated == 0 else None
+        return self.simulated / self.published - 1
+
+
+class Claim(_Model):
+    """A statement of the paper, and whether the simulation bears it out."""
+
+    figure: str
+    text: str
+    """The paper's statement in a plain sentence."""
+    reproduced: bool
+    """Decided by computation, never by hand."""
+    evidence: str
+    """The figures that decided it, in a sentence."""
+
+
+class PlotPoint(_Model):
+    """One value in a plot."""
+
+    series: str
+    x: float | str
+    """A number, or a category of bars."""
+    y: float
+    low: float | None = None
+    high: float | None = None
+    published: bool = False
+
+
+class Plot(_Model):
+    """A plot of the same kind as the paper's."""
+
+    figure: str
+    title: str
+    kind: PlotKind
+    x_title: str
+    y_title: str
+    points: tuple[PlotPoint, ...]
+    caption: str = ""
+
+
+class Reproduction(_Model):
+    """Everything that came of reproducing a paper, or a part of it."""
+
+    paper: str
+    title: str
+    source: str
+    profile: str
+    """Name of the host profile, and what it was fitted to."""
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+    plots: tuple[Plot, ...]
+    notes: tuple[str, ...] = ()
+    """What a reader must know, such as what the model leaves out."""
+    complete: bool = True
+    """False where it was interrupted."""
+
+
+class Workers(Protocol):
+    """Processes that work through a list; results come in the list's order."""
+
+    def map(
+        self, function: Callable[[Item], Result], items: Iterable[Item], label: str = ""
+    ) -> list[Result]:
+        """Return the results; after Ctrl-C those there are, see `interrupted`."""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C has ended the work early."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose."""
+
+    seed: int = 1
+    profile: str | Path | None = None
+    """Name or file of another host profile than the paper's own."""
+    scale: float = 1.0
+    """Simulated time and repeats relative to the paper's reproduction at full length; tests use
+    less."""
+
+
+class Paper(Protocol):
+    """A published experiment."""
+
+    name: str
+    title: str
+    source: str
+    figures: Mapping[str, str]
+    """What ``--figure`` accepts, with a line on each: ``{"4": "throughput of ..."}``."""
+
+    def reproduce(self, figures: Sequence[str], options: Options, workers: Workers) -> Reproduction:
+        """Simulate these figures (keys of `figures`) and put them beside the published ones."""

@@ -1,0 +1,168 @@
+"""The simulated back end: trials on a host that exists as data only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from isolane import __version__, _native
+from isolane.errors import MeasurementError, NotSupported
+from isolane.run.backend import Bench, Expected, Observation, Setting
+from isolane.run.results import Drawing, Edge, HostFacts, Node, NotMeasured
+from isolane.run.sim.catalogue import SimHost, find_host
+from isolane.run.sim.trial import TrialJob, run_trial
+from isolane.run.sim.worker import executor, stop, workers
+from isolane.spec import Arm, Experiment, PointRouter
+
+OVERLOAD_PPS = 20_000_000.0
+"""Offered load that no router of any profile forwards: the line is the limit of it mostly."""
+
+
+@dataclass
+class SimBackEnd:
+    """Simulated trials; see :class:`isolane.run.backend.BackEnd`.
+
+    Parameters
+    ----------
+    experiment
+        What will be run.
+    profile
+        Name or file of the host profile; default: the one of Isolane.
+    jobs
+        Processes for what is known beforehand; 1 simulates in this process. Default: one per core.
+    """
+
+    experiment: Experiment
+    profile: str | Path | None = None
+    jobs: int | None = None
+    _pool: ProcessPoolExecutor | None = None
+    _ahead: dict[TrialJob, Future[Observation]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sim_host: SimHost = find_host(self.profile)
+
+    def check(self, arms: Sequence[Arm]) -> None:
+        """Raise NotSupported, naming what cannot be simulated; SpecError for a wrong profile."""
+        for arm in arms:
+            kinds = {router.kind for router in arm.routers}
+            if "xen" in kinds and len(kinds) > 1:
+                raise NotSupported(
+                    f"arm {arm.name}: kind xen cannot be simulated beside others on one host, "
+                    "because Xen takes the place of Linux's CPU scheduler"
+                )
+            for router in arm.routers:
+                self.sim_host.path_of(router)
+
+    def host(self) -> HostFacts:
+        """Describe the simulated host."""
+        profile = self.sim_host.profile
+        rules = {"linux-3.2": "Linux 3.2", "linux-6": "Linux 6"}[profile.host.kernel]
+        return HostFacts(
+            kernel=f"simulated, by the rules of {rules}",
+            cpu=f"simulated: {profile.title} (profile {profile.name})",
+            cores=max(arm.cores for arm in self.experiment.resolved_arms()),
+            memory_bytes=0,
+            versions={"isolane": __version__},
+            clocksource="simulated time",
+            hypervisor=None,
+            mitigations="none: all costs are those of the profile",
+            nics=(),
+        )
+
+    def overload_pps(self) -> float:
+        """Return the offered load that capacity is measured with, frames/s."""
+        traffic = self.experiment.traffic
+        return min(OVERLOAD_PPS, traffic.line_rate_bps / traffic.wire_bps(1.0))
+
+    def foresee(self, expected: Sequence[Expected]) -> None:
+        """Begin with trials that will be asked for, on all cores."""
+        jobs = workers(self.jobs)
+        if jobs == 1 or len(expected) < 2:
+            return
+        self._pool = executor(jobs)
+        for one in expected:
+            job = self._job(one.arm, one.routers, one.setting)
+            self._ahead[job] = self._pool.submit(run_trial, job)
+
+    def close(self) -> None:
+        """Stop what was begun ahead and is no longer wanted."""
+        if self._pool is not None:
+            stop(self._pool)
+            self._pool = None
+
+    @contextmanager
+    def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
+        """Hand out a simulated device under test."""
+        yield SimBench(self, arm, tuple(routers))
+
+    def trial(self, arm: Arm, routers: Sequence[PointRouter], setting: Setting) -> Observation:
+        """Carry out one trial, or take what was simulated ahead."""
+        job = self._job(arm, routers, setting)
+        ahead = self._ahead.pop(job, None)
+        try:
+            return ahead.result() if ahead is not None else run_trial(job)
+        except _native.NativeError as error:
+            raise MeasurementError(f"the simulation failed: {error}") from error
+
+    def _job(self, arm: Arm, routers: Sequence[PointRouter], setting: Setting) -> TrialJob:
+        return TrialJob(self.experiment, arm.name, tuple(routers), setting, self.profile)
+
+
+@dataclass(frozen=True)
+class SimBench:
+    """A simulated device under test; see :class:`isolane.run.backend.Bench`."""
+
+    back_end: SimBackEnd
+    arm: Arm
+    routers: tuple[PointRouter, ...]
+
+    def trial(self, setting: Setting) -> Observation:
+        """Carry out one trial."""
+        return self.back_end.trial(self.arm, self.routers, setting)
+
+    def limits(self) -> tuple[NotMeasured, ...]:
+        """Say that nothing was measured, and how good the profile is."""
+        profile = self.back_end.sim_host.profile
+        error = profile.error or "has not been compared with figures that it was not fitted to"
+        return (
+            NotMeasured(
+                what="Real frames",
+                why=f"this is a prediction by simulation. Profile {profile.name}: "
+                f"{' '.join(error.split())}",
+            ),
+        )
+
+    def nics(self) -> tuple[dict[str, str], ...]:
+        """Describe the simulated receive rings."""
+        rings = self.back_end.sim_host.profile.rings
+        used = {self.back_end.sim_host.path_of(router).ring for router in self.arm.routers}
+        return tuple(
+            {
+                "name": f"simulated {name} ring",
+                "ring": f"{ring.capacity} frames",
+                "moderation": f"{ring.moderation_ns:g} ns",
+            }
+            for name, ring in rings.items()
+            if name in used
+        )
+
+    def drawing(self) -> Drawing:
+        """Draw generator, host, stages and receiver."""
+        cores = tuple(range(self.arm.cores))
+        nodes = [
+            Node(id="gen", label="generator", part="generator", inside=None, cores=()),
+            Node(id="dut", label="simulated host", part="dut", inside=None, cores=cores),
+            Node(id="rcv", label="receiver", part="receiver", inside=None, cores=()),
+        ]
+        edges = []
+        for number, router in enumerate(self.routers):
+            of_arm = self.arm.router(router.group)
+            core = (number % self.arm.cores,)
+            label = f"{router.name} ({of_arm.kind})"
+            nodes.append(Node(id=router.name, label=label, part="router", inside="dut", cores=core))
+            edges.append(Edge(source="gen", target=router.name, label=of_arm.path))
+            edges.append(Edge(source=router.name, target="rcv", label="wire"))
+        return Drawing(arm=self.arm.name, nodes=tuple(nodes), edges=tuple(edges))

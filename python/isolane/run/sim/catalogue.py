@@ -1,0 +1,121 @@
+"""The host profiles and the paths that there are, and what of them fits together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from isolane.errors import NotSupported, SpecError
+from isolane.spec import ArmRouter
+from isolane.spec.hostmodel import PathData, ProfileData
+from isolane.spec.loader import load_file
+
+HERE = Path(__file__).parent
+DEFAULT_PROFILE = "rathore2013"
+
+PathKey = tuple[str, str, str | None]
+"""Kind, path and NIC model."""
+
+
+@dataclass(frozen=True)
+class SimHost:
+    """A profile with the paths that can be simulated on it."""
+
+    profile: ProfileData
+    paths: Mapping[PathKey, PathData]
+    place: str
+    """Where the profile came from, for messages."""
+
+    def path_of(self, router: ArmRouter) -> PathData:
+        """Return the path of a router.
+
+        Raises
+        ------
+        NotSupported
+            If there is no such path file.
+        SpecError
+            If the profile lacks a cost or a queue of it.
+        """
+        key = (router.kind, router.path, router.nic)
+        if key not in self.paths:
+            nic = f", NIC model {router.nic}" if router.nic else ""
+            raise NotSupported(
+                f"there is no path file for kind {router.kind}, path {router.path}{nic}"
+            )
+        path = self.paths[key]
+        problems = missing(self.profile, path)
+        if problems:
+            raise SpecError("\n".join(f"{self.place}: {problem}" for problem in problems))
+        return path
+
+
+def missing(profile: ProfileData, path: PathData) -> tuple[str, ...]:
+    """Return what a path needs that the profile does not have, a line each."""
+    found = []
+    for name, stage in path.stages.items():
+        about = f"stage {name} of path {path.name} needs it"
+        found += [
+            f"costs: cost {cost!r} is missing: {about}; accepted: an entry {cost} with frame_ns"
+            for cost in stage.cost
+            if cost not in profile.costs
+        ]
+        if stage.queue is not None and stage.queue not in profile.queues:
+            found.append(
+                f"queues: queue {stage.queue!r} is missing: {about}; "
+                f"accepted: an entry {stage.queue} with capacity"
+            )
+    if path.ring not in profile.rings:
+        found.append(f"rings: ring {path.ring!r} is missing: path {path.name} needs it")
+    return tuple(found)
+
+
+@cache
+def own_paths() -> Mapping[PathKey, PathData]:
+    """Return the paths that Isolane brings along."""
+    return _by_key(sorted((HERE / "paths").glob("*.yaml")))
+
+
+def own_profiles() -> tuple[str, ...]:
+    """Return the names of the profiles that Isolane brings along."""
+    return tuple(sorted(path.stem for path in (HERE / "profiles").glob("*.yaml")))
+
+
+def profile_file(profile: str | Path) -> Path:
+    """Return the file of a profile, given by name or file.
+
+    Raises
+    ------
+    SpecError
+        If there is none of that name.
+    """
+    wanted = str(profile)
+    if wanted in own_profiles():
+        return HERE / "profiles" / f"{wanted}.yaml"
+    file = Path(wanted)
+    if file.suffix not in {".yaml", ".yml"} and not file.exists():
+        names = ", ".join(own_profiles())
+        raise SpecError(f"profile {wanted!r} is not known; accepted: {names}, or a YAML file")
+    return file
+
+
+def find_host(profile: str | Path | None) -> SimHost:
+    """Return the host of a profile, by name or file (default: `DEFAULT_PROFILE`).
+
+    Raises
+    ------
+    SpecError
+        If there is no such profile, or it or one of its path files is wrong.
+    """
+    wanted = DEFAULT_PROFILE if profile is None else str(profile)
+    file = profile_file(wanted)
+    data = load_file(file, ProfileData, "a host profile")
+    theirs = _by_key(file.parent / name for name in data.paths)
+    place = wanted if wanted in own_profiles() else str(file)
+    return SimHost(data, {**own_paths(), **theirs}, f"profile {place}")
+
+
+def _by_key(files: Iterable[Path]) -> dict[PathKey, PathData]:
+    found = (load_file(file, PathData, "a path") for file in files)
+    return {(path.kind, path.path, path.nic): path for path in found}

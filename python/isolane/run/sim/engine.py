@@ -1,0 +1,34 @@
+"""The simulator itself: a model in, what was found out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from isolane import _native
+from isolane.errors import MeasurementError
+
+
+def simulate_model(model: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """Simulate a model (see ``docs/simulator``); return the simulator's results.
+
+    Parameters
+    ----------
+    what
+        What is simulated, for messages.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the user has interrupted it.
+    MeasurementError
+        If the simulator refuses the model: a mistake of ours.
+    """
+    try:
+        found: dict[str, Any] = json.loads(_native.simulate(json.dumps(model)))
+    except _native.NativeError as error:
+        raise MeasurementError(f"the simulator refuses {what}: {error}") from error
+    if found["interrupted"]:
+        raise KeyboardInterrupt
+    return found

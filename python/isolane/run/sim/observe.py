@@ -1,0 +1,184 @@
+"""From what the simulator counted to the observation of a trial."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.results import CoreTrial, Delay, GeneratorAudit, Place, RouterTrial
+from isolane.run.sim.build import SimModel
+from isolane.spec import format_pps
+
+SHARED_REASON = (
+    "one receive context serves all routers of this path, and the kernel does not tell their "
+    "shares apart"
+)
+SENDERS_SHORT = 0.02
+"""Share of a router's frames that the ingress wire may lack room for."""
+
+Json = Mapping[str, Any]
+
+
+def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
+    """Work out the observation of a trial from the simulator's results."""
+    flows = {flow["router"]: flow for flow in found["routers"]}
+    routers = tuple(_router(model, setting, d, flows, found) for d in setting.demands)
+    sent = sum(router.generated_frames for router in routers)
+    window_s = setting.window_ns / 1e9
+    requested = sum(demand.offered_pps for demand in setting.demands)
+    audit = GeneratorAudit(
+        requested_pps=requested,
+        achieved_pps=sent / window_s,
+        rate_error=sent / window_s / requested - 1 if requested else 0.0,
+        departure_p50_ns=None,
+        departure_p99_ns=None,
+        departure_max_ns=None,
+        busy=0.0,
+        saturated=sent / window_s < requested * (1 - SENDERS_SHORT),
+    )
+    return Observation(
+        routers=routers,
+        cores=tuple(_core(i, core) for i, core in enumerate(found["cores"])),
+        generator=audit,
+        placement=None,
+        conserved=all(router.lost["unaccounted"] == 0 for router in routers),
+        doubts=_doubts(routers),
+    )
+
+
+def _doubts(routers: Sequence[RouterTrial]) -> tuple[str, ...]:
+    """Say whose load the ingress wire could not carry; an aggressor is to be too much."""
+    return tuple(
+        f"the generator was the limit: the wire carried {format_pps(router.generated_pps)} of the "
+        f"{format_pps(router.offered_pps)} for {router.router}"
+        for router in routers
+        if router.role != "aggressor"
+        and router.generated_pps < router.offered_pps * (1 - SENDERS_SHORT)
+    )
+
+
+def _router(
+    model: SimModel, setting: Setting, demand: Demand, flows: Mapping[str, Json], found: Json
+) -> RouterTrial:
+    name, window_s = demand.router.name, setting.window_ns / 1e9
+    of_arm = model.arm.router(demand.router.group)
+    flow = flows.get(name, _NOTHING)
+    offered = int(flow["window"]["offered"]["frames"])
+    received = int(flow["window"]["received"]["frames"])
+    cpu_ns = cpu_of(model, name, found)
+    return RouterTrial(
+        router=name,
+        group=demand.router.group,
+        role=demand.router.role,
+        kind=of_arm.kind,
+        path=of_arm.path,
+        load_x=demand.load_x,
+        offered_pps=demand.offered_pps,
+        generated_pps=offered / window_s,
+        received_pps=received / window_s,
+        offered_frames=offered,
+        generated_frames=offered,
+        received_frames=received,
+        offered_total=int(flow["offered"]["frames"]),
+        received_total=int(flow["received"]["frames"]),
+        lost=_lost(flow, found),
+        loss_ratio=1 - received / offered if offered else None,
+        delay=_delay(flow["delay"]),
+        reordered=0,
+        duplicated=0,
+        cpu_ns=cpu_ns,
+        cpu_share=None if cpu_ns is None else cpu_ns / (setting.window_ns * model.arm.cores),
+        cpu_ns_per_frame=cpu_ns / received if cpu_ns is not None and received else None,
+        cpu_reason=SHARED_REASON if cpu_ns is None else None,
+    )
+
+
+_COUNT: Json = {"frames": 0, "bytes": 0}
+_NOTHING: Json = {
+    "offered": _COUNT,
+    "received": _COUNT,
+    "drops": {},
+    "left": 0,
+    "window": {"offered": _COUNT, "received": _COUNT, "drops": {}},
+    "delay": {"count": 0},
+}
+"""What a router without any load did."""
+
+
+def _lost(flow: Json, found: Json) -> dict[Place, int]:
+    kinds = {place["name"]: place["kind"] for place in found["places"]}
+    words: dict[str, Place] = {"ring": "nic_queue", "queue": "router_queue", "port": "egress"}
+    lost: dict[Place, int] = {
+        "generator": 0,
+        "nic_queue": 0,
+        "router_queue": 0,
+        "no_route": 0,
+        "egress": 0,
+        "unaccounted": int(flow["left"]),
+    }
+    for place, frames in flow["drops"].items():
+        lost[words[kinds[place]]] += int(frames)
+    return lost
+
+
+def _delay(delay: Json) -> Delay | None:
+    if not delay["count"]:
+        return None
+    return Delay(
+        count=delay["count"],
+        mean_ns=delay["sum_ns"] / delay["count"],
+        p50_ns=delay["p50_ns"],
+        p90_ns=delay["p90_ns"],
+        p99_ns=delay["p99_ns"],
+        p999_ns=delay["p999_ns"],
+        p9999_ns=delay["p9999_ns"],
+        max_ns=delay["max_ns"],
+    )
+
+
+def cpu_of(model: SimModel, router: str, found: Json) -> int | None:
+    """Return the CPU time of a router in the window, ns; None where it shares a context.
+
+    That of its threads, processes and domains, and of its stages in the softirq.
+    """
+    shared = any(
+        segment.router is None and segment.name in _way(model, router)
+        for segment in model.segments.values()
+    )
+    if shared and len(model.json["routers"]) > 1:
+        return None
+    total: float = sum(
+        context["cpu_ns"]
+        for context in found["contexts"]
+        if model.owners.get(context["name"]) == router
+    )
+    for stage in found["stages"]:
+        segment = model.segments[stage["name"]]
+        if model.owners.get(stage["context"]) is None and segment.router in {router, None}:
+            total += stage["cpu_ns"]
+    return round(total)
+
+
+def _way(model: SimModel, router: str) -> list[str]:
+    for entry in model.json["routers"]:
+        if entry["name"] == router:
+            return list(entry["path"])
+    return []
+
+
+def _core(number: int, core: Json) -> CoreTrial:
+    window = core["window_ns"]
+    softirq = core["irq_ns"] + core["softirq_ns"]
+    user = core["modes"].get("user", 0)
+    system = max(0, core["busy_ns"] - softirq - user)
+    return CoreTrial(
+        core=number,
+        part="dut",
+        user=user / window,
+        system=system / window,
+        softirq=softirq / window,
+        idle=max(0.0, 1 - core["busy_ns"] / window),
+        routers=min(1.0, core["busy_ns"] / window),
+        steal=0.0,
+    )

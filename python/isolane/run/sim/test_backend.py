@@ -1,0 +1,119 @@
+"""Runs on a simulated host, with the real simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from isolane.errors import NotSupported
+from isolane.run.folder import JOURNAL, RunFolder
+from isolane.run.results import Summary
+from isolane.run.runner import Run
+from isolane.run.sim import SimBackEnd
+from isolane.spec import Experiment, parse_experiment
+from isolane.spec.kinds import NICS, PATHS
+
+pytestmark = pytest.mark.native
+
+TWO = """\
+isolane: 1
+name: two
+dut: {{cores: {cores}}}
+traffic: {{frame_size: {size}, line_rate: 1Gbps}}
+routers:
+  - {{name: a, {kind}, role: victim}}
+  - {{name: b, {kind}, role: aggressor}}
+load: {{a: {a}, b: {b}}}
+trial: {{duration: 50ms, warmup: 10ms, repeats: {repeats}, seed: {seed}}}
+"""
+
+KINDS = [
+    (f"kind: {kind}, path: {path}{f', nic: {nic}' if nic else ''}", kind)
+    for kind, paths in PATHS.items()
+    for path in paths
+    for nic in (NICS[path] if kind == "vm" else (None,))
+    if kind != "native" and path not in {"isolane", "dom0"}
+]
+
+
+def experiment(kind: str = "kind: container, path: sriov", **changes: object) -> Experiment:
+    values: dict[str, object] = {
+        "a": "100kpps", "b": "[100kpps, 1000kpps]", "cores": 1, "size": 64, "repeats": 2, "seed": 1,
+    }  # fmt: skip
+    return parse_experiment(TWO.format(kind=kind, **{**values, **changes}))
+
+
+def run(spec: Experiment, folder: Path, profile: str | None = None, jobs: int = 1) -> Summary:
+    back_end = SimBackEnd(spec, profile, jobs)
+    back_end.check(spec.resolved_arms())
+    try:
+        made = RunFolder.create(folder, spec.to_yaml(), back_end.host())
+        return Run(spec, back_end, made, clock=lambda: 0.0).execute()
+    finally:
+        back_end.close()
+
+
+@pytest.mark.parametrize(("kind", "word"), KINDS)
+@pytest.mark.parametrize("size", [64, "imix"])
+def test_every_path_forwards_to_the_frame(
+    kind: str, word: str, size: object, tmp_path: Path
+) -> None:
+    spec = experiment(kind, size=size, a="2kpps", b="[1kpps, 20kpps]", repeats=1)
+    profile = "ahn" if word == "xen" else "rathore2013"
+    run(spec, tmp_path / "run", profile)
+    trials = RunFolder.open(tmp_path / "run").trials()
+    assert len(trials) == 2
+    for trial in trials:
+        assert trial.status == "ok", trial.reason
+        assert trial.conserved
+        for router in trial.routers:
+            assert router.offered_total > 0
+            assert router.offered_total == router.received_total + sum(router.lost.values())
+        for core in trial.cores:
+            assert core.user + core.system + core.softirq + core.idle == pytest.approx(1)
+    calm = trials[0] if trials[0].point == 0 else trials[1]
+    assert all(router.received_frames > 0 for router in calm.routers)
+
+
+def test_overload_is_lost_at_the_nic_and_books_close(tmp_path: Path) -> None:
+    run(experiment(b="[200kpps, 1388kpps]"), tmp_path / "run")
+    trials = RunFolder.open(tmp_path / "run").trials()
+    lost = [trial.routers[1].lost for trial in trials if trial.point == 1]
+    assert all(places["nic_queue"] > 1000 for places in lost)
+    assert all(places["unaccounted"] == 0 for places in lost)
+
+
+def test_the_same_seed_gives_the_same_bytes_in_processes_or_not(tmp_path: Path) -> None:
+    for name, jobs in (("one", 1), ("two", 2)):
+        run(experiment(), tmp_path / name, jobs=jobs)
+    run(experiment(seed=2), tmp_path / "other")
+    one, two, other = ((tmp_path / name / JOURNAL).read_bytes() for name in ("one", "two", "other"))
+    assert one == two
+    assert one != other
+
+
+def test_loads_in_x_are_multiples_of_the_simulated_capacity(tmp_path: Path) -> None:
+    summary = run(experiment(a="0.2x", b="[0.1x, 0.7x]", repeats=1), tmp_path / "run")
+    assert summary.capacity is not None
+    assert 0.5e6 < summary.capacity.pps.median < 1.5e6
+    assert {cell.load_x for cell in summary.cells} == {0.2, 0.1, 0.7}
+    assert any("prediction" in gap.why for gap in summary.not_measured)
+
+
+def test_two_cores_forward_more_than_one(tmp_path: Path) -> None:
+    def together(cores: int) -> float:
+        loads = {"a": "700kpps", "b": "[700kpps, 701kpps]"}
+        summary = run(experiment(cores=cores, repeats=1, **loads), tmp_path / f"{cores}")
+        return max(found.throughput_pps.median for found in summary.aggregates)
+
+    assert together(2) > 1.1 * together(1)
+
+
+def test_xen_beside_another_kind_is_not_supported() -> None:
+    text = TWO.format(
+        kind="path: bridge", a="1kpps", b="1kpps", cores=1, size=64, repeats=1, seed=1
+    ).replace("{name: a, path: bridge", "{name: a, kind: xen, path: bridge")
+    spec = parse_experiment(text)
+    with pytest.raises(NotSupported, match="kind xen cannot be simulated beside others"):
+        SimBackEnd(spec, "ahn").check(spec.resolved_arms())
