@@ -45,6 +45,7 @@ routers:
 """
 QUICK = ("--repeats", "1", "--duration", "200ms", "--tolerance", "8", "--json")
 BED_GROUP = "isolane-testbed"
+BED_STATE = Path("/run/isolane/testbed-policy")
 
 
 def findings(stdout: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -60,11 +61,14 @@ def skip_if_disturbed(done: dict[tuple[str, str], dict[str, Any]], *wanted: str)
 
 @contextlib.contextmanager
 def again_and_again(work: Callable[[], object]) -> Iterator[None]:
-    """Do something all the time, from a thread of its own."""
+    """Do something all the time that a policy is in force on a test bed, in a thread apart."""
     stop = threading.Event()
 
     def loop() -> None:
         while not stop.wait(0.002):
+            # While it is being applied, sabotage would be noticed, and all be rolled back.
+            if not (BED_STATE / "state.json").exists() or (BED_STATE / "open.jsonl").exists():
+                continue
             # What is to be sabotaged comes and goes with the test beds.
             with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
                 work()

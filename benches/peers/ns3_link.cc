@@ -19,6 +19,7 @@
 #include "ns3/internet-module.h"
 #include "ns3/network-module.h"
 #include "ns3/point-to-point-module.h"
+#include "ns3/traffic-control-module.h"
 
 using namespace ns3;
 
@@ -64,6 +65,8 @@ static ApplicationContainer Udp(const NodeContainer &nodes, const NetDeviceConta
 	InternetStackHelper().Install(nodes);
 	Ipv4AddressHelper addresses("10.0.0.0", "255.255.255.0");
 	Ipv4InterfaceContainer interfaces = addresses.Assign(devices);
+	/* The queue under test is the device's: none above it. */
+	TrafficControlHelper().Uninstall(devices);
 	PacketSinkHelper sink("ns3::UdpSocketFactory", InetSocketAddress(Ipv4Address::GetAny(), 9));
 	ApplicationContainer receiver = sink.Install(nodes.Get(1));
 

@@ -36,10 +36,11 @@ enum isl_bucket_kind {
 
 /* Settings are written by user space, counts by the named program alone. */
 struct isl_queue {
-	__u32 limit; /* frames that may wait; 0: the queue is not in use */
+	__u32 limit; /* frames that may wait while it overflows; 0: the queue is not in use */
 	__u32 flags;
 	__u32 budget; /* of the router's CPU time: its number, plus 1; 0: none */
-	__u32 pad0[13];
+	__u32 burst;  /* frames that may wait when it has not overflowed lately */
+	__u32 pad0[12];
 	struct isl_bucket ingress[ISL_BUCKETS];
 	/* isl_demux */
 	__u64 offered;
@@ -48,8 +49,9 @@ struct isl_queue {
 	__u64 dropped_rate;  /* above rate_max */
 	__u32 passed;	     /* number of the latest frame that went into the queue */
 	__u32 pad1;
-	__u64 dropped_cpu; /* above cpu_max */
-	__u64 pad2[2];
+	__u64 dropped_cpu;   /* above cpu_max */
+	__u64 overflowed_ns; /* when it last overflowed, by the coarse clock */
+	__u64 pad2;
 	/* isl_serve */
 	__u64 served;
 	__u64 forwarded; /* by XDP */

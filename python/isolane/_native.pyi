@@ -91,7 +91,7 @@ class Plane:
     def set_queue(
         self,
         slot: int,
-        limit: int,
+        room: tuple[int, int],
         modes: tuple[bool, bool, int | None],
         most: Sequence[tuple[int, int]],
     ) -> None: ...

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -254,6 +255,7 @@ def _links() -> dict[str, Any]:
             name, xdp = link["ifname"], link.get("xdp", {}).get("prog", {}).get("name")
             settings = {key: _read(sysfs, f"class/net/{name}/{key}") for key in _SETTINGS}
             filters = shown("tc", "filter", "show", "dev", name, "ingress")
+            filters = re.sub(r":\[\d+\]|\bid \d+", "", filters)  # another load, the same program
             features = shown("ethtool", "-k", name) if name != "lo" else ""
             kept = ("mtu", "qdisc", "master", "flags", "num_tx_queues", "txqlen")
             found[name] = (xdp, [link.get(key) for key in kept], settings, filters.split())

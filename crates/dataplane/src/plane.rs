@@ -106,7 +106,8 @@ pub struct Queue {
     limit: u32,
     flags: u32,
     budget: u32,
-    pad0: [u32; 13],
+    burst: u32,
+    pad0: [u32; 12],
     /// Limits that are in force: frames, bits on the wire.
     pub ingress: [Bucket; 2],
     /// Frames that came for the router.
@@ -122,7 +123,8 @@ pub struct Queue {
     pad1: u32,
     /// Frames dropped because the router had used up its CPU time.
     pub dropped_cpu: u64,
-    pad2: [u64; 2],
+    overflowed_ns: u64,
+    pad2: u64,
     /// Frames that the router took from the queue.
     pub served: u64,
     /// Of these, forwarded by XDP.
@@ -161,7 +163,13 @@ impl Queue {
         self.flags & QUEUE_UNCOUNTED == 0
     }
 
-    /// Frames that may wait; 0 for a queue that is not in use.
+    /// Frames that may wait when it has not overflowed lately.
+    #[must_use]
+    pub fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// Frames that may wait while it overflows; 0 for a queue that is not in use.
     #[must_use]
     pub fn limit(&self) -> u32 {
         self.limit
@@ -208,8 +216,10 @@ const _: () = assert!(size_of::<Budget>() == 128, "struct isl_budget");
 /// How a queue is to work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueSettings {
-    /// Frames that may wait.
+    /// Frames that may wait while it overflows.
     pub limit: u32,
+    /// Frames that may wait when it has not overflowed lately.
+    pub burst: u32,
     /// Forward by XDP what needs nothing of the kernel.
     pub xdp: bool,
     /// Whether a program at its end counts what leaves: only then can `limit` hold.
@@ -423,6 +433,7 @@ impl Plane {
                 for (to, from) in queue.ingress.iter_mut().zip(&settings.ingress) {
                     (to.rate, to.depth) = (from.rate, from.depth);
                 }
+                queue.burst = settings.burst;
                 queue.limit = settings.limit;
             })
             .ok_or_else(|| full("queues", slot, MAX_QUEUES))
@@ -531,5 +542,142 @@ fn put(map: &impl MapCore, key: &[u8], value: Option<u32>) -> Result<()> {
             }
             _ => Ok(()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_run::packet_through;
+
+    const XDP_DROP: u32 = 1;
+    const XDP_PASS: u32 = 2;
+    const XDP_REDIRECT: u32 = 4;
+    const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const SLOT: u32 = 3;
+
+    /// A plane with one queue, reached by `MAC` untagged and in VLAN 5, towards loopback.
+    fn plane(settings: &QueueSettings) -> Plane {
+        let mut plane = Plane::create().expect("loads");
+        plane.set_queue(SLOT as usize, settings).expect("in range");
+        plane.put(Table::Inlets, None, &SLOT.to_ne_bytes(), Some(1)).expect("lo");
+        for vlan in [0u16, 5] {
+            let mut key = MAC.to_vec();
+            key.extend(vlan.to_be_bytes());
+            plane.put(Table::Routes, None, &key, Some(SLOT)).expect("room");
+        }
+        plane
+    }
+
+    fn queue() -> QueueSettings {
+        QueueSettings { limit: 4, burst: 4, counted: true, ..QueueSettings::default() }
+    }
+
+    fn frame(destination: [u8; 6], proto: u16) -> Vec<u8> {
+        let mut bytes = vec![0u8; 60];
+        bytes[..6].copy_from_slice(&destination);
+        bytes[12..14].copy_from_slice(&proto.to_be_bytes());
+        bytes
+    }
+
+    fn verdict(plane: &Plane, packet: &[u8]) -> u32 {
+        packet_through(&plane.demux.progs.isl_demux, packet).0
+    }
+
+    #[test]
+    fn only_ip_for_a_known_router_takes_the_short_way() {
+        let plane = plane(&QueueSettings { limit: 100, burst: 100, ..queue() });
+        let mut tagged = frame(MAC, 0x0800);
+        tagged.splice(12..12, [0x81, 0x00, 0x00, 0x05]);
+        let mut strange = tagged.clone();
+        strange[15] = 6;
+        let table = [
+            ("IPv4", frame(MAC, 0x0800), XDP_REDIRECT),
+            ("IPv6", frame(MAC, 0x86dd), XDP_REDIRECT),
+            ("in its VLAN", tagged, XDP_REDIRECT),
+            ("in another VLAN", strange, XDP_PASS),
+            ("ARP", frame(MAC, 0x0806), XDP_PASS),
+            ("somebody else", frame([2, 0, 0, 0, 0, 2], 0x0800), XDP_PASS),
+            ("multicast", frame([3, 0, 0, 0, 0, 1], 0x0800), XDP_PASS),
+            ("cut short", frame(MAC, 0x0800)[..14].to_vec(), XDP_REDIRECT),
+        ];
+        for (name, packet, wanted) in table {
+            assert_eq!(verdict(&plane, &packet), wanted, "{name}");
+        }
+        assert_eq!(plane.queue(SLOT as usize).expect("in range").offered, 4);
+    }
+
+    #[test]
+    fn a_full_queue_drops_and_counts_and_serving_makes_room() {
+        let mut plane = plane(&queue());
+        let packet = frame(MAC, 0x0800);
+        let verdicts: Vec<u32> = (0..6).map(|_| verdict(&plane, &packet)).collect();
+        assert_eq!(verdicts, [4, 4, 4, 4, 1, 1]);
+        let seen = plane.queue(SLOT as usize).expect("in range");
+        assert_eq!((seen.offered, seen.dropped_queue, seen.waiting()), (6, 2, 4));
+        assert_eq!(seen.offered_bytes, 6 * 64);
+        // What leaves the queue is what its tag says; here by hand.
+        plane.queues.update(SLOT as usize, |queue| queue.latest = 3).expect("in range");
+        assert_eq!(plane.queue(SLOT as usize).expect("in range").waiting(), 1);
+        assert_eq!(verdict(&plane, &packet), XDP_REDIRECT);
+    }
+
+    #[test]
+    fn a_burst_is_let_in_once_and_not_after_an_overflow() {
+        let plane = plane(&QueueSettings { burst: 8, ..queue() });
+        let packet = frame(MAC, 0x0800);
+        let verdicts: Vec<u32> = (0..9).map(|_| verdict(&plane, &packet)).collect();
+        assert_eq!(verdicts[..8], [XDP_REDIRECT; 8]);
+        assert_eq!(verdicts[8], XDP_DROP);
+    }
+
+    #[test]
+    fn an_uncounted_queue_leaves_fullness_to_the_kernel() {
+        let plane = plane(&QueueSettings { counted: false, ..queue() });
+        let packet = frame(MAC, 0x0800);
+        assert!((0..9).all(|_| verdict(&plane, &packet) == XDP_REDIRECT));
+        assert_eq!(plane.queue(SLOT as usize).expect("in range").waiting(), 0);
+    }
+
+    #[test]
+    fn ceilings_of_frames_and_of_bits_hold() {
+        let frames = [Bucket::new(1, 3), Bucket::default()];
+        // 64-byte frames take 84 bytes of the wire, 672 bits: four fit into 3,000, not five.
+        let bits = [Bucket::default(), Bucket::new(1, 3000)];
+        for (limits, passed) in [(frames, 3), (bits, 4)] {
+            let room = QueueSettings { limit: 100, burst: 100, ingress: limits, ..queue() };
+            let plane = plane(&room);
+            let packet = frame(MAC, 0x0800);
+            let verdicts: Vec<u32> = (0..6).map(|_| verdict(&plane, &packet)).collect();
+            // The buckets are empty at first and fill for at most a tenth of a second at a time.
+            let through = verdicts.iter().filter(|&&verdict| verdict == XDP_REDIRECT).count();
+            assert!(through <= passed, "{verdicts:?}");
+            let seen = plane.queue(SLOT as usize).expect("in range");
+            assert_eq!(seen.dropped_rate as usize + through, 6);
+        }
+    }
+
+    #[test]
+    fn a_spent_budget_of_cpu_time_lets_nothing_in() {
+        let mut plane =
+            plane(&QueueSettings { limit: 100, burst: 100, budget: Some(0), ..queue() });
+        let packet = frame(MAC, 0x0800);
+        assert_eq!(verdict(&plane, &packet), XDP_REDIRECT, "no cap");
+        plane.set_budget(0, 500_000_000, 5_000_000).expect("in range");
+        assert_eq!(verdict(&plane, &packet), XDP_REDIRECT, "time has passed: there is some");
+        plane.budgets.update(0, |budget| budget.spent_ns += 60_000_000_000).expect("in range");
+        assert_eq!(verdict(&plane, &packet), XDP_DROP, "a minute too much");
+        assert_eq!(plane.queue(SLOT as usize).expect("in range").dropped_cpu, 1);
+    }
+
+    #[test]
+    fn settings_change_without_touching_counts() {
+        let mut plane = plane(&queue());
+        verdict(&plane, &frame(MAC, 0x0800));
+        plane.set_queue(SLOT as usize, &QueueSettings { limit: 9, ..queue() }).expect("in range");
+        let seen = plane.queue(SLOT as usize).expect("in range");
+        assert_eq!((seen.limit(), seen.offered, seen.waiting()), (9, 1, 1));
+        assert!(plane.set_queue(MAX_QUEUES, &queue()).is_err());
+        assert!(plane.get(Table::Routes, &[1, 2]).is_err(), "a key of another length");
     }
 }

@@ -105,17 +105,24 @@ impl Plane {
         self.0.get(table(name)?, key).map_err(raise)
     }
 
-    /// Sets a queue: frames that may wait (0: not in use), (forwarding by XDP, counted at its
-    /// end, number of the budget of CPU time), limits of frames and of bits.
+    /// Sets a queue: frames that may wait (while it overflows, else), (forwarding by XDP, counted
+    /// at its end, number of the budget of CPU time), limits of frames and of bits.
     fn set_queue(
         &mut self,
         slot: usize,
-        limit: u32,
+        room: (u32, u32),
         modes: (bool, bool, Option<u32>),
         most: Limits,
     ) -> PyResult<()> {
         let (xdp, counted, budget) = modes;
-        let settings = QueueSettings { limit, xdp, counted, budget, ingress: buckets(most) };
+        let settings = QueueSettings {
+            limit: room.0,
+            burst: room.1,
+            xdp,
+            counted,
+            budget,
+            ingress: buckets(most),
+        };
         self.0.set_queue(slot, &settings).map_err(raise)
     }
 
@@ -132,6 +139,7 @@ impl Plane {
         }
         let dict = PyDict::new(py);
         dict.set_item("limit", queue.limit())?;
+        dict.set_item("burst", queue.burst())?;
         dict.set_item("xdp", queue.xdp())?;
         dict.set_item("counted", queue.counted())?;
         dict.set_item("budget", queue.budget())?;

@@ -48,6 +48,9 @@ pub fn run(model: &Model, stop: &mut dyn FnMut() -> bool) -> Result<Results> {
 }
 
 /// The results as JSON.
+///
+/// # Panics
+/// Never: they are names and numbers.
 #[must_use]
 pub fn to_json(results: &Results) -> String {
     serde_json::to_string(results).expect("names and numbers only")

@@ -88,11 +88,17 @@ fn models() -> impl Strategy<Value = Value> {
                 json!({"name": name, "rate_bps": 300_000_000, "capacity": 40, "scheduler": scheduler})
             };
             json!({
-                "seed": seed, "duration_ns": SECOND_NS / 200, "warm_up_ns": SECOND_NS / 1_771,
-                "window_end_ns": SECOND_NS / 230, "bin_ns": 3_000_001,
+                "seed": seed, "duration_ns": SECOND_NS / 100, "warm_up_ns": SECOND_NS / 971,
+                "window_end_ns": SECOND_NS / 130, "bin_ns": 3_000_001,
                 "softirq": if old { old_softirq() } else { json!({}) },
                 "cores": [{"name": "cpu0", "switch_ns": 1000, "tick_cost_ns": 100},
                           {"name": "cpu1", "switch_ns": 500.7}],
+                "loads": [
+                    {"name": "disk", "context": "vr0", "start_ns": 10_000,
+                     "load": {"kind": "disk", "depth": 3, "cpu_ns": 7000.3, "disk_ns": 90_000,
+                              "blocking_permille": 300}},
+                    {"name": "timer", "context": "vr0.vhost", "stop_ns": 4_000_000,
+                     "load": {"kind": "periodic", "cpu_ns": 2500, "idle_ns": 40_000}}],
                 "contexts": contexts, "stages": stages, "routers": routers, "traffic": traffic,
                 "nics": [{"name": "in", "rate_bps": 1_000_000_000, "latency_ns": 500, "rings": rings}],
                 "ports": [port("out0", &scheduler), port("out1", &Value::Null)]
@@ -102,7 +108,7 @@ fn models() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
     fn nothing_is_lost_and_everything_adds_up(model in models()) {
         let results = attempt(&model).expect("a possible model");

@@ -83,10 +83,9 @@ def apply(
             changes.changed.append(f"{piece}: put back")
     except BaseException as error:
         state.done, state.numbers = kept
-        try:
-            undo(before, host)
-        except TestbedError as problem:
-            raise TestbedError(f"{error}; and {problem}") from error
+        if problems := undo(before, state, host):
+            state.save()
+            raise TestbedError(f"{error}; and {_told(problems)}") from error
         state.save()
         raise
     state.about = about
@@ -162,23 +161,42 @@ def clear(state: State, host: Host) -> list[str]:
     return problems
 
 
-def undo(before: list[tuple[Piece, Value]], host: Host) -> None:
-    """Give pieces back the values that they had, latest first."""
+def undo(before: list[tuple[Piece, Value]], state: State, host: Host) -> list[str]:
+    """Give pieces back the values that they had, latest first.
+
+    Returns
+    -------
+    list of str
+        Problems; what they are about is left to a later clear.
+    """
     problems = []
     for piece, value in reversed(before):
         try:
-            piece.write(host, value)
+            if piece.read(host) != value:  # a killed command noted it, but did not come to it
+                piece.write(host, value)
         except _EXPECTED as error:
             problems.append(f"{piece}: {error}")
-    if problems:
-        raise TestbedError("could not be undone: " + "; ".join(problems))
+            state.done.setdefault(piece.key, Done(value, None))
+    return problems
+
+
+def _told(problems: list[str]) -> str:
+    return "could not be undone: " + "; ".join(problems)
 
 
 def recover(state: State, host: Host) -> int:
-    """Roll back what a command changed that was killed; returns the number of pieces."""
+    """Roll back what a command changed that was killed; returns the number of pieces.
+
+    Raises
+    ------
+    TestbedError
+        Naming what could not be rolled back, once; a clear will try it again.
+    """
     entries = [(from_key(key), value) for key, value in state.unfinished()]
-    undo(entries, host)
+    problems = undo(entries, state, host)
     state.save()
+    if problems:
+        raise TestbedError(_told(problems))
     return len(entries)
 
 

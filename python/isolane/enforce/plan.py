@@ -44,10 +44,6 @@ quiet waits little for one that has not. A router that keeps its share loses not
 NIC_NICE = -20
 """The demultiplexer goes first: it costs little, and each of its wake-ups lets the scheduler
 choose anew among the routers, long before its tick."""
-QUEUE_FRAMES = {"kernel": 64, "xdp": 240}
-"""Frames that may wait, by who forwards. One poll's worth for the kernel: more only makes those
-wait that come too often, and their memory leaves the cache. XDP empties a queue faster than the
-NIC is polled, so that it needs what comes between two polls (a veth holds 256)."""
 _NORMAL = 0
 NIC_OWNER = "nic"
 """Whose the NICs' threads are, where a router's name stands otherwise."""
@@ -197,8 +193,10 @@ class Plan:
         most = shares.limits(policy.rate_max.ingress, policy.burst)
         xdp = counted and policy.forward == "xdp"
         budget = self._budget(router) if policy.cpu_max and counted else None
-        frames = policy.queue or QUEUE_FRAMES[policy.forward]
-        yield Wish(QueuePiece(router.name, at.ifname, slot), [frames, xdp, counted, budget, most])
+        limit, burst = shares.room(self.policy, router.name)
+        yield Wish(
+            QueuePiece(router.name, at.ifname, slot), [limit, burst, xdp, counted, budget, most]
+        )
         entry = Entry("inlets", slot.to_bytes(4, "little").hex(), self.host.base)
         yield Wish(entry, at.host_ifindex)
 

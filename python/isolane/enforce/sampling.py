@@ -108,7 +108,7 @@ class _Reader:
                 "link": sum(count[2] for count in sent.values()),
             },
             waiting=sum(q["waiting"] for q in queues),
-            room=sum(q["limit"] for q in queues),
+            room=sum(q["burst"] for q in queues),
             cpu_ns=sum(_cpu_ns(thread) for thread in self.threads.get(name, ())),
             cores=self.policy.routers[name].cores,
             cpu_entitled=self._entitled_cpu(name),
@@ -131,16 +131,7 @@ class _Reader:
 
     def _entitled_cpu(self, name: str) -> float:
         """Of the cores that it shares with those who are bound to the same ones and run."""
-        cores = set(self.policy.routers[name].cores)
-        weights = {
-            other: router.cpu_weight
-            for other, router in self.policy.routers.items()
-            if other == name
-            or (
-                self.threads.get(other)
-                and (not cores or not router.cores or cores & set(router.cores))
-            )
-        }
+        weights = shares.neighbours(self.policy, name)
         return shares.entitled_cpu(weights, name)
 
     def _entitled_link(self, nic: str, name: str) -> float:

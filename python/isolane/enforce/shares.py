@@ -20,6 +20,13 @@ _BURST_S = 0.01
 _DEFAULT_PRIORITY = 3
 
 
+ROOM = 64
+"""Frames that may wait for the router of least weight while it overflows: one poll's worth. More
+would only make those wait that come too often anyway, and let their memory leave the cache."""
+MOST_ROOM = 240
+"""A veth holds 256."""
+
+
 @dataclass(frozen=True)
 class Link:
     """A NIC whose link is shared out."""
@@ -46,6 +53,31 @@ def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> 
     frames = max(2, round(pps * _BURST_S)) if burst is None else max(2, burst // 1538)
     most = 8 * htb.burst_bytes(bps // 8, burst)
     return [[pps, frames if pps else 0], [bps, most if bps else 0]]
+
+
+def neighbours(policy: Policy, router: str) -> dict[str, int]:
+    """Return the weights of those that a router shares cores with, itself included."""
+    cores = set(policy.routers[router].cores)
+    return {
+        name: other.cpu_weight
+        for name, other in policy.routers.items()
+        if name == router or not cores or not other.cores or cores & set(other.cores)
+    }
+
+
+def room(policy: Policy, router: str) -> tuple[int, int]:
+    """Return how many frames may wait for a router while it overflows, and when it has not lately.
+
+    In proportion to the weights: a queue that ran empty between two polls of the NIC would cost
+    the router some of its share. XDP empties any queue faster than the NIC is polled.
+    """
+    own = policy.routers[router]
+    if own.queue is not None:
+        return own.queue, own.queue
+    if own.forward == "xdp":
+        return MOST_ROOM, MOST_ROOM
+    least = min(neighbours(policy, router).values())
+    return min(MOST_ROOM, ROOM * own.cpu_weight // least), MOST_ROOM
 
 
 def of_class(policy: RouterPolicy, link: Link) -> list[int]:

@@ -11,8 +11,7 @@ from isolane.enforce import htb
 from isolane.enforce.model import FoundRouter, MissingRouter
 from isolane.enforce.piece import Piece, Value, from_key
 from isolane.enforce.pieces import Affinity, Budget, GroupFile, LinkClass, PortPiece, QueuePiece
-from isolane.enforce.plan import QUEUE_FRAMES
-from isolane.enforce.shares import LEAST_RATE, QUANTUM
+from isolane.enforce.shares import LEAST_RATE, MOST_ROOM, QUANTUM
 from isolane.enforce.state import State
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy
@@ -119,10 +118,11 @@ def _words(
     if isinstance(piece, LinkClass):
         return _of_class(value, roots.get(piece.ifname, 0))
     if isinstance(piece, QueuePiece):
-        limit, xdp, *_, most = value
+        limit, burst, xdp, *_, most = value
         forward = "xdp" if xdp else "kernel"
         words = [("forward", forward), *_limits("ingress", most)]
-        return words if limit == QUEUE_FRAMES[forward] else [("queue", str(limit)), *words]
+        chosen = limit == burst != MOST_ROOM
+        return [("queue", str(limit)), *words] if chosen else words
     if isinstance(piece, Budget):
         return [("cpu_max", f"{value[0] / 1e7:g}%")] if value[0] else []
     return _limits("egress", value[-1]) if isinstance(piece, PortPiece) else []

@@ -15,7 +15,7 @@ from isolane.reproduce.model import Item, Options, Reproduction, Result, Row
 from isolane.reproduce.registry import chosen, paper
 from isolane.reproduce.workers import Pool
 
-pytestmark = pytest.mark.native
+pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
 
 PUBLISHED = Path(__file__).parents[3] / "experiments" / "papers" / "rathore2013" / "published"
 

@@ -91,8 +91,8 @@ class PathData(SpecModel):
     source: f.LongText
     """Where its stages come from."""
     ring: RingKind
-    """First queue: the port's only ring, or one for each router: of a virtual function that the host
-    drives, or of one that a guest drives itself."""
+    """First queue: the port's only ring, or one for each router, of a virtual function that the
+    host drives, or that a guest drives itself."""
     first: str
     """The stage that serves the ring."""
     stages: dict[str, Stage]
@@ -217,7 +217,7 @@ class Host(SpecModel):
     exit_ns: Nanoseconds = 0.0
     """Cost of an interrupt to the virtual machine that it finds running: exit and entry, ns."""
     cold_ns: Nanoseconds = 0.0
-    """Cold caches of a virtual machine, for each other one that ran on its core since it did, ns."""
+    """Cold caches of a virtual machine, for each other one that ran since on its core, ns."""
     tick_cost_ns: Nanoseconds = 0.0
     """Cost of a timer tick, ns."""
     latency_ns: Nanoseconds = 24_000_000.0

@@ -70,7 +70,7 @@ class PolicyKeys(SpecModel):
     forward: p.ForwardWord | None = None
     """Who forwards: kernel (the router's whole network stack) or xdp (routes only, faster)."""
     queue: p.QueueFrames | None = None
-    """Frames that may wait for the router, 16 to 250; default 64, with forward: xdp 240."""
+    """Frames that may wait for the router, 16 to 250; default: by its weight, 240 in bursts."""
 
     @field_validator("*", mode="before")
     @classmethod

@@ -46,6 +46,10 @@ class Results:
         """Return what a router forwarded in each trial, frames/s."""
         return self.figures(key, lambda seen: seen.routers[router].received_pps)
 
+    def cpu(self, key: str, router: str) -> list[float]:
+        """Return the CPU time of a router in each trial, as a share of one core."""
+        return self.figures(key, lambda seen: seen.routers[router].cpu)
+
     def lacks(self, key: str, wanted: int) -> bool:
         """Tell whether a scenario has fewer trials that count than are wanted."""
         return len(self.good.get(key, [])) < wanted
@@ -130,10 +134,12 @@ class Judge:
         most = self.policy.routers[name].cpu_max
         if most is None:
             return
-        claim, key = Claim(name, "cpu_max", "alone, overloaded", "share"), f"alone:{name}"
-        values = self.results.figures(key, lambda seen: seen.routers[name].cpu)
+        claim, key = Claim(name, "cpu_max", "alone, overloaded", "share"), f"capped:{name}"
+        values = self.results.cpu(key, name)
         if not values:
-            yield claim.not_measured(self.results.why_nothing(key), most / 100)
+            alone = "alone" if self.results.lacks(f"alone:{name}", 1) else "capped"
+            why = self.results.why_nothing(f"{alone}:{name}")
+            yield claim.not_measured(why, most / 100)
             return
         found = claim.at_most(most / 100, values, self.tolerance.cpu_max * self.tolerance.factor)
         if median(values) < REACHED * most / 100:

@@ -15,8 +15,8 @@ SMALL, LARGE = 64, 1518
 WITHIN = 0.8
 """Part of its entitlement that a router is offered which is to notice nothing: the rest is what
 serving and dropping the aggressor's frames costs."""
-BEYOND = 2.0
-"""Times the capacity that an overloaded router, or all of them, are offered."""
+BEYOND = 3.0
+"""Times the capacity under a flood that an overloaded router, or all of them, are offered."""
 ABOVE = 1.5
 """Times a ceiling that a router is offered to test it."""
 FILLING = 1.2
@@ -69,6 +69,22 @@ def alone(router: str, overload_pps: float) -> Scenario:
     return Scenario(
         f"alone:{router}", SMALL, {router: overload_pps}, overloaded=frozenset({router})
     )
+
+
+def capped(router: str, share: float, frames_per_core: float) -> Scenario:
+    """One router gets more than its cap serves, the others nothing.
+
+    Not more than needed: dropping a flood would take the rest of the core, and hide the cap.
+
+    Parameters
+    ----------
+    share
+        Its ``cpu_max``, as a share of a core.
+    frames_per_core
+        Small frames that it forwards in a second of CPU time.
+    """
+    offered = ABOVE * share * frames_per_core
+    return Scenario(f"capped:{router}", SMALL, {router: offered}, overloaded=frozenset({router}))
 
 
 def quiet(router: str, under: Scenario) -> Scenario:

@@ -151,6 +151,7 @@ class Verification:
         """Measure each router alone, all overloaded, and each as the aggressor."""
         results = judge.results
         self._rounds(trials, results, [s.alone(name, self.place.overload_pps) for name in names])
+        self._rounds(trials, results, list(self._capped(results, names)))
         for name in names:
             self._findings += judge.cpu_max(name)
         alone_pps = {name: _median(results.received_pps(f"alone:{name}", name)) for name in names}
@@ -171,6 +172,15 @@ class Verification:
         self._findings += judge.cpu_weight(capacity)
         for attack in attacks:
             self._findings += judge.retained(capacity, attack)
+
+    def _capped(self, results: Results, names: Iterable[str]) -> Iterator[Scenario]:
+        """Yield what tests the caps, by what each router's frames cost when it was alone."""
+        for name in names:
+            most = self.policy.routers[name].cpu_max
+            received = _median(results.received_pps(f"alone:{name}", name))
+            cpu = _median(results.cpu(f"alone:{name}", name))
+            if most is not None and received and cpu:
+                yield s.capped(name, most / 100, received / cpu)
 
     def _ceilings(self, wanted: Sequence[Ceiling], frame_bytes: int) -> list[Scenario]:
         return [

@@ -167,7 +167,7 @@ def test_each_router_is_overloaded_in_turn(policy: Policy) -> None:
     assert set(attacks) == {f"attack:{name}" for name in policy.routers}
     for key, scenario in attacks.items():
         aggressor = key.removeprefix("attack:")
-        assert scenario.offered_pps[aggressor] == 2 * CORE_PPS
+        assert scenario.offered_pps[aggressor] == 3 * CORE_PPS
         assert scenario.overloaded == {aggressor}
         others = sum(pps for n, pps in scenario.offered_pps.items() if n != aggressor)
         assert 0 < others < CORE_PPS

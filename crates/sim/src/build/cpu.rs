@@ -180,6 +180,7 @@ fn plain_context(name: &str, kind: ContextKind, core: usize, cores: usize) -> Co
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "a part of build_context")]
 fn add_task(
     engine: &mut Engine,
     model: &Model,

@@ -41,13 +41,13 @@ fn require(
     holds: bool,
     place: &str,
     key: &'static str,
-    value: impl ToString,
+    value: impl std::fmt::Display,
     accepted: &'static str,
 ) -> Result<()> {
     if holds {
         return Ok(());
     }
-    Err(Error::Range { place: place.to_owned(), key, value: value.to_string(), accepted })
+    Err(Error::Range { place: place.to_owned(), key, value: format!("{value}"), accepted })
 }
 
 /// A cost in ns as ps.

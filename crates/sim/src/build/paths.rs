@@ -79,21 +79,17 @@ fn misfit(model: &Model, names: &Names, stage: &Stage, before: Option<Node>) -> 
         Some(Node::Ring(before)) => names.rings.get(ring) == Some(before),
         _ => false,
     };
-    match (&stage.ring, &stage.queue, before) {
-        (Some(ring), _, _) if !after_own_ring(ring) => {
-            Some(format!("stage {name} serves ring {ring}, which is not before it"))
-        }
-        (Some(_), ..) => None,
-        (None, _, Some(Node::Ring(_))) => {
-            Some(format!("stage {name} does not serve the ring before it"))
-        }
-        (None, _, Some(Node::Port(_))) => {
+    if let Some(ring) = &stage.ring {
+        let wrong = || format!("stage {name} serves ring {ring}, which is not before it");
+        return (!after_own_ring(ring)).then(wrong);
+    }
+    match (&stage.queue, before) {
+        (_, Some(Node::Ring(_))) => Some(format!("stage {name} does not serve the ring before it")),
+        (_, Some(Node::Port(_))) => {
             Some(format!("after a port a ring follows, or nothing, not stage {name}"))
         }
-        (None, Some(_), None) => {
-            Some(format!("stage {name} has a queue, but nothing is before it"))
-        }
-        (None, None, Some(Node::Stage(before))) => {
+        (Some(_), None) => Some(format!("stage {name} has a queue, but nothing is before it")),
+        (None, Some(Node::Stage(before))) => {
             let before = &model.stages[before];
             (before.context != stage.context).then(|| {
                 format!(
@@ -102,7 +98,7 @@ fn misfit(model: &Model, names: &Names, stage: &Stage, before: Option<Node>) -> 
                 )
             })
         }
-        (None, ..) => None,
+        _ => None,
     }
 }
 
@@ -198,6 +194,7 @@ pub(super) fn plain_worker(engine: &Engine, context: usize, input: Input) -> Wor
         polled: 0,
         frame: None,
         cold: false,
+        noticed: false,
         remainder_ps: 0,
         debt_ps: 0,
         retry_ns: u64::MAX,

@@ -253,7 +253,9 @@ mod tests {
     fn time_goes_by_weight() {
         let mut cfs = Cfs::new(model::Cfs::default());
         let tasks = [cfs.add_task(weight_of_nice(0), None), cfs.add_task(weight_of_nice(5), None)];
-        tasks.iter().for_each(|&task| cfs.wake(task));
+        for task in tasks {
+            cfs.wake(task);
+        }
         let ran = run(&mut cfs, 100_000);
         let ratio = ran[0] as f64 / ran[1] as f64;
         assert!((ratio / (1_024.0 / 335.0) - 1.0).abs() < 0.01, "{ratio}");
@@ -264,7 +266,9 @@ mod tests {
         let mut cfs = Cfs::new(model::Cfs::default());
         let groups = [cfs.add_group(2_048), cfs.add_group(1_024)];
         let tasks = [0, 1, 1, 1].map(|group| cfs.add_task(NICE_0, Some(groups[group])));
-        tasks.iter().for_each(|&task| cfs.wake(task));
+        for task in tasks {
+            cfs.wake(task);
+        }
         let ran = run(&mut cfs, 100_000);
         let ratio =
             ran[tasks[0]] as f64 / tasks[1..].iter().map(|&task| ran[task]).sum::<u64>() as f64;

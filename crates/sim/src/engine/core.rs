@@ -364,7 +364,9 @@ impl Engine {
             context.overhead_ps %= super::worker::PS;
             return Some(Step::Work(work, cost_ns + overhead_ns));
         }
-        if let (0, Some(worker)) = (context.blocked, context.worker.take()) {
+        if context.blocked == 0
+            && let Some(worker) = context.worker.take()
+        {
             if self.end_poll(worker, now_ns) {
                 self.contexts[id].list.push_back(worker);
             }
@@ -620,7 +622,7 @@ impl Engine {
                 let route = worker.routes[frame.router as usize].as_ref();
                 let route = route.expect("frames follow paths");
                 let cold_ps = if worker.cold { route.cold_ps } else { 0 };
-                (route.cost_ps(&frame) + cold_ps) / super::worker::PS
+                (route.cost_ps(frame) + cold_ps) / super::worker::PS
             }
             Work::Load(load) => self.loads[load].piece_ns,
             Work::Poll(_) | Work::Notify(_) | Work::Overhead(_) | Work::Interrupt(_) => 0,

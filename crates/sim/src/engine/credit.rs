@@ -1,7 +1,7 @@
 //! Xen's credit scheduler: `xen/common/sched_credit.c` as of 4.0.
 //!
-//! A vCPU with credit is UNDER, one without is OVER; one that wakes with credit left is BOOSTed
-//! until the next tick that finds it running. Each core has a queue, in the order of these, and
+//! A vCPU with credit is UNDER, one without is OVER; one that wakes with credit left gets
+//! a boost until the next tick that finds it running. Each core has a queue, in the order of these, and
 //! takes work from others before it runs one that is OVER, or idles. A vCPU pays 100 credits a tick
 //! (10 ms); every slice (30 ms) 300 credits per core are shared among active ones by weight, up to their
 //! caps. Who hoards more than a slice's worth counts as inactive: it earns nothing until a tick finds it
@@ -319,7 +319,9 @@ mod tests {
         for tick in 1..=ticks {
             let now_ns = tick * TICK_NS;
             current.iter().flatten().for_each(|&id| ran[id] += TICK_NS);
-            used.iter().for_each(|&core| credit.tick(core, now_ns));
+            for &core in &used {
+                credit.tick(core, now_ns);
+            }
             if tick % 3 == 0 {
                 credit.account(now_ns);
                 current = used.iter().map(|&core| credit.choose(core, now_ns)).collect();

@@ -39,7 +39,6 @@ pub(crate) struct Events {
     next_ns: u64,
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits")]
 fn time_of(key: u128) -> u64 {
     (key >> 64) as u64
 }

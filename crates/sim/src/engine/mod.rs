@@ -15,9 +15,6 @@ mod softirq;
 pub(crate) mod source;
 pub(crate) mod worker;
 
-#[cfg(test)]
-mod tests;
-
 use isolane_sched::FlowSettings;
 
 use self::{
@@ -210,7 +207,7 @@ impl Engine {
             if self.ask && stop() {
                 break false;
             }
-            self.ask = self.steps.is_multiple_of(ASK_EVERY);
+            self.ask = self.steps % ASK_EVERY == 0;
         };
         self.catch_up(self.now_ns);
         if self.times.is_none() {
@@ -227,7 +224,7 @@ impl Engine {
                 self.catch_up(now_ns);
                 self.events.push(now_ns + SYNC_NS, Event::Sync);
                 // Where nothing else has events of its own.
-                self.ask |= now_ns.is_multiple_of(64 * SYNC_NS);
+                self.ask |= now_ns % (64 * SYNC_NS) == 0;
             }
             Event::Ring(ring) => self.check_ring(ring, now_ns),
             Event::Retry(worker) => {

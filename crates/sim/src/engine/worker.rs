@@ -66,6 +66,8 @@ pub(crate) struct Worker {
     pub(crate) frame: Option<Frame>,
     /// Whether it finds caches cold.
     pub(crate) cold: bool,
+    /// Whether the cost of waking the next context is part of it.
+    pub(crate) noticed: bool,
     /// Part of a ns not yet spent.
     pub(crate) remainder_ps: u64,
     /// Work that must be done before the next frame: waking others.
@@ -172,10 +174,10 @@ impl Engine {
         }
         worker.notify_ps += worker.debt_ps;
         let debt_ps = std::mem::take(&mut worker.debt_ps);
-        let debt_ns = worker.spend(debt_ps);
+        let owed_ns = worker.spend(debt_ps);
         match self.next_frame(index, now_ns) {
-            Step::Work(work, cost_ns) => Step::Work(work, debt_ns + cost_ns),
-            Step::Over => Step::Work(Work::Notify(index), debt_ns),
+            Step::Work(work, cost_ns) => Step::Work(work, owed_ns + cost_ns),
+            Step::Over => Step::Work(Work::Notify(index), owed_ns),
         }
     }
 
@@ -191,11 +193,14 @@ impl Engine {
             Input::Load(load) => return self.next_load(load, now_ns),
         };
         let Some(frame) = frame else { return Step::Over };
+        let notify_ps = self.notice(index, &frame);
         let worker = &mut self.workers[index];
         worker.polled += 1;
         worker.frame = Some(frame);
+        worker.noticed = notify_ps > 0;
+        worker.notify_ps += notify_ps;
         let route = worker.routes[frame.router as usize].as_ref().expect("frames follow paths");
-        let mut cost_ps = route.cost_ps(&frame);
+        let mut cost_ps = route.cost_ps(&frame) + notify_ps;
         if route.cold_ps > 0 {
             let last = &mut self.contexts[worker.context].last_router;
             worker.cold = last.is_some_and(|last| last != frame.router);
@@ -203,6 +208,15 @@ impl Engine {
             cost_ps += if worker.cold { route.cold_ps } else { 0 };
         }
         Step::Work(Work::Frame(index), worker.spend(cost_ps))
+    }
+
+    /// What it will cost to wake the next context for this frame, if that sleeps now: paid before the
+    /// frame is there.
+    fn notice(&self, index: usize, frame: &Frame) -> u64 {
+        let route = self.workers[index].routes[frame.router as usize].as_ref();
+        let Some(Exit::Queue(queue)) = route.map(|route| route.exit) else { return 0 };
+        let queue = &self.queues[queue];
+        if self.workers[queue.worker].pending { 0 } else { queue.notify_ps }
     }
 
     /// After a poll: whether the worker wants another one. If not, it is woken when there is work.
@@ -306,7 +320,10 @@ impl Engine {
         queue.most = queue.most.max(queue.backlog.len());
         let (consumer, notify_ps) = (queue.worker, queue.notify_ps);
         if !self.workers[consumer].pending {
-            self.workers[producer].debt_ps += notify_ps;
+            let producer = &mut self.workers[producer];
+            if !producer.noticed {
+                producer.debt_ps += notify_ps;
+            }
             self.raise(consumer, now_ns);
         }
     }

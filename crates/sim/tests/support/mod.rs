@@ -51,7 +51,7 @@ pub fn check(results: &Results) {
     }
     for context in &results.contexts {
         let accounts: i64 = context.accounts.values().sum();
-        let cpu_ns = i64::try_from(context.cpu_ns).unwrap();
+        let cpu_ns = i64::try_from(context.cpu_ns).expect("far less than 2^63");
         // Each account is rounded down to a whole ns.
         assert!((accounts - cpu_ns).abs() <= 1_000, "{context:?}");
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,4 +40,9 @@ class DeviceFile(Piece):
         if namespace is None or value is None or host.ifindex(self.netns, self.ifname) is None:
             return
         with step(f"setting {self}", f"{self.attribute} of interfaces"):
-            namespace.write(self.ifname, self.attribute, int(value))
+            try:
+                namespace.write(self.ifname, self.attribute, int(value))
+            except OSError as error:
+                # Its NAPI is gone, because somebody took our program off: no thread is left.
+                if error.errno != errno.EOPNOTSUPP or value:
+                    raise

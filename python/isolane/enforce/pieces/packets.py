@@ -119,9 +119,10 @@ Limits = list[list[int]]
 
 @dataclass(frozen=True)
 class QueuePiece(Piece):
-    """A router's queue: [frames that may wait, forwarded by XDP, counted, budget, limits].
+    """A router's queue: [room, room for bursts, by XDP, counted, budget, limits].
 
-    Counted: a program at its end counts what leaves. Budget: number of the router's CPU budget.
+    Room: frames that may wait while it overflows; for bursts: when it has not lately. By XDP: who
+    forwards. Counted: a program at its end counts what leaves. Budget: number of the CPU budget.
     Limits are [[frames/s, most at once], [bit/s on the wire, most at once]]; 0: none.
     """
 
@@ -141,7 +142,14 @@ class QueuePiece(Piece):
         if queue is None:
             return None
         most = [list(pair) for pair in queue["most"]]
-        return [queue["limit"], queue["xdp"], queue["counted"], queue["budget"], most]
+        return [
+            queue["limit"],
+            queue["burst"],
+            queue["xdp"],
+            queue["counted"],
+            queue["budget"],
+            most,
+        ]
 
     def write(self, host: Host, value: Value) -> None:
         """Set it up, or forget it."""
@@ -149,8 +157,9 @@ class QueuePiece(Piece):
             if host.standing_plane() is not None:
                 host.plane.clear_queue(self.slot)
             return
-        limit, *modes, most = value
-        host.plane.set_queue(self.slot, limit, tuple(modes), [tuple(pair) for pair in most])
+        limit, burst, xdp, counted, budget, most = value
+        modes = (xdp, counted, budget)
+        host.plane.set_queue(self.slot, (limit, burst), modes, [tuple(pair) for pair in most])
 
 
 @dataclass(frozen=True)

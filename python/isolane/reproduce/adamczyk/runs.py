@@ -22,7 +22,7 @@ from isolane.spec.loader import load_file, parse_file
 CONFIDENCE: Final = 0.95
 PACKAGE: Final = "isolane.reproduce.adamczyk"
 LEAST_S: Final = 4.0
-"""Shorter simulations show nothing, whatever the scale."""
+"""Shorter ones, after the last guest has begun, show nothing, whatever the scale."""
 
 Series = NDArray[np.float64]
 
@@ -105,7 +105,8 @@ def load_experiment(name: str, scale: float = 1.0) -> XenExperiment:
     it = parse_file(_own(name), f"adamczyk/{name}.yaml", XenExperiment, "a Xen experiment")
     if scale >= 1:
         return it
-    shorter = max(LEAST_S, it.duration * scale)
+    starts = [guest.start for variant in it.variants for guest in variant.guests.values()]
+    shorter = min(it.duration, max(LEAST_S + max(starts), it.duration * scale))
     factor = shorter / it.duration
     variants = tuple(_shorter(variant, factor) for variant in it.variants)
     repeats = min(it.repeats, max(2, round(it.repeats * scale)))
@@ -156,14 +157,10 @@ def _mbps(found: list[dict[str, Any]], bins: int, width_s: float) -> Series:
 
 
 def _shorter(variant: Variant, factor: float) -> Variant:
-    guests = {
-        vm: guest.model_copy(update={"start": guest.start * factor})
-        for vm, guest in variant.guests.items()
-    }
     disk = variant.disk and variant.disk.model_copy(
         update={"start": variant.disk.start * factor, "stop": variant.disk.stop * factor}
     )
-    return variant.model_copy(update={"guests": guests, "disk": disk})
+    return variant.model_copy(update={"disk": disk})
 
 
 def _own(name: str) -> str:

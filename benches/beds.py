@@ -1,0 +1,99 @@
+"""Trials on test beds of the live back end, as an experiment would run them, but one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from isolane.run.backend import Bench, Demand, Observation, Setting
+from isolane.run.live.backend import LiveBackEnd
+from isolane.run.results import RouterTrial
+from isolane.spec import parse_experiment
+from isolane.testbed import Journal, clean, exclusive
+
+WARMUP_NS = 100_000_000
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A test bed: its path, and the policy of each router where it is ``isolane``."""
+
+    path: str
+    policies: tuple[str, ...]
+    """YAML of each router's policy without braces (``cpu_weight: 200``); as many as routers."""
+    line_rate: str = "10Gbps"
+    frame_size: str = "64"
+    moderation: str = "50us"
+    ip: int = 4
+
+    def yaml(self) -> str:
+        """Return the experiment."""
+        routers = []
+        for number, policy in enumerate(self.policies):
+            more = f", policy: {{{policy}}}" if policy and self.path == "isolane" else ""
+            routers.append(f"- {{name: r{number}, kind: container, path: {self.path}{more}}}")
+        loads = ", ".join(f"r{number}: 1pps" for number in range(len(self.policies)))
+        return "\n".join(
+            [
+                "isolane: 1",
+                "name: bench",
+                f"dut: {{moderation: {self.moderation}}}",
+                (
+                    f"traffic: {{frame_size: {self.frame_size}, line_rate: {self.line_rate}, "
+                    f"ip: {self.ip}}}"
+                ),
+                "routers:",
+                *routers,
+                f"load: {{{loads}}}",
+            ]
+        )
+
+
+@dataclass
+class Bed:
+    """A test bed, ready for trials."""
+
+    bench: Bench
+    routers: Sequence[object]
+    seconds: float
+    doubts: list[str] = field(default_factory=list)
+    """Of all trials so far."""
+
+    def offer(self, rates_pps: Sequence[float]) -> Observation:
+        """Offer these rates; returns what came of it."""
+        demands = tuple(
+            Demand(router, rate, None)  # type: ignore[arg-type]
+            for router, rate in zip(self.routers, rates_pps, strict=True)
+        )
+        seen = self.bench.trial(Setting(demands, WARMUP_NS, round(self.seconds * 1e9)))
+        self.doubts += seen.doubts
+        return seen
+
+    def forwarded(self, rates_pps: Sequence[float]) -> list[float]:
+        """Offer these rates; returns what each router forwarded, frames/s."""
+        return [router.received_pps for router in self.offer(rates_pps).routers]
+
+
+@contextmanager
+def host() -> Iterator[Journal]:
+    """Hold the right to change the host, with what dead runs left removed."""
+    with exclusive() as journal:
+        clean()
+        yield journal
+
+
+@contextmanager
+def bed(arm: Arm, journal: Journal, seconds: float) -> Iterator[Bed]:
+    """Build a test bed."""
+    experiment = parse_experiment(arm.yaml())
+    resolved, routers = experiment.resolved_arms()[0], experiment.points()[0].routers
+    back_end = LiveBackEnd(experiment, journal)
+    back_end.check([resolved])
+    with back_end.bench(resolved, routers) as bench:
+        yield Bed(bench, routers, seconds)
+
+
+def p99_us(router: RouterTrial) -> float:
+    """Return a router's 99th percentile of delay, us; NaN when nothing arrived."""
+    return router.delay.p99_ns / 1e3 if router.delay else float("nan")

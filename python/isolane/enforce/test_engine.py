@@ -1,0 +1,306 @@
+"""The engine with pieces that are small files: all or nothing, back as it was, whose is what."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isolane.enforce import engine
+from isolane.enforce.engine import ForeignError
+from isolane.enforce.host import Host
+from isolane.enforce.piece import Piece, Value, Wish, from_key
+from isolane.enforce.state import Done, State
+from isolane.errors import TestbedError
+
+NO_HOST = cast("Host", None)
+"""These pieces need none."""
+ABOUT = {"policy": "p"}
+
+
+@dataclass(frozen=True)
+class Line(Piece):
+    """A file of one line; a file named ``locked`` cannot be written."""
+
+    kind: ClassVar[str] = "test-line"
+    adoptable: ClassVar[bool] = True
+    path: str
+
+    def __str__(self) -> str:
+        return f"file {Path(self.path).name}"
+
+    def read(self, host: Host) -> Value:  # noqa: ARG002
+        try:
+            return Path(self.path).read_text()
+        except FileNotFoundError:
+            return None
+
+    def write(self, host: Host, value: Value) -> None:  # noqa: ARG002
+        if self.path.endswith("locked"):
+            raise TestbedError("it is locked")
+        if value is None:
+            Path(self.path).unlink(missing_ok=True)
+        else:
+            Path(self.path).write_text(value)
+
+    def foreign(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
+        return "it is theirs" if current and current.startswith("theirs") else None
+
+
+@dataclass
+class World:
+    """A directory of settings, and one of the state."""
+
+    settings: Path
+    kept: Path
+
+    def wish(self, name: str, value: str, *, floating: bool = False) -> Wish:
+        return Wish(Line(str(self.settings / name)), value, floating=floating, router=name)
+
+    def apply(self, *, adopt: bool = False, **wanted: str) -> engine.Changes:
+        wishes = (self.wish(name, value) for name, value in wanted.items())
+        return engine.apply(wishes, self.state, NO_HOST, ABOUT, adopt=adopt)
+
+    def begin(self, **before: str | None) -> None:
+        """Do what a command does that is killed then."""
+        state = self.state
+        for name, value in before.items():
+            state.note(Line(str(self.settings / name)).key, value)
+        assert state._open is not None
+        state._open.close()
+
+    def clear(self) -> list[str]:
+        return engine.clear(self.state, NO_HOST)
+
+    def drifts(self) -> list[engine.Drift]:
+        state = self.state
+        return engine.drifts(state, engine.read_all(state, NO_HOST))
+
+    @property
+    def state(self) -> State:
+        """As the next command would find it."""
+        return State.load(self.kept)
+
+    def now(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.settings.iterdir()}
+
+    def put(self, **files: str) -> None:
+        for name, text in files.items():
+            (self.settings / name).write_text(text)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return make_world(tmp_path)
+
+
+def make_world(folder: Path) -> World:
+    (folder / "settings").mkdir()
+    (folder / "state").mkdir()
+    return World(folder / "settings", folder / "state")
+
+
+def test_pieces_are_found_again_by_their_keys() -> None:
+    piece = Line("/x")
+    assert from_key(piece.key) == piece
+
+
+def test_wishes_are_fulfilled_and_all_is_put_back(world: World) -> None:
+    world.put(a="before")
+    changes = world.apply(a="1", b="2")
+    assert changes.changed == ["file a: before -> 1", "file b: none -> 2"]
+    assert world.now() == {"a": "1", "b": "2"}
+    assert world.state.about == ABOUT
+    assert world.clear() == []
+    assert world.now() == {"a": "before"}
+    assert list(world.kept.iterdir()) == []
+
+
+def test_a_second_apply_changes_nothing(world: World) -> None:
+    world.apply(a="1", b="2")
+    again = world.apply(a="1", b="2")
+    assert (again.changed, again.unchanged) == ([], 2)
+
+
+def test_what_is_wished_for_no_more_is_put_back(world: World) -> None:
+    world.put(a="before")
+    world.apply(a="1", b="2")
+    assert world.apply(b="3").changed == ["file b: 2 -> 3", "file a: put back"]
+    assert world.now() == {"a": "before", "b": "3"}
+    world.clear()
+    assert world.now() == {"a": "before"}
+
+
+def test_what_was_right_already_is_not_ours_to_remove(world: World) -> None:
+    world.put(a="1")
+    assert world.apply(a="1").unchanged == 1
+    world.clear()
+    assert world.now() == {"a": "1"}
+
+
+def test_a_failure_undoes_what_was_done_before_it(world: World) -> None:
+    world.put(a="before")
+    world.apply(a="1")
+    world.put(locked="x")
+    with pytest.raises(TestbedError, match=r"^it is locked$"):
+        world.apply(b="2", a="3", locked="y")
+    assert world.now() == {"a": "1", "locked": "x"}
+    assert world.drifts() == []
+    assert not (world.kept / "open.jsonl").exists()
+    world.clear()
+    assert world.now() == {"a": "before", "locked": "x"}
+
+
+def test_an_interruption_undoes_too(world: World) -> None:
+    def wishes() -> Iterator[Wish]:
+        yield world.wish("a", "1")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.apply(wishes(), world.state, NO_HOST, ABOUT)
+    assert world.now() == {}
+    assert world.state.done == {}
+
+
+def test_what_does_not_become_what_was_wished_is_a_failure(world: World) -> None:
+    (world.settings / "a").symlink_to("/dev/null")
+    with pytest.raises(TestbedError, match="file a: set to 1, but the kernel made it "):
+        world.apply(b="2", a="1")
+    assert not (world.settings / "b").exists()
+
+
+def test_a_floating_wish_may_be_found_elsewhere(world: World) -> None:
+    engine.apply([world.wish("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
+    world.put(a="moved")
+    assert world.drifts() == []
+    again = engine.apply([world.wish("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
+    assert again.changed == []
+    assert world.now() == {"a": "moved"}
+
+
+def test_what_is_somebody_elses_is_refused_and_named(world: World) -> None:
+    world.put(b="theirs 1")
+    with pytest.raises(ForeignError, match=r"file b: it is theirs; .* --adopt .*nothing was"):
+        world.apply(a="1", b="2")
+    assert world.now() == {"b": "theirs 1"}
+    with pytest.raises(ForeignError):  # also when it happens to be what is wished for
+        world.apply(b="theirs 1")
+    world.apply(adopt=True, a="1", b="2")
+    assert world.now() == {"a": "1", "b": "2"}
+    world.clear()
+    assert world.now() == {"b": "theirs 1"}
+
+
+def test_what_somebody_else_put_there_meanwhile_stays(world: World) -> None:
+    world.apply(a="1")
+    world.put(a="theirs 2")
+    with pytest.raises(ForeignError):
+        world.apply(a="3")
+    assert world.clear() == []
+    assert world.now() == {"a": "theirs 2"}
+    assert world.state.done == {}
+
+
+def test_drift_is_told_with_what_was_wanted_and_repaired(world: World) -> None:
+    world.apply(a="1", b="2")
+    world.put(a="9")
+    (world.settings / "b").unlink()
+    first, second = world.drifts()
+    assert (first.piece, first.wanted, first.found, first.router) == ("file a", "1", "9", "a")
+    assert second.found is None
+    assert len(world.apply(a="1", b="2").changed) == 2
+    assert world.drifts() == []
+    world.clear()
+    assert world.now() == {}
+
+
+def test_what_cannot_be_put_back_is_named_and_kept_for_the_next_clear(world: World) -> None:
+    world.apply(a="1", b="2")
+    state = world.state
+    key = Line(str(world.settings / "locked")).key
+    state.done[key] = Done("x", "y")
+    state.save()
+    assert world.clear() == ["file locked: it is locked"]
+    assert world.now() == {}
+    assert list(world.state.done) == [key]
+    world.put(locked="x")  # somebody has seen to it
+    assert world.clear() == []
+    assert world.state.done == {}
+
+
+def test_a_killed_command_is_rolled_back_by_the_next(world: World) -> None:
+    world.put(a="before")
+    world.apply(a="1")
+    world.begin(a="1", b=None)
+    world.put(a="2")  # killed before it came to b
+    assert engine.recover(world.state, NO_HOST) == 2
+    assert world.now() == {"a": "1"}
+    assert engine.recover(world.state, NO_HOST) == 0
+    assert world.drifts() == []
+
+
+def test_what_cannot_be_rolled_back_is_told_once_and_left_to_clear(world: World) -> None:
+    world.put(locked="2")
+    world.begin(locked="1")
+    with pytest.raises(TestbedError, match="could not be undone: file locked: it is locked"):
+        engine.recover(world.state, NO_HOST)
+    assert engine.recover(world.state, NO_HOST) == 0
+    assert world.clear() == ["file locked: it is locked"]
+
+
+def test_numbers_of_what_is_gone_are_given_out_again(world: World) -> None:
+    state = world.state
+    assert [state.number(f"queue:{name}", 2) for name in "ab"] == [0, 1]
+    engine.apply([world.wish("x", "1")], state, NO_HOST, ABOUT)
+    state = world.state
+    assert state.number("queue:b", 2) == 1
+    engine.apply([world.wish("x", "1")], state, NO_HOST, ABOUT)
+    assert world.state.number("queue:c", 2) == 0
+
+
+NAMES = st.sampled_from("abcd")
+POLICIES = st.dictionaries(NAMES, st.sampled_from(["1", "2"]), max_size=4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    before=st.dictionaries(NAMES, st.sampled_from(["before", "1"])),
+    steps=st.lists(st.tuples(POLICIES, st.integers(-1, 6)), max_size=4),
+)
+def test_whatever_is_applied_and_wherever_it_is_killed_clear_puts_back(
+    before: dict[str, str],
+    steps: list[tuple[dict[str, str], int]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    world = make_world(tmp_path_factory.mktemp("world"))
+    world.put(**before)
+    for policy, killed_after in steps:
+        engine.recover(world.state, NO_HOST)
+        if killed_after < 0:
+            world.apply(adopt=False, **policy)
+            assert {name: world.now()[name] for name in policy} == policy
+        elif os.fork() == 0:
+            try:
+                engine.apply(_deadly(world, policy, killed_after), world.state, NO_HOST, ABOUT)
+            finally:
+                os._exit(0)
+        else:
+            os.wait()
+    engine.recover(world.state, NO_HOST)
+    assert world.drifts() == []
+    assert world.clear() == []
+    assert world.now() == before
+
+
+def _deadly(world: World, policy: dict[str, str], after: int) -> Iterator[Wish]:
+    """Wishes in the middle of which the process ends, as by kill -9."""
+    for count, (name, value) in enumerate(policy.items()):
+        if count == after:
+            os._exit(9)
+        yield world.wish(name, value)
