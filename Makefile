@@ -28,13 +28,16 @@ help: ## List these tasks
 		while IFS=$$'\t' read -r name text; do printf '  make %-13s %s\n' "$$name" "$$text"; done
 
 .PHONY: demo
-demo: setup ## Set up, then run the noisy-neighbour experiment live (root; else it is simulated)
-	@on=live; $(BIN)/isolane run experiments/noisy-neighbour.yaml --dry-run || on=sim; \
-	if [ $$on = sim ]; then \
-		echo "demo: live is not possible here (see above): simulating it, on a host that is not yours" >&2; \
-	fi; \
-	$(BIN)/isolane run experiments/noisy-neighbour.yaml --on $$on \
-		--output "runs/demo-$$(date +%Y%m%d-%H%M%S)"
+demo: setup ## Set up, then show a noisy neighbour and what a policy makes of it (root; else simulated)
+	@if $(BIN)/isolane run experiments/managed-neighbour.yaml --dry-run; then \
+		$(BIN)/isolane run experiments/managed-neighbour.yaml \
+			--output "runs/demo-$$(date +%Y%m%d-%H%M%S)"; \
+	else \
+		echo "demo: live is not possible here (see above): simulating the neighbour, on a host that" \
+			"is not yours" >&2; \
+		$(BIN)/isolane run experiments/noisy-neighbour.yaml --on sim \
+			--output "runs/demo-$$(date +%Y%m%d-%H%M%S)"; \
+	fi
 
 .PHONY: setup
 setup: packages $(NATIVE_STAMP) ## Install what is missing: Debian packages, environment, native module

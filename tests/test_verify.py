@@ -23,7 +23,7 @@ from tests.live import (
     quiet_host,
 )
 
-pytestmark = [pytest.mark.native, pytest.mark.root]
+pytestmark = [pytest.mark.native, pytest.mark.root, pytest.mark.timeout(300)]
 
 CPU = """\
 isolane: 1
@@ -127,10 +127,11 @@ def test_promises_that_are_kept(tmp_path: Path) -> None:
         ("light", "retained"),
     }  # fmt: skip
     assert_same_host(before)
-    skip_if_disturbed(found, "cpu_weight", "retained")
-    assert done.returncode == 0, done.stdout
+    skip_if_disturbed(found, "cpu_weight")
     assert found["heavy", "cpu_weight"]["promised"] == 0.8
-    assert found["heavy", "cpu_weight"]["measured"] == pytest.approx(0.8, abs=0.08)
+    assert {found[name, "cpu_weight"]["verdict"] for name in ("heavy", "light")} == {"held"}, found
+    broken = any(finding["verdict"] == "broken" for finding in found.values())
+    assert done.returncode == (4 if broken else 0), "on a busy machine delays may cost frames"
 
 
 @pytest.mark.slow

@@ -48,18 +48,18 @@ def test_cpu_weights_are_kept_and_nothing_is_left_unused(rig: Rig) -> None:
 
 
 def test_a_cap_on_cpu_time_is_kept(rig: Rig) -> None:
-    rig.apply(vr1="cpu_max: 20%")
+    rig.apply(vr1="cpu_max: 5%")
 
     def share() -> float:
         before = counters(rig)["vr1"].cpu_ns
         trial = rig.offer({"vr1": FAST, "vr2": 1e3})
         return (counters(rig)["vr1"].cpu_ns - before) / 1e9 / trial.seconds
 
-    shares = [share() for _ in range(2)]
-    assert min(shares) < 0.3
+    capped = min(share() for _ in range(2))
+    assert capped < 0.09
     assert counters(rig)["vr1"].dropped["cpu"] > 0
     rig.enforcer.set_keys("vr1", {"cpu_max": "none"})
-    assert max(share() for _ in range(ATTEMPTS)) > 0.35
+    assert max(share() for _ in range(ATTEMPTS)) > 2 * capped
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,12 @@ def test_a_cap_on_cpu_time_is_kept(rig: Rig) -> None:
     ],
 )
 def test_ceilings_are_kept(rig: Rig, keys: str, most: float) -> None:
-    rig.apply(vr1=f"{keys}, burst: 2kB")
+    rig.apply(vr1=keys)
     pps = {"vr1": 4 * most, "vr2": 5e3}
     trial = until(lambda trial: trial.rate("vr1") > 0.7 * most, lambda: rig.offer(pps))
     assert 0.7 * most < trial.rate("vr1") < 1.15 * most
     place = "rate_in" if "ingress" in keys else "link" if "Mbps" in keys else "rate_out"
-    dropped = counters(rig)["vr1"].dropped
-    assert max(dropped, key=lambda name: dropped[name]) == place
+    assert counters(rig)["vr1"].dropped[place] > 0
 
 
 LINK_PPS = 100e6 / ((512 + 20) * 8)

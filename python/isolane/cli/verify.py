@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from isolane.run.runner import Step
     from isolane.spec import Policy
     from isolane.verify import Report
-    from isolane.verify.session import Options, Verification
+    from isolane.verify.model import Options
+    from isolane.verify.session import Verification
 
 EPILOG = """Examples:
 
@@ -95,8 +96,7 @@ def command(
 
 def _options(repeats: int, duration: str, tolerance: float) -> Options:
     from isolane.spec import parse_duration_ns
-    from isolane.verify.model import Tolerance
-    from isolane.verify.session import Options
+    from isolane.verify.model import Options, Tolerance
 
     options = Options(repeats, parse_duration_ns(duration), Tolerance(tolerance))
     if not 50_000_000 <= options.window_ns <= 3_600_000_000_000:
@@ -136,7 +136,7 @@ def _in_test_bed(policy: Policy, options: Options) -> Report:
     with exclusive() as journal:
         for left in clean():
             typer.echo(f"isolane: removed what an earlier run left: {left}", err=True)
-        place = TestBed(policy, journal, options.window_ns)
+        place = TestBed(policy, journal, options.window_ns, options.tolerance)
         return _watched(Verification(policy, place, options))
 
 
@@ -177,7 +177,7 @@ def _really(policy: Policy, options: Options, named: _Named) -> Report:
         named.nic,
         named.source,
     )
-    place, absent = connect(policy, enforcer(), wiring, options.window_ns)
+    place, absent = connect(policy, enforcer(), wiring, options)
     return _watched(Verification(policy, place, options, absent=absent))
 
 

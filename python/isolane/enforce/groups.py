@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import ceil
 from pathlib import Path
 
 from isolane.errors import NotSupported
 
 _PERIOD_US = 10_000
 """Of ``cpu_max``: a router that has used up its cap waits for at most this long."""
+_LEAST_QUOTA_US = 1_000
+"""The kernel's own (min_cfs_quota_period)."""
 _WEIGHT_OF_NICE_0 = 100
 _SHARES_OF_NICE_0 = 1024
 
@@ -68,14 +71,15 @@ class Groups:
 
     def settings(self, weight: int, most: float | None) -> dict[str, str]:
         """Return file name -> content for a weight (100 is the default) and a cap (cores)."""
-        quota = None if most is None else round(most * _PERIOD_US)
+        period = _PERIOD_US if most is None else max(_PERIOD_US, ceil(_LEAST_QUOTA_US / most))
+        quota = None if most is None else round(most * period)
         if self.version == 2:
             return {
                 "cpu.weight": str(weight),
-                "cpu.max": f"{'max' if quota is None else quota} {_PERIOD_US}",
+                "cpu.max": f"{'max' if quota is None else quota} {period}",
             }
         shares = max(2, min(262_144, weight * _SHARES_OF_NICE_0 // _WEIGHT_OF_NICE_0))
-        period = _PERIOD_US if quota is not None else 100_000
+        period = period if quota is not None else 100_000
         return {
             "cpu.shares": str(shares),
             "cpu.cfs_period_us": str(period),

@@ -220,7 +220,6 @@ class Plan:
         frames = shares.limits(policy.rate_max.egress, policy.burst, bits=not shaped)
         class_ = htb.class_id(self._class(name)) if shaped else 0
         number = port.to_bytes(4, "little").hex()
-        yield Wish(PortPiece(name, at.ifname, port), [uplink, class_, frames])
         if uplink:
             yield Wish(Entry("uplinks", number, base), uplink)
         index = at.host_ifindex.to_bytes(4, "little").hex()
@@ -230,6 +229,8 @@ class Plan:
         if shaped or at.bridge is not None or at.how == "tap":
             yield Wish(Classifiers(base, at.host_ifname), value=True)
             yield Wish(Program("port", base, at.host_ifname), "ours")
+        # Once the port has a class, frames take the way by it: all of that has to be there.
+        yield Wish(PortPiece(name, at.ifname, port), [uplink, class_, frames])
         if policy.forward == "xdp" and at.how == "veth":
             direct = bool(uplink) and not shaped and not any(rate for rate, _ in frames)
             yield from self._outlet(router, at, uplink if direct else None)

@@ -139,7 +139,7 @@ def _of_group(piece: GroupFile, value: str, readings: Mapping[str, Value]) -> li
     elif piece.file == "cpu.cfs_quota_us" and int(value) > 0:
         quota = value
         period = readings.get(GroupFile(piece.router, "cpu.cfs_period_us").key) or "1"
-    return [] if quota == "max" else [("cpu_max", f"{100 * int(quota) / int(period):g}%")]
+    return [] if quota == "max" else [("cpu_max", f"{round(100 * int(quota) / int(period), 2):g}%")]
 
 
 def _of_class(value: list[int], whole: int) -> list[tuple[str, str]]:

@@ -61,6 +61,9 @@ def test_settings_of_version_1() -> None:
     assert groups.settings(300, 0.5)["cpu.shares"] == "3072"
     assert groups.settings(300, 0.5)["cpu.cfs_quota_us"] == "5000"
     assert groups.settings(300, 0.5)["cpu.cfs_period_us"] == "10000"
+    # The kernel takes no quota below 1 ms, so that the period is longer.
+    assert groups.settings(100, 0.01)["cpu.cfs_quota_us"] == "1000"
+    assert groups.settings(100, 0.01)["cpu.cfs_period_us"] == "100000"
     assert groups.settings(1, None)["cpu.shares"] == "10"
     assert groups.settings(10_000, None)["cpu.shares"] == "102400"
 

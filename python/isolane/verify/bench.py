@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Literal, Protocol
 
 from isolane.run.backend import Bench, Demand, Setting
 from isolane.run.live import LiveBackEnd
@@ -14,10 +14,8 @@ from isolane.run.results import CoreTrial, RouterTrial
 from isolane.spec import PointRouter, Policy, Role
 from isolane.testbed import Journal
 from isolane.verify.mirror import Mirror, mirror
+from isolane.verify.model import Tolerance
 from isolane.verify.scenarios import Scenario
-
-OTHERS: Final = 0.05
-"""Part of a router's core that others may use before a trial gives no verdict."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,7 @@ class TestBed:
     policy: Policy
     journal: Journal
     window_ns: int
+    tolerance: Tolerance
     mode: Literal["test bed", "real interfaces"] = "test bed"
 
     @property
@@ -112,7 +111,7 @@ class TestBed:
         back_end = LiveBackEnd(made.experiment, self.journal)
         back_end.check((arm,))
         with back_end.bench(arm, point.routers) as bench:
-            yield _BedTrials(made, point.routers, bench, self.window_ns)
+            yield _BedTrials(made, point.routers, bench, self)
 
 
 @dataclass(frozen=True)
@@ -122,34 +121,37 @@ class _BedTrials:
     mirror: Mirror
     routers: tuple[PointRouter, ...]
     bench: Bench
-    window_ns: int
+    bed: TestBed
 
     def trial(self, scenario: Scenario, label: str) -> Measured:
         """Carry out one trial."""
         by_bed = {short: name for name, short in self.mirror.names.items()}
         demands = tuple(_demand(router, by_bed[router.name], scenario) for router in self.routers)
-        setting = Setting(demands, scenario.warmup_ns, self.window_ns, label)
+        setting = Setting(demands, scenario.warmup_ns, self.bed.window_ns, label)
         seen = self.bench.trial(setting)
         dut = [core for core in seen.cores if core.part == "dut"]
         return Measured(
             {by_bed[router.router]: _seen(router, len(dut)) for router in seen.routers},
             sum(core.idle for core in dut) / len(dut) if dut else 0.0,
-            (*(disturbed(dut) if scenario.about_cpu else ()), *seen.doubts),
+            (*(self._disturbed(dut) if scenario.about_cpu else ()), *seen.doubts),
         )
+
+    def _disturbed(self, cores: Sequence[CoreTrial]) -> Iterator[str]:
+        for core in cores:
+            used = {"processes of others": core.user, "the hypervisor": core.steal}
+            yield from disturbances(core.core, used, self.bed.tolerance)
+
+
+def disturbances(core: int, used: Mapping[str, float], tolerance: Tolerance) -> Iterator[str]:
+    """Yield what kept a core of the routers' from being theirs: who -> part of it, 0 to 1."""
+    for who, part in used.items():
+        if part > tolerance.others:
+            yield f"{who} used {100 * part:.0f} % of core {core}"
 
 
 def _seen(router: RouterTrial, cores: int) -> Seen:
     cpu = None if router.cpu_share is None else router.cpu_share * cores
     return Seen(router.generated_pps, router.received_pps, cpu)
-
-
-def disturbed(cores: Sequence[CoreTrial]) -> Iterator[str]:
-    """Yield what kept the routers' cores from being the routers'."""
-    for core in cores:
-        if core.user > OTHERS:
-            yield f"processes of others used {100 * core.user:.0f} % of core {core.core}"
-        if core.steal > OTHERS:
-            yield f"the hypervisor took {100 * core.steal:.0f} % of core {core.core} away"
 
 
 def _demand(router: PointRouter, name: str, scenario: Scenario) -> Demand:

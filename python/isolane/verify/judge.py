@@ -13,8 +13,6 @@ from isolane.verify.bench import Measured
 from isolane.verify.model import Finding, Promise, Tolerance, Unit
 from isolane.verify.scenarios import LARGE, Capacity, Ceiling, Scenario, quiet
 
-FULL = 0.95
-"""Part of a core or of a link that must be in use before its shares mean anything."""
 REACHED = 0.9
 """Part of a ceiling that must be reached before it can be said to have held."""
 LEAST_PPS = 100.0
@@ -122,7 +120,7 @@ class Judge:
                 yield claim.not_measured(f"{key} holds it below the share of its weight")
             elif not values:
                 yield claim.not_measured(self.results.why_nothing("everyone"), promised)
-            elif median(idle) > 1 - FULL:
+            elif median(idle) > self.tolerance.unused:
                 why = f"the cores were {100 * median(idle):.0f} % idle: CPU was not what lacked"
                 yield claim.not_measured(why, promised)
             else:
@@ -215,7 +213,7 @@ def on_link(judge: Judge, link: LinkLevel) -> Iterable[Finding]:
         name: [wire_bps(pps, LARGE) for pps in results.received_pps(link.key, name)]
         for name in link.expected_bps
     }
-    why = _why_not(results, link, got)
+    why = _why_not(results, link, got, tolerance.unused)
     for name, values in got.items():
         router, expected = policy.routers[name], link.expected_bps[name]
         in_level, alone = name in link.level, len(link.level) == 1
@@ -257,18 +255,20 @@ def _weighed(
     return claim.at_least(due, parts, allowed)
 
 
-def _why_not(results: Results, link: LinkLevel, got: dict[str, list[float]]) -> str | None:
+def _why_not(
+    results: Results, link: LinkLevel, got: dict[str, list[float]], unused: float
+) -> str | None:
     """Say why a link's trials tell nothing about its shares; None if they do."""
     if not all(got.values()):
         return results.why_nothing(link.key)
     total_bps = sum(median(values) for values in got.values())
     due_bps = sum(link.expected_bps.values())
-    if total_bps < FULL * due_bps:
+    if total_bps < (1 - unused) * due_bps:
         return (
             f"the link was never full: {format_bps(total_bps)} of {format_bps(link.rate_bps)} "
             "is all that was forwarded"
         )
-    if total_bps > link.rate_bps * (2 - FULL):
+    if total_bps > link.rate_bps * (1 + unused):
         return (
             f"nothing holds the link to its rate: {format_bps(total_bps)} were forwarded where "
             f"there is room for {format_bps(link.rate_bps)}"

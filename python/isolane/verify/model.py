@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -81,3 +81,22 @@ class Tolerance:
     """Of a rate, relative."""
     link_weight: float = 0.02
     """Of a router's part of the link, relative."""
+
+    @property
+    def unused(self) -> float:
+        """Part of a core, or of a link, that may be idle where it is to be in use."""
+        return min(0.5, 0.05 * self.factor)
+
+    @property
+    def others(self) -> float:
+        """Part of the routers' cores that others may use in a trial that counts."""
+        return min(0.5, 0.05 * self.factor)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How thoroughly to measure."""
+
+    repeats: int = 3
+    window_ns: int = 300_000_000
+    tolerance: Tolerance = field(default_factory=Tolerance)

@@ -24,7 +24,8 @@ from isolane.run.live.target import interface_index, netns_path, resolve, with_l
 from isolane.run.live.traffic import Target, host_cookie
 from isolane.spec import Load, PointRouter, Policy, Traffic
 from isolane.testbed import Wire
-from isolane.verify.bench import OTHERS, Measured, Seen, Trials
+from isolane.verify.bench import Measured, Seen, Trials, disturbances
+from isolane.verify.model import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 
 FLOWS = 100
@@ -84,6 +85,7 @@ class RealInterfaces:
     enforcer: Enforcer
     wiring: Wiring
     window_ns: int
+    tolerance: Tolerance
     targets: Mapping[str, Target] = field(default_factory=dict)
     core: int = 0
     """That generates."""
@@ -193,7 +195,10 @@ class _RealTrials:
     ) -> Measured:
         window_s = self.place.window_ns / 1e9
         counts = self.receiver.counts()
-        seen, doubts = {}, list(_disturbed(ticks)) if scenario.about_cpu else []
+        seen: dict[str, Seen] = {}
+        doubts: list[str] = []
+        if scenario.about_cpu:
+            doubts += _disturbed(ticks, self.place.tolerance)
         for number, name in enumerate(self.routers):
             sent = report["streams"][number]["sent_window"]
             received = counts[number]["received_window"]
@@ -206,7 +211,7 @@ class _RealTrials:
 
 
 def connect(
-    policy: Policy, enforcer: Enforcer, wiring: Wiring, window_ns: int
+    policy: Policy, enforcer: Enforcer, wiring: Wiring, options: Options
 ) -> tuple[RealInterfaces, dict[str, str]]:
     """Return the place, and the routers of the policy that cannot be reached, with the reason.
 
@@ -242,7 +247,10 @@ def connect(
         raise NotSupported(
             "not supported on this host: no core is left beside those of the routers"
         )
-    return RealInterfaces(policy, enforcer, wiring, window_ns, targets, free[0]), missing
+    place = RealInterfaces(
+        policy, enforcer, wiring, options.window_ns, options.tolerance, targets, free[0]
+    )
+    return place, missing
 
 
 def _same(policy: Policy, state: InForce) -> None:
@@ -316,11 +324,11 @@ def _ticks(cores: set[int]) -> dict[int, list[int]]:
     return found
 
 
-def _disturbed(ticks: Mapping[int, list[int]]) -> Iterator[str]:
-    for core, used in ticks.items():
-        total = max(1, sum(used))
-        if (used[0] + used[1]) / total > OTHERS:
-            share = 100 * (used[0] + used[1]) / total
-            yield f"processes of others used {share:.0f} % of core {core}"
-        if used[7] / total > OTHERS:
-            yield f"the hypervisor took {100 * used[7] / total:.0f} % of core {core} away"
+def _disturbed(ticks: Mapping[int, list[int]], tolerance: Tolerance) -> Iterator[str]:
+    for core, spent in ticks.items():
+        total = max(1, sum(spent))
+        used = {
+            "processes of others": (spent[0] + spent[1]) / total,
+            "the hypervisor": spent[7] / total,
+        }
+        yield from disturbances(core, used, tolerance)

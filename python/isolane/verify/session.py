@@ -18,7 +18,7 @@ from isolane.verify.bench import Place, Trials
 from isolane.verify.entitled import components, link_shares
 from isolane.verify.judge import Claim, Judge, LinkLevel, Results, on_link
 from isolane.verify.mirror import cores_of, links_of, whole_line_bps
-from isolane.verify.model import Finding, Promise, Report, Tolerance, Unit
+from isolane.verify.model import Finding, Options, Promise, Report, Tolerance, Unit
 from isolane.verify.scenarios import LARGE, SMALL, Ceiling, Scenario
 
 MAX_ROUTERS = 64
@@ -27,15 +27,6 @@ AGAIN = 3
 """Times the repeats that a scenario is tried until so many of its trials give a verdict."""
 OF_CORES: Final[tuple[Promise, ...]] = ("cpu_weight", "cpu_max", "retained", "rate_max")
 GUEST = "a virtual machine cannot be mirrored in a test bed"
-
-
-@dataclass(frozen=True)
-class Options:
-    """How thoroughly to measure."""
-
-    repeats: int = 3
-    window_ns: int = 300_000_000
-    tolerance: Tolerance = field(default_factory=Tolerance)
 
 
 @dataclass

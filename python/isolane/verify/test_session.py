@@ -16,9 +16,9 @@ from isolane.spec import Policy, parse_policy, wire_bps
 from isolane.verify import Finding, Report
 from isolane.verify.bench import Measured, Place, Seen, Trials
 from isolane.verify.entitled import ceiling_pps, cpu_shares
-from isolane.verify.model import Tolerance
+from isolane.verify.model import Options, Tolerance
 from isolane.verify.scenarios import Scenario
-from isolane.verify.session import Options, Verification
+from isolane.verify.session import Verification
 
 CORE_PPS = 500_000.0
 POLICY = """\
