@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import subprocess
 import threading
 import time
@@ -44,6 +45,8 @@ routers:
   first: {netns: nowhere-2, priority: 0, rate_max: {ingress: 20kpps}}
 """
 QUICK = ("--repeats", "1", "--duration", "200ms", "--tolerance", "8", "--json")
+NIC = "isl-ni1"
+"""That frames leave a test bed's device under test by."""
 BED_GROUP = "isolane-testbed"
 BED_STATE = Path("/run/isolane/testbed-policy")
 
@@ -102,7 +105,8 @@ def verify_while(folder: Path, text: str, work: Callable[[], object]) -> tuple[i
 
 def groups_of_bed(router: str) -> list[Path]:
     """Control groups of a router of a test bed, of all hierarchies."""
-    return list(Path("/sys/fs/cgroup").glob(f"**/{BED_GROUP}/{router}"))
+    root = Path("/sys/fs/cgroup")
+    return [at for top in (root, *root.glob("*")) if (at := top / BED_GROUP / router).is_dir()]
 
 
 def into_the_others_group() -> None:
@@ -145,26 +149,19 @@ def test_a_thread_that_was_moved_out_of_its_group_is_found_out(tmp_path: Path) -
     assert status == 4
 
 
-def class_of(router: str) -> list[str]:
-    """The class of a test bed's router on the NIC that frames leave by, as ``tc`` names it."""
-    shown = subprocess.run(
-        ["ip", "netns", "exec", "isolane-dut", "tc", "-j", "class", "show", "dev", "isl-ni1"],
-        capture_output=True, text=True, check=True, timeout=5,
-    ).stdout  # fmt: skip
-    classes = [c["handle"] for c in json.loads(shown) if c.get("leaf") or ":" in c["handle"]]
-    own = sorted(c for c in classes if int(c.split(":")[1], 16) >= 16)
-    return own[:1] if router == "r1" else own[1:]
+def tc(*words: str) -> str:
+    """Run ``tc`` in the test bed's device under test."""
+    command = ["ip", "netns", "exec", "isolane-dut", "tc", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=5).stdout
 
 
 def without_its_class() -> None:
     """Take the first router's class away: its frames go where those of nobody go."""
-    for handle in class_of("r1")[:1]:
-        if len(class_of("r2")) == 1:  # else it has been taken away before
-            subprocess.run(
-                ["ip", "netns", "exec", "isolane-dut", "tc", "class", "del", "dev", "isl-ni1",
-                 "classid", handle],
-                check=True, capture_output=True, timeout=5,
-            )  # fmt: skip
+    classes = re.findall(
+        r"^class htb (\w+:\w+) .* leaf ", tc("class", "show", "dev", NIC), re.MULTILINE
+    )
+    if len(classes) == 2:  # else it has been taken away before
+        tc("class", "del", "dev", NIC, "classid", min(classes))
 
 
 @pytest.mark.slow

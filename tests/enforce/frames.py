@@ -21,7 +21,7 @@ ETH_ALL = 3
 
 
 def checksum(data: bytes) -> int:
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     total = (total & 0xFFFF) + (total >> 16)
     return ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
 

@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 from isolane.cli.enforcing import complete_router
+from isolane.enforce.piece import from_key
+from isolane.enforce.pieces import Entry
+from isolane.enforce.state import State
 from isolane.testbed import NETNS_DIR
 
 from tests.enforce.rig import Rig, shown
@@ -65,7 +68,8 @@ def test_status_tells_what_routers_are_entitled_to_and_what_the_kernel_has(rig: 
 def test_set_changes_what_differs_and_nothing_else(rig: Rig) -> None:
     rig.cli("apply", rig.file(vr1="rate_min: 1Gbps"))
     changes = rig.data("set", "vr1", "cpu_weight=250", "rate_min=2Gbps")["changes"]
-    assert len(changes) == 4  # both weights, a class on each NIC
+    # Both weights, and for each of two NICs a class and (by the weight) a queue.
+    assert len(changes) == 6
     assert rig.data("status")["routers"][0]["in_force"] == {
         "cpu_weight": "250", "cores": f"{rig.core}", "rate_min": "2Gbps",
     }  # fmt: skip
@@ -223,3 +227,17 @@ def test_the_policy_of_a_namespace_that_is_gone_can_be_cleared(rig: Rig, short_l
     rig.cli("clear")
     assert not group.exists()
     assert not rig.directory.exists()
+
+
+def test_frames_are_let_in_when_all_is_ready_for_them(rig: Rig) -> None:
+    """The routes, by which frames take the new way, are the last that is made for a router."""
+    rig.cli("apply", rig.file(vr1="rate_min: 1Gbps", vr2="forward: xdp"))
+    state = State.load(rig.directory)
+    order = [(done.router, from_key(key)) for key, done in state.done.items()]
+    for name in rig.routers:
+        mine = [piece for router, piece in order if router == name]
+        routes = [isinstance(piece, Entry) and piece.table == "routes" for piece in mine]
+        assert routes.index(True) == len(routes) - 2, "two interfaces, two routes, nothing after them"
+    kinds = [type(piece).__name__ for _, piece in order]
+    port = kinds.index("PortPiece")  # with its class: what the class needs comes before it
+    assert max(kinds.index(k) for k in ("LinkRoot", "LinkClass", "Classifiers", "Program")) < port

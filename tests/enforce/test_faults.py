@@ -196,7 +196,6 @@ def test_a_router_whose_interface_is_down_waits(rig: Rig) -> None:
     def turn(ifname: str, how: str) -> None:
         shown("ip", "-n", "isolane-vr2", "link", "set", "dev", ifname, how)
 
-    before = rig.host()
     turn("isl-in1", "down")  # it has no frames to poll for, and no thread that could
     assert rig.data("apply", rig.file())["waiting"] == []
     assert len(rig.enforcer.threads()["vr2"]) == 1
@@ -210,8 +209,6 @@ def test_a_router_whose_interface_is_down_waits(rig: Rig) -> None:
     turn("isl-out1", "up")
     assert rig.data("apply", rig.file())["waiting"] == []
     assert len(rig.enforcer.threads()["vr2"]) == 2
-    rig.cli("clear")
-    rig.assert_host(before)
 
 
 def drifted(rig: Rig) -> set[str]:

@@ -54,7 +54,7 @@ ODD: dict[str, Callable[[Frame], Frame]] = {
     "options": lambda f: replace(f, options=b"\x01\x01\x01\x00"),
     "last hop": lambda f: replace(f, ttl=1),
     "no hop": lambda f: replace(f, ttl=0),
-    "too long": lambda f: replace(f, payload=1200, flags=0x4000),
+    "too long": lambda f: replace(f, payload=1300, flags=0x4000),
     "no route": lambda f: replace(f, dst="203.0.113.9" if "." in f.wire.dst_ip else "2001:db8::9"),
 }  # fmt: skip
 """Frames for the kernel."""

@@ -19,7 +19,7 @@ pub fn simulate(py: Python<'_>, model_json: &str) -> PyResult<String> {
     let mut signal = None;
     let results = py.detach(|| {
         let mut stop = || {
-            signal = Python::attach(|py| py.check_signals()).err();
+            signal = Python::attach(check_signals).err();
             signal.is_some()
         };
         parse(model_json).and_then(|model| run(&model, &mut stop)).map(|results| to_json(&results))
@@ -28,4 +28,9 @@ pub fn simulate(py: Python<'_>, model_json: &str) -> PyResult<String> {
         Some(error) if !error.is_instance_of::<PyKeyboardInterrupt>(py) => Err(error),
         _ => results.map_err(|error| SimulationError::new_err(error.to_string())),
     }
+}
+
+/// For any attachment, as `Python::attach` wants it.
+fn check_signals(py: Python<'_>) -> PyResult<()> {
+    py.check_signals()
 }

@@ -6,7 +6,7 @@ use isolane_sim::Results;
 use serde_json::{Value, json};
 use support::{SECOND_NS, kpps, same_bytes, simulate, xen};
 
-fn netback(back_pressure: &str, scheduler: Value) -> Value {
+fn netback(back_pressure: &str, scheduler: &Value) -> Value {
     json!({"capacity": 256, "notify_ns": 1000, "back_pressure": back_pressure,
            "scheduler": scheduler})
 }
@@ -24,7 +24,7 @@ fn lost(results: &Results) -> u64 {
 
 #[test]
 fn a_sender_blocks_on_its_window_and_loses_nothing() {
-    let model = xen(&netback("on", json!({"kind": "round-robin"})), &sender(), ["p1", "p2"]);
+    let model = xen(&netback("on", &json!({"kind": "round-robin"})), &sender(), ["p1", "p2"]);
     let results = simulate(&model);
     assert_eq!(lost(&results), 0);
     let total = kpps(&results, 0) + kpps(&results, 1);
@@ -39,17 +39,17 @@ fn a_sender_blocks_on_its_window_and_loses_nothing() {
 #[test]
 fn without_a_look_at_the_output_frames_are_lost_there() {
     let sender = json!({"kind": "sender", "window_frames": 40, "release": "taken"});
-    let off = xen(&netback("off", json!({"kind": "round-robin"})), &sender, ["p1", "p2"]);
+    let off = xen(&netback("off", &json!({"kind": "round-robin"})), &sender, ["p1", "p2"]);
     let results = simulate(&off);
     assert!(results.flows[0].drops["eth0"] > 1_000);
-    let on = xen(&netback("on", json!({"kind": "round-robin"})), &sender, ["p1", "p2"]);
+    let on = xen(&netback("on", &json!({"kind": "round-robin"})), &sender, ["p1", "p2"]);
     assert_eq!(lost(&simulate(&on)), 0);
 }
 
 #[test]
 fn a_sender_blocks_on_a_full_adapter_queue() {
     let sender = json!({"kind": "sender", "window_frames": 10_000});
-    let model = xen(&netback("on", json!({"kind": "drr"})), &sender, ["p1", "p2"]);
+    let model = xen(&netback("on", &json!({"kind": "drr"})), &sender, ["p1", "p2"]);
     let results = simulate(&model);
     assert_eq!(lost(&results), 0, "it waits instead");
     let queue = results.places.iter().find(|place| place.kind == "queue").unwrap();
@@ -63,7 +63,7 @@ fn rates_of_the_credit_scheduler_hold() {
     let scheduler = json!({"kind": "credit", "random": true, "settings": settings});
     // Windows that fit the port together: else credit is spent on frames that are lost there.
     let sender = json!({"kind": "sender", "window_frames": 20});
-    let results = simulate(&xen(&netback("off", scheduler), &sender, ["p1", "p1"]));
+    let results = simulate(&xen(&netback("off", &scheduler), &sender, ["p1", "p1"]));
     for (flow, most_kpps) in [(0, 20e3 / 1_518.0 / 8.0), (1, 30e3 / 1_518.0 / 8.0)] {
         let got = kpps(&results, flow);
         assert!(got <= most_kpps * 1.001 && got > 0.95 * most_kpps, "{got} of {most_kpps}");
@@ -72,7 +72,7 @@ fn rates_of_the_credit_scheduler_hold() {
 
 #[test]
 fn more_connections_take_more() {
-    let scheduler = || netback("off", json!({"kind": "fifo"}));
+    let scheduler = || netback("off", &json!({"kind": "fifo"}));
     // Together they fit the port: who has more frames on the way gets more.
     let sender = json!({"kind": "sender", "window_frames": 15});
     let mut model = xen(&scheduler(), &sender, ["p1", "p2"]);
@@ -91,7 +91,7 @@ fn priorities_that_change_shift_the_link() {
     let weight = |flow: &str, weight: u32| json!({"flow": flow, "weight": weight, "mean_packet_bytes": 1518});
     let scheduler = json!({"kind": "wrr", "settings": [weight("vm1", 30), weight("vm2", 1)]});
     let sender = json!({"kind": "sender", "window_frames": 200});
-    let mut model = xen(&netback("on", scheduler), &sender, ["p1", "p2"]);
+    let mut model = xen(&netback("on", &scheduler), &sender, ["p1", "p2"]);
     model["changes"] = json!([
         {"set": "flow", "at_ns": 5 * SECOND_NS, "at": "netback", "settings": weight("vm1", 1)},
         {"set": "flow", "at_ns": 5 * SECOND_NS, "at": "netback", "settings": weight("vm2", 30)}]);
@@ -103,7 +103,7 @@ fn priorities_that_change_shift_the_link() {
 
 #[test]
 fn disk_requests_that_block_dom0_hold_up_its_network() {
-    let mut model = xen(&netback("off", json!({"kind": "round-robin"})), &sender(), ["p1", "p2"]);
+    let mut model = xen(&netback("off", &json!({"kind": "round-robin"})), &sender(), ["p1", "p2"]);
     let disk = |blocking_permille: u32| {
         json!([{"name": "disk", "context": "dom0", "start_ns": 2 * SECOND_NS,
                 "stop_ns": 6 * SECOND_NS,
@@ -132,7 +132,7 @@ fn a_pace_is_kept_and_caught_up_with() {
     let paced = |catch_up_ns: u64| {
         let sender = json!({"kind": "sender", "window_frames": 40, "rate_pps": 1000,
                             "catch_up_ns": catch_up_ns});
-        let mut model = xen(&netback("on", json!({"kind": "drr"})), &sender, ["p1", "p2"]);
+        let mut model = xen(&netback("on", &json!({"kind": "drr"})), &sender, ["p1", "p2"]);
         // dom0 does nothing for a second.
         model["loads"] = json!([{"name": "stop", "context": "dom0", "start_ns": 3 * SECOND_NS,
             "stop_ns": 4 * SECOND_NS,

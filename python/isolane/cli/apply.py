@@ -42,7 +42,7 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what changed as JSON.")] = False,
 ) -> None:
-    """Put a policy in force: a CPU share, rates and a priority for each running router.
+    """Give running routers the shares that a policy says.
 
     Only what differs from the policy is changed, so a second apply changes nothing. When a step
     fails, everything is as it was before. A router that does not run waits: apply again once it

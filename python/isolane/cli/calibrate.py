@@ -52,7 +52,7 @@ def command(
         int | None, typer.Option("--jobs", min=1, help="Processes; default: one per core.")
     ] = None,
 ) -> None:
-    """Fit a host profile to a live run's results, or to published figures.
+    """Fit a host profile to a run or to published figures.
 
     Changes the costs that the profile lists under `fitted`, within the limits given there, by
     least squares over simulations. The same seed gives the same profile. Needs no root. Ctrl-C

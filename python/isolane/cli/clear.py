@@ -16,7 +16,7 @@ EPILOG = """Example:
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print what changed as JSON.")] = False,
 ) -> None:
-    """End the policy in force and put everything back as it was before the first one.
+    """End the policy in force and put everything back.
 
     Programs, queueing disciplines, classes, control groups, threads, cores and priorities. Also
     rolls back what a killed `isolane apply` left. What cannot be put back is named, and tried

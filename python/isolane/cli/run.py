@@ -74,7 +74,7 @@ def command(
         typer.Option("--profile", metavar="NAME|FILE", help="The simulated host's profile."),
     ] = None,
 ) -> None:
-    """Measure what an experiment file says, with real frames, or predict it.
+    """Measure what an experiment file says, or predict it.
 
     Checks everything before the first frame. Each trial's result is on disk as soon as the trial
     ends; after an interruption --resume goes on. Needs root, except with --on sim. Leaves the

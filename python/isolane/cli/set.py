@@ -37,7 +37,7 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print what changed as JSON.")] = False,
 ) -> None:
-    """Change what a router is entitled to, while it runs and without losing a frame.
+    """Change what a router is entitled to, while it runs.
 
     Checked like the policy file; a value that does not fit (an unknown key, guarantees above the
     link) changes nothing. Holds until the next `isolane apply`. Needs root.

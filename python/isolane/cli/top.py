@@ -43,7 +43,7 @@ def command(
         float, typer.Option("--interval", "-i", min=0.1, max=3600, help="Seconds.")
     ] = 1.0,
 ) -> None:
-    """Show what each router is offered, forwards, drops and uses, against its entitlement.
+    """Show what routers do and use against their shares.
 
     Reads counters of the kernel; frames are not held up by it. Needs root.
     """

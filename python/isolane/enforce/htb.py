@@ -41,7 +41,8 @@ def burst_bytes(rate: int, asked: int | None = None) -> int:
     full frames. Rounded up to what the kernel, which counts time instead, can tell apart; at most
     some minutes of the rate, which is as far as it counts.
     """
-    wanted = max(2 * (1514 + WIRE_OVERHEAD), rate // 100 if asked is None else asked)
+    least = max(2 * (1514 + WIRE_OVERHEAD), rate // 100_000)  # 10 us: the kernel counts in whole us
+    wanted = max(least, rate // 100 if asked is None else asked)
     return _bytes_of(min(calc_xmittime(rate, wanted), _MOST_TICKS), rate) if rate else wanted
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from isolane.run.backend import Bench, Demand, Setting
 from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
 from isolane.run.results import CoreTrial, RouterTrial
-from isolane.spec import PointRouter, Policy, Role
+from isolane.spec import PointRouter, Policy, Role, format_pps
 from isolane.testbed import Journal
 from isolane.verify.mirror import Mirror, mirror
 from isolane.verify.model import Tolerance
 from isolane.verify.scenarios import Scenario
+
+HARDLY: Final = 0.1
+"""Part of an overload that must be made: a generator that runs so late counts in no window."""
 
 
 @dataclass(frozen=True)
@@ -130,16 +133,29 @@ class _BedTrials:
         setting = Setting(demands, scenario.warmup_ns, self.bed.window_ns, label)
         seen = self.bench.trial(setting)
         dut = [core for core in seen.cores if core.part == "dut"]
+        routers = {by_bed[router.router]: _seen(router, len(dut)) for router in seen.routers}
         return Measured(
-            {by_bed[router.router]: _seen(router, len(dut)) for router in seen.routers},
+            routers,
             sum(core.idle for core in dut) / len(dut) if dut else 0.0,
-            (*(self._disturbed(dut) if scenario.about_cpu else ()), *seen.doubts),
+            (
+                *(self._disturbed(dut) if scenario.about_cpu else ()),
+                *too_few(scenario, routers),
+                *seen.doubts,
+            ),
         )
 
     def _disturbed(self, cores: Sequence[CoreTrial]) -> Iterator[str]:
         for core in cores:
             used = {"processes of others": core.user, "the hypervisor": core.steal}
             yield from disturbances(core.core, used, self.bed.tolerance)
+
+
+def too_few(scenario: Scenario, routers: Mapping[str, Seen]) -> Iterator[str]:
+    """Yield overloaded routers whose frames were hardly made: the generator was starved."""
+    for name in sorted(scenario.overloaded):
+        wanted, sent = scenario.offered_pps[name], routers[name].sent_pps
+        if sent < HARDLY * wanted:
+            yield f"the generator was the limit: it sent {format_pps(sent)} for {name}"
 
 
 def disturbances(core: int, used: Mapping[str, float], tolerance: Tolerance) -> Iterator[str]:

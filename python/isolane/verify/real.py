@@ -24,7 +24,7 @@ from isolane.run.live.target import interface_index, netns_path, resolve, with_l
 from isolane.run.live.traffic import Target, host_cookie
 from isolane.spec import Load, PointRouter, Policy, Traffic
 from isolane.testbed import Wire
-from isolane.verify.bench import Measured, Seen, Trials, disturbances
+from isolane.verify.bench import Measured, Seen, Trials, disturbances, too_few
 from isolane.verify.model import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 
@@ -206,6 +206,7 @@ class _RealTrials:
             wanted = scenario.offered_pps.get(name, 0.0)
             if name not in scenario.overloaded and sent / window_s < (1 - SHORT) * wanted:
                 doubts.append(f"the generator was the limit for {name}")
+        doubts += too_few(scenario, seen)
         idle = [used[3] / max(1, sum(used)) for used in ticks.values()]
         return Measured(seen, sum(idle) / len(idle) if idle else 0.0, tuple(doubts))
 

@@ -114,12 +114,15 @@ def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[L
 
 
 def everyone(capacity: Capacity) -> Scenario:
-    """Every router gets more than its CPU share serves."""
+    """Every router gets more than its CPU share serves, and than an equal part would serve.
+
+    So that whoever gets too much because a weight is not kept wants it, too.
+    """
     most = max(capacity.alone_pps.values())
-    offered = {
-        name: BEYOND * share * capacity.cores[name] * most
-        for name, share in capacity.shares.items()
-    }
+    offered = {}
+    for name, share in capacity.shares.items():
+        equal = 1 / len(capacity.group_of(name))
+        offered[name] = BEYOND * max(share, equal) * capacity.cores[name] * most
     return Scenario("everyone", SMALL, offered, overloaded=frozenset(offered))
 
 

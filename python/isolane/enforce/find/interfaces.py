@@ -61,7 +61,12 @@ def of_namespace(host: Host, path: Path, missing: str) -> tuple[Place, tuple[Int
     interfaces = tuple(interface for interface in found if interface is not None)
     if not interfaces:
         raise Absent(_unreachable(path, links))
-    return Place(path, inode, inside.cookie), interfaces
+    down = {link.ifname for link in links if not link.up}  # no frames, and no NAPI to poll them
+    up = tuple(interface for interface in interfaces if interface.ifname not in down)
+    if not up:
+        names = [interface.ifname for interface in interfaces]
+        raise Absent(f"in {path} {', '.join(names)} {'is' if len(names) == 1 else 'are'} down")
+    return Place(path, inode, inside.cookie), up
 
 
 @dataclass(frozen=True)

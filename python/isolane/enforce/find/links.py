@@ -13,7 +13,7 @@ from pyroute2 import IPRoute
 
 from isolane.enforce.find.netlink import Attributes, Netlink, RawLink, read_attributes
 
-_IFF_LOOPBACK: Final = 0x8
+_IFF_UP, _IFF_LOOPBACK = 0x1, 0x8
 _ADDRESS, _IFNAME, _IFLA_LINK, _MASTER, _LINKINFO = 1, 3, 5, 10, 18
 _LINK_NETNSID, _PARENT_DEV_NAME = 37, 56
 _INFO_KIND, _INFO_DATA, _VLAN_ID, _BR_VLAN_FILTERING = 1, 2, 1, 7
@@ -46,6 +46,7 @@ class Link:
     parent: str | None = None
     """The device's address on its bus, such as ``0000:01:10.3`` (kernels since 5.14 tell)."""
     loopback: bool = False
+    up: bool = True
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,7 @@ def _link(raw: RawLink) -> Link:
         filtering=bool(kind == "bridge" and _number(data, _BR_VLAN_FILTERING)),
         parent=_text(own[_PARENT_DEV_NAME]) if _PARENT_DEV_NAME in own else None,
         loopback=bool(raw.flags & _IFF_LOOPBACK),
+        up=bool(raw.flags & _IFF_UP),
     )
 
 

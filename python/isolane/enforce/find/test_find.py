@@ -29,6 +29,8 @@ def bridged(host: Playground) -> str:
     host.run(f"ip link add v1 type veth peer name eth0 netns {name}")
     host.run("ip link set v1 master br0")
     host.run(f"ip link add v2 type veth peer name eth1 netns {name}")
+    for ifname in ("eth0", "eth1"):
+        host.run(f"ip -n {name} link set {ifname} up")
     return name
 
 
@@ -83,6 +85,7 @@ def test_a_router_that_comes_back_is_another_incarnation(playground: Playground)
     assert reason == f"there is no network namespace /run/netns/{name}"
     playground.run(f"ip netns add {name}")
     playground.run(f"ip link add v3 type veth peer name eth0 netns {name}")
+    playground.run(f"ip -n {name} link set eth0 up")
     after = playground.found(f"{{netns: {name}}}")
     # The number of the file may well be the same: the kernel gives it out again.
     assert after.netns_cookie != before.netns_cookie
@@ -93,6 +96,7 @@ def test_a_macvlan_names_what_it_stands_on(playground: Playground) -> None:
     name = playground.namespace("mv")
     playground.run("ip link add nic1 type veth peer name wire1")
     playground.run(f"ip link add link nic1 name eth0 netns {name} type macvlan mode bridge")
+    playground.run(f"ip -n {name} link set eth0 up")
     (interface,) = playground.found(f"{{netns: {name}}}").interfaces
     assert (interface.how, interface.lower, interface.host_ifname) == ("macvlan", "nic1", None)
     assert interface.mac == address(playground, name, "eth0")
@@ -110,6 +114,7 @@ def test_what_does_not_lead_to_the_host_is_left_out(playground: Playground) -> N
         playground.run(f"ip link add v{number} type veth peer name w{number}")
     assert "only x, inner" in playground.missing(f"{{netns: {one}}}")
     playground.run(f"ip link add v9 type veth peer name eth0 netns {one}")
+    playground.run(f"ip -n {one} link set eth0 up")
     (interface,) = playground.found(f"{{netns: {one}}}").interfaces
     assert interface.host_ifname == "v9"
 

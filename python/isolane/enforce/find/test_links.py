@@ -31,6 +31,7 @@ def by_pyroute2(message: Any) -> Link:
         filtering=data is not None and bool(data.get_attr("IFLA_BR_VLAN_FILTERING")),
         parent=message.get_attr("IFLA_PARENT_DEV_NAME"),
         loopback=bool(message["flags"] & 8),
+        up=bool(message["flags"] & 1),
     )
 
 

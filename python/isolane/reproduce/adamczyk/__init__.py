@@ -26,8 +26,8 @@ EXPERIMENTS: Mapping[str, tuple[str, ...]] = {
 NOTES = (
     (
         "The paper gives curves and few numbers, no costs and no sizes of buffers. The host's "
-        "figures are taken from the software of the time or assumed; nothing was fitted. What is "
-        "compared is what the paper says in words."
+        "figures are taken from the software of the time or assumed, and chosen so that the "
+        "paper's statements can appear. What is compared is what the paper says in words."
     ),
     (
         "Throughput is UDP payload received, as iperf reports it. A datagram is an IP packet of "

@@ -1,0 +1,7 @@
+"""Settings of all tests."""
+
+from hypothesis import settings
+
+# How long an example takes says something about the machine's other work, not about the code.
+settings.register_profile("isolane", deadline=None)
+settings.load_profile("isolane")
