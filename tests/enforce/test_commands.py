@@ -237,7 +237,9 @@ def test_frames_are_let_in_when_all_is_ready_for_them(rig: Rig) -> None:
     for name in rig.routers:
         mine = [piece for router, piece in order if router == name]
         routes = [isinstance(piece, Entry) and piece.table == "routes" for piece in mine]
-        assert routes.index(True) == len(routes) - 2, "two interfaces, two routes, nothing after them"
+        assert routes.index(True) == len(routes) - 2, (
+            "two interfaces, two routes, nothing after them"
+        )
     kinds = [type(piece).__name__ for _, piece in order]
     port = kinds.index("PortPiece")  # with its class: what the class needs comes before it
     assert max(kinds.index(k) for k in ("LinkRoot", "LinkClass", "Classifiers", "Program")) < port
