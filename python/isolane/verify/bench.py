@@ -31,6 +31,8 @@ class Seen:
     """Of these, that came out of it."""
     cpu: float | None
     """CPU time of its threads, as a share of one core; None where it is not known."""
+    lost_at_link: int = 0
+    """Frames that its class of the link dropped in the whole trial."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +169,7 @@ def disturbances(core: int, used: Mapping[str, float], tolerance: Tolerance) -> 
 
 def _seen(router: RouterTrial, cores: int) -> Seen:
     cpu = None if router.cpu_share is None else router.cpu_share * cores
-    return Seen(router.generated_pps, router.received_pps, cpu)
+    return Seen(router.generated_pps, router.received_pps, cpu, router.lost["egress"])
 
 
 def _demand(router: PointRouter, name: str, scenario: Scenario) -> Demand:

@@ -15,6 +15,7 @@ from isolane.verify.scenarios import LARGE, Capacity, Ceiling, Scenario, quiet
 
 REACHED = 0.9
 """Part of a ceiling that must be reached before it can be said to have held."""
+BEFORE = "its frames were lost before they came to the link: CPU time was what lacked"
 LEAST_PPS = 100.0
 """Offered load below which a ratio of throughputs means nothing, frames/s."""
 MORE = 1.05
@@ -208,51 +209,55 @@ class LinkLevel:
 
 def on_link(judge: Judge, link: LinkLevel) -> Iterable[Finding]:
     """Judge ``rate_min``, ``priority`` and ``link_weight`` on a link."""
-    policy, results, tolerance = judge.policy, judge.results, judge.tolerance
     got = {
-        name: [wire_bps(pps, LARGE) for pps in results.received_pps(link.key, name)]
+        name: [wire_bps(pps, LARGE) for pps in judge.results.received_pps(link.key, name)]
         for name in link.expected_bps
     }
-    why = _why_not(results, link, got, tolerance.unused)
+    why = _why_not(judge.results, link, got, judge.tolerance.unused)
     for name, values in got.items():
-        router, expected = policy.routers[name], link.expected_bps[name]
-        in_level, alone = name in link.level, len(link.level) == 1
-        if link.first and router.rate_min_bps is not None:
+        least, due = judge.policy.routers[name].rate_min_bps, link.expected_bps[name]
+        if link.first and least is not None:
             claim = Claim(name, "rate_min", f"all want all of {link.nic}", "bps")
-            least = router.rate_min_bps
-            allowed = tolerance.rate * tolerance.factor * least
-            yield (
-                claim.not_measured(why, least) if why else claim.at_least(least, values, allowed)
-            )
-        if in_level and set(link.expected_bps) > set(link.level):
+            yield _kept(judge, link, claim, why, least, values)
+        if name in link.level and set(link.expected_bps) > set(link.level):
             claim = Claim(name, "priority", f"later ones want all of {link.nic}", "bps")
-            allowed = tolerance.rate * tolerance.factor * expected
-            yield (
-                claim.not_measured(why, expected)
-                if why
-                else claim.at_least(expected, values, allowed)
-            )
-        if in_level and not alone:
+            yield _kept(judge, link, claim, why, due, values)
+        if name in link.level and len(link.level) > 1:
             claim = Claim(name, "link_weight", f"its priority shares {link.nic}", "share")
-            yield _weighed(judge, link, claim, got, why)
+            part = due / sum(link.expected_bps[n] for n in link.level)
+            rounds = zip(*(got[n] for n in link.level), strict=False)
+            parts = [each[link.level.index(name)] / max(1.0, sum(each)) for each in rounds]
+            held_down = _held_down(judge.policy, name, due)
+            yield _kept(judge, link, claim, why or held_down, part, parts)
 
 
-def _weighed(
-    judge: Judge, link: LinkLevel, claim: Claim, got: dict[str, list[float]], why: str | None
+def _kept(
+    judge: Judge,
+    link: LinkLevel,
+    claim: Claim,
+    why: str | None,
+    promised: float,
+    values: Sequence[float],
 ) -> Finding:
-    """Judge a router's part of what its priority sends."""
-    name = claim.router
-    due = link.expected_bps[name] / sum(link.expected_bps[n] for n in link.level)
-    ceiling = judge.policy.routers[name].rate_max.egress
-    if ceiling is not None and link.expected_bps[name] >= (ceiling.bps or float("inf")) - 1:
-        why = why or "rate_max holds it below the share of its weight"
+    """Judge one promise on a link; what was lost before the link says nothing about it."""
     if why:
-        return claim.not_measured(why, due)
-    rounds = zip(*(got[n] for n in link.level), strict=True)
-    place = link.level.index(name)
-    parts = [values[place] / sum(values) for values in rounds]
-    allowed = judge.tolerance.link_weight * judge.tolerance.factor * due
-    return claim.at_least(due, parts, allowed)
+        return claim.not_measured(why, promised)
+    relative = (
+        judge.tolerance.link_weight if claim.promise == "link_weight" else judge.tolerance.rate
+    )
+    found = claim.at_least(promised, values, relative * judge.tolerance.factor * promised)
+    lost = judge.results.figures(link.key, lambda seen: seen.routers[claim.router].lost_at_link)
+    if found.verdict == "broken" and not median(lost):
+        return claim.not_measured(BEFORE, promised)
+    return found
+
+
+def _held_down(policy: Policy, name: str, due_bps: float) -> str | None:
+    """Say what keeps a router below the share of its link weight; None if nothing does."""
+    ceiling = policy.routers[name].rate_max.egress
+    if ceiling is not None and ceiling.bps is not None and due_bps >= ceiling.bps - 1:
+        return "rate_max holds it below the share of its weight"
+    return None
 
 
 def _why_not(

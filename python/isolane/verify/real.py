@@ -202,7 +202,8 @@ class _RealTrials:
         for number, name in enumerate(self.routers):
             sent = report["streams"][number]["sent_window"]
             received = counts[number]["received_window"]
-            seen[name] = Seen(sent / window_s, received / window_s, _cpu(name, samples))
+            lost = _lost_at_link(name, samples)
+            seen[name] = Seen(sent / window_s, received / window_s, _cpu(name, samples), lost)
             wanted = scenario.offered_pps.get(name, 0.0)
             if name not in scenario.overloaded and sent / window_s < (1 - SHORT) * wanted:
                 doubts.append(f"the generator was the limit for {name}")
@@ -309,6 +310,14 @@ def _cpu(name: str, samples: tuple[Sample, Sample]) -> float | None:
     before, after = ({r.name: r.cpu_ns for r in sample.routers} for sample in samples)
     between_ns = samples[1].at_ns - samples[0].at_ns
     return (after[name] - before[name]) / between_ns if name in before else None
+
+
+def _lost_at_link(name: str, samples: tuple[Sample, Sample]) -> int:
+    before, after = (
+        sum(r.dropped.get("link", 0) for r in sample.routers if r.name == name)
+        for sample in samples
+    )
+    return after - before
 
 
 def _until(at_ns: int) -> None:

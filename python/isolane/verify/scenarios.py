@@ -19,11 +19,11 @@ BEYOND = 3.0
 """Times the capacity under a flood that an overloaded router, or all of them, are offered."""
 ABOVE = 1.5
 """Times a ceiling that a router is offered to test it."""
-FILLING = 1.2
-"""Times the link, or what it is entitled to, that a router is offered to fill the link."""
-MOST_PPS = 1_200_000.0
-"""Of large frames that one core can be asked to make."""
+FILLING = 1.5
+"""Times its part of the link that a router is offered: more would be lost for want of CPU time."""
 WARMUP_NS = 100_000_000
+FILLING_NS = 500_000_000
+"""Warm-up that fills the queues of a link: as long as they fill, more goes in than comes out."""
 MAX_WARMUP_NS = 10_000_000_000
 
 
@@ -238,13 +238,13 @@ def above(ceiling: Ceiling, burst: int | None) -> Scenario:
         ceiling.key,
         ceiling.frame_bytes,
         {ceiling.router: ABOVE * ceiling.pps},
-        max(WARMUP_NS, burst_ns),
+        max(FILLING_NS, burst_ns),
         about_cpu=False,
     )
 
 
 def link(nic: str, level: int, due_bps: Mapping[str, float], rate_bps: float) -> Scenario:
-    """Routers get more than the whole link each, or as much of it as can be made.
+    """Every router gets more than its part of the link, and than an equal part.
 
     Parameters
     ----------
@@ -253,10 +253,10 @@ def link(nic: str, level: int, due_bps: Mapping[str, float], rate_bps: float) ->
     due_bps
         What each active router is entitled to, bit/s on the wire.
     """
-    each_pps = min(FILLING * rate_bps / wire_bps(1.0, LARGE), MOST_PPS / len(due_bps))
+    equal_bps = rate_bps / len(due_bps)
     offered = {
-        name: max(each_pps, FILLING * due / wire_bps(1.0, LARGE)) for name, due in due_bps.items()
+        name: FILLING * max(due, equal_bps) / wire_bps(1.0, LARGE) for name, due in due_bps.items()
     }
     return Scenario(
-        f"link:{nic}:{level}", LARGE, offered, overloaded=frozenset(offered), about_cpu=False
+        f"link:{nic}:{level}", LARGE, offered, FILLING_NS, frozenset(offered), about_cpu=False
     )

@@ -47,6 +47,7 @@ class Arithmetic:
     """Keys of the policy that it does not keep."""
     spoil: Callable[[Scenario, Kept], Kept] = lambda _scenario, kept: kept
     doubts: Callable[[Scenario], tuple[str, ...]] = lambda _scenario: ()
+    lost_at_link: int = 1
     most_cores: int | None = 1
     mode: Literal["test bed", "real interfaces"] = "test bed"
     overload_pps: float = 4 * CORE_PPS
@@ -104,7 +105,12 @@ class _Trials:
         kept = self.host.forwarded(scenario, self.routers, self.line_bps)
         idle = 1 - sum(self.host.cpu.values())
         trials = {
-            name: Seen(scenario.offered_pps.get(name, 0.0), pps, self.host.cpu[name])
+            name: Seen(
+                scenario.offered_pps.get(name, 0.0),
+                pps,
+                self.host.cpu[name],
+                self.host.lost_at_link,
+            )
             for name, pps in kept.items()
         }
         return Measured(trials, idle, self.host.doubts(scenario))
@@ -345,3 +351,15 @@ def test_progress_is_told(policy: Policy) -> None:
     steps: list[Step] = []
     Verification(policy, Arithmetic(policy), Options(repeats=1), steps.append).execute()
     assert all(0 <= step.done < step.total for step in steps)
+
+
+def test_what_is_lost_before_the_link_says_nothing_about_it(policy: Policy) -> None:
+    def starve(scenario: Scenario, kept: Kept) -> Kept:
+        lost = 0.1 * kept["silver"] if scenario.key == "link:eth1:0" else 0.0
+        return kept | ({"silver": kept["silver"] - lost, "gold": kept["gold"] + lost})
+
+    for lost_at_link, verdict in ((1, "broken"), (0, "not measured")):
+        report = verified(Arithmetic(policy, spoil=starve, lost_at_link=lost_at_link))
+        finding = found(report, "silver", "rate_min")
+        assert finding.verdict == verdict
+    assert str(finding.why).startswith("its frames were lost before they came to the link")
