@@ -45,9 +45,14 @@ def test_a_wrong_model_is_refused(model: dict[str, Any], message: str) -> None:
 
 def test_an_endless_simulation_can_be_interrupted_and_keeps_what_it_has() -> None:
     endless = MODEL | {"duration_ns": 86_400_000_000_000}
+    # A shell starts what it runs in the background with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
     timer.start()
-    results = json.loads(_native.simulate(json.dumps(endless)))
-    timer.join()
+    try:
+        results = json.loads(_native.simulate(json.dumps(endless)))
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
     assert results["interrupted"]
     assert results["flows"][0]["received"]["frames"] > 0
