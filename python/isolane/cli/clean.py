@@ -23,12 +23,15 @@ def command() -> None:
     the like is there anything to do here. Refuses while a run is under way.
     """
     from isolane.errors import NotSupported
+    from isolane.run.live.managed import clear_leftovers
     from isolane.testbed import clean, exclusive
 
     if os.geteuid() != 0:
         raise NotSupported("not supported on this host: cleaning up needs root; run it with sudo")
     with exclusive():
         removed = clean()
+        if clear_leftovers():
+            removed.append("control groups of a test bed's policy")
     for thing in removed:
         typer.echo(f"removed {thing}")
     if not removed:

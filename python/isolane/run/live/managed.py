@@ -53,10 +53,18 @@ def policy_of(
     return parse_policy(json.dumps(data), source=f"arm {arm.name}")  # JSON is YAML
 
 
-def clear_leftovers() -> None:
-    """Remove what of a policy a test bed left that was killed: its control groups."""
-    if _DIRECTORY.is_dir():
+def clear_leftovers() -> bool:
+    """Remove what of a policy a test bed left that was killed: its control groups.
+
+    Returns
+    -------
+    bool
+        Whether there was anything.
+    """
+    found = _DIRECTORY.is_dir()
+    if found:
         enforcer().clear()
+    return found
 
 
 class Managed:
