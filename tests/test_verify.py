@@ -16,6 +16,7 @@ import pytest
 
 from tests.enforce.rig import Rig, rigged
 from tests.live import (
+    Process,
     assert_same_host,
     await_free,
     background,
@@ -51,8 +52,11 @@ BED_GROUP = "isolane-testbed"
 BED_STATE = Path("/run/isolane/testbed-policy")
 
 
-def findings(stdout: str) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(f["router"], f["promise"]): f for f in json.loads(stdout)["findings"]}
+def findings(
+    done: subprocess.CompletedProcess[str] | Process,
+) -> dict[tuple[str, str], dict[str, Any]]:
+    assert done.stdout, done.stderr
+    return {(f["router"], f["promise"]): f for f in json.loads(done.stdout)["findings"]}
 
 
 def skip_if_disturbed(done: dict[tuple[str, str], dict[str, Any]], *wanted: str) -> None:
@@ -99,8 +103,7 @@ def verify_while(folder: Path, text: str, work: Callable[[], object]) -> tuple[i
             status = process.end(limit_s=90)
             if "another run is under way" in process.stderr and time.monotonic() < deadline:
                 continue
-            assert process.stdout, process.stderr
-            return status, findings(process.stdout)
+            return status, findings(process)
 
 
 def groups_of_bed(router: str) -> list[Path]:
@@ -125,7 +128,7 @@ def test_promises_that_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(CPU)
     done = isolane("verify", file, *QUICK)
-    found = findings(done.stdout)
+    found = findings(done)
     assert set(found) == {
         ("heavy", "cpu_weight"), ("light", "cpu_weight"), ("heavy", "retained"),
         ("light", "retained"),
@@ -170,7 +173,7 @@ def test_guarantees_on_a_link_that_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(LINK)
     done = isolane("verify", file, *QUICK)
-    found = findings(done.stdout)
+    found = findings(done)
     assert found["promised", "rate_min"]["promised"] == 40e6
     assert found["first", "priority"]["promised"] == pytest.approx(60e6)
     assert found["first", "rate_max"]["promised"] == 20e3
@@ -216,7 +219,7 @@ RUNNING = {"vr1": "rate_min: 40Mbps", "vr2": "priority: 0"}
 def test_running_routers_on_their_own_interfaces(rig: Rig) -> None:
     rig.apply("100Mbps", **RUNNING)
     done = really(rig, rig.file("100Mbps", **RUNNING))
-    found = findings(done.stdout)
+    found = findings(done)
     skip_if_disturbed(found, "rate_min")
     assert found["vr1", "rate_min"]["verdict"] == "held", found
     report = json.loads(done.stdout)

@@ -6,6 +6,7 @@ instructions run over live frames (millions per second, from a chosen core).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ipaddress
 import os
@@ -145,10 +146,19 @@ class Traffic:
             os.close(program)
 
     def listen(self, netns: str) -> socket.socket:
-        """A packet socket that sees everything that arrives in a namespace."""
+        """A packet socket that sees all UDP that arrives in a namespace.
+
+        No more: a kernel that is busy elsewhere sends its multicast listener reports late
+        (RFC 3810; they cannot be switched off), and they would be taken for forwarded frames.
+        """
 
         def work() -> socket.socket:
             raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+            _only_udp(raw)
+            raw.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:  # what came before the filter
+                    raw.recv(2048)
             raw.settimeout(1.0)
             return raw
 
@@ -253,3 +263,21 @@ def _run_live(program: int, frame: bytes, count: int) -> None:
         "<IIIIQQIII", count, 0, 24, 0, ctypes.addressof(context), 0, _LIVE_FRAMES, 0, 64
     )
     _bpf(_BPF_PROG_TEST_RUN, head + tail)
+
+
+def _only_udp(raw: socket.socket) -> None:
+    """Attach a classic BPF filter: UDP in IPv4 without options, or in IPv6 without extensions."""
+    code = [
+        (0x28, 0, 0, 12),  # EtherType
+        (0x15, 0, 2, 0x0800),
+        (0x30, 0, 0, 23),  # protocol
+        (0x05, 0, 0, 2),
+        (0x15, 0, 3, 0x86DD),
+        (0x30, 0, 0, 20),  # next header
+        (0x15, 0, 1, socket.IPPROTO_UDP),
+        (0x06, 0, 0, 0xFFFF),
+        (0x06, 0, 0, 0),
+    ]
+    text = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *one) for one in code))
+    program = struct.pack("<HxxxxxxQ", len(code), ctypes.addressof(text))
+    raw.setsockopt(socket.SOL_SOCKET, 26, program)  # SO_ATTACH_FILTER

@@ -104,21 +104,26 @@ class Judge:
     tolerance: Tolerance
 
     def cpu_weight(self, capacity: Capacity) -> Iterable[Finding]:
-        """Judge CPU shares, while all are overloaded."""
+        """Judge CPU shares, while all are overloaded, among those that only CPU time limits."""
         policy = self.policy
         idle = self.results.figures("everyone", lambda seen: seen.idle)
-        for name, promised in capacity.shares.items():
+        for name in capacity.shares:
             claim = Claim(name, "cpu_weight", "all overloaded", "share")
-            names = capacity.group_of(name)
-            same = {policy.routers[other].cores for other in names}
-            values = self.results.figures("everyone", _share_of(name, names))
-            if len(names) == 1:
-                yield claim.not_measured("no other router shares its cores")
-            elif len(same) > 1:
-                yield claim.not_measured("some share a part of its cores only")
-            elif name in capacity.held_down:
+            group = capacity.group_of(name)
+            free = tuple(other for other in group if other not in capacity.held_down)
+            if name in capacity.held_down:
                 key = capacity.held_down[name]
                 yield claim.not_measured(f"{key} holds it below the share of its weight")
+                continue
+            if len(free) == 1:
+                who = "no other router" if len(group) == 1 else "nobody who may want more"
+                yield claim.not_measured(f"{who} shares its cores")
+                continue
+            weights = {other: policy.routers[other].cpu_weight for other in free}
+            promised = weights[name] / sum(weights.values())
+            values = self.results.figures("everyone", _share_of(name, free))
+            if len({policy.routers[other].cores for other in group}) > 1:
+                yield claim.not_measured("some share a part of its cores only", promised)
             elif not values:
                 yield claim.not_measured(self.results.why_nothing("everyone"), promised)
             elif median(idle) > self.tolerance.unused:

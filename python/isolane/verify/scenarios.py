@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from isolane.enforce.shares import Link
@@ -15,8 +15,10 @@ SMALL, LARGE = 64, 1518
 WITHIN = 0.8
 """Part of its entitlement that a router is offered which is to notice nothing: the rest is what
 serving and dropping the aggressor's frames costs."""
-BEYOND = 3.0
-"""Times the capacity under a flood that an overloaded router, or all of them, are offered."""
+BEYOND = 2.0
+"""Times the most that any router forwards that an overloaded one, or all of them, are offered."""
+BRISK = 0.35
+"""Part of a flood that is offered to see what a router forwards when little is to be dropped."""
 ABOVE = 1.5
 """Times a ceiling that a router is offered to test it."""
 FILLING = 1.5
@@ -50,6 +52,8 @@ class Capacity:
     alone_pps: Mapping[str, float]
     within_pps: Mapping[str, float] = field(default_factory=dict)
     """What each may send and is served, as far as CPU time and ceilings go."""
+    most_pps: float = 0.0
+    """Most that any forwards, when little is to be dropped."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """CPU share of each in the cores of its group when all are overloaded, 0 to 1."""
     held_down: Mapping[str, str] = field(default_factory=dict)
@@ -69,6 +73,12 @@ def alone(router: str, overload_pps: float) -> Scenario:
     return Scenario(
         f"alone:{router}", SMALL, {router: overload_pps}, overloaded=frozenset({router})
     )
+
+
+def brisk(router: str, overload_pps: float) -> Scenario:
+    """One router gets about as much as it can forward, the others nothing."""
+    offered = {router: BRISK * overload_pps}
+    return Scenario(f"brisk:{router}", SMALL, offered, overloaded=frozenset({router}))
 
 
 def capped(router: str, share: float, frames_per_core: float) -> Scenario:
@@ -109,7 +119,7 @@ def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[L
         for name, bps in wanted.items():
             if due[name] < bps:
                 offered[name] = min(offered[name], WITHIN * due[name] / each_bps)
-    offered[aggressor] = BEYOND * max(capacity.alone_pps.values())
+    offered[aggressor] = BEYOND * capacity.most_pps
     return Scenario(f"attack:{aggressor}", SMALL, offered, overloaded=frozenset({aggressor}))
 
 
@@ -118,21 +128,22 @@ def everyone(capacity: Capacity) -> Scenario:
 
     So that whoever gets too much because a weight is not kept wants it, too.
     """
-    most = max(capacity.alone_pps.values())
     offered = {}
     for name, share in capacity.shares.items():
         equal = 1 / len(capacity.group_of(name))
-        offered[name] = BEYOND * max(share, equal) * capacity.cores[name] * most
+        offered[name] = BEYOND * max(share, equal) * capacity.cores[name] * capacity.most_pps
     return Scenario("everyone", SMALL, offered, overloaded=frozenset(offered))
 
 
-def entitlements(policy: Policy, alone_pps: Mapping[str, float]) -> Capacity:
+def entitlements(policy: Policy, alone_pps: Mapping[str, float], most_pps: float) -> Capacity:
     """Work out CPU shares and what each router may send, from what each forwards alone.
 
     Parameters
     ----------
     alone_pps
-        Small frames/s that each router forwards alone.
+        Small frames/s that each router forwards alone, under a flood.
+    most_pps
+        Most small frames/s that any of them forwards.
     """
     groups = components(policy, alone_pps)
     shares: dict[str, float] = {}
@@ -147,7 +158,18 @@ def entitlements(policy: Policy, alone_pps: Mapping[str, float]) -> Capacity:
         shares |= found[0]
         within |= found[1]
         held_down |= found[2]
-    return Capacity(alone_pps, within, shares, held_down, groups, cores)
+    return Capacity(alone_pps, within, most_pps, shares, held_down, groups, cores)
+
+
+def at_most(capacity: Capacity, served_pps: Mapping[str, float]) -> Capacity:
+    """Return a capacity that promises no router more than it got when all were overloaded.
+
+    In a crowd a frame costs more than alone: polls are shorter, caches colder.
+    """
+    within = {
+        name: min(pps, served_pps.get(name, pps)) for name, pps in capacity.within_pps.items()
+    }
+    return replace(capacity, within_pps=within)
 
 
 def _of_group(
