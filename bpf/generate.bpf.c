@@ -27,6 +27,12 @@
  * stall of the generator must not become an overload of the router. (The virtual clock of GCRA.)
  */
 #define BURST_FRAMES 64
+/*
+ * Frames leave in the order of their schedule, whatever their stream: those that became due while the
+ * kernel sent a batch, too. Who is later than this takes turns instead: where the generator cannot
+ * send all, slow streams get what they ask for and fast ones the rest.
+ */
+#define TURNS_NS 1000000
 #define COMPUTE (~0ULL)
 #define MAX_RAMP_MPPS 16000000000ULL
 #define IPV4_HEADERS (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
@@ -328,11 +334,12 @@ struct search {
 	__u32 reuse; /* the clock's last reading will do */
 };
 
-/* bpf_loop: looks for a stream whose next frame is due, taken in turn; 1: found, or the end. */
+/* bpf_loop: looks for the stream whose next frame was due first; 1: found, or the end. */
 static long find_due(__u32 round, void *context)
 {
 	struct search *search = context;
 	__u32 index = progress.cursor;
+	__u64 first_q16 = ~0ULL, floor_q16 = 0;
 	int i;
 
 	search->clock_ns = search->reuse ? progress.clock_ns : bpf_ktime_get_ns();
@@ -342,22 +349,25 @@ static long find_due(__u32 round, void *context)
 	search->now_ns = search->clock_ns - trial.start_ns;
 	if (search->now_ns >= trial.end_ns)
 		return 1;
+	if (search->now_ns > TURNS_NS)
+		floor_q16 = (search->now_ns - TURNS_NS) << 16;
 	for (i = 0; i < SCAN && i < settings.n_streams; i++) {
 		struct isl_stream *stream;
+		__u64 due_q16;
 
 		if (index >= settings.n_streams)
 			index = 0;
 		stream = &streams[index & (ISL_MAX_STREAMS - 1)];
-		if (stream->next_q16 >> 16 <= search->now_ns &&
+		due_q16 = stream->next_q16 < floor_q16 ? floor_q16 : stream->next_q16;
+		if (due_q16 < first_q16 && due_q16 >> 16 <= search->now_ns &&
 		    stream->not_before_ns <= search->now_ns) {
+			first_q16 = due_q16;
 			search->index = index;
-			progress.cursor = index + 1;
-			return 1;
 		}
 		index++;
 	}
-	progress.cursor = index;
-	return 0;
+	progress.cursor = search->index == NOTHING_DUE ? index : search->index + 1;
+	return search->index != NOTHING_DUE;
 }
 
 /* Books a frame that leaves now and moves its stream's schedule on. */

@@ -512,6 +512,37 @@ mod tests {
         assert_eq!((streams[0].missed, streams[1].missed), (500, 125));
     }
 
+    /// Streams of 100,000 and 25,000 frames a second, and how many of the first 20 frames that
+    /// leave are the slow one's, when the generator begins so late.
+    fn slow_ones_among_20(late_ns: u64) -> usize {
+        let at = |rate_mpps| {
+            let mut spec = stream(false, &[64], 1);
+            spec.segments[0].rate0_mpps = rate_mpps;
+            spec.segments[0].rate1_mpps = rate_mpps;
+            spec
+        };
+        let mut generator = armed(vec![at(100_000_000), at(25_000_000)]);
+        generator.arm(monotonic_ns() - late_ns, 1).expect("arms");
+        let streams = (0..20).map(|_| {
+            let (verdict, frame) = next_frame(&generator);
+            assert_eq!(verdict, XDP_REDIRECT);
+            frame[53]
+        });
+        streams.filter(|&stream| stream == 1).count()
+    }
+
+    #[test]
+    fn frames_leave_in_the_order_of_their_schedule() {
+        let slow = slow_ones_among_20(400_000);
+        assert!((3..=5).contains(&slow), "{slow} of 20, where 1 in 5 is the slow stream's");
+    }
+
+    #[test]
+    fn a_generator_that_is_much_too_late_takes_turns() {
+        // Catching up is limited to bursts of 64 frames, which 20 are within.
+        assert_eq!(slow_ones_among_20(1_000_000_000), 10);
+    }
+
     #[test]
     fn a_silent_stretch_sends_nothing_and_a_ramp_its_area() {
         let mut shape = stream(false, &[64], 1);
