@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHES = ("generator", "accuracy", "conservation", "testbed", "enforcement", "links")
+BENCHES = ("generator", "accuracy", "conservation", "testbed", "enforcement", "links", "scale", "prediction")
 INTERRUPTED = 130
 
 

@@ -75,8 +75,9 @@ def apply(
     kept = {key: replace(done) for key, done in state.done.items()}, dict(state.numbers)
     try:
         for wish in wishes:
-            wanted.add(wish.piece.key)
-            _fulfil(wish, state, host, before, changes, adopt=adopt)
+            key = wish.piece.key
+            wanted.add(key)
+            _fulfil(wish, key, state, host, before, changes, adopt=adopt)
         for key in [key for key in reversed(state.done) if key not in wanted]:
             piece = from_key(key)
             _put_back(piece, state, host, before)
@@ -96,6 +97,7 @@ def apply(
 
 def _fulfil(
     wish: Wish,
+    key: str,
     state: State,
     host: Host,
     before: list[tuple[Piece, Value]],
@@ -103,7 +105,7 @@ def _fulfil(
     *,
     adopt: bool,
 ) -> None:
-    piece, key = wish.piece, wish.piece.key
+    piece = wish.piece
     current = piece.read(host)
     known = state.done.get(key)
     if known is None or known.wanted != current:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Piece(ABC):
     @property
     def key(self) -> str:
         """Name of the setting: equal for equal pieces."""
-        return json.dumps([self.kind, asdict(self)], default=str)
+        return json.dumps([self.kind, vars(self)], default=str)
 
     @abstractmethod
     def read(self, host: Host) -> Value:
