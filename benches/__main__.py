@@ -5,7 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHES = ("generator", "accuracy", "conservation", "testbed", "enforcement", "links", "scale", "prediction")
+BENCHES = (
+    "generator",
+    "accuracy",
+    "conservation",
+    "testbed",
+    "enforcement",
+    "links",
+    "scale",
+    "prediction",
+)
 INTERRUPTED = 130
 
 

@@ -159,7 +159,7 @@ def measure(count: int, options: Options, state: Path) -> Found:
 
 
 def load(enforcer: Enforcer, seconds: float) -> tuple[float, float]:
-    """Load two routers; return ns of all threads for each frame, and the share that came through."""
+    """Load two routers; return ns of all threads for each frame, and the share that arrived."""
     window_ns = round(seconds * 1e9)
     end_ns = WARMUP_NS + window_ns
     cookie = COOKIE

@@ -75,9 +75,7 @@ def apply(
     kept = {key: replace(done) for key, done in state.done.items()}, dict(state.numbers)
     try:
         for wish in wishes:
-            key = wish.piece.key
-            wanted.add(key)
-            _fulfil(wish, key, state, host, before, changes, adopt=adopt)
+            wanted.add(_fulfil(wish, state, host, before, changes, adopt=adopt))
         for key in [key for key in reversed(state.done) if key not in wanted]:
             piece = from_key(key)
             _put_back(piece, state, host, before)
@@ -97,15 +95,15 @@ def apply(
 
 def _fulfil(
     wish: Wish,
-    key: str,
     state: State,
     host: Host,
     before: list[tuple[Piece, Value]],
     changes: Changes,
     *,
     adopt: bool,
-) -> None:
-    piece = wish.piece
+) -> str:
+    """Make one setting as it is to be; return its key, which takes time to make."""
+    piece, key = wish.piece, wish.piece.key
     current = piece.read(host)
     known = state.done.get(key)
     if known is None or known.wanted != current:
@@ -119,7 +117,7 @@ def _fulfil(
         known = state.done[key]
         known.wanted, known.router = wish.value, wish.router
         changes.unchanged += 1
-        return
+        return key
     state.note(key, current)
     before.append((piece, current))
     piece.write(host, wish.value)
@@ -129,6 +127,7 @@ def _fulfil(
     original = known.original if known else current
     state.done[key] = Done(original, wish.value, wish.floating, wish.router)
     changes.changed.append(f"{piece}: {_show(current)} -> {_show(wish.value)}")
+    return key
 
 
 def _put_back(piece: Piece, state: State, host: Host, before: list[tuple[Piece, Value]]) -> None:
