@@ -23,14 +23,21 @@ impl Bits {
         Self { levels }
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, member: u32) {
         let mut index = member as usize;
         for level in &mut self.levels {
-            level[index / WORD] |= 1 << (index % WORD);
+            let word = &mut level[index / WORD];
+            let known_above = *word != 0;
+            *word |= 1 << (index % WORD);
+            if known_above {
+                return;
+            }
             index /= WORD;
         }
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, member: u32) {
         let mut index = member as usize;
         for level in &mut self.levels {
@@ -42,6 +49,7 @@ impl Bits {
         }
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.levels[LEVELS - 1] == [0]
     }

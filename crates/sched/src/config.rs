@@ -188,6 +188,8 @@ pub struct FlowSettings {
     pub rate_max_bps: Option<u64>,
     /// Mean length of the flow's packets, bytes, 1 to [`MAX_PACKET_BYTES`]; default 1500.
     pub mean_packet_bytes: u32,
+    /// What it may send at once on top of `rate_max_bps`, bytes; default: what its scheduler lets all.
+    pub burst_bytes: Option<u32>,
 }
 
 impl Default for FlowSettings {
@@ -198,13 +200,15 @@ impl Default for FlowSettings {
             rate_min_bps: 0,
             rate_max_bps: None,
             mean_packet_bytes: 1_500,
+            burst_bytes: None,
         }
     }
 }
 
 impl FlowSettings {
     pub(crate) fn check(&self, kind: &Kind) -> Result<()> {
-        let Self { weight, priority, rate_min_bps, rate_max_bps, mean_packet_bytes } = *self;
+        let Self { weight, priority, rate_min_bps, rate_max_bps, mean_packet_bytes, burst_bytes } =
+            *self;
         require((1..=MAX_WEIGHT).contains(&weight), "weight", weight.into(), "1 to 1048576")?;
         require(priority < PRIORITIES, "priority", priority.into(), "0 to 7")?;
         require(
@@ -215,6 +219,10 @@ impl FlowSettings {
         )?;
         let most_bps = rate_max_bps.unwrap_or(u64::MAX);
         require(rate_min_bps <= most_bps, "rate_min_bps", rate_min_bps, "at most rate_max_bps")?;
+        if let Some(burst) = burst_bytes {
+            let possible = (1..=MAX_BURST_BYTES).contains(&burst.into());
+            require(possible, "burst_bytes", burst.into(), "1 to 536870912 bytes")?;
+        }
         let default = Self::default();
         for (key, at_default) in [
             ("weight", weight == default.weight),
@@ -222,6 +230,7 @@ impl FlowSettings {
             ("rate_min_bps", rate_min_bps == default.rate_min_bps),
             ("rate_max_bps", rate_max_bps == default.rate_max_bps),
             ("mean_packet_bytes", mean_packet_bytes == default.mean_packet_bytes),
+            ("burst_bytes", burst_bytes == default.burst_bytes),
         ] {
             if !at_default && !kind.uses(key) {
                 return Err(Error::NotUsed { key, scheduler: kind.name() });

@@ -91,6 +91,17 @@ impl<P: Packet> Queues<P> {
         self.flows.get(flow as usize).map(|queue| queue.counters)
     }
 
+    #[inline]
+    pub(crate) fn queued(&self, flow: u32) -> Option<u32> {
+        self.flows.get(flow as usize).map(|queue| queue.counters.backlog)
+    }
+
+    /// Whether no packet waits in any list.
+    #[inline]
+    pub(crate) fn are_empty(&self) -> bool {
+        self.totals.backlog.packets == 0
+    }
+
     /// Length of the list's first packet, bytes; `None` if it is empty.
     #[inline]
     pub(crate) fn head_bytes(&self, list: u32) -> Option<u32> {
@@ -150,8 +161,9 @@ impl<P: Packet> Queues<P> {
         let flow = if self.sharing == Sharing::One { packet.flow() } else { list };
         self.flows[flow as usize].counters.backlog -= 1;
         let queue = &mut self.flows[list as usize];
-        queue.at = queue.at.wrapping_add(1);
         queue.in_ring -= 1;
+        // An empty one begins where the processor's cache still knows it.
+        queue.at = if queue.in_ring == 0 { 0 } else { queue.at.wrapping_add(1) };
         if queue.first != NIL {
             self.refill(list);
         }

@@ -167,6 +167,13 @@ impl<P: Packet> Scheduler<P> {
         self.queues.counters(flow)
     }
 
+    /// How many of a flow's packets are queued.
+    #[inline]
+    #[must_use]
+    pub fn queued(&self, flow: u32) -> Option<u32> {
+        self.queues.queued(flow)
+    }
+
     /// Takes the list's head, and tells the discipline.
     #[inline]
     fn serve(&mut self, list: u32, now_ns: u64) -> (P, u32) {

@@ -18,19 +18,23 @@ impl Turns {
         Self { members: Bits::new(flows), last: flows - 1 }
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, flow: u32) {
         self.members.insert(flow);
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, flow: u32) {
         self.members.remove(flow);
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
     /// Whose turn it was last.
+    #[inline]
     pub(crate) fn last(&self) -> u32 {
         self.last
     }
@@ -45,6 +49,7 @@ impl Turns {
     }
 
     /// It is this flow's turn now.
+    #[inline]
     pub(crate) fn begin(&mut self, flow: u32) {
         self.last = flow;
     }

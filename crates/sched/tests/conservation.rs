@@ -29,6 +29,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             rate_min_bps,
             rate_max_bps: (more_bps > 1_000_000_000).then_some(rate_min_bps + more_bps),
             mean_packet_bytes,
+            // Some flows have a burst of their own.
+            burst_bytes: (weight % 2 == 0).then_some(mean_packet_bytes),
         });
     let step = prop_oneof![
         // Now and then a flow that does not exist, and a packet that is too long.

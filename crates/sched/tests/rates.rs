@@ -39,7 +39,15 @@ fn feasible(percent: u64) -> impl Strategy<Value = Vec<FlowSettings>> {
             let rate_min_bps = LINK_BPS / 100 * percent * part / sum;
             let rate_max_bps = limited.then_some(rate_min_bps + LINK_BPS / 10);
             let mean_packet_bytes = FlowSettings::default().mean_packet_bytes;
-            FlowSettings { weight, priority, rate_min_bps, rate_max_bps, mean_packet_bytes }
+            let burst_bytes = None;
+            FlowSettings {
+                weight,
+                priority,
+                rate_min_bps,
+                rate_max_bps,
+                mean_packet_bytes,
+                burst_bytes,
+            }
         };
         flows.into_iter().map(settings).collect()
     })

@@ -29,8 +29,14 @@ fn scheduler() -> impl Strategy<Value = Value> {
 }
 
 /// A router's path: 0 all in the softirq; 1 a process behind a queue; 2 a process with a ring; 3 a thread,
-/// a process and the thread again.
+/// a process and the thread again; 4 a process behind a queue with conditions.
 type Router = (u8, Value, f64, u32);
+
+fn admission(router: &str, capacity: u32) -> Value {
+    json!([{"router": router, "capacity": capacity.div_ceil(2), "burst": capacity, "calm_ns": 300_000,
+            "rate_pps": 90_000, "burst_frames": 20, "rate_bps": 200_000_000, "burst_bytes": 9_000,
+            "context": router, "cpu_pct": 25.0, "cpu_burst_ns": 90_000}])
+}
 
 fn add_router(parts: &mut [Vec<Value>; 5], index: usize, router: &Router) {
     let (path, pattern, frame_ns, capacity) = router;
@@ -44,8 +50,9 @@ fn add_router(parts: &mut [Vec<Value>; 5], index: usize, router: &Router) {
     let ring = part("ring");
     let first = if *path == 2 { name.clone() } else { softirq };
     let mut names = vec![ring.clone(), part("in")];
+    let drop_ns = (*path == 4).then_some(77.7);
     stages.push(json!({"name": part("in"), "context": first, "ring": ring, "frame_ns": frame_ns,
-                       "poll_ns": 200, "cold_ns": 50, "capture": true}));
+                       "poll_ns": 200, "cold_ns": 50, "drop_ns": drop_ns, "capture": true}));
     contexts.push(json!({"name": name, "kind": "process", "cores": [core], "wake_ns": 1500.5,
                          "exit_ns": 300}));
     contexts.push(json!({"name": part("vhost"), "kind": "thread", "cores": [core], "nice": 3}));
@@ -53,11 +60,12 @@ fn add_router(parts: &mut [Vec<Value>; 5], index: usize, router: &Router) {
         stages.push(json!({"name": part(what), "context": context, "frame_ns": frame_ns * 1.3,
                            "byte_ns": 0.1, "batch": 7,
                            "queue": {"capacity": capacity, "notify_ns": 333.3,
+                                     "admission": if *path == 4 { admission(&name, *capacity) } else { json!([]) },
                                      "back_pressure": if index % 2 == 0 { "on" } else { "off" }}}));
         names.push(part(what));
     };
     match path {
-        1 => queued("guest", &name),
+        1 | 4 => queued("guest", &name),
         3 => {
             queued("vhost-in", &part("vhost"));
             queued("guest", &name);
@@ -72,7 +80,7 @@ fn add_router(parts: &mut [Vec<Value>; 5], index: usize, router: &Router) {
 }
 
 fn models() -> impl Strategy<Value = Value> {
-    let router = (0..4u8, pattern(), 50.0..3_000.0f64, 1..300u32);
+    let router = (0..5u8, pattern(), 50.0..3_000.0f64, 1..300u32);
     (prop::collection::vec(router, 1..5), any::<bool>(), scheduler(), any::<u64>()).prop_map(
         |(all, old, scheduler, seed)| {
             let mut parts = [const { Vec::new() }; 5];
@@ -101,7 +109,9 @@ fn models() -> impl Strategy<Value = Value> {
                      "load": {"kind": "periodic", "cpu_ns": 2500, "idle_ns": 40_000}}],
                 "contexts": contexts, "stages": stages, "routers": routers, "traffic": traffic,
                 "nics": [{"name": "in", "rate_bps": 1_000_000_000, "latency_ns": 500, "rings": rings}],
-                "ports": [port("out0", &scheduler), port("out1", &Value::Null)]
+                "ports": [port("out0", &scheduler), port("out1", &Value::Null),
+                          {"name": "unused", "rate_bps": 1_000, "capacity": 9, "admission": [
+                              {"router": "vr0", "rate_pps": 5, "burst_frames": 1}]}]
             })
         },
     )

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from isolane.calibrate.check import Check
     from isolane.calibrate.fit import Fit
     from isolane.calibrate.problem import Problem
+    from isolane.reproduce.model import Options
 
 EPILOG = """Examples:
 
@@ -56,34 +58,54 @@ def command(
 
     Changes the costs that the profile lists under `fitted`, within the limits given there, by
     least squares over simulations. The same seed gives the same profile. Needs no root. Ctrl-C
-    keeps the best so far.
+    keeps the best so far. With --trials, all other trials of the run are then predicted, at the
+    loads that were really sent, and the errors shown and written into the profile.
     """
+    from isolane.reproduce.model import Options
+
+    options = Options(seed=seed, profile=profile, scale=scale)
+    raise typer.Exit(_fit(source, output, _numbers(trials), options, (rounds, starts, jobs)))
+
+
+def _fit(
+    source: str,
+    output: Path,
+    numbers: tuple[int, ...] | None,
+    options: Options,
+    effort: tuple[int, int, int | None],
+) -> int:
+    """Fit, predict what was left out, write the profile; return the exit status."""
+    from isolane.calibrate.check import predict
     from isolane.calibrate.fit import Fitter
     from isolane.calibrate.live import run_problem
     from isolane.calibrate.papers import FITTED_TO, paper_problem
     from isolane.calibrate.write import profile_text
     from isolane.errors import SpecError
-    from isolane.reproduce.model import Options
     from isolane.reproduce.workers import Pool
     from isolane.run.folder import replace_file
 
-    options = Options(seed=seed, profile=profile, scale=scale)
-    if source in FITTED_TO:
-        problem = paper_problem(source, options)
-    else:
-        problem = run_problem(Path(source), options, _numbers(trials))
+    of_paper = source in FITTED_TO
+    problem = (
+        paper_problem(source, options) if of_paper else run_problem(Path(source), options, numbers)
+    )
     if not problem.free:
         raise SpecError(
             f"profile {problem.profile.name}: nothing under `fitted` takes part in {problem.what}"
         )
+    rounds, starts, jobs = effort
+    check = None
     with Pool(jobs) as pool:
-        fit = Fitter(problem, pool, starts=starts, seed=seed, tell=_tell).run(rounds)
-    start = profile or problem.profile.name
-    replace_file(output, profile_text(problem, start, fit, _name(output)).encode())
+        fit = Fitter(problem, pool, starts=starts, seed=options.seed, tell=_tell).run(rounds)
+        if numbers is not None and not of_paper and fit.complete:
+            check = predict(Path(source), numbers, fit.values, options, pool)
+    start = options.profile or problem.profile.name
+    error = check.sentence if check else ""
+    replace_file(output, profile_text(problem, start, fit, _name(output), error).encode())
     _print(problem, fit)
+    if check:
+        _print_check(check)
     typer.echo(f"profile: {output}")
-    if not fit.complete:
-        raise typer.Exit(130)
+    return 0 if fit.complete else 130
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:
@@ -131,3 +153,23 @@ def _print(problem: Problem, fit: Fit) -> None:
         f"{100 * fit.largest:.1f} %, after {fit.simulations} simulations",
         markup=False,
     )
+
+
+def _print_check(check: Check) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 150
+    table = Table(title="Predicted, not fitted: throughput, pps", title_justify="left", box=None)
+    for name in ("arm", "load", "router", "live", "least", "greatest", "simulated", "error"):
+        left = name in {"arm", "load", "router"}
+        table.add_column(name, justify="left" if left else "right")
+    for p in check.predictions:
+        rates = (p.live_pps, p.low_pps, p.high_pps, p.simulated_pps)
+        cells = [f"{rate:,.0f}" for rate in rates]
+        table.add_row(p.arm, p.point, p.router, *cells, f"{100 * p.error:+.1f} %")
+    console.print()
+    console.print(table)
+    console.print(check.sentence, markup=False)

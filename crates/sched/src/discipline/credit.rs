@@ -109,6 +109,7 @@ impl Credit {
         u64::try_from(bytes).unwrap_or(u64::MAX).max(1)
     }
 
+    #[inline]
     fn run_callbacks<P: Packet>(&mut self, queues: &Queues<P>, now_ns: u64) {
         while let Some((due_ns, flow)) = self.callbacks.pop_until(now_ns) {
             let state = &mut self.flows[flow as usize];
@@ -144,6 +145,9 @@ impl Decide for Credit {
     }
 
     fn choose<P: Packet>(&mut self, queues: &Queues<P>, now_ns: u64) -> Choice {
+        if queues.are_empty() {
+            return Choice::Empty; // and who has nothing waits for no callback
+        }
         self.run_callbacks(queues, now_ns);
         while let Some(flow) = self.ready.peek() {
             let head_bytes = queues.head_bytes(flow).expect("a ready flow is backlogged");

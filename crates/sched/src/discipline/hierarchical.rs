@@ -63,7 +63,11 @@ impl Flow {
 
     fn set_maximum(&mut self, rate_max_bps: Option<u64>, burst_bytes: u64, now_ns: u64) {
         match (&mut self.maximum, rate_max_bps) {
-            (Some(bucket), Some(rate_bps)) => bucket.set_rate(rate_bps, now_ns),
+            (Some(bucket), Some(rate_bps)) => {
+                bucket.set_rate(rate_bps, now_ns);
+                let set = bucket.set_burst(burst_bytes, now_ns);
+                set.expect("the burst was checked with the configuration");
+            }
             (maximum, Some(rate_bps)) => {
                 let bucket = TokenBucket::new(rate_bps, burst_bytes, now_ns);
                 *maximum = Some(bucket.expect("the burst was checked with the configuration"));
@@ -200,7 +204,8 @@ impl Decide for Hierarchical {
         flow.weight = settings.weight.into();
         // As in DRR: a turn under way has the new length.
         flow.deficit_bytes = flow.deficit_bytes.min(self.quantum_bytes * flow.weight);
-        flow.set_maximum(settings.rate_max_bps, self.burst_bytes, now_ns);
+        let burst_bytes = settings.burst_bytes.map_or(self.burst_bytes, u64::from);
+        flow.set_maximum(settings.rate_max_bps, burst_bytes, now_ns);
         if flow.rate_min_bps != settings.rate_min_bps {
             flow.rate_min_bps = settings.rate_min_bps;
             flow.clock_ns = now_ns;

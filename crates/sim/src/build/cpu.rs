@@ -140,6 +140,7 @@ fn build_context(
         exit_ps: ps(&place, "exit_ns", context.exit_ns)?,
         cold_ps: ps(&place, "cold_ns", context.cold_ns)?,
         wake_mode: context.wake_mode.unwrap_or(own),
+        whole_polls: context.whole_polls,
         entity,
         ..plain_context(&context.name, context.kind, core, engine.cores.len())
     });
@@ -176,6 +177,8 @@ fn plain_context(name: &str, kind: ContextKind, core: usize, cores: usize) -> Co
         cold_ps: 0,
         last_router: None,
         wake_mode: Mode::Kernel,
+        whole_polls: false,
+        before_ns: 0,
         bill: ContextBill { cpu_ns: vec![0; cores], ..ContextBill::default() },
     }
 }

@@ -1,5 +1,6 @@
 //! From a model to an engine: names are resolved, and everything is checked.
 
+mod admission;
 mod cpu;
 mod names;
 mod net;

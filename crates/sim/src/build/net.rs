@@ -4,13 +4,14 @@ use isolane_sched::{
     Config, FlowSettings, Kind, Order, Packet, Prng, Scheduler, Transmission as Sending,
 };
 
-use super::{names::Names, ps, require, whole_ns};
+use super::{admission::admissions, names::Names, ps, require, whole_ns};
 use crate::{
     engine::{
         Engine, Place, StageInfo,
         backlog::{Backlog, Scheduled},
         line::Line,
         network::{Port, Ring, Wire},
+        shared::Shared,
         worker::Queue,
     },
     error::{Error, Result},
@@ -57,10 +58,14 @@ fn build_nic(engine: &mut Engine, nic: &model::Nic) -> Result<()> {
     for ring in &nic.rings {
         let place = format!("ring {}", ring.name);
         require(ring.capacity > 0, &place, "capacity", 0, "1 or more")?;
+        let possible = (1..=ring.capacity).contains(&ring.refill);
+        require(possible, &place, "refill", ring.refill, "1 to the capacity")?;
         let irq_ns = ring.irq_ns.ok_or(Error::Missing { place: place.clone(), key: "irq_ns" })?;
         engine.rings.push(Ring {
             frames: std::collections::VecDeque::with_capacity(ring.capacity as usize),
             capacity: ring.capacity as usize,
+            refill: ring.refill as usize,
+            empty_slots: 0,
             wire,
             place: engine.rings.len(),
             moderation_ns: ring.moderation_ns,
@@ -98,6 +103,9 @@ fn build_stage(
     if stage.poll_ns != 0.0 && !is_polled {
         return Err(Error::wrong(place, "poll_ns needs a ring or a queue"));
     }
+    if stage.drop_ns.is_some() && !is_polled {
+        return Err(Error::wrong(place, "drop_ns needs a ring or a queue"));
+    }
     require(stage.batch != Some(0), &place, "batch", 0, "1 or more")?;
     engine.stages.push(StageInfo {
         name: stage.name.clone(),
@@ -108,21 +116,48 @@ fn build_stage(
         byte_ps: ps(&place, "byte_ns", stage.byte_ns)?,
         poll_ps: ps(&place, "poll_ns", stage.poll_ns)?,
         cold_ps: ps(&place, "cold_ns", stage.cold_ns)?,
+        drop_ps: stage.drop_ns.map(|ns| ps(&place, "drop_ns", ns)).transpose()?,
     });
     let Some(queue) = &stage.queue else { return Ok(()) };
+    let shared = shared(engine, &place, queue)?;
+    // At most a backlog's capacity that was taken over, and as much again.
+    let capacity = queue.capacity.saturating_mul(if shared.is_some() { 2 } else { 1 });
     let rings = engine.rings.len();
     let at = engine.queues.len();
     engine.queues.push(Queue {
-        backlog: backlog(&place, model, names, queue.capacity, queue.scheduler.as_ref())?,
+        backlog: backlog(&place, model, names, capacity, queue.scheduler.as_ref())?,
         worker: usize::MAX,
         place: rings + at,
+        shared,
         back_pressure: queue.back_pressure == BackPressure::On,
         notify_ps: ps(&place, "notify_ns", queue.notify_ns)?,
+        admission: admissions(&place, names, &queue.admission, queue.capacity)?,
         waiting: Vec::new(),
         entered: 0,
         most: 0,
     });
     Ok(())
+}
+
+/// The backlog that a queue is part of; made when it is first named.
+fn shared(engine: &mut Engine, place: &str, queue: &model::Queue) -> Result<Option<usize>> {
+    let Some(name) = &queue.shared else { return Ok(None) };
+    if queue.scheduler.is_some() || !queue.admission.is_empty() {
+        let problem = format!("{name} is shared, so it has neither scheduler nor admission");
+        return Err(Error::wrong(place, problem));
+    }
+    let known = engine.shared.iter().position(|shared| shared.name == *name);
+    let index = known.unwrap_or(engine.shared.len());
+    if known.is_none() {
+        engine.shared.push(Shared::new(name.clone(), queue.capacity));
+    }
+    let capacity = engine.shared[index].capacity;
+    if capacity != queue.capacity as usize {
+        let problem =
+            format!("capacity {}, where others of {name} have {capacity}", queue.capacity);
+        return Err(Error::wrong(place, problem));
+    }
+    Ok(Some(index))
 }
 
 fn build_port(engine: &mut Engine, model: &Model, names: &Names, port: &model::Port) -> Result<()> {
@@ -135,6 +170,7 @@ fn build_port(engine: &mut Engine, model: &Model, names: &Names, port: &model::P
         Some(_) => Some(backlog(&place, model, names, port.capacity, scheduler)?),
     };
     let mut built = Port::new(line, port.latency_ns, port.capacity, backlog);
+    built.admission = admissions(&place, names, &port.admission, port.capacity)?;
     built.place = engine.rings.len() + engine.queues.len() + engine.ports.len();
     built.beyond = vec![crate::engine::network::Beyond::Receiver; model.routers.len()];
     engine.ports.push(built);
@@ -156,7 +192,10 @@ fn backlog(
         scheduler.set(id, flow, 0).map_err(|error| Error::wrong(place, error.to_string()))?;
     }
     let by_traffic = settings.flows == SortBy::Traffic;
-    Ok(Backlog::Scheduled(Box::new(Scheduled { scheduler, by_traffic, capacity, len: 0 })))
+    let overhead_bytes = settings.overhead_bytes;
+    require(overhead_bytes <= 1_000, place, "overhead_bytes", overhead_bytes, "0 to 1000")?;
+    let queued = Scheduled { scheduler, by_traffic, capacity, len: 0, overhead_bytes };
+    Ok(Backlog::Scheduled(Box::new(queued)))
 }
 
 fn flows(model: &Model, scheduler: &PacketScheduler) -> u32 {
@@ -252,6 +291,7 @@ pub(super) fn settings(
         rate_min_bps: settings.rate_min_bps.unwrap_or(default.rate_min_bps),
         rate_max_bps: settings.rate_max_bps,
         mean_packet_bytes: settings.mean_packet_bytes.unwrap_or(default.mean_packet_bytes),
+        burst_bytes: settings.burst_bytes,
     };
     // A scheduler of the same kind says whether that is possible.
     let mut trial = scheduler_of::<Nothing>(place, model, scheduler, 1)?;

@@ -116,6 +116,7 @@ fn add_routes(engine: &mut Engine, model: &Model, names: &Names, path: &Path) ->
             }
             Node::Stage(head) => {
                 let (route, next) = route(model, names, path, at, engine);
+                check_place(model, path, head, &route, engine)?;
                 if model.stages[head].ring.is_some() || model.stages[head].queue.is_some() {
                     let worker = worker_of(engine, model, names, head)?;
                     engine.workers[worker].routes[path.router] = Some(route);
@@ -125,6 +126,29 @@ fn add_routes(engine: &mut Engine, model: &Model, names: &Names, path: &Path) ->
         }
     }
     Ok(())
+}
+
+/// Who looks for a place behind it needs a queue there; a queue with conditions, who looks.
+fn check_place(
+    model: &Model,
+    path: &Path,
+    head: usize,
+    route: &Route,
+    engine: &Engine,
+) -> Result<()> {
+    let conditions = match route.exit {
+        Exit::Queue(queue) => {
+            let admission = &engine.queues[queue].admission;
+            Some(admission.get(path.router).is_some_and(Option::is_some))
+        }
+        Exit::Port(_) => None,
+    };
+    let problem = match (route.drop_ps, conditions) {
+        (Some(_), None) => "drop_ns needs a queue behind the stage",
+        (None, Some(true)) => "the queue behind it has an admission, so it needs drop_ns",
+        _ => return Ok(()),
+    };
+    Err(Error::wrong(format!("stage {}", model.stages[head].name), problem))
 }
 
 /// The route from this stage on, and where the path goes on behind it.
@@ -158,12 +182,14 @@ fn route(
         frame_ps: sum(|stage| stage.frame_ps),
         byte_ps: sum(|stage| stage.byte_ps),
         cold_ps: sum(|stage| stage.cold_ps),
+        drop_ps: engine.stages[stages[0]].drop_ps,
         exit,
         captures,
         stages,
         frames: 0,
         bytes: 0,
         colds: 0,
+        refused: 0,
     };
     (route, at)
 }
@@ -215,7 +241,9 @@ fn worker_of(engine: &mut Engine, model: &Model, names: &Names, stage: usize) ->
     let known = match input {
         Input::Ring(ring) => engine.rings[ring].worker,
         Input::Queue(queue) => engine.queues[queue].worker,
-        Input::Connection(_) | Input::Load(_) => unreachable!("not a stage's"),
+        Input::Shared(_) | Input::Connection(_) | Input::Load(_) => {
+            unreachable!("not a stage's")
+        }
     };
     if known != usize::MAX {
         if engine.workers[known].stage != Some(stage) {
@@ -232,10 +260,33 @@ fn worker_of(engine: &mut Engine, model: &Model, names: &Names, stage: usize) ->
     engine.workers.push(worker);
     match input {
         Input::Ring(ring) => engine.rings[ring].worker = index,
-        Input::Queue(queue) => engine.queues[queue].worker = index,
-        Input::Connection(_) | Input::Load(_) => {}
+        Input::Queue(queue) => {
+            engine.queues[queue].worker = index;
+            if let Some(shared) = engine.queues[queue].shared {
+                add_poller(engine, &place, shared, index)?;
+            }
+        }
+        Input::Shared(_) | Input::Connection(_) | Input::Load(_) => {}
     }
     Ok(index)
+}
+
+/// Makes who polls a shared backlog, unless it is there: its polls cost what the first stage's would.
+fn add_poller(engine: &mut Engine, place: &str, shared: usize, first: usize) -> Result<()> {
+    let (context, poller) = (engine.workers[first].context, engine.shared[shared].worker);
+    if poller != usize::MAX {
+        if engine.workers[poller].context == context {
+            return Ok(());
+        }
+        let name = &engine.shared[shared].name;
+        return Err(Error::wrong(place, format!("{name} is shared in another context")));
+    }
+    let mut worker = plain_worker(engine, context, Input::Shared(shared));
+    worker.poll_ps = engine.workers[first].poll_ps;
+    worker.stage = engine.workers[first].stage;
+    engine.shared[shared].worker = engine.workers.len();
+    engine.workers.push(worker);
+    Ok(())
 }
 
 /// Where open-loop traffic of this router enters.

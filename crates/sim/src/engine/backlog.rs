@@ -1,25 +1,28 @@
 //! A queue of frames, first in first out or under a packet scheduler.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, num::NonZeroU32};
 
 use isolane_sched::{FlowSettings, Next, Packet, Scheduler};
 
 use super::source::Frame;
 
-/// A frame in a scheduler, with the flow it counts for there.
+/// A frame in a scheduler, with the flow it counts for there, plus one: `Option` then needs no space
+/// of its own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Queued {
     frame: Frame,
-    flow: u32,
+    flow_and_one: NonZeroU32,
+    /// What it counts for.
+    bytes: u32,
 }
 
 impl Packet for Queued {
     fn len_bytes(&self) -> u32 {
-        self.frame.bytes.into()
+        self.bytes
     }
 
     fn flow(&self) -> u32 {
-        self.flow
+        self.flow_and_one.get() - 1
     }
 }
 
@@ -31,6 +34,8 @@ pub(crate) struct Scheduled {
     /// Per flow.
     pub(crate) capacity: u32,
     pub(crate) len: usize,
+    /// What each frame counts for besides its size.
+    pub(crate) overhead_bytes: u32,
 }
 
 #[derive(Debug)]
@@ -40,6 +45,7 @@ pub(crate) enum Backlog {
 }
 
 impl Scheduled {
+    #[inline]
     fn flow_of(&self, frame: &Frame) -> u32 {
         u32::from(if self.by_traffic { frame.flow } else { frame.router })
     }
@@ -51,6 +57,7 @@ impl Backlog {
         Self::Fifo { frames: VecDeque::with_capacity(capacity), capacity }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Fifo { frames, .. } => frames.len(),
@@ -59,6 +66,7 @@ impl Backlog {
     }
 
     /// Whether it was taken.
+    #[inline]
     pub(crate) fn push(&mut self, frame: Frame, now_ns: u64) -> bool {
         match self {
             Self::Fifo { frames, capacity } => {
@@ -69,7 +77,9 @@ impl Backlog {
                 room
             }
             Self::Scheduled(scheduled) => {
-                let queued = Queued { frame, flow: scheduled.flow_of(&frame) };
+                let flow_and_one = NonZeroU32::MIN.saturating_add(scheduled.flow_of(&frame));
+                let bytes = u32::from(frame.bytes) + scheduled.overhead_bytes;
+                let queued = Queued { frame, flow_and_one, bytes };
                 let room = scheduled.scheduler.enqueue(queued, now_ns).is_ok();
                 scheduled.len += usize::from(room);
                 room
@@ -78,6 +88,7 @@ impl Backlog {
     }
 
     /// What goes next. Times must not go back.
+    #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Next<Frame> {
         match self {
             Self::Fifo { frames, .. } => frames.pop_front().map_or(Next::Empty, Next::Packet),
@@ -92,14 +103,26 @@ impl Backlog {
         }
     }
 
+    /// How many frames wait where this one would.
+    pub(crate) fn waiting(&self, frame: &Frame) -> usize {
+        match self {
+            Self::Fifo { frames, .. } => frames.len(),
+            Self::Scheduled(scheduled) => {
+                let queued = scheduled.scheduler.queued(scheduled.flow_of(frame));
+                queued.map_or(0, |queued| queued as usize)
+            }
+        }
+    }
+
     /// Whether a frame of this flow and router would be taken.
+    #[inline]
     pub(crate) fn has_room(&self, frame: &Frame) -> bool {
         match self {
             Self::Fifo { frames, capacity } => frames.len() < *capacity,
             Self::Scheduled(scheduled) => scheduled
                 .scheduler
-                .counters(scheduled.flow_of(frame))
-                .is_some_and(|counters| counters.backlog < scheduled.capacity),
+                .queued(scheduled.flow_of(frame))
+                .is_some_and(|queued| queued < scheduled.capacity),
         }
     }
 

@@ -10,6 +10,7 @@ pub(crate) struct Count {
 }
 
 impl Count {
+    #[inline]
     fn add(&mut self, bytes: u16) {
         self.frames += 1;
         self.bytes += u64::from(bytes);
@@ -40,6 +41,7 @@ struct Cursor {
 }
 
 impl Cursor {
+    #[inline]
     fn at(&mut self, now_ns: u64, bin_ns: u64, bins: usize) -> usize {
         if now_ns >= self.end_ns {
             let bin = usize::try_from(now_ns / bin_ns).unwrap_or(usize::MAX);
@@ -111,10 +113,12 @@ impl Books {
     }
 
     /// A frame counts for the window if its first bit was sent in it, whenever it arrives.
+    #[inline]
     fn in_window(&self, stamp_ns: u64) -> bool {
         stamp_ns >= self.window_ns.0 && stamp_ns < self.window_ns.1
     }
 
+    #[inline]
     pub(crate) fn offer(&mut self, flow: u16, bytes: u16, now_ns: u64) {
         let in_window = self.in_window(now_ns);
         let book = &mut self.flows[flow as usize];
@@ -128,6 +132,7 @@ impl Books {
         }
     }
 
+    #[inline]
     pub(crate) fn receive(&mut self, flow: u16, bytes: u16, stamp_ns: u64, now_ns: u64) {
         let in_window = self.in_window(stamp_ns);
         let book = &mut self.flows[flow as usize];
@@ -143,6 +148,7 @@ impl Books {
         }
     }
 
+    #[inline]
     pub(crate) fn drop_at(&mut self, place: usize, flow: u16, stamp_ns: u64) {
         let in_window = self.in_window(stamp_ns);
         let book = &mut self.flows[flow as usize];

@@ -11,16 +11,9 @@ use super::{
     cfs::Cfs,
     events::Event,
     softirq::Run,
-    worker::{Input, Step, Work},
+    worker::{Input, PS, Step, Work},
 };
 use crate::model::{ContextKind, Mode};
-
-/// Why a core is interrupted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interrupt {
-    Ring(usize),
-    Tick,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
@@ -48,7 +41,8 @@ pub(crate) struct Core {
     began_ns: u64,
     /// When the work at hand is done; `u64::MAX` when idle.
     pub(crate) due_ns: u64,
-    interrupts: VecDeque<(Interrupt, u64)>,
+    /// Why it is interrupted, and how long that takes, ns.
+    interrupts: VecDeque<(Work, u64)>,
     pub(crate) softirq: Run,
     /// The thread that has the core, also while it is interrupted.
     pub(crate) current: Option<usize>,
@@ -103,6 +97,10 @@ pub(crate) struct Context {
     /// The router it worked for last, of those whose stages here have cold caches.
     pub(crate) last_router: Option<u16>,
     pub(crate) wake_mode: Mode,
+    /// Whether it gives up its core between polls only.
+    pub(crate) whole_polls: bool,
+    /// What it ran before the window, ns.
+    pub(crate) before_ns: u64,
     pub(crate) bill: ContextBill,
 }
 
@@ -120,6 +118,18 @@ pub(crate) struct ContextBill {
 }
 
 impl Context {
+    /// Whether somebody else may have the core now.
+    #[inline]
+    fn may_leave(&self) -> bool {
+        !self.whole_polls || self.worker.is_none()
+    }
+
+    /// What it has run for since the beginning, ns.
+    pub(crate) fn ran_ns(&self) -> u64 {
+        self.before_ns + self.bill.cpu_ns.iter().sum::<u64>()
+    }
+
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.list.is_empty() || self.worker.is_some() || self.suspended.is_some()
     }
@@ -140,7 +150,7 @@ impl Core {
             switch_ps,
             tick_cost_ns,
             level: Level::Idle,
-            work: Work::Interrupt(Interrupt::Tick),
+            work: Work::Tick,
             began_ns: 0,
             due_ns: u64::MAX,
             interrupts: VecDeque::new(),
@@ -156,6 +166,7 @@ impl Core {
         }
     }
 
+    #[inline]
     fn start(&mut self, level: Level, work: Work, cost_ns: u64, now_ns: u64) {
         self.level = level;
         self.work = work;
@@ -163,7 +174,13 @@ impl Core {
         self.due_ns = now_ns + cost_ns;
     }
 
+    fn end_interrupt(&mut self) {
+        self.bill.interrupts += 1;
+        self.softirq.invoked = true;
+    }
+
     /// How many other contexts with cold caches have run since this one did; it runs now.
+    #[inline]
     fn others_since(&mut self, id: usize, cold_ps: u64) -> u64 {
         if cold_ps == 0 {
             return 0;
@@ -202,6 +219,7 @@ impl Engine {
     }
 
     /// Puts the time since it began on the bill of the work at hand.
+    #[inline]
     fn bill(&mut self, index: usize, now_ns: u64) {
         let core = &mut self.cores[index];
         let ns = now_ns - core.began_ns;
@@ -240,7 +258,7 @@ impl Engine {
         match (core.level, core.work) {
             (Level::Softirq, work) => core.softirq.suspended = Some((work, rest_ns)),
             (Level::Thread, Work::Overhead(context)) => {
-                self.contexts[context].overhead_ps += rest_ns * super::worker::PS;
+                self.contexts[context].overhead_ps += rest_ns * PS;
             }
             (Level::Thread, work) => {
                 let context = core.current.expect("a thread runs");
@@ -253,7 +271,7 @@ impl Engine {
     }
 
     /// Interrupts the core.
-    pub(crate) fn interrupt(&mut self, index: usize, why: Interrupt, cost_ns: u64, now_ns: u64) {
+    pub(crate) fn interrupt(&mut self, index: usize, why: Work, cost_ns: u64, now_ns: u64) {
         self.cores[index].interrupts.push_back((why, cost_ns));
         if self.cores[index].level != Level::Interrupt {
             self.suspend(index, now_ns);
@@ -263,6 +281,7 @@ impl Engine {
     }
 
     /// An interrupt takes the core from its thread.
+    #[inline]
     fn exit_guest(&mut self, index: usize) {
         let core = &self.cores[index];
         if let (false, Some(current)) = (core.softirq.active, core.current) {
@@ -275,6 +294,7 @@ impl Engine {
     }
 
     /// The work at hand is done.
+    #[inline]
     pub(crate) fn complete(&mut self, index: usize, now_ns: u64) {
         self.bill(index, now_ns);
         let core = &mut self.cores[index];
@@ -283,20 +303,17 @@ impl Engine {
                 // `local_bh_enable`; not where a guest puts frames into a NIC of its own.
                 let to_stack = !matches!(self.workers[worker].input, Input::Ring(_));
                 if core.level == Level::Thread && to_stack && self.softirq_rules.on_transmit {
-                    core.softirq.invoked = true;
+                    core.softirq.invoked |= core.softirq.context.is_some();
                 }
                 self.finish_frame(worker, now_ns);
             }
             Work::Load(load) => self.finish_load(load, now_ns),
-            Work::Poll(_) | Work::Notify(_) | Work::Overhead(_) => {}
-            Work::Interrupt(why) => {
-                core.bill.interrupts += 1;
-                core.softirq.invoked = true;
-                match why {
-                    Interrupt::Ring(ring) => self.raise(self.rings[ring].worker, now_ns),
-                    Interrupt::Tick => {}
-                }
+            Work::Poll(_) | Work::Refuse(_) | Work::Notify(_) | Work::Overhead(_) => {}
+            Work::Ring(ring) => {
+                core.end_interrupt();
+                self.raise(self.rings[ring].worker, now_ns);
             }
+            Work::Tick => core.end_interrupt(),
         }
         self.dispatch(index, now_ns);
     }
@@ -306,7 +323,7 @@ impl Engine {
         loop {
             let core = &mut self.cores[index];
             if let Some((why, cost_ns)) = core.interrupts.pop_front() {
-                core.start(Level::Interrupt, Work::Interrupt(why), cost_ns, now_ns);
+                core.start(Level::Interrupt, why, cost_ns, now_ns);
                 return;
             }
             let step = if core.softirq.active {
@@ -340,11 +357,43 @@ impl Engine {
     /// What the current thread does next, or who is next; `Over` with no current thread: nobody.
     /// None: look again from the top.
     fn thread_step(&mut self, index: usize, now_ns: u64) -> Option<Step> {
-        let core = &self.cores[index];
-        if core.need_resched || core.current.is_none() {
-            self.choose(index, now_ns);
+        loop {
+            let core = &self.cores[index];
+            let may_leave = |id: usize| self.contexts[id].may_leave();
+            if core.current.is_none_or(|id| core.need_resched && may_leave(id)) {
+                self.choose(index, now_ns);
+            }
+            let Some(id) = self.cores[index].current else { return Some(Step::Over) };
+            if let step @ Step::Work(..) = self.context_step(id, now_ns) {
+                return Some(step);
+            }
+            let context = &mut self.contexts[id];
+            if context.blocked == 0
+                && let Some(worker) = context.worker.take()
+            {
+                if self.end_poll(worker, now_ns) {
+                    self.contexts[id].list.push_back(worker);
+                }
+            } else if context.overhead_ps >= PS {
+                let overhead_ns = context.overhead_ps / PS;
+                context.overhead_ps %= PS;
+                return Some(Step::Work(Work::Overhead(id), overhead_ns));
+            } else if context.is_ksoftirqd && self.softirq_pending(index) {
+                self.begin_softirq(index, true, now_ns);
+                return None;
+            } else {
+                self.fall_asleep(index, id, now_ns);
+            }
+            // Nothing here interrupts the core, but its softirq may have been raised.
+            if self.cores[index].softirq.invoked {
+                return None;
+            }
         }
-        let Some(id) = self.cores[index].current else { return Some(Step::Over) };
+    }
+
+    /// What a context that has the core does next; switches and wake-ups are paid with it.
+    #[inline]
+    fn context_step(&mut self, id: usize, now_ns: u64) -> Step {
         let context = &mut self.contexts[id];
         let step = if context.blocked > 0 || context.is_ksoftirqd {
             Step::Over
@@ -358,33 +407,18 @@ impl Engine {
         } else {
             Step::Over
         };
+        let Step::Work(work, cost_ns) = step else { return Step::Over };
         let context = &mut self.contexts[id];
-        let overhead_ns = context.overhead_ps / super::worker::PS;
-        if let Step::Work(work, cost_ns) = step {
-            context.overhead_ps %= super::worker::PS;
-            return Some(Step::Work(work, cost_ns + overhead_ns));
+        if context.overhead_ps < PS {
+            return step;
         }
-        if context.blocked == 0
-            && let Some(worker) = context.worker.take()
-        {
-            if self.end_poll(worker, now_ns) {
-                self.contexts[id].list.push_back(worker);
-            }
-            return None;
-        }
-        if overhead_ns > 0 {
-            context.overhead_ps %= super::worker::PS;
-            return Some(Step::Work(Work::Overhead(id), overhead_ns));
-        }
-        if context.is_ksoftirqd && self.softirq_pending(index) {
-            self.begin_softirq(index, true, now_ns);
-        } else {
-            self.fall_asleep(index, id, now_ns);
-        }
-        None
+        let overhead_ns = context.overhead_ps / PS;
+        context.overhead_ps %= PS;
+        Step::Work(work, cost_ns + overhead_ns)
     }
 
     /// There is something to do for this context.
+    #[inline]
     pub(crate) fn rouse(&mut self, id: usize, now_ns: u64) {
         let context = &mut self.contexts[id];
         if context.kind == ContextKind::Softirq {
@@ -400,6 +434,7 @@ impl Engine {
     }
 
     /// `try_to_wake_up`.
+    #[inline]
     pub(crate) fn wake(&mut self, id: usize, now_ns: u64) {
         let context = &mut self.contexts[id];
         if context.runnable {
@@ -432,6 +467,7 @@ impl Engine {
         }
     }
 
+    #[inline]
     pub(crate) fn resched(&mut self, core: usize) {
         self.cores[core].need_resched = true;
         self.kicks.push(core);
@@ -439,6 +475,7 @@ impl Engine {
 
     /// After whatever has just happened: cores that something was found for, or that have to choose
     /// anew.
+    #[inline]
     pub(crate) fn settle(&mut self, now_ns: u64) {
         while let Some(index) = self.kicks.pop() {
             let core = &self.cores[index];
@@ -454,8 +491,15 @@ impl Engine {
         }
     }
 
-    /// `update_curr`.
+    /// `update_curr`; under the credit scheduler ticks charge.
+    #[inline]
     fn charge(&mut self, index: usize, now_ns: u64) {
+        if let CpuScheduler::Cfs(_) = self.cores[index].scheduler {
+            self.charge_fair(index, now_ns);
+        }
+    }
+
+    fn charge_fair(&mut self, index: usize, now_ns: u64) {
         let core = &mut self.cores[index];
         let CpuScheduler::Cfs(cfs) = &mut core.scheduler else { return };
         let accounting = cfs.settings().irq_time_accounting;
@@ -468,6 +512,7 @@ impl Engine {
         }
     }
 
+    #[inline]
     fn fall_asleep(&mut self, index: usize, id: usize, now_ns: u64) {
         self.charge(index, now_ns);
         let context = &mut self.contexts[id];
@@ -484,6 +529,7 @@ impl Engine {
     }
 
     /// `schedule`: chooses who has the core.
+    #[inline]
     fn choose(&mut self, index: usize, now_ns: u64) {
         self.charge(index, now_ns);
         let core = &mut self.cores[index];
@@ -541,7 +587,7 @@ impl Engine {
             }
         }
         let cost_ns = core.tick_cost_ns;
-        self.interrupt(index, Interrupt::Tick, cost_ns, now_ns);
+        self.interrupt(index, Work::Tick, cost_ns, now_ns);
     }
 
     /// Credit is given.
@@ -555,6 +601,7 @@ impl Engine {
     }
 
     /// One event at a time: slices are put off far more often than they end.
+    #[inline]
     fn plan_slice(&mut self, index: usize, ends_ns: u64) {
         let core = &mut self.cores[index];
         core.slice_end_ns = ends_ns;
@@ -591,7 +638,7 @@ impl Engine {
     /// billed for is still to be done, ns: the difference.
     pub(crate) fn under_way_ns(&self, id: usize) -> i64 {
         let context = &self.contexts[id];
-        let mut ns = -i64::try_from(context.overhead_ps / super::worker::PS).unwrap_or(0);
+        let mut ns = -i64::try_from(context.overhead_ps / PS).unwrap_or(0);
         let mut add = |work: Work, rest_ns: u64| ns += self.progress_ns(work, rest_ns);
         if let Some((work, rest_ns)) = context.suspended {
             add(work, rest_ns);
@@ -622,10 +669,15 @@ impl Engine {
                 let route = worker.routes[frame.router as usize].as_ref();
                 let route = route.expect("frames follow paths");
                 let cold_ps = if worker.cold { route.cold_ps } else { 0 };
-                (route.cost_ps(frame) + cold_ps) / super::worker::PS
+                (route.cost_ps(frame) + cold_ps) / PS
             }
             Work::Load(load) => self.loads[load].piece_ns,
-            Work::Poll(_) | Work::Notify(_) | Work::Overhead(_) | Work::Interrupt(_) => 0,
+            Work::Poll(_)
+            | Work::Refuse(_)
+            | Work::Notify(_)
+            | Work::Overhead(_)
+            | Work::Ring(_)
+            | Work::Tick => 0,
         };
         i64::try_from(whole_ns).unwrap_or(0) - i64::try_from(rest_ns).unwrap_or(0)
     }

@@ -51,6 +51,8 @@ pub(crate) struct Credit {
     pcpus: Vec<Pcpu>,
     cores: Vec<usize>,
     balance: i64,
+    /// In all queues together.
+    waiting: usize,
 }
 
 /// Rounded up, as the original does throughout.
@@ -61,7 +63,7 @@ fn share(total: i64, part: i64, whole: i64) -> i64 {
 impl Credit {
     pub(crate) fn new(settings: model::Credit, all_cores: usize, cores: Vec<usize>) -> Self {
         let pcpus = vec![Pcpu::default(); all_cores];
-        Self { settings, vcpus: Vec::new(), pcpus, cores, balance: 0 }
+        Self { settings, vcpus: Vec::new(), pcpus, cores, balance: 0, waiting: 0 }
     }
 
     pub(crate) fn settings(&self) -> &model::Credit {
@@ -89,11 +91,13 @@ impl Credit {
         self.vcpus[vcpu].cap_pct = cap_pct.into();
     }
 
+    #[inline]
     pub(crate) fn home(&self, vcpu: usize) -> usize {
         self.vcpus[vcpu].home
     }
 
     /// `csched_vcpu_wake`: the core that should choose anew, and from when on.
+    #[inline]
     pub(crate) fn wake(&mut self, id: usize, now_ns: u64) -> Option<(usize, u64)> {
         let vcpu = &mut self.vcpus[id];
         vcpu.runnable = true;
@@ -108,6 +112,7 @@ impl Credit {
     }
 
     /// `__runq_tickle`.
+    #[inline]
     fn tickle(&self, id: usize, now_ns: u64) -> Option<(usize, u64)> {
         let vcpu = &self.vcpus[id];
         let pcpu = &self.pcpus[vcpu.home];
@@ -124,15 +129,34 @@ impl Credit {
     }
 
     /// `__runq_insert`: behind all of the same priority.
+    #[inline]
     fn insert(&mut self, id: usize) {
-        let priority = self.vcpus[id].priority;
-        let queue = &self.pcpus[self.vcpus[id].home].queue;
+        self.waiting += 1;
+        let Vcpu { priority, home, .. } = self.vcpus[id];
+        let queue = &mut self.pcpus[home].queue;
+        if queue.is_empty() {
+            queue.push(id);
+            return;
+        }
         let at = queue.iter().position(|&other| self.vcpus[other].priority < priority);
-        let at = at.unwrap_or(queue.len());
-        self.pcpus[self.vcpus[id].home].queue.insert(at, id);
+        queue.insert(at.unwrap_or(queue.len()), id);
+    }
+
+    /// Takes it out of the queue that it may be in.
+    #[inline]
+    fn remove(&mut self, id: usize) {
+        let queue = &mut self.pcpus[self.vcpus[id].home].queue;
+        let before = queue.len();
+        if *queue == [id] {
+            queue.clear();
+        } else {
+            queue.retain(|&other| other != id);
+        }
+        self.waiting -= before - queue.len();
     }
 
     /// The running vCPU has nothing to do any more.
+    #[inline]
     pub(crate) fn sleep(&mut self, id: usize, now_ns: u64) {
         self.pay(id, now_ns);
         self.vcpus[id].runnable = false;
@@ -140,9 +164,12 @@ impl Credit {
         if self.pcpus[home].current == Some(id) {
             self.pcpus[home].current = None;
         }
-        self.pcpus[home].queue.retain(|&other| other != id);
+        if self.waiting > 0 {
+            self.remove(id);
+        }
     }
 
+    #[inline]
     fn pay(&mut self, id: usize, now_ns: u64) {
         let vcpu = &mut self.vcpus[id];
         if self.settings.exact_accounting {
@@ -156,6 +183,7 @@ impl Credit {
     }
 
     /// `csched_schedule`: who runs on this core now.
+    #[inline]
     pub(crate) fn choose(&mut self, core: usize, now_ns: u64) -> Option<usize> {
         if let Some(current) = self.pcpus[core].current.take() {
             self.pay(current, now_ns);
@@ -163,21 +191,28 @@ impl Credit {
                 self.insert(current);
             }
         }
+        let next = if self.waiting == 0 { None } else { self.next(core) };
+        if let Some(id) = next {
+            self.remove(id);
+            let vcpu = &mut self.vcpus[id];
+            vcpu.home = core;
+            vcpu.paid_ns = now_ns;
+        }
+        let pcpu = &mut self.pcpus[core];
+        pcpu.current = next;
+        pcpu.since_ns = now_ns;
+        next
+    }
+
+    /// The first of its queue, or of another's if that goes before it.
+    #[inline]
+    fn next(&self, core: usize) -> Option<usize> {
         let own = self.pcpus[core].queue.first().copied();
         let least = own.map(|id| self.vcpus[id].priority);
-        let next = match least {
+        match least {
             Some(Priority::Under | Priority::Boost) => own,
             _ => self.steal(core, least).or(own),
-        };
-        if let Some(id) = next {
-            let home = self.vcpus[id].home;
-            self.pcpus[home].queue.retain(|&other| other != id);
-            self.vcpus[id].home = core;
-            self.vcpus[id].paid_ns = now_ns;
         }
-        self.pcpus[core].current = next;
-        self.pcpus[core].since_ns = now_ns;
-        next
     }
 
     /// `csched_load_balance`: the first, of the next cores in turn, that goes before what is here.
@@ -267,8 +302,7 @@ impl Credit {
             if vcpu.cap_pct > 0 && vcpu.credit < -cap && !vcpu.parked {
                 vcpu.parked = true;
                 tickled.push(vcpu.home);
-                let home = vcpu.home;
-                self.pcpus[home].queue.retain(|&other| other != id);
+                self.remove(id);
             }
             let vcpu = &mut self.vcpus[id];
             vcpu.credit = vcpu.credit.max(-per_slice);

@@ -31,6 +31,7 @@ impl Line {
     }
 
     /// How long this frame takes, ns.
+    #[inline]
     pub(crate) fn transmission_ns(&mut self, bytes: u16) -> u64 {
         if bytes != self.latest.0 {
             self.latest = self.divide(bytes);

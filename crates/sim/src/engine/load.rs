@@ -31,6 +31,7 @@ pub(crate) struct Load {
 
 impl Engine {
     /// Its next piece of work.
+    #[inline]
     pub(crate) fn next_load(&mut self, index: usize, now_ns: u64) -> Step {
         let load = &mut self.loads[index];
         if now_ns >= load.stop_ns || load.ready == 0 {

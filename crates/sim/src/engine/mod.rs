@@ -1,6 +1,7 @@
 //! The engine. Its clock jumps from one event, or one completed piece of work, to the next; ties go to
 //! events, then to the core with the lower number.
 
+pub(crate) mod admission;
 pub(crate) mod backlog;
 pub(crate) mod books;
 pub(crate) mod cfs;
@@ -11,6 +12,7 @@ pub(crate) mod line;
 pub(crate) mod load;
 pub(crate) mod network;
 mod report;
+pub(crate) mod shared;
 mod softirq;
 pub(crate) mod source;
 pub(crate) mod worker;
@@ -44,6 +46,8 @@ pub(crate) struct StageInfo {
     pub(crate) byte_ps: u64,
     pub(crate) poll_ps: u64,
     pub(crate) cold_ps: u64,
+    /// None: it does not look for a place behind it.
+    pub(crate) drop_ps: Option<u64>,
 }
 
 /// A place of drops.
@@ -93,6 +97,7 @@ pub(crate) struct Engine {
     pub(crate) wires: Vec<Wire>,
     pub(crate) rings: Vec<Ring>,
     pub(crate) queues: Vec<Queue>,
+    pub(crate) shared: Vec<shared::Shared>,
     pub(crate) ports: Vec<Port>,
     pub(crate) connections: Vec<Connection>,
     pub(crate) loads: Vec<Load>,
@@ -127,6 +132,7 @@ impl Engine {
             wires: Vec::new(),
             rings: Vec::new(),
             queues: Vec::new(),
+            shared: Vec::new(),
             ports: Vec::new(),
             connections: Vec::new(),
             loads: Vec::new(),
@@ -265,6 +271,7 @@ impl Engine {
                 route.frames = 0;
                 route.bytes = 0;
                 route.colds = 0;
+                route.refused = 0;
             }
         }
         for load in &mut self.loads {
@@ -273,6 +280,7 @@ impl Engine {
         let cores = self.cores.len();
         for id in 0..self.contexts.len() {
             let edge_ns = -self.under_way_ns(id);
+            self.contexts[id].before_ns = self.contexts[id].ran_ns();
             self.contexts[id].bill =
                 core::ContextBill { cpu_ns: vec![0; cores], edge_ns, ..Default::default() };
         }

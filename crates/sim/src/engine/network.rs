@@ -7,11 +7,12 @@ use isolane_sched::Next;
 
 use super::{
     Engine,
+    admission::{self, Admission},
     backlog::Backlog,
-    core::Interrupt,
     events::Event,
     line::Line,
     source::{Feed, Frame, NEVER, NO_CONNECTION},
+    worker::Work,
 };
 
 /// A NIC's wire, with the sources that send on it.
@@ -50,6 +51,7 @@ impl Wire {
     }
 
     /// Sends the next frame: it, its ring, and when it is there.
+    #[inline]
     fn send(&mut self) -> (Frame, usize, u64) {
         let (mut frame, ring) = self.feed.pop();
         // The sender's time stamp is that of the first bit.
@@ -66,6 +68,10 @@ impl Wire {
 pub(crate) struct Ring {
     pub(crate) frames: VecDeque<Frame>,
     pub(crate) capacity: usize,
+    /// So many empty slots are given back at a time.
+    pub(crate) refill: usize,
+    /// Taken, but not given back yet.
+    pub(crate) empty_slots: usize,
     pub(crate) wire: usize,
     pub(crate) place: usize,
     pub(crate) moderation_ns: u64,
@@ -106,6 +112,8 @@ pub(crate) struct Port {
     capacity: usize,
     /// With a scheduler: what waits. Without: unused, as all waits in `leaving`.
     pub(crate) backlog: Option<Backlog>,
+    /// By router; empty: all are welcome.
+    pub(crate) admission: Vec<Option<Box<Admission>>>,
     /// What is being sent; without a scheduler also what waits, with the time at which it will be gone.
     leaving: VecDeque<Leaving>,
     /// When the wire is free.
@@ -137,6 +145,7 @@ impl Port {
             latency_ns,
             capacity: capacity as usize,
             backlog,
+            admission: Vec::new(),
             leaving: VecDeque::new(),
             free_ns: 0,
             asked_ns: 0,
@@ -154,12 +163,14 @@ impl Port {
         self.leaving.len() + self.backlog.as_ref().map_or(0, Backlog::len)
     }
 
+    #[inline]
     fn transmit(&mut self, frame: Frame, from_ns: u64) {
         self.free_ns = from_ns.max(self.free_ns) + self.line.transmission_ns(frame.bytes);
         self.leaving.push_back(Leaving { gone_ns: self.free_ns, frame });
     }
 
     /// With a scheduler: begins the first transmission that could begin by now, if any.
+    #[inline]
     fn begin_next(&mut self, now_ns: u64) -> bool {
         let Some(backlog) = &mut self.backlog else { return false };
         loop {
@@ -179,6 +190,7 @@ impl Port {
     }
 
     /// Whether the frame was taken.
+    #[inline]
     fn accept(&mut self, frame: Frame, now_ns: u64) -> bool {
         if let Some(backlog) = &mut self.backlog {
             let idle = backlog.len() == 0;
@@ -199,6 +211,7 @@ impl Port {
         room
     }
 
+    #[inline]
     fn has_room(&self, frame: &Frame) -> bool {
         match &self.backlog {
             Some(backlog) => backlog.has_room(frame),
@@ -227,7 +240,7 @@ impl Engine {
     fn put_into_ring(&mut self, ring: usize, frame: Frame, now_ns: u64) {
         let to = &mut self.rings[ring];
         to.entered += 1;
-        if to.frames.len() >= to.capacity {
+        if to.frames.len() + to.empty_slots >= to.capacity {
             let place = to.place;
             self.lose(frame, place, now_ns);
             return;
@@ -289,10 +302,11 @@ impl Engine {
         ring.quiet_until_ns = now_ns + ring.moderation_ns;
         let (worker, cost_ns) = (ring.worker, ring.irq_ns);
         let core = self.core_of(self.workers[worker].context);
-        self.interrupt(core, Interrupt::Ring(index), cost_ns, now_ns);
+        self.interrupt(core, Work::Ring(index), cost_ns, now_ns);
     }
 
     /// Lets leave what has left by now.
+    #[inline]
     pub(crate) fn advance_port(&mut self, port: usize, now_ns: u64) {
         if self.ports[port].feed.next_ns() <= now_ns {
             self.advance_feed(port, now_ns);
@@ -309,6 +323,7 @@ impl Engine {
         }
     }
 
+    #[inline]
     fn advance_queue(&mut self, index: usize, now_ns: u64) {
         loop {
             let port = &mut self.ports[index];
@@ -341,15 +356,21 @@ impl Engine {
     }
 
     /// The frame may be dropped here.
+    #[inline]
     pub(crate) fn send(&mut self, port: usize, frame: Frame, now_ns: u64) {
         self.advance_port(port, now_ns);
         self.put_into_port(port, frame, now_ns);
     }
 
+    #[inline]
     fn put_into_port(&mut self, index: usize, frame: Frame, now_ns: u64) {
         let port = &mut self.ports[index];
         port.entered += 1;
-        if !port.accept(frame, now_ns) {
+        let let_in = admission::of(&mut port.admission, &frame).is_none_or(|admission| {
+            let waiting = port.backlog.as_ref().map_or(port.leaving.len(), |b| b.waiting(&frame));
+            admission.admits(waiting, &frame, &self.contexts, now_ns)
+        });
+        if !let_in || !port.accept(frame, now_ns) {
             let place = port.place;
             self.lose(frame, place, now_ns);
             return;
@@ -380,13 +401,15 @@ impl Engine {
         }
         self.ports[index].event_ns = NEVER;
         self.advance_port(index, now_ns);
-        for worker in std::mem::take(&mut self.ports[index].waiting) {
-            self.raise(worker, now_ns);
-        }
+        let mut waiting = std::mem::take(&mut self.ports[index].waiting);
+        waiting.drain(..).for_each(|waiting| self.raise(waiting, now_ns));
+        // Raising lets nobody wait; what the list has reserved stays.
+        self.ports[index].waiting = waiting;
         self.plan_port(index);
     }
 
     /// Whether the port would take the frame; if not, the worker is told when it may.
+    #[inline]
     pub(crate) fn port_has_room(
         &mut self,
         index: usize,
@@ -404,6 +427,7 @@ impl Engine {
     }
 
     /// The frame ends here.
+    #[inline]
     pub(crate) fn lose(&mut self, frame: Frame, place: usize, now_ns: u64) {
         self.books.drop_at(place, frame.flow, frame.stamp_ns);
         if frame.connection != NO_CONNECTION {

@@ -206,7 +206,8 @@ impl Engine {
                     let (info, done) = (&self.stages[stage], &mut stages[stage]);
                     let ps = route.frames * info.frame_ps
                         + route.bytes * info.byte_ps
-                        + route.colds * info.cold_ps;
+                        + route.colds * info.cold_ps
+                        + route.refused * info.drop_ps.unwrap_or(0);
                     done.frames += route.frames;
                     done.ps += ps;
                     let of_router = done.routers.entry(router).or_default();

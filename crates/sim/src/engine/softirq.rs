@@ -32,11 +32,15 @@ impl Engine {
     }
 
     /// Whether it is to run now, ahead of threads.
+    #[inline]
     pub(crate) fn softirq_wanted(&mut self, index: usize) -> bool {
+        let softirq = &self.cores[index].softirq;
+        softirq.invoked && !softirq.active && self.softirq_due(index)
+    }
+
+    /// Somebody looks: whether there is something, and nobody else is to do it.
+    fn softirq_due(&mut self, index: usize) -> bool {
         let core = &self.cores[index];
-        if !core.softirq.invoked || core.softirq.active {
-            return false;
-        }
         let deferred = self.softirq_rules.defer_to_ksoftirqd
             && core.softirq.ksoftirqd.is_some_and(|thread| self.contexts[thread].runnable);
         let wanted = self.softirq_pending(index) && !deferred;

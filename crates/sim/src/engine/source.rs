@@ -33,6 +33,7 @@ pub(crate) enum Sizes {
 }
 
 impl Sizes {
+    #[inline]
     pub(crate) fn next(&mut self) -> u16 {
         match self {
             Self::Fixed(bytes) => *bytes,
@@ -60,6 +61,7 @@ impl Pace {
         Self { rate_mpps, gap_ns, gap_remainder, remainder: 0 }
     }
 
+    #[inline]
     pub(crate) fn next_ns(&mut self) -> u64 {
         self.remainder += self.gap_remainder;
         if self.remainder >= self.rate_mpps {
@@ -85,6 +87,7 @@ pub(crate) enum Gaps {
 
 impl Gaps {
     /// From a frame to the next, ns.
+    #[inline]
     fn next_ns(&mut self) -> u64 {
         match self {
             Self::Cbr(pace) => pace.next_ns(),
@@ -144,6 +147,7 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
+    #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.sources.get(self.first).map_or(NEVER, |source| source.next_ns)
     }

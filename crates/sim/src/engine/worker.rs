@@ -4,7 +4,10 @@
 
 use isolane_sched::Next;
 
-use super::{Engine, backlog::Backlog, events::Event, source::Frame, source::NO_CONNECTION};
+use super::{
+    Engine, admission::Admission, backlog::Backlog, events::Event, source::Frame,
+    source::NO_CONNECTION,
+};
 
 /// Picoseconds: what is left of costs that are no whole number of ns is carried.
 pub(crate) const PS: u64 = 1_000;
@@ -14,6 +17,8 @@ pub(crate) const PS: u64 = 1_000;
 pub(crate) enum Input {
     Ring(usize),
     Queue(usize),
+    /// A backlog that several stages share.
+    Shared(usize),
     Connection(usize),
     Load(usize),
 }
@@ -31,6 +36,8 @@ pub(crate) struct Route {
     pub(crate) frame_ps: u64,
     pub(crate) byte_ps: u64,
     pub(crate) cold_ps: u64,
+    /// The first stage looks for a place behind it before it works; a frame without costs this.
+    pub(crate) drop_ps: Option<u64>,
     pub(crate) exit: Exit,
     /// The stages in it.
     pub(crate) stages: Vec<usize>,
@@ -40,9 +47,12 @@ pub(crate) struct Route {
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
     pub(crate) colds: u64,
+    /// Not in `frames`.
+    pub(crate) refused: u64,
 }
 
 impl Route {
+    #[inline]
     pub(crate) fn cost_ps(&self, frame: &Frame) -> u64 {
         self.frame_ps + self.byte_ps * u64::from(frame.bytes)
     }
@@ -80,8 +90,15 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    /// What it does with this frame.
+    #[inline]
+    fn route(&self, frame: &Frame) -> &Route {
+        self.routes[frame.router as usize].as_ref().expect("frames follow paths")
+    }
+
     /// Whole ns of this cost; the rest is carried.
-    fn spend(&mut self, cost_ps: u64) -> u64 {
+    #[inline]
+    pub(crate) fn spend(&mut self, cost_ps: u64) -> u64 {
         let ps = cost_ps + self.remainder_ps;
         self.remainder_ps = ps % PS;
         ps / PS
@@ -94,8 +111,12 @@ pub(crate) struct Queue {
     pub(crate) backlog: Backlog,
     pub(crate) worker: usize,
     pub(crate) place: usize,
+    /// The backlog that decides when its frames are served, and how many may wait.
+    pub(crate) shared: Option<usize>,
     pub(crate) back_pressure: bool,
     pub(crate) notify_ps: u64,
+    /// By router; empty: all are welcome.
+    pub(crate) admission: Vec<Option<Box<Admission>>>,
     /// Workers that wait for room.
     pub(crate) waiting: Vec<usize>,
     pub(crate) entered: u64,
@@ -139,18 +160,23 @@ pub(crate) enum Work {
     Poll(usize),
     /// One frame.
     Frame(usize),
+    /// One frame that there is no place for.
+    Refuse(usize),
     /// Waking the next context.
     Notify(usize),
     /// A piece of a load.
     Load(usize),
     /// A switch to this context, or its waking up.
     Overhead(usize),
-    /// An interrupt.
-    Interrupt(super::core::Interrupt),
+    /// An interrupt of this ring.
+    Ring(usize),
+    /// A timer tick.
+    Tick,
 }
 
 impl Engine {
     /// Begins a poll.
+    #[inline]
     pub(crate) fn begin_poll(&mut self, index: usize, now_ns: u64) -> Step {
         let worker = &mut self.workers[index];
         worker.polled = 0;
@@ -167,6 +193,7 @@ impl Engine {
 
     /// What follows in the poll. Costs that are not a frame's own (of the poll, of waking others, of
     /// switches) are paid together with the next frame's, where there is one: one event less.
+    #[inline]
     pub(crate) fn next_step(&mut self, index: usize, now_ns: u64) -> Step {
         let worker = &mut self.workers[index];
         if worker.debt_ps == 0 {
@@ -181,6 +208,7 @@ impl Engine {
         }
     }
 
+    #[inline]
     fn next_frame(&mut self, index: usize, now_ns: u64) -> Step {
         let worker = &mut self.workers[index];
         if worker.polled >= worker.batch {
@@ -189,37 +217,45 @@ impl Engine {
         let frame = match worker.input {
             Input::Ring(ring) => self.take_from_ring(ring, now_ns),
             Input::Queue(queue) => self.take_from_queue(index, queue, now_ns),
+            Input::Shared(shared) => return self.next_shared(index, shared, now_ns),
             Input::Connection(connection) => self.take_from_connection(connection, now_ns),
             Input::Load(load) => return self.next_load(load, now_ns),
         };
         let Some(frame) = frame else { return Step::Over };
-        let notify_ps = self.notice(index, &frame);
+        let route = self.workers[index].route(&frame);
+        if let Some(drop_ps) = route.drop_ps
+            && let Some(step) = self.refuse(index, frame, drop_ps, now_ns)
+        {
+            return step;
+        }
+        let route = self.workers[index].route(&frame);
+        let (mut cost_ps, cold_ps) = (route.cost_ps(&frame), route.cold_ps);
+        let notify_ps = self.notice(route.exit);
+        cost_ps += notify_ps;
         let worker = &mut self.workers[index];
         worker.polled += 1;
         worker.frame = Some(frame);
         worker.noticed = notify_ps > 0;
         worker.notify_ps += notify_ps;
-        let route = worker.routes[frame.router as usize].as_ref().expect("frames follow paths");
-        let mut cost_ps = route.cost_ps(&frame) + notify_ps;
-        if route.cold_ps > 0 {
+        if cold_ps > 0 {
             let last = &mut self.contexts[worker.context].last_router;
             worker.cold = last.is_some_and(|last| last != frame.router);
             *last = Some(frame.router);
-            cost_ps += if worker.cold { route.cold_ps } else { 0 };
+            cost_ps += if worker.cold { cold_ps } else { 0 };
         }
         Step::Work(Work::Frame(index), worker.spend(cost_ps))
     }
 
-    /// What it will cost to wake the next context for this frame, if that sleeps now: paid before the
+    /// What it will cost to wake the next context for a frame, if that sleeps now: paid before the
     /// frame is there.
-    fn notice(&self, index: usize, frame: &Frame) -> u64 {
-        let route = self.workers[index].routes[frame.router as usize].as_ref();
-        let Some(Exit::Queue(queue)) = route.map(|route| route.exit) else { return 0 };
-        let queue = &self.queues[queue];
-        if self.workers[queue.worker].pending { 0 } else { queue.notify_ps }
+    #[inline]
+    fn notice(&self, exit: Exit) -> u64 {
+        let Exit::Queue(queue) = exit else { return 0 };
+        if self.workers[self.poller_of(queue)].pending { 0 } else { self.queues[queue].notify_ps }
     }
 
     /// After a poll: whether the worker wants another one. If not, it is woken when there is work.
+    #[inline]
     pub(crate) fn end_poll(&mut self, index: usize, now_ns: u64) -> bool {
         let worker = &mut self.workers[index];
         let again = worker.polled >= worker.batch;
@@ -232,9 +268,17 @@ impl Engine {
 
     fn take_from_ring(&mut self, ring: usize, now_ns: u64) -> Option<Frame> {
         self.advance_ring(ring, now_ns);
-        self.rings[ring].frames.pop_front()
+        let ring = &mut self.rings[ring];
+        let frame = ring.frames.pop_front();
+        if frame.is_some() {
+            // The driver gives slots back a number at a time.
+            ring.empty_slots += 1;
+            ring.empty_slots %= ring.refill;
+        }
+        frame
     }
 
+    #[inline]
     fn take_from_queue(&mut self, worker: usize, index: usize, now_ns: u64) -> Option<Frame> {
         if self.queues[index].back_pressure && !self.queue_may_serve(worker, now_ns) {
             return None;
@@ -249,9 +293,10 @@ impl Engine {
             Next::Empty => return None,
         };
         if !queue.waiting.is_empty() {
-            for waiting in std::mem::take(&mut queue.waiting) {
-                self.raise(waiting, now_ns);
-            }
+            let mut waiting = std::mem::take(&mut queue.waiting);
+            waiting.drain(..).for_each(|waiting| self.raise(waiting, now_ns));
+            // Raising lets nobody wait; what the list has reserved stays.
+            self.queues[index].waiting = waiting;
         }
         if frame.connection != NO_CONNECTION && self.release(&frame, false, now_ns) {
             frame.connection = NO_CONNECTION;
@@ -271,6 +316,7 @@ impl Engine {
     }
 
     /// Whether there is room; if not, the worker is raised when there may be.
+    #[inline]
     pub(crate) fn has_room(
         &mut self,
         exit: Exit,
@@ -282,7 +328,10 @@ impl Engine {
             Exit::Port(port) => self.port_has_room(port, frame, worker, now_ns),
             Exit::Queue(queue) => {
                 let queue = &mut self.queues[queue];
-                let room = queue.backlog.has_room(frame);
+                let room = match queue.shared {
+                    Some(shared) => self.shared[shared].has_room(),
+                    None => queue.backlog.has_room(frame),
+                };
                 if !room && !queue.waiting.contains(&worker) {
                     queue.waiting.push(worker);
                 }
@@ -292,6 +341,7 @@ impl Engine {
     }
 
     /// The frame at hand is done: on to where it goes.
+    #[inline]
     pub(crate) fn finish_frame(&mut self, index: usize, now_ns: u64) {
         let worker = &mut self.workers[index];
         let frame = worker.frame.take().expect("work on a frame has one");
@@ -309,16 +359,22 @@ impl Engine {
         }
     }
 
+    #[inline]
     fn put_into_queue(&mut self, index: usize, frame: Frame, producer: usize, now_ns: u64) {
         let queue = &mut self.queues[index];
         queue.entered += 1;
-        if !queue.backlog.push(frame, now_ns) {
+        let room = queue.shared.is_none_or(|shared| self.shared[shared].has_room());
+        if !room || !queue.backlog.push(frame, now_ns) {
             let place = queue.place;
             self.lose(frame, place, now_ns);
             return;
         }
         queue.most = queue.most.max(queue.backlog.len());
-        let (consumer, notify_ps) = (queue.worker, queue.notify_ps);
+        let (mut consumer, notify_ps) = (queue.worker, queue.notify_ps);
+        if let Some(shared) = queue.shared {
+            self.shared[shared].push(consumer);
+            consumer = self.shared[shared].worker;
+        }
         if !self.workers[consumer].pending {
             let producer = &mut self.workers[producer];
             if !producer.noticed {
@@ -329,6 +385,7 @@ impl Engine {
     }
 
     /// The worker is to be raised then; `u64::MAX`: never.
+    #[inline]
     pub(crate) fn plan_retry(&mut self, worker: usize, at_ns: u64) {
         if at_ns != u64::MAX && self.workers[worker].retry_ns != at_ns {
             self.workers[worker].retry_ns = at_ns;
@@ -337,6 +394,7 @@ impl Engine {
     }
 
     /// There may be work for this worker.
+    #[inline]
     pub(crate) fn raise(&mut self, index: usize, now_ns: u64) {
         let worker = &mut self.workers[index];
         if worker.pending {
@@ -348,6 +406,7 @@ impl Engine {
         self.rouse(context, now_ns);
     }
 
+    #[inline]
     fn take_from_connection(&mut self, index: usize, now_ns: u64) -> Option<Frame> {
         let connection = &mut self.connections[index];
         let worker = connection.worker;
@@ -366,8 +425,7 @@ impl Engine {
             bytes: connection.bytes,
             connection: connection.number,
         };
-        let route = self.workers[worker].routes[frame.router as usize].as_ref();
-        let exit = route.expect("frames follow paths").exit;
+        let exit = self.workers[worker].route(&frame).exit;
         if now_ns >= self.connections[index].stop_ns || !self.has_room(exit, &frame, worker, now_ns)
         {
             return None;
@@ -388,6 +446,7 @@ impl Engine {
 
     /// A frame has ended (sent or dropped), or has been taken out of the queue behind its sender:
     /// whether it leaves its socket buffer by that.
+    #[inline]
     pub(crate) fn release(&mut self, frame: &Frame, ended: bool, now_ns: u64) -> bool {
         let connection = &mut self.connections[frame.connection as usize];
         let leaves = ended || !connection.released_when_sent;

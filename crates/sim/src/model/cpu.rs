@@ -227,6 +227,10 @@ pub struct Context {
     /// Whose bill `wake_ns` and `exit_ns` go on; default that of the context's kind.
     #[serde(default)]
     pub wake_mode: Option<Mode>,
+    /// CFS: whether others get the core between its polls only, as with NAPI threads, which poll with
+    /// softirqs off.
+    #[serde(default)]
+    pub whole_polls: bool,
 }
 
 fn default_weight() -> u32 {

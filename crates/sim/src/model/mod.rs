@@ -10,8 +10,8 @@ mod traffic;
 
 pub use cpu::{Cfs, Context, ContextKind, Core, CpuScheduler, Credit, Group, Mode, Softirq};
 pub use net::{
-    BackPressure, Nic, PacketScheduler, Port, Queue, Ring, Router, SchedulerKind, Settings, SortBy,
-    Stage,
+    Admission, BackPressure, Nic, PacketScheduler, Port, Queue, Ring, Router, SchedulerKind,
+    Settings, SortBy, Stage,
 };
 pub use traffic::{Change, FrameBytes, Load, LoadKind, Pattern, Release, Traffic};
 

@@ -26,6 +26,10 @@ pub(crate) fn default_overhead() -> u32 {
     20
 }
 
+fn default_refill() -> u32 {
+    1
+}
+
 /// A receive ring; raises an interrupt when armed and not empty.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +38,9 @@ pub struct Ring {
     pub name: String,
     /// Descriptors.
     pub capacity: u32,
+    /// Drivers give descriptors back so many at a time; default 1.
+    #[serde(default = "default_refill")]
+    pub refill: u32,
     /// The least time between two interrupts, ns.
     #[serde(default)]
     pub moderation_ns: u64,
@@ -60,6 +67,9 @@ pub struct Port {
     /// From the last bit on the wire until it is counted as received, ns.
     #[serde(default)]
     pub latency_ns: u64,
+    /// What routers must keep to get in here; others need room only.
+    #[serde(default)]
+    pub admission: Vec<Admission>,
 }
 
 /// A packet scheduler of `crates/sched`. Keys that its kind does not use are refused.
@@ -96,6 +106,9 @@ pub struct PacketScheduler {
     /// `hierarchical`: bytes at once on top of the maximum rate; default 15,180.
     #[serde(default)]
     pub burst_bytes: Option<u32>,
+    /// What each frame counts for besides its size, bytes; default 0 (20: preamble and gap).
+    #[serde(default)]
+    pub overhead_bytes: u32,
 }
 
 /// What a scheduler tells apart.
@@ -152,6 +165,9 @@ pub struct Settings {
     /// For WRR, bytes.
     #[serde(default)]
     pub mean_packet_bytes: Option<u32>,
+    /// `hierarchical`: bytes at once on top of the maximum rate; default: the scheduler's.
+    #[serde(default)]
+    pub burst_bytes: Option<u32>,
 }
 
 /// Work on frames. A stage with a ring or a queue is served by its context, a poll at a time; one
@@ -174,6 +190,10 @@ pub struct Stage {
     /// Cost of a frame, on top, when the context worked for another router before (cold caches), ns.
     #[serde(default)]
     pub cold_ns: f64,
+    /// With it, the stage looks for a place in the queue behind it before it works on a frame; one that
+    /// there is none for costs this instead, ns, and is dropped.
+    #[serde(default)]
+    pub drop_ns: Option<f64>,
     /// The most frames a poll takes; default: the softirq's weight.
     #[serde(default)]
     pub batch: Option<u32>,
@@ -200,6 +220,11 @@ pub struct Stage {
 pub struct Queue {
     /// Frames; with a scheduler: per flow of it.
     pub capacity: u32,
+    /// A backlog that this queue is part of, together with others of its context that name it, as the
+    /// kernel's of each core: all frames are served in the order in which they came, by polls that take
+    /// all over that has come, and `capacity` is what may come meanwhile.
+    #[serde(default)]
+    pub shared: Option<String>,
     /// Who is next; none: first in, first out.
     #[serde(default)]
     pub scheduler: Option<PacketScheduler>,
@@ -209,6 +234,48 @@ pub struct Queue {
     /// What it costs the context that puts a frame here to wake the one that serves it, ns.
     #[serde(default)]
     pub notify_ns: f64,
+    /// What routers must keep to get in here; others need room only. Every stage before the queue needs
+    /// `drop_ns`.
+    #[serde(default)]
+    pub admission: Vec<Admission>,
+}
+
+/// What a router's frames must keep to get into a queue, besides the queue's own room.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admission {
+    /// The router.
+    pub router: String,
+    /// Frames that may wait; default: what the queue holds.
+    #[serde(default)]
+    pub capacity: Option<u32>,
+    /// Frames that may wait if none was refused for want of room for `calm_ns`; default: `capacity`.
+    #[serde(default)]
+    pub burst: Option<u32>,
+    /// See `burst`, ns.
+    #[serde(default)]
+    pub calm_ns: u64,
+    /// The most frames a second, on average.
+    #[serde(default)]
+    pub rate_pps: Option<u64>,
+    /// With `rate_pps`: frames at once.
+    #[serde(default)]
+    pub burst_frames: Option<u32>,
+    /// The most bit/s, on average; frames count with their 20 bytes of preamble and gap.
+    #[serde(default)]
+    pub rate_bps: Option<u64>,
+    /// With `rate_bps`: bytes at once.
+    #[serde(default)]
+    pub burst_bytes: Option<u32>,
+    /// Whose CPU time is to stay within `cpu_pct`.
+    #[serde(default)]
+    pub context: Option<String>,
+    /// CPU time that the context may use on average, percent of a core; frames are refused above it.
+    #[serde(default)]
+    pub cpu_pct: Option<f64>,
+    /// With `cpu_pct`: CPU time at once, ns; default: 10 ms of it.
+    #[serde(default)]
+    pub cpu_burst_ns: Option<u64>,
 }
 
 /// Whether a stage looks for room behind it.

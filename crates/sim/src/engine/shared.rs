@@ -1,0 +1,71 @@
+//! A backlog that several stages of a context share, as the kernel's of each core (`process_backlog`):
+//! frames are served in the order in which they came, whichever stage they wait for. A poll that has
+//! nothing left takes over all that has come; only what has come since counts against the capacity.
+
+use std::collections::VecDeque;
+
+use super::{Engine, worker::Step};
+
+/// The frames are in their stages' queues; this is the order.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) capacity: usize,
+    /// That polls it, on behalf of all; `usize::MAX` while none is made.
+    pub(crate) worker: usize,
+    /// Whose queue each frame waits in that was not taken over yet.
+    input: VecDeque<usize>,
+    /// The same of those that were.
+    taken_over: VecDeque<usize>,
+}
+
+impl Shared {
+    pub(crate) fn new(name: String, capacity: u32) -> Self {
+        let room = || VecDeque::with_capacity(capacity as usize);
+        let (input, taken_over) = (room(), room());
+        Self { name, capacity: capacity as usize, worker: usize::MAX, input, taken_over }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.input.len() < self.capacity
+    }
+
+    /// A frame has come into this worker's queue.
+    pub(crate) fn push(&mut self, worker: usize) {
+        self.input.push_back(worker);
+    }
+}
+
+impl Engine {
+    /// Who is raised when a frame comes into a queue.
+    #[inline]
+    pub(crate) fn poller_of(&self, queue: usize) -> usize {
+        let queue = &self.queues[queue];
+        queue.shared.map_or(queue.worker, |shared| self.shared[shared].worker)
+    }
+
+    /// The next frame of a shared backlog, on behalf of the worker that polls it.
+    pub(crate) fn next_shared(&mut self, poller: usize, index: usize, now_ns: u64) -> Step {
+        let shared = &mut self.shared[index];
+        if shared.taken_over.is_empty() {
+            std::mem::swap(&mut shared.input, &mut shared.taken_over);
+            self.raise_waiting(index, now_ns);
+        }
+        let Some(worker) = self.shared[index].taken_over.pop_front() else { return Step::Over };
+        self.workers[poller].polled += 1;
+        self.workers[worker].polled = 0;
+        self.next_step(worker, now_ns)
+    }
+
+    /// There is room now for those who wait for it.
+    fn raise_waiting(&mut self, shared: usize, now_ns: u64) {
+        for queue in 0..self.queues.len() {
+            let of = &mut self.queues[queue];
+            if of.shared == Some(shared) && !of.waiting.is_empty() {
+                for waiting in std::mem::take(&mut of.waiting) {
+                    self.raise(waiting, now_ns);
+                }
+            }
+        }
+    }
+}

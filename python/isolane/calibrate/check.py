@@ -1,0 +1,132 @@
+"""How far a fitted profile's predictions are from trials that it was not fitted to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from isolane.calibrate.live import PROFILE, job_of
+from isolane.reproduce.model import Options, Workers
+from isolane.reproduce.trials import carry_out, value
+from isolane.run.folder import EXPERIMENT, RunFolder
+from isolane.run.results import Trial
+from isolane.run.sim.trial import TrialJob, run_trial
+from isolane.spec import load_experiment
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Throughput of a router at a point, live and simulated: medians over the point's trials."""
+
+    arm: str
+    point: str
+    router: str
+    trials: int
+    live_pps: float
+    low_pps: float
+    high_pps: float
+    """Least and greatest live: what the host itself repeats."""
+    simulated_pps: float
+
+    @property
+    def error(self) -> float:
+        """Relative error, simulated minus live."""
+        return (self.simulated_pps - self.live_pps) / self.live_pps
+
+
+@dataclass(frozen=True)
+class Check:
+    """All predictions of a run."""
+
+    predictions: tuple[Prediction, ...]
+    run: str
+
+    @property
+    def mean(self) -> float:
+        """Mean absolute error."""
+        return sum(abs(p.error) for p in self.predictions) / len(self.predictions)
+
+    @property
+    def largest(self) -> float:
+        """Largest absolute error."""
+        return max(abs(p.error) for p in self.predictions)
+
+    @property
+    def sentence(self) -> str:
+        """What the profile's `error` says."""
+        trials = sum(p.trials for p in self.predictions)
+        return (
+            f"On {len(self.predictions)} throughputs (medians of {trials} trials) of the run "
+            f"{self.run} that it was not fitted to, the mean absolute error is "
+            f"{100 * self.mean:.1f} %, the largest {100 * self.largest:.1f} %."
+        )
+
+
+def predict(
+    folder: Path,
+    fitted_to: Sequence[int],
+    values: Mapping[str, float],
+    options: Options,
+    workers: Workers,
+) -> Check | None:
+    """Simulate the trials of a run that a profile was not fitted to, at the loads really sent.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    fitted_to
+        Numbers of the trials that the profile was fitted to: they are left out.
+    values
+        Fitted figures by their dotted keys.
+    options
+        Seed, and the profile that the fit started from.
+
+    Returns
+    -------
+    None if no other trial of the measurement gave a verdict.
+    """
+    run = RunFolder.open(folder)
+    experiment = load_experiment(folder / EXPERIMENT)
+    chosen = Options(options.seed, options.profile or PROFILE, options.scale)
+    figures = tuple(sorted(values.items()))
+    groups: dict[tuple[str, str, int], list[Trial]] = defaultdict(list)
+    for trial in run.trials():
+        known = trial.trial in fitted_to or trial.purpose != "measure"
+        if trial.status == "ok" and not known and trial.point is not None:
+            groups[experiment.name, trial.arm, trial.point].append(trial)
+    if not groups:
+        return None
+    todo: dict[tuple[str, str, int], tuple[TrialJob, ...]] = {
+        key: tuple(replace(job_of(experiment, t, chosen), figures=figures) for t in trials)
+        for key, trials in groups.items()
+    }
+    found = carry_out(run_trial, todo, workers, "predictions")
+    predictions = []
+    for key, trials in sorted(groups.items()):
+        for number, router in enumerate(trials[0].routers):
+            live = [
+                t.routers[number].received_pps for t in trials if t.routers[number].generated_pps
+            ]
+            simulated = [
+                rate
+                for observation in found[key]
+                if (rate := value(observation, router.router, "throughput")) is not None
+            ]
+            if live and median(live) > 0:
+                predictions.append(
+                    Prediction(
+                        arm=key[1],
+                        point=str(trials[0].point_label),
+                        router=router.router,
+                        trials=len(live),
+                        live_pps=median(live),
+                        low_pps=min(live),
+                        high_pps=max(live),
+                        simulated_pps=median(simulated),
+                    )
+                )
+    return Check(tuple(predictions), folder.name) if predictions else None

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from isolane.run.sim.catalogue import find_host
+
+pytestmark = pytest.mark.native
+
+RUN = """\
+isolane: 1
+name: tiny
+routers: [{name: a, path: direct}]
+load: {a: [200kpps, 3Mpps]}
+trial: {duration: 50ms, warmup: 10ms, repeats: 2}
+"""
+
+
+def isolane(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "isolane", *map(str, arguments)],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_profile_is_fitted_and_tells_how_far_it_is_off(tmp_path: Path) -> None:
+    spec, run, profile = tmp_path / "tiny.yaml", tmp_path / "run", tmp_path / "here.yaml"
+    spec.write_text(RUN)
+    words = ["--on", "sim", "--profile", "veth", "--output", run]
+    assert isolane("run", spec, *words).returncode in {0, 3}, "without a victim: no verdict"
+    done = isolane("calibrate", run, "--trials", "1", "--rounds", "1", "--output", profile)
+    assert done.returncode == 0, done.stderr
+    assert "Predicted, not fitted" in done.stdout
+    assert (
+        "On 2 throughputs (medians of 3 trials) of the run run" in find_host(profile).profile.error
+    )
+    done = isolane("calibrate", run, "--trials", "x", "--output", profile)
+    assert done.returncode == 2
+    assert "accepted are numbers of trials" in done.stderr
+    done = isolane("calibrate", tmp_path, "--output", profile)
+    assert done.returncode == 2, done.stderr
