@@ -33,9 +33,8 @@ demo: setup ## Set up, then show a noisy neighbour and what a policy makes of it
 		$(BIN)/isolane run experiments/managed-neighbour.yaml \
 			--output "runs/demo-$$(date +%Y%m%d-%H%M%S)"; \
 	else \
-		echo "demo: live is not possible here (see above): simulating the neighbour, on a host that" \
-			"is not yours" >&2; \
-		$(BIN)/isolane run experiments/noisy-neighbour.yaml --on sim \
+		echo "demo: live is not possible here (see above): simulating it, on a host that is not yours" >&2; \
+		$(BIN)/isolane run experiments/managed-neighbour.yaml --on sim \
 			--output "runs/demo-$$(date +%Y%m%d-%H%M%S)"; \
 	fi
 

@@ -1,4 +1,4 @@
-"""Least squares over simulations: costs that bring simulated figures close to given ones."""
+"""Costs that bring simulated figures close to given ones: by least squares, or by a search."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
-from scipy.stats import qmc
 
 from isolane.calibrate.problem import Problem
 from isolane.reproduce.model import Workers
@@ -20,12 +19,18 @@ STEP = 0.03
 """Of a cost's plausible range: how far it is moved to see what it does. Smaller steps drown in the
 grain of a simulation, whose frames are whole."""
 
-NEAR = 0.1
-"""Of a cost's plausible range: how far from the start points are drawn (standard deviation)."""
+WIDEST, NARROWEST = 0.12, 0.004
+"""Of a cost's plausible range: the steps of the search's second part."""
+
+QUICK = 2
+"""Repeats of each trial while a search looks around."""
+
+ELITE, DRAWS, SHRINK = 6, 10, 0.75
+"""Best points that others are drawn near; how often; how much nearer each time."""
 
 Vector = NDArray[np.float64]
-Name = tuple[Key, tuple[tuple[str, float], ...]]
-"""A trial with the costs that take part in it."""
+Name = tuple[Key, int, tuple[tuple[str, float], ...]]
+"""A repeat of a trial with the costs that take part in it."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,8 @@ class Fit:
     simulations: int
     complete: bool
     """False where it was interrupted: the best so far."""
+    how: str = ""
+    """The options of the command that does the same again."""
 
     @property
     def mean(self) -> float:
@@ -56,14 +63,24 @@ class Fit:
 class Fitter:
     """Carries out a fit.
 
+    Without `starts`, least squares from where the problem starts, then single costs are moved while
+    that helps. With them, a search: points all over the limits, one block of costs after the other
+    (:meth:`isolane.calibrate.problem.Problem.blocks`), others nearer and nearer the best of them,
+    then single costs. A simulation has cliffs (a ring that just overflows), and a descent from one
+    side does not see the other. All points meet the same random numbers: they differ in costs only.
+
     Parameters
     ----------
     problem
         Targets, trials and limits.
     workers
-        Processes that simulate.
+        Processes that simulate; how many has no influence on the result.
     tolerance
         Errors beyond it count more and more, so that none stays large for the sake of the others.
+    starts
+        Points of a search within the limits of each block of costs; 0: no search.
+    seed
+        Where they are.
     tell
         Is told of progress: rounds, mean and largest error.
     """
@@ -72,22 +89,21 @@ class Fitter:
     workers: Workers
     tolerance: float = 0.08
     starts: int = 0
-    """Other points to look at before, drawn within the limits: a simulation has cliffs (a ring that
-    just overflows), and a descent from one side does not see the other."""
     seed: int = 1
     tell: Callable[[int, float, float], None] = lambda _round, _mean, _largest: None
 
     def __post_init__(self) -> None:
-        self._known: dict[Name, tuple[Observation, ...]] = {}
-        self._simulated = 0
+        self._known: dict[Name, Observation] = {}
         limits = [self.problem.profile.fitted[key] for key in self.problem.free]
         self._low = np.array([limit.low for limit in limits])
         self._range = np.array([limit.high for limit in limits]) - self._low
         self._best: tuple[float, Vector] | None = None
+        self._looked: Vector | None = None
+        self._repeats: int | None = None
         self._rounds = 0
 
     def run(self, rounds: int = 12) -> Fit:
-        """Fit; `rounds` limits how often the costs are improved.
+        """Fit; `rounds` limits how often all costs are improved.
 
         Raises
         ------
@@ -101,30 +117,59 @@ class Fitter:
         first = self._errors([start])[0]
         complete = True
         try:
-            self._look_around(start)
-            self._descend(rounds)
-            self._polish()
+            if self.starts:
+                start = self._look_around(start)
+            self._try([start])
+            if not self.starts:
+                self._descend(rounds)
+            self._polish(rounds)
         except KeyboardInterrupt:
             complete = False
-        assert self._best is not None, "the first residuals are always computed"
-        best = self._best[1]
+        best = start if self._looked is None else self._looked
+        best = best if self._best is None else self._best[1]
         return Fit(
             values=self._values(best),
             errors=tuple(self._errors([best])[0]),
             start_errors=tuple(first),
-            simulations=self._simulated,
+            simulations=len(self._known),
             complete=complete,
+            how=f"--starts {self.starts} --rounds {rounds} --seed {self.seed}",
         )
 
-    def _look_around(self, start: Vector) -> None:
-        """Look at points all over the limits, and near the start, and keep the best."""
+    def _look_around(self, start: Vector) -> Vector:
+        """Return the best of points all over the limits, found block by block."""
         draw = np.random.default_rng(self.seed)
-        wide = qmc.LatinHypercube(len(start), rng=draw).random(self.starts // 2)
-        near = start + draw.normal(0, NEAR, (self.starts - len(wide), len(start)))
-        self._try([start, *wide, *np.clip(near, 0, 1)])
+        self._repeats = QUICK
+        for block in self.problem.blocks():
+            axes = [self.problem.free.index(key) for key in block]
+            found = self._at([start], axes, np.array([start[axes]]))
+            found += self._at([start], axes, _spread(draw, self.starts, len(axes)))
+            width = WIDEST
+            for _ in range(DRAWS):
+                elite = [x for _, x in sorted(found, key=_cost)[:ELITE]]
+                count = max(2, self.starts // 4)
+                bases = [elite[i % len(elite)] for i in range(count)]
+                moves = draw.normal(0, width, (count, len(axes)))
+                near = np.array([base[axes] for base in bases]) + moves
+                found += self._at(bases, axes, np.clip(near, 0.0, 1.0))
+                width *= SHRINK
+            start = self._looked = min(found, key=_cost)[1]
+            self._report(start)
+        self._repeats = None
+        return start
+
+    def _at(
+        self, bases: Sequence[Vector], axes: Sequence[int], values: Vector
+    ) -> list[tuple[float, Vector]]:
+        """Return points with other values on some axes, and the sum of squares at each."""
+        points = []
+        for i, value in enumerate(values):
+            points.append(bases[i % len(bases)].copy())
+            points[-1][axes] = value
+        return list(zip(map(self._square, self._errors(points)), points, strict=True))
 
     def _descend(self, rounds: int) -> None:
-        assert self._best is not None, "_look_around tries the start at least"
+        assert self._best is not None, "the start has been tried"
         least_squares(
             self._residuals,
             np.clip(self._best[1], 1e-6, 1 - 1e-6),
@@ -136,35 +181,53 @@ class Fitter:
             ftol=1e-4,
         )
 
-    def _polish(self) -> None:
-        """Move single costs while that helps: what a slope does not tell about steps and cliffs."""
-        assert self._best is not None
-        step = STEP
-        while step >= STEP / 8:
-            cost, best = self._best
-            moves = step * np.vstack([np.eye(len(best)), -np.eye(len(best))])
-            self._try([np.clip(best + move, 0.0, 1.0) for move in moves])
-            if self._best[0] >= cost * (1 - 1e-3):
-                step /= 2
+    def _polish(self, rounds: int) -> None:
+        """Move single costs while that helps: what a slope does not tell about steps and cliffs.
+
+        A search also moves the costs of a block together, in drawn directions.
+        """
+        assert self._best is not None, "the start has been tried"
+        draw = np.random.default_rng((self.seed, 1))
+        steps = np.full(len(self._best[1]), STEP)
+        for _ in range(rounds):
+            for axis in np.flatnonzero(steps >= NARROWEST):
+                before = self._best[0]
+                move = np.zeros(len(steps))
+                move[axis] = steps[axis]
+                here = self._best[1]
+                self._try([np.clip(here + move, 0.0, 1.0), np.clip(here - move, 0.0, 1.0)])
+                helped = self._best[0] < before * (1 - 1e-4)
+                steps[axis] = min(2 * steps[axis], WIDEST) if helped else steps[axis] / 2
+            for block in self.problem.blocks() if self.starts else ():
+                axes = [self.problem.free.index(key) for key in block]
+                points = np.repeat(self._best[1][None], 3 * len(axes), axis=0)
+                wide = np.maximum(steps[axes], NARROWEST)
+                points[:, axes] += draw.normal(0, 1, (len(points), len(axes))) * wide
+                before = self._best[0]
+                self._try(list(np.clip(points, 0.0, 1.0)))
+                if self._best[0] < before:
+                    steps[axes] = np.maximum(wide, STEP / 2)
+            self._report(self._best[1])
+            if np.all(steps < NARROWEST):
+                break
 
     def _try(self, points: Sequence[Vector]) -> None:
         """Look at some points at once; the best is kept."""
-        found = self._errors(points)
-        for x, errors in zip(points, found, strict=True):
-            cost = float(np.sum(self._weighted(errors) ** 2))
-            if self._best is None or cost < self._best[0]:
-                self._best = (cost, np.array(x))
-        self._report()
+        for x, errors in zip(points, self._errors(points), strict=True):
+            square = self._square(errors)
+            if self._best is None or square < self._best[0]:
+                self._best = (square, np.array(x))
 
-    def _report(self) -> None:
-        assert self._best is not None
+    def _report(self, x: Vector) -> None:
         self._rounds += 1
-        errors = np.abs(self._errors([self._best[1]])[0])
+        errors = np.abs(self._errors([x])[0])
         self.tell(self._rounds, float(np.mean(errors)), float(np.max(errors)))
 
     def _start(self, key: str) -> float:
         limit, now = self.problem.profile.fitted[key], self.problem.profile.figure(key)
         assert now is not None, "the profile's validator has seen to it"
+        if self.problem.start == "limits":
+            now = (limit.low + limit.high) / 2 if limit.start is None else limit.start
         return min(1.0, max(0.0, (now - limit.low) / (limit.high - limit.low)))
 
     def _values(self, x: Vector) -> dict[str, float]:
@@ -176,11 +239,15 @@ class Fitter:
 
     def _residuals(self, x: Vector) -> Vector:
         self._try([x])
+        self._report(x)
         return self._weighted(self._errors([x])[0])
 
     def _weighted(self, errors: Vector) -> Vector:
         weights = np.array([target.weight for target in self.problem.targets])
         return np.asarray(weights * errors * (1 + (errors / self.tolerance) ** 2))
+
+    def _square(self, errors: Vector) -> float:
+        return float(np.sum(self._weighted(errors) ** 2))
 
     def _jacobian(self, x: Vector) -> Vector:
         """Move each cost a step, into its range, and see what every target does."""
@@ -197,24 +264,39 @@ class Fitter:
         """Return the errors of all targets at each point; trials that nothing changes are kept."""
         wanted = [self._named(self._values(x)) for x in points]
         todo = {
-            name: job for named in wanted for name, job in named.items() if name not in self._known
+            name: (job,)
+            for named in wanted
+            for name, job in named.items()
+            if name not in self._known
         }
         results = carry_out(run_trial, todo, self.workers, f"round {self._rounds + 1}")
-        self._known |= results
-        self._simulated += sum(map(len, results.values()))
-        if self.workers.interrupted:
+        self._known |= {name: found[0] for name, found in results.items()}
+        if self.workers.interrupted and len(results) < len(todo):
             raise KeyboardInterrupt
         return [self._of(named) for named in wanted]
 
-    def _named(self, values: Mapping[str, float]) -> dict[Name, tuple[TrialJob, ...]]:
+    def _named(self, values: Mapping[str, float]) -> dict[Name, TrialJob]:
         found = {}
         for key, own in self.problem.jobs.items():
             figures = tuple((name, values[name]) for name in self.problem.relevant(own[0]))
-            found[key, figures] = tuple(replace(job, figures=figures) for job in own)
+            for repeat, job in enumerate(own[: self._repeats]):
+                found[key, repeat, figures] = replace(job, figures=figures)
         return found
 
-    def _of(self, named: Mapping[Name, Sequence[TrialJob]]) -> Vector:
-        by_key = {name[0]: self._known[name] for name in named}
+    def _of(self, named: Mapping[Name, TrialJob]) -> Vector:
+        by_key: dict[Key, list[Observation]] = {}
+        for name in named:
+            by_key.setdefault(name[0], []).append(self._known[name])
         return np.array(
             [target.error(by_key[target.figure.key]) for target in self.problem.targets]
         )
+
+
+def _cost(found: tuple[float, Vector]) -> float:
+    return found[0]
+
+
+def _spread(draw: np.random.Generator, count: int, axes: int) -> Vector:
+    """Return points in the unit cube, each axis divided evenly (a Latin hypercube)."""
+    cells = np.stack([draw.permutation(count) for _ in range(axes)], axis=1)
+    return np.asarray((cells + draw.random((count, axes))) / count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from isolane.calibrate.problem import Problem, targets_of
@@ -19,8 +19,21 @@ FITTED_TO: Final[Mapping[str, tuple[str, ...]]] = {
 """Experiments of each paper whose published figures count; scenario II is left to be predicted."""
 
 
-def paper_problem(paper: str, options: Options) -> Problem:
+def paper_problem(
+    paper: str, options: Options, wanted: Callable[[Figure], bool] = lambda _: True
+) -> Problem:
     """Return the problem of fitting a profile to a paper's figures.
+
+    Without a profile to start from, it is the paper's own, but its fitted costs are forgotten.
+
+    Parameters
+    ----------
+    paper
+        Its name.
+    options
+        Seed, profile to start from, simulated time.
+    wanted
+        Which of the figures count.
 
     Raises
     ------
@@ -34,7 +47,17 @@ def paper_problem(paper: str, options: Options) -> Problem:
     figures: list[Figure] = []
     for name in FITTED_TO[paper]:
         experiment = load(paper, name)
-        own = figures_of(experiment)
+        own = [figure for figure in figures_of(experiment) if wanted(figure)]
         figures += own
         todo |= jobs(experiment, chosen, only={figure.key for figure in own})
-    return Problem(find_host(chosen.profile), todo, targets_of(figures), f"the figures of {paper}")
+    command = f"isolane calibrate {paper}"
+    command += f" --profile {options.profile}" if options.profile else ""
+    command += f" --scale {options.scale:g}" if options.scale != 1 else ""
+    return Problem(
+        find_host(chosen.profile),
+        todo,
+        targets_of(figures),
+        f"the figures of {paper}",
+        start="profile" if options.profile else "limits",
+        command=command,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from isolane.reproduce.trials import Figure, Key, mean
 from isolane.run.backend import Observation
@@ -60,6 +61,11 @@ class Problem:
     """What the targets are, for the profile's `source`."""
     free: tuple[str, ...] = field(default=())
     """Dotted keys of what is to be fitted; default: all that the profile lists and that matter."""
+    start: Literal["profile", "limits"] = "profile"
+    """Where a fit starts: at the profile's figures, or where the limits say (default: in their
+    middle), so that what the profile holds already has no influence."""
+    command: str = ""
+    """The command that poses this problem, for the profile's `source`."""
 
     def __post_init__(self) -> None:
         if not self.free:
@@ -75,6 +81,25 @@ class Problem:
         """Tell for each trial whether a figure of the profile takes part in it."""
         return [_takes_part(self.host, own[0], key) for own in self.jobs.values()]
 
+    def blocks(self) -> list[tuple[str, ...]]:
+        """Return the free figures in blocks that are looked for one after the other.
+
+        A block is what takes part in an arm's trials and in no arm's before; arms with many targets
+        come first, because they say most about what several of them share.
+        """
+        arms: dict[str, int] = {}
+        for target in self.targets:
+            arms[target.figure.arm] = arms.get(target.figure.arm, 0) + 1
+        left = list(self.free)
+        found = []
+        for arm in sorted(arms, key=lambda name: -arms[name]):
+            own = [job for jobs in self.jobs.values() for job in jobs[:1] if job.arm == arm]
+            block = [key for key in left if any(key in self.relevant(job) for job in own)]
+            left = [key for key in left if key not in block]
+            if block:
+                found.append(tuple(block))
+        return [*found, tuple(left)] if left else found
+
     def relevant(self, job: TrialJob) -> tuple[str, ...]:
         """Return the free figures that take part in a trial."""
         return tuple(key for key in self.free if _takes_part(self.host, job, key))
@@ -86,7 +111,8 @@ def _takes_part(host: SimHost, job: TrialJob, key: str) -> bool:
     arm = next(arm for arm in job.experiment.resolved_arms() if arm.name == job.arm)
     paths = [host.path_of(router) for router in arm.routers]
     if part == "costs":
-        return any(name in stage.cost for path in paths for stage in path.stages.values())
+        stages = (stage for path in paths for stage in path.stages.values())
+        return any(name in (*stage.cost, *(stage.drop or ())) for stage in stages)
     if part == "queues":
         return any(stage.queue == name for path in paths for stage in path.stages.values())
     if part == "rings":

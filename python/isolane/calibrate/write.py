@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from textwrap import fill
 
 from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import LiteralScalarString
 
 from isolane.calibrate.fit import Fit
 from isolane.calibrate.problem import Problem
 from isolane.run.sim.catalogue import profile_file
 
+WIDTH = 106
+"""Of the lines of `source`."""
+LONGEST = 4096
+"""Of lines: those of the profile that a fit starts from stay as they are."""
 
-def profile_text(problem: Problem, start: str | Path, fit: Fit, name: str) -> str:
+
+def profile_text(problem: Problem, start: str | Path, fit: Fit, name: str, error: str = "") -> str:
     """Return the text of the fitted profile.
 
     Parameters
@@ -25,16 +32,19 @@ def profile_text(problem: Problem, start: str | Path, fit: Fit, name: str) -> st
         The fit.
     name
         Name of the new profile.
+    error
+        How far its predictions were off on what it was not fitted to, if that is known.
     """
     yaml = YAML(typ="rt")
-    yaml.width = 110
+    yaml.preserve_quotes = True
+    yaml.width = LONGEST
     data = yaml.load(profile_file(start).read_text(encoding="utf-8"))
     data["name"] = name
-    data["source"] = (
-        f"Fitted by isolane calibrate to {problem.what} ({len(problem.targets)} figures, "
-        f"{len(problem.free)} costs): mean absolute error {100 * fit.mean:.1f} %, largest "
-        f"{100 * fit.largest:.1f} %. Started from profile {problem.profile.name}."
-    )
+    data["source"] = LiteralScalarString(fill(_source(problem, fit), WIDTH) + "\n")
+    if error:
+        data["error"] = error
+    elif any(problem.profile.figure(key) != value for key, value in fit.values.items()):
+        data.pop("error", None)  # that of the start says nothing about this one
     for key, value in fit.values.items():
         *way, last = key.split(".")
         here = data
@@ -44,3 +54,17 @@ def profile_text(problem: Problem, start: str | Path, fit: Fit, name: str) -> st
     out = io.StringIO()
     yaml.dump(data, out)
     return out.getvalue()
+
+
+def _source(problem: Problem, fit: Fit) -> str:
+    command = f"`{problem.command} {fit.how}`" if problem.command else "isolane calibrate"
+    start = {
+        "profile": f"at the figures of profile {problem.profile.name}",
+        "limits": "where `fitted` says (default: in the middle of the limits)",
+    }[problem.start]
+    return (
+        f"Fitted by {command} to {problem.what} ({len(problem.targets)} figures, "
+        f"{len(problem.free)} costs): mean absolute error {100 * fit.mean:.1f} %, largest "
+        f"{100 * fit.largest:.1f} %. Started {start}. What is not listed under `fitted` was set "
+        "beforehand, for the reasons given with it."
+    )

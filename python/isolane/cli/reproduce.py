@@ -78,9 +78,9 @@ def command(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None]]:
-    """Show a bar on a terminal; elsewhere nothing: a reproduction takes seconds."""
+    """Show a bar with the time left on a terminal, a line per tenth elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield _plain_progress()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -101,6 +101,19 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
             )
 
         yield watch
+
+
+def _plain_progress() -> Callable[[Progress], None]:
+    told: dict[str, int] = {}
+
+    def watch(progress: Progress) -> None:
+        tenths = 10 * progress.done // max(1, progress.total)
+        if tenths > told.get(progress.label, 0):
+            told[progress.label] = tenths
+            line = f"isolane: {progress.label}: {progress.done} of {progress.total} simulations"
+            print(line, file=sys.stderr)
+
+    return watch
 
 
 def print_reproduction(found: Reproduction) -> None:

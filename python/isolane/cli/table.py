@@ -17,6 +17,9 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     console = console or Console()
     if not console.is_terminal:
         console.width = 150  # a file has no width: nothing is to be cut
+    if summary.simulated is not None:
+        told = f"predicted by simulation, not measured: profile {summary.simulated}"
+        console.print(told, style="bold", highlight=False, markup=False)
     if summary.capacity:
         rate = format_pps(summary.capacity.pps.median)
         console.print(

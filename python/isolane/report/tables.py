@@ -209,6 +209,8 @@ def facts(summary: Summary) -> Sequence[tuple[str, str]]:
     left_out = summary.trials_failed + summary.trials_without_verdict
     pairs = [("Trials", f"{summary.trials:,}"), ("Left out", f"{left_out:,}")]
     pairs.append(("Took", f"{took:.0f} s" if took < 120 else f"{took / 60:.0f} min"))
+    if summary.simulated is not None:
+        pairs.insert(0, ("Predicted, not measured", f"profile {summary.simulated}"))
     if summary.capacity is not None:
         capacity = _value(summary.capacity.pps, format_pps).flat()
         where = f"1x, {summary.capacity.router} on {summary.capacity.arm}"

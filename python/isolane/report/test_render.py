@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -45,6 +46,16 @@ def test_html_holds_everything_and_fetches_nothing(noisy: RunFolder) -> None:
     specs = re.search(r'<script type="application/json" id="specs">(.*?)</script>', page)
     assert specs is not None
     assert len(json.loads(specs[1])) == page.count('class="plot"') == 1 + 3 + 4 + 6 + 6
+
+
+def test_a_prediction_is_called_one_beside_its_verdict(noisy: RunFolder, tmp_path: Path) -> None:
+    copied = RunFolder.open(Path(shutil.copytree(noisy.path, tmp_path / "simulated")))
+    copied.write_summary(summary(noisy).model_copy(update={"simulated": "veth"}))
+    page = render(copied.path).read_text()
+    above = page[page.index('id="verdict"') : page.index('id="results"')]
+    assert "Predicted, not measured" in above
+    assert "profile veth" in above
+    assert "Predicted, not measured" not in render(noisy.path).read_text()
 
 
 def test_markdown(noisy: RunFolder, tmp_path: Path) -> None:

@@ -319,6 +319,8 @@ class Summary(_Model):
     trials_failed: int
     trials_without_verdict: int
     aggregates: tuple[Aggregate, ...] = ()
+    simulated: str | None = None
+    """Profile of the simulated host that this is a prediction for; None for measurements."""
 
 
 class HostFacts(_Model):
@@ -334,3 +336,5 @@ class HostFacts(_Model):
     mitigations: str
     nics: tuple[dict[str, str], ...]
     """Interfaces that took part: name, driver, speed, offloads (ethtool -k, those that are on)."""
+    simulated: str | None = None
+    """Profile of a simulated host; None for a real one."""

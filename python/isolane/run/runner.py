@@ -130,6 +130,7 @@ class Run:
             complete,
             capacity=self._capacity,
             not_measured=tuple(dict.fromkeys(self._limits)),
+            simulated=self.folder.host().simulated,
         )
 
     def _total(self) -> int:

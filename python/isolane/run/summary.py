@@ -28,6 +28,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     *,
     capacity: Capacity | None = None,
     not_measured: Sequence[NotMeasured] = (),
+    simulated: str | None = None,
 ) -> Summary:
     """Summarise a run, a part of a run, or a run without a single good trial.
 
@@ -50,6 +51,8 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         What 1x was, where the run knows; by default it is taken from the capacity trials.
     not_measured
         What the run itself left out, and why.
+    simulated
+        Profile of the simulated host, for a prediction.
     """
     arms = [arm.name for arm in experiment.resolved_arms()]
     groups = usable(trials, arms)
@@ -76,6 +79,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         trials_failed=sum(trial.status == "failed" for trial in trials),
         trials_without_verdict=sum(trial.status == "no-verdict" for trial in trials),
         aggregates=together,
+        simulated=simulated,
     )
 
 

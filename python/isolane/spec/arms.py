@@ -25,7 +25,7 @@ class ArmRouter:
     nic: NicModel | None = None
     """NIC model of a virtual machine; None for every other kind."""
     cpu_weight: int = DEFAULT_CPU_WEIGHT
-    """Of a router that is a process, relative to the others."""
+    """Of a virtual machine's process, relative to the others; on path ``isolane`` see `policy`."""
     policy: Entitlement | None = None
     """What each router is entitled to, on path ``isolane`` only; its ``cores`` are numbers of the
     arm's cores, from 0 (see :meth:`Entitlement.on`)."""
@@ -77,13 +77,13 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     path: RouterPath = (change and change.path) or router.path or "none"
     if kind == "native":
         return ArmRouter(router.name, kind, "none")
+    policy = entitlement(router.policy, ((change and change.policy) or {}).get(router.name))
     if path == "isolane":
-        policy = entitlement(router.policy, ((change and change.policy) or {}).get(router.name))
         return ArmRouter(router.name, kind, path, policy=policy)
     nic = (change and change.nic) or router.nic or default_nic(kind, path)
-    weights = (change and change.cpu_weight) or {}
-    weight = weights.get(router.name, DEFAULT_CPU_WEIGHT)
-    return ArmRouter(router.name, kind, path, nic if kind == "vm" else None, weight)
+    if kind != "vm":
+        return ArmRouter(router.name, kind, path)
+    return ArmRouter(router.name, kind, path, nic, policy.cpu_weight)
 
 
 def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:

@@ -120,7 +120,6 @@ def _paths_of_arm(
         at: Loc = loc if change else ("routers", i)
         yield from _path_of_router(router, suffix, at)
         yield from _nic_of_router(router, suffix, at)
-    yield from _weights(data, change, loc)
     native = [i for i, router in enumerate(routers) if router.kind == "native"]
     if sum(max(data.routers[i].count) for i in native) > 1:
         what = f"more than one native router{suffix}: the host itself is only one"
@@ -146,14 +145,6 @@ def _nic_of_router(router: ArmRouter, suffix: str, loc: Loc) -> Iterator[Problem
     if router.nic is not None and models and router.nic not in models:
         what = f"NIC model {show(router.nic)} with path {show(router.path)}{suffix}"
         yield Problem((*loc, "nic"), what, listed(models))
-
-
-def _weights(data: ExperimentData, change: ArmChange | None, loc: Loc) -> Iterator[Problem]:
-    known = [router.name for router in data.routers]
-    for name in (change and change.cpu_weight) or {}:
-        if name not in known:
-            what = f"CPU weight of an unknown router {show(name)}"
-            yield Problem((*loc, "cpu_weight", name), what, listed(known) + nearest(name, known))
 
 
 def _capacity(data: ExperimentData) -> Iterator[Problem]:

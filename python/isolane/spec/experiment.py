@@ -10,7 +10,7 @@ from pydantic import model_validator
 from ruamel.yaml import YAML
 
 from isolane.spec.addresses import misplaced
-from isolane.spec.arms import DEFAULT_CPU_WEIGHT, Arm, resolve_arms
+from isolane.spec.arms import Arm, resolve_arms
 from isolane.spec.checks import structure
 from isolane.spec.consequences import consequences
 from isolane.spec.kinds import runs_live
@@ -72,13 +72,12 @@ class Experiment(ExperimentData):
 
     def only_simulated(self) -> tuple[str, ...]:
         """Return what of it cannot be run with real frames, a line each; empty if all can be."""
-        found = []
-        for arm in self.resolved_arms():
-            for router in arm.routers:
-                if not runs_live(router.kind, router.path):
-                    found.append(f"arm {arm.name}: kind {router.kind}, path {router.path}")
-                if router.cpu_weight != DEFAULT_CPU_WEIGHT:
-                    found.append(f"arm {arm.name}: cpu_weight of {router.group}")
+        found = (
+            f"arm {arm.name}: kind {router.kind}, path {router.path}"
+            for arm in self.resolved_arms()
+            for router in arm.routers
+            if not runs_live(router.kind, router.path)
+        )
         return tuple(dict.fromkeys(found))
 
     def to_yaml(self) -> str:

@@ -19,10 +19,11 @@ from isolane.spec.problems import Contradictions, Problem, Refused, listed, near
 WIRE: Final = "wire"
 """What follows the last stage of a path."""
 
-ContextKind = Literal["softirq", "thread", "process", "domain", "dom0"]
+ContextKind = Literal["softirq", "nic", "thread", "process", "domain", "dom0"]
 RingKind = Literal["port", "vf", "guest"]
 Generation = Literal["linux-3.2", "linux-6"]
 Mode = Literal["kernel", "user", "hypervisor"]
+Condition = Literal["shared-link"]
 
 
 def _nanoseconds(value: object) -> float:
@@ -60,7 +61,8 @@ class Stage(SpecModel):
     """One stage of a path: work on each frame, in one context."""
 
     context: ContextKind
-    """Who does it: the softirq, a thread or process of the router, a Xen domain, dom0."""
+    """Who does it: the softirq, the NIC's own thread (ahead of all others), a thread or process of
+    the router, a Xen domain, dom0."""
     cost: CostNames
     """Costs of the profile that add up to this stage's."""
     next: str
@@ -73,6 +75,11 @@ class Stage(SpecModel):
     """What the CPU bill calls it; default: its name."""
     mode: Mode | None = None
     """Whose CPU time it is; default: that of its context."""
+    drop: CostNames | None = None
+    """With it, the stage looks for a place in the queue behind it before it works; costs of a frame
+    that there is none for, instead of `cost`."""
+    only: Condition | None = None
+    """Only where that is so: shared-link, where a policy shares out the link."""
 
 
 class PathData(SpecModel):
@@ -163,7 +170,29 @@ def _contexts(path: PathData) -> list[Problem]:
             what = f"no queue between {before} and {stage.context}"
             problems.append(Problem(("stages", name), what, "queue: a queue of the profile"))
         before = stage.context
+    return problems or _demultiplexer(path)
+
+
+def _demultiplexer(path: PathData) -> list[Problem]:
+    """Return misplaced stages of a NIC's own thread, that drop, or that are not always there."""
+    problems = []
+    for name, stage in path.ordered():
+        behind = path.stages[stage.next].queue if stage.next != WIRE else None
+        if stage.context == "nic" and (name != path.first or not stage.shared):
+            what = "a NIC's own thread serves its ring, for all routers"
+            problems.append(Problem(("stages", name), what, "the first stage, with shared: true"))
+        if stage.drop is not None and (behind is None or not _polls(path, name)):
+            what = "drop, but nothing to look at"
+            accepted = "a stage with the ring or a queue before it and a queue behind it"
+            problems.append(Problem(("stages", name, "drop"), what, accepted))
+        if stage.only is not None and _polls(path, name):
+            what = f"only {stage.only}, with the ring or a queue before it"
+            problems.append(Problem(("stages", name, "only"), what, "a stage without a queue"))
     return problems
+
+
+def _polls(path: PathData, name: str) -> bool:
+    return name == path.first or path.stages[name].queue is not None
 
 
 class Cost(SpecModel):
@@ -188,6 +217,9 @@ class QueueSize(SpecModel):
     """Frames."""
     notify_ns: Nanoseconds = 0.0
     """What it costs to wake whoever serves it, ns."""
+    shared: bool = False
+    """One for all stages of a core that name it, taken over whole by a poll that has nothing left:
+    the kernel's backlog. Up to twice its capacity then waits."""
     source: f.ShortText
     """Where the figures come from."""
 
@@ -197,6 +229,8 @@ class RingSize(SpecModel):
 
     capacity: Capacity
     """Descriptors."""
+    refill: Capacity = 1
+    """Descriptors that are given back at a time."""
     moderation_ns: Nanoseconds
     """The least time between two interrupts, ns."""
     irq_ns: Nanoseconds
@@ -241,6 +275,8 @@ class Limits(SpecModel):
     """Least plausible value, ns."""
     high: Nanoseconds
     """Greatest plausible value, ns."""
+    start: Nanoseconds | None = None
+    """Where a fit that forgets the fitted costs starts; default: in the middle, ns."""
     why: f.ShortText
     """Why no more and no less."""
 

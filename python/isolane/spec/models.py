@@ -101,7 +101,8 @@ class Router(SpecModel):
     address: f.Subnet | None = None
     """Ingress subnet; further members of a group get the subnets that follow it."""
     policy: PolicyKeys | None = None
-    """What it is entitled to on path isolane; each member of a group by itself."""
+    """What it is entitled to on path isolane (of a virtual machine its cpu_weight, on any path);
+    each member of a group by itself."""
 
     def member_names(self, count: int | None = None) -> tuple[str, ...]:
         """Return the names of the members when there are ``count`` (default: the most)."""
@@ -128,10 +129,9 @@ class ArmChange(SpecModel):
     """Number of DUT cores, instead of the DUT's."""
     nic: f.NicWord | None = None
     """NIC model of all virtual machines."""
-    cpu_weight: dict[str, f.Weight] | None = None
-    """CPU weight of routers that are processes (vm), 1 to 10000; default 100 each."""
     policy: dict[f.RouterName, PolicyKeys] | None = None
-    """By router: keys of its policy that are others in this arm, which has path isolane."""
+    """By router: keys of its policy that are others in this arm, which has path isolane; of a
+    virtual machine on other paths cpu_weight alone."""
 
 
 class CapacityChoice(SpecModel):

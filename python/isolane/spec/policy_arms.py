@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from isolane.spec.arms import Arm, resolve_arms
 from isolane.spec.models import ExperimentData
 from isolane.spec.policy_checks import of_one_router
+from isolane.spec.policy_models import POLICY_KEYS, PolicyKeys
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.units import format_bps
 
@@ -26,28 +27,41 @@ def misfits(data: ExperimentData) -> Iterator[Problem]:
 
 
 def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]:
-    """Yield policies of routers that there are not, or that are never on path isolane."""
+    """Yield policies of routers that there are not, or that are never on path isolane.
+
+    Virtual machines are processes, which have a CPU weight on every path.
+    """
     known = [router.name for router in data.routers]
     managed = {r.group for arm in arms for r in arm.routers if r.path == ISOLANE}
+    machines = {r.group for arm in arms for r in arm.routers if r.kind == "vm"}
     for j, router in enumerate(data.routers):
-        if router.policy is not None and router.name not in managed:
+        if router.policy is None or router.name in managed:
+            continue
+        if router.name in machines:
+            yield from _more_than_weight(router.policy, router.name, ("routers", j, "policy"))
+        else:
             what = f"policy of router {show(router.name)}, which never has path isolane"
             yield Problem(("routers", j, "policy"), what, "path isolane, for it or for an arm")
     for i, change in enumerate(data.arms):
-        for name in change.policy or {}:
+        for name, policy in (change.policy or {}).items():
             loc: Loc = ("arms", i, "policy", name)
             if name not in known:
                 what = f"policy of an unknown router {show(name)}"
                 yield Problem(loc, what, listed(known) + nearest(name, known))
+            elif arms[i].router(name).kind == "vm":
+                yield from _more_than_weight(policy, name, loc)
             elif arms[i].router(name).path != ISOLANE:
                 path = arms[i].router(name).path
                 what = f"policy of router {show(name)}, whose path is {path} in this arm"
                 yield Problem(loc, what, "a policy where the path is isolane")
-        for name in change.cpu_weight or {}:
-            if name in known and arms[i].router(name).path == ISOLANE:
-                what = f"cpu_weight of router {show(name)} beside its policy"
-                accepted = f"policy: {{{name}: {{cpu_weight: ...}}}}"
-                yield Problem(("arms", i, "cpu_weight", name), what, accepted)
+
+
+def _more_than_weight(policy: PolicyKeys, name: str, loc: Loc) -> Iterator[Problem]:
+    """Yield what a virtual machine that is not on path isolane cannot be entitled to."""
+    for key in POLICY_KEYS:
+        if key != "cpu_weight" and getattr(policy, key) is not None:
+            what = f"{key} of router {show(name)}, a virtual machine"
+            yield Problem((*loc, key), what, "cpu_weight alone: the rest is kept on path isolane")
 
 
 def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:

@@ -64,7 +64,7 @@ def _put_aside(document: Any, loc: list[str | int], kind: str) -> bool:
         case [
             "arms",
             int(),
-            "receive" | "moderation" | "cores" | "nic" | "cpu_weight" | "policy",
+            "receive" | "moderation" | "cores" | "nic" | "policy",
             *_,
         ]:
             _delete(document, loc[:3])

@@ -102,9 +102,24 @@ def test_good_files_are_read(tmp_path: Path) -> None:
             "context: softirq",
             "context: sofirq",
             (
-                "10: stages.take.context: 'sofirq' is not known; accepted: softirq, thread, "
+                "10: stages.take.context: 'sofirq' is not known; accepted: softirq, nic, thread, "
                 "process, domain, dom0 (did you mean softirq?)"
             ),
+        ),
+        (
+            "context: process",
+            "context: nic",
+            "11: stages.work: a NIC's own thread serves its ring, for all routers; accepted: the",
+        ),
+        (
+            "queue: tap,",
+            "queue: tap, drop: a,",
+            "11: stages.work.drop: drop, but nothing to look at; accepted: a stage with the ring",
+        ),
+        (
+            "cost: a, shared: true",
+            "cost: a, shared: true, only: shared-link",
+            "10: stages.take.only: only shared-link, with the ring or a queue before it; accepted",
         ),
         (
             "cost: a, shared",

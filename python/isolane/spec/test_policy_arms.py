@@ -41,6 +41,19 @@ def test_an_arm_overrides_single_keys_of_a_routers_policy() -> None:
     assert policy(it, 1, "vr2") == Entitlement()
 
 
+def test_a_virtual_machine_has_a_cpu_weight_on_every_path() -> None:
+    it = parse_experiment(
+        GOOD.replace(
+            "managed, path: isolane}",
+            "managed, kind: vm, path: macvtap, policy: {vr2: {cpu_weight: 50}}}",
+        )
+    )
+    machines, bridged = it.resolved_arms()[1], it.resolved_arms()[0]
+    assert [machines.router(name).cpu_weight for name in ("vr1", "vr2")] == [200, 50]
+    assert policy(it, 1, "vr1") is None
+    assert bridged.router("vr1").cpu_weight == 100, "a container is nobody's process"
+
+
 def test_cores_are_places_among_those_of_the_dut() -> None:
     it = parse_experiment(GOOD)
     one, two = policy(it, 2, "vr1"), policy(it, 2, "vr2")
@@ -109,7 +122,11 @@ CASES = {
     ),
     "CPU weight outside of the policy": (
         changed("path: isolane}", "path: isolane, cpu_weight: {vr1: 5}}"),
-        "bad.yaml:11: arms[1].cpu_weight.vr1: cpu_weight of router 'vr1' beside its policy; accep",
+        "bad.yaml:11: arms[1].cpu_weight: unknown key 'cpu_weight'; accepted: ",
+    ),
+    "more than a CPU weight of a virtual machine": (
+        changed("path: isolane}", "path: macvtap, kind: vm, policy: {vr2: {rate_min: 5Mbps}}}"),
+        "bad.yaml:11: arms[1].policy.vr2.rate_min: rate_min of router 'vr2', a virtual machine; ac",
     ),
     "a virtual machine": (
         changed("path: isolane}", "path: isolane, kind: xen}"),

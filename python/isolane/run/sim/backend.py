@@ -12,6 +12,7 @@ from isolane import __version__, _native
 from isolane.errors import MeasurementError, NotSupported
 from isolane.run.backend import Bench, Expected, Observation, Setting
 from isolane.run.results import Drawing, Edge, HostFacts, Node, NotMeasured
+from isolane.run.sim import managed
 from isolane.run.sim.catalogue import SimHost, find_host
 from isolane.run.sim.trial import TrialJob, run_trial
 from isolane.run.sim.worker import executor, stop, workers
@@ -19,6 +20,8 @@ from isolane.spec import Arm, Experiment, PointRouter
 
 OVERLOAD_PPS = 20_000_000.0
 """Offered load that no router of any profile forwards: the line is the limit of it mostly."""
+MANAGED_OVERLOAD_PPS = 2_000_000.0
+"""The same for path isolane, where each frame that is dropped costs: as in a live run."""
 
 
 @dataclass
@@ -55,6 +58,7 @@ class SimBackEnd:
                 )
             for router in arm.routers:
                 self.sim_host.path_of(router)
+            managed.check(arm)
 
     def host(self) -> HostFacts:
         """Describe the simulated host."""
@@ -70,12 +74,19 @@ class SimBackEnd:
             hypervisor=None,
             mitigations="none: all costs are those of the profile",
             nics=(),
+            simulated=profile.name,
         )
 
     def overload_pps(self) -> float:
         """Return the offered load that capacity is measured with, frames/s."""
         traffic = self.experiment.traffic
-        return min(OVERLOAD_PPS, traffic.line_rate_bps / traffic.wire_bps(1.0))
+        reference = self.experiment.capacity_reference()
+        router = reference.arm.router(self.experiment.router(reference.router).name)
+        overload_pps = OVERLOAD_PPS
+        if router.policy is not None:
+            # Twice what its costs allow, where that is more.
+            overload_pps = max(MANAGED_OVERLOAD_PPS, 2e9 / self.sim_host.frame_ns(router))
+        return min(overload_pps, traffic.line_rate_bps / traffic.wire_bps(1.0))
 
     def foresee(self, expected: Sequence[Expected]) -> None:
         """Begin with trials that will be asked for, on all cores."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from isolane.run.backend import Setting
 from isolane.run.sim.catalogue import SimHost
+from isolane.run.sim.managed import NIC_NICE, Managed, managed
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.spec.hostmodel import PathData, Stage
 
@@ -38,6 +39,7 @@ class SimModel:
 
     host: SimHost
     arm: Arm
+    policy: Managed
     json: Json = field(default_factory=dict)
     segments: dict[str, Segment] = field(default_factory=dict)
     owners: dict[str, str | None] = field(default_factory=dict)
@@ -64,7 +66,8 @@ def build(
     setting
         Offered loads and times.
     """
-    model = SimModel(host, arm)
+    line_bps = int(experiment.traffic.line_rate_bps)
+    model = SimModel(host, arm, managed(arm, routers, line_bps))
     xen = any(arm.router(router.group).kind == "xen" for router in routers)
     end_ns = setting.warmup_ns + setting.window_ns
     model.json = {
@@ -82,7 +85,6 @@ def build(
         "routers": [],
         "traffic": [],
     }
-    line_bps = int(experiment.traffic.line_rate_bps)
     for number, router in enumerate(routers):
         _add_router(model, router, number, line_bps)
     for demand in setting.demands:
@@ -139,30 +141,32 @@ def _add_router(model: SimModel, router: PointRouter, number: int, line_bps: int
     of_arm = model.arm.router(router.group)
     path = model.host.path_of(of_arm)
     wire = of_arm.wire if of_arm.shares_wire else f"{of_arm.path}:{router.name}"
-    core = f"cpu{number % model.arm.cores}"
+    core = f"cpu{model.policy.core(router.name, number)}"
     ring = f"{wire}/{path.ring}" if path.ring == "port" else f"{wire}/{router.name}"
-    _add_wire(model, wire, line_bps)
+    _add_wire(model, wire, line_bps, shaped=of_arm.policy is not None)
     # Whoever polls a ring that is shared stays on the core of the first router behind it.
-    at = _add_ring(model, wire, ring, path, core)
+    first = path.stages[path.first].context
+    at = _add_ring(model, wire, ring, path, "cpu0" if first == "nic" else core)
     way = [ring]
-    for segment in _segments(path, router.name, wire):
+    for segment in _segments(path, router.name, wire, link=model.policy.shares_link()):
         if segment.name not in model.segments:
-            on = at if segment.context == "softirq" else core
+            on = at if segment.context in {"softirq", "nic"} else core
             _add_segment(model, segment, ring, on, first=len(way) == 1)
         way.append(segment.name)
     model.json["routers"].append({"name": router.name, "path": [*way, f"{wire}/out"]})
 
 
-def _add_wire(model: SimModel, wire: str, line_bps: int) -> None:
+def _add_wire(model: SimModel, wire: str, line_bps: int, *, shaped: bool) -> None:
     if any(nic["name"] == wire for nic in model.json["nics"]):
         return
     host = model.host.profile.host
     model.json["nics"].append(
         {"name": wire, "rate_bps": line_bps, "latency_ns": int(host.wire_ns), "rings": []}
     )
-    model.json["ports"].append(
-        {"name": f"{wire}/out", "rate_bps": line_bps, "capacity": host.egress_frames}
-    )
+    port = {"name": f"{wire}/out", "rate_bps": line_bps, "capacity": host.egress_frames}
+    if shaped:
+        model.policy.way_out(port)
+    model.json["ports"].append(port)
 
 
 def _add_ring(model: SimModel, wire: str, name: str, path: PathData, core: str) -> str:
@@ -176,6 +180,7 @@ def _add_ring(model: SimModel, wire: str, name: str, path: PathData, core: str) 
             {
                 "name": name,
                 "capacity": size.capacity,
+                "refill": size.refill,
                 "moderation_ns": model.arm.moderation_ns if given else int(size.moderation_ns),
                 "irq_ns": size.irq_ns,
             }
@@ -184,10 +189,12 @@ def _add_ring(model: SimModel, wire: str, name: str, path: PathData, core: str) 
     return str(model.owners[name])
 
 
-def _segments(path: PathData, router: str, wire: str) -> list[Segment]:
+def _segments(path: PathData, router: str, wire: str, *, link: bool) -> list[Segment]:
     """Join the stages of a path that run one after the other in one context."""
     found: list[Segment] = []
     for name, stage in path.ordered():
+        if stage.only == "shared-link" and not link:
+            continue
         owner = wire if stage.shared else router
         last = found[-1] if found else None
         same = last is not None and last.stages[-1][1].shared == stage.shared
@@ -216,6 +223,8 @@ def _add_segment(model: SimModel, segment: Segment, ring: str, core: str, *, fir
         "byte_ns": sum(cost.byte_ns for cost in costs),
         "cold_ns": sum(cost.cold_ns for cost in costs),
     }
+    if head.drop is not None:
+        entry["drop_ns"] = sum(profile.costs[cost].frame_ns for cost in head.drop)
     if head.mode is not None:
         entry["mode"] = head.mode
     if first:
@@ -223,6 +232,11 @@ def _add_segment(model: SimModel, segment: Segment, ring: str, core: str, *, fir
     if head.queue is not None:
         queue = profile.queues[head.queue]
         entry["queue"] = {"capacity": queue.capacity, "notify_ns": queue.notify_ns}
+        if queue.shared:
+            entry["queue"]["shared"] = f"{entry['context']}/{head.queue}"
+        if segment.router is not None and model.policy.weight(segment.router) is not None:
+            way_in = model.policy.way_in(segment.router, str(entry["context"]))
+            entry["queue"]["admission"] = [way_in]
     if first or head.queue is not None:
         entry["poll_ns"] = sum(cost.poll_ns for cost in costs)
     model.json["stages"].append(entry)
@@ -235,6 +249,7 @@ def _context(model: SimModel, segment: Segment, ring: str, core: str) -> str:
     threaded = kind == "softirq" and model.arm.receive == "threaded"
     name = {
         "softirq": f"napi/{ring}" if threaded else f"softirq/{core}",
+        "nic": f"nic/{ring}",
         "dom0": "dom0",
     }.get(kind, f"{kind}/{router}")
     if any(context["name"] == name for context in model.json["contexts"]):
@@ -243,23 +258,31 @@ def _context(model: SimModel, segment: Segment, ring: str, core: str) -> str:
     entry: Json = {"name": name, "kind": _KINDS[kind], "cores": cores}
     if threaded:
         entry["kind"] = "thread"
+        entry["whole_polls"] = True
     if kind in {"process", "domain"}:
         entry["wake_ns"] = model.host.profile.host.wake_ns
         entry["exit_ns"] = model.host.profile.host.exit_ns
         entry["cold_ns"] = model.host.profile.host.cold_ns
         entry["wake_mode"] = "hypervisor"
-    if kind == "process" and router is not None:
+    if kind == "nic":
+        entry |= {"nice": NIC_NICE, "whole_polls": True}
+    managed_thread = kind == "thread" and model.policy.weight(router or "") is not None
+    if managed_thread:
+        entry["whole_polls"] = True
+    if router is not None and (kind == "process" or managed_thread):
         entry["group"] = router
         model.json["groups"].append({"name": router, "shares": _shares(model, router)})
     if kind == "dom0":
         entry["cores"] = ["cpu0"]
     model.json["contexts"].append(entry)
-    model.owners[name] = None if kind in {"softirq", "dom0"} and not threaded else router
+    shared = kind in {"softirq", "nic", "dom0"}
+    model.owners[name] = None if shared and not threaded else router
     return name
 
 
 _KINDS: Mapping[str, str] = {
     "softirq": "softirq",
+    "nic": "thread",
     "thread": "thread",
     "process": "process",
     "domain": "vcpu",
@@ -268,6 +291,9 @@ _KINDS: Mapping[str, str] = {
 
 
 def _shares(model: SimModel, router: str) -> int:
+    weight = model.policy.weight(router)
+    if weight is not None:
+        return max(2, weight * CFS_SHARES // 100)
     for of_arm in model.arm.routers:
         if router == of_arm.group or router.startswith(f"{of_arm.group}-"):
             return max(2, of_arm.cpu_weight * CFS_SHARES // 100)

@@ -50,6 +50,11 @@ class SimHost:
             raise SpecError("\n".join(f"{self.place}: {problem}" for problem in problems))
         return path
 
+    def frame_ns(self, router: ArmRouter) -> float:
+        """Return what all stages of a router's path cost a frame, ns; bytes and polls left out."""
+        stages = self.path_of(router).stages.values()
+        return sum(self.profile.costs[cost].frame_ns for stage in stages for cost in stage.cost)
+
 
 def missing(profile: ProfileData, path: PathData) -> tuple[str, ...]:
     """Return what a path needs that the profile does not have, a line each."""
@@ -58,7 +63,7 @@ def missing(profile: ProfileData, path: PathData) -> tuple[str, ...]:
         about = f"stage {name} of path {path.name} needs it"
         found += [
             f"costs: cost {cost!r} is missing: {about}; accepted: an entry {cost} with frame_ns"
-            for cost in stage.cost
+            for cost in (*stage.cost, *(stage.drop or ()))
             if cost not in profile.costs
         ]
         if stage.queue is not None and stage.queue not in profile.queues:

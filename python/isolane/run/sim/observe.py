@@ -140,10 +140,11 @@ def _delay(delay: Json) -> Delay | None:
 def cpu_of(model: SimModel, router: str, found: Json) -> int | None:
     """Return the CPU time of a router in the window, ns; None where it shares a context.
 
-    That of its threads, processes and domains, and of its stages in the softirq.
+    That of its threads, processes and domains, and of its stages in the softirq; not that of a
+    NIC's own thread, which is nobody's in particular.
     """
     shared = any(
-        segment.router is None and segment.name in _way(model, router)
+        segment.router is None and segment.context != "nic" and segment.name in _way(model, router)
         for segment in model.segments.values()
     )
     if shared and len(model.json["routers"]) > 1:
@@ -155,7 +156,8 @@ def cpu_of(model: SimModel, router: str, found: Json) -> int | None:
     )
     for stage in found["stages"]:
         segment = model.segments[stage["name"]]
-        if model.owners.get(stage["context"]) is None and segment.router in {router, None}:
+        common = model.owners.get(stage["context"]) is None and segment.context != "nic"
+        if common and segment.router in {router, None}:
             total += stage["cpu_ns"]
     return round(total)
 

@@ -33,7 +33,7 @@ KINDS = [
     for kind, paths in PATHS.items()
     for path in paths
     for nic in (NICS[path] if kind == "vm" else (None,))
-    if kind != "native" and path not in {"isolane", "dom0"}
+    if kind != "native" and path != "dom0"
 ]
 
 
@@ -99,6 +99,7 @@ def test_loads_in_x_are_multiples_of_the_simulated_capacity(tmp_path: Path) -> N
     assert 0.5e6 < summary.capacity.pps.median < 1.5e6
     assert {cell.load_x for cell in summary.cells} == {0.2, 0.1, 0.7}
     assert any("prediction" in gap.why for gap in summary.not_measured)
+    assert summary.simulated == "rathore2013"
 
 
 def test_two_cores_forward_more_than_one(tmp_path: Path) -> None:

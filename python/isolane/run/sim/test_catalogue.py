@@ -23,7 +23,7 @@ def test_each_kind_and_path_of_the_vocabulary_has_its_file() -> None:
         for path in paths
         for nic in (NICS[path] if kind == "vm" else (None,))
     }
-    assert set(own_paths()) >= wanted - {("container", "isolane", None)}
+    assert set(own_paths()) >= wanted
 
 
 def test_files_are_called_after_what_is_in_them() -> None:

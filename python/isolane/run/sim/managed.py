@@ -1,0 +1,158 @@
+"""Path ``isolane``: what a policy makes of the model.
+
+Room, rates and classes are worked out by the code of `isolane apply`
+(:mod:`isolane.enforce.shares`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from isolane.enforce import htb, shares
+from isolane.errors import NotSupported
+from isolane.spec import Arm, PointRouter
+from isolane.spec.policy import Policy, parse_policy
+
+CALM_NS: Final = 20_000_000
+"""A queue that has not overflowed for this long may take a burst (``CALM_NS``, bpf/demux.bpf.c)."""
+NIC_NICE: Final = -20
+"""Of the NIC's own thread, as :mod:`isolane.enforce.plan` has it."""
+_NICS: Final = ("in", "out")
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Managed:
+    """The policy of an arm's routers, as the simulator is told."""
+
+    policy: Policy | None
+    """None where no router is on path ``isolane``."""
+    line_bps: int
+    cores: int
+
+    def shares_link(self) -> bool:
+        """Tell whether the link has classes."""
+        policy = self.policy
+        return policy is not None and any(map(shares.wants_link, policy.routers.values()))
+
+    def core(self, router: str, number: int) -> int:
+        """Return the core of the router's thread: one of its own, in turn."""
+        if self.policy is None or router not in self.policy.routers:
+            return number % self.cores
+        mine = self.policy.routers[router].cores
+        return mine[number % len(mine)]
+
+    def weight(self, router: str) -> int | None:
+        """Return the CPU weight of a router; None if it is under no policy."""
+        if self.policy is None or router not in self.policy.routers:
+            return None
+        return self.policy.routers[router].cpu_weight
+
+    def way_in(self, router: str, context: str) -> Json:
+        """Return what the router's frames must keep to get into its queue.
+
+        Parameters
+        ----------
+        router
+            Its name.
+        context
+            The thread that serves the queue.
+        """
+        policy = self._policy()
+        mine = policy.routers[router]
+        limit, burst = shares.room(policy, router)
+        entry: Json = {"router": router, "capacity": limit, "burst": burst, "calm_ns": CALM_NS}
+        frames, bits = shares.limits(mine.rate_max.ingress, mine.burst)
+        _add_bucket(entry, frames, "rate_pps", "burst_frames")
+        _add_bucket(entry, [bits[0], bits[1] // 8], "rate_bps", "burst_bytes")
+        if mine.cpu_max:
+            entry |= {"context": context, "cpu_pct": mine.cpu_max}
+        return entry
+
+    def way_out(self, port: Json) -> None:
+        """Put the policy on the port by which the routers send: classes, and rates in frames."""
+        policy = self._policy()
+        shared = self.shares_link()
+        link = shares.Link("out", round(self.line_bps / 8), tuple(policy.routers))
+        classes = {name: shares.of_class(mine, link) for name, mine in policy.routers.items()}
+        if shared:
+            port["capacity"] = htb.leaf_frames(link.rate)
+            port["scheduler"] = {
+                "kind": "hierarchical",
+                "quantum_bytes": shares.QUANTUM,
+                "overhead_bytes": 20,
+                "settings": [
+                    _class(name, settings, policy.routers[name].link_weight, link.rate)
+                    for name, settings in classes.items()
+                ],
+            }
+        port["admission"] = []
+        for name, mine in policy.routers.items():
+            entry: Json = {"router": name}
+            frames, _ = shares.limits(mine.rate_max.egress, mine.burst, bits=False)
+            _add_bucket(entry, frames, "rate_pps", "burst_frames")
+            if shared:
+                entry["capacity"] = htb.leaf_frames(classes[name][1])
+            port["admission"].append(entry)
+
+    def _policy(self) -> Policy:
+        if self.policy is None:
+            raise RuntimeError("asked of a model without a policy")
+        return self.policy
+
+
+def managed(arm: Arm, routers: Sequence[PointRouter], line_bps: int) -> Managed:
+    """Return the policy of the routers that are on path ``isolane``."""
+    entries = {}
+    for router in routers:
+        entitlement = arm.router(router.group).policy
+        if entitlement is not None:
+            entries[router.name] = {
+                "netns": router.name,
+                "interfaces": {nic: nic for nic in _NICS},
+                **entitlement.on(range(arm.cores)).written(),
+            }
+    if not entries:
+        return Managed(None, line_bps, arm.cores)
+    nics = {nic: {"rate": f"{line_bps}bps"} for nic in _NICS}
+    data = {"isolane": 1, "name": "simulated", "nics": nics, "routers": entries}
+    return Managed(parse_policy(json.dumps(data), f"arm {arm.name}"), line_bps, arm.cores)
+
+
+def check(arm: Arm) -> None:
+    """Raise NotSupported, naming the key, if the simulator cannot do what a policy asks."""
+    for router in arm.routers:
+        policy = router.policy
+        if policy is None:
+            continue
+        place = f"arm {arm.name}: policy of {router.group}"
+        if policy.forward == "xdp":
+            raise NotSupported(
+                f"{place}: forward: xdp cannot be simulated: no profile has its costs; "
+                "forward: kernel can"
+            )
+        if policy.burst is not None and policy.rate_min is not None:
+            raise NotSupported(
+                f"{place}: burst cannot be simulated beside rate_min, whose bursts the model of "
+                "the link does not know"
+            )
+
+
+def _add_bucket(entry: Json, bucket: list[int], rate: str, depth: str) -> None:
+    if bucket[0]:
+        entry[rate], entry[depth] = bucket
+
+
+def _class(name: str, settings: list[int], weight: int, link_rate: int) -> Json:
+    """Return a class of HTB as the hierarchical scheduler has it; rates from bytes/s to bit/s."""
+    rate, ceil, _, priority, _ = settings
+    found: Json = {"flow": name, "weight": weight, "priority": priority}
+    if rate > shares.LEAST_RATE:
+        found["rate_min_bps"] = rate * 8
+    if ceil < link_rate:
+        found |= {"rate_max_bps": ceil * 8, "burst_bytes": htb.burst_bytes(ceil)}
+    return found
