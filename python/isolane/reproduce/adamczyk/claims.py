@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from isolane.reproduce.adamczyk import measures as m
 from isolane.reproduce.adamczyk.build import weights_at
 from isolane.reproduce.adamczyk.rows import Found
-from isolane.reproduce.adamczyk.runs import Repeats, interval
+from isolane.reproduce.adamczyk.runs import Interval, Repeats, Series, interval
 from isolane.reproduce.model import Claim
 
 RATES = (25, 30, 35, 40)
@@ -27,7 +28,7 @@ def of(found: Found, names: Sequence[str]) -> tuple[Claim, ...]:
 def _claims(found: Found, name: str) -> Iterator[Claim]:
     try:
         yield from CLAIMS[name](found)
-    except KeyError:  # interrupted before what it needs was simulated
+    except KeyError:  # interrupted, or shortened, so that what it needs was not simulated
         return
 
 
@@ -50,13 +51,13 @@ def _equal_rates(found: Found) -> Iterator[Claim]:
         evidence=f"half widths of ten runs at {_listed(RATES, '{}')} Mbit/s: "
         + _listed(widths, "{:.1f}"),
     )
-    losses = [_lost_by_first(it) for it in by_rate.values()]
+    losses = [interval(_lost_by_first(it)) for it in by_rate.values()]
     yield Claim(
         figure=figure,
         text="Isolation is not too bad at a rate of 25 Mbit/s and rather weak at 35 Mbit/s.",
-        reproduced=losses[0] < 0.1 <= losses[2],
+        reproduced=losses[0].mean < 0.1 <= losses[2].mean,
         evidence="when the second guest sends, the first loses "
-        + _listed(losses, "{:.1%}")
+        + ", ".join(_with_interval(loss) for loss in losses)
         + " of what it had",
     )
     lone = m.settled(variants["alone-85"], "vm1")
@@ -124,12 +125,11 @@ def _connections(found: Found) -> Iterator[Claim]:
     figure = "figure 8"
     for name, data in (("two", two), ("three", three)):
         it = interval(data)
-        spread = "" if it.low is None else f" (95 %: {it.low:.1%} to {it.high:.1%})"
         yield Claim(
             figure=figure,
             text=f"A VM with {name} connections gets more than one with a single connection.",
             reproduced=it.mean > 0.5 and (it.low is None or it.low > 0.5),
-            evidence=f"its share is {it.mean:.1%}{spread}",
+            evidence=f"its share is {_with_interval(it)}",
         )
     yield Claim(
         figure=figure,
@@ -278,8 +278,13 @@ CLAIMS: Mapping[str, Callable[[Found], Iterator[Claim]]] = {
 }
 
 
-def _lost_by_first(it: Repeats) -> float:
-    return 1 - float(m.settled(it, "vm1").mean() / m.alone(it, "vm1").mean())
+def _lost_by_first(it: Repeats) -> Series:
+    lost: Series = 1 - m.means(m.settled(it, "vm1")) / m.means(m.alone(it, "vm1"))
+    return lost
+
+
+def _with_interval(it: Interval) -> str:
+    return f"{it.mean:.1%}" + ("" if it.low is None else f" (95 %: {it.low:.1%} to {it.high:.1%})")
 
 
 def _even(it: Repeats) -> bool:
@@ -291,13 +296,22 @@ def _lost(it: Repeats) -> int:
 
 
 def _kept(it: Repeats) -> tuple[float, float]:
-    """Return what is left of the throughput before: during the disk load, and after it."""
+    """Return what is left of the throughput before: during the disk load, and after it.
+
+    Raises
+    ------
+    KeyError
+        If there is no disk load, or the run was too short to tell.
+    """
     disk, width = it.variant.disk, it.experiment.bin
     if disk is None:
-        return float("nan"), float("nan")
-    before = it.between("vm1", width, disk.start).mean()
-    during = it.between("vm1", disk.start + width, disk.stop).mean()
-    return float(during / before), float(it.between("vm1", disk.stop + width).mean() / before)
+        raise KeyError(it.variant.name)
+    spans = ((width, disk.start), (disk.start + width, disk.stop), (disk.stop + width, math.inf))
+    parts = [it.between("vm1", *span) for span in spans]
+    if not all(part.size for part in parts):
+        raise KeyError(it.variant.name)
+    before, during, after = (float(part.mean()) for part in parts)
+    return during / before, after / before
 
 
 def _listed(values: Sequence[float], form: str) -> str:

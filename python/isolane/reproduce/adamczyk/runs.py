@@ -127,13 +127,26 @@ def simulate(
         for variant in experiment.variants
         for repeat in range(experiment.repeats)
     ]
-    courses = workers.map(run, jobs, "adamczyk2012")
+    order = sorted(range(len(jobs)), key=lambda i: _place(jobs[i], options.seed))
+    done = workers.map(run, [jobs[i] for i in order], "adamczyk2012")
+    courses = dict(zip(order, done, strict=False))
     found: dict[str, dict[str, Repeats]] = {}
-    for job, course in zip(jobs, courses, strict=False):
+    for i, job in enumerate(jobs):
+        course = courses.get(i)
+        if course is None:
+            continue
         variants = found.setdefault(job.experiment.name, {})
         before = variants.get(job.variant.name, Repeats(job.experiment, job.variant, ()))
         variants[job.variant.name] = replace(before, courses=(*before.courses, course))
     return found
+
+
+def _place(job: Job, seed: int) -> float:
+    """Return where in the work a repeat stands, 0 to 1: all variants advance alike.
+
+    So the time left can be told from what is done, and an interruption leaves some of everything.
+    """
+    return (job.seed - seed * 1000) / job.experiment.repeats
 
 
 def run(job: Job) -> Course:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
 
 import numpy as np
 import pytest
@@ -19,9 +20,10 @@ from isolane.reproduce.adamczyk.runs import (
     load_experiment,
     load_host,
     run,
+    simulate,
 )
 from isolane.reproduce.adamczyk.spec import Sweep, XenHost
-from isolane.reproduce.model import Options
+from isolane.reproduce.model import Item, Options, Result
 from isolane.reproduce.workers import Pool
 from isolane.spec.loader import parse_file
 
@@ -87,6 +89,48 @@ def test_claims_are_decided_by_the_series() -> None:
 
 def test_what_was_not_simulated_is_not_claimed() -> None:
     assert claims.of({}, NAMES) == ()
+
+
+class Stopped:
+    """Workers that are interrupted after so many jobs; a course tells which job it was."""
+
+    interrupted = True
+
+    def __init__(self, after: int) -> None:
+        self.after = after
+
+    def map(
+        self,
+        function: Callable[[Item], Result],  # noqa: ARG002 - the protocol's
+        items: Iterable[Item],
+        label: str = "",  # noqa: ARG002
+    ) -> list[Result]:
+        jobs = [cast("Job", item) for item in items][: self.after]
+        courses = [
+            Course({vm: np.full(2, job.seed) for vm in job.variant.guests}, len(job.variant.name))
+            for job in jobs
+        ]
+        return cast("list[Result]", courses)
+
+
+@pytest.mark.parametrize("after", [4, 10_000])
+def test_all_variants_advance_alike_and_each_keeps_its_own_in_order(after: int) -> None:
+    found = simulate(["connections", "priorities"], Options(seed=7), Stopped(after))
+    assert list(found) == ["connections", "priorities"]
+    assert list(found["connections"]) == ["two", "three"]
+    counts = [len(it.courses) for variants in found.values() for it in variants.values()]
+    assert counts == ([2, 1, 1] if after == 4 else [24, 24, 1])
+    for variants in found.values():
+        for name, it in variants.items():
+            assert {course.lost_after_netback for course in it.courses} == {len(name)}
+            seeds = [course.mbps["vm1"][0] for course in it.courses]
+            assert seeds == [7000 + i for i in range(len(seeds))]
+
+
+def test_a_disk_load_too_short_to_tell_is_not_claimed() -> None:
+    short = repeats("disk", "unmodified", ([95.0] * 17, [0.0] * 17))
+    variants = dict.fromkeys(("unmodified", "improved", "protected"), short)
+    assert claims.of({"disk": variants}, ["disk"]) == ()
 
 
 def test_weights_go_from_one_to_the_other() -> None:
