@@ -226,8 +226,9 @@ class Fitter:
     def _start(self, key: str) -> float:
         limit, now = self.problem.profile.fitted[key], self.problem.profile.figure(key)
         assert now is not None, "the profile's validator has seen to it"
-        if self.problem.start == "limits":
-            now = (limit.low + limit.high) / 2 if limit.start is None else limit.start
+        if self.problem.start != "profile":
+            given = limit.start if self.problem.start == "limits" else None
+            now = (limit.low + limit.high) / 2 if given is None else given
         return min(1.0, max(0.0, (now - limit.low) / (limit.high - limit.low)))
 
     def _values(self, x: Vector) -> dict[str, float]:

@@ -61,9 +61,9 @@ class Problem:
     """What the targets are, for the profile's `source`."""
     free: tuple[str, ...] = field(default=())
     """Dotted keys of what is to be fitted; default: all that the profile lists and that matter."""
-    start: Literal["profile", "limits"] = "profile"
-    """Where a fit starts: at the profile's figures, or where the limits say (default: in their
-    middle), so that what the profile holds already has no influence."""
+    start: Literal["profile", "limits", "middle"] = "profile"
+    """Where a fit starts: at the profile's figures; or where the limits say (default: in their
+    middle), so that what the profile holds already has no influence; or in their middle."""
     command: str = ""
     """The command that poses this problem, for the profile's `source`."""
 

@@ -151,6 +151,7 @@ def test_what_was_left_out_is_simulated_with_the_costs_of_the_rest(
     seen: list[int] = []
 
     def fit(fitter: Fitter, rounds: int) -> Fit:
+        assert fitter.problem.start == "middle"  # the shipped start has seen what is left out
         seen.append(len(fitter.problem.targets) + rounds)
         values = dict.fromkeys(fitter.problem.free, 1000.0)
         return Fit(values, (0.25,), (0.5,), 0, complete=True)

@@ -60,6 +60,7 @@ def _source(problem: Problem, fit: Fit) -> str:
     command = f"`{problem.command} {fit.how}`" if problem.command else "isolane calibrate"
     start = {
         "profile": f"at the figures of profile {problem.profile.name}",
+        "middle": "in the middle of the limits",
         "limits": "where `fitted` says (default: in the middle of the limits)",
     }[problem.start]
     return (
