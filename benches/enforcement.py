@@ -211,12 +211,17 @@ def by_xdp(found: Found, journal: Journal, options: Options) -> None:
 
 def many(found: Found, journal: Journal, options: Options) -> None:
     """Cost per frame with 2, 16 and 64 routers, two of which are offered something."""
-    costs = {}
+    costs, gaps = {}, []
     for number in (2, 16, 64):
         with bed(Arm("isolane", weights([1] * number)), journal, options.seconds) as here:
             seen = [
                 here.offer([100e3, 100e3, *[0.0] * (number - 2)]) for _ in range(options.rounds)
             ]
+        gaps += [
+            abs(core.user + core.system + core.softirq + core.idle - 1)
+            for one in seen
+            for core in one.cores
+        ]
         costs[number] = median(
             [
                 sum(core.routers for core in one.cores if core.part == "dut")
@@ -228,6 +233,8 @@ def many(found: Found, journal: Journal, options: Options) -> None:
     text = ", ".join(f"{cost:.0f} ns with {number}" for number, cost in costs.items())
     grown = costs[64] / costs[2]
     found.say("cost of a frame, demultiplexer included", text, "does not grow", met=grown < 1.25)
+    what = "CPU bill of routers and rest against the time: greatest gap"
+    found.say(what, f"{100 * max(gaps):.2f} %", "2 %", met=max(gaps) <= 0.02)
 
 
 def bench(options: Options) -> Outcome:
