@@ -2,6 +2,7 @@
 
 mod support;
 
+use isolane_sim::Results;
 use serde_json::{Value, json};
 use support::{SECOND_NS, attempt, cbr, complaint, kpps, same_bytes, simulate};
 
@@ -78,6 +79,20 @@ fn overload_of_a_shared_backlog_costs_most_of_the_throughput() {
     assert!(apart > 350.0, "with queues of their own each stage gets its turn: {apart}");
 }
 
+/// The one rule for who gets in, also where a stage looks before it works: what it does then not work
+/// on is lost in the same place.
+#[test]
+fn a_stage_that_looks_finds_the_room_of_the_backlog() {
+    let mut model = bridge(900_000, Some("cpu"));
+    model["stages"][0]["drop_ns"] = json!(1000);
+    let (looked, blind) = (simulate(&model), simulate(&bridge(900_000, Some("cpu"))));
+    let lost = |results: &Results| results.flows[0].window.drops["forward.queue"];
+    // A drop costs as much as the work: all else is the same.
+    assert_eq!(lost(&looked), lost(&blind));
+    let most = |name: &str| looked.places.iter().find(|place| place.name == name).map(|p| p.most);
+    assert!(most("forward.queue") <= Some(2000));
+}
+
 #[test]
 fn what_cannot_be_shared_is_refused() {
     let mut model = bridge(1_000, Some("cpu"));
@@ -85,6 +100,9 @@ fn what_cannot_be_shared_is_refused() {
     assert!(complaint(&model).contains("others of cpu have 1000"));
     let mut model = bridge(1_000, Some("cpu"));
     model["stages"][2]["queue"]["scheduler"] = json!({"kind": "drr"});
+    assert!(complaint(&model).contains("cpu is shared"));
+    let mut model = bridge(1_000, Some("cpu"));
+    model["stages"][2]["queue"]["back_pressure"] = json!("on");
     assert!(complaint(&model).contains("cpu is shared"));
     let mut model = bridge(1_000, Some("cpu"));
     model["contexts"] = json!([{"name": "softirq", "kind": "softirq", "cores": ["cpu"]},

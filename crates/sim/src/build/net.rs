@@ -142,8 +142,10 @@ fn build_stage(
 /// The backlog that a queue is part of; made when it is first named.
 fn shared(engine: &mut Engine, place: &str, queue: &model::Queue) -> Result<Option<usize>> {
     let Some(name) = &queue.shared else { return Ok(None) };
-    if queue.scheduler.is_some() || !queue.admission.is_empty() {
-        let problem = format!("{name} is shared, so it has neither scheduler nor admission");
+    let looks = queue.back_pressure == BackPressure::On;
+    if queue.scheduler.is_some() || !queue.admission.is_empty() || looks {
+        let problem =
+            format!("{name} is shared, so it has no scheduler, admission or back-pressure");
         return Err(Error::wrong(place, problem));
     }
     let known = engine.shared.iter().position(|shared| shared.name == *name);

@@ -104,8 +104,9 @@ impl Engine {
     ) -> Option<Step> {
         let route = self.workers[index].routes[frame.router as usize].as_ref();
         let Some(Exit::Queue(queue)) = route.map(|route| route.exit) else { return None };
+        let room = self.queue_has_room(queue, &frame);
         let queue = &mut self.queues[queue];
-        let let_in = queue.backlog.has_room(&frame)
+        let let_in = room
             && of(&mut queue.admission, &frame).is_none_or(|admission| {
                 admission.admits(queue.backlog.waiting(&frame), &frame, &self.contexts, now_ns)
             });

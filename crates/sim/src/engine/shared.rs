@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Engine, worker::Step};
+use super::{Engine, source::Frame, worker::Step};
 
 /// The frames are in their stages' queues; this is the order.
 #[derive(Debug)]
@@ -26,10 +26,6 @@ impl Shared {
         Self { name, capacity: capacity as usize, worker: usize::MAX, input, taken_over }
     }
 
-    pub(crate) fn has_room(&self) -> bool {
-        self.input.len() < self.capacity
-    }
-
     /// A frame has come into this worker's queue.
     pub(crate) fn push(&mut self, worker: usize) {
         self.input.push_back(worker);
@@ -42,6 +38,16 @@ impl Engine {
     pub(crate) fn poller_of(&self, queue: usize) -> usize {
         let queue = &self.queues[queue];
         queue.shared.map_or(queue.worker, |shared| self.shared[shared].worker)
+    }
+
+    /// Whether a frame would find room in a queue: in its backlog, where it is part of one.
+    #[inline]
+    pub(crate) fn queue_has_room(&self, queue: usize, frame: &Frame) -> bool {
+        let queue = &self.queues[queue];
+        match queue.shared {
+            Some(shared) => self.shared[shared].input.len() < self.shared[shared].capacity,
+            None => queue.backlog.has_room(frame),
+        }
     }
 
     /// The next frame of a shared backlog, on behalf of the worker that polls it.

@@ -327,11 +327,8 @@ impl Engine {
         match exit {
             Exit::Port(port) => self.port_has_room(port, frame, worker, now_ns),
             Exit::Queue(queue) => {
+                let room = self.queue_has_room(queue, frame);
                 let queue = &mut self.queues[queue];
-                let room = match queue.shared {
-                    Some(shared) => self.shared[shared].has_room(),
-                    None => queue.backlog.has_room(frame),
-                };
                 if !room && !queue.waiting.contains(&worker) {
                     queue.waiting.push(worker);
                 }
@@ -361,9 +358,9 @@ impl Engine {
 
     #[inline]
     fn put_into_queue(&mut self, index: usize, frame: Frame, producer: usize, now_ns: u64) {
+        let room = self.queue_has_room(index, &frame);
         let queue = &mut self.queues[index];
         queue.entered += 1;
-        let room = queue.shared.is_none_or(|shared| self.shared[shared].has_room());
         if !room || !queue.backlog.push(frame, now_ns) {
             let place = queue.place;
             self.lose(frame, place, now_ns);

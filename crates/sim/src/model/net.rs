@@ -222,7 +222,8 @@ pub struct Queue {
     pub capacity: u32,
     /// A backlog that this queue is part of, together with others of its context that name it, as the
     /// kernel's of each core: all frames are served in the order in which they came, by polls that take
-    /// all over that has come, and `capacity` is what may come meanwhile.
+    /// all over that has come, and `capacity` is what may come meanwhile. Without scheduler, admission
+    /// and back-pressure.
     #[serde(default)]
     pub shared: Option<String>,
     /// Who is next; none: first in, first out.
