@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -17,6 +16,8 @@ from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.run.live.cores import awake
 from isolane.spec.policy import parse_policy
+from isolane.testbed import NETNS_DIR
+from isolane.testbed.journal import RUN_DIR
 
 from benches.beds import host
 from benches.common import Check, Options, Outcome, main, median
@@ -26,8 +27,10 @@ OFFERED_PPS = 100e3
 """To each of two routers; all others are silent."""
 APPLY_S = 10.0
 GROWTH = 1.25
-NAMES = {end: f"isolane-scale-{end}" for end in ("host", "gen", "rcv")}
 GROUP = "isolane-scale"
+NAMES = {end: f"{GROUP}-{end}" for end in ("host", "gen", "rcv")}
+STATE = RUN_DIR / "scale-policy"
+"""Always the same, so that the next run puts back what one that was killed left."""
 COOKIE = 0x5CA1
 LEAD_NS, WARMUP_NS = 50_000_000, 200_000_000
 ENDS_S = 5.0
@@ -43,7 +46,7 @@ def ip(*words: str, lines: list[str] | None = None) -> None:
 
 def router(number: int) -> str:
     """Name a router's namespace."""
-    return f"isolane-scale-r{number}"
+    return f"{GROUP}-r{number}"
 
 
 def mac(number: int) -> str:
@@ -54,10 +57,8 @@ def mac(number: int) -> str:
 @contextmanager
 def namespaces(count: int) -> Iterator[None]:
     """Make a host with two NICs, a generator before one, a receiver behind the other, routers."""
-    names = [*NAMES.values(), *(router(number) for number in range(count))]
-    remove(names)
     try:
-        for name in names:
+        for name in (*NAMES.values(), *(router(number) for number in range(count))):
             ip("netns", "add", name)
         ip(
             "-n",
@@ -76,7 +77,7 @@ def namespaces(count: int) -> Iterator[None]:
             inside(number)
         yield
     finally:
-        remove(names)
+        remove()
 
 
 def wires(number: int) -> list[str]:
@@ -105,11 +106,15 @@ def inside(number: int) -> None:
     ip("-n", name, lines=lines)
 
 
-def remove(names: list[str]) -> None:
-    """Remove namespaces that are there."""
-    for name in names:
-        if Path("/run/netns", name).exists():
-            ip("netns", "del", name)
+def remove() -> None:
+    """Remove all namespaces of this bench that are there."""
+    for file in NETNS_DIR.glob(f"{GROUP}-*"):
+        ip("netns", "del", file.name)
+
+
+def policy_of() -> Enforcer:
+    """Return who keeps this bench's policies."""
+    return Enforcer(NETNS_DIR / NAMES["host"], STATE, GROUP)
 
 
 @dataclass(frozen=True)
@@ -124,7 +129,7 @@ class Found:
     """Share of what was offered."""
 
 
-def measure(count: int, options: Options, state: Path) -> Found:
+def measure(count: int, options: Options) -> Found:
     """Apply a policy for so many routers, and load two of them."""
     nics = {"nin": {"rate": "10Gbps"}, "nout": {"rate": "10Gbps"}}
     interfaces = {"eth0": "nin", "eth1": "nout"}
@@ -136,7 +141,7 @@ def measure(count: int, options: Options, state: Path) -> Found:
     policy = parse_policy(json.dumps({**file, "routers": routers}))
     with ExitStack() as stack:
         stack.enter_context(namespaces(count))
-        enforcer = Enforcer(Path("/run/netns", NAMES["host"]), state, GROUP)
+        enforcer = policy_of()
         cleared: list[float] = []
         stack.callback(lambda: cleared or enforcer.clear())
         begun = time.monotonic()
@@ -163,7 +168,7 @@ def load(enforcer: Enforcer, seconds: float) -> tuple[float, float]:
     window_ns = round(seconds * 1e9)
     end_ns = WARMUP_NS + window_ns
     cookie = COOKIE
-    netns = {end: f"/run/netns/{name}" for end, name in NAMES.items()}
+    netns = {end: str(NETNS_DIR / name) for end, name in NAMES.items()}
     rcv, gen = index_of("rcv", "gout"), index_of("gen", "gin")
     rate_mpps = round(OFFERED_PPS * 1000)
     streams = [
@@ -229,9 +234,12 @@ def threads_ns(enforcer: Enforcer) -> int:
 def bench(options: Options) -> Outcome:
     """Go through the numbers of routers."""
     found: dict[int, Found] = {}
-    with host(), tempfile.TemporaryDirectory() as folder:
+    with host():
+        if STATE.is_dir():
+            policy_of().clear()
+        remove()
         for count in COUNTS:
-            found[count] = measure(count, options, Path(folder) / str(count))
+            found[count] = measure(count, options)
     costs = {count: median(one.frame_ns) for count, one in found.items()}
     most, least = max(COUNTS), min(COUNTS)
     grown = costs[most] / costs[least]
