@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isolane.cli.progress import by_tenths
+
 if TYPE_CHECKING:
     from isolane.reproduce.model import Reproduction
     from isolane.reproduce.workers import Progress
@@ -80,7 +82,14 @@ def command(
 def _progress() -> Iterator[Callable[[Progress], None]]:
     """Show a bar with the time left on a terminal, a line per tenth elsewhere."""
     if not sys.stderr.isatty():
-        yield _plain_progress()
+        tellers: dict[str, Callable[[int, int], None]] = {}
+
+        def tell(progress: Progress) -> None:
+            if progress.label not in tellers:
+                tellers[progress.label] = by_tenths(f"simulations of {progress.label}")
+            tellers[progress.label](progress.done, progress.total)
+
+        yield tell
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -101,19 +110,6 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
             )
 
         yield watch
-
-
-def _plain_progress() -> Callable[[Progress], None]:
-    told: dict[str, int] = {}
-
-    def watch(progress: Progress) -> None:
-        tenths = 10 * progress.done // max(1, progress.total)
-        if tenths > told.get(progress.label, 0):
-            told[progress.label] = tenths
-            line = f"isolane: {progress.label}: {progress.done} of {progress.total} simulations"
-            print(line, file=sys.stderr)
-
-    return watch
 
 
 def print_reproduction(found: Reproduction) -> None:

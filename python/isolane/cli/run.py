@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isolane.cli.progress import by_tenths
+
 if TYPE_CHECKING:
     from isolane.run.folder import RunFolder
     from isolane.run.results import HostFacts, Summary
@@ -224,7 +226,8 @@ def _logging(folder: RunFolder) -> Iterator[None]:
 def _progress() -> Iterator[Watch]:
     """Show a bar with the time left on a terminal, a line per tenth elsewhere."""
     if not sys.stderr.isatty():
-        yield _plain_progress()
+        tell = by_tenths("trials")
+        yield lambda step: tell(step.done, step.total)
         return
     from rich.console import Console
     from rich.progress import (
@@ -248,27 +251,6 @@ def _progress() -> Iterator[Watch]:
             progress.update(bar, total=step.total, completed=step.done, description=step.label)
 
         yield watch
-
-
-def _plain_progress() -> Watch:
-    started = time.monotonic()
-    told = -1
-
-    def watch(step: Step) -> None:
-        nonlocal told
-        tenth = 10 * step.done // max(1, step.total)
-        if tenth == told:
-            return
-        told = tenth
-        spent = time.monotonic() - started
-        left = (
-            f", about {spent / step.done * (step.total - step.done):.0f} s left"
-            if step.done
-            else ""
-        )
-        typer.echo(f"isolane: {step.done} of {step.total} trials{left}", err=True)
-
-    return watch
 
 
 def _present(summary: Summary, target: Path, *, json: bool) -> None:
