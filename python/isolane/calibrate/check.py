@@ -106,7 +106,8 @@ def predict(
     }
     found = carry_out(run_trial, todo, workers, "predictions")
     predictions = []
-    for key, trials in sorted(groups.items()):
+    for key in sorted(found):  # all, unless it was interrupted
+        trials = groups[key]
         for number, router in enumerate(trials[0].routers):
             live = [
                 t.routers[number].received_pps for t in trials if t.routers[number].generated_pps

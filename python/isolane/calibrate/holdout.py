@@ -1,23 +1,23 @@
-"""How well a profile predicts figures that it was not fitted to.
+"""How well a profile predicts a paper's figures that it was not fitted to.
 
-Parts of a paper's figures are left out in turn; the profile is fitted to the rest, from nothing,
-and has to predict them: ``python -m isolane.calibrate.holdout rathore2013``.
+A part of them is left out; the profile is fitted to the rest, from nothing, and has to predict it.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from isolane.calibrate.fit import Fitter
+from isolane.calibrate.fit import Fit, Fitter
 from isolane.calibrate.papers import paper_problem
-from isolane.calibrate.problem import Target
+from isolane.calibrate.problem import Problem, Target
+from isolane.errors import SpecError
 from isolane.reproduce.model import Options, Workers
 from isolane.reproduce.trials import Figure, carry_out
-from isolane.reproduce.workers import Pool
 from isolane.run.sim.trial import run_trial
+
+Tell = Callable[[int, float, float], None]
 
 LOADS: Final = frozenset({1, 3})
 """Points of scenario I that are left out where every other one is."""
@@ -41,8 +41,14 @@ class HeldOut:
     part: str
     predicted: tuple[tuple[Target, float], ...]
     """Each figure of the part with its relative error."""
-    fitted_mean: float
-    """Mean absolute error of the figures that the profile was fitted to."""
+    problem: Problem
+    fit: Fit
+    """What the profile was fitted to, and how."""
+
+    @property
+    def fitted_mean(self) -> float:
+        """Mean absolute error of the figures that the profile was fitted to."""
+        return self.fit.mean
 
     @property
     def mean(self) -> float:
@@ -54,9 +60,27 @@ class HeldOut:
         """The figure that was predicted worst, and its error."""
         return max(self.predicted, key=lambda pair: abs(pair[1]))
 
+    @property
+    def sentence(self) -> str:
+        """What the profile's `error` says."""
+        if not self.predicted:
+            return ""
+        target, error = self.worst
+        about = f"{target.figure.arm}, {target.figure.metric} of {target.figure.router}"
+        return (
+            f"On {len(self.predicted)} figures that it was not fitted to ({self.part}), the mean "
+            f"absolute error is {100 * self.mean:.1f} %, the largest {100 * error:+.1f} % ({about} "
+            f"at point {target.figure.point})."
+        )
+
 
 def held_out(
-    paper: str, part: str, options: Options, workers: Workers, effort: tuple[int, int]
+    paper: str,
+    part: str,
+    options: Options,
+    workers: Workers,
+    effort: tuple[int, int],
+    tell: Tell = lambda _round, _mean, _largest: None,
 ) -> HeldOut:
     """Fit to all figures but a part of them, and predict that part.
 
@@ -72,46 +96,36 @@ def held_out(
         Processes that simulate.
     effort
         Starts and rounds of the fit; see :class:`isolane.calibrate.fit.Fitter`.
+    tell
+        Is told of progress, as there.
+
+    Raises
+    ------
+    SpecError
+        If the paper has no such part.
     """
-    left_out = PARTS[paper][part]
+    parts = PARTS.get(paper, {})
+    if part not in parts:
+        accepted = ", ".join(f"'{name}'" for name in parts) or "none: no paper's but rathore2013's"
+        raise SpecError(f"--hold-out {part}: not a part of {paper}'s figures; accepted: {accepted}")
+    left_out = parts[part]
     starts, rounds = effort
     known = paper_problem(paper, options, lambda figure: not left_out(figure))
     # Where the profile's own fit starts was found with all figures in sight.
-    known = replace(known, start="middle")
-    fit = Fitter(known, workers, starts=starts, seed=options.seed).run(rounds)
+    known = replace(
+        known,
+        start="middle",
+        what=f"{known.what} without {part}",
+        command=f"{known.command} --hold-out '{part}'",
+    )
+    fit = Fitter(known, workers, starts=starts, seed=options.seed, tell=tell).run(rounds)
     asked = paper_problem(paper, options, left_out)
     given = tuple(sorted(fit.values.items()))
     todo = {key: [replace(job, figures=given) for job in own] for key, own in asked.jobs.items()}
     found = carry_out(run_trial, todo, workers, part)
-    errors = tuple((target, target.error(found[target.figure.key])) for target in asked.targets)
-    return HeldOut(part, errors, fit.mean)
-
-
-def main() -> None:
-    """Print a line for each part."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("paper", choices=sorted(PARTS))
-    parser.add_argument("--part", choices=sorted({part for own in PARTS.values() for part in own}))
-    parser.add_argument("--starts", type=int, default=48)
-    parser.add_argument("--rounds", type=int, default=8)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--scale", type=float, default=1.0)
-    parser.add_argument("--jobs", type=int)
-    given = parser.parse_args()
-    effort = (given.starts, given.rounds)
-    options = Options(seed=given.seed, scale=given.scale)
-    with Pool(given.jobs) as pool:
-        for part in PARTS[given.paper] if given.part is None else [given.part]:
-            found = held_out(given.paper, part, options, pool, effort)
-            target, error = found.worst
-            about = f"{target.figure.arm}, {target.figure.metric} of {target.figure.router}"
-            print(
-                f"{part}: {len(found.predicted)} figures, mean {100 * found.mean:.1f} %, largest "
-                f"{100 * error:+.1f} % ({about} at point {target.figure.point}); the others "
-                f"{100 * found.fitted_mean:.1f} %",
-                flush=True,
-            )
-
-
-if __name__ == "__main__":
-    main()
+    errors = tuple(
+        (target, target.error(found[target.figure.key]))
+        for target in asked.targets
+        if target.figure.key in found  # all, unless it was interrupted
+    )
+    return HeldOut(part, errors, known, fit)

@@ -161,6 +161,8 @@ def test_what_was_left_out_is_simulated_with_the_costs_of_the_rest(
         found = held_out("rathore2013", part, options, pool, (0, 3))
     asked = paper_problem("rathore2013", options, PARTS["rathore2013"][part])
     assert seen == [len(rathore.targets) - 5 + 3]
+    assert f"On {len(found.predicted)} figures that it was not fitted to ({part})" in found.sentence
+    assert found.problem.command.endswith(f"--hold-out '{part}'")
     for target, error in found.predicted:
         own = asked.jobs[target.figure.key]
         given = tuple((key, 1000.0) for key in sorted(asked.profile.fitted))

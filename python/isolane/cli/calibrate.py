@@ -39,6 +39,15 @@ def command(
         str | None,
         typer.Option("--trials", metavar="N,N,...", help="These trials of the run only."),
     ] = None,
+    hold_out: Annotated[
+        str | None,
+        typer.Option(
+            "--hold-out",
+            metavar="PART",
+            help="Leave a part of the paper's figures out, and predict it: 'figures 7 and 8', "
+            "'tables 1 and 2', 'every other load of tables 1 and 2'.",
+        ),
+    ] = None,
     rounds: Annotated[
         int, typer.Option("--rounds", min=1, max=1000, help="How often to improve the costs.")
     ] = 12,
@@ -59,24 +68,27 @@ def command(
     Changes the costs that the profile lists under `fitted`, within the limits given there, by
     least squares over simulations. The same seed gives the same profile. Needs no root. Ctrl-C
     keeps the best so far. With --trials, all other trials of the run are then predicted, at the
-    loads that were really sent, and the errors shown and written into the profile.
+    loads that were really sent, and the errors shown and written into the profile; with --hold-out,
+    the figures of the paper that were left out.
     """
     from isolane.reproduce.model import Options
 
     options = Options(seed=seed, profile=profile, scale=scale)
-    raise typer.Exit(_fit(source, output, _numbers(trials), options, (rounds, starts, jobs)))
+    left_out = (_numbers(trials), hold_out)
+    raise typer.Exit(_fit(source, output, left_out, options, (rounds, starts, jobs)))
 
 
 def _fit(
     source: str,
     output: Path,
-    numbers: tuple[int, ...] | None,
+    left_out: tuple[tuple[int, ...] | None, str | None],
     options: Options,
     effort: tuple[int, int, int | None],
 ) -> int:
     """Fit, predict what was left out, write the profile; return the exit status."""
     from isolane.calibrate.check import predict
     from isolane.calibrate.fit import Fitter
+    from isolane.calibrate.holdout import held_out
     from isolane.calibrate.live import run_problem
     from isolane.calibrate.papers import FITTED_TO, paper_problem
     from isolane.calibrate.write import profile_text
@@ -85,25 +97,33 @@ def _fit(
     from isolane.run.folder import replace_file
 
     of_paper = source in FITTED_TO
-    problem = (
-        paper_problem(source, options) if of_paper else run_problem(Path(source), options, numbers)
-    )
-    if not problem.free:
-        raise SpecError(
-            f"profile {problem.profile.name}: nothing under `fitted` takes part in {problem.what}"
-        )
-    rounds, starts, jobs = effort
-    check = None
+    (numbers, part), (rounds, starts, jobs) = left_out, effort
+    error, check = "", None
     with Pool(jobs) as pool:
-        fit = Fitter(problem, pool, starts=starts, seed=options.seed, tell=_tell).run(rounds)
-        if numbers is not None and not of_paper and fit.complete:
-            check = predict(Path(source), numbers, fit.values, options, pool)
+        if part is not None:
+            held = held_out(source, part, options, pool, (starts, rounds), _tell)
+            problem, fit, error = held.problem, held.fit, held.sentence
+        else:
+            problem = (
+                paper_problem(source, options)
+                if of_paper
+                else run_problem(Path(source), options, numbers)
+            )
+            if not problem.free:
+                raise SpecError(
+                    f"profile {problem.profile.name}: nothing under `fitted` takes part in "
+                    f"{problem.what}"
+                )
+            fit = Fitter(problem, pool, starts=starts, seed=options.seed, tell=_tell).run(rounds)
+            if numbers is not None and not of_paper and fit.complete:
+                check = predict(Path(source), numbers, fit.values, options, pool)
+                error = check.sentence if check else ""
     start = options.profile or problem.profile.name
-    error = check.sentence if check else ""
     replace_file(output, profile_text(problem, start, fit, _name(output), error).encode())
     _print(problem, fit)
     if check:
         _print_check(check)
+    typer.echo(f"{error}\n" if error else "", nl=False)
     typer.echo(f"profile: {output}")
     return 0 if fit.complete else 130
 
@@ -172,4 +192,3 @@ def _print_check(check: Check) -> None:
         table.add_row(p.arm, p.point, p.router, *cells, f"{100 * p.error:+.1f} %")
     console.print()
     console.print(table)
-    console.print(check.sentence, markup=False)

@@ -43,3 +43,12 @@ def test_a_profile_is_fitted_and_tells_how_far_it_is_off(tmp_path: Path) -> None
     assert "accepted are numbers of trials" in done.stderr
     done = isolane("calibrate", tmp_path, "--output", profile)
     assert done.returncode == 2, done.stderr
+
+
+def test_a_part_that_a_paper_does_not_have_is_refused(tmp_path: Path) -> None:
+    done = isolane("calibrate", "rathore2013", "--hold-out", "x", "--output", tmp_path / "p.yaml")
+    assert done.returncode == 2
+    assert "accepted: 'figures 7 and 8', 'tables 1 and 2'" in done.stderr
+    done = isolane("calibrate", "ahn", "--hold-out", "x", "--output", tmp_path / "p.yaml")
+    assert done.returncode == 2
+    assert not (tmp_path / "p.yaml").exists()
