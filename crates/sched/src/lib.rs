@@ -62,3 +62,19 @@ pub use token_bucket::{MAX_BURST_BYTES, TokenBucket};
 
 /// Bit-nanoseconds per second in a byte: bytes x this / rate in bit/s = ns.
 pub(crate) const BYTE_NS: u64 = 8_000_000_000;
+
+/// The examples on the pages under `docs/schedulers/`, compiled and run by `cargo test`.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/schedulers/README.md")]
+    #[doc = include_str!("../../../docs/schedulers/credit.md")]
+    #[doc = include_str!("../../../docs/schedulers/drr.md")]
+    #[doc = include_str!("../../../docs/schedulers/fifo.md")]
+    #[doc = include_str!("../../../docs/schedulers/hierarchical.md")]
+    #[doc = include_str!("../../../docs/schedulers/round-robin.md")]
+    #[doc = include_str!("../../../docs/schedulers/strict-priority.md")]
+    #[doc = include_str!("../../../docs/schedulers/token-bucket.md")]
+    #[doc = include_str!("../../../docs/schedulers/wfq.md")]
+    #[doc = include_str!("../../../docs/schedulers/wrr.md")]
+    struct Examples;
+}
