@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from isolane.enforce.shares import Link, wants_link
+from isolane.enforce.fair_share import Link, wants_link
 from isolane.spec import Experiment, Policy
 from isolane.spec.policy_models import ALONE
 

@@ -1,7 +1,7 @@
 """Path ``isolane``: what a policy makes of the model.
 
 Room, rates and classes are worked out by the code of `isolane apply`
-(:mod:`isolane.enforce.shares`).
+(:mod:`isolane.enforce.fair_share`, :mod:`isolane.enforce.shares`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from isolane.enforce import htb, shares
+from isolane.enforce.fair_share import Link, wants_link
 from isolane.errors import NotSupported
 from isolane.spec import Arm, PointRouter
 from isolane.spec.policy import Policy, parse_policy
@@ -37,7 +38,7 @@ class Managed:
     def shares_link(self) -> bool:
         """Tell whether the link has classes."""
         policy = self.policy
-        return policy is not None and any(map(shares.wants_link, policy.routers.values()))
+        return policy is not None and any(map(wants_link, policy.routers.values()))
 
     def core(self, router: str, number: int) -> int:
         """Return the core of the router's thread: one of its own, in turn."""
@@ -64,7 +65,7 @@ class Managed:
         """
         policy = self._policy()
         mine = policy.routers[router]
-        limit, burst = shares.room(policy, router)
+        limit, burst = shares.queue_limits(policy, router, policy.routers)
         entry: Json = {"router": router, "capacity": limit, "burst": burst, "calm_ns": CALM_NS}
         frames, bits = shares.limits(mine.rate_max.ingress, mine.burst)
         _add_bucket(entry, frames, "rate_pps", "burst_frames")
@@ -77,7 +78,7 @@ class Managed:
         """Put the policy on the port by which the routers send: classes, and rates in frames."""
         policy = self._policy()
         shared = self.shares_link()
-        link = shares.Link("out", round(self.line_bps / 8), tuple(policy.routers))
+        link = Link("out", round(self.line_bps / 8), tuple(policy.routers))
         classes = {name: shares.of_class(mine, link) for name, mine in policy.routers.items()}
         if shared:
             port["capacity"] = htb.leaf_frames(link.rate)
