@@ -6,7 +6,6 @@ Room, rates and classes are worked out by the code of `isolane apply`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,8 +13,7 @@ from typing import Any, Final
 from isolane.enforce import htb, shares
 from isolane.enforce.fair_share import Link, wants_link
 from isolane.errors import NotSupported
-from isolane.spec import Arm, PointRouter
-from isolane.spec.policy import Policy, parse_policy
+from isolane.spec import Arm, NicEntry, PointRouter, Policy, build_policy
 
 CALM_NS: Final = 20_000_000
 """A queue that has not overflowed for this long may take a burst (``CALM_NS``, bpf/demux.bpf.c)."""
@@ -112,16 +110,13 @@ def managed(arm: Arm, routers: Sequence[PointRouter], line_bps: int) -> Managed:
     for router in routers:
         entitlement = arm.router(router.group).policy
         if entitlement is not None:
-            entries[router.name] = {
-                "netns": router.name,
-                "interfaces": {nic: nic for nic in _NICS},
-                **entitlement.on(range(arm.cores)).written(),
-            }
+            mine = entitlement.on(range(arm.cores))
+            entries[router.name] = mine.in_netns(router.name, {nic: nic for nic in _NICS})
     if not entries:
         return Managed(None, line_bps, arm.cores)
-    nics = {nic: {"rate": f"{line_bps}bps"} for nic in _NICS}
-    data = {"isolane": 1, "name": "simulated", "nics": nics, "routers": entries}
-    return Managed(parse_policy(json.dumps(data), f"arm {arm.name}"), line_bps, arm.cores)
+    nics = dict.fromkeys(_NICS, NicEntry.model_construct(rate_bps=float(line_bps)))
+    policy = build_policy("simulated", nics, entries, f"arm {arm.name}")
+    return Managed(policy, line_bps, arm.cores)
 
 
 def check(arm: Arm) -> None:
