@@ -15,16 +15,17 @@ PACKAGE = ROOT / "python" / "isolane"
 
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
+    "procfs": set(),
     "spec": {"errors"},
-    "doctor": {"errors", "_native"},
-    "testbed": {"errors", "spec", "_native"},
+    "doctor": {"errors", "procfs", "_native"},
+    "testbed": {"errors", "procfs", "spec", "_native"},
     "stats": {"errors", "spec"},
-    "enforce": {"errors", "spec", "testbed", "_native"},
-    "run": {"errors", "spec", "doctor", "testbed", "stats", "enforce", "_native"},
+    "enforce": {"errors", "procfs", "spec", "testbed", "_native"},
+    "run": {"errors", "procfs", "spec", "doctor", "testbed", "stats", "enforce", "_native"},
     "reproduce": {"errors", "spec", "stats", "run"},
     "calibrate": {"errors", "spec", "stats", "run", "reproduce"},
     "report": {"errors", "spec", "stats", "run", "reproduce"},
-    "verify": {"errors", "spec", "testbed", "enforce", "run", "_native"},
+    "verify": {"errors", "procfs", "spec", "testbed", "enforce", "run", "_native"},
     "export": {"errors", "spec", "enforce"},
     "cli": {
         "errors",

@@ -33,8 +33,8 @@ from isolane.enforce.pieces import (
     Scheduling,
 )
 from isolane.enforce.pieces.links import OURS as OUR_ROOT
-from isolane.enforce.pieces.tasks import started
 from isolane.enforce.state import State
+from isolane.procfs import started
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy
 

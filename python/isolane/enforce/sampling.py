@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 
 from isolane import _native
 from isolane.enforce import htb
@@ -16,12 +14,10 @@ from isolane.enforce.host import Host
 from isolane.enforce.model import RouterSample, Sample
 from isolane.enforce.piece import from_key
 from isolane.enforce.pieces import LinkClass, Member, Scheduling
-from isolane.enforce.pieces.tasks import started
 from isolane.enforce.plan import NIC_OWNER
 from isolane.enforce.state import State
+from isolane.procfs import core_ticks, cpu_ns, started
 from isolane.spec.policy import Policy
-
-_TICK_NS = 10_000_000
 
 
 def threads_of(state: State) -> dict[str, list[int]]:
@@ -47,18 +43,8 @@ def take(host: Host, state: State, policy: Policy) -> Sample:
     routers = tuple(reader.router(name) for name in policy.routers)
     cores = {core for router in policy.routers.values() for core in router.cores}
     rates = {nic: link.rate for nic, link in reader.links.items()}
-    return Sample(time.monotonic_ns(), routers, _busy(cores), rates)
-
-
-def _busy(cores: set[int]) -> dict[int, int]:
-    busy = {}
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *fields = line.split()
-        if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cores:
-            ticks = [int(field) for field in fields]
-            idle = ticks[3] + ticks[4]
-            busy[int(name[3:])] = (sum(ticks[:8]) - idle) * _TICK_NS
-    return busy
+    busy = {core: ticks.busy_ns for core, ticks in core_ticks().items() if core in cores}
+    return Sample(time.monotonic_ns(), routers, busy, rates)
 
 
 @dataclass
@@ -122,7 +108,7 @@ class _Reader:
             },
             waiting=sum(q["waiting"] for q in queues),
             room=sum(q["burst"] for q in queues),
-            cpu_ns=sum(_cpu_ns(thread) for thread in self.threads.get(name, ())),
+            cpu_ns=sum(cpu_ns(thread) for thread in self.threads.get(name, ())),
             cores=self.policy.routers[name].cores,
             cpu_entitled=self.cpu_fair.get(name, 0.0),
             link_bytes={nic: count[0] for nic, count in sent.items()},
@@ -142,9 +128,3 @@ class _Reader:
 
     def _port(self, port: int) -> dict[str, int] | None:
         return self.plane.port(port) if self.plane else None
-
-
-def _cpu_ns(thread: int) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):  # threads end
-        return int(Path(f"/proc/{thread}/schedstat").read_text().split()[0])
-    return 0

@@ -20,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from isolane import procfs
 from isolane.errors import TestbedError
 
 RUN_DIR = Path("/run/isolane")
@@ -31,8 +32,7 @@ class Journal:
     """What this run has made or is about to make; one JSON object a line."""
 
     def __init__(self, directory: Path = RUN_DIR) -> None:
-        start = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-        self.run = f"{os.getpid()}-{start}-{next(_numbers)}"
+        self.run = f"{os.getpid()}-{procfs.started()}-{next(_numbers)}"
         self.path = directory / f"journal-{self.run}.jsonl"
         self.made: set[str] = set()
         """Kinds of things that were recorded."""
