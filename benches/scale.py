@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from isolane import _native
 from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
+from isolane.procfs import cpu_ns
 from isolane.run.live.cores import awake
 from isolane.spec.policy import parse_policy
 from isolane.testbed import NETNS_DIR
@@ -224,11 +223,7 @@ def index_of(end: str, ifname: str) -> int:
 def threads_ns(enforcer: Enforcer) -> int:
     """Return the CPU time of all threads under the policy, and of the NICs'."""
     routers = [thread for threads in enforcer.threads().values() for thread in threads]
-    total = 0
-    for thread in (*routers, *enforcer.nic_threads()):
-        with contextlib.suppress(OSError):
-            total += int(Path(f"/proc/{thread}/schedstat").read_text().split()[0])
-    return total
+    return sum(map(cpu_ns, (*routers, *enforcer.nic_threads())))
 
 
 def bench(options: Options) -> Outcome:

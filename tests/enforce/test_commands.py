@@ -139,6 +139,13 @@ def test_top_tells_what_routers_do(rig: Rig) -> None:
     assert "of 75 %" in text
 
 
+def test_top_shows_fair_shares_of_the_routers_that_run(rig: Rig) -> None:
+    rig.cli("apply", rig.file(vr1="cpu_max: 20%", more="  ghost: {netns: nowhere}\n"))
+    line = rig.data("top", "--once", "--interval", "0.1")
+    fair = {router["name"]: router["cpu_entitled"] for router in line["routers"]}
+    assert fair == pytest.approx({"vr1": 0.2, "vr2": 0.8, "ghost": 0.0})
+
+
 def test_top_goes_on_until_it_is_ended(rig: Rig) -> None:
     rig.cli("apply", rig.file())
     with background(rig.folder / "top", "top", "--json", "--interval", "0.1") as top:

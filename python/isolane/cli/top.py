@@ -29,8 +29,8 @@ EPILOG = """Examples:
 \b
 Columns: frames/s that came for a router, that it sent, that were dropped and where (queue: its
 queue was full; rate_in, rate_out: above rate_max; link: its class of the link was full); frames
-that wait in its queues; CPU share of its cores and of each link, beside what it is entitled to
-when all want more.
+that wait in its queues; CPU share of its cores and share of each link, beside its fair share
+when all routers that run want more (none is given where routers share a part of their cores only).
 """
 
 
@@ -148,11 +148,11 @@ def _row(router: RouterRates, nics: list[str]) -> list[str]:
         format_pps(router.forwarded_pps),
         ", ".join(drops) or "-",
         f"{router.waiting}/{router.room}",
-        *(_percent(share, entitled) for share, entitled in shares),
+        *(_percent(share, fair) for share, fair in shares),
     ]
 
 
-def _percent(share: float | None, entitled: float | None) -> str:
-    if share is None or entitled is None:
+def _percent(share: float | None, fair: float | None) -> str:
+    if share is None:
         return ""
-    return f"{100 * share:.1f} of {100 * entitled:.0f} %"
+    return f"{100 * share:.1f} %" if fair is None else f"{100 * share:.1f} of {100 * fair:.0f} %"

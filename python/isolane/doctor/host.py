@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from isolane.doctor.model import Answer, Probe
+from isolane.procfs import all_ticks
 
 OLDEST_KERNEL: Final = (5, 18)
 """The first with BPF_F_TEST_XDP_LIVE_FRAMES."""
@@ -75,19 +76,14 @@ def _frequency() -> Mapping[str, Answer]:
 
 
 def _steal() -> Mapping[str, Answer]:
-    before = _steal_and_total()
+    before = all_ticks()
     time.sleep(_STEAL_WINDOW_S)
-    after = _steal_and_total()
-    now = (after[0] - before[0]) / max(1, after[1] - before[1])
-    ever = after[0] / max(1, after[1])
+    after = all_ticks()
+    spent = after.since(before)
+    now = spent.steal / max(1, spent.total)
+    ever = after.steal / max(1, after.total)
     detail = f"stolen: {now:.1%} now, {ever:.2%} since boot"
     return {"steal": Answer("limited" if max(now, ever) > _STEAL_LIMIT else "yes", detail)}
-
-
-def _steal_and_total() -> tuple[int, int]:
-    """Return the ticks stolen, and all ticks, since boot (proc(5), /proc/stat)."""
-    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    return fields[7], sum(fields)
 
 
 def _hugepages() -> Mapping[str, Answer]:

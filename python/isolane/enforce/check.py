@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isolane.enforce import shares
+from isolane.enforce.fair_share import Link, guaranteed_bps, wants_link
 from isolane.enforce.host import Host
 from isolane.enforce.model import FoundRouter
-from isolane.enforce.shares import Link
 from isolane.errors import NotSupported, SpecError
 from isolane.spec.policy import Policy
 from isolane.testbed.netns import Namespace
@@ -29,7 +29,7 @@ def check(policy: Policy, found: Sequence[FoundRouter], host: Host) -> dict[str,
     links = {}
     for nic in policy.nics:
         members = tuple(router.name for router in found if nic in _nics_of(policy, router))
-        if any(shares.wants_link(policy.routers[name]) for name in members):
+        if any(wants_link(policy.routers[name]) for name in members):
             links[nic] = Link(nic, _rate(policy, nic, namespace), members)
             _commitment(policy, links[nic])
     return links
@@ -121,11 +121,11 @@ def _rate(policy: Policy, nic: str, namespace: Namespace) -> int:
 
 
 def _commitment(policy: Policy, link: Link) -> None:
-    least = {name: policy.routers[name].rate_min_bps or 0.0 for name in link.routers}
-    total = sum(least.values())
-    if total > link.rate * 8:
-        parts = " + ".join(f"{rate / 1e6:g}" for rate in least.values() if rate)
+    guaranteed = {name: guaranteed_bps(policy.routers[name]) for name in link.routers}
+    total = sum(guaranteed.values())
+    if total > link.rate_bps:
+        parts = " + ".join(f"{rate / 1e6:g}" for rate in guaranteed.values() if rate)
         raise SpecError(
             f"nics: {link.nic}: rate_min adds up to {total / 1e6:g} Mbit/s ({parts}), "
-            f"its link has {link.rate * 8 / 1e6:g} Mbit/s"
+            f"its link has {link.rate_bps / 1e6:g} Mbit/s"
         )

@@ -88,12 +88,13 @@ class RouterSample:
     """CPU time of its threads."""
     cores: tuple[int, ...] = ()
     """Cores that it is bound to; empty: any."""
-    cpu_entitled: float = 0.0
-    """Share of its cores that it is entitled to when all want more, 0..1."""
+    cpu_entitled: float | None = 0.0
+    """Its fair share of its cores when all routers that run want more, 0..1; None where routers
+    share a part of their cores only: then there is no such figure."""
     link_bytes: dict[str, int] = field(default_factory=dict)
     """NIC -> bytes on the wire, with preamble and gap, that its class sent."""
     link_entitled: dict[str, float] = field(default_factory=dict)
-    """NIC -> share of the link that it is entitled to, 0..1."""
+    """NIC -> its fair share of the link when all routers that run want more, 0..1."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from isolane.enforce import htb, shares
+from isolane.enforce.fair_share import Link
 from isolane.enforce.host import Host
 from isolane.enforce.model import FoundRouter, Interface
 from isolane.enforce.napi import threads_of
@@ -32,9 +33,8 @@ from isolane.enforce.pieces import (
     Scheduling,
 )
 from isolane.enforce.pieces.links import OURS as OUR_ROOT
-from isolane.enforce.pieces.tasks import started
-from isolane.enforce.shares import Link
 from isolane.enforce.state import State
+from isolane.procfs import started
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy
 
@@ -193,7 +193,8 @@ class Plan:
         most = shares.limits(policy.rate_max.ingress, policy.burst)
         xdp = counted and policy.forward == "xdp"
         budget = self._budget(router) if policy.cpu_max and counted else None
-        limit, burst = shares.room(self.policy, router.name)
+        active = [found.name for found in self.found]
+        limit, burst = shares.queue_limits(self.policy, router.name, active)
         yield Wish(
             QueuePiece(router.name, at.ifname, slot), [limit, burst, xdp, counted, budget, most]
         )

@@ -11,7 +11,7 @@ _NONE = RouterSample("", present=False)
 
 @dataclass(frozen=True)
 class RouterRates:
-    """What a router did between two samples, beside what it is entitled to."""
+    """What a router did between two samples, beside its fair shares."""
 
     name: str
     present: bool
@@ -26,7 +26,8 @@ class RouterRates:
     """Frames that may wait there."""
     cpu_share: float
     """Of the cores that it may use, 0..1."""
-    cpu_entitled: float
+    cpu_entitled: float | None
+    """Its fair share of them; None: there is no such figure (see :class:`RouterSample`)."""
     link_bps: dict[str, float]
     """NIC -> bit/s on the wire, with preamble and gap."""
     link_share: dict[str, float]

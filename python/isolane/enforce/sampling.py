@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import time
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 
 from isolane import _native
-from isolane.enforce import htb, shares
+from isolane.enforce import htb
+from isolane.enforce.fair_share import Link, cpu_fair_shares_on_host, link_fair_shares
 from isolane.enforce.host import Host
 from isolane.enforce.model import RouterSample, Sample
 from isolane.enforce.piece import from_key
 from isolane.enforce.pieces import LinkClass, Member, Scheduling
-from isolane.enforce.pieces.tasks import started
 from isolane.enforce.plan import NIC_OWNER
-from isolane.enforce.shares import Link
 from isolane.enforce.state import State
+from isolane.procfs import core_ticks, cpu_ns, started
 from isolane.spec.policy import Policy
-
-_TICK_NS = 10_000_000
 
 
 def threads_of(state: State) -> dict[str, list[int]]:
@@ -46,18 +43,8 @@ def take(host: Host, state: State, policy: Policy) -> Sample:
     routers = tuple(reader.router(name) for name in policy.routers)
     cores = {core for router in policy.routers.values() for core in router.cores}
     rates = {nic: link.rate for nic, link in reader.links.items()}
-    return Sample(time.monotonic_ns(), routers, _busy(cores), rates)
-
-
-def _busy(cores: set[int]) -> dict[int, int]:
-    busy = {}
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *fields = line.split()
-        if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cores:
-            ticks = [int(field) for field in fields]
-            idle = ticks[3] + ticks[4]
-            busy[int(name[3:])] = (sum(ticks[:8]) - idle) * _TICK_NS
-    return busy
+    busy = {core: ticks.busy_ns for core, ticks in core_ticks().items() if core in cores}
+    return Sample(time.monotonic_ns(), routers, busy, rates)
 
 
 @dataclass
@@ -71,7 +58,6 @@ class _Reader:
         self.plane: _native.Plane | None = self.host.standing_plane()
         self.counts: dict[str, dict[int, tuple[int, int, int]]] = {}
         self.links: dict[str, Link] = {}
-        self._entitled: dict[str, dict[str, float]] = {}
         members: dict[str, list[str]] = defaultdict(list)
         for key in self.state.done:
             piece = from_key(key)
@@ -84,8 +70,21 @@ class _Reader:
                 self.counts[nic] = htb.class_bytes(namespace, index)
                 self.links[nic] = Link(nic, rate[0], tuple(names))
 
+        self._share_out()
+
+    def _share_out(self) -> None:
+        """Work out the fair shares of the routers that run."""
+        self.queues = {name: self._queues(name) for name in self.policy.routers}
+        self.active = [n for n, queues in self.queues.items() if self.threads.get(n) or queues]
+        cores = os.cpu_count() or 1
+        self.cpu_fair = cpu_fair_shares_on_host(self.policy, self.active, cores)
+        self.link_fair = {
+            nic: link_fair_shares(self.policy, link, self.active)
+            for nic, link in self.links.items()
+        }
+
     def router(self, name: str) -> RouterSample:
-        queues = [q for q in map(self._queue, self._numbers("queue", name)) if q]
+        queues = self.queues[name]
         ports = [p for p in map(self._port, self._numbers("port", name)) if p]
         link = {nic: counts.get(self._minor(name)) for nic, counts in self.counts.items()}
         sent = {nic: count for nic, count in link.items() if count}
@@ -93,7 +92,7 @@ class _Reader:
         passed = sum(p["offered"] - p["dropped_rate"] for p in ports)
         return RouterSample(
             name=name,
-            present=bool(self.threads.get(name)) or bool(queues),
+            present=name in self.active,
             offered=sum(q["offered"] for q in queues),
             offered_bytes=sum(q["offered_bytes"] for q in queues),
             served=sum(q["served"] for q in queues),
@@ -109,11 +108,11 @@ class _Reader:
             },
             waiting=sum(q["waiting"] for q in queues),
             room=sum(q["burst"] for q in queues),
-            cpu_ns=sum(_cpu_ns(thread) for thread in self.threads.get(name, ())),
+            cpu_ns=sum(cpu_ns(thread) for thread in self.threads.get(name, ())),
             cores=self.policy.routers[name].cores,
-            cpu_entitled=self._entitled_cpu(name),
+            cpu_entitled=self.cpu_fair.get(name, 0.0),
             link_bytes={nic: count[0] for nic, count in sent.items()},
-            link_entitled={nic: self._entitled_link(nic, name) for nic in sent},
+            link_entitled={nic: self.link_fair[nic].get(name, 0.0) for nic in sent},
         )
 
     def _numbers(self, kind: str, name: str) -> list[int]:
@@ -123,25 +122,9 @@ class _Reader:
     def _minor(self, name: str) -> int:
         return self.state.numbers.get(f"class:{name}", -1)
 
-    def _queue(self, slot: int) -> dict[str, int] | None:
-        return self.plane.queue(slot) if self.plane else None
+    def _queues(self, name: str) -> list[dict[str, int]]:
+        plane = self.plane
+        return [q for q in map(plane.queue, self._numbers("queue", name)) if q] if plane else []
 
     def _port(self, port: int) -> dict[str, int] | None:
         return self.plane.port(port) if self.plane else None
-
-    def _entitled_cpu(self, name: str) -> float:
-        """Of the cores that it shares with those who are bound to the same ones and run."""
-        weights = shares.neighbours(self.policy, name)
-        return shares.entitled_cpu(weights, name)
-
-    def _entitled_link(self, nic: str, name: str) -> float:
-        if nic not in self._entitled:
-            link = self.links[nic]
-            self._entitled[nic] = shares.entitled_link(self.policy, link, link.routers)
-        return self._entitled[nic][name]
-
-
-def _cpu_ns(thread: int) -> int:
-    with contextlib.suppress(OSError, ValueError, IndexError):  # threads end
-        return int(Path(f"/proc/{thread}/schedstat").read_text().split()[0])
-    return 0

@@ -1,11 +1,14 @@
-"""What a router is entitled to, as the kernel is told: rates, bursts, classes. Pure."""
+"""What the kernel is told of a policy: token buckets, queue limits, classes of HTB. Pure.
+
+Who may have what is worked out in :mod:`isolane.enforce.fair_share`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 
 from isolane.enforce import htb
+from isolane.enforce.fair_share import Link, ceiling_bps, guaranteed_bps, sharing_cores_with
 from isolane.enforce.model import FoundRouter, Interface
 from isolane.errors import SpecError
 from isolane.spec.policy import Policy
@@ -17,25 +20,12 @@ QUANTUM = 1600
 LEAST_RATE = 1000
 """Rate of a class that nothing is guaranteed to, bytes/s: the kernel demands one."""
 _BURST_S = 0.01
-_DEFAULT_PRIORITY = 3
-
 
 ROOM = 64
 """Frames that may wait for the router of least weight while it overflows: one poll's worth. More
 would only make those wait that come too often anyway, and let their memory leave the cache."""
 MOST_ROOM = 240
 """A veth holds 256."""
-
-
-@dataclass(frozen=True)
-class Link:
-    """A NIC whose link is shared out."""
-
-    nic: str
-    rate: int
-    """Bytes/s."""
-    routers: tuple[str, ...]
-    """The routers that send by it."""
 
 
 def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> list[list[int]]:
@@ -55,51 +45,33 @@ def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> 
     return [[pps, frames if pps else 0], [bps, most if bps else 0]]
 
 
-def neighbours(policy: Policy, router: str) -> dict[str, int]:
-    """Return the weights of those that a router shares cores with, itself included."""
-    cores = set(policy.routers[router].cores)
-    return {
-        name: other.cpu_weight
-        for name, other in policy.routers.items()
-        if name == router or not cores or not other.cores or cores & set(other.cores)
-    }
-
-
-def room(policy: Policy, router: str) -> tuple[int, int]:
+def queue_limits(policy: Policy, router: str, active: Collection[str]) -> tuple[int, int]:
     """Return how many frames may wait for a router while it overflows, and when it has not lately.
 
     In proportion to the weights: a queue that ran empty between two polls of the NIC would cost
     the router some of its share. XDP empties any queue faster than the NIC is polled.
+
+    Parameters
+    ----------
+    active
+        The routers that run: one that does not shares no cores with anybody.
     """
     own = policy.routers[router]
     if own.queue is not None:
         return own.queue, own.queue
     if own.forward == "xdp":
         return MOST_ROOM, MOST_ROOM
-    least = min(neighbours(policy, router).values())
-    return min(MOST_ROOM, ROOM * own.cpu_weight // least), MOST_ROOM
+    sharing = sharing_cores_with(policy, router, active)
+    lightest = min(policy.routers[name].cpu_weight for name in sharing)
+    return min(MOST_ROOM, ROOM * own.cpu_weight // lightest), MOST_ROOM
 
 
 def of_class(policy: RouterPolicy, link: Link) -> list[int]:
     """Return the settings of a router's class; see :class:`isolane.enforce.pieces.LinkClass`."""
-    least = policy.rate_min_bps
-    rate = max(LEAST_RATE, round(least / 8)) if least else LEAST_RATE
-    limit = policy.rate_max.egress
-    ceil = min(link.rate, round(limit.bps / 8)) if limit and limit.bps else link.rate
-    ceil = max(ceil, rate)
+    rate = max(LEAST_RATE, round(guaranteed_bps(policy) / 8))
+    ceil = max(rate, round(min(link.rate, ceiling_bps(policy) / 8)))
     burst = htb.burst_bytes(rate, policy.burst)
     return [rate, ceil, burst, policy.priority, QUANTUM * policy.link_weight]
-
-
-def wants_link(policy: RouterPolicy) -> bool:
-    """Tell whether a router's policy needs the link to be shared out."""
-    limit = policy.rate_max.egress
-    return bool(
-        policy.rate_min
-        or (limit and limit.bps)
-        or policy.priority != _DEFAULT_PRIORITY
-        or policy.link_weight != 1
-    )
 
 
 def uplinks(policy: Policy, router: FoundRouter, at: Interface) -> tuple[str, ...]:
@@ -120,52 +92,3 @@ def uplinks(policy: Policy, router: FoundRouter, at: Interface) -> tuple[str, ..
         f"leave; say so with interfaces: {{{at.ifname}: NIC}}, NIC being one of "
         f"{', '.join(policy.nics)}"
     )
-
-
-def entitled_cpu(weights: dict[str, int], router: str) -> float:
-    """Return the CPU share of a router when all of them want more, 0..1."""
-    return weights[router] / sum(weights.values())
-
-
-def entitled_link(policy: Policy, link: Link, active: Sequence[str]) -> dict[str, float]:
-    """Return the link shares when all ``active`` routers want more.
-
-    Least rates first, then by priority, within one by weight, no one above its ceiling.
-
-    Returns
-    -------
-    dict
-        Router -> share of the link, 0..1.
-    """
-    given, ceiling = {}, {}
-    for name in active:
-        rate, ceil, *_ = of_class(policy.routers[name], link)
-        given[name] = float(rate if rate > LEAST_RATE else 0)
-        ceiling[name] = float(ceil)
-    left = max(0.0, link.rate - sum(given.values()))
-    for priority in sorted({policy.routers[name].priority for name in active}):
-        level = [name for name in active if policy.routers[name].priority == priority]
-        left = _fill(policy, level, given, ceiling, left)
-    return {name: given[name] / link.rate for name in active}
-
-
-def _fill(
-    policy: Policy,
-    level: list[str],
-    given: dict[str, float],
-    ceiling: dict[str, float],
-    left: float,
-) -> float:
-    """Share ``left`` out by weight up to the ceilings; return what remains."""
-    hungry = [name for name in level if given[name] < ceiling[name]]
-    while hungry and left > 1e-9:
-        weights = sum(policy.routers[name].link_weight for name in hungry)
-        step = min(
-            left / weights,
-            *((ceiling[name] - given[name]) / policy.routers[name].link_weight for name in hungry),
-        )
-        for name in hungry:
-            given[name] += step * policy.routers[name].link_weight
-        left -= step * weights
-        hungry = [name for name in hungry if ceiling[name] - given[name] > 1e-9]
-    return left

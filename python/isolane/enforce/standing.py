@@ -1,4 +1,4 @@
-"""What is in force, in the words of a policy: what each router is entitled to, what there is."""
+"""What is in force, in the words of a policy: what it says of each router, what there is."""
 
 from __future__ import annotations
 

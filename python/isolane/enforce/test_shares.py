@@ -4,13 +4,14 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyroute2.netlink.rtnl.tcmsg.common import calc_xmittime
 
 from isolane.enforce import htb, shares
+from isolane.enforce.fair_share import Link, wants_link
 from isolane.enforce.model import FoundRouter, Interface
-from isolane.enforce.shares import LEAST_RATE, QUANTUM, Link
+from isolane.enforce.shares import LEAST_RATE, QUANTUM
 from isolane.errors import SpecError
 from isolane.spec.policy import Policy, parse_policy
 from isolane.spec.policy_fields import RateLimit
@@ -25,70 +26,6 @@ def policy(*routers: dict[str, Any], nics: tuple[str, ...] = ("eth1",)) -> Polic
     return parse_policy(json.dumps({**data, "routers": named}))
 
 
-def entitled(found: Policy) -> dict[str, float]:
-    link = Link("eth1", RATE, tuple(found.routers))
-    return shares.entitled_link(found, link, link.routers)
-
-
-@st.composite
-def routers(draw: st.DrawFn) -> list[dict[str, Any]]:
-    """Up to six routers whose guarantees fit on the link."""
-    left, made = 1000, []
-    for _ in range(draw(st.integers(1, 6))):
-        keys: dict[str, Any] = {
-            "priority": draw(st.integers(0, 7)), "link_weight": draw(st.integers(1, 1000)),
-        }  # fmt: skip
-        least = draw(st.integers(0, left))
-        if least:
-            left -= least
-            keys["rate_min"] = f"{least}Mbps"
-        if draw(st.booleans()):
-            keys["rate_max"] = f"{draw(st.integers(max(1, least), 1200))}Mbps"
-        made.append(keys)
-    return made
-
-
-@settings(max_examples=100, deadline=None)
-@given(routers())
-def test_shares_of_a_link_keep_what_the_policy_says(made: list[dict[str, Any]]) -> None:
-    found = policy(*made)
-    share = entitled(found)
-    total = sum(share.values())
-    assert total <= 1 + 1e-6
-    ceilings = {}
-    for name, router in found.routers.items():
-        least = (router.rate_min_bps or 0) / 1e9
-        limit = router.rate_max.egress
-        ceilings[name] = min(1.0, (limit.bps if limit and limit.bps else 1e9) / 1e9)
-        assert least - 1e-6 <= share[name] <= ceilings[name] + 1e-6
-    hungry = [name for name in share if share[name] < ceilings[name] - 1e-6]
-    assert total > 1 - 1e-6 or not hungry, "something is left though somebody wants it"
-    for one in hungry:
-        for other, router in found.routers.items():
-            got_more = share[other] > (router.rate_min_bps or 0) / 1e9 + 1e-6
-            later = router.priority > found.routers[one].priority
-            assert not (got_more and later), "a later priority is served before an earlier one"
-
-
-@pytest.mark.parametrize(
-    ("made", "expected"),
-    [
-        (({}, {}), (0.5, 0.5)),
-        (({"link_weight": 3}, {}), (0.75, 0.25)),
-        (({"rate_min": "600Mbps"}, {}), (0.8, 0.2)),
-        (({"priority": 1}, {}), (1.0, 0.0)),
-        (({"priority": 1}, {"rate_min": "100Mbps"}), (0.9, 0.1)),
-        (({"rate_max": "100Mbps"}, {}, {}), (0.1, 0.45, 0.45)),
-        (({"rate_max": "100Mbps"}, {"rate_max": "200Mbps"}), (0.1, 0.2)),
-        (({"priority": 0, "rate_max": "300Mbps"}, {"link_weight": 2}, {}), (0.3, 1.4 / 3, 0.7 / 3)),
-    ],
-)
-def test_shares_worked_out_by_hand(
-    made: tuple[dict[str, Any], ...], expected: tuple[float, ...]
-) -> None:
-    assert list(entitled(policy(*made)).values()) == pytest.approx(expected, abs=1e-6)
-
-
 def test_classes_are_what_the_kernel_is_told() -> None:
     found = policy(
         {},
@@ -100,9 +37,9 @@ def test_classes_are_what_the_kernel_is_told() -> None:
     assert (plain[0], plain[1], plain[3], plain[4]) == (LEAST_RATE, RATE, 3, QUANTUM)
     assert (full[0], full[1], full[3], full[4]) == (25_000_000, 50_000_000, 1, 2 * QUANTUM)
     assert above[1] == RATE, "a ceiling above the link is the link"
-    assert not shares.wants_link(found.routers["r0"])
-    assert shares.wants_link(found.routers["r1"])
-    assert not shares.wants_link(policy({"rate_max": "100kpps"}).routers["r0"])
+    assert not wants_link(found.routers["r0"])
+    assert wants_link(found.routers["r1"])
+    assert not wants_link(policy({"rate_max": "100kpps"}).routers["r0"])
 
 
 def test_buckets_are_empty_when_there_is_no_limit() -> None:
@@ -115,8 +52,15 @@ def test_buckets_are_empty_when_there_is_no_limit() -> None:
     assert shares.limits(RateLimit(pps=10), 2000)[0] == [10, 2]
 
 
-def test_weights_share_the_cores() -> None:
-    assert shares.entitled_cpu({"a": 300, "b": 100}, "a") == 0.75
+def test_a_queue_is_as_long_as_its_weight_among_those_that_run() -> None:
+    found = policy({"cpu_weight": 100}, {"cpu_weight": 200}, {"cpu_weight": 400})
+    running = ("r0", "r1", "r2")
+    assert [shares.queue_limits(found, name, running)[0] for name in running] == [64, 128, 240]
+    # Without r0 nobody is to wait longer for its sake.
+    assert [shares.queue_limits(found, n, ("r1", "r2"))[0] for n in ("r1", "r2")] == [64, 128]
+    pinned = policy({"cores": [1]}, {"cores": [2], "cpu_weight": 200}, {"queue": 16})
+    assert shares.queue_limits(pinned, "r1", ("r0", "r1"))[0] == 64
+    assert shares.queue_limits(pinned, "r2", running) == (16, 16)
 
 
 def test_where_frames_leave_is_told_by_policy_or_bridge_or_there_is_one_nic_only() -> None:

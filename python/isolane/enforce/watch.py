@@ -21,6 +21,7 @@ from isolane.enforce.host import Host
 from isolane.enforce.model import FoundRouter, MissingRouter
 from isolane.enforce.state import State
 from isolane.errors import IsolaneError, NotSupported
+from isolane.procfs import started
 from isolane.spec.policy import Policy
 from isolane.testbed import kernel
 from isolane.testbed.hands import apart
@@ -221,7 +222,7 @@ def _identity(router: Found) -> Identity:
     """
     if isinstance(router, MissingRouter):
         return ()
-    began = None if router.pid is None else _began(router.pid)
+    began = None if router.pid is None else started(router.pid)
     return (router.netns_cookie, router.netns_inode, router.pid, began, router.interfaces)
 
 
@@ -241,13 +242,6 @@ def _changed(router: Found) -> bool:
     except OSError:
         return True
     return False
-
-
-def _began(pid: int) -> int | None:
-    """Return when a process began, clock ticks since boot: numbers are given out again."""
-    with suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
-    return None
 
 
 def _drain(events: socket.socket) -> None:

@@ -90,13 +90,14 @@ _OF_ROUTER: Final = (
     _OfRouter("cores", "gauge", "cores", "Cores that the router's threads may run on.",
               None, lambda r: _one(len(r.cores) or os.cpu_count() or 1)),
     _OfRouter("cpu_entitled_ratio", "gauge", "ratio",
-              "Share of its cores that the router is entitled to when all want more, 0 to 1.",
-              None, lambda r: _one(r.cpu_entitled)),
+              "Fair share of the router's cores when all routers that run want more, 0 to 1; "
+              "missing where routers share a part of their cores only.",
+              None, lambda r: {} if r.cpu_entitled is None else _one(r.cpu_entitled)),
     _OfRouter("link_bytes", "counter", "bytes",
               "Bytes on the wire that the router sent by a NIC, with preamble and gap.",
               "nic", lambda r: r.link_bytes),
     _OfRouter("link_entitled_ratio", "gauge", "ratio",
-              "Share of the link that the router is entitled to when all want more, 0 to 1.",
+              "Fair share of the link when all routers that run want more, 0 to 1.",
               "nic", lambda r: r.link_entitled),
 )  # fmt: skip
 

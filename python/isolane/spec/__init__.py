@@ -22,6 +22,7 @@ from isolane.spec.models import (
 from isolane.spec.points import Point, PointRouter
 from isolane.spec.policy import (
     Policy,
+    build_policy,
     load_policy,
     parse_policy,
     policy_schema,
@@ -81,6 +82,7 @@ __all__ = [
     "TrafficOverride",
     "TrialPlan",
     "VirtualFunction",
+    "build_policy",
     "default_subnet",
     "format_bps",
     "format_duration_ns",

@@ -16,6 +16,7 @@ from isolane.spec import policy_fields as p
 from isolane.spec.base import SpecModel
 from isolane.spec.fields import ArmName
 from isolane.spec.loader import load_file, parse_file
+from isolane.spec.policy_changes import with_changes
 from isolane.spec.policy_checks import as_written, nics_of, together
 from isolane.spec.policy_models import NicEntry, PolicyFile
 from isolane.spec.policy_router import RouterPolicy, filled_in
@@ -44,15 +45,15 @@ class Policy(SpecModel):
         Raises
         ------
         SpecError
-            As :meth:`RouterPolicy.with_changes`; if there is no such router; and if the change
-            contradicts other routers, such as a sum of ``rate_min`` above the link.
+            As :func:`isolane.spec.policy_changes.with_changes`; if there is no such router; and if
+            the change contradicts other routers, such as a sum of ``rate_min`` above the link.
         """
         if router not in self.routers:
             accepted = f"{listed(self.routers)}{nearest(router, self.routers)}"
             msg = f"router {show(router)} is not in policy {self.name}; accepted: {accepted}"
             raise SpecError(msg)
         try:
-            changed = self.routers[router].with_changes(changes)
+            changed = with_changes(self.routers[router], changes)
         except SpecError as error:
             lines = str(error).splitlines()
             raise SpecError("\n".join(f"{router}: {line}" for line in lines)) from None
@@ -61,6 +62,27 @@ class Policy(SpecModel):
         if problems:
             raise SpecError("\n".join(f"{router}: {problem}" for problem in problems))
         return self.model_copy(update={"routers": routers})
+
+
+def build_policy(
+    name: str, nics: Mapping[str, NicEntry], routers: Mapping[str, RouterPolicy], source: str
+) -> Policy:
+    """Return a policy that a program makes, checked like one in a file.
+
+    Parameters
+    ----------
+    source
+        What it was made of, for messages.
+
+    Raises
+    ------
+    SpecError
+        If the parts contradict each other, one problem a line.
+    """
+    problems = [f"{source}: {problem}" for problem in together(routers, nics)]
+    if problems:
+        raise SpecError("\n".join(problems))
+    return Policy.model_construct(name=name, nics=nics, routers=routers)
 
 
 class _CheckedFile(PolicyFile):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from isolane.spec.policy_fields import reserved_bps
 from isolane.spec.policy_models import (
@@ -15,11 +14,9 @@ from isolane.spec.policy_models import (
     PolicyFile,
     VirtualFunction,
 )
+from isolane.spec.policy_router import Entitlement, RouterPolicy
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.units import Load, format_bps
-
-if TYPE_CHECKING:
-    from isolane.spec.policy_router import Entitlement, RouterPolicy
 
 
 def as_written(policy: PolicyFile) -> Iterator[Problem]:

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
-from pydantic import Field, ValidationError
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from pydantic import Field
 
-from isolane.errors import SpecError
 from isolane.spec import policy_fields as p
 from isolane.spec.base import SpecModel
-from isolane.spec.explain import problems_of
 from isolane.spec.fields import Weight
-from isolane.spec.policy_checks import of_one_router
 from isolane.spec.policy_fields import reserved_bps
 from isolane.spec.policy_models import (
     GUESTS,
@@ -24,7 +19,6 @@ from isolane.spec.policy_models import (
     RateMax,
     RateMaxValue,
 )
-from isolane.spec.problems import Problem, listed, nearest, show
 
 DEFAULT_RATE_MAX: Final = RateMax()
 
@@ -69,45 +63,29 @@ class Entitlement(SpecModel):
         mine = self.cores or range(len(cores))
         return self.model_copy(update={"cores": tuple(cores[place] for place in mine)})
 
+    def as_keys(self) -> PolicyKeys:
+        """Return the keys that differ from the built-in defaults, as a policy file's are read."""
+        defaults = type(self).model_fields
+        values = {key: getattr(self, key) for key in POLICY_KEYS}
+        given = {key: value for key, value in values.items() if value != defaults[key].default}
+        return PolicyKeys.model_construct(**given)
+
+    def in_netns(self, netns: str, interfaces: Mapping[str, str]) -> RouterPolicy:
+        """Return the policy of a router that is found by its network namespace.
+
+        Parameters
+        ----------
+        interfaces
+            The router's interfaces and the NICs that their frames leave by.
+        """
+        values = {key: getattr(self, key) for key in POLICY_KEYS}
+        return RouterPolicy.model_construct(netns=netns, interfaces=dict(interfaces), **values)
+
     def written(self) -> dict[str, Any]:
         """Return the keys that differ from the built-in defaults, as a policy file has them."""
         return self.model_dump(
             mode="json", by_alias=True, include=set(POLICY_KEYS), exclude_defaults=True
         )
-
-    def with_changes(self, changes: Mapping[str, str]) -> Self:
-        """Return a copy with some keys changed; ``none`` puts a key back to its default.
-
-        Parameters
-        ----------
-        changes : Mapping
-            Key to value as on the command line: ``{"cpu_weight": "300", "cores": "1,2"}``.
-            Values are read as in a policy file, so ``{egress: 1Gbps}`` stands for a mapping.
-
-        Raises
-        ------
-        SpecError
-            If a key is unknown or cannot be changed, a value is not accepted, or the values do not
-            fit together: all that is wrong, one problem a line.
-        """
-        wrong = [_unknown(key, changes[key]) for key in changes if key not in POLICY_KEYS]
-        values = {key: _value(changes[key]) for key in changes if key in POLICY_KEYS}
-        given = {key: value for key, value in values.items() if value is not None}
-        try:
-            read = PolicyKeys.model_validate(given)
-        except ValidationError as error:
-            wrong += [_told(problem, changes) for problem in problems_of(error, PolicyKeys)]
-        if wrong:
-            raise SpecError("\n".join(wrong))
-        update = {
-            key: getattr(read, key) if key in given else type(self).model_fields[key].default
-            for key in values
-        }
-        changed = self.model_copy(update=update)
-        told = [_told(problem, changes) for problem in of_one_router((), changed)]
-        if told:
-            raise SpecError("\n".join(told))
-        return changed
 
 
 class RouterPolicy(Entitlement, Identity):
@@ -143,29 +121,3 @@ def filled_in(*keys: PolicyKeys | None) -> dict[str, Any]:
 def entitlement(*keys: PolicyKeys | None) -> Entitlement:
     """Return what keys amount to, a later one before an earlier one, the rest by default."""
     return Entitlement.model_construct(**filled_in(*keys))
-
-
-def _value(text: str) -> object:
-    """Return the value that a text on the command line stands for; None for the default."""
-    if text.strip() in {"", "none"}:
-        return None
-    if "," in text and text.lstrip()[0] not in "[{":
-        text = f"[{text}]"
-    try:
-        return YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, ValueError):
-        return text  # what it should be is said by the check of the key
-
-
-def _unknown(key: str, text: str) -> str:
-    if key in Identity.model_fields or key in ("interfaces", "mac"):
-        what = f"{key} is how the router is found and cannot be set"
-        return f"{key}={text}: {what}; accepted: {listed(POLICY_KEYS)}"
-    known = listed(POLICY_KEYS) + nearest(key, POLICY_KEYS)
-    return f"{key}={text}: unknown key {show(key)}; accepted: {known}"
-
-
-def _told(problem: Problem, changes: Mapping[str, str]) -> str:
-    key = str(problem.loc[0]) if problem.loc else ""
-    shown = f"{key}={changes[key]}" if key in changes else key
-    return f"{shown}: {problem}" if shown else str(problem)

@@ -16,8 +16,10 @@ from ruamel.yaml import YAML
 from isolane.errors import SpecError
 from isolane.spec import (
     Load,
+    NicEntry,
     RateLimit,
     VirtualFunction,
+    build_policy,
     load_policy,
     parse_policy,
     policy_schema,
@@ -25,6 +27,7 @@ from isolane.spec import (
     policy_text,
 )
 from isolane.spec.explain import keys_at
+from isolane.spec.policy_changes import with_changes
 from isolane.spec.policy_models import IDENTITIES, POLICY_KEYS, PolicyFile
 
 ROOT = Path(__file__).parents[3]
@@ -98,13 +101,13 @@ def test_changes_are_read_as_on_the_command_line() -> None:
         "cpu_max": "150%",
         "queue": "none",
     }
-    changed = one.with_changes(changes)
+    changed = with_changes(one, changes)
     assert (changed.cpu_weight, changed.cores, changed.queue) == (300, (1, 2), None)
     assert (changed.rate_min_bps, changed.cpu_max) == (250e6, 150.0)
     assert (changed.rate_max.ingress, changed.rate_max.egress) == (None, RateLimit(bps=1e9))
     assert (changed.identity, changed.interfaces) == (one.identity, one.interfaces)
-    assert one.with_changes({"cores": "2"}).cores == (2,)
-    assert one.with_changes({"rate_max": "1Gbps,2Mpps"}).rate_max.egress == RateLimit(2e6, 1e9)
+    assert with_changes(one, {"cores": "2"}).cores == (2,)
+    assert with_changes(one, {"rate_max": "1Gbps,2Mpps"}).rate_max.egress == RateLimit(2e6, 1e9)
     assert one.cpu_weight == 200, "the original stays"
 
 
@@ -134,6 +137,28 @@ def test_every_key_is_described() -> None:
 def test_the_places_of_keys_are_known() -> None:
     assert keys_at(("routers", "a", "rate_max"), PolicyFile) == ("ingress", "egress")
     assert keys_at(("nics", "eth0"), PolicyFile) == ("rate", "cores")
+
+
+def test_a_policy_that_is_built_is_the_one_that_its_text_is_read_as() -> None:
+    nics = {"in": NicEntry.model_construct(rate_bps=1e9, cores=(1,))}
+    read = parse_policy(GOOD)
+    routers = {
+        name: router.in_netns(name, {"eth0": "in"})
+        for name, router in read.routers.items()
+        if not router.is_guest
+    }
+    built = build_policy("built", nics, routers, "a test")
+    assert parse_policy(policy_text(built)) == built
+    for name, router in built.routers.items():
+        assert router.written() == read.routers[name].written()
+        assert router.as_keys().model_dump(exclude_none=True, mode="json") == router.written()
+
+
+def test_a_policy_that_is_built_may_not_contradict_itself() -> None:
+    router = parse_policy(GOOD).routers["vr1"].in_netns("vr1", {"eth0": "out"})
+    nics = {"in": NicEntry.model_construct(rate_bps=1e9)}
+    with pytest.raises(SpecError, match=r"^arm a: .*leaves by .*out"):
+        build_policy("built", nics, {"vr1": router}, "arm a")
 
 
 def faults(document: Any) -> list[str]:

@@ -1,12 +1,16 @@
-"""The test bed: the only Python code that changes the host.
+"""The test bed: the only code that makes namespaces, devices and addresses on this host.
+
+The doctor makes some in children, too, in namespaces that end with them. Policies
+(:mod:`isolane.enforce`) change settings of what is there already.
 
 ``exclusive()`` takes the lock, ``clean()`` removes what dead runs left, :class:`Testbed` builds
 namespaces, wires and routers and takes them down again.
 """
 
 from isolane.testbed.bed import Testbed
+from isolane.testbed.cleaning import clean
 from isolane.testbed.counters import Counters
-from isolane.testbed.journal import Journal, clean, exclusive
+from isolane.testbed.journal import Journal, exclusive
 from isolane.testbed.layout import POLICY_NICS
 from isolane.testbed.netns import NETNS_DIR
 from isolane.testbed.plan import BedPlan, DutInterface, Edge, Node, RouterPlan, Wire

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import itertools
 import json
 import os
@@ -21,9 +20,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from isolane import procfs
 from isolane.errors import TestbedError
-from isolane.testbed import netns
-from isolane.testbed.hands import apart
 
 RUN_DIR = Path("/run/isolane")
 _numbers = itertools.count()
@@ -34,8 +32,7 @@ class Journal:
     """What this run has made or is about to make; one JSON object a line."""
 
     def __init__(self, directory: Path = RUN_DIR) -> None:
-        start = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-        self.run = f"{os.getpid()}-{start}-{next(_numbers)}"
+        self.run = f"{os.getpid()}-{procfs.started()}-{next(_numbers)}"
         self.path = directory / f"journal-{self.run}.jsonl"
         self.made: set[str] = set()
         """Kinds of things that were recorded."""
@@ -62,7 +59,7 @@ class Journal:
         self.made.clear()
 
     def close(self) -> None:
-        """Give up a journal: what is still in it is left to the next :func:`clean`."""
+        """Give up a journal: the next cleaning up removes what is still in it."""
         _own.discard(self.path)
 
 
@@ -128,32 +125,11 @@ def _holder(lock: int) -> str:
     return f"it has not signed {RUN_DIR}/lock"
 
 
-def clean(directory: Path = RUN_DIR) -> list[str]:
-    """Remove what dead runs have left behind. The caller holds the lock (:func:`exclusive`).
-
-    Returns
-    -------
-    list of str
-        What was removed, for the user; empty when there was nothing.
-
-    Raises
-    ------
-    TestbedError
-        When something that a dead run made cannot be removed.
-    """
-    removed: list[str] = []
+def left_behind(directory: Path = RUN_DIR) -> Iterator[tuple[Path, str, list[dict[str, Any]]]]:
+    """Yield the journals of dead runs: file, run, entries. The caller holds the lock."""
     for path in sorted(directory.glob("journal-*.jsonl")):
-        if path in _own:
-            continue
-        entries = _read(path)
-        names = [entry["name"] for entry in entries if entry["what"] == "netns"]
-        run = path.stem.removeprefix("journal-")
-        gone = apart(functools.partial(netns.remove_marked, names, run))
-        removed += [f"network namespace {name}" for name in gone]
-        made = {entry["what"] for entry in entries}
-        netns.drop_directory(made)
-        path.unlink()
-    return removed
+        if path not in _own:
+            yield path, path.stem.removeprefix("journal-"), _read(path)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

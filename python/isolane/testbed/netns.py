@@ -14,16 +14,13 @@ import stat
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from isolane.errors import NotSupported, TestbedError
 from isolane.testbed import kernel
-
-if TYPE_CHECKING:
-    from isolane.testbed.journal import Journal
+from isolane.testbed.journal import Journal
 
 NETNS_DIR = Path("/run/netns")
 GROUP = 0x15A

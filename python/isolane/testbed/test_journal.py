@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import TestbedError
-from isolane.testbed.journal import Journal, clean, exclusive
+from isolane.testbed.cleaning import clean
+from isolane.testbed.journal import Journal, exclusive
 
 
 def test_the_lock_is_refused_while_held_and_free_afterwards(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from isolane.enforce.fair_share import ceiling_bps, guaranteed_bps, same_cores, share_out
 from isolane.spec import Policy, format_bps, format_pps, wire_bps
 from isolane.verify.bench import Measured
 from isolane.verify.model import Finding, Promise, Tolerance, Unit
@@ -19,7 +20,7 @@ BEFORE = "its frames were lost before they came to the link: CPU time was what l
 LEAST_PPS = 100.0
 """Offered load below which a ratio of throughputs means nothing, frames/s."""
 MORE = 1.05
-"""Times what it is entitled to that a router must be offered to count as overloaded."""
+"""Times what it may have that a router must be offered to count as overloaded."""
 
 
 @dataclass
@@ -120,9 +121,9 @@ class Judge:
                 yield claim.not_measured(f"{who} shares its cores")
                 continue
             weights = {other: policy.routers[other].cpu_weight for other in free}
-            promised = weights[name] / sum(weights.values())
+            promised = share_out(weights, {})[name]
             values = self.results.figures("everyone", _share_of(name, free))
-            if len({policy.routers[other].cores for other in group}) > 1:
+            if not same_cores(policy, group):
                 yield claim.not_measured("some share a part of its cores only", promised)
             elif not values:
                 yield claim.not_measured(self.results.why_nothing("everyone"), promised)
@@ -205,7 +206,7 @@ class LinkLevel:
     """Of its scenario."""
     rate_bps: float
     expected_bps: dict[str, float]
-    """What each active router is entitled to, bit/s on the wire."""
+    """What each active router may have, bit/s on the wire."""
     level: tuple[str, ...]
     """Those of the first priority that is active."""
     first: bool
@@ -220,10 +221,10 @@ def on_link(judge: Judge, link: LinkLevel) -> Iterable[Finding]:
     }
     why = _why_not(judge.results, link, got, judge.tolerance.unused)
     for name, values in got.items():
-        least, due = judge.policy.routers[name].rate_min_bps, link.expected_bps[name]
-        if link.first and least is not None:
+        guaranteed, due = guaranteed_bps(judge.policy.routers[name]), link.expected_bps[name]
+        if link.first and guaranteed:
             claim = Claim(name, "rate_min", f"all want all of {link.nic}", "bps")
-            yield _kept(judge, link, claim, why, least, values)
+            yield _kept(judge, link, claim, why, guaranteed, values)
         if name in link.level and set(link.expected_bps) > set(link.level):
             claim = Claim(name, "priority", f"later ones want all of {link.nic}", "bps")
             yield _kept(judge, link, claim, why, due, values)
@@ -259,8 +260,7 @@ def _kept(
 
 def _held_down(policy: Policy, name: str, due_bps: float) -> str | None:
     """Say what keeps a router below the share of its link weight; None if nothing does."""
-    ceiling = policy.routers[name].rate_max.egress
-    if ceiling is not None and ceiling.bps is not None and due_bps >= ceiling.bps - 1:
+    if due_bps >= ceiling_bps(policy.routers[name]) - 1:
         return "rate_max holds it below the share of its weight"
     return None
 

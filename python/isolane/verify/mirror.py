@@ -1,6 +1,6 @@
 """From a policy to experiments on a test bed that mirrors it. Pure.
 
-Each router becomes a container on path isolane with the same entitlement; one wire stands for the
+Each router becomes a container on path isolane with the same policy; one wire stands for the
 NIC that they share. Numbers of cores become places among the bed's cores.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from isolane.enforce.shares import Link, wants_link
-from isolane.spec import Experiment, Policy
+from isolane.enforce.fair_share import Link, wants_link
+from isolane.spec import Dut, Experiment, Load, Policy, Router, Traffic
 from isolane.spec.policy_models import ALONE
 
 LINE_BPS = 10e9
@@ -54,22 +54,23 @@ def mirror(
     names = {name: f"r{number + 1}" for number, name in enumerate(routers)}
     entries = []
     for name in routers:
-        keys = policy.routers[name].written()
-        keys.pop("cores", None)
-        if cores and policy.routers[name].cores:
-            keys["cores"] = [cores.index(core) for core in policy.routers[name].cores]
-        elif fold and policy.routers[name].cpu_max is not None:
-            keys["cpu_max"] = f"{min(100.0, policy.routers[name].cpu_max or 100.0):g}%"
-        entries.append({"name": names[name], "path": "isolane", "policy": keys})
-    data = {
-        "isolane": 1,
-        "name": "verify",
-        "dut": {"cores": max(1, len(cores))},
-        "traffic": {"frame_size": frame_bytes, "line_rate": f"{line_bps:.0f}bps"},
-        "routers": entries,
-        "load": dict.fromkeys(names.values(), "1pps"),
-    }
-    return Mirror(Experiment.model_validate(data), names)
+        router = policy.routers[name]
+        places = tuple(cores.index(core) for core in router.cores) if cores else ()
+        cap = min(100.0, router.cpu_max) if fold and router.cpu_max else router.cpu_max
+        keys = router.model_copy(update={"cores": places, "cpu_max": cap}).as_keys()
+        entries.append(Router.model_construct(name=names[name], path="isolane", policy=keys))
+    experiment = Experiment.model_construct(
+        isolane=1,
+        name="verify",
+        title="verify",
+        dut=Dut(cores=max(1, len(cores))),
+        traffic=Traffic.model_construct(
+            frame_size=frame_bytes, line_rate_bps=float(round(line_bps))
+        ),
+        routers=tuple(entries),
+        load=dict.fromkeys(names.values(), (Load(1.0, "pps"),)),
+    )
+    return Mirror(Experiment.model_validate(experiment), names)
 
 
 def links_of(policy: Policy, routers: tuple[str, ...]) -> tuple[dict[str, Link], dict[str, str]]:

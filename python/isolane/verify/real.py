@@ -11,12 +11,12 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 from isolane import _native
 from isolane.enforce import Enforcer, FoundRouter, InForce, MissingRouter, Sample
 from isolane.errors import MeasurementError, NotSupported, SpecError
+from isolane.procfs import CoreTicks, core_ticks
 from isolane.run.backend import Demand
 from isolane.run.live.cores import awake
 from isolane.run.live.streams import stream
@@ -151,17 +151,15 @@ class _RealTrials:
         try:
             source.start(start_ns)
             _until(start_ns + scenario.warmup_ns)
-            before, ticks = self._sample(), _ticks(cores)
+            before, ticks = self._sample(), core_ticks()
             _until(end_ns)
-            after, later = self._sample(), _ticks(cores)
+            after, later = self._sample(), core_ticks()
             if not source.wait(STUCK_S):
                 raise MeasurementError(f"the generator had not finished after {STUCK_S:g} s")
         finally:
             source.stop()
         time.sleep(DRAIN_S)
-        used = {
-            core: [b - a for a, b in zip(ticks[core], later[core], strict=True)] for core in ticks
-        }
+        used = {core: later[core].since(ticks[core]) for core in cores & later.keys()}
         return self._measured(scenario, source.report(), (before, after), used)
 
     def _generator(self, scenario: Scenario) -> _native.Generator:
@@ -191,7 +189,7 @@ class _RealTrials:
         scenario: Scenario,
         report: dict[str, list[dict[str, int]]],
         samples: tuple[Sample, Sample],
-        ticks: dict[int, list[int]],
+        ticks: dict[int, CoreTicks],
     ) -> Measured:
         window_s = self.place.window_ns / 1e9
         counts = self.receiver.counts()
@@ -208,7 +206,7 @@ class _RealTrials:
             if name not in scenario.overloaded and sent / window_s < (1 - SHORT) * wanted:
                 doubts.append(f"the generator was the limit for {name}")
         doubts += too_few(scenario, seen)
-        idle = [used[3] / max(1, sum(used)) for used in ticks.values()]
+        idle = [used.idle / max(1, used.total) for used in ticks.values()]
         return Measured(seen, sum(idle) / len(idle) if idle else 0.0, tuple(doubts))
 
 
@@ -324,21 +322,11 @@ def _until(at_ns: int) -> None:
     time.sleep(max(0, at_ns - _native.monotonic_ns()) / 1e9)
 
 
-def _ticks(cores: set[int]) -> dict[int, list[int]]:
-    """Return the ticks of cores: user, nice, system, idle, iowait, irq, softirq, steal."""
-    found = {}
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *fields = line.split()
-        if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cores:
-            found[int(name[3:])] = [int(field) for field in fields[:8]]
-    return found
-
-
-def _disturbed(ticks: Mapping[int, list[int]], tolerance: Tolerance) -> Iterator[str]:
+def _disturbed(ticks: Mapping[int, CoreTicks], tolerance: Tolerance) -> Iterator[str]:
     for core, spent in ticks.items():
-        total = max(1, sum(spent))
+        total = max(1, spent.total)
         used = {
-            "processes of others": (spent[0] + spent[1]) / total,
-            "the hypervisor": spent[7] / total,
+            "processes of others": (spent.user + spent.nice) / total,
+            "the hypervisor": spent.steal / total,
         }
         yield from disturbances(core, used, tolerance)

@@ -6,14 +6,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from isolane.enforce.shares import Link
+from isolane.enforce.fair_share import (
+    Link,
+    ceiling_pps,
+    cpu_cap,
+    cpu_fair_shares,
+    groups_sharing_cores,
+    link_fair_rates,
+)
 from isolane.spec import Policy, RouterPolicy, wire_bps
-from isolane.verify.entitled import ceiling_pps, components, cpu_shares, link_shares
 
 SMALL, LARGE = 64, 1518
 """Frame sizes, bytes: small ones load the CPU, large ones the link."""
 WITHIN = 0.8
-"""Part of its entitlement that a router is offered which is to notice nothing: the rest is what
+"""Part of what it may have that a router is offered which is to notice nothing: the rest is what
 serving and dropping the aggressor's frames costs."""
 BEYOND = 2.0
 """Times the most that any router forwards that an overloaded one, or all of them, are offered."""
@@ -104,9 +110,9 @@ def quiet(router: str, under: Scenario) -> Scenario:
 
 
 def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[Link]) -> Scenario:
-    """One router gets far more than it is entitled to, all others what they are entitled to.
+    """One router is offered far more than it may have, all others what they may have.
 
-    What they are entitled to on a link depends on who the aggressor is: nothing but its guarantee
+    What they may have on a link depends on who the aggressor is: nothing but its guarantee
     is promised to a router against one of an earlier priority.
     """
     offered = {name: WITHIN * pps for name, pps in capacity.within_pps.items()}
@@ -115,7 +121,7 @@ def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[L
         wanted = {name: offered[name] * each_bps for name in link.routers if name in offered}
         if aggressor in wanted:
             wanted[aggressor] = capacity.alone_pps[aggressor] * each_bps
-        due = link_shares(policy, link.rate * 8.0, wanted)
+        due = link_fair_rates(policy, link.rate_bps, wanted)
         for name, bps in wanted.items():
             if due[name] < bps:
                 offered[name] = min(offered[name], WITHIN * due[name] / each_bps)
@@ -135,7 +141,7 @@ def everyone(capacity: Capacity) -> Scenario:
     return Scenario("everyone", SMALL, offered, overloaded=frozenset(offered))
 
 
-def entitlements(policy: Policy, alone_pps: Mapping[str, float], most_pps: float) -> Capacity:
+def capacity_of(policy: Policy, alone_pps: Mapping[str, float], most_pps: float) -> Capacity:
     """Work out CPU shares and what each router may send, from what each forwards alone.
 
     Parameters
@@ -145,7 +151,7 @@ def entitlements(policy: Policy, alone_pps: Mapping[str, float], most_pps: float
     most_pps
         Most small frames/s that any of them forwards.
     """
-    groups = components(policy, alone_pps)
+    groups = groups_sharing_cores(policy, alone_pps)
     shares: dict[str, float] = {}
     within: dict[str, float] = {}
     held_down: dict[str, str] = {}
@@ -187,8 +193,7 @@ def _of_group(
         for key, cap in _caps(router, reference[router.forward], cores).items():
             if cap < caps.get(name, 1.0):
                 caps[name], keys[name] = cap, key
-    weights = {name: float(router.cpu_weight) for name, router in routers.items()}
-    shares = cpu_shares(weights, caps)
+    shares = cpu_fair_shares(policy, routers, cores, caps)
     held_down = {name: key for name, key in keys.items() if shares[name] >= caps[name] - 1e-12}
     within = {}
     for name, router in routers.items():
@@ -204,7 +209,7 @@ def _caps(router: RouterPolicy, reference_pps: float, cores: int) -> dict[str, f
     # A router has one receiving interface in the bed, so it runs on one core at a time.
     caps = {"cores": 1 / cores}
     if router.cpu_max is not None:
-        caps["cpu_max"] = router.cpu_max / 100 / cores
+        caps["cpu_max"] = cpu_cap(router, cores)
     limit = ceiling_pps(router, SMALL)
     if limit is not None and reference_pps:
         caps["rate_max"] = limit / reference_pps / cores
@@ -273,7 +278,7 @@ def link(nic: str, level: int, due_bps: Mapping[str, float], rate_bps: float) ->
     level
         The first priority that is active.
     due_bps
-        What each active router is entitled to, bit/s on the wire.
+        What each active router may have, bit/s on the wire.
     """
     equal_bps = rate_bps / len(due_bps)
     offered = {

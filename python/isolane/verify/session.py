@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from isolane.enforce.shares import Link
+from isolane.enforce.fair_share import Link, groups_sharing_cores, link_fair_rates
 from isolane.errors import MeasurementError
 from isolane.run.runner import Step
 from isolane.spec import Policy, RouterPolicy, wire_bps
 from isolane.spec.policy_models import ALONE
 from isolane.verify import scenarios as s
 from isolane.verify.bench import Place, Trials
-from isolane.verify.entitled import components, link_shares
 from isolane.verify.judge import Claim, Judge, LinkLevel, Results, on_link
 from isolane.verify.mirror import cores_of, links_of, whole_line_bps
 from isolane.verify.model import Finding, Options, Promise, Report, Tolerance, Unit
@@ -103,7 +102,7 @@ class Verification:
         most = self.place.most_cores
         if most is None or max(1, len(cores_of(self.policy, names))) <= most:
             return (names,) if names else ()
-        return components(self.policy, names)
+        return groups_sharing_cores(self.policy, names)
 
     def _notes(self, names: tuple[str, ...]) -> Iterator[str]:
         if self.place.mode != "test bed":
@@ -155,7 +154,7 @@ class Verification:
                 self._findings += nothing(self.policy, name, why, ("cpu_weight", "retained"))
             return
         brisk = (_median(results.received_pps(f"brisk:{name}", name)) for name in names)
-        capacity = s.entitlements(self.policy, alone_pps, max(*alone_pps.values(), *brisk))
+        capacity = s.capacity_of(self.policy, alone_pps, max(*alone_pps.values(), *brisk))
         crowd = [s.everyone(capacity)] if len(names) > 1 else []
         self._settle(trials, judge, crowd, lambda: judge.cpu_weight(capacity))
         if crowd:
@@ -198,7 +197,7 @@ class Verification:
 
     def _of_link(self, link: Link) -> None:
         """Measure what is about a link, priority after priority."""
-        rate_bps = link.rate * 8.0
+        rate_bps = link.rate_bps
         judge = Judge(self.policy, Results(), self.options.tolerance)
         levels = list(_levels(self.policy, link))
         settings = [
@@ -287,11 +286,11 @@ def _levels(policy: Policy, link: Link) -> Iterator[LinkLevel]:
     priorities = sorted({policy.routers[name].priority for name in link.routers})
     for number, priority in enumerate(priorities):
         active = tuple(n for n in link.routers if policy.routers[n].priority >= priority)
-        due = link_shares(policy, link.rate * 8.0, dict.fromkeys(active, math.inf))
+        due = link_fair_rates(policy, link.rate_bps, dict.fromkeys(active, math.inf))
         yield LinkLevel(
             nic=link.nic,
             key=f"link:{link.nic}:{number}",
-            rate_bps=link.rate * 8.0,
+            rate_bps=link.rate_bps,
             expected_bps=due,
             level=tuple(n for n in active if policy.routers[n].priority == priority),
             first=number == 0,

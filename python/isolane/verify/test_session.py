@@ -9,13 +9,12 @@ from typing import Literal
 
 import pytest
 
-from isolane.enforce.shares import Link, entitled_link
+from isolane.enforce.fair_share import ceiling_pps, link_fair_rates, share_out
 from isolane.errors import MeasurementError
 from isolane.run.runner import Step
 from isolane.spec import Policy, parse_policy, wire_bps
 from isolane.verify import Finding, Report
 from isolane.verify.bench import Measured, Place, Seen, Trials
-from isolane.verify.entitled import ceiling_pps, cpu_shares
 from isolane.verify.model import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 from isolane.verify.session import Verification
@@ -38,7 +37,7 @@ Kept = dict[str, float]
 
 @dataclass
 class Arithmetic:
-    """A host whose routers get exactly what they are entitled to, unless it is told otherwise."""
+    """A host whose routers get exactly what the policy says, unless it is told otherwise."""
 
     policy: Policy
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -70,7 +69,7 @@ class Arithmetic:
         weights = {
             n: self.weights.get(n, float(self.policy.routers[n].cpu_weight)) for n in routers
         }
-        shares = cpu_shares(weights, caps)
+        shares = share_out(weights, caps)
         self.cpu = shares
         pps = {n: min(pps[n], shares[n] * CORE_PPS) for n in routers}
         if "rate_max" not in self.forgets:
@@ -90,8 +89,8 @@ class Arithmetic:
             return pps
         if "link" in self.forgets:
             return {name: rate * line_bps / each / sum(pps.values()) for name, rate in pps.items()}
-        due = entitled_link(self.policy, Link("eth1", round(line_bps / 8), active), active)
-        return {name: min(pps[name], due.get(name, 0.0) * line_bps / each) for name in pps}
+        due = link_fair_rates(self.policy, line_bps, {name: pps[name] * each for name in active})
+        return {name: due.get(name, 0.0) / each for name in pps}
 
 
 @dataclass

@@ -13,21 +13,13 @@ from typing import ClassVar
 from isolane.enforce.host import Host
 from isolane.enforce.piece import Piece, Value
 from isolane.errors import TestbedError
+from isolane.procfs import started
 from isolane.testbed import kernel
 from isolane.testbed.netns import step
 
 _READY_S = 1.0
 _EMPTY_S = 1.0
 """How long a thread that was moved away may keep its old group busy."""
-
-
-def started(thread: int) -> int | None:
-    """Return when a thread began, in ticks since boot: tells it from a later one of its number."""
-    try:
-        text = Path(f"/proc/{thread}/stat").read_text()
-    except OSError:
-        return None
-    return int(text.rpartition(")")[2].split()[19])
 
 
 @dataclass(frozen=True)

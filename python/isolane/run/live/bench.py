@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from isolane import _native
 from isolane.errors import MeasurementError
+from isolane.procfs import core_ticks
 from isolane.run.backend import Observation, Setting
 from isolane.run.live import bill as bills
 from isolane.run.live import books
@@ -75,7 +76,7 @@ class LiveBench:
             setting, wires, self._traffic, core=tools.cores.measure[0], cookie=tools.cookie
         )
         tools.receiver.reset()
-        before, ticks = self._counters(), bills.read_ticks()
+        before, ticks = self._counters(), core_ticks()
         self._send(source, setting)
         tools.bed.check_alive()
         counts = self._drain()
@@ -85,7 +86,7 @@ class LiveBench:
             self._accounts,
             tools.cores,
             setting.window_ns,
-            (ticks, bills.read_ticks()),
+            (ticks, core_ticks()),
         )
         report = source.report()
         accounts = [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from isolane import _native
+from isolane.procfs import TICK_NS, CoreTicks
 from isolane.run.live.cores import Cores
 from isolane.run.live.managed import Managed
 from isolane.run.results import CorePart, CoreTrial, Placement
@@ -19,19 +19,8 @@ SHARED_REASON = (
 )
 TOLERANCE = 0.02
 
-Ticks = dict[int, tuple[int, int, int]]
+Ticks = dict[int, CoreTicks]
 Bills = list[list[tuple[int, int, int, int]]]
-
-
-def read_ticks() -> Ticks:
-    """Read user (with nice), system and steal ticks of every core from ``/proc/stat``."""
-    ticks = {}
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *fields = line.split()
-        if name.startswith("cpu") and name != "cpu":
-            values = [int(value) for value in fields]
-            ticks[int(name[3:])] = (values[0] + values[1], values[2], values[7])
-    return ticks
 
 
 @dataclass(frozen=True)
@@ -126,14 +115,12 @@ class Bill:
         softirq = sum(entry[0] for entry in bill)
         idle, process = bill[IDLE][1], bill[PROCESS][1]
         threads = sum(entry[1] for entry in bill) - idle - process
-        user_ticks, system_ticks, steal_ticks = (
-            after - before
-            for before, after in zip(self.ticks[0][core], self.ticks[1][core], strict=True)
-        )
+        spent = self.ticks[1][core].since(self.ticks[0][core])
         # Exact for the whole; how processes divide it into user and system only ticks tell.
-        ticks = user_ticks + system_ticks
+        user_ticks = spent.user + spent.nice
+        ticks = user_ticks + spent.system
         user = process * user_ticks / ticks if ticks else process
-        all_ticks = max(1, window // 10_000_000)
+        all_ticks = max(1, window // TICK_NS)
         mine = sum(bill[account][0] + bill[account][1] for account in self.accounts.all)
         return CoreTrial(
             core=core,
@@ -143,7 +130,7 @@ class Bill:
             softirq=softirq / window,
             idle=idle / window,
             routers=mine / window,
-            steal=min(1.0, steal_ticks / all_ticks),
+            steal=min(1.0, spent.steal / all_ticks),
         )
 
     def _part(self, core: int) -> CorePart:

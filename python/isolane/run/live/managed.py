@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -12,8 +11,7 @@ from isolane import _native
 from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.run.live.cores import Cores
-from isolane.spec import Arm, PointRouter
-from isolane.spec.policy import Policy, parse_policy
+from isolane.spec import Arm, NicEntry, PointRouter, Policy, build_policy
 from isolane.testbed import NETNS_DIR, POLICY_NICS, Testbed
 
 _DIRECTORY = Path("/run/isolane/testbed-policy")
@@ -36,21 +34,13 @@ def policy_of(
         if entitlement is None:
             continue
         inside, outside = bed.inner_interfaces[router.name]
-        entries[router.name] = {
-            "netns": f"isolane-{router.name}",
-            "interfaces": dict(zip((inside, outside), POLICY_NICS, strict=True)),
-            **entitlement.on(cores.dut).written(),
-        }
+        leaves_by = dict(zip((inside, outside), POLICY_NICS, strict=True))
+        mine = entitlement.on(cores.dut)
+        entries[router.name] = mine.in_netns(f"isolane-{router.name}", leaves_by)
     if not entries:
         return None
-    nic = {"rate": f"{round(line_rate_bps)}bps", "cores": list(cores.dut[:1])}
-    data = {
-        "isolane": 1,
-        "name": "testbed",
-        "nics": dict.fromkeys(POLICY_NICS, nic),
-        "routers": entries,
-    }
-    return parse_policy(json.dumps(data), source=f"arm {arm.name}")  # JSON is YAML
+    nic = NicEntry.model_construct(rate_bps=float(round(line_rate_bps)), cores=cores.dut[:1])
+    return build_policy("testbed", dict.fromkeys(POLICY_NICS, nic), entries, f"arm {arm.name}")
 
 
 def clear_leftovers() -> bool:

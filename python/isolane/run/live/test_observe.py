@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
+from isolane.procfs import CoreTicks
 from isolane.run.backend import Demand, Setting
 from isolane.run.live.bill import IDLE, Accounts, Bill, Bills
 from isolane.run.live.cores import Cores
@@ -44,7 +45,7 @@ def bill(*, elsewhere: int = 0, idle: float = 1.0) -> Bill:
     cores[0][8] = (0, 0, 1, elsewhere)
     cores[1][8] = (6_200_000, 0, 100, OFFERED)
     cores[1][IDLE] = (0, WINDOW_NS - 6_200_000, 0, 0)
-    ticks = {0: (0, 0, 0), 1: (0, 0, 0)}
+    ticks = dict.fromkeys((0, 1), CoreTicks(0, 0, 0, 0, 0, 0, 0, 0))
     accounts = Accounts({"one": 8}, shared=10)
     return Bill(cores, accounts, Cores((1,), (0,)), WINDOW_NS, (ticks, ticks))
 

@@ -1,20 +1,19 @@
 """Path ``isolane``: what a policy makes of the model.
 
 Room, rates and classes are worked out by the code of `isolane apply`
-(:mod:`isolane.enforce.shares`).
+(:mod:`isolane.enforce.fair_share`, :mod:`isolane.enforce.shares`).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from isolane.enforce import htb, shares
+from isolane.enforce.fair_share import Link, wants_link
 from isolane.errors import NotSupported
-from isolane.spec import Arm, PointRouter
-from isolane.spec.policy import Policy, parse_policy
+from isolane.spec import Arm, NicEntry, PointRouter, Policy, build_policy
 
 CALM_NS: Final = 20_000_000
 """A queue that has not overflowed for this long may take a burst (``CALM_NS``, bpf/demux.bpf.c)."""
@@ -37,7 +36,7 @@ class Managed:
     def shares_link(self) -> bool:
         """Tell whether the link has classes."""
         policy = self.policy
-        return policy is not None and any(map(shares.wants_link, policy.routers.values()))
+        return policy is not None and any(map(wants_link, policy.routers.values()))
 
     def core(self, router: str, number: int) -> int:
         """Return the core of the router's thread: one of its own, in turn."""
@@ -64,7 +63,7 @@ class Managed:
         """
         policy = self._policy()
         mine = policy.routers[router]
-        limit, burst = shares.room(policy, router)
+        limit, burst = shares.queue_limits(policy, router, policy.routers)
         entry: Json = {"router": router, "capacity": limit, "burst": burst, "calm_ns": CALM_NS}
         frames, bits = shares.limits(mine.rate_max.ingress, mine.burst)
         _add_bucket(entry, frames, "rate_pps", "burst_frames")
@@ -77,7 +76,7 @@ class Managed:
         """Put the policy on the port by which the routers send: classes, and rates in frames."""
         policy = self._policy()
         shared = self.shares_link()
-        link = shares.Link("out", round(self.line_bps / 8), tuple(policy.routers))
+        link = Link("out", round(self.line_bps / 8), tuple(policy.routers))
         classes = {name: shares.of_class(mine, link) for name, mine in policy.routers.items()}
         if shared:
             port["capacity"] = htb.leaf_frames(link.rate)
@@ -111,16 +110,13 @@ def managed(arm: Arm, routers: Sequence[PointRouter], line_bps: int) -> Managed:
     for router in routers:
         entitlement = arm.router(router.group).policy
         if entitlement is not None:
-            entries[router.name] = {
-                "netns": router.name,
-                "interfaces": {nic: nic for nic in _NICS},
-                **entitlement.on(range(arm.cores)).written(),
-            }
+            mine = entitlement.on(range(arm.cores))
+            entries[router.name] = mine.in_netns(router.name, {nic: nic for nic in _NICS})
     if not entries:
         return Managed(None, line_bps, arm.cores)
-    nics = {nic: {"rate": f"{line_bps}bps"} for nic in _NICS}
-    data = {"isolane": 1, "name": "simulated", "nics": nics, "routers": entries}
-    return Managed(parse_policy(json.dumps(data), f"arm {arm.name}"), line_bps, arm.cores)
+    nics = dict.fromkeys(_NICS, NicEntry.model_construct(rate_bps=float(line_bps)))
+    policy = build_policy("simulated", nics, entries, f"arm {arm.name}")
+    return Managed(policy, line_bps, arm.cores)
 
 
 def check(arm: Arm) -> None:

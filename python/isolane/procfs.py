@@ -1,0 +1,72 @@
+"""What /proc tells of cores and tasks (proc(5)): the one place that reads these files."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+TICK_NS = 10_000_000
+"""USER_HZ is 100 on every architecture that the native module is built for."""
+
+
+@dataclass(frozen=True)
+class CoreTicks:
+    """How a core has spent its time since boot, in ticks."""
+
+    user: int
+    nice: int
+    system: int
+    idle: int
+    iowait: int
+    irq: int
+    softirq: int
+    steal: int
+
+    @property
+    def total(self) -> int:
+        """All of its time; what guests had is in ``user`` already."""
+        return sum(astuple(self))
+
+    @property
+    def busy_ns(self) -> int:
+        """Time that it was not idle, the hypervisor's part included."""
+        return (self.total - self.idle - self.iowait) * TICK_NS
+
+    def since(self, before: CoreTicks) -> CoreTicks:
+        """Return what has been spent after an earlier reading."""
+        return CoreTicks(*(b - a for a, b in zip(astuple(before), astuple(self), strict=True)))
+
+
+def core_ticks() -> dict[int, CoreTicks]:
+    """Read how each core that is online has spent its time."""
+    return {int(name[3:]): ticks for name, ticks in _stat().items() if name != "cpu"}
+
+
+def all_ticks() -> CoreTicks:
+    """Read how all cores together have spent their time."""
+    return _stat()["cpu"]
+
+
+def _stat() -> dict[str, CoreTicks]:
+    lines = (line.split() for line in Path("/proc/stat").read_text().splitlines())
+    return {
+        name: CoreTicks(*map(int, fields[:8])) for name, *fields in lines if name.startswith("cpu")
+    }
+
+
+def started(task: int | str = "self") -> int | None:
+    """Return when a process or thread began, in ticks since boot; None when it has gone.
+
+    Tells it from a later one of its number, since numbers are given out again.
+    """
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{task}/stat").read_text().rpartition(")")[2].split()[19])
+    return None
+
+
+def cpu_ns(thread: int) -> int:
+    """Return the CPU time of a thread, ns; 0 when it has gone."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{thread}/schedstat").read_text().split()[0])
+    return 0
