@@ -20,9 +20,8 @@ use libbpf_rs::{
 };
 
 use crate::{
-    Error, Result,
+    Error, Histogram, Result,
     error::one_line,
-    histogram::Histogram,
     netns,
     skeletons::generate::{GenerateSkel, GenerateSkelBuilder},
     stream::{FCS_BYTES, StreamSpec},
@@ -77,8 +76,6 @@ pub struct GeneratorReport {
     pub streams: Vec<StreamReport>,
     /// Actual minus scheduled departure in the window.
     pub departure_error: Histogram,
-    /// The greatest of them, ns.
-    pub departure_error_max_ns: u64,
     /// Iterations in the window, and how many of them sent a frame.
     pub iterations: u64,
     /// Frames that were sent in the window.
@@ -287,8 +284,10 @@ impl Generator {
                     missed_window: stream.missed_window,
                 })
                 .collect(),
-            departure_error: Histogram::new(bss.lateness.to_vec()),
-            departure_error_max_ns: bss.progress.lateness_max_ns,
+            departure_error: Histogram::from_counts(
+                bss.lateness.to_vec(),
+                bss.progress.lateness_max_ns,
+            ),
             iterations: bss.progress.window_iterations,
             iterations_sent: bss.progress.window_sent,
             failed: bss.progress.failed,

@@ -6,7 +6,6 @@
 pub mod attach;
 mod error;
 pub mod generator;
-pub mod histogram;
 mod mapped;
 pub mod meter;
 pub mod netns;
@@ -20,6 +19,7 @@ pub mod stream;
 mod test_run;
 
 pub use error::{Error, Result};
+pub use isolane_histogram::Histogram;
 
 /// The skeletons that `build.rs` generates from `bpf/`.
 #[allow(

@@ -8,15 +8,15 @@ use std::{
     ptr,
 };
 
+use isolane_histogram::BUCKETS;
 use libbpf_rs::{
     OpenObject,
     skel::{OpenSkel, SkelBuilder},
 };
 
 use crate::{
-    Error, Result,
+    Error, Histogram, Result,
     error::one_line,
-    histogram::{BUCKETS, Histogram},
     mapped::MappedArray,
     netns,
     skeletons::receive::{ReceiveSkel, ReceiveSkelBuilder, types},
@@ -196,9 +196,10 @@ impl Receiver {
     /// Frames of a stream that its sequence numbers promise: from the first to the greatest seen
     /// in each flow. What is missing of them was lost on the way.
     pub fn expected(&self, stream: usize) -> Result<u64> {
-        let no_such = Error::State("no such stream");
-        let &(from, count) = self.ranges.get(stream).ok_or(no_such)?;
-        let flows = self.flows.read(from..from + count).ok_or(Error::State("no such flows"))?;
+        let found = self.ranges.get(stream);
+        let &(from, count) = found.ok_or_else(|| self.no_such_stream(stream))?;
+        let flows = self.flows.read(from..from + count);
+        let flows = flows.ok_or(Error::State("the table of flows is too short"))?;
         Ok(flows
             .iter()
             .map(|&[numbers, _seen]| {
@@ -221,10 +222,22 @@ impl Receiver {
         self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.foreign)
     }
 
+    fn no_such_stream(&self, stream: usize) -> Error {
+        Error::Spec {
+            key: "stream",
+            value: stream.to_string(),
+            accepted: format!("fewer than {}", self.streams),
+        }
+    }
+
     /// One-way delays of one stream in the window.
     pub fn delays(&self, stream: usize) -> Result<Histogram> {
+        let counts = self.counts()?;
+        let count = counts.get(stream).ok_or_else(|| self.no_such_stream(stream))?;
         let range = stream * BUCKETS..(stream + 1) * BUCKETS;
-        self.delays.read(range).map(Histogram::new).ok_or(Error::State("no such stream"))
+        let delays = self.delays.read(range);
+        let delays = delays.ok_or(Error::State("the table of delays is too short"))?;
+        Ok(Histogram::from_counts(delays, count.delay_max_ns))
     }
 }
 
@@ -369,8 +382,8 @@ mod tests {
         assert_eq!(counts[1].untracked, 1, "flow 9 of 4");
         let delays = receiver.delays(0).expect("delays");
         assert_eq!(delays.count(), 10);
-        let median = delays.quantile_ns(0.5).expect("not empty");
-        assert!(median >= 990_000.0, "sent 1 ms ago: {median}");
+        let median = delays.quantile_ns(5_000).expect("not empty");
+        assert!(median >= 990_000, "sent 1 ms ago: {median}");
         assert_eq!(receiver.delays(1).expect("delays").count(), 0);
         receiver.reset().expect("resets");
         assert_eq!(receiver.counts().expect("counts")[0], StreamCount::default());

@@ -18,9 +18,8 @@ use std::{
 };
 
 use isolane_dataplane::{
-    Error,
+    Error, Histogram,
     generator::{Generator as Engine, GeneratorSpec},
-    histogram::Histogram,
     meter::{FIRST_OWN, FIXED, Meter as MeterEngine},
     monotonic_ns as clock_ns, probe,
     receiver::{Receiver as ReceiverEngine, ReceiverSpec},
@@ -57,18 +56,17 @@ fn min_frame_bytes(destination: IpAddr) -> u16 {
     min_bytes(destination)
 }
 
-/// Spins on a core and tells how long it was taken away: (gaps longer than least_ns as
+/// Spins on a core and tells how long it was taken away: (gaps longer than min_ns as
 /// {count, p50_ns, ...}, their sum in ns).
 #[pyfunction]
 fn measure_stalls(
     py: Python<'_>,
     core: usize,
     duration_ns: u64,
-    least_ns: u64,
+    min_ns: u64,
 ) -> PyResult<(Bound<'_, PyDict>, u64)> {
-    let (gaps, lost_ns) =
-        py.detach(|| stalls::measure(core, duration_ns, least_ns)).map_err(raise)?;
-    Ok((percentiles(py, &gaps)?, lost_ns))
+    let gaps = py.detach(|| stalls::measure(core, duration_ns, min_ns)).map_err(raise)?;
+    Ok((percentiles(py, &gaps)?, gaps.sum_ns().unwrap_or(0)))
 }
 
 /// What the kernel allows, tried out: list of (program, works, reason).
@@ -81,9 +79,10 @@ fn probe_features(py: Python<'_>, netns: Option<PathBuf>) -> Vec<(&'static str, 
 fn percentiles<'py>(py: Python<'py>, histogram: &Histogram) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("count", histogram.count())?;
-    for (key, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999)]
+    for (key, q) in
+        [("p50", 5_000), ("p90", 9_000), ("p99", 9_900), ("p999", 9_990), ("p9999", 9_999)]
     {
-        dict.set_item(format!("{key}_ns"), histogram.quantile_ns(q))?;
+        dict.set_item(format!("{key}_ns"), histogram.quantile_ns(q).map(|ns| ns as f64))?;
     }
     Ok(dict)
 }
@@ -203,7 +202,7 @@ impl Generator {
             streams.push(dict);
         }
         let departure = percentiles(py, &report.departure_error)?;
-        departure.set_item("max_ns", report.departure_error_max_ns)?;
+        departure.set_item("max_ns", report.departure_error.max_ns().unwrap_or(0))?;
         let dict = PyDict::new(py);
         dict.set_item("streams", streams)?;
         dict.set_item("departure", departure)?;
