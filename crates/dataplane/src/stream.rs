@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use isolane_histogram::BUCKETS;
+
 use crate::{Error, Result, skeletons::generate::types};
 
 /// Ethernet's frame check sequence: counted in frame sizes, not handed to drivers.
@@ -10,11 +12,22 @@ pub const FCS_BYTES: u16 = 4;
 const SIGNATURE_BYTES: u16 = 18;
 const ETHERNET_BYTES: u16 = 14;
 const MAX_FRAME_BYTES: u16 = 1518;
+/// Streams that one generator sends and one receiver tells apart: `ISL_MAX_STREAMS`.
+pub const MAX_STREAMS: usize = 256;
+/// `ISL_MAX_SIZES`.
 const MAX_SIZES: usize = 16;
+/// `ISL_MAX_SEGMENTS`.
 const MAX_SEGMENTS: usize = 64;
+/// What `ISL_FLOW_MASK` has room for.
 const MAX_FLOWS: u32 = 1 << 23;
 /// In `interval_q16`: the program computes it from the rates.
 const COMPUTE: u64 = u64::MAX;
+
+/// The numbers above are those of `bpf/include/intf.h`, or this does not compile.
+const _: fn(types::isl_stream) -> ([u16; MAX_SIZES], [types::isl_segment; MAX_SEGMENTS]) =
+    |stream| (stream.sizes, stream.segments);
+const _: fn(types::bss) -> ([types::isl_stream; MAX_STREAMS], [u64; BUCKETS]) =
+    |bss| (bss.streams, bss.lateness);
 
 /// A stretch of a schedule: the rate goes linearly from `rate0_mpps` to `rate1_mpps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +74,7 @@ pub fn min_frame_bytes(dst: IpAddr) -> u16 {
     (ETHERNET_BYTES + ip + 8 + SIGNATURE_BYTES + FCS_BYTES).max(64)
 }
 
-/// Departures in the schedule from 0 to `end_ns`, exact for constant rates.
+/// Time between two frames at a constant rate, ns << 16; 0 for no frames.
 #[must_use]
 pub fn interval_q16(rate_mpps: u64) -> u64 {
     if rate_mpps == 0 {
@@ -75,6 +88,12 @@ fn refuse<T>(key: &'static str, value: &impl ToString, accepted: &str) -> Result
 }
 
 impl StreamSpec {
+    /// The highest rate of the schedule, thousandths of a frame a second.
+    pub(crate) fn peak_mpps(&self) -> u64 {
+        let peaks = self.segments.iter().map(|segment| segment.rate0_mpps.max(segment.rate1_mpps));
+        peaks.max().unwrap_or(0)
+    }
+
     fn check(&self) -> Result<()> {
         let min = min_frame_bytes(self.dst);
         if self.src.is_ipv4() != self.dst.is_ipv4() {

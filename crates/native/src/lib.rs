@@ -19,10 +19,10 @@ use std::{
 
 use isolane_dataplane::{
     Error, Histogram,
+    accountant::{CpuAccountant, FIRST_OWN, FIXED},
     generator::{Generator as Engine, GeneratorSpec},
-    meter::{FIRST_OWN, FIXED, Meter as MeterEngine},
     monotonic_ns as clock_ns, probe,
-    receiver::{Receiver as ReceiverEngine, ReceiverSpec},
+    receiver::{Interface, Receiver as ReceiverEngine, ReceiverSpec},
     stalls,
     stream::{Segment, StreamSpec, min_frame_bytes as min_bytes},
 };
@@ -160,9 +160,17 @@ impl Generator {
         end_ns: u64,
     ) -> PyResult<Self> {
         let streams = streams.into_iter().map(|stream| stream.0).collect();
-        Engine::load(GeneratorSpec { netns, core, cookie, streams, window_ns, end_ns })
-            .map(Self)
-            .map_err(raise)
+        Engine::load(GeneratorSpec {
+            netns,
+            core,
+            cookie,
+            streams,
+            window_start_ns: window_ns.0,
+            window_end_ns: window_ns.1,
+            end_ns,
+        })
+        .map(Self)
+        .map_err(raise)
     }
 
     /// Starts sending; the schedule's zero is `start_ns` on `CLOCK_MONOTONIC`.
@@ -233,6 +241,8 @@ impl Receiver {
         cookie: Option<u16>,
         flows: Vec<u32>,
     ) -> PyResult<Self> {
+        let interfaces =
+            interfaces.into_iter().map(|(netns, ifindex)| Interface { netns, ifindex }).collect();
         ReceiverEngine::attach(&ReceiverSpec { interfaces, cookie, flows })
             .map(|engine| Self(Some(engine)))
             .map_err(raise)
@@ -300,10 +310,10 @@ type BillTuple = (u64, u64, u64, u64);
 
 /// Exact bills of the cores' time.
 #[pyclass(unsendable)]
-struct Meter(Option<MeterEngine>);
+struct Meter(Option<CpuAccountant>);
 
 impl Meter {
-    fn open(&mut self) -> PyResult<&mut MeterEngine> {
+    fn open(&mut self) -> PyResult<&mut CpuAccountant> {
         self.0.as_mut().ok_or_else(|| NativeError::new_err("the meter is closed"))
     }
 }
@@ -316,7 +326,7 @@ impl Meter {
 
     #[new]
     fn new() -> PyResult<Self> {
-        MeterEngine::attach().map(|engine| Self(Some(engine))).map_err(raise)
+        CpuAccountant::attach().map(|engine| Self(Some(engine))).map_err(raise)
     }
 
     /// Names of the fixed accounts, by number.
@@ -339,7 +349,7 @@ impl Meter {
 
     /// Zeroes the bills and sets the window, `CLOCK_MONOTONIC` ns.
     fn begin(&mut self, start_ns: u64, end_ns: u64) -> PyResult<()> {
-        self.open()?.begin((start_ns, end_ns)).map_err(raise)
+        self.open()?.begin(start_ns, end_ns).map_err(raise)
     }
 
     /// By core and account: (softirq_ns, thread_ns, polls, frames).
