@@ -7,7 +7,7 @@ use libbpf_rs::{MapCore, MapFlags, skel::Skel};
 use crate::{
     Error, Result,
     load::{Family, Loaded, present},
-    skeletons::meter::{MeterSkel, MeterSkelBuilder, types},
+    skeletons::account::{AccountSkel, AccountSkelBuilder, types},
 };
 
 /// `ISL_MAX_ACCOUNTS`.
@@ -19,12 +19,17 @@ pub const FIXED: [&str; 7] =
     ["idle", "process", "kthread", "softirq", "backlog", "other-nic", "interrupt"];
 const MAX_CPUS: usize = 512;
 const FAMILY: Family = Family {
-    program: "meter",
+    program: "account",
     feature: "BTF tracepoints (CONFIG_DEBUG_INFO_BTF, CONFIG_BPF_EVENTS; Linux 5.5)",
 };
 
 /// The numbers above are those of `bpf/include/intf.h`, or this does not compile.
-const _: fn(types::bss) -> [types::isl_bill; MAX_CPUS * ACCOUNTS] = |bss| bss.bills;
+const _: () = {
+    assert!(types::isl_account::ISL_FIRST_OWN.0 == FIRST_OWN);
+    assert!(types::isl_account::ISL_MAX_ACCOUNTS.0 as usize == ACCOUNTS);
+    assert!(types::isl_account::ISL_INTERRUPT.0 as usize + 1 == FIXED.len());
+};
+const _: fn(types::bss) -> [types::isl_cpu_use; MAX_CPUS * ACCOUNTS] = |bss| bss.used;
 
 /// What one account used of one core in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,17 +46,17 @@ pub struct CpuUse {
 
 /// The loaded programs; dropping them detaches.
 pub struct CpuAccountant {
-    skel: Loaded<MeterSkel<'static>>,
+    skel: Loaded<AccountSkel<'static>>,
 }
 
 impl CpuAccountant {
     /// Loads the programs and puts them on the scheduler's, the softirqs' and NAPI's tracepoints.
     pub fn attach() -> Result<Self> {
-        let mut skel = Loaded::load(FAMILY, MeterSkelBuilder::default(), |open| {
+        let mut skel = Loaded::load(FAMILY, AccountSkelBuilder::default(), |open| {
             // x86 only: elsewhere the timer's interrupts stay with what they interrupt.
             let timer = cfg!(target_arch = "x86_64");
-            open.progs.isl_timer_entry.set_autoload(timer);
-            open.progs.isl_timer_exit.set_autoload(timer);
+            open.progs.isl_timer_in.set_autoload(timer);
+            open.progs.isl_timer_out.set_autoload(timer);
             Ok(())
         })?;
         skel.attach().map_err(|error| FAMILY.refused(&error))?;
@@ -66,26 +71,26 @@ impl CpuAccountant {
             u32::try_from(inode).map_err(|_| wrap(io::Error::other("not a namespace's file")))?;
         let mut key = inum.to_ne_bytes().to_vec();
         key.extend(ifindex.to_ne_bytes());
-        put(&self.skel.maps.nics, &key, account)
+        put(&self.skel.maps.isl_nic_account, &key, account)
     }
 
     /// Charges a thread's time to an account.
     pub fn add_thread(&mut self, thread: u32, account: u32) -> Result<()> {
-        put(&self.skel.maps.threads, &thread.to_ne_bytes(), account)
+        put(&self.skel.maps.isl_tid_account, &thread.to_ne_bytes(), account)
     }
 
     /// Forgets all interfaces and threads.
     pub fn forget(&mut self) -> Result<()> {
-        clear(&self.skel.maps.nics)?;
-        clear(&self.skel.maps.threads)
+        clear(&self.skel.maps.isl_nic_account)?;
+        clear(&self.skel.maps.isl_tid_account)
     }
 
     /// Sets all accounts to zero and the window to come, on `CLOCK_MONOTONIC`, ns.
     pub fn begin(&mut self, start_ns: u64, end_ns: u64) -> Result<()> {
         let bss = present(self.skel.maps.bss_data.as_deref_mut())?;
         (bss.window.start_ns, bss.window.end_ns) = (u64::MAX, 0);
-        for used in &mut bss.bills {
-            *used = types::isl_bill::default();
+        for used in &mut bss.used {
+            *used = types::isl_cpu_use::default();
         }
         (bss.window.start_ns, bss.window.end_ns) = (start_ns, end_ns);
         Ok(())
@@ -95,7 +100,7 @@ impl CpuAccountant {
     /// `[core][account]`. What a core is in the middle of is charged up to the window's end.
     pub fn read(&self, cores: usize) -> Result<Vec<Vec<CpuUse>>> {
         let bss = present(self.skel.maps.bss_data.as_deref())?;
-        let by_core = bss.bills.chunks_exact(ACCOUNTS).zip(&bss.cores).take(cores);
+        let by_core = bss.used.chunks_exact(ACCOUNTS).zip(&bss.cores).take(cores);
         Ok(by_core
             .map(|(accounts, core)| {
                 let mut used: Vec<CpuUse> = accounts.iter().map(CpuUse::from).collect();
@@ -110,8 +115,8 @@ impl CpuAccountant {
     }
 }
 
-impl From<&types::isl_bill> for CpuUse {
-    fn from(used: &types::isl_bill) -> Self {
+impl From<&types::isl_cpu_use> for CpuUse {
+    fn from(used: &types::isl_cpu_use) -> Self {
         Self {
             softirq_ns: used.softirq_ns,
             thread_ns: used.thread_ns,
@@ -152,7 +157,7 @@ mod tests {
         assert!(error.contains("account: 128") && error.contains("fewer than 128"), "{error}");
         let full = (1..).find_map(|thread| accountant.add_thread(thread, FIRST_OWN).err());
         let error = full.expect("the table is not endless").to_string();
-        assert!(error.contains("threads") && error.contains("os error 7"), "{error}");
+        assert!(error.contains("isl_tid_account") && error.contains("os error 7"), "{error}");
         accountant.forget().expect("forgets");
         accountant.add_thread(1, FIRST_OWN).expect("there is room again");
     }

@@ -14,7 +14,7 @@ use crate::{
     load::{Family, Loaded, present},
     netns,
     skeletons::generate::{GenerateSkel, GenerateSkelBuilder, types},
-    stream::{FCS_BYTES, MAX_STREAMS, StreamSpec, interval_q16},
+    stream::{FCS_BYTES, MAX_STREAMS, StreamSpec, interval_q16_ns},
     xdp,
 };
 
@@ -134,8 +134,9 @@ impl Generator {
         let count = self.spec.streams.len() as u64;
         for (index, (stream, entry)) in self.spec.streams.iter().zip(&mut bss.streams).enumerate() {
             // Streams of one rate must not leave in bursts of one each.
-            let rate = stream.segments.first().map_or(0, |segment| segment.rate0_mpps);
-            let interval_ns = interval_q16(rate) >> 16;
+            let rate_millipps =
+                stream.segments.first().map_or(0, |first| first.start_rate_millipps);
+            let interval_ns = interval_q16_ns(rate_millipps) >> 16;
             let phase_ns = interval_ns.min(1_000_000_000) * index as u64 / count;
             stream.fill(entry, phase_ns)?;
         }
@@ -143,10 +144,7 @@ impl Generator {
         bss.trial.window_start_ns = self.spec.window_start_ns;
         bss.trial.window_end_ns = self.spec.window_end_ns;
         bss.trial.end_ns = self.spec.end_ns;
-        #[expect(clippy::default_trait_access, reason = "the generated type has no name")]
-        {
-            bss.progress = Default::default();
-        }
+        bss.progress = types::isl_progress::default();
         bss.progress.batch = batch;
         bss.lateness.fill(0);
         self.set_interfaces()
@@ -154,7 +152,7 @@ impl Generator {
 
     /// Tells the program which interface each stream leaves by; they are in the spec's namespace.
     fn set_interfaces(&self) -> Result<()> {
-        let map = &self.skel.maps.wires;
+        let map = &self.skel.maps.isl_tx_devmap;
         let map = MapHandle::try_from(map).map_err(|error| Error::table(map, &error))?;
         let interfaces: Vec<u32> = self.spec.streams.iter().map(|s| s.ifindex).collect();
         netns::within(self.spec.netns.as_deref(), || {
@@ -168,7 +166,7 @@ impl Generator {
 
     /// Refuses interfaces that would refuse the frames: those would count as sent.
     fn check_interfaces(&self) -> Result<()> {
-        let sending = self.spec.streams.iter().filter(|stream| stream.peak_mpps() > 0);
+        let sending = self.spec.streams.iter().filter(|stream| stream.peak_rate_millipps() > 0);
         let interfaces: Vec<u32> = sending.map(|stream| stream.ifindex).collect();
         netns::within(self.spec.netns.as_deref(), || {
             let refusing = interfaces.into_iter().find(|&ifindex| !xdp::takes_redirects(ifindex));
@@ -177,8 +175,8 @@ impl Generator {
     }
 
     fn batch(&self) -> u32 {
-        let fastest: u64 = self.spec.streams.iter().map(StreamSpec::peak_mpps).sum();
-        let fits = BATCHES.iter().find(|(limit, _)| fastest <= *limit);
+        let sum_millipps: u64 = self.spec.streams.iter().map(StreamSpec::peak_rate_millipps).sum();
+        let fits = BATCHES.iter().find(|(limit_millipps, _)| sum_millipps <= *limit_millipps);
         fits.map_or(1, |(_, batch)| *batch)
     }
 

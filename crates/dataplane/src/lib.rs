@@ -41,8 +41,8 @@ pub(crate) mod skeletons {
     pub mod receive {
         include!(concat!(env!("OUT_DIR"), "/receive.skel.rs"));
     }
-    pub mod meter {
-        include!(concat!(env!("OUT_DIR"), "/meter.skel.rs"));
+    pub mod account {
+        include!(concat!(env!("OUT_DIR"), "/account.skel.rs"));
     }
     pub mod demux {
         include!(concat!(env!("OUT_DIR"), "/demux.skel.rs"));

@@ -24,7 +24,7 @@ pub fn features(netns: Option<PathBuf>) -> Vec<Finding> {
     vec![
         report("generate", try_generator(netns)),
         report("receive", try_receiver()),
-        report("meter", CpuAccountant::attach().map(drop)),
+        report("account", CpuAccountant::attach().map(drop)),
     ]
 }
 
@@ -45,7 +45,11 @@ fn try_generator(netns: Option<PathBuf>) -> crate::Result<()> {
         first_dport: 9,
         flows: 1,
         sizes: vec![64],
-        segments: vec![Segment { duration_ns: 1_000_000, rate0_mpps: 0, rate1_mpps: 0 }],
+        segments: vec![Segment {
+            duration_ns: 1_000_000,
+            start_rate_millipps: 0,
+            end_rate_millipps: 0,
+        }],
     };
     let mut generator = Generator::load(GeneratorSpec {
         netns,

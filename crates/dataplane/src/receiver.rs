@@ -63,7 +63,7 @@ pub struct StreamCount {
     pub duplicated: u64,
     /// Frames whose flow is beyond the table: not checked for order.
     pub untracked: u64,
-    /// Greatest one-way delay in the window, ns.
+    /// Longest one-way delay in the window, ns.
     pub delay_max_ns: u64,
     /// Sum of the one-way delays in the window, ns.
     pub delay_sum_ns: u64,
@@ -97,16 +97,16 @@ impl Receiver {
             settings.cookie = spec.cookie.unwrap_or(0);
             settings.any_cookie = u32::from(spec.cookie.is_none());
             settings.flow_slots = slots;
-            open.maps.flows.set_max_entries(slots).map_err(|error| FAMILY.refused(&error))
+            open.maps.isl_rx_flows.set_max_entries(slots).map_err(|error| FAMILY.refused(&error))
         })?;
         let bss = present(skel.maps.bss_data.as_deref_mut())?;
         let ranges = divide_flows(&mut bss.flow_base, &spec.flows);
         let mapping = |source: io::Error| FAMILY.refused_because(source.to_string());
         let flow_slots = slots as usize;
         let mut receiver = Self {
-            delays: MappedArray::new(skel.maps.delays.as_fd(), MAX_STREAMS * BUCKETS)
+            delays: MappedArray::new(skel.maps.isl_rx_delays.as_fd(), MAX_STREAMS * BUCKETS)
                 .map_err(mapping)?,
-            flows: MappedArray::new(skel.maps.flows.as_fd(), flow_slots).map_err(mapping)?,
+            flows: MappedArray::new(skel.maps.isl_rx_flows.as_fd(), flow_slots).map_err(mapping)?,
             flow_slots,
             ranges,
             skel,
@@ -139,7 +139,7 @@ impl Receiver {
     pub fn reset(&mut self) -> Result<()> {
         let bss = present(self.skel.maps.bss_data.as_deref_mut())?;
         bss.streams = [types::isl_rx_stream::default(); MAX_STREAMS];
-        bss.foreign = 0;
+        bss.other_frames = 0;
         self.flows.clear(self.flow_slots);
         self.delays.clear(self.ranges.len().max(1) * BUCKETS);
         Ok(())
@@ -153,7 +153,7 @@ impl Receiver {
         Ok(streams[..self.ranges.len()].iter().map(StreamCount::from).collect())
     }
 
-    /// Frames of a stream that its sequence numbers promise: from the first to the greatest seen
+    /// Frames of a stream that its sequence numbers promise: from the first to the highest seen
     /// in each flow. What is missing of them was lost on the way.
     pub fn expected(&self, stream: usize) -> Result<u64> {
         let found = self.ranges.get(stream);
@@ -178,8 +178,8 @@ impl Receiver {
 
     /// Frames that were not of this run; they went on to the kernel.
     #[must_use]
-    pub fn foreign(&self) -> u64 {
-        self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.foreign)
+    pub fn other_frames(&self) -> u64 {
+        self.skel.maps.bss_data.as_deref().map_or(0, |bss| bss.other_frames)
     }
 
     fn no_such_stream(&self, stream: usize) -> Error {

@@ -87,7 +87,7 @@ fn percentiles<'py>(py: Python<'py>, histogram: &Histogram) -> PyResult<Bound<'p
     Ok(dict)
 }
 
-/// One stream; sizes with the frame check sequence, segments as (ns, mpps at start, mpps at end).
+/// One stream; sizes with the frame check sequence, segments as (ns, millipps at start, millipps at end).
 #[pyclass(frozen, from_py_object)]
 #[derive(Clone)]
 struct Stream(StreamSpec);
@@ -124,10 +124,10 @@ impl Stream {
             sizes,
             segments: segments
                 .into_iter()
-                .map(|(duration_ns, rate0_mpps, rate1_mpps)| Segment {
+                .map(|(duration_ns, start_rate_millipps, end_rate_millipps)| Segment {
                     duration_ns,
-                    rate0_mpps,
-                    rate1_mpps,
+                    start_rate_millipps,
+                    end_rate_millipps,
                 })
                 .collect(),
         }))
@@ -291,7 +291,7 @@ impl Receiver {
 
     /// Frames that were not of this run.
     fn foreign(&self) -> PyResult<u64> {
-        Ok(self.open()?.foreign())
+        Ok(self.open()?.other_frames())
     }
 
     /// One-way delay of a stream in the window: {count, p50_ns, ...}.
@@ -314,7 +314,7 @@ struct Meter(Option<CpuAccountant>);
 
 impl Meter {
     fn open(&mut self) -> PyResult<&mut CpuAccountant> {
-        self.0.as_mut().ok_or_else(|| NativeError::new_err("the meter is closed"))
+        self.0.as_mut().ok_or_else(|| NativeError::new_err("the CPU accountant is closed"))
     }
 }
 

@@ -25,8 +25,8 @@ fn stream(v6: bool, sizes: &[u16], flows: u32) -> StreamSpec {
         sizes: sizes.to_vec(),
         segments: vec![Segment {
             duration_ns: 3_600_000_000_000,
-            rate0_mpps: 1_000_000_000,
-            rate1_mpps: 1_000_000_000,
+            start_rate_millipps: 1_000_000_000,
+            end_rate_millipps: 1_000_000_000,
         }],
     }
 }
@@ -108,8 +108,8 @@ fn flows_come_in_turn_and_their_numbers_count_up() {
 #[test]
 fn streams_share_by_their_rates() {
     let mut slow = stream(false, &[64], 1);
-    slow.segments[0].rate0_mpps = 250_000_000;
-    slow.segments[0].rate1_mpps = 250_000_000;
+    slow.segments[0].start_rate_millipps = 250_000_000;
+    slow.segments[0].end_rate_millipps = 250_000_000;
     let mut generator = armed(vec![stream(false, &[64], 1), slow]);
     // Half a millisecond of schedule: 500 and 125 frames, whatever the clock does meanwhile.
     generator.spec.end_ns = 500_000;
@@ -124,10 +124,10 @@ fn streams_share_by_their_rates() {
 /// Streams of 100,000 and 25,000 frames a second, and how many of the first 20 frames that
 /// leave are the slow one's, when the generator begins so late.
 fn slow_ones_among_20(late_ns: u64) -> usize {
-    let at = |rate_mpps| {
+    let at = |rate_millipps| {
         let mut spec = stream(false, &[64], 1);
-        spec.segments[0].rate0_mpps = rate_mpps;
-        spec.segments[0].rate1_mpps = rate_mpps;
+        spec.segments[0].start_rate_millipps = rate_millipps;
+        spec.segments[0].end_rate_millipps = rate_millipps;
         spec
     };
     let mut generator = armed(vec![at(100_000_000), at(25_000_000)]);
@@ -155,8 +155,11 @@ fn a_generator_that_is_much_too_late_takes_turns() {
 #[test]
 fn a_silent_stretch_sends_nothing_and_a_ramp_its_area() {
     let mut shape = stream(false, &[64], 1);
-    let part =
-        |duration_ns, rate0_mpps, rate1_mpps| Segment { duration_ns, rate0_mpps, rate1_mpps };
+    let part = |duration_ns, start_rate_millipps, end_rate_millipps| Segment {
+        duration_ns,
+        start_rate_millipps,
+        end_rate_millipps,
+    };
     shape.segments = vec![
         part(10_000_000, 0, 0),
         part(100_000_000, 100_000, 20_000_000),

@@ -73,7 +73,7 @@ fn what_is_not_ours_goes_on_to_the_kernel() {
         let (verdict, out) = packet_through(&receiver.skel.progs.isl_receive, packet);
         assert_eq!((verdict, &out), (XDP_PASS, packet), "{name}");
     }
-    assert_eq!(receiver.foreign(), table.len() as u64);
+    assert_eq!(receiver.other_frames(), table.len() as u64);
     assert_eq!(receiver.counts().expect("counts")[0], StreamCount::default());
 }
 
