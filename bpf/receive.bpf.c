@@ -10,20 +10,20 @@
 const volatile struct {
 	__u16 cookie;
 	__u16 pad0;
-	__u32 flow_slots; /* entries of `flows` */
+	__u32 flow_slots; /* entries of isl_rx_flows */
 	__u32 any_cookie; /* 1: take the frames of whatever run arrives */
 } settings;
 
-/* Where the flows of each stream begin in `flows`; written by user space before the run. */
+/* Where the flows of each stream begin in isl_rx_flows; written by user space before the run. */
 __u32 flow_base[ISL_MAX_STREAMS];
 
 /* Counters, by stream; this program adds. */
 struct isl_rx_stream streams[ISL_MAX_STREAMS];
 
-/* Frames that were not ours. */
-__u64 foreign;
+/* Frames of other runs, and all that no generator sent; this program adds. */
+__u64 other_frames;
 
-/* The run that the latest frame was of. */
+/* The run that the latest frame was of; this program writes, where it takes any run's frames. */
 __u32 seen_cookie;
 
 /* Key: stream * ISL_HIST_BUCKETS + bucket; value: frames of the window; this program adds. */
@@ -33,7 +33,7 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 	__uint(map_flags, BPF_F_MMAPABLE);
-} delays SEC(".maps");
+} isl_rx_delays SEC(".maps");
 
 /* Key: flow_base[stream] + flow; size set when loaded; this program writes. */
 struct {
@@ -42,7 +42,7 @@ struct {
 	__type(key, __u32);
 	__type(value, struct isl_rx_flow);
 	__uint(map_flags, BPF_F_MMAPABLE);
-} flows SEC(".maps");
+} isl_rx_flows SEC(".maps");
 
 #define SEEN_BITS 64
 
@@ -80,12 +80,12 @@ static __always_inline void check_order(struct isl_rx_stream *stream, struct isl
 static __always_inline void note_delay(struct isl_rx_stream *stream, __u32 index, __u64 delay_ns)
 {
 	__u32 key = index * ISL_HIST_BUCKETS + isl_bucket(delay_ns);
-	__u64 *bucket = bpf_map_lookup_elem(&delays, &key);
+	__u64 *bucket = bpf_map_lookup_elem(&isl_rx_delays, &key);
 
 	if (bucket)
 		__sync_fetch_and_add(bucket, 1);
 	__sync_fetch_and_add(&stream->delay_sum_ns, delay_ns);
-	/* Two queues may race here; the greater of two maxima in the same instant may be lost. */
+	/* Two queues may race here; the higher of two maxima in the same instant may be lost. */
 	if (delay_ns > stream->delay_max_ns)
 		stream->delay_max_ns = delay_ns;
 }
@@ -101,7 +101,7 @@ int isl_receive(struct xdp_md *ctx)
 	__u64 now_ns, sent_ns;
 
 	if (!sig || (ISL_FIELD(sig, __u16, cookie) != settings.cookie && !settings.any_cookie)) {
-		__sync_fetch_and_add(&foreign, 1);
+		__sync_fetch_and_add(&other_frames, 1);
 		return XDP_PASS;
 	}
 	if (settings.any_cookie)
@@ -114,11 +114,12 @@ int isl_receive(struct xdp_md *ctx)
 	__sync_fetch_and_add(&stream->received, 1);
 	if (word & ISL_FLOW_IN_WINDOW) {
 		__sync_fetch_and_add(&stream->received_window, 1);
-		__sync_fetch_and_add(&stream->received_window_bytes, data_end - data + 4);
+		__sync_fetch_and_add(&stream->received_window_bytes,
+				     data_end - data + ISL_FCS_BYTES);
 		note_delay(stream, index, now_ns > sent_ns ? now_ns - sent_ns : 0);
 	}
 	slot = flow_base[index] + (word & ISL_FLOW_MASK);
-	flow = slot < settings.flow_slots ? bpf_map_lookup_elem(&flows, &slot) : NULL;
+	flow = slot < settings.flow_slots ? bpf_map_lookup_elem(&isl_rx_flows, &slot) : NULL;
 	if (flow)
 		check_order(stream, flow, ISL_FIELD(sig, __u32, seq));
 	else

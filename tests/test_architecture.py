@@ -48,10 +48,11 @@ ARROWS: dict[str, set[str]] = {
 """What each part of the package may import besides itself and the version."""
 
 CRATES: dict[str, set[str]] = {
-    "isolane-dataplane": set(),
+    "isolane-dataplane": {"isolane-histogram"},
+    "isolane-histogram": set(),
     "isolane-native": {"isolane-dataplane", "isolane-sim"},
     "isolane-sched": set(),
-    "isolane-sim": {"isolane-sched"},
+    "isolane-sim": {"isolane-histogram", "isolane-sched"},
 }
 """What each crate may depend on, of this workspace."""
 

@@ -32,7 +32,7 @@ static __always_inline __u32 isl_log2(__u64 value)
 	return bit + (__u32)(value >> 1);
 }
 
-/* The bucket of a value in ns; crates/dataplane/src/histogram.rs holds the inverse. */
+/* The bucket of a value in ns; crates/histogram/src/lib.rs holds the inverse. */
 static __always_inline __u32 isl_bucket(__u64 value_ns)
 {
 	__u32 bit, bucket;

@@ -12,6 +12,8 @@
 #define ISL_MAX_SIZES 16
 #define ISL_MAX_SEGMENTS 64
 #define ISL_HEADER_ROOM 64
+/* Ethernet's frame check sequence: part of a frame's size, not handed to programs. */
+#define ISL_FCS_BYTES 4
 
 /* Log-linear histogram: exact below 64 ns, then 64 buckets an octave (error < 1.6 %), to 2^37 ns. */
 #define ISL_HIST_SUB_BITS 6
@@ -33,13 +35,16 @@ struct isl_signature {
 #define ISL_FLOW_IN_WINDOW (1u << 23)
 #define ISL_FLOW_MASK ((1u << 23) - 1)
 
+/* In interval_q16_ns: to be worked out from the rates. */
+#define ISL_FROM_RATES (~0ULL)
+
 /* A stretch of a stream's schedule with a rate that is constant or changes linearly. */
 struct isl_segment {
-	__u64 end_ns;	  /* since the start of the trial */
-	__u64 rate0_mpps; /* thousandths of a frame a second, at the segment's start */
-	__u64 rate1_mpps; /* and at its end */
+	__u64 end_ns;		   /* since the start of the trial */
+	__u64 start_rate_millipps; /* thousandths of a frame a second */
+	__u64 end_rate_millipps;
 	__u64 start_ns;
-	__u64 interval_q16; /* between frames, ns << 16; 0: silent, ~0: compute from the rates */
+	__u64 interval_q16_ns; /* between frames, ns << 16; 0: silent, or ISL_FROM_RATES */
 };
 
 /* One stream of frames to one interface: settings first, then what the program writes. */
@@ -59,7 +64,7 @@ struct isl_stream {
 	__u8 header[ISL_HEADER_ROOM];
 	struct isl_segment segments[ISL_MAX_SEGMENTS];
 
-	__u64 next_q16; /* scheduled departure of the next frame, ns << 16 since the start */
+	__u64 next_q16_ns; /* scheduled departure of the next frame, ns << 16 since the start */
 	__u64 not_before_ns;
 	__u32 segment;
 	__u32 flow;
@@ -76,12 +81,37 @@ struct isl_stream {
 	__u64 missed_window;
 };
 
+/* Generator: when a trial is; CLOCK_MONOTONIC. */
+struct isl_trial {
+	__u64 start_ns;
+	__u64 window_start_ns; /* this and the rest: since start_ns */
+	__u64 window_end_ns;
+	__u64 end_ns;
+};
+
+/* Generator: how far the trial is. */
+struct isl_progress {
+	__u64 window_iterations;
+	__u64 window_sent;
+	__u64 failed; /* frames that could not be built: a bug or a wrong length */
+	__u64 lateness_max_ns;
+	__u32 cursor; /* the stream that is looked at next */
+	__u32 ending; /* counting what was missed */
+	__u32 done;
+	__u32 batch; /* frames the kernel runs before it flushes; written by user space */
+	__u32 in_batch;
+	__u32 pending;	/* a frame of this batch waits for its end */
+	__u64 clock_ns; /* last reading */
+	__u32 behind;	/* the last frame was later than the generator's tolerance */
+	__u32 reused;	/* times that the last reading was used again */
+};
+
 /* Receiver, one per stream; written with atomic adds (several queues may receive). */
 struct isl_rx_stream {
 	__u64 received;
 	__u64 received_window;
 	__u64 received_window_bytes;
-	__u64 reordered; /* RFC 4737: arrived with a number below the greatest seen in its flow */
+	__u64 reordered; /* RFC 4737: arrived with a number below the highest seen in its flow */
 	__u64 duplicated;
 	__u64 untracked; /* flows beyond the table: counted, but not checked for order */
 	__u64 delay_max_ns;
@@ -95,13 +125,13 @@ struct isl_rx_flow {
 	__u64 seen;	  /* bit n: max_seq - n has arrived */
 };
 
-/* Meter: a receiving interface, named by its namespace and index. */
+/* CPU accountant: a receiving interface, named by its namespace and index. */
 struct isl_nic {
 	__u32 netns_inum;
 	__u32 ifindex;
 };
 
-/* Meter: whose bill a stretch of a core's time goes on. */
+/* CPU accountant: who a stretch of a core's time is charged to. */
 enum isl_account {
 	ISL_IDLE = 0,
 	ISL_PROCESS = 1,
@@ -114,14 +144,16 @@ enum isl_account {
 	ISL_MAX_ACCOUNTS = 128,
 };
 
-struct isl_bill {
+/* CPU accountant: what one account used of one core in the window. */
+struct isl_cpu_use {
 	__u64 softirq_ns;
 	__u64 thread_ns;
 	__u64 polls;
 	__u64 frames;
 };
 
-struct isl_core {
+/* CPU accountant: what a core is doing. */
+struct isl_core_state {
 	__u64 since_ns;
 	__u32 task_account;
 	__u32 softirq_account; /* ISL_MAX_ACCOUNTS: not in a softirq */
@@ -133,9 +165,12 @@ struct isl_core {
 _Static_assert(sizeof(struct isl_signature) == 18, "fits a 64-byte frame");
 _Static_assert(sizeof(struct isl_segment) == 40, "no hidden padding");
 _Static_assert(sizeof(struct isl_stream) == 128 + 40 * ISL_MAX_SEGMENTS + 88, "no hidden padding");
+_Static_assert(sizeof(struct isl_trial) == 32, "no hidden padding");
+_Static_assert(sizeof(struct isl_progress) == 72, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_stream) == 64, "a cache line");
 _Static_assert(sizeof(struct isl_rx_flow) == 16, "no hidden padding");
-_Static_assert(sizeof(struct isl_bill) == 32, "no hidden padding");
-_Static_assert(sizeof(struct isl_core) == 32, "no hidden padding");
+_Static_assert(sizeof(struct isl_nic) == 8, "no hidden padding");
+_Static_assert(sizeof(struct isl_cpu_use) == 32, "no hidden padding");
+_Static_assert(sizeof(struct isl_core_state) == 32, "no hidden padding");
 
 #endif

@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use libbpf_rs::MapCore;
+
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -66,12 +68,20 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Something called out of order: our bug, told to the caller instead of a panic.
+    /// Called out of order, or a program of `bpf/` that is not what this crate expects: a bug of
+    /// this crate or its caller, told instead of a panic.
     #[error("{0}")]
     State(&'static str),
 }
 
-/// The last line of a libbpf error chain, without the verifier's dump.
+impl Error {
+    /// What the kernel said when it refused an entry of a table.
+    pub(crate) fn table(map: &impl MapCore, error: &libbpf_rs::Error) -> Self {
+        Self::Table { name: map.name().to_string_lossy().into_owned(), reason: one_line(error) }
+    }
+}
+
+/// The first line of a libbpf error chain: the reason, without the verifier's log.
 pub(crate) fn one_line(error: &libbpf_rs::Error) -> String {
     format!("{error:#}")
         .lines()

@@ -1,14 +1,17 @@
 //! All of Isolane that touches the kernel's packet path.
 //!
-//! [`generator`] sends, [`receiver`] counts, [`meter`] bills the cores' time; each loads one program
-//! of `bpf/`. Nothing is pinned: when the process ends, however it ends, the kernel removes it all.
+//! [`generator`] sends, [`receiver`] counts what arrives, [`accountant`] charges the cores' time to
+//! who used it: when the process ends, however it ends, the kernel removes their programs. [`plane`]
+//! carries out a policy: its programs stay on their interfaces until somebody takes them off. Nothing
+//! is pinned in a BPF file system.
 
+pub mod accountant;
 pub mod attach;
 mod error;
 pub mod generator;
-pub mod histogram;
+mod live_frames;
+mod load;
 mod mapped;
-pub mod meter;
 pub mod netns;
 pub mod plane;
 pub mod probe;
@@ -18,8 +21,10 @@ pub mod stalls;
 pub mod stream;
 #[cfg(test)]
 mod test_run;
+mod xdp;
 
 pub use error::{Error, Result};
+pub use isolane_histogram::Histogram;
 
 /// The skeletons that `build.rs` generates from `bpf/`.
 #[allow(
@@ -36,8 +41,8 @@ pub(crate) mod skeletons {
     pub mod receive {
         include!(concat!(env!("OUT_DIR"), "/receive.skel.rs"));
     }
-    pub mod meter {
-        include!(concat!(env!("OUT_DIR"), "/meter.skel.rs"));
+    pub mod account {
+        include!(concat!(env!("OUT_DIR"), "/account.skel.rs"));
     }
     pub mod demux {
         include!(concat!(env!("OUT_DIR"), "/demux.skel.rs"));

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::{
+    accountant::CpuAccountant,
     generator::{Generator, GeneratorSpec},
-    meter::Meter,
     monotonic_ns,
     receiver::{Receiver, ReceiverSpec},
     stream::{Segment, StreamSpec},
@@ -24,7 +24,7 @@ pub fn features(netns: Option<PathBuf>) -> Vec<Finding> {
     vec![
         report("generate", try_generator(netns)),
         report("receive", try_receiver()),
-        report("meter", Meter::attach().map(drop)),
+        report("account", CpuAccountant::attach().map(drop)),
     ]
 }
 
@@ -45,14 +45,19 @@ fn try_generator(netns: Option<PathBuf>) -> crate::Result<()> {
         first_dport: 9,
         flows: 1,
         sizes: vec![64],
-        segments: vec![Segment { duration_ns: 1_000_000, rate0_mpps: 0, rate1_mpps: 0 }],
+        segments: vec![Segment {
+            duration_ns: 1_000_000,
+            start_rate_millipps: 0,
+            end_rate_millipps: 0,
+        }],
     };
     let mut generator = Generator::load(GeneratorSpec {
         netns,
         core: 0,
         cookie: 0,
         streams: vec![stream],
-        window_ns: (0, 1_000_000),
+        window_start_ns: 0,
+        window_end_ns: 1_000_000,
         end_ns: 1_000_000,
     })?;
     generator.start(monotonic_ns())?;

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use isolane_histogram::BUCKETS;
+
 use crate::{Error, Result, skeletons::generate::types};
 
 /// Ethernet's frame check sequence: counted in frame sizes, not handed to drivers.
@@ -10,21 +12,32 @@ pub const FCS_BYTES: u16 = 4;
 const SIGNATURE_BYTES: u16 = 18;
 const ETHERNET_BYTES: u16 = 14;
 const MAX_FRAME_BYTES: u16 = 1518;
+/// Streams that one generator sends and one receiver tells apart: `ISL_MAX_STREAMS`.
+pub const MAX_STREAMS: usize = 256;
+/// `ISL_MAX_SIZES`.
 const MAX_SIZES: usize = 16;
+/// `ISL_MAX_SEGMENTS`.
 const MAX_SEGMENTS: usize = 64;
+/// What `ISL_FLOW_MASK` has room for.
 const MAX_FLOWS: u32 = 1 << 23;
-/// In `interval_q16`: the program computes it from the rates.
-const COMPUTE: u64 = u64::MAX;
+/// `ISL_FROM_RATES`: the program works the interval out from the rates.
+const FROM_RATES: u64 = u64::MAX;
 
-/// A stretch of a schedule: the rate goes linearly from `rate0_mpps` to `rate1_mpps`.
+/// The numbers above are those of `bpf/include/intf.h`, or this does not compile.
+const _: fn(types::isl_stream) -> ([u16; MAX_SIZES], [types::isl_segment; MAX_SEGMENTS]) =
+    |stream| (stream.sizes, stream.segments);
+const _: fn(types::bss) -> ([types::isl_stream; MAX_STREAMS], [u64; BUCKETS]) =
+    |bss| (bss.streams, bss.lateness);
+
+/// A stretch of a schedule; the rate goes linearly from its start to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// How long, ns.
     pub duration_ns: u64,
-    /// Thousandths of a frame per second at the beginning.
-    pub rate0_mpps: u64,
-    /// And at the end.
-    pub rate1_mpps: u64,
+    /// Rate at the start, thousandths of a frame a second.
+    pub start_rate_millipps: u64,
+    /// Rate at the end, thousandths of a frame a second.
+    pub end_rate_millipps: u64,
 }
 
 /// One stream: frames to one interface at a scheduled rate, in round robin over its flows.
@@ -61,13 +74,13 @@ pub fn min_frame_bytes(dst: IpAddr) -> u16 {
     (ETHERNET_BYTES + ip + 8 + SIGNATURE_BYTES + FCS_BYTES).max(64)
 }
 
-/// Departures in the schedule from 0 to `end_ns`, exact for constant rates.
+/// Time between two frames at a constant rate, ns << 16; 0 for no frames.
 #[must_use]
-pub fn interval_q16(rate_mpps: u64) -> u64 {
-    if rate_mpps == 0 {
+pub fn interval_q16_ns(rate_millipps: u64) -> u64 {
+    if rate_millipps == 0 {
         return 0;
     }
-    u64::try_from((1_000_000_000_000u128 << 16) / u128::from(rate_mpps)).unwrap_or(u64::MAX - 1)
+    u64::try_from((1_000_000_000_000u128 << 16) / u128::from(rate_millipps)).unwrap_or(u64::MAX - 1)
 }
 
 fn refuse<T>(key: &'static str, value: &impl ToString, accepted: &str) -> Result<T> {
@@ -75,6 +88,15 @@ fn refuse<T>(key: &'static str, value: &impl ToString, accepted: &str) -> Result
 }
 
 impl StreamSpec {
+    /// The highest rate of the schedule, thousandths of a frame a second.
+    pub(crate) fn peak_rate_millipps(&self) -> u64 {
+        let peaks = self
+            .segments
+            .iter()
+            .map(|segment| segment.start_rate_millipps.max(segment.end_rate_millipps));
+        peaks.max().unwrap_or(0)
+    }
+
     fn check(&self) -> Result<()> {
         let min = min_frame_bytes(self.dst);
         if self.src.is_ipv4() != self.dst.is_ipv4() {
@@ -123,9 +145,9 @@ impl StreamSpec {
         self.fill_segments(entry);
         let first = entry.segments[..self.segments.len()]
             .iter()
-            .find(|segment| segment.interval_q16 != 0)
+            .find(|segment| segment.interval_q16_ns != 0)
             .map_or(u64::MAX >> 16, |segment| segment.start_ns);
-        entry.next_q16 = first.saturating_add(phase_ns).min(u64::MAX >> 16) << 16;
+        entry.next_q16_ns = first.saturating_add(phase_ns).min(u64::MAX >> 16) << 16;
         Ok(())
     }
 
@@ -136,12 +158,12 @@ impl StreamSpec {
             to.start_ns = at_ns;
             at_ns = at_ns.saturating_add(segment.duration_ns);
             to.end_ns = at_ns;
-            to.rate0_mpps = segment.rate0_mpps;
-            to.rate1_mpps = segment.rate1_mpps;
-            to.interval_q16 = if segment.rate0_mpps == segment.rate1_mpps {
-                interval_q16(segment.rate0_mpps)
+            to.start_rate_millipps = segment.start_rate_millipps;
+            to.end_rate_millipps = segment.end_rate_millipps;
+            to.interval_q16_ns = if segment.start_rate_millipps == segment.end_rate_millipps {
+                interval_q16_ns(segment.start_rate_millipps)
             } else {
-                COMPUTE
+                FROM_RATES
             };
         }
     }

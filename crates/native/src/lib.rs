@@ -18,12 +18,11 @@ use std::{
 };
 
 use isolane_dataplane::{
-    Error,
+    Error, Histogram,
+    accountant::{CpuAccountant, FIRST_OWN, FIXED},
     generator::{Generator as Engine, GeneratorSpec},
-    histogram::Histogram,
-    meter::{FIRST_OWN, FIXED, Meter as MeterEngine},
     monotonic_ns as clock_ns, probe,
-    receiver::{Receiver as ReceiverEngine, ReceiverSpec},
+    receiver::{Interface, Receiver as ReceiverEngine, ReceiverSpec},
     stalls,
     stream::{Segment, StreamSpec, min_frame_bytes as min_bytes},
 };
@@ -57,18 +56,17 @@ fn min_frame_bytes(destination: IpAddr) -> u16 {
     min_bytes(destination)
 }
 
-/// Spins on a core and tells how long it was taken away: (gaps longer than least_ns as
+/// Spins on a core and tells how long it was taken away: (gaps longer than min_ns as
 /// {count, p50_ns, ...}, their sum in ns).
 #[pyfunction]
 fn measure_stalls(
     py: Python<'_>,
     core: usize,
     duration_ns: u64,
-    least_ns: u64,
+    min_ns: u64,
 ) -> PyResult<(Bound<'_, PyDict>, u64)> {
-    let (gaps, lost_ns) =
-        py.detach(|| stalls::measure(core, duration_ns, least_ns)).map_err(raise)?;
-    Ok((percentiles(py, &gaps)?, lost_ns))
+    let gaps = py.detach(|| stalls::measure(core, duration_ns, min_ns)).map_err(raise)?;
+    Ok((percentiles(py, &gaps)?, gaps.sum_ns().unwrap_or(0)))
 }
 
 /// What the kernel allows, tried out: list of (program, works, reason).
@@ -81,14 +79,15 @@ fn probe_features(py: Python<'_>, netns: Option<PathBuf>) -> Vec<(&'static str, 
 fn percentiles<'py>(py: Python<'py>, histogram: &Histogram) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("count", histogram.count())?;
-    for (key, q) in [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("p9999", 0.9999)]
+    for (key, q) in
+        [("p50", 5_000), ("p90", 9_000), ("p99", 9_900), ("p999", 9_990), ("p9999", 9_999)]
     {
-        dict.set_item(format!("{key}_ns"), histogram.quantile_ns(q))?;
+        dict.set_item(format!("{key}_ns"), histogram.quantile_ns(q).map(|ns| ns as f64))?;
     }
     Ok(dict)
 }
 
-/// One stream; sizes with the frame check sequence, segments as (ns, mpps at start, mpps at end).
+/// One stream; sizes with the frame check sequence, segments as (ns, millipps at start, millipps at end).
 #[pyclass(frozen, from_py_object)]
 #[derive(Clone)]
 struct Stream(StreamSpec);
@@ -125,10 +124,10 @@ impl Stream {
             sizes,
             segments: segments
                 .into_iter()
-                .map(|(duration_ns, rate0_mpps, rate1_mpps)| Segment {
+                .map(|(duration_ns, start_rate_millipps, end_rate_millipps)| Segment {
                     duration_ns,
-                    rate0_mpps,
-                    rate1_mpps,
+                    start_rate_millipps,
+                    end_rate_millipps,
                 })
                 .collect(),
         }))
@@ -161,9 +160,17 @@ impl Generator {
         end_ns: u64,
     ) -> PyResult<Self> {
         let streams = streams.into_iter().map(|stream| stream.0).collect();
-        Engine::load(GeneratorSpec { netns, core, cookie, streams, window_ns, end_ns })
-            .map(Self)
-            .map_err(raise)
+        Engine::load(GeneratorSpec {
+            netns,
+            core,
+            cookie,
+            streams,
+            window_start_ns: window_ns.0,
+            window_end_ns: window_ns.1,
+            end_ns,
+        })
+        .map(Self)
+        .map_err(raise)
     }
 
     /// Starts sending; the schedule's zero is `start_ns` on `CLOCK_MONOTONIC`.
@@ -203,7 +210,7 @@ impl Generator {
             streams.push(dict);
         }
         let departure = percentiles(py, &report.departure_error)?;
-        departure.set_item("max_ns", report.departure_error_max_ns)?;
+        departure.set_item("max_ns", report.departure_error.max_ns().unwrap_or(0))?;
         let dict = PyDict::new(py);
         dict.set_item("streams", streams)?;
         dict.set_item("departure", departure)?;
@@ -234,6 +241,8 @@ impl Receiver {
         cookie: Option<u16>,
         flows: Vec<u32>,
     ) -> PyResult<Self> {
+        let interfaces =
+            interfaces.into_iter().map(|(netns, ifindex)| Interface { netns, ifindex }).collect();
         ReceiverEngine::attach(&ReceiverSpec { interfaces, cookie, flows })
             .map(|engine| Self(Some(engine)))
             .map_err(raise)
@@ -282,7 +291,7 @@ impl Receiver {
 
     /// Frames that were not of this run.
     fn foreign(&self) -> PyResult<u64> {
-        Ok(self.open()?.foreign())
+        Ok(self.open()?.other_frames())
     }
 
     /// One-way delay of a stream in the window: {count, p50_ns, ...}.
@@ -301,11 +310,11 @@ type BillTuple = (u64, u64, u64, u64);
 
 /// Exact bills of the cores' time.
 #[pyclass(unsendable)]
-struct Meter(Option<MeterEngine>);
+struct Meter(Option<CpuAccountant>);
 
 impl Meter {
-    fn open(&mut self) -> PyResult<&mut MeterEngine> {
-        self.0.as_mut().ok_or_else(|| NativeError::new_err("the meter is closed"))
+    fn open(&mut self) -> PyResult<&mut CpuAccountant> {
+        self.0.as_mut().ok_or_else(|| NativeError::new_err("the CPU accountant is closed"))
     }
 }
 
@@ -317,7 +326,7 @@ impl Meter {
 
     #[new]
     fn new() -> PyResult<Self> {
-        MeterEngine::attach().map(|engine| Self(Some(engine))).map_err(raise)
+        CpuAccountant::attach().map(|engine| Self(Some(engine))).map_err(raise)
     }
 
     /// Names of the fixed accounts, by number.
@@ -340,7 +349,7 @@ impl Meter {
 
     /// Zeroes the bills and sets the window, `CLOCK_MONOTONIC` ns.
     fn begin(&mut self, start_ns: u64, end_ns: u64) -> PyResult<()> {
-        self.open()?.begin((start_ns, end_ns)).map_err(raise)
+        self.open()?.begin(start_ns, end_ns).map_err(raise)
     }
 
     /// By core and account: (softirq_ns, thread_ns, polls, frames).

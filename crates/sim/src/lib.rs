@@ -24,13 +24,13 @@
 mod build;
 mod engine;
 mod error;
-mod histogram;
 pub mod model;
 mod random;
 pub mod results;
 
 pub use error::{Error, Result};
-pub use histogram::Histogram;
+pub(crate) use isolane_histogram as histogram;
+pub use isolane_histogram::Histogram;
 pub use model::Model;
 pub use results::Results;
 

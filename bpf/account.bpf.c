@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The meter: bills every nanosecond of each core to somebody. A core is in a task, or in a softirq
- * on top of it, or in the timer interrupt on top of that; each change charges the time since the
- * last one. Inside the receive softirq each NAPI poll is charged to the interface that was polled,
+ * The CPU accountant: charges every nanosecond of each core to an account. A core is in a task, or in
+ * a softirq on top of it, or in the timer interrupt on top of that; each change charges the time since
+ * the last one. Inside the receive softirq each NAPI poll is charged to the interface that was polled,
  * which is what no kernel counter tells.
  */
 #include <stdbool.h>
@@ -17,7 +17,7 @@
 #define MAX_CPUS 512
 #define NO_SOFTIRQ ISL_MAX_ACCOUNTS
 
-/* Only time inside the window is billed; CLOCK_MONOTONIC; written by user space. */
+/* Only time inside the window is charged; CLOCK_MONOTONIC; written by user space. */
 struct {
 	__u64 start_ns;
 	__u64 end_ns;
@@ -28,27 +28,26 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
 	__type(key, struct isl_nic);
-	__type(value, __u32);
-} nics SEC(".maps");
+	__type(value, enum isl_account);
+} isl_nic_account SEC(".maps");
 
 /* Key: thread id; value: its account; written by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
 	__type(key, __u32);
-	__type(value, __u32);
-} threads SEC(".maps");
+	__type(value, enum isl_account);
+} isl_tid_account SEC(".maps");
 
 /* By CPU: what the core is doing; only that core writes. */
-struct isl_core cores[MAX_CPUS];
+struct isl_core_state cores[MAX_CPUS];
 
 /* By CPU and account; only that core writes. */
-struct isl_bill bills[MAX_CPUS * ISL_MAX_ACCOUNTS];
+struct isl_cpu_use used[MAX_CPUS * ISL_MAX_ACCOUNTS];
 
-static __always_inline struct isl_bill *bill_of(__u32 cpu, __u32 account)
+static __always_inline struct isl_cpu_use *use_of(__u32 cpu, __u32 account)
 {
-	return &bills[(cpu & (MAX_CPUS - 1)) * ISL_MAX_ACCOUNTS +
-		      (account & (ISL_MAX_ACCOUNTS - 1))];
+	return &used[(cpu & (MAX_CPUS - 1)) * ISL_MAX_ACCOUNTS + (account & (ISL_MAX_ACCOUNTS - 1))];
 }
 
 static __always_inline bool in_window(__u64 now_ns)
@@ -57,7 +56,7 @@ static __always_inline bool in_window(__u64 now_ns)
 }
 
 /* The time since the core's last change, as far as it lies in the window. */
-static __always_inline __u64 elapsed(struct isl_core *core)
+static __always_inline __u64 elapsed(struct isl_core_state *core)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	__u64 from_ns = core->since_ns > window.start_ns ? core->since_ns : window.start_ns;
@@ -67,16 +66,16 @@ static __always_inline __u64 elapsed(struct isl_core *core)
 	return from_ns < to_ns ? to_ns - from_ns : 0;
 }
 
-/* Charges it: to the softirq's account (and what an interrupt cut off it), or to the task's. */
-static __always_inline void charge(struct isl_core *core, __u32 cpu, __u32 softirq_account)
+/* Charges that time: to the softirq's account (and what an interrupt cut off it), or to the task's. */
+static __always_inline void charge(struct isl_core_state *core, __u32 cpu, __u32 softirq_account)
 {
 	__u64 ns = elapsed(core);
 
 	if (core->softirq_account == NO_SOFTIRQ) {
-		bill_of(cpu, core->task_account)->thread_ns += ns;
+		use_of(cpu, core->task_account)->thread_ns += ns;
 		return;
 	}
-	bill_of(cpu, softirq_account)->softirq_ns += ns + core->pending_ns;
+	use_of(cpu, softirq_account)->softirq_ns += ns + core->pending_ns;
 	core->pending_ns = 0;
 }
 
@@ -86,17 +85,17 @@ static __always_inline __u32 account_of_task(struct task_struct *task)
 
 	if (!pid)
 		return ISL_IDLE;
-	own = bpf_map_lookup_elem(&threads, &pid);
+	own = bpf_map_lookup_elem(&isl_tid_account, &pid);
 	if (own)
 		return *own;
 	return task->flags & PF_KTHREAD ? ISL_KTHREAD : ISL_PROCESS;
 }
 
 SEC("tp_btf/sched_switch")
-int BPF_PROG(isl_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+int BPF_PROG(isl_task_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+	struct isl_core_state *core = &cores[cpu & (MAX_CPUS - 1)];
 
 	/* The first switch after loading tells what ran before it. */
 	if (!core->since_ns) {
@@ -110,10 +109,10 @@ int BPF_PROG(isl_switch, bool preempt, struct task_struct *prev, struct task_str
 }
 
 SEC("tp_btf/softirq_entry")
-int BPF_PROG(isl_softirq_entry, unsigned int vector)
+int BPF_PROG(isl_softirq_in, unsigned int vector)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+	struct isl_core_state *core = &cores[cpu & (MAX_CPUS - 1)];
 
 	if (!core->since_ns)
 		return 0;
@@ -123,10 +122,10 @@ int BPF_PROG(isl_softirq_entry, unsigned int vector)
 }
 
 SEC("tp_btf/softirq_exit")
-int BPF_PROG(isl_softirq_exit, unsigned int vector)
+int BPF_PROG(isl_softirq_out, unsigned int vector)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+	struct isl_core_state *core = &cores[cpu & (MAX_CPUS - 1)];
 
 	if (!core->since_ns)
 		return 0;
@@ -140,9 +139,9 @@ SEC("tp_btf/napi_poll")
 int BPF_PROG(isl_napi_poll, struct napi_struct *napi, int work, int budget)
 {
 	__u32 cpu = bpf_get_smp_processor_id(), account = ISL_BACKLOG, *own;
-	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+	struct isl_core_state *core = &cores[cpu & (MAX_CPUS - 1)];
 	struct net_device *dev = napi->dev;
-	struct isl_bill *bill;
+	struct isl_cpu_use *use;
 
 	if (!core->since_ns)
 		return 0;
@@ -152,16 +151,16 @@ int BPF_PROG(isl_napi_poll, struct napi_struct *napi, int work, int budget)
 			.ifindex = dev->ifindex,
 		};
 
-		own = bpf_map_lookup_elem(&nics, &nic);
+		own = bpf_map_lookup_elem(&isl_nic_account, &nic);
 		account = own ? *own : ISL_OTHER_NIC;
 	}
 	/* A threaded NAPI's time is its thread's. */
 	if (core->softirq_account != NO_SOFTIRQ)
 		charge(core, cpu, account);
 	if (in_window(bpf_ktime_get_ns())) {
-		bill = bill_of(cpu, account);
-		bill->polls++;
-		bill->frames += work > 0 ? work : 0;
+		use = use_of(cpu, account);
+		use->polls++;
+		use->frames += work > 0 ? work : 0;
 	}
 	return 0;
 }
@@ -171,10 +170,10 @@ int BPF_PROG(isl_napi_poll, struct napi_struct *napi, int work, int budget)
  * must not take that poll's time from the interface, which is known only when the poll has ended.
  */
 SEC("?tp_btf/local_timer_entry")
-int BPF_PROG(isl_timer_entry, int vector)
+int BPF_PROG(isl_timer_in, int vector)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+	struct isl_core_state *core = &cores[cpu & (MAX_CPUS - 1)];
 
 	if (!core->since_ns)
 		return 0;
@@ -187,14 +186,14 @@ int BPF_PROG(isl_timer_entry, int vector)
 }
 
 SEC("?tp_btf/local_timer_exit")
-int BPF_PROG(isl_timer_exit, int vector)
+int BPF_PROG(isl_timer_out, int vector)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct isl_core *core = &cores[cpu & (MAX_CPUS - 1)];
+	struct isl_core_state *core = &cores[cpu & (MAX_CPUS - 1)];
 
 	if (!core->since_ns || !core->in_interrupt)
 		return 0;
-	bill_of(cpu, ISL_INTERRUPT)->softirq_ns += elapsed(core);
+	use_of(cpu, ISL_INTERRUPT)->softirq_ns += elapsed(core);
 	core->in_interrupt = 0;
 	return 0;
 }

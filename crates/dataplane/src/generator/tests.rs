@@ -1,0 +1,200 @@
+use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
+
+use super::*;
+use crate::{monotonic_ns, stream::Segment, test_run::packet_through};
+
+const XDP_DROP: u32 = 1;
+const XDP_REDIRECT: u32 = 4;
+
+fn stream(v6: bool, sizes: &[u16], flows: u32) -> StreamSpec {
+    let (src, dst) = if v6 {
+        ("2001:2:0:1::fffe".parse(), "2001:2:0:2::2".parse())
+    } else {
+        ("198.18.1.250".parse(), "198.19.1.2".parse())
+    };
+    StreamSpec {
+        ifindex: 1,
+        src_mac: [2, 0x15, 0, 0, 0, 1],
+        dst_mac: [2, 0x15, 0, 0, 0, 2],
+        src: src.expect("an address"),
+        src_count: 3,
+        dst: dst.expect("an address"),
+        first_sport: 1024,
+        first_dport: 9,
+        flows,
+        sizes: sizes.to_vec(),
+        segments: vec![Segment {
+            duration_ns: 3_600_000_000_000,
+            start_rate_millipps: 1_000_000_000,
+            end_rate_millipps: 1_000_000_000,
+        }],
+    }
+}
+
+fn armed(streams: Vec<StreamSpec>) -> Generator {
+    let hour = 3_600_000_000_000;
+    let mut generator = Generator::load(GeneratorSpec {
+        netns: None,
+        core: 0,
+        cookie: 0x1234,
+        streams,
+        window_start_ns: 0,
+        window_end_ns: hour,
+        end_ns: hour,
+    })
+    .expect("loads");
+    // A second late: every call finds a frame due.
+    generator.arm(monotonic_ns() - 1_000_000_000, 1).expect("arms");
+    generator
+}
+
+/// A frame out of a page full of somebody else's bytes.
+fn next_frame(generator: &Generator) -> (u32, Vec<u8>) {
+    let page = vec![0xaa; usize::from(generator.frame_bytes)];
+    packet_through(&generator.skel.progs.isl_generate, &page)
+}
+
+fn assert_valid(frame: &[u8], size: u16) {
+    assert_eq!(frame.len(), usize::from(size - FCS_BYTES));
+    let headers = PacketHeaders::from_ethernet_slice(frame).expect("parses");
+    let payload = headers.payload.slice();
+    let Some(TransportHeader::Udp(udp)) = &headers.transport else { panic!("no UDP") };
+    let checksum = match headers.net.as_ref().expect("IP") {
+        NetHeaders::Ipv4(ip, _) => {
+            assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+            udp.calc_checksum_ipv4(ip, payload)
+        }
+        NetHeaders::Ipv6(ip, _) => udp.calc_checksum_ipv6(ip, payload),
+        NetHeaders::Arp(_) => panic!("no IP"),
+    };
+    assert_eq!(udp.checksum, checksum.expect("short enough"));
+    assert_eq!(usize::from(udp.length), payload.len() + 8);
+    assert!(payload[18..].iter().all(|&byte| byte == 0), "old bytes in the padding");
+}
+
+#[test]
+fn frames_are_valid_in_every_size_and_family() {
+    for (v6, sizes) in [
+        (false, vec![64]),
+        (false, vec![65, 128, 1518]),
+        (true, vec![84]),
+        (true, vec![85, 512, 1518]),
+    ] {
+        let generator = armed(vec![stream(v6, &sizes, 7)]);
+        for round in 0..30 {
+            let (verdict, frame) = next_frame(&generator);
+            assert_eq!(verdict, XDP_REDIRECT);
+            assert_valid(&frame, sizes[round % sizes.len()]);
+        }
+        assert_eq!(generator.report().expect("report").failed, 0);
+    }
+}
+
+#[test]
+fn flows_come_in_turn_and_their_numbers_count_up() {
+    let generator = armed(vec![stream(false, &[64], 5)]);
+    for sent in 0..20u32 {
+        let (_, frame) = next_frame(&generator);
+        let flow = u32::from_le_bytes(frame[50..54].try_into().expect("4 bytes"));
+        let seq = u32::from_le_bytes(frame[54..58].try_into().expect("4 bytes"));
+        let port = u16::from_be_bytes(frame[34..36].try_into().expect("2 bytes"));
+        assert_eq!(flow, 1 << 23 | (sent % 5), "stream 0, in the window");
+        assert_eq!(seq, sent / 5);
+        assert_eq!(u32::from(port), 1024 + sent % 5);
+        assert_eq!(u32::from(frame[29]), 250 + sent % 5 % 3);
+    }
+}
+
+#[test]
+fn streams_share_by_their_rates() {
+    let mut slow = stream(false, &[64], 1);
+    slow.segments[0].start_rate_millipps = 250_000_000;
+    slow.segments[0].end_rate_millipps = 250_000_000;
+    let mut generator = armed(vec![stream(false, &[64], 1), slow]);
+    // Half a millisecond of schedule: 500 and 125 frames, whatever the clock does meanwhile.
+    generator.spec.end_ns = 500_000;
+    generator.arm(monotonic_ns() - 1_000_000_000, 1).expect("arms");
+    for _ in 0..100 {
+        assert_eq!(next_frame(&generator).0, XDP_DROP, "after the end nothing leaves");
+    }
+    let streams = generator.report().expect("report").streams;
+    assert_eq!((streams[0].missed, streams[1].missed), (500, 125));
+}
+
+/// Streams of 100,000 and 25,000 frames a second, and how many of the first 20 frames that
+/// leave are the slow one's, when the generator begins so late.
+fn slow_ones_among_20(late_ns: u64) -> usize {
+    let at = |rate_millipps| {
+        let mut spec = stream(false, &[64], 1);
+        spec.segments[0].start_rate_millipps = rate_millipps;
+        spec.segments[0].end_rate_millipps = rate_millipps;
+        spec
+    };
+    let mut generator = armed(vec![at(100_000_000), at(25_000_000)]);
+    generator.arm(monotonic_ns() - late_ns, 1).expect("arms");
+    let streams = (0..20).map(|_| {
+        let (verdict, frame) = next_frame(&generator);
+        assert_eq!(verdict, XDP_REDIRECT);
+        frame[53]
+    });
+    streams.filter(|&stream| stream == 1).count()
+}
+
+#[test]
+fn frames_leave_in_the_order_of_their_schedule() {
+    let slow = slow_ones_among_20(400_000);
+    assert!((3..=5).contains(&slow), "{slow} of 20, where 1 in 5 is the slow stream's");
+}
+
+#[test]
+fn a_generator_that_is_much_too_late_takes_turns() {
+    // Catching up is limited to bursts of 64 frames, which 20 are within.
+    assert_eq!(slow_ones_among_20(1_000_000_000), 10);
+}
+
+#[test]
+fn a_silent_stretch_sends_nothing_and_a_ramp_its_area() {
+    let mut shape = stream(false, &[64], 1);
+    let part = |duration_ns, start_rate_millipps, end_rate_millipps| Segment {
+        duration_ns,
+        start_rate_millipps,
+        end_rate_millipps,
+    };
+    shape.segments = vec![
+        part(10_000_000, 0, 0),
+        part(100_000_000, 100_000, 20_000_000),
+        part(10_000_000, 0, 0),
+        part(10_000_000, 1_000_000, 1_000_000),
+    ];
+    let mut generator = armed(vec![shape]);
+    generator.spec.end_ns = 130_000_000;
+    generator.arm(monotonic_ns() - 1_000_000_000, 1).expect("arms");
+    for _ in 0..200 {
+        next_frame(&generator);
+    }
+    let missed = generator.report().expect("report").streams[0].missed;
+    // 100 ms from 0.1 to 20 kpps is 1,005 frames; then 10 of the last stretch.
+    assert!((1000..=1020).contains(&missed), "{missed}");
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused_with_its_limits() {
+    for (bad, key) in [
+        (stream(true, &[64], 1), "frame_size"),
+        (stream(false, &[1519], 1), "frame_size"),
+        (stream(false, &[64], 0), "flows"),
+    ] {
+        let mut generator = Generator::load(GeneratorSpec {
+            netns: None,
+            core: 0,
+            cookie: 0,
+            streams: vec![bad],
+            window_start_ns: 0,
+            window_end_ns: 1,
+            end_ns: 1,
+        })
+        .expect("loads");
+        let error = generator.arm(0, 1).expect_err("refused").to_string();
+        assert!(error.contains(key) && error.contains("accepted"), "{error}");
+    }
+}

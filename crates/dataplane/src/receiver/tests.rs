@@ -1,0 +1,110 @@
+use super::*;
+use crate::test_run::packet_through;
+
+const XDP_DROP: u32 = 1;
+const XDP_PASS: u32 = 2;
+const COOKIE: u16 = 0x1234;
+
+fn receiver(cookie: Option<u16>) -> Receiver {
+    Receiver::attach(&ReceiverSpec { interfaces: Vec::new(), cookie, flows: vec![4, 4] })
+        .expect("loads")
+}
+
+/// A minimal frame as a generator sends it, sent `age_ns` ago.
+fn frame(flow: u32, seq: u32, age_ns: u64) -> Vec<u8> {
+    let mut bytes = vec![0u8; 60];
+    bytes[12..14].copy_from_slice(&[0x08, 0x00]);
+    bytes[14] = 0x45;
+    bytes[23] = 17;
+    bytes[42..50].copy_from_slice(&(crate::monotonic_ns() - age_ns).to_le_bytes());
+    bytes[50..54].copy_from_slice(&flow.to_le_bytes());
+    bytes[54..58].copy_from_slice(&seq.to_le_bytes());
+    bytes[58..60].copy_from_slice(&COOKIE.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn order_is_judged_as_in_rfc_4737() {
+    // (sequence numbers as they arrive, reordered, duplicated)
+    let table: [(&[u32], u64, u64); 7] = [
+        (&[0, 1, 2, 3], 0, 0),
+        (&[0, 2, 1, 3], 1, 0),
+        (&[0, 1, 1, 2], 0, 1),
+        (&[5, 4, 4, 6], 1, 1),
+        (&[0, 100, 1, 101], 1, 0),
+        (&[u32::MAX - 1, u32::MAX, 0, 1], 0, 0),
+        (&[0, 63, 0, 64, 0], 1, 1),
+    ];
+    for (sequence, reordered, duplicated) in table {
+        let receiver = receiver(Some(COOKIE));
+        for &seq in sequence {
+            let packet = frame(1, seq, 0);
+            assert_eq!(packet_through(&receiver.skel.progs.isl_receive, &packet).0, XDP_DROP);
+        }
+        let count = receiver.counts().expect("counts")[0];
+        assert_eq!(count.received, sequence.len() as u64);
+        if !sequence.contains(&u32::MAX) {
+            let span = u64::from(sequence.iter().max().expect("some") + 1 - sequence[0]);
+            assert_eq!(receiver.expected(0).expect("known"), span);
+        }
+        assert_eq!((count.reordered, count.duplicated), (reordered, duplicated), "{sequence:?}");
+    }
+}
+
+#[test]
+fn what_is_not_ours_goes_on_to_the_kernel() {
+    let good = frame(0, 0, 0);
+    let with = |at: usize, bytes: &[u8]| {
+        let mut packet = good.clone();
+        packet[at..at + bytes.len()].copy_from_slice(bytes);
+        packet
+    };
+    let table = [
+        ("another cookie", with(58, &[0, 0])),
+        ("ARP", with(12, &[0x08, 0x06])),
+        ("TCP", with(23, &[6])),
+        ("IPv4 options", with(14, &[0x46])),
+        ("a fragment", with(20, &[0x20, 0])),
+        ("cut short", good[..59].to_vec()),
+        ("Ethernet alone", good[..14].to_vec()),
+    ];
+    let receiver = receiver(Some(COOKIE));
+    for (name, packet) in &table {
+        let (verdict, out) = packet_through(&receiver.skel.progs.isl_receive, packet);
+        assert_eq!((verdict, &out), (XDP_PASS, packet), "{name}");
+    }
+    assert_eq!(receiver.other_frames(), table.len() as u64);
+    assert_eq!(receiver.counts().expect("counts")[0], StreamCount::default());
+}
+
+#[test]
+fn a_vlan_tag_is_looked_through() {
+    let receiver = receiver(None);
+    let mut packet = frame(0, 0, 0);
+    packet.splice(12..12, [0x81, 0x00, 0x00, 0x05]);
+    assert_eq!(packet_through(&receiver.skel.progs.isl_receive, &packet).0, XDP_DROP);
+}
+
+#[test]
+fn windows_streams_and_delays_are_kept_apart() {
+    let mut receiver = receiver(Some(COOKIE));
+    let in_window = 1u32 << 23;
+    for seq in 0..10 {
+        packet_through(&receiver.skel.progs.isl_receive, &frame(in_window, seq, 1_000_000));
+        packet_through(&receiver.skel.progs.isl_receive, &frame(1 << 24, seq, 0));
+    }
+    packet_through(&receiver.skel.progs.isl_receive, &frame(1 << 24 | 9, 0, 0));
+    let counts = receiver.counts().expect("counts");
+    assert_eq!((counts[0].received, counts[0].received_window), (10, 10));
+    assert_eq!(counts[0].received_window_bytes, 640);
+    assert_eq!((counts[1].received, counts[1].received_window), (11, 0));
+    assert_eq!(counts[1].untracked, 1, "flow 9 of 4");
+    let delays = receiver.delays(0).expect("delays");
+    assert_eq!(delays.count(), 10);
+    let median = delays.quantile_ns(5_000).expect("not empty");
+    assert!(median >= 990_000, "sent 1 ms ago: {median}");
+    assert_eq!(receiver.delays(1).expect("delays").count(), 0);
+    receiver.reset().expect("resets");
+    assert_eq!(receiver.counts().expect("counts")[0], StreamCount::default());
+    assert_eq!(receiver.delays(0).expect("delays").count(), 0);
+}

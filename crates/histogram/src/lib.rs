@@ -1,0 +1,206 @@
+//! Log-linear histograms of times in ns. The receiver's and the generator's BPF programs fill the
+//! same buckets (`bpf/include/histogram.h`), so that simulated and measured delays have one contract.
+//!
+//! ```
+//! let mut delays = isolane_histogram::Histogram::default();
+//! for delay_ns in [10, 20, 30, 4_000] {
+//!     delays.add(delay_ns);
+//! }
+//! assert_eq!(delays.quantile_ns(5_000), Some(20)); // the median: 5,000 of 10,000
+//! assert_eq!(delays.max_ns(), Some(4_000));
+//! ```
+#![forbid(unsafe_code)]
+
+/// Buckets an octave, as a power of two: `ISL_HIST_SUB_BITS`.
+const SUB_BITS: u32 = 6;
+/// `ISL_HIST_BUCKETS`.
+pub const BUCKETS: usize = 2048;
+
+/// Counts by bucket; a value is known within 1.6 % (exactly below 64 ns).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    count: u64,
+    sum_ns: Option<u64>,
+    min_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { counts: vec![0; BUCKETS], count: 0, sum_ns: Some(0), min_ns: u64::MAX, max_ns: 0 }
+    }
+}
+
+/// The bucket of a value in ns, as `isl_bucket` in C finds it.
+#[must_use]
+pub fn bucket_of(value_ns: u64) -> usize {
+    let sub = 1u64 << SUB_BITS;
+    if value_ns < sub {
+        return usize::try_from(value_ns).unwrap_or(BUCKETS - 1);
+    }
+    let octave = value_ns.ilog2() - SUB_BITS;
+    let bucket = (u64::from(octave) + 1) << SUB_BITS | (value_ns >> octave & (sub - 1));
+    usize::try_from(bucket).unwrap_or(BUCKETS).min(BUCKETS - 1)
+}
+
+/// Lowest and highest value in ns that falls into the bucket.
+#[must_use]
+pub fn bounds_ns(bucket: usize) -> (u64, u64) {
+    let bucket = bucket as u64;
+    let sub = 1u64 << SUB_BITS;
+    if bucket < sub {
+        return (bucket, bucket);
+    }
+    let octave = (bucket >> SUB_BITS) - 1;
+    let low = (sub + (bucket & (sub - 1))) << octave;
+    (low, low + ((1u64 << octave) - 1))
+}
+
+impl Histogram {
+    /// Takes counts by bucket as a BPF program left them, and the maximum that it noted, ns. Their
+    /// sum is not known.
+    #[must_use]
+    pub fn from_counts(counts: Vec<u64>, max_ns: u64) -> Self {
+        let lowest = counts.iter().position(|&count| count > 0);
+        // A maximum that is lower than its bucket was noted in a race of two queues.
+        let min_ns = lowest.map_or(u64::MAX, |bucket| bounds_ns(bucket).0.min(max_ns));
+        Self { count: counts.iter().sum(), counts, sum_ns: None, min_ns, max_ns }
+    }
+
+    /// Adds a value.
+    pub fn add(&mut self, value_ns: u64) {
+        self.counts[bucket_of(value_ns)] += 1;
+        self.count += 1;
+        self.sum_ns = self.sum_ns.map(|sum_ns| sum_ns + value_ns);
+        self.min_ns = self.min_ns.min(value_ns);
+        self.max_ns = self.max_ns.max(value_ns);
+    }
+
+    /// Adds all values of another.
+    pub fn merge(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.zip(other.sum_ns).map(|(one, more)| one + more);
+        self.min_ns = self.min_ns.min(other.min_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their exact sum, ns; None where only counts by bucket were taken.
+    #[must_use]
+    pub fn sum_ns(&self) -> Option<u64> {
+        self.sum_ns
+    }
+
+    /// The minimum, ns; the lower bound of its bucket where only counts were taken; None when empty.
+    #[must_use]
+    pub fn min_ns(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min_ns)
+    }
+
+    /// The maximum, ns, exact; None when empty.
+    #[must_use]
+    pub fn max_ns(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max_ns)
+    }
+
+    /// The value that `per_10000` of 10,000 values do not exceed (nearest rank), ns: the middle of
+    /// its bucket, rounded down, but within minimum and maximum; None when empty.
+    #[must_use]
+    pub fn quantile_ns(&self, per_10000: u64) -> Option<u64> {
+        let rank = (self.count * per_10000).div_ceil(10_000).max(1);
+        let mut below = 0;
+        for (bucket, count) in self.counts.iter().enumerate() {
+            below += count;
+            if below >= rank {
+                let (low, high) = bounds_ns(bucket);
+                return Some(u64::midpoint(low, high).clamp(self.min_ns, self.max_ns));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn buckets_join_without_gap_and_hold_their_bounds() {
+        for bucket in 0..BUCKETS {
+            let (low, high) = bounds_ns(bucket);
+            assert_eq!((bucket_of(low), bucket_of(high)), (bucket, bucket));
+            assert!(bucket == 0 || low == bounds_ns(bucket - 1).1 + 1);
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn an_empty_histogram_has_no_quantile() {
+        for empty in [Histogram::default(), Histogram::from_counts(vec![0; BUCKETS], 0)] {
+            assert_eq!((empty.count(), empty.min_ns(), empty.max_ns()), (0, None, None));
+            assert_eq!(empty.quantile_ns(5_000), None);
+        }
+    }
+
+    #[test]
+    fn a_maximum_lost_in_a_race_is_still_the_limit() {
+        let mut counts = vec![0; BUCKETS];
+        counts[bucket_of(5_000)] = 1;
+        let raced = Histogram::from_counts(counts, 90);
+        assert_eq!(raced.quantile_ns(10_000), Some(90));
+    }
+
+    fn exact(values: &mut [u64], per_10000: u64) -> u64 {
+        values.sort_unstable();
+        let rank = (values.len() as u64 * per_10000).div_ceil(10_000).max(1);
+        values[usize::try_from(rank - 1).unwrap()]
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_are_within_the_stated_error(
+            mut values in prop::collection::vec(0u64..60_000_000_000, 1..50),
+            per_10000 in 0..=10_000u64,
+        ) {
+            let (mut histogram, mut other) = (Histogram::default(), Histogram::default());
+            for (number, value) in values.iter().enumerate() {
+                if number % 2 == 0 { histogram.add(*value) } else { other.add(*value) }
+            }
+            histogram.merge(&other);
+            let exact = exact(&mut values, per_10000);
+            let found = histogram.quantile_ns(per_10000).unwrap();
+            prop_assert!(found.abs_diff(exact) <= exact / 64 + 1);
+            prop_assert_eq!(histogram.sum_ns(), Some(values.iter().sum::<u64>()));
+        }
+
+        #[test]
+        fn counts_of_a_program_give_the_same_quantiles_as_the_values(
+            values in prop::collection::vec(0u64..60_000_000_000, 1..50),
+            per_10000 in 0..=10_000u64,
+        ) {
+            let (mut added, mut counts) = (Histogram::default(), vec![0; BUCKETS]);
+            for &value in &values {
+                added.add(value);
+                counts[bucket_of(value)] += 1;
+            }
+            let taken = Histogram::from_counts(counts, *values.iter().max().unwrap());
+            prop_assert_eq!(taken.max_ns(), added.max_ns());
+            prop_assert_eq!(taken.sum_ns(), None);
+            let (one, other) = (taken.quantile_ns(per_10000), added.quantile_ns(per_10000));
+            // Only where the minimum lies above the middle of its bucket does knowing it help.
+            let known = one.max(added.min_ns());
+            prop_assert_eq!(known, other);
+        }
+    }
+}
