@@ -28,6 +28,18 @@ pub enum Error {
         /// The kernel's or libbpf's reason, one line.
         reason: String,
     },
+    /// This process may not open as many files as a program and its tables take: that says nothing
+    /// about the kernel.
+    #[error(
+        "too many open files: the BPF program '{program}' takes up to {DESCRIPTORS} descriptors, and \
+         this process may open {limit} files in all; raise that limit (ulimit -n 1024)"
+    )]
+    Descriptors {
+        /// Name of the program family, as in `bpf/`.
+        program: &'static str,
+        /// `RLIMIT_NOFILE` of this process.
+        limit: u64,
+    },
     /// A program could not be put on an interface.
     #[error("cannot attach a program to interface {ifindex}: {reason}")]
     Attach {
@@ -69,6 +81,29 @@ pub enum Error {
     /// Something called out of order: our bug, told to the caller instead of a panic.
     #[error("{0}")]
     State(&'static str),
+}
+
+/// Descriptors that loading one program family takes at most: programs, tables, links, and what
+/// libbpf tries the kernel out with.
+pub(crate) const DESCRIPTORS: usize = 100;
+
+/// Refuses to load where descriptors would run out on the way. What libbpf makes of that is a feature
+/// that the kernel seems to lack.
+pub(crate) fn room_for(program: &'static str) -> Result<()> {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live rlimit, and RLIMIT_NOFILE always exists.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) };
+    let limit = limits.rlim_cur;
+    let open = std::fs::read_dir("/proc/self/fd").map_or(u64::MAX, |entries| entries.count() as u64);
+    if limit.saturating_sub(open) < DESCRIPTORS as u64 {
+        return Err(Error::Descriptors { program, limit });
+    }
+    Ok(())
+}
+
+/// Keeps libbpf from writing to stderr: errors carry the kernel's reason.
+pub fn silence_libbpf() {
+    libbpf_rs::set_print(None);
 }
 
 /// The last line of a libbpf error chain, without the verifier's dump.

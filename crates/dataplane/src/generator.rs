@@ -21,7 +21,7 @@ use libbpf_rs::{
 
 use crate::{
     Error, Result,
-    error::one_line,
+    error::{one_line, room_for},
     histogram::Histogram,
     netns,
     skeletons::generate::{GenerateSkel, GenerateSkelBuilder},
@@ -131,6 +131,7 @@ impl Generator {
         spec: &GeneratorSpec,
         frame_bytes: u16,
     ) -> Result<GenerateSkel<'static>> {
+        room_for("generate")?;
         let refuse = |error: libbpf_rs::Error| Error::Load {
             program: "generate",
             feature: "XDP and BPF_PROG_TEST_RUN with live frames (Linux 5.18 or later)",

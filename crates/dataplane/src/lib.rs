@@ -19,7 +19,7 @@ pub mod stream;
 #[cfg(test)]
 mod test_run;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, silence_libbpf};
 
 /// The skeletons that `build.rs` generates from `bpf/`.
 #[allow(

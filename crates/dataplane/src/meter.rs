@@ -9,7 +9,7 @@ use libbpf_rs::{
 
 use crate::{
     Error, Result,
-    error::one_line,
+    error::{one_line, room_for},
     skeletons::meter::{MeterSkel, MeterSkelBuilder, types},
 };
 
@@ -45,6 +45,7 @@ pub struct Meter {
 impl Meter {
     /// Loads the programs and puts them on the scheduler's, the softirqs' and NAPI's trace points.
     pub fn attach() -> Result<Self> {
+        room_for("meter")?;
         let refuse = |error: libbpf_rs::Error| Error::Load {
             program: "meter",
             feature: "BTF trace points (CONFIG_DEBUG_INFO_BTF, CONFIG_BPF_EVENTS; Linux 5.5)",

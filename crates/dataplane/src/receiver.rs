@@ -15,7 +15,7 @@ use libbpf_rs::{
 
 use crate::{
     Error, Result,
-    error::one_line,
+    error::{one_line, room_for},
     histogram::{BUCKETS, Histogram},
     mapped::MappedArray,
     netns,
@@ -125,6 +125,7 @@ impl Receiver {
         spec: &ReceiverSpec,
         slots: u32,
     ) -> Result<ReceiveSkel<'static>> {
+        room_for("receive")?;
         let refuse = |error: libbpf_rs::Error| Error::Load {
             program: "receive",
             feature: "XDP and memory-mapped BPF arrays (Linux 5.5 or later)",
@@ -159,6 +160,13 @@ impl Receiver {
     #[must_use]
     pub fn native(&self) -> &[bool] {
         &self.native
+    }
+
+    /// By interface: whether the program is still on it. An interface that goes takes the program
+    /// with it; the link then tells no interface.
+    #[must_use]
+    pub fn attached(&self) -> Vec<bool> {
+        self.links.iter().map(|link| linked_to(link.as_raw_fd()) != Some(0)).collect()
     }
 
     /// Forgets everything received; call when no frames are under way.
@@ -247,6 +255,19 @@ fn attach_link(program: RawFd, ifindex: u32) -> Result<OwnedFd> {
         _ => error.to_string(),
     };
     Err(Error::Attach { ifindex, reason })
+}
+
+/// Index of the interface that an XDP link is on, 0 for one that is gone; None where the kernel does
+/// not say.
+fn linked_to(link: RawFd) -> Option<u32> {
+    // SAFETY: zero is a valid value of every field.
+    let mut info: libbpf_sys::bpf_link_info = unsafe { std::mem::zeroed() };
+    let mut size = u32::try_from(size_of_val(&info)).ok()?;
+    // SAFETY: the structure lives through the call, and its size goes with it.
+    let failed =
+        unsafe { libbpf_sys::bpf_link_get_info_by_fd(link, &raw mut info, &raw mut size) };
+    // SAFETY: all of the union was zero, and the kernel writes the part of an XDP link.
+    (failed == 0).then(|| unsafe { info.__bindgen_anon_1.xdp.ifindex })
 }
 
 /// Whether the interface's driver runs the program itself.
