@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from isolane.cli.progress import by_tenths
+from isolane.cli.runlog import logged, resumable
 
 if TYPE_CHECKING:
     from isolane.run.folder import RunFolder
@@ -165,18 +165,16 @@ class _Plan:
 
 def _measure(plan: _Plan) -> Summary | None:
     """Run live, with the exclusive right to change the host; None for a dry run."""
-    from isolane.errors import NotSupported
+    from isolane.cli.rights import need_root
     from isolane.run.live import LiveBackEnd
     from isolane.run.live.backend import refuse_simulated
     from isolane.run.runner import Run
     from isolane.testbed import clean, exclusive
 
     refuse_simulated(plan.spec)
-    if os.geteuid() != 0:
-        raise NotSupported(
-            "not supported on this host: a live run needs root (namespaces, BPF, thread settings); "
-            "run it with sudo, or predict it with --on sim"
-        )
+    need_root(
+        "a live run needs root (namespaces, BPF, thread settings)", ", or predict it with --on sim"
+    )
     with exclusive() as journal:
         for left in clean():
             typer.echo(f"isolane: removed what an earlier run left: {left}", err=True)
@@ -185,7 +183,7 @@ def _measure(plan: _Plan) -> Summary | None:
         if plan.dry_run:
             return None
         folder = plan.folder(back_end.host())
-        with _logging(folder), _progress() as watch:
+        with resumable(folder), logged(folder), _progress() as watch:
             return Run(plan.spec, back_end, folder, watch).execute()
 
 
@@ -200,26 +198,9 @@ def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
             return None
         kept = {"on": "sim"} if profile is None else {"on": "sim", "profile": profile}
         folder = plan.folder(back_end.host(), **kept)
-        with _logging(folder), _progress() as watch:
+        with resumable(folder), logged(folder), _progress() as watch:
             # A simulated trial has no date: the same seed gives the same bytes.
             return Run(plan.spec, back_end, folder, watch, clock=lambda: 0.0).execute()
-
-
-@contextmanager
-def _logging(folder: RunFolder) -> Iterator[None]:
-    from isolane.run.folder import LOG
-
-    handler = logging.FileHandler(folder.path / LOG)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logger = logging.getLogger("isolane")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        handler.close()
 
 
 @contextmanager
@@ -254,14 +235,29 @@ def _progress() -> Iterator[Watch]:
 
 
 def _present(summary: Summary, target: Path, *, json: bool) -> None:
+    """Print the results, and make the report whatever becomes of stdout."""
     from isolane.report import render
 
-    report = render(target, "html", None)
+    told = False
+    try:
+        _print(summary, json=json)
+        told = True
+    finally:
+        report = render(target, "html", None)
+        typer.echo(f"report: {report}" if json else f"\nreport: {report}", err=json or not told)
+    if summary.trials_failed:
+        folder = shlex.quote(str(target))
+        typer.echo(
+            f"isolane: {summary.trials_failed} of {summary.trials} trials failed; done again with: "
+            f"isolane run --resume {folder}",
+            err=True,
+        )
+
+
+def _print(summary: Summary, *, json: bool) -> None:
     if json:
         typer.echo(summary.model_dump_json(indent=2))
-        typer.echo(f"report: {report}", err=True)
         return
     from isolane.cli.table import print_summary
 
     print_summary(summary)
-    typer.echo(f"\nreport: {report}")
