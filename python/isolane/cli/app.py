@@ -92,6 +92,8 @@ def build() -> typer.Typer:
 def main() -> NoReturn:
     """Run the command line and leave with its exit status."""
     streams.prepare()
+    # What fails while it is thrown away, such as half an event loop, has nothing to tell a user.
+    sys.unraisablehook = lambda _: None
     status = guarded(lambda: build()(prog_name="isolane"))
     # What stdout still holds back counts, too: half of the data is not done.
     status = status or guarded(streams.finish)

@@ -58,7 +58,7 @@ def need_rights() -> None:
     NotSupported
         Naming what is lacking.
     """
-    from isolane.cli.rights import lacking
+    from isolane.cli.rights import in_user_namespace, lacking
     from isolane.errors import NotSupported
 
     missing = lacking(*_RIGHTS)
@@ -66,6 +66,11 @@ def need_rights() -> None:
         raise NotSupported(
             "not supported on this host: policies need root, or the capabilities "
             f"{', '.join(_RIGHTS)}; lacking: {', '.join(missing)}; run it with sudo"
+        )
+    if in_user_namespace():
+        raise NotSupported(
+            "not supported on this host: policies need root, and this is the root of a user "
+            "namespace only; run it outside, with sudo"
         )
 
 

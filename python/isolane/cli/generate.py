@@ -74,11 +74,12 @@ def command(
     UDP over IPv4 or IPv6, each frame with a sequence number and the time of its departure. Needs
     root. Bounded in time; Ctrl-C ends it early and prints the audit all the same.
     """
+    from isolane.cli.rights import need_root
     from isolane.run.live.target import resolve
     from isolane.run.live.traffic import Segment, Sending, StreamPlan, parse_schedule, parse_stream
     from isolane.spec import parse_duration_ns, parse_rate
 
-    _require_root()
+    need_root("this needs root (BPF)", bpf_alone=netns is None)
     if sum(value is not None for value in (rate, flow_rate, schedule)) != 1 and not stream:
         message = "name one of --rate, --flow-rate and --schedule (or --stream)"
         raise typer.BadParameter(message)
@@ -159,9 +160,3 @@ def _print(report: dict[str, object], *, json: bool) -> None:
     from isolane.run.live.traffic import describe
 
     typer.echo(describe(report))
-
-
-def _require_root() -> None:
-    from isolane.cli.rights import need_root
-
-    need_root("this needs root (BPF)")

@@ -60,7 +60,7 @@ def command(
     from isolane.run.live.counting import Counting
     from isolane.spec import parse_duration_ns
 
-    need_root("this needs root (BPF)")
+    need_root("this needs root (BPF)", bpf_alone=netns is None)
     limit_s = parse_duration_ns(duration) / 1e9 if duration else None
     with Counting(tuple(interfaces), netns, flows) as counting:
         typer.echo(f"isolane: receiving on {_hooks(counting)}", err=True)

@@ -14,6 +14,8 @@ _BITS: Final = {
     "CAP_SYS_PTRACE": 19,
     "CAP_SYS_ADMIN": 21,
     "CAP_SYS_NICE": 23,
+    "CAP_PERFMON": 38,
+    "CAP_BPF": 39,
 }
 _ALL_IDS: Final = 4_294_967_295
 
@@ -23,7 +25,7 @@ def lacking(*names: str) -> list[str]:
     return [name for name in names if not _effective() >> _BITS[name] & 1]
 
 
-def need_root(why: str, otherwise: str = "") -> None:
+def need_root(why: str, otherwise: str = "", *, bpf_alone: bool = False) -> None:
     """Refuse to go on without root that may change interfaces, namespaces and BPF programs.
 
     Parameters
@@ -32,6 +34,8 @@ def need_root(why: str, otherwise: str = "") -> None:
         What root is needed for, such as ``this needs root (BPF)``.
     otherwise
         What to do instead, if there is something.
+    bpf_alone
+        BPF programs are all that it takes, so the narrower capabilities do as well.
 
     Raises
     ------
@@ -39,6 +43,8 @@ def need_root(why: str, otherwise: str = "") -> None:
         Naming what is lacking.
     """
     without = lacking("CAP_NET_ADMIN", "CAP_SYS_ADMIN")
+    if bpf_alone and not lacking("CAP_BPF", "CAP_PERFMON"):
+        without = lacking("CAP_NET_ADMIN")
     if os.geteuid() != 0:
         raise NotSupported(f"not supported on this host: {why}; run it with sudo{otherwise}")
     if without:
@@ -46,7 +52,7 @@ def need_root(why: str, otherwise: str = "") -> None:
             f"not supported on this host: {why}, and this root lacks {', '.join(without)}; "
             f"give its container all capabilities (--privileged){otherwise}"
         )
-    if _in_user_namespace():
+    if in_user_namespace():
         raise NotSupported(
             f"not supported on this host: {why}, and this is the root of a user namespace only; "
             f"run it outside, with sudo{otherwise}"
@@ -61,7 +67,7 @@ def _effective() -> int:
     return 0
 
 
-def _in_user_namespace() -> bool:
+def in_user_namespace() -> bool:
     """Whether root here is not the host's: it maps fewer users than there are."""
     try:
         words = Path("/proc/self/uid_map").read_text().split()

@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -154,13 +154,32 @@ class _Plan:
         """Open or make the run folder; options are kept for a resumed run."""
         from isolane.run.folder import RunFolder
 
-        found = (
-            RunFolder.open(self.target)
-            if self.resumed
-            else RunFolder.create(self.target, self.source.read_bytes(), host)
-        )
-        found.keep_options({"repeats": self.spec.trial.repeats, **options})
+        kept = {"repeats": self.spec.trial.repeats, **options}
+        if self.resumed:
+            found = RunFolder.open(self.target)
+            found.keep_options(kept)
+            return found
+        with _whole(self.target):
+            found = RunFolder.create(self.target, self.source.read_bytes(), host)
+            found.keep_options(kept)
         return found
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[None]:
+    """Leave no half of a run folder, which could neither be gone on with nor begun anew."""
+    from isolane.errors import MeasurementError
+
+    before = set(target.iterdir()) if target.is_dir() else None
+    try:
+        yield
+    except MeasurementError:
+        with suppress(OSError):
+            for file in set(target.iterdir()) - (before or set()):
+                file.unlink()
+            if before is None:
+                target.rmdir()
+        raise
 
 
 def _measure(plan: _Plan) -> Summary | None:
@@ -236,6 +255,7 @@ def _progress() -> Iterator[Watch]:
 
 def _present(summary: Summary, target: Path, *, json: bool) -> None:
     """Print the results, and make the report whatever becomes of stdout."""
+    from isolane.errors import OutputError
     from isolane.report import render
 
     told = False
@@ -243,7 +263,12 @@ def _present(summary: Summary, target: Path, *, json: bool) -> None:
         _print(summary, json=json)
         told = True
     finally:
-        report = render(target, "html", None)
+        try:
+            report = render(target, "html", None)
+        except OutputError as error:
+            folder = shlex.quote(str(target))
+            hint = f"the results are kept; the report later: isolane report {folder}"
+            raise OutputError(f"{error}; {hint}") from error
         typer.echo(f"report: {report}" if json else f"\nreport: {report}", err=json or not told)
     if summary.trials_failed:
         folder = shlex.quote(str(target))

@@ -224,7 +224,7 @@ def _errors(path: Path, what: str) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            reason += "; make room, then continue with --resume"
+            reason += "; make room"
         raise MeasurementError(f"{path}: cannot {what}: {reason}") from error
 
 
