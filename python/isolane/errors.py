@@ -35,6 +35,12 @@ class MeasurementError(IsolaneError):
     exit_code: ClassVar[int] = 1
 
 
+class OutputError(IsolaneError):
+    """What was made could not be written to where the user wants it."""
+
+    exit_code: ClassVar[int] = 1
+
+
 class NotSupported(IsolaneError):  # noqa: N818 - the contract's word, and exit 3 is not a failure
     """This host, or this version of Isolane, cannot do what was asked for."""
 

@@ -30,6 +30,18 @@ pub enum Error {
         /// The kernel's or libbpf's reason, one line.
         reason: String,
     },
+    /// This process may not open as many files as a program and its tables take: that says nothing
+    /// about the kernel.
+    #[error(
+        "too many open files: the BPF program '{program}' takes up to {DESCRIPTORS} descriptors, and \
+         this process may open {limit} files in all; raise that limit (ulimit -n 1024)"
+    )]
+    Descriptors {
+        /// Name of the program family, as in `bpf/`.
+        program: &'static str,
+        /// `RLIMIT_NOFILE` of this process.
+        limit: u64,
+    },
     /// A program could not be put on an interface.
     #[error("cannot attach a program to interface {ifindex}: {reason}")]
     Attach {
@@ -72,6 +84,15 @@ pub enum Error {
     /// this crate or its caller, told instead of a panic.
     #[error("{0}")]
     State(&'static str),
+}
+
+/// Descriptors that loading one program family takes at most: programs, tables, links, and what
+/// libbpf tries the kernel out with.
+pub(crate) const DESCRIPTORS: usize = 100;
+
+/// Keeps libbpf from writing to stderr: errors carry the kernel's reason.
+pub fn silence_libbpf() {
+    libbpf_rs::set_print(None);
 }
 
 impl Error {

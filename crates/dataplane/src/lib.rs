@@ -23,7 +23,7 @@ pub mod stream;
 mod test_run;
 mod xdp;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, silence_libbpf};
 pub use isolane_histogram::Histogram;
 
 /// The skeletons that `build.rs` generates from `bpf/`.

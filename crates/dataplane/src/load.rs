@@ -11,7 +11,10 @@ use libbpf_rs::{
     skel::{OpenSkel, SkelBuilder},
 };
 
-use crate::{Error, Result, error::one_line};
+use crate::{
+    Error, Result,
+    error::{DESCRIPTORS, one_line},
+};
 
 /// What an error says about a program family that the kernel refuses.
 #[derive(Clone, Copy)]
@@ -51,6 +54,7 @@ impl<S> Loaded<S> {
         B::Output: OpenSkel<'static, Output = S>,
         S: libbpf_rs::skel::Skel<'static>,
     {
+        check_descriptor_limit(family.program)?;
         let refuse = |error| family.refused(&error);
         let mut object = Box::new(MaybeUninit::uninit());
         // SAFETY: `Self` keeps the box behind the skeleton and never moves its content.
@@ -74,6 +78,21 @@ impl<S> DerefMut for Loaded<S> {
     fn deref_mut(&mut self) -> &mut S {
         &mut self.skel
     }
+}
+
+/// Refuses to load where descriptors would run out on the way. What libbpf makes of that is a feature
+/// that the kernel seems to lack.
+pub(crate) fn check_descriptor_limit(program: &'static str) -> Result<()> {
+    let mut limits = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live rlimit, and RLIMIT_NOFILE always exists.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) };
+    let limit = limits.rlim_cur;
+    let open =
+        std::fs::read_dir("/proc/self/fd").map_or(u64::MAX, |entries| entries.count() as u64);
+    if limit.saturating_sub(open) < DESCRIPTORS as u64 {
+        return Err(Error::Descriptors { program, limit });
+    }
+    Ok(())
 }
 
 /// A program's variables or settings, which a skeleton gives as an option.

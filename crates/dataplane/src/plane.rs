@@ -19,6 +19,7 @@ use crate::{
     Error, Result,
     attach::{self, Standing},
     error::one_line,
+    load::check_descriptor_limit,
     mapped::MappedArray,
     netns,
     skeletons::{
@@ -286,6 +287,7 @@ impl Plane {
         let slots: (&'static mut MaybeUninit<OpenObject>, &'static mut MaybeUninit<OpenObject>) = unsafe {
             (&mut *ptr::from_mut(objects.0.as_mut()), &mut *ptr::from_mut(objects.1.as_mut()))
         };
+        check_descriptor_limit("demux")?;
         let refuse_demux = refuse("demux");
         let mut open = DemuxSkelBuilder::default().open(slots.0).map_err(&refuse_demux)?;
         for mut map in open.open_object_mut().maps_mut() {

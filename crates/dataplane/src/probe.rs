@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::{
+    Error, Result,
     accountant::CpuAccountant,
     generator::{Generator, GeneratorSpec},
     monotonic_ns,
@@ -14,26 +15,27 @@ use crate::{
 pub type Finding = (&'static str, bool, String);
 
 /// Loads each program; the generator really runs for a millisecond, into the loopback interface of
-/// the calling thread's namespace at rate 0, so that no frame leaves.
-#[must_use]
-pub fn features(netns: Option<PathBuf>) -> Vec<Finding> {
-    let report = |name, result: crate::Result<()>| match result {
-        Ok(()) => (name, true, String::new()),
-        Err(error) => (name, false, error.to_string()),
+/// the calling thread's namespace at rate 0, so that no frame leaves. An error where the process, not
+/// the kernel, stands in the way.
+pub fn features(netns: Option<PathBuf>) -> Result<Vec<Finding>> {
+    let report = |name, result: Result<()>| match result {
+        Ok(()) => Ok((name, true, String::new())),
+        Err(error @ Error::Descriptors { .. }) => Err(error),
+        Err(error) => Ok((name, false, error.to_string())),
     };
-    vec![
-        report("generate", try_generator(netns)),
-        report("receive", try_receiver()),
-        report("account", CpuAccountant::attach().map(drop)),
-    ]
+    Ok(vec![
+        report("generate", try_generator(netns))?,
+        report("receive", try_receiver())?,
+        report("account", CpuAccountant::attach().map(drop))?,
+    ])
 }
 
-fn try_receiver() -> crate::Result<()> {
+fn try_receiver() -> Result<()> {
     Receiver::attach(&ReceiverSpec { interfaces: Vec::new(), cookie: Some(0), flows: vec![1] })
         .map(drop)
 }
 
-fn try_generator(netns: Option<PathBuf>) -> crate::Result<()> {
+fn try_generator(netns: Option<PathBuf>) -> Result<()> {
     let stream = StreamSpec {
         ifindex: 1,
         src_mac: [2, 0, 0, 0, 0, 1],

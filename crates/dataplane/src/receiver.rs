@@ -135,6 +135,13 @@ impl Receiver {
         &self.native
     }
 
+    /// By interface: whether the program is still on it. An interface that goes takes the program
+    /// with it; the link then tells no interface.
+    #[must_use]
+    pub fn attached(&self) -> Vec<bool> {
+        self.links.iter().map(|link| xdp::linked_to(link.as_raw_fd()) != Some(0)).collect()
+    }
+
     /// Forgets everything received; call when no frames are under way.
     pub fn reset(&mut self) -> Result<()> {
         let bss = present(self.skel.maps.bss_data.as_deref_mut())?;

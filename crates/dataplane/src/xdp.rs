@@ -30,6 +30,18 @@ pub(crate) fn attach_link(program: RawFd, ifindex: u32) -> Result<OwnedFd> {
     Err(Error::Attach { ifindex, reason })
 }
 
+/// Index of the interface that an XDP link is on, 0 for one that is gone; None where the kernel does
+/// not say.
+pub(crate) fn linked_to(link: RawFd) -> Option<u32> {
+    // SAFETY: zero is a valid value of every field.
+    let mut info: libbpf_sys::bpf_link_info = unsafe { std::mem::zeroed() };
+    let mut size = u32::try_from(size_of_val(&info)).ok()?;
+    // SAFETY: the structure lives through the call, and its size goes with it.
+    let failed = unsafe { libbpf_sys::bpf_link_get_info_by_fd(link, &raw mut info, &raw mut size) };
+    // SAFETY: all of the union was zero, and the kernel writes the part of an XDP link.
+    (failed == 0).then_some(unsafe { info.__bindgen_anon_1.xdp.ifindex })
+}
+
 /// Whether the interface's driver runs the program itself.
 pub(crate) fn is_native(ifindex: u32) -> bool {
     query(ifindex).is_some_and(|found| u32::from(found.attach_mode) == libbpf_sys::XDP_ATTACHED_DRV)

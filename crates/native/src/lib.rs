@@ -23,10 +23,15 @@ use isolane_dataplane::{
     generator::{Generator as Engine, GeneratorSpec},
     monotonic_ns as clock_ns, probe,
     receiver::{Interface, Receiver as ReceiverEngine, ReceiverSpec},
-    stalls,
+    silence_libbpf, stalls,
     stream::{Segment, StreamSpec, min_frame_bytes as min_bytes},
 };
-use pyo3::{create_exception, exceptions::PyException, prelude::*, types::PyDict};
+use pyo3::{
+    create_exception,
+    exceptions::{PyException, PyOSError},
+    prelude::*,
+    types::PyDict,
+};
 
 create_exception!(_native, NativeError, PyException, "The kernel or a setting stood in the way.");
 create_exception!(
@@ -40,6 +45,8 @@ fn raise(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
         Error::Load { .. } => UnsupportedError::new_err(text),
+        // No setting and no lack of the kernel's, so nobody who handles those is to catch it.
+        Error::Descriptors { .. } => PyOSError::new_err((libc::EMFILE, text)),
         _ => NativeError::new_err(text),
     }
 }
@@ -72,8 +79,8 @@ fn measure_stalls(
 /// What the kernel allows, tried out: list of (program, works, reason).
 #[pyfunction]
 #[pyo3(signature = (netns=None))]
-fn probe_features(py: Python<'_>, netns: Option<PathBuf>) -> Vec<(&'static str, bool, String)> {
-    py.detach(|| probe::features(netns))
+fn probe_features(py: Python<'_>, netns: Option<PathBuf>) -> PyResult<Vec<probe::Finding>> {
+    py.detach(|| probe::features(netns)).map_err(raise)
 }
 
 fn percentiles<'py>(py: Python<'py>, histogram: &Histogram) -> PyResult<Bound<'py, PyDict>> {
@@ -253,6 +260,11 @@ impl Receiver {
         Ok(self.open()?.native().to_vec())
     }
 
+    /// By interface: whether the program is still on it; false once the interface is gone.
+    fn attached(&self) -> PyResult<Vec<bool>> {
+        Ok(self.open()?.attached())
+    }
+
     /// Forgets everything received.
     fn reset(&mut self) -> PyResult<()> {
         self.open()?;
@@ -371,6 +383,7 @@ impl Meter {
 /// The packet path.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    silence_libbpf();
     module.add("NativeError", module.py().get_type::<NativeError>())?;
     module.add("UnsupportedError", module.py().get_type::<UnsupportedError>())?;
     module.add("SimulationError", module.py().get_type::<sim::SimulationError>())?;

@@ -7,20 +7,21 @@ quick; everything heavy is imported inside ``command``.
 
 from __future__ import annotations
 
+import errno
+import functools
 import importlib
 import os
-import signal
+import resource
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
-from types import FrameType
 from typing import Annotated, Final, NoReturn
 
 import typer
 
 from isolane import __version__
+from isolane.cli import signals, streams
 from isolane.errors import IsolaneError
 
 COMMANDS: Final = (
@@ -48,6 +49,9 @@ _EPILOG: Final = """Start here:
 Exit status: 0 done; 1 failed; 2 usage, experiment or policy file;
 3 not supported on this host; 4 an isolation target was missed.
 """
+
+
+_EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT)
 
 
 def _print_version(wanted: bool) -> None:
@@ -81,13 +85,35 @@ def build() -> typer.Typer:
     app.callback()(_options)
     for name in COMMANDS:
         module = importlib.import_module(f"isolane.cli.{name}")
-        app.command(name, epilog=module.EPILOG)(module.command)
+        app.command(name, epilog=module.EPILOG)(_ended_by_signals(module.command))
     return app
 
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit status."""
-    sys.exit(guarded(lambda: build()(prog_name="isolane")))
+    streams.prepare()
+    # What fails while it is thrown away, such as half an event loop, has nothing to tell a user.
+    sys.unraisablehook = lambda _: None
+    status = guarded(lambda: build()(prog_name="isolane"))
+    # What stdout still holds back counts, too: half of the data is not done.
+    status = status or guarded(streams.finish)
+    streams.abandon()
+    sys.exit(status)
+
+
+class _Ended(BaseException):
+    """A signal has ended a command. Typer would turn KeyboardInterrupt into a silent exit."""
+
+
+def _ended_by_signals(command: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(command)
+    def watched(*arguments: object, **options: object) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt as error:
+            raise _Ended from error
+
+    return watched
 
 
 def guarded(action: Callable[[], object]) -> int:
@@ -100,7 +126,7 @@ def guarded(action: Callable[[], object]) -> int:
         after Ctrl-C; 143 and 129 after SIGTERM and SIGHUP; 1 for everything else, with the path
         of a file that holds the traceback.
     """
-    _turn_signals_into_exits()
+    signals.turn_into_interrupts()
     try:
         action()
     except SystemExit as stop:
@@ -108,14 +134,11 @@ def guarded(action: Callable[[], object]) -> int:
     except IsolaneError as error:
         _say(str(error))
         return error.exit_code
-    except KeyboardInterrupt:
-        _say("interrupted")
-        return 130
+    except (KeyboardInterrupt, _Ended):
+        _say(signals.word())
+        return signals.status()
     except BrokenPipeError:
-        # The reader of our output (head, less) has had enough. Python would complain once more
-        # when it flushes stdout on its way out.
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output (head, less) has had enough.
         return 1
     except Exception as error:  # noqa: BLE001 - no traceback reaches a user
         _say(_unexpected(error))
@@ -139,6 +162,8 @@ def _say(message: str) -> None:
 def _unexpected(error: Exception) -> str:
     reason = " ".join(str(error).split()) or "no message"
     line = f"{type(error).__name__}: {reason}"
+    if isinstance(error, OSError) and error.errno in _EXHAUSTED:
+        return _out_of(error)
     if isinstance(error, ModuleNotFoundError) and error.name == "isolane._native":
         return "the native module is missing: run make setup in a clone, or install the wheel"
     try:
@@ -151,13 +176,11 @@ def _unexpected(error: Exception) -> str:
     return f"{line} (details: {path})"
 
 
-def _turn_signals_into_exits() -> None:
-    """Have SIGTERM and SIGHUP raise, so that every context manager cleans up on the way out."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # nohup ignores SIGHUP on purpose, and that is to stay so.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _leave)
-
-
-def _leave(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)
+def _out_of(error: OSError) -> str:
+    """Say what this process, or the host, has run out of; that is no mistake of ours."""
+    named = f"{error.filename}: " if error.filename else ""
+    reason = error.strerror or str(error)
+    if error.errno == errno.EMFILE and "ulimit" not in reason:
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        reason = f"too many open files: the limit is {limit}; raise it (ulimit -n 1024)"
+    return f"{named}{reason[:1].lower()}{reason[1:]}"

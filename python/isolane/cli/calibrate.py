@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -92,10 +93,12 @@ def _fit(
     from isolane.calibrate.live import run_problem
     from isolane.calibrate.papers import FITTED_TO, paper_problem
     from isolane.calibrate.write import profile_text
+    from isolane.cli import signals
     from isolane.errors import SpecError
+    from isolane.files import check_output, write_output
     from isolane.reproduce.workers import Pool
-    from isolane.run.folder import replace_file
 
+    check_output(output)
     of_paper = source in FITTED_TO
     (numbers, part), (rounds, starts, jobs) = left_out, effort
     error, check = "", None
@@ -119,13 +122,23 @@ def _fit(
                 check = predict(Path(source), numbers, fit.values, options, pool)
                 error = check.sentence if check else ""
     start = options.profile or problem.profile.name
-    replace_file(output, profile_text(problem, start, fit, _name(output), error).encode())
-    _print(problem, fit)
+    try:  # what cannot be written to one place is not lost for the other
+        write_output(output, profile_text(problem, start, fit, _name(output), error).encode())
+    finally:
+        _print(problem, fit)
     if check:
         _print_check(check)
     typer.echo(f"{error}\n" if error else "", nl=False)
     typer.echo(f"profile: {output}")
-    return 0 if fit.complete else 130
+    if fit.complete and not pool.interrupted:
+        return 0
+    what = "the prediction is not complete" if fit.complete else "the profile is the best so far"
+    typer.echo(
+        f"isolane: {signals.word()}; {what}; go on with: isolane calibrate {shlex.quote(source)} "
+        f"--profile {shlex.quote(str(output))} --output {shlex.quote(str(output))}",
+        err=True,
+    )
+    return signals.status()
 
 
 def _numbers(text: str | None) -> tuple[int, ...] | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import typer
 
 EPILOG = """Example:
@@ -22,12 +20,11 @@ def command() -> None:
     Runs clean up after themselves, also after Ctrl-C, SIGTERM and errors. Only after a kill -9 or
     the like is there anything to do here. Refuses while a run is under way.
     """
-    from isolane.errors import NotSupported
+    from isolane.cli.rights import need_root
     from isolane.run.live.managed import clear_leftovers
     from isolane.testbed import clean, exclusive
 
-    if os.geteuid() != 0:
-        raise NotSupported("not supported on this host: cleaning up needs root; run it with sudo")
+    need_root("cleaning up needs root")
     with exclusive():
         removed = clean()
         if clear_leftovers():

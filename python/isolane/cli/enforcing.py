@@ -17,13 +17,9 @@ POLICY_VARIABLE: Final = "ISOLANE_POLICY"
 """Environment variable that names another policy than the host's one, with a state and control
 groups of its own: for hosts whose NICs lie in several network namespaces, and for tests."""
 _RUN: Final = Path("/run/isolane")
-_RIGHTS: Final = {
-    1: "CAP_DAC_OVERRIDE",
-    12: "CAP_NET_ADMIN",
-    19: "CAP_SYS_PTRACE",
-    21: "CAP_SYS_ADMIN",
-    23: "CAP_SYS_NICE",
-}
+_RIGHTS: Final = (
+    "CAP_DAC_OVERRIDE", "CAP_NET_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_ADMIN", "CAP_SYS_NICE"
+)  # fmt: skip
 """Files of control groups and interfaces; interfaces and BPF; namespaces of processes; entering
 them; threads' cores and priorities."""
 _FEW: Final = 20
@@ -62,22 +58,20 @@ def need_rights() -> None:
     NotSupported
         Naming what is lacking.
     """
+    from isolane.cli.rights import in_user_namespace, lacking
     from isolane.errors import NotSupported
 
-    lacking = [name for bit, name in _RIGHTS.items() if not _capabilities() >> bit & 1]
-    if lacking:
+    missing = lacking(*_RIGHTS)
+    if missing:
         raise NotSupported(
             "not supported on this host: policies need root, or the capabilities "
-            f"{', '.join(_RIGHTS.values())}; lacking: {', '.join(lacking)}; run it with sudo"
+            f"{', '.join(_RIGHTS)}; lacking: {', '.join(missing)}; run it with sudo"
         )
-
-
-def _capabilities() -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "CapEff":
-            return int(value, 16)
-    return 0
+    if in_user_namespace():
+        raise NotSupported(
+            "not supported on this host: policies need root, and this is the root of a user "
+            "namespace only; run it outside, with sudo"
+        )
 
 
 def complete_router(incomplete: str) -> list[str]:

@@ -114,13 +114,21 @@ def _prometheus(
     if listen is not None:
         address = parse_address(listen)
         where = f"[{address[0]}]" if ":" in address[0] else address[0]
-        serve(address, collect, lambda port: _say(f"metrics at http://{where}:{port}/metrics"))
+        try:
+            serve(address, collect, lambda port: _say(f"metrics at http://{where}:{port}/metrics"))
+        except KeyboardInterrupt:
+            _say("no longer served; the counters go on counting")
+            raise
     if textfile is None:
         typer.echo(collect("openmetrics"), nl=False)
         return
     write_textfile(textfile, collect("text"))
     if every is not None:
-        _again_and_again(parse_duration_ns(every) / 1e9, textfile, lambda: collect("text"))
+        try:
+            _again_and_again(parse_duration_ns(every) / 1e9, textfile, lambda: collect("text"))
+        except KeyboardInterrupt:
+            _say(f"no longer written; {textfile} holds what was counted last")
+            raise
 
 
 def _again_and_again(seconds: float, path: Path, text: Callable[[], str]) -> None:
@@ -136,6 +144,7 @@ def _again_and_again(seconds: float, path: Path, text: Callable[[], str]) -> Non
 
 
 def _units(folder: Path | None) -> None:
+    from isolane.errors import IsolaneError
     from isolane.export import unit_files
 
     executable = Path(sys.argv[0]).absolute()
@@ -144,20 +153,19 @@ def _units(folder: Path | None) -> None:
         if folder is None:
             typer.echo(f"# {name}\n{text}")
         else:
+            if (folder / name).is_char_device():  # a link to /dev/null, which takes any text
+                raise IsolaneError(f"{folder / name}: is masked; systemctl unmask {name}")
             _write(text, folder / name)
             _say(f"wrote {folder / name}")
 
 
 def _write(text: str, path: Path | None) -> None:
-    from isolane.errors import IsolaneError
+    from isolane.files import write_output
 
     if path is None:
         typer.echo(text, nl=False)
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise IsolaneError(f"cannot write {path}: {error.strerror}") from None
+    else:
+        write_output(path, text.encode())
 
 
 def _say(line: str) -> None:

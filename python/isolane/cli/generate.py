@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from isolane.run.live.presence import Presence
+    from isolane.run.live.traffic import Sending
 
 EPILOG = """Examples:
 
@@ -22,6 +29,10 @@ EPILOG = """Examples:
 Departures follow a schedule: a frame that leaves late does not delay the next.
 The audit at the end says how well the schedule was kept.
 """
+
+
+_LOOK_S = 0.2
+"""How often it is looked whether the interface is still there."""
 
 
 def command(
@@ -63,11 +74,12 @@ def command(
     UDP over IPv4 or IPv6, each frame with a sequence number and the time of its departure. Needs
     root. Bounded in time; Ctrl-C ends it early and prints the audit all the same.
     """
+    from isolane.cli.rights import need_root
     from isolane.run.live.target import resolve
     from isolane.run.live.traffic import Segment, Sending, StreamPlan, parse_schedule, parse_stream
     from isolane.spec import parse_duration_ns, parse_rate
 
-    _require_root()
+    need_root("this needs root (BPF)", bpf_alone=netns is None)
     if sum(value is not None for value in (rate, flow_rate, schedule)) != 1 and not stream:
         message = "name one of --rate, --flow-rate and --schedule (or --stream)"
         raise typer.BadParameter(message)
@@ -84,46 +96,59 @@ def command(
     _send(Sending(plans, target, first), json=json)
 
 
-def _send(sending: object, *, json: bool) -> None:
-    from isolane.run.live.traffic import GRACE_S, Sending
+def _send(sending: Sending, *, json: bool) -> None:
+    from isolane.cli import signals
+    from isolane.errors import MeasurementError
+    from isolane.run.live.presence import Presence
+    from isolane.run.live.traffic import GRACE_S
 
-    assert isinstance(sending, Sending)
-    started, interrupted = time.monotonic(), False
-    with sending:
+    started, finished, interrupted = time.monotonic(), False, False
+    with Presence(sending.target.netns, sending.target.ifindex) as wire, sending:
         try:
-            finished = _watch(sending, sending.end_ns / 1e9 + GRACE_S)
+            finished = _watch(sending, wire, sending.end_ns / 1e9 + GRACE_S)
         except KeyboardInterrupt:
-            finished, interrupted = True, True
-        elapsed = time.monotonic() - started if interrupted else None
+            interrupted = True
+        gone = wire.gone()
+        elapsed = time.monotonic() - started if interrupted or gone else None
         sending.stop()
     _print(sending.report(elapsed), json=json)
+    if gone:
+        raise MeasurementError(
+            f"{wire.name} vanished; the audit is of what was sent until then, and of up to "
+            f"{_LOOK_S:g} s of frames that nobody took"
+        )
     if interrupted:
-        raise typer.Exit(130)
+        typer.echo(f"isolane: {signals.word()}; the audit is of what was sent until then", err=True)
+        raise typer.Exit(signals.status())
     if not finished:
         typer.echo("isolane: error: the generator had not finished in time", err=True)
         raise typer.Exit(1)
 
 
-def _watch(sending: object, limit_s: float) -> bool:
-    """Wait with a bar on a terminal."""
-    import sys
+def _watch(sending: Sending, wire: Presence, limit_s: float) -> bool:
+    """Wait with a bar on a terminal; false where the interface goes, or time runs out."""
+    total, started = sending.end_ns / 1e9, time.monotonic()
+    with _bar(total) as show:
+        while time.monotonic() - started < limit_s:
+            if sending.wait(_LOOK_S):
+                return True
+            if wire.gone():
+                return False
+            show(min(total, time.monotonic() - started))
+    return False
 
-    from isolane.run.live.traffic import Sending
 
-    assert isinstance(sending, Sending)
+@contextmanager
+def _bar(total: float) -> Iterator[Callable[[float], None]]:
     if not sys.stderr.isatty():
-        return sending.wait(limit_s)
+        yield lambda _seconds: None
+        return
     from rich.console import Console
     from rich.progress import Progress
 
-    total, started = sending.end_ns / 1e9, time.monotonic()
     with Progress(console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task("sending", total=total)
-        while time.monotonic() - started < limit_s:
-            if sending.wait(0.2):
-                return True
-            progress.update(bar, completed=min(total, time.monotonic() - started))
-    return False
+        yield lambda seconds: progress.update(bar, completed=seconds)
 
 
 def _print(report: dict[str, object], *, json: bool) -> None:
@@ -135,10 +160,3 @@ def _print(report: dict[str, object], *, json: bool) -> None:
     from isolane.run.live.traffic import describe
 
     typer.echo(describe(report))
-
-
-def _require_root() -> None:
-    from isolane.errors import NotSupported
-
-    if os.geteuid() != 0:
-        raise NotSupported("not supported on this host: this needs root (BPF); run it with sudo")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +24,10 @@ EPILOG = """Examples:
 One-way delays are shown when generator and receiver run on the same machine;
 the clocks of two machines are not comparable to a microsecond.
 """
+
+
+_TERMINAL_S = 1.0
+_LINE_S = 10.0
 
 
 def command(
@@ -48,20 +54,29 @@ def command(
     all other traffic passes untouched. Needs root.
     Detaches when it ends, however it ends.
     """
-    from isolane.errors import NotSupported
+    from isolane.cli import signals
+    from isolane.cli.rights import need_root
+    from isolane.errors import MeasurementError
     from isolane.run.live.counting import Counting
     from isolane.spec import parse_duration_ns
 
-    if os.geteuid() != 0:
-        raise NotSupported("not supported on this host: this needs root (BPF); run it with sudo")
+    need_root("this needs root (BPF)", bpf_alone=netns is None)
     limit_s = parse_duration_ns(duration) / 1e9 if duration else None
     with Counting(tuple(interfaces), netns, flows) as counting:
         typer.echo(f"isolane: receiving on {_hooks(counting)}", err=True)
+        interrupted = False
         try:
             _wait(counting, limit_s, frames)
         except KeyboardInterrupt:
-            typer.echo("", err=True)
+            interrupted = True
         _print(counting.report(), json=json)
+        gone = counting.gone()
+    if gone:
+        raise MeasurementError(f"{', '.join(gone)} vanished; the counts are those until then")
+    # Without a limit Ctrl-C is how it is meant to end.
+    if interrupted and not (signals.by_ctrl_c() and limit_s is None and frames is None):
+        typer.echo(f"isolane: {signals.word()}; the counts are those until then", err=True)
+        raise typer.Exit(signals.status())
 
 
 def _hooks(counting: Counting) -> str:
@@ -69,22 +84,39 @@ def _hooks(counting: Counting) -> str:
 
 
 def _wait(counting: Counting, limit_s: float | None, frames: int | None) -> None:
-    """Tell the rate each second on a terminal, until time, frames or the user end it."""
-    import sys
+    """Wait until time, frames, the user or the end of an interface end it; tell what comes."""
+    end = time.monotonic() + limit_s if limit_s is not None else float("inf")
+    with _telling() as tell:
+        while (now := time.monotonic()) < end:
+            time.sleep(min(0.05, max(0.0, end - now)))
+            total = counting.total()
+            if (frames is not None and total >= frames) or counting.gone():
+                return
+            tell(total)
 
+
+@contextmanager
+def _telling() -> Iterator[Callable[[int], None]]:
+    """Tell frames and rate: each second on a terminal, in place; elsewhere a line each 10 s."""
     from isolane.spec import format_pps
 
-    end = time.monotonic() + limit_s if limit_s is not None else float("inf")
-    before, told = counting.total(), time.monotonic()
-    while (now := time.monotonic()) < end:
-        time.sleep(min(0.05, max(0.0, end - now)))
-        total = counting.total()
-        if frames is not None and total >= frames:
+    terminal = sys.stderr.isatty()
+    before, told = 0, time.monotonic()
+
+    def tell(total: int) -> None:
+        nonlocal before, told
+        now = time.monotonic()
+        if now - told < (_TERMINAL_S if terminal else _LINE_S):
             return
-        if sys.stderr.isatty() and (now := time.monotonic()) - told >= 1:
-            rate = format_pps((total - before) / (now - told))
-            typer.echo(f"\r{total} frames, {rate}          ", nl=False, err=True)
-            before, told = total, now
+        text = f"{total} frames, {format_pps((total - before) / (now - told))}"
+        typer.echo(f"\r\x1b[K{text}" if terminal else f"isolane: {text}", nl=not terminal, err=True)
+        before, told = total, now
+
+    try:
+        yield tell
+    finally:
+        if terminal:
+            typer.echo("\r\x1b[K", nl=False, err=True)
 
 
 def _print(report: dict[str, Any], *, json: bool) -> None:
@@ -93,10 +125,13 @@ def _print(report: dict[str, Any], *, json: bool) -> None:
 
         typer.echo(encoder.dumps(report, indent=2))
         return
-    from isolane.spec import format_ns
+    from isolane.spec import format_ns, format_pps
 
     if not report["streams"]:
         typer.echo("no frames of a generator arrived")
+    if report["rate_pps"] is not None:
+        rate, seconds = format_pps(report["rate_pps"]), report["seconds"]
+        typer.echo(f"{rate} over {seconds:.1f} s")
     for stream in report["streams"]:
         missing = "unknown" if stream["missing"] is None else stream["missing"]
         typer.echo(

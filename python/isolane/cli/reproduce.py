@@ -54,6 +54,8 @@ def command(
     Puts each published figure beside the simulated one, and says of each claim of the paper
     whether it is reproduced. Needs no root. Ctrl-C keeps what has been simulated.
     """
+    from isolane.cli import signals
+    from isolane.files import check_output
     from isolane.reproduce.model import Options
     from isolane.reproduce.registry import chosen
     from isolane.reproduce.registry import paper as find
@@ -61,21 +63,37 @@ def command(
 
     it = find(paper)
     figures = chosen(it, figure)
+    if output is not None:
+        check_output(output)
     with _progress() as watch, Pool(jobs, watch) as pool:
         found = it.reproduce(figures, Options(seed=seed, profile=profile), pool)
-    if output is not None:
-        from isolane.report.reproduction import page
-        from isolane.run.folder import replace_file
+    try:  # what cannot be written to one place is not lost for the other
+        if output is not None:
+            _write(found, output)
+    finally:
+        _print(found, json=json)
+    if not found.complete:
+        typer.echo(
+            f"isolane: {signals.word()}; this is what had been simulated, the next start begins "
+            "anew (--figure N takes less time)",
+            err=True,
+        )
+        raise typer.Exit(signals.status())
 
-        replace_file(output, page(found).encode())
+
+def _write(found: Reproduction, output: Path) -> None:
+    from isolane.files import write_output
+    from isolane.report.reproduction import page
+
+    write_output(output, page(found).encode())
+    typer.echo(f"report: {output}", err=True)
+
+
+def _print(found: Reproduction, *, json: bool) -> None:
     if json:
         typer.echo(found.model_dump_json(indent=2))
     else:
         print_reproduction(found)
-    if output is not None:
-        typer.echo(f"report: {output}", err=True)
-    if not found.complete:
-        raise typer.Exit(130)
 
 
 @contextmanager

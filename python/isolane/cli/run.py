@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from isolane.cli.progress import by_tenths
+from isolane.cli.runlog import logged, resumable
 
 if TYPE_CHECKING:
     from isolane.run.folder import RunFolder
@@ -154,29 +154,46 @@ class _Plan:
         """Open or make the run folder; options are kept for a resumed run."""
         from isolane.run.folder import RunFolder
 
-        found = (
-            RunFolder.open(self.target)
-            if self.resumed
-            else RunFolder.create(self.target, self.source.read_bytes(), host)
-        )
-        found.keep_options({"repeats": self.spec.trial.repeats, **options})
+        kept = {"repeats": self.spec.trial.repeats, **options}
+        if self.resumed:
+            found = RunFolder.open(self.target)
+            found.keep_options(kept)
+            return found
+        with _whole(self.target):
+            found = RunFolder.create(self.target, self.source.read_bytes(), host)
+            found.keep_options(kept)
         return found
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[None]:
+    """Leave no half of a run folder, which could neither be gone on with nor begun anew."""
+    from isolane.errors import MeasurementError
+
+    before = set(target.iterdir()) if target.is_dir() else None
+    try:
+        yield
+    except MeasurementError:
+        with suppress(OSError):
+            for file in set(target.iterdir()) - (before or set()):
+                file.unlink()
+            if before is None:
+                target.rmdir()
+        raise
 
 
 def _measure(plan: _Plan) -> Summary | None:
     """Run live, with the exclusive right to change the host; None for a dry run."""
-    from isolane.errors import NotSupported
+    from isolane.cli.rights import need_root
     from isolane.run.live import LiveBackEnd
     from isolane.run.live.backend import refuse_simulated
     from isolane.run.runner import Run
     from isolane.testbed import clean, exclusive
 
     refuse_simulated(plan.spec)
-    if os.geteuid() != 0:
-        raise NotSupported(
-            "not supported on this host: a live run needs root (namespaces, BPF, thread settings); "
-            "run it with sudo, or predict it with --on sim"
-        )
+    need_root(
+        "a live run needs root (namespaces, BPF, thread settings)", ", or predict it with --on sim"
+    )
     with exclusive() as journal:
         for left in clean():
             typer.echo(f"isolane: removed what an earlier run left: {left}", err=True)
@@ -185,7 +202,7 @@ def _measure(plan: _Plan) -> Summary | None:
         if plan.dry_run:
             return None
         folder = plan.folder(back_end.host())
-        with _logging(folder), _progress() as watch:
+        with resumable(folder), logged(folder), _progress() as watch:
             return Run(plan.spec, back_end, folder, watch).execute()
 
 
@@ -200,26 +217,9 @@ def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
             return None
         kept = {"on": "sim"} if profile is None else {"on": "sim", "profile": profile}
         folder = plan.folder(back_end.host(), **kept)
-        with _logging(folder), _progress() as watch:
+        with resumable(folder), logged(folder), _progress() as watch:
             # A simulated trial has no date: the same seed gives the same bytes.
             return Run(plan.spec, back_end, folder, watch, clock=lambda: 0.0).execute()
-
-
-@contextmanager
-def _logging(folder: RunFolder) -> Iterator[None]:
-    from isolane.run.folder import LOG
-
-    handler = logging.FileHandler(folder.path / LOG)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logger = logging.getLogger("isolane")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        handler.close()
 
 
 @contextmanager
@@ -254,14 +254,35 @@ def _progress() -> Iterator[Watch]:
 
 
 def _present(summary: Summary, target: Path, *, json: bool) -> None:
+    """Print the results, and make the report whatever becomes of stdout."""
+    from isolane.errors import OutputError
     from isolane.report import render
 
-    report = render(target, "html", None)
+    told = False
+    try:
+        _print(summary, json=json)
+        told = True
+    finally:
+        try:
+            report = render(target, "html", None)
+        except OutputError as error:
+            folder = shlex.quote(str(target))
+            hint = f"the results are kept; the report later: isolane report {folder}"
+            raise OutputError(f"{error}; {hint}") from error
+        typer.echo(f"report: {report}" if json else f"\nreport: {report}", err=json or not told)
+    if summary.trials_failed:
+        folder = shlex.quote(str(target))
+        typer.echo(
+            f"isolane: {summary.trials_failed} of {summary.trials} trials failed; done again with: "
+            f"isolane run --resume {folder}",
+            err=True,
+        )
+
+
+def _print(summary: Summary, *, json: bool) -> None:
     if json:
         typer.echo(summary.model_dump_json(indent=2))
-        typer.echo(f"report: {report}", err=True)
         return
     from isolane.cli.table import print_summary
 
     print_summary(summary)
-    typer.echo(f"\nreport: {report}")

@@ -47,6 +47,7 @@ def command(
 
     Reads counters of the kernel; frames are not held up by it. Needs root.
     """
+    from isolane.cli import signals
     from isolane.cli.enforcing import enforcer, need_rights
 
     need_rights()
@@ -58,7 +59,9 @@ def command(
             _print_live(steps)
         else:
             _print_tables(steps)
-    except KeyboardInterrupt:  # how it is meant to end
+    except KeyboardInterrupt:
+        if once or not signals.by_ctrl_c():  # otherwise it is how it is meant to end
+            raise
         raise typer.Exit(0) from None
 
 

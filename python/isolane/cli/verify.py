@@ -89,7 +89,11 @@ def command(
     options = _options(repeats, duration, tolerance)
     named = _named(sending, receiving, destination or [], source=source, nic=nic)
     need_rights()
-    report = _really(wanted, options, named) if named else _in_test_bed(wanted, options)
+    try:
+        report = _really(wanted, options, named) if named else _in_test_bed(wanted, options)
+    except KeyboardInterrupt:
+        typer.echo("isolane: nothing is kept of a verification that was not finished", err=True)
+        raise
     _print(report, json=json)
     _judge(report)
 

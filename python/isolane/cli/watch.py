@@ -49,4 +49,8 @@ def command(
         print(line, file=sys.stderr, flush=True)
 
     need_rights()
-    Watcher(enforcer(), say, sweep_s=seconds).run()
+    try:
+        Watcher(enforcer(), say, sweep_s=seconds).run()
+    except KeyboardInterrupt:
+        say("no longer watching; whatever is in force stays in force")
+        raise

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
-import os
 import re
 import socket
 import threading
@@ -16,6 +14,7 @@ from typing import ClassVar, Final, NoReturn
 
 from isolane.errors import IsolaneError, SpecError
 from isolane.export.exposition import CONTENT_TYPES, Format
+from isolane.files import write_output
 
 Collect = Callable[[Format], str]
 
@@ -28,22 +27,12 @@ def write_textfile(path: Path, text: str) -> None:
 
     Raises
     ------
-    IsolaneError
+    OutputError
         If it cannot be written; what was there stays.
     """
-    # A collector takes every *.prom in the folder, so the unfinished one ends otherwise.
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        try:
-            fresh.write_text(text)
-            fresh.chmod(0o644)  # the collector is another user
-            fresh.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                fresh.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise IsolaneError(f"cannot write {path}: {error.strerror}") from None
+    # A new one is readable for all, because the collector is another user; one that is there keeps
+    # the mode that somebody has given it.
+    write_output(path, text.encode(), mode=None if path.exists() else 0o644)
 
 
 def parse_address(text: str) -> tuple[str, int]:

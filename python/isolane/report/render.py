@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from isolane.errors import SpecError
+from isolane.files import check_output, write_output
 from isolane.report.run import Run, read_run
 from isolane.report.text import cells_csv, markdown
-from isolane.run.folder import replace_file
 
 
 def _html(run: Run) -> bytes:
@@ -59,11 +59,14 @@ def render(run_folder: Path, format: str = "html", output: Path | None = None) -
     SpecError
         If the format is unknown, or `run_folder` holds no run.
     MeasurementError
-        If something in the folder cannot be read, or the output cannot be written.
+        If something in the folder cannot be read.
+    OutputError
+        If the output cannot be written.
     """
     if format not in FORMATS:
         raise SpecError(f"--format {format}: accepted are {', '.join(FORMATS)}")
     run = read_run(run_folder)
     target = output or run_folder / f"report.{format}"
-    replace_file(target, FORMATS[format](run))
+    check_output(target)
+    write_output(target, FORMATS[format](run))
     return target

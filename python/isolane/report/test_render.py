@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.errors import MeasurementError, SpecError
+from isolane.errors import OutputError, SpecError
 from isolane.report import render
 from isolane.report import test_data as data
 from isolane.report.chart import decades
@@ -120,7 +120,7 @@ def test_an_unknown_format(noisy: RunFolder) -> None:
 
 
 def test_an_output_that_cannot_be_written(noisy: RunFolder) -> None:
-    with pytest.raises(MeasurementError, match=r"/proc/r\.md: cannot be written"):
+    with pytest.raises(OutputError, match=r"/proc/r\.md: cannot be written"):
         render(noisy.path, "md", Path("/proc/r.md"))
 
 

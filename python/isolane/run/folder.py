@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from isolane.errors import MeasurementError, SpecError
+from isolane.files import replace
 from isolane.run.results import HostFacts, Summary, Trial
 
 EXPERIMENT = "experiment.yaml"
@@ -192,30 +193,8 @@ class RunFolder:
         return text
 
     def _replace(self, name: str, content: bytes) -> None:
-        replace_file(self.path / name, content)
-
-
-def replace_file(target: Path, content: bytes) -> None:
-    """Write a file whole or not at all.
-
-    Raises
-    ------
-    MeasurementError
-        If it cannot be written; an older file of this name is still there.
-    """
-    # Not with_suffix(): a user may well name two outputs that differ in their suffix only.
-    draft = target.with_name(f".{target.name}.new")
-    with _errors(target, "be written"):
-        try:
-            with draft.open("wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            draft.replace(target)
-        except OSError:
-            with contextlib.suppress(OSError):
-                draft.unlink()
-            raise
+        with _errors(self.path / name, "be written"):
+            replace(self.path / name, content)
 
 
 def _end_of_last_line(descriptor: int) -> int:
@@ -245,7 +224,7 @@ def _errors(path: Path, what: str) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            reason += "; make room, then continue with --resume"
+            reason += "; make room"
         raise MeasurementError(f"{path}: cannot {what}: {reason}") from error
 
 

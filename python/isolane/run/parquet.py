@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from isolane.files import replace
 from isolane.run.results import (
     PLACES,
     Delay,
@@ -57,11 +59,14 @@ def _rows(trial: Trial) -> list[dict[str, object]]:
 
 
 def write_trials(trials: Sequence[Trial], target: Path) -> None:
-    """Write a Parquet file with the columns of `SCHEMA`; what a trial lacks is null."""
+    """Write a Parquet file with the columns of `SCHEMA`; what a trial lacks is null.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
     rows = [row for trial in trials for row in _rows(trial)]
-    draft = target.with_name(f".{target.name}.new")
-    try:
-        pl.DataFrame(rows, schema=SCHEMA).write_parquet(draft)
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    content = io.BytesIO()  # polars tells of a full disk as of a fault in the format
+    pl.DataFrame(rows, schema=SCHEMA).write_parquet(content)
+    replace(target, content.getvalue())

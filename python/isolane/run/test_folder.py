@@ -1,4 +1,5 @@
 import json
+import resource
 from pathlib import Path
 
 import polars as pl
@@ -76,9 +77,14 @@ def test_a_summary_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> 
     folder = data.run_folder(tmp_path / "run", repeats=1)
     old = folder.summary()
     assert old is not None
-    (folder.path / ".summary.json.new").symlink_to("/dev/full")
-    with pytest.raises(MeasurementError, match=r"summary\.json: cannot be written: no space"):
-        folder.write_summary(old.model_copy(update={"title": "new"}))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # as a disk that is full by then
+    try:
+        with pytest.raises(MeasurementError, match=r"summary\.json: cannot be written: file too l"):
+            folder.write_summary(old.model_copy(update={"title": "new"}))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(folder.path.glob(".*"))
     assert folder.summary() == old
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -18,6 +19,10 @@ NARROW_FLOWS = 1024
 """... and how many are of each of the others: the table would be too large."""
 
 
+_SHORT_S = 0.5
+"""Below this a rate would tell how often it was looked, not what came."""
+
+
 @dataclass
 class Counting:
     """A receiver at work on some interfaces; a context manager that detaches it."""
@@ -27,6 +32,10 @@ class Counting:
     flows: int
     """Flows of each stream that are checked for order."""
     _receiver: _native.Receiver = field(init=False)
+    _looks: list[tuple[float, int]] = field(default_factory=list)
+    """When frames had come since the look before (monotonic, s), and how many by then: the first
+    time, the last but one and the last. Between the first two frames came all the time; the last
+    look was a while after the last frame."""
 
     def __enter__(self) -> Self:
         path = netns_path(self.netns)
@@ -55,11 +64,21 @@ class Counting:
         return dict(zip(self.interfaces, words, strict=True))
 
     def total(self) -> int:
-        """Return the frames received so far."""
-        return sum(count["received"] for count in self._receiver.counts())
+        """Return the frames received so far; who looks often gets an exact rate in the report."""
+        total = sum(count["received"] for count in self._receiver.counts())
+        if total > (self._looks[-1][1] if self._looks else 0):
+            self._looks.append((time.monotonic(), total))
+            del self._looks[1:-2]
+        return total
+
+    def gone(self) -> list[str]:
+        """Return the interfaces that have vanished, and the program with them."""
+        attached = self._receiver.attached()
+        return [n for n, there in zip(self.interfaces, attached, strict=True) if not there]
 
     def report(self) -> dict[str, Any]:
         """Return counts and delays of every stream that was heard of."""
+        seconds, rate_pps = self._rate()
         same_clock = self._receiver.seen_cookie() == host_cookie()
         streams = [
             self._stream(i, count, same_clock=same_clock)
@@ -69,11 +88,23 @@ class Counting:
         return {
             "interfaces": self.hooks(),
             "streams": streams,
+            "seconds": seconds,
+            "rate_pps": rate_pps,
             "foreign_frames": self._receiver.foreign(),
             "delay_note": None
             if same_clock or not streams
             else "no delays: the frames came from another machine, whose clock is not this one's",
         }
+
+    def _rate(self) -> tuple[float | None, float | None]:
+        """Return for how long frames came, s, and frames/s meanwhile; None: not long enough."""
+        self.total()
+        if len(self._looks) < 3:
+            return None, None
+        (start_s, before), (end_s, after), _ = self._looks
+        if end_s - start_s < _SHORT_S:
+            return None, None
+        return end_s - start_s, (after - before) / (end_s - start_s)
 
     def _stream(self, index: int, count: dict[str, int], *, same_clock: bool) -> dict[str, Any]:
         expected = self._receiver.expected(index)

@@ -1,0 +1,49 @@
+"""Ctrl-C, SIGTERM and SIGHUP end a command in one way: as KeyboardInterrupt.
+
+So every command that keeps what it has when it is interrupted keeps it whoever ends it, and every
+context manager cleans up on the way out.
+"""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType
+from typing import Final, NoReturn
+
+_WORDS: Final = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "ended by SIGTERM",
+    signal.SIGHUP: "ended by SIGHUP",
+}
+_last = signal.SIGINT
+
+
+def turn_into_interrupts() -> None:
+    """Have SIGTERM and SIGHUP do what Ctrl-C does."""
+    global _last  # noqa: PLW0603 - signals are the process's, too
+    _last = signal.SIGINT
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # nohup ignores SIGHUP on purpose, and that is to stay so.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+
+
+def status() -> int:
+    """Return the exit status of a command that a signal has ended: 130, 143 or 129."""
+    return 128 + _last
+
+
+def by_ctrl_c() -> bool:
+    """Whether it was the user at the terminal who ended it."""
+    return _last == signal.SIGINT
+
+
+def word() -> str:
+    """Say what has ended the command."""
+    return _WORDS[_last]
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+    global _last  # noqa: PLW0603 - see above
+    _last = signal.Signals(number)
+    raise KeyboardInterrupt
