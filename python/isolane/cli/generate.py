@@ -113,16 +113,14 @@ def _watch(sending: object, limit_s: float) -> bool:
     assert isinstance(sending, Sending)
     if not sys.stderr.isatty():
         return sending.wait(limit_s)
-    from rich.console import Console
-    from rich.progress import Progress
+    from isolane.cli.progress import progress
 
-    total, started = sending.end_ns / 1e9, time.monotonic()
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("sending", total=total)
+    seconds, started = round(sending.end_ns / 1e9), time.monotonic()
+    with progress("s") as tell:
         while time.monotonic() - started < limit_s:
             if sending.wait(0.2):
                 return True
-            progress.update(bar, completed=min(total, time.monotonic() - started))
+            tell(min(seconds, int(time.monotonic() - started)), seconds, "sending")
     return False
 
 

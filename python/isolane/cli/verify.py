@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isolane.cli.progress import progress
+
 if TYPE_CHECKING:
-    from isolane.run.runner import Step
     from isolane.spec import Policy
     from isolane.verify import Report
     from isolane.verify.model import Options
@@ -182,21 +183,9 @@ def _really(policy: Policy, options: Options, named: _Named) -> Report:
 
 
 def _watched(verification: Verification) -> Report:
-    """Carry it out, with a bar on a terminal."""
-    import sys
-
-    if not sys.stderr.isatty():
-        return verification.execute()
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("starting", total=None)
-
-        def watch(step: Step) -> None:
-            progress.update(bar, total=step.total, completed=step.done, description=step.label)
-
-        verification.watch = watch
+    """Carry it out, and show how far it is."""
+    with progress("trials of this step") as tell:
+        verification.watch = lambda step: tell(step.done, step.total, step.label)
         return verification.execute()
 
 
