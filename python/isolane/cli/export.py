@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isolane.cli.output import write_text
+
 if TYPE_CHECKING:
     from isolane.export import Format
 
@@ -70,7 +72,7 @@ def command(
     if what is What.GRAFANA:
         from isolane.export import dashboard
 
-        _write(dashboard(), output)
+        write_text(dashboard(), output)
     elif what is What.SYSTEMD:
         _units(output)
     else:
@@ -144,20 +146,8 @@ def _units(folder: Path | None) -> None:
         if folder is None:
             typer.echo(f"# {name}\n{text}")
         else:
-            _write(text, folder / name)
+            write_text(text, folder / name)
             _say(f"wrote {folder / name}")
-
-
-def _write(text: str, path: Path | None) -> None:
-    from isolane.errors import IsolaneError
-
-    if path is None:
-        typer.echo(text, nl=False)
-        return
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise IsolaneError(f"cannot write {path}: {error.strerror}") from None
 
 
 def _say(line: str) -> None:

@@ -40,7 +40,7 @@ def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> 
     """
     pps = round(limit.pps) if limit and limit.pps else 0
     bps = round(limit.bps) if limit and limit.bps and bits else 0
-    frames = max(2, round(pps * _BURST_S)) if burst is None else max(2, burst // 1538)
+    frames = max(2, round(pps * _BURST_S)) if burst is None else max(2, burst // htb.FULL_FRAME)
     most = 8 * htb.burst_bytes(bps // 8, burst)
     return [[pps, frames if pps else 0], [bps, most if bps else 0]]
 

@@ -25,15 +25,13 @@ from isolane.spec.policy import (
     build_policy,
     load_policy,
     parse_policy,
-    policy_schema,
-    policy_schema_text,
     policy_text,
 )
 from isolane.spec.policy_fields import RateLimit
 from isolane.spec.policy_models import NicEntry, RateMax, VirtualFunction
 from isolane.spec.policy_router import Entitlement, RouterPolicy
 from isolane.spec.quantities import Quantity
-from isolane.spec.schema import json_schema, schema_text
+from isolane.spec.schema import json_schema, policy_schema, policy_schema_text, schema_text
 from isolane.spec.subnets import Network, default_subnet
 from isolane.spec.units import (
     WIRE_OVERHEAD_BYTES,

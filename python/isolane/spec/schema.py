@@ -1,6 +1,6 @@
-"""The JSON Schema of experiment files, for editors that complete and check while one types.
+"""The JSON Schemas of experiment and policy files, for editors that complete and check.
 
-``python -m isolane.spec > schema/experiment.json`` renews the copy in the repository.
+``make schema`` renews the copies in the repository (:mod:`isolane.spec.__main__`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from isolane.spec.base import SpecModel
 from isolane.spec.experiment import Experiment
+from isolane.spec.policy_models import PolicyFile
 
 
 def json_schema() -> dict[str, Any]:
@@ -17,12 +19,31 @@ def json_schema() -> dict[str, Any]:
     It says what a value looks like; what several values mean together (see
     :mod:`isolane.spec.checks`) is beyond it.
     """
-    schema = Experiment.model_json_schema(by_alias=True, mode="validation")
-    schema["title"] = "Isolane experiment"
-    schema["description"] = "An experiment with virtual routers on one host: isolane run FILE"
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    about = "An experiment with virtual routers on one host: isolane run FILE"
+    return _schema(Experiment, "Isolane experiment", about)
+
+
+def policy_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of policy files."""
+    about = "What each virtual router of a host is entitled to: isolane apply FILE"
+    return _schema(PolicyFile, "Isolane policy", about)
 
 
 def schema_text() -> str:
-    """Return the schema as the text of a file."""
-    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    """Return the schema of experiment files as the text of a file."""
+    return _text(json_schema())
+
+
+def policy_schema_text() -> str:
+    """Return the schema of policy files as the text of a file."""
+    return _text(policy_schema())
+
+
+def _schema(model: type[SpecModel], title: str, about: str) -> dict[str, Any]:
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    schema |= {"title": title, "description": about}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _text(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

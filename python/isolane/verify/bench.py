@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from isolane.run.backend import Bench, Demand, Setting
+from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Demand, Setting
 from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
 from isolane.run.results import CoreTrial, RouterTrial
@@ -98,8 +98,8 @@ class TestBed:
 
     @property
     def overload_pps(self) -> float:
-        """More than a core of Linux forwards, less than one core generates."""
-        return 2_000_000.0
+        """Return what overloads a router on one core."""
+        return KERNEL_OVERLOAD_PPS
 
     def reaches(self, nic: str) -> bool:
         """Tell that the bed's wire stands for any NIC."""

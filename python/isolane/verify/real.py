@@ -17,7 +17,7 @@ from isolane import _native
 from isolane.enforce import Enforcer, FoundRouter, InForce, MissingRouter, Sample
 from isolane.errors import MeasurementError, NotSupported, SpecError
 from isolane.procfs import CoreTicks, core_ticks
-from isolane.run.backend import Demand
+from isolane.run.backend import KERNEL_OVERLOAD_PPS, Demand
 from isolane.run.live.cores import awake
 from isolane.run.live.streams import stream
 from isolane.run.live.target import interface_index, netns_path, resolve, with_links
@@ -94,8 +94,8 @@ class RealInterfaces:
 
     @property
     def overload_pps(self) -> float:
-        """More than a core of Linux forwards, less than one core generates."""
-        return 2_000_000.0
+        """Return what overloads a router on one core."""
+        return KERNEL_OVERLOAD_PPS
 
     def reaches(self, nic: str) -> bool:
         """Tell whether frames that leave by a NIC come to the receiver."""

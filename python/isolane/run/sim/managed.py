@@ -13,12 +13,10 @@ from typing import Any, Final
 from isolane.enforce import htb, shares
 from isolane.enforce.fair_share import Link, wants_link
 from isolane.errors import NotSupported
-from isolane.spec import Arm, NicEntry, PointRouter, Policy, build_policy
+from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, NicEntry, PointRouter, Policy, build_policy
 
 CALM_NS: Final = 20_000_000
 """A queue that has not overflowed for this long may take a burst (``CALM_NS``, bpf/demux.bpf.c)."""
-NIC_NICE: Final = -20
-"""Of the NIC's own thread, as :mod:`isolane.enforce.plan` has it."""
 _NICS: Final = ("in", "out")
 
 Json = dict[str, Any]
@@ -83,7 +81,7 @@ class Managed:
             port["scheduler"] = {
                 "kind": "hierarchical",
                 "quantum_bytes": shares.QUANTUM,
-                "overhead_bytes": 20,
+                "overhead_bytes": WIRE_OVERHEAD_BYTES,
                 "settings": [
                     _class(name, settings, policy.routers[name].link_weight, link.rate)
                     for name, settings in classes.items()
