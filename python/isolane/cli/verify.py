@@ -13,7 +13,7 @@ from isolane.cli.progress import progress
 if TYPE_CHECKING:
     from isolane.spec import Policy
     from isolane.verify import Report
-    from isolane.verify.model import Options
+    from isolane.verify.report_data import Options
     from isolane.verify.session import Verification
 
 EPILOG = """Examples:
@@ -97,7 +97,7 @@ def command(
 
 def _options(repeats: int, duration: str, tolerance: float) -> Options:
     from isolane.spec import parse_duration_ns
-    from isolane.verify.model import Options, Tolerance
+    from isolane.verify.report_data import Options, Tolerance
 
     options = Options(repeats, parse_duration_ns(duration), Tolerance(tolerance))
     if not 50_000_000 <= options.window_ns <= 3_600_000_000_000:
@@ -131,7 +131,7 @@ class _Named:
 
 def _in_test_bed(policy: Policy, options: Options) -> Report:
     from isolane.testbed import clean, exclusive
-    from isolane.verify.bench import TestBed
+    from isolane.verify.environment import TestBed
     from isolane.verify.session import Verification
 
     with exclusive() as journal:

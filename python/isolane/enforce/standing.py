@@ -9,10 +9,10 @@ from typing import Any
 
 from isolane.enforce import htb
 from isolane.enforce.groups import weight_of
-from isolane.enforce.model import FoundRouter, MissingRouter
+from isolane.enforce.kernel_settings import LEAST_RATE, MOST_ROOM, QUANTUM
 from isolane.enforce.piece import Piece, Value, from_key
 from isolane.enforce.pieces import Affinity, Budget, GroupFile, LinkClass, PortPiece, QueuePiece
-from isolane.enforce.shares import LEAST_RATE, MOST_ROOM, QUANTUM
+from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.enforce.state import State
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import Entitlement, RouterPolicy
@@ -50,7 +50,7 @@ def statuses(
     Parameters
     ----------
     readings
-        Of :func:`isolane.enforce.engine.read_all`.
+        Of :func:`isolane.enforce.transaction.read_all`.
     """
     has = _in_force(state, readings)
     missing = {router.name: router.reason for router in found if isinstance(router, MissingRouter)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from isolane.spec.schema import policy_schema_text, schema_text
+from isolane.spec.json_schemas import policy_schema_text, schema_text
 
 if __name__ == "__main__":
     policy = sys.argv[1:] == ["policy"]

@@ -24,8 +24,8 @@ from isolane.run.live.target import interface_index, netns_path, resolve, with_l
 from isolane.run.live.traffic import Target, host_cookie
 from isolane.spec import Load, PointRouter, Policy, Traffic
 from isolane.testbed import Wire
-from isolane.verify.bench import Measured, Seen, Trials, disturbances, too_few
-from isolane.verify.model import Options, Tolerance
+from isolane.verify.environment import Measured, Seen, Trials, disturbances, too_few
+from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 
 FLOWS = 100

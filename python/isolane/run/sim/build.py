@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isolane.enforce.groups import shares_of
-from isolane.enforce.plan import NIC_NICE
+from isolane.enforce.policy_plan import NIC_NICE
 from isolane.run.backend import Setting
 from isolane.run.sim.catalogue import SimHost
 from isolane.run.sim.managed import Managed, managed

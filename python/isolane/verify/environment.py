@@ -14,7 +14,7 @@ from isolane.run.results import CoreTrial, RouterTrial
 from isolane.spec import PointRouter, Policy, Role, format_pps
 from isolane.testbed import Journal
 from isolane.verify.mirror import Mirror, mirror
-from isolane.verify.model import Tolerance
+from isolane.verify.report_data import Tolerance
 from isolane.verify.scenarios import Scenario
 
 HARDLY: Final = 0.3

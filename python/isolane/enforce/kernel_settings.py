@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, ceiling_bps, guaranteed_bps, sharing_cores_with
-from isolane.enforce.model import FoundRouter, Interface
+from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.errors import SpecError
 from isolane.spec.policy import Policy
 from isolane.spec.policy_fields import RateLimit
@@ -66,7 +66,7 @@ def queue_limits(policy: Policy, router: str, active: Collection[str]) -> tuple[
     return min(MOST_ROOM, ROOM * own.cpu_weight // lightest), MOST_ROOM
 
 
-def of_class(policy: RouterPolicy, link: Link) -> list[int]:
+def class_settings(policy: RouterPolicy, link: Link) -> list[int]:
     """Return the settings of a router's class; see :class:`isolane.enforce.pieces.LinkClass`."""
     rate = max(LEAST_RATE, round(guaranteed_bps(policy) / 8))
     ceil = max(rate, round(min(link.rate, ceiling_bps(policy) / 8)))
