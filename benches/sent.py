@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from isolane.errors import MeasurementError
 from isolane.run.live.cores import staying_on
 from isolane.run.live.counting import Counting
+from isolane.run.live.draining import drained
 from isolane.run.live.traffic import GRACE_S, Segment, Sending, StreamPlan, Target
 from isolane.spec import Load
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE
-
-DRAIN_STEP_S = 0.01
-DRAIN_QUIET_STEPS = 5
-DRAIN_LIMIT_S = 2.0
 
 
 def send(target: Target, rate_pps: float, seconds: float, flows: int = 1) -> dict[str, Any]:
@@ -40,10 +36,4 @@ def send(target: Target, rate_pps: float, seconds: float, flows: int = 1) -> dic
 
 def drain(counting: Counting) -> int:
     """Wait until nothing has arrived for some time; return what has arrived in all."""
-    limit, total, quiet = time.monotonic() + DRAIN_LIMIT_S, counting.total(), 0
-    while quiet < DRAIN_QUIET_STEPS and time.monotonic() < limit:
-        time.sleep(DRAIN_STEP_S)
-        latest = counting.total()
-        quiet = quiet + 1 if latest == total else 0
-        total = latest
-    return total
+    return drained(counting.total, quiet_s=0.05, limit_s=2.0)

@@ -15,7 +15,7 @@ from functools import partial
 from isolane.errors import TestbedError
 from isolane.run.live.traffic import Target
 from isolane.testbed import Journal, clean, exclusive, netns, threads
-from isolane.testbed.build import Builder, Namespaces
+from isolane.testbed.bed_builder import Builder, Namespaces
 from isolane.testbed.hands import Hands
 from isolane.testbed.layout import GEN, RCV, End, Layout, Veth
 

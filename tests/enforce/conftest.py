@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,11 +12,8 @@ from tests.enforce.rig import Rig, rigged
 
 
 @pytest.fixture(autouse=True)
-def _root() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root: makes network namespaces and loads BPF programs")
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("needs two cores: one for the DUT, one for generator and receiver")
+def _root(needs_root: None) -> None:
+    """All tests here build test beds."""
 
 
 @pytest.fixture

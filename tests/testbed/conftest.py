@@ -29,11 +29,8 @@ LOCK_S = 60.0
 
 
 @pytest.fixture(autouse=True)
-def _root() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("needs root: makes network namespaces")
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("needs two cores: one for the DUT, one for generator and receiver")
+def _root(needs_root: None) -> None:
+    """All tests here build test beds."""
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from isolane.errors import NotSupported, TestbedError
-from isolane.testbed import Journal, Testbed, build, clean, exclusive, netns
+from isolane.testbed import Journal, Testbed, bed_builder, clean, exclusive, netns
 from isolane.testbed import journal as journals
 
 pytestmark = pytest.mark.root
@@ -133,7 +133,7 @@ def test_nothing_is_left_after_a_failing_step(
         with netns.step(f"doing {failing}", "a feature (CONFIG_IT)"):
             raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(build.Builder, failing, fail)
+    monkeypatch.setattr(bed_builder.Builder, failing, fail)
     before = host()
     path = "bridge" if failing == "_bridge" else "macvlan"
     with (

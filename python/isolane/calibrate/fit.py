@@ -59,6 +59,10 @@ class Fit:
         return float(np.max(np.abs(self.errors)))
 
 
+Round = Callable[[int, int, float, float], None]
+"""Is told of each round of a fit: its number, how many there are at most, errors."""
+
+
 @dataclass
 class Fitter:
     """Carries out a fit.
@@ -82,7 +86,7 @@ class Fitter:
     seed
         Where they are.
     tell
-        Is told of progress: rounds, mean and largest error.
+        Is told of progress: rounds done, how many there are at most, mean and largest error.
     """
 
     problem: Problem
@@ -90,7 +94,7 @@ class Fitter:
     tolerance: float = 0.08
     starts: int = 0
     seed: int = 1
-    tell: Callable[[int, float, float], None] = lambda _round, _mean, _largest: None
+    tell: Round = lambda _round, _rounds, _mean, _largest: None
 
     def __post_init__(self) -> None:
         self._known: dict[Name, Observation] = {}
@@ -100,7 +104,7 @@ class Fitter:
         self._best: tuple[float, Vector] | None = None
         self._looked: Vector | None = None
         self._repeats: int | None = None
-        self._rounds = 0
+        self._rounds = self._max_rounds = 0
 
     def run(self, rounds: int = 12) -> Fit:
         """Fit; `rounds` limits how often all costs are improved.
@@ -115,6 +119,7 @@ class Fitter:
             raise ValueError(msg)
         start = np.array([self._start(key) for key in self.problem.free])
         first = self._errors([start])[0]
+        self._max_rounds = rounds + (len(self.problem.blocks()) if self.starts else 0)
         complete = True
         try:
             if self.starts:
@@ -221,7 +226,7 @@ class Fitter:
     def _report(self, x: Vector) -> None:
         self._rounds += 1
         errors = np.abs(self._errors([x])[0])
-        self.tell(self._rounds, float(np.mean(errors)), float(np.max(errors)))
+        self.tell(self._rounds, self._max_rounds, float(np.mean(errors)), float(np.max(errors)))
 
     def _start(self, key: str) -> float:
         limit, now = self.problem.profile.fitted[key], self.problem.profile.figure(key)

@@ -9,15 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from isolane.calibrate.fit import Fit, Fitter
+from isolane.calibrate.fit import Fit, Fitter, Round
 from isolane.calibrate.papers import paper_problem
 from isolane.calibrate.problem import Problem, Target
 from isolane.errors import SpecError
 from isolane.reproduce.model import Options, Workers
 from isolane.reproduce.trials import Figure, carry_out
 from isolane.run.sim.trial import run_trial
-
-Tell = Callable[[int, float, float], None]
 
 LOADS: Final = frozenset({1, 3})
 """Points of scenario I that are left out where every other one is."""
@@ -80,7 +78,7 @@ def held_out(
     options: Options,
     workers: Workers,
     effort: tuple[int, int],
-    tell: Tell = lambda _round, _mean, _largest: None,
+    tell: Round = lambda _round, _rounds, _mean, _largest: None,
 ) -> HeldOut:
     """Fit to all figures but a part of them, and predict that part.
 

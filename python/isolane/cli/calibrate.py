@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isolane.cli.progress import Tell, progress
+
 if TYPE_CHECKING:
     from isolane.calibrate.check import Check
-    from isolane.calibrate.fit import Fit
+    from isolane.calibrate.fit import Fit, Round
     from isolane.calibrate.problem import Problem
     from isolane.reproduce.model import Options
 
@@ -102,9 +103,10 @@ def _fit(
     of_paper = source in FITTED_TO
     (numbers, part), (rounds, starts, jobs) = left_out, effort
     error, check = "", None
-    with Pool(jobs) as pool:
+    with progress("rounds at most ({label})") as shown, Pool(jobs) as pool:
+        tell = _round(shown)
         if part is not None:
-            held = held_out(source, part, options, pool, (starts, rounds), _tell)
+            held = held_out(source, part, options, pool, (starts, rounds), tell)
             problem, fit, error = held.problem, held.fit, held.sentence
         else:
             problem = (
@@ -117,7 +119,7 @@ def _fit(
                     f"profile {problem.profile.name}: nothing under `fitted` takes part in "
                     f"{problem.what}"
                 )
-            fit = Fitter(problem, pool, starts=starts, seed=options.seed, tell=_tell).run(rounds)
+            fit = Fitter(problem, pool, starts=starts, seed=options.seed, tell=tell).run(rounds)
             if numbers is not None and not of_paper and fit.complete:
                 check = predict(Path(source), numbers, fit.values, options, pool)
                 error = check.sentence if check else ""
@@ -157,9 +159,13 @@ def _name(output: Path) -> str:
     return letters.strip("-")[:64].strip("-") or "profile"
 
 
-def _tell(number: int, mean: float, largest: float) -> None:
-    text = f"round {number}: mean error {100 * mean:.2f} %, largest {100 * largest:.1f} %"
-    print(f"isolane: {text}", file=sys.stderr)
+def _round(tell: Tell) -> Round:
+    """Return what a fit tells of its rounds; it may end before the last."""
+
+    def told(done: int, rounds: int, mean: float, largest: float) -> None:
+        tell(done, rounds, f"mean error {100 * mean:.2f} %, largest {100 * largest:.1f} %")
+
+    return told
 
 
 def _print(problem: Problem, fit: Fit) -> None:

@@ -63,6 +63,6 @@ def command(
 def _print_table(findings: Sequence[Finding]) -> None:
     from rich.console import Console
 
-    from isolane.doctor.table import render
+    from isolane.doctor.findings_table import render
 
     render(findings, Console(highlight=False))

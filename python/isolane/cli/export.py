@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isolane.cli.output import write_text
+
 if TYPE_CHECKING:
     from isolane.export import Format
 
@@ -70,7 +72,7 @@ def command(
     if what is What.GRAFANA:
         from isolane.export import dashboard
 
-        _write(dashboard(), output)
+        write_text(dashboard(), output)
     elif what is What.SYSTEMD:
         _units(output)
     else:
@@ -155,17 +157,8 @@ def _units(folder: Path | None) -> None:
         else:
             if (folder / name).is_char_device():  # a link to /dev/null, which takes any text
                 raise IsolaneError(f"{folder / name}: is masked; systemctl unmask {name}")
-            _write(text, folder / name)
+            write_text(text, folder / name)
             _say(f"wrote {folder / name}")
-
-
-def _write(text: str, path: Path | None) -> None:
-    from isolane.files import write_output
-
-    if path is None:
-        typer.echo(text, nl=False)
-    else:
-        write_output(path, text.encode())
 
 
 def _say(line: str) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -126,29 +123,18 @@ def _send(sending: Sending, *, json: bool) -> None:
 
 
 def _watch(sending: Sending, wire: Presence, limit_s: float) -> bool:
-    """Wait with a bar on a terminal; false where the interface goes, or time runs out."""
-    total, started = sending.end_ns / 1e9, time.monotonic()
-    with _bar(total) as show:
+    """Wait with a bar; false where the interface goes, or time runs out."""
+    from isolane.cli.progress import progress
+
+    seconds, started = round(sending.end_ns / 1e9), time.monotonic()
+    with progress("s") as tell:
         while time.monotonic() - started < limit_s:
             if sending.wait(_LOOK_S):
                 return True
             if wire.gone():
                 return False
-            show(min(total, time.monotonic() - started))
+            tell(min(seconds, int(time.monotonic() - started)), seconds, "sending")
     return False
-
-
-@contextmanager
-def _bar(total: float) -> Iterator[Callable[[float], None]]:
-    if not sys.stderr.isatty():
-        yield lambda _seconds: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("sending", total=total)
-        yield lambda seconds: progress.update(bar, completed=seconds)
 
 
 def _print(report: dict[str, object], *, json: bool) -> None:

@@ -1,31 +1,107 @@
-"""Progress where there is no terminal: a line per tenth."""
+"""How far the work is: a bar with the time left on a terminal, a line per tenth elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Tell = Callable[[int, int, str], None]
+"""Is told how many things are done, of how many, and what is being done."""
 
 
-def by_tenths(things: str) -> Callable[[int, int], None]:
-    """Return what is told how many of how many things are done, and prints each new tenth.
+@contextmanager
+def progress(things: str, *, by_part: bool = False) -> Iterator[Tell]:
+    """Show progress on standard error while the work is done.
 
     Parameters
     ----------
     things
-        What is counted, such as ``trials``; for the line.
+        What is counted, such as ``trials``, for the lines; ``{label}`` stands for what is done.
+    by_part
+        Count each label by itself, with a time left of its own.
     """
-    started = time.monotonic()
-    told = -1
+    if not sys.stderr.isatty():
+        yield lines(things, by_part=by_part)
+        return
+    from rich.console import Console
 
-    def tell(done: int, total: int) -> None:
-        nonlocal told
+    with bar(Console(stderr=True), by_part=by_part) as tell:
+        yield tell
+
+
+class _Parts:
+    """Notices when another part of the work begins: what went before tells nothing about it."""
+
+    def __init__(self, *, by_part: bool) -> None:
+        self._by_part = by_part
+        self._last: tuple[int, int, str] | None = None
+
+    def begins(self, done: int, total: int, label: str) -> bool:
+        last, self._last = self._last, (done, total, label)
+        if last is None:
+            return True
+        return done < last[0] or total != last[1] or (self._by_part and label != last[2])
+
+
+def lines(
+    things: str, *, by_part: bool = False, clock: Callable[[], float] = time.monotonic
+) -> Tell:
+    """Return what prints a line for each new tenth, with the time left."""
+    parts = _Parts(by_part=by_part)
+    first, started, told = 0, clock(), -1
+
+    def tell(done: int, total: int, label: str) -> None:
+        nonlocal first, started, told
+        fresh = told < 0
+        if parts.begins(done, total, label):
+            told = -1
+            # The time since progress() was called belongs to what is done by the first call.
+            first, started = (0, started) if fresh else (done, clock())
         tenth = 10 * done // max(1, total)
         if tenth == told:
             return
         told = tenth
-        spent = time.monotonic() - started
-        left = f", about {spent / done * (total - done):.0f} s left" if done else ""
-        print(f"isolane: {done} of {total} {things}{left}", file=sys.stderr)
+        left = ""
+        if done > first:
+            seconds = (clock() - started) / (done - first) * (total - done)
+            left = f", about {seconds:.0f} s left"
+        what = things.format(label=label)
+        print(f"isolane: {done} of {total} {what}{left}", file=sys.stderr)
 
     return tell
+
+
+@contextmanager
+def bar(console: Console, *, by_part: bool = False) -> Iterator[Tell]:
+    """Draw a bar that goes away at the end."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    parts = _Parts(by_part=by_part)
+    # A trial may take long: the speed is that of an hour, not of rich's half a minute.
+    with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as drawn:
+        task = drawn.add_task("starting", total=None)
+
+        def tell(done: int, total: int, label: str) -> None:
+            if parts.begins(done, total, label):
+                drawn.reset(task, total=total, completed=done)
+            drawn.update(task, completed=done, description=label)
+
+        yield tell

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isolane.cli.progress import by_tenths
+from isolane.cli.progress import progress
 
 if TYPE_CHECKING:
     from isolane.reproduce.model import Reproduction
@@ -98,36 +97,8 @@ def _print(found: Reproduction, *, json: bool) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None]]:
-    """Show a bar with the time left on a terminal, a line per tenth elsewhere."""
-    if not sys.stderr.isatty():
-        tellers: dict[str, Callable[[int, int], None]] = {}
-
-        def tell(progress: Progress) -> None:
-            if progress.label not in tellers:
-                tellers[progress.label] = by_tenths(f"simulations of {progress.label}")
-            tellers[progress.label](progress.done, progress.total)
-
-        yield tell
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("starting", total=None)
-
-        def watch(progress: Progress) -> None:
-            bars.update(
-                bar, total=progress.total, completed=progress.done, description=progress.label
-            )
-
-        yield watch
+    with progress("simulations of {label}", by_part=True) as tell:
+        yield lambda step: tell(step.done, step.total, step.label)
 
 
 def print_reproduction(found: Reproduction) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isolane.cli.progress import by_tenths
+from isolane.cli.progress import progress
 from isolane.cli.runlog import logged, resumable
 
 if TYPE_CHECKING:
@@ -224,33 +223,8 @@ def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
 
 @contextmanager
 def _progress() -> Iterator[Watch]:
-    """Show a bar with the time left on a terminal, a line per tenth elsewhere."""
-    if not sys.stderr.isatty():
-        tell = by_tenths("trials")
-        yield lambda step: tell(step.done, step.total)
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("starting", total=None)
-
-        def watch(step: Step) -> None:
-            progress.update(bar, total=step.total, completed=step.done, description=step.label)
-
-        yield watch
+    with progress("trials") as tell:
+        yield lambda step: tell(step.done, step.total, step.label)
 
 
 def _present(summary: Summary, target: Path, *, json: bool) -> None:

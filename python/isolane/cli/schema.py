@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from isolane.cli.output import write_text
+
 EPILOG = """Examples:
 
 \b
@@ -38,11 +40,7 @@ def command(
     ] = None,
 ) -> None:
     """Print the JSON Schema of experiment or policy files. Editors complete and check with it."""
-    from isolane.files import write_output
     from isolane.spec import policy_schema_text, schema_text
 
     text = policy_schema_text() if files is Files.POLICY else schema_text()
-    if output is None:
-        typer.echo(text, nl=False)
-        return
-    write_output(output, text.encode())
+    write_text(text, output)

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from isolane.cli.test_app import isolane
-from isolane.doctor.catalogue import CAPABILITIES
-from isolane.doctor.model import STATUSES
+from isolane.doctor.answers import STATUSES
+from isolane.doctor.capabilities import CAPABILITIES
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_without_rights_it_still_answers_and_measuring_is_refused() -> None:
     code = """
 import os
 from isolane.doctor import examine, lacking, require
-from isolane.doctor.catalogue import REQUIREMENTS
+from isolane.doctor.capabilities import REQUIREMENTS
 from isolane.errors import NotSupported
 if os.geteuid() == 0:
     os.setgroups([]), os.setgid(65534), os.setuid(65534)

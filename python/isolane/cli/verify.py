@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isolane.cli.progress import progress
+
 if TYPE_CHECKING:
-    from isolane.run.runner import Step
     from isolane.spec import Policy
     from isolane.verify import Report
-    from isolane.verify.model import Options
+    from isolane.verify.report_data import Options
     from isolane.verify.session import Verification
 
 EPILOG = """Examples:
@@ -100,7 +101,7 @@ def command(
 
 def _options(repeats: int, duration: str, tolerance: float) -> Options:
     from isolane.spec import parse_duration_ns
-    from isolane.verify.model import Options, Tolerance
+    from isolane.verify.report_data import Options, Tolerance
 
     options = Options(repeats, parse_duration_ns(duration), Tolerance(tolerance))
     if not 50_000_000 <= options.window_ns <= 3_600_000_000_000:
@@ -134,7 +135,7 @@ class _Named:
 
 def _in_test_bed(policy: Policy, options: Options) -> Report:
     from isolane.testbed import clean, exclusive
-    from isolane.verify.bench import TestBed
+    from isolane.verify.environment import TestBed
     from isolane.verify.session import Verification
 
     with exclusive() as journal:
@@ -186,21 +187,9 @@ def _really(policy: Policy, options: Options, named: _Named) -> Report:
 
 
 def _watched(verification: Verification) -> Report:
-    """Carry it out, with a bar on a terminal."""
-    import sys
-
-    if not sys.stderr.isatty():
-        return verification.execute()
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("starting", total=None)
-
-        def watch(step: Step) -> None:
-            progress.update(bar, total=step.total, completed=step.done, description=step.label)
-
-        verification.watch = watch
+    """Carry it out, and show how far it is."""
+    with progress("trials of this step") as tell:
+        verification.watch = lambda step: tell(step.done, step.total, step.label)
         return verification.execute()
 
 

@@ -37,7 +37,7 @@ def command(
     import sys
 
     from isolane.cli.enforcing import enforcer, need_rights
-    from isolane.enforce.watch import Watcher
+    from isolane.enforce.watcher import Watcher
     from isolane.errors import SpecError
     from isolane.spec import parse_duration_ns
 

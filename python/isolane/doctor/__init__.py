@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from isolane.doctor.answers import Capability, Finding, Status
 from isolane.doctor.examination import examine, lacking, require
-from isolane.doctor.model import Capability, Finding, Status
 
 __all__ = ["Capability", "Finding", "Status", "examine", "lacking", "require"]

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from isolane.doctor.model import Answer, Probe
+from isolane.doctor.answers import Answer, Probe
 
 _KILL_WAIT_S = 1.0
 """How long a killed child may take to go; one that hangs in the kernel is left to init."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from isolane.doctor import syscalls
-from isolane.doctor.model import Answer, Probe
+from isolane.doctor.answers import Answer, Probe
 
 _PROG_LOAD: Final = 5
 _PROG_TEST_RUN: Final = 10

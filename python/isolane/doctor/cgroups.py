@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from isolane.doctor.model import Answer, Probe
+from isolane.doctor.answers import Answer, Probe
 
 _CONTROLLERS: Final = ("cpu", "cpuacct", "cpuset")
 _SETTING: Final = {"cpu": "cpu.shares", "cpuacct": "cpuacct.usage", "cpuset": "cpuset.cpus"}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from isolane.doctor import bpf, cgroups, counters, guests, host, links, nics
+from isolane.doctor import bpf, cgroups, guests, link_probes, machine, nics, perf_counters
+from isolane.doctor.answers import Answer, Finding, Probe
 from isolane.doctor.bounded import answer_all
-from isolane.doctor.catalogue import CAPABILITIES, REQUIREMENTS
-from isolane.doctor.model import Answer, Finding, Probe
+from isolane.doctor.capabilities import CAPABILITIES, REQUIREMENTS
 from isolane.errors import NotSupported, SpecError
 
 PROBES: tuple[Probe, ...] = (
-    *host.PROBES,
+    *machine.PROBES,
     *bpf.PROBES,
-    *links.PROBES,
+    *link_probes.PROBES,
     *cgroups.PROBES,
-    *counters.PROBES,
+    *perf_counters.PROBES,
     *nics.PROBES,
     *guests.PROBES,
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from isolane.doctor import syscalls
-from isolane.doctor.model import Answer, Probe
+from isolane.doctor.answers import Answer, Probe
 
 _LIMIT_S: Final = 5.0
 _KILL_WAIT_S: Final = 2.0

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from isolane.doctor.answers import Answer, Probe
 from isolane.doctor.bounded import answer_all
-from isolane.doctor.model import Answer, Probe
 
 
 def fine() -> Mapping[str, Answer]:

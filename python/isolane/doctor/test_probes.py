@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from isolane.doctor import examine, lacking
-from isolane.doctor.catalogue import CAPABILITIES, GROUP_TITLES, REQUIREMENTS
+from isolane.doctor.answers import Finding
+from isolane.doctor.capabilities import CAPABILITIES, GROUP_TITLES, REQUIREMENTS
 from isolane.doctor.cgroups import mounts
 from isolane.doctor.examination import PROBES
 from isolane.doctor.guests import boot_sector
-from isolane.doctor.host import kernel_version
-from isolane.doctor.model import Finding
+from isolane.doctor.machine import kernel_version
 from isolane.doctor.nics import judge_nic, physical_nics
 from isolane.errors import SpecError
 

@@ -1,9 +1,8 @@
 """Policies put on running routers: CPU share, rate and priority for each, on a stock kernel."""
 
 from isolane.enforce.enforcer import POLICY_DIR, Enforcer, InForce, Outcome
-from isolane.enforce.engine import Drift
 from isolane.enforce.find import find_routers
-from isolane.enforce.model import (
+from isolane.enforce.router_facts import (
     FoundRouter,
     Interface,
     MissingRouter,
@@ -11,6 +10,7 @@ from isolane.enforce.model import (
     Sample,
 )
 from isolane.enforce.standing import RouterStatus
+from isolane.enforce.transaction import Drift
 
 __all__ = [
     "POLICY_DIR",

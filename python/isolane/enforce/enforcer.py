@@ -10,16 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from isolane.enforce import engine, sampling
-from isolane.enforce.check import check
-from isolane.enforce.engine import Drift
+from isolane.enforce import sampling, transaction
 from isolane.enforce.find import find_routers
-from isolane.enforce.host import GROUP, Host, find_namespace
+from isolane.enforce.host_access import GROUP, Host, find_namespace
+from isolane.enforce.host_checks import check
 from isolane.enforce.lock import locked
-from isolane.enforce.model import FoundRouter, MissingRouter, Sample
-from isolane.enforce.plan import Plan
+from isolane.enforce.policy_plan import Plan
+from isolane.enforce.router_facts import FoundRouter, MissingRouter, Sample
 from isolane.enforce.standing import RouterStatus, statuses
 from isolane.enforce.state import State
+from isolane.enforce.transaction import Drift
 from isolane.errors import TestbedError
 from isolane.spec.policy import Policy, parse_policy, policy_text
 from isolane.testbed.hands import Hands
@@ -85,7 +85,7 @@ class Enforcer:
         return self._do(lambda host, state: self._apply(policy, host, state, adopt=adopt))
 
     def _apply(self, policy: Policy, host: Host, state: State, *, adopt: bool) -> Outcome:
-        recovered = engine.recover(state, host)
+        recovered = transaction.recover(state, host)
         host.nics |= set(policy.nics)
         everyone = self._find(policy, host)
         found = [router for router in everyone if isinstance(router, FoundRouter)]
@@ -97,7 +97,7 @@ class Enforcer:
             "text": policy_text(policy),
             "applied_at": datetime.now().astimezone().isoformat(timespec="seconds"),
         }
-        changes = engine.apply(plan.wishes(), state, host, about, adopt=adopt)
+        changes = transaction.apply(plan.wishes(), state, host, about, adopt=adopt)
         self._show(str(about["text"]))
         waiting = tuple(router for router in everyone if isinstance(router, MissingRouter))
         return Outcome(tuple(changes.changed), changes.unchanged, waiting, _recovered(recovered))
@@ -143,9 +143,9 @@ class Enforcer:
         return self._do(self._clear, elsewhere=True)
 
     def _clear(self, host: Host, state: State) -> Outcome:
-        recovered = engine.recover(state, host)
+        recovered = transaction.recover(state, host)
         count = len(state.done)
-        if problems := engine.clear(state, host):
+        if problems := transaction.clear(state, host):
             raise TestbedError("not everything could be put back: " + "; ".join(problems))
         done = (f"{count} settings put back",) if count else ()
         return Outcome(done, notes=_recovered(recovered))
@@ -178,8 +178,8 @@ class Enforcer:
                 return InForce(None, None)
             found = self._find(policy, host)
             missing = {router.name for router in found if isinstance(router, MissingRouter)}
-            readings = engine.read_all(state, host)
-            drift = engine.drifts(state, readings)
+            readings = transaction.read_all(state, host)
+            drift = transaction.drifts(state, readings)
             return InForce(
                 policy=policy,
                 applied_at=state.about.get("applied_at"),

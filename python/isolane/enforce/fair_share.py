@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from isolane.spec.policy import Policy
-from isolane.spec.policy_router import RouterPolicy
+from isolane.spec.policy_router import Entitlement, RouterPolicy
 from isolane.spec.units import wire_bps
 
-_DEFAULT_PRIORITY = 3
+_DEFAULTS = Entitlement()
 _NO_CAPS: Mapping[str, float] = {}
 
 
@@ -64,8 +64,8 @@ def wants_link(router: RouterPolicy) -> bool:
     return bool(
         router.rate_min
         or ceiling_bps(router) < math.inf
-        or router.priority != _DEFAULT_PRIORITY
-        or router.link_weight != 1
+        or router.priority != _DEFAULTS.priority
+        or router.link_weight != _DEFAULTS.link_weight
     )
 
 

@@ -16,6 +16,16 @@ _WEIGHT_OF_NICE_0 = 100
 _SHARES_OF_NICE_0 = 1024
 
 
+def shares_of(weight: int) -> int:
+    """Return a CPU weight of version 2 as ``cpu.shares`` of version 1."""
+    return max(2, min(262_144, weight * _SHARES_OF_NICE_0 // _WEIGHT_OF_NICE_0))
+
+
+def weight_of(shares: int) -> int:
+    """Return ``cpu.shares`` of version 1 as a CPU weight of version 2."""
+    return round(shares * _WEIGHT_OF_NICE_0 / _SHARES_OF_NICE_0)
+
+
 class Groups:
     """Where groups are and what the kernel calls their settings.
 
@@ -78,7 +88,7 @@ class Groups:
                 "cpu.weight": str(weight),
                 "cpu.max": f"{'max' if quota is None else quota} {period}",
             }
-        shares = max(2, min(262_144, weight * _SHARES_OF_NICE_0 // _WEIGHT_OF_NICE_0))
+        shares = shares_of(weight)
         period = period if quota is not None else 100_000
         return {
             "cpu.shares": str(shares),

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyroute2.netlink.rtnl.tcmsg.common import calc_xmittime
 
+from isolane.spec.units import WIRE_OVERHEAD_BYTES
 from isolane.testbed.netns import Namespace
 
 MAJOR = 0x15A
@@ -19,8 +20,10 @@ ROOT_CLASS, DEFAULT_CLASS, FIRST_CLASS = 1, 2, 16
 LEAVES = 0x4000
 """Handle of the queue of class 0."""
 _MOST_TICKS = (1 << 32) - 1
-WIRE_OVERHEAD = 24
+WIRE_OVERHEAD = WIRE_OVERHEAD_BYTES + 4
 """Preamble, start of frame, gap and frame check sequence, bytes."""
+FULL_FRAME = 1514 + WIRE_OVERHEAD
+"""The largest frame, bytes on the wire."""
 
 
 def class_id(minor: int) -> int:
@@ -41,7 +44,7 @@ def burst_bytes(rate: int, asked: int | None = None) -> int:
     full frames. Rounded up to what the kernel, which counts time instead, can tell apart; at most
     some minutes of the rate, which is as far as it counts.
     """
-    least = max(2 * (1514 + WIRE_OVERHEAD), rate // 100_000)  # 10 us: the kernel counts in whole us
+    least = max(2 * FULL_FRAME, rate // 100_000)  # 10 us: the kernel counts in whole us
     wanted = max(least, rate // 100 if asked is None else asked)
     return _bytes_of(min(calc_xmittime(rate, wanted), _MOST_TICKS), rate) if rate else wanted
 
@@ -74,7 +77,7 @@ def read_leaves(namespace: Namespace, index: int) -> dict[int, int]:
 
 def leaf_frames(rate: int) -> int:
     """Return how many frames may wait for a rate (bytes/s): 20 ms of full ones, 64 to 1000."""
-    return max(64, min(1000, rate // 50 // (1514 + WIRE_OVERHEAD)))
+    return max(64, min(1000, rate // 50 // FULL_FRAME))
 
 
 def class_bytes(namespace: Namespace, index: int) -> dict[int, tuple[int, int, int]]:

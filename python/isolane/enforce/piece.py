@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
-    from isolane.enforce.host import Host
+    from isolane.enforce.host_access import Host
 
 Value = Any
 """Plain JSON; None: the thing is not there, or its owner is gone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from isolane.enforce.model import RouterSample, Sample
+from isolane.enforce.router_facts import RouterSample, Sample
 
 _NONE = RouterSample("", present=False)
 

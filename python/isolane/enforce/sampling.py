@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from isolane import _native
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, cpu_fair_shares_on_host, link_fair_shares
-from isolane.enforce.host import Host
-from isolane.enforce.model import RouterSample, Sample
+from isolane.enforce.host_access import Host
 from isolane.enforce.piece import from_key
 from isolane.enforce.pieces import LinkClass, Member, Scheduling
-from isolane.enforce.plan import NIC_OWNER
+from isolane.enforce.policy_plan import NIC_OWNER
+from isolane.enforce.router_facts import RouterSample, Sample
 from isolane.enforce.state import State
 from isolane.procfs import core_ticks, cpu_ns, started
 from isolane.spec.policy import Policy

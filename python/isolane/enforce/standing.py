@@ -8,16 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isolane.enforce import htb
-from isolane.enforce.model import FoundRouter, MissingRouter
+from isolane.enforce.groups import weight_of
+from isolane.enforce.kernel_settings import LEAST_RATE, MOST_ROOM, QUANTUM
 from isolane.enforce.piece import Piece, Value, from_key
 from isolane.enforce.pieces import Affinity, Budget, GroupFile, LinkClass, PortPiece, QueuePiece
-from isolane.enforce.shares import LEAST_RATE, MOST_ROOM, QUANTUM
+from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.enforce.state import State
 from isolane.spec.policy import Policy
-from isolane.spec.policy_router import RouterPolicy
+from isolane.spec.policy_router import Entitlement, RouterPolicy
 from isolane.spec.units import Load, format_rate
 
-_DEFAULTS = {"forward": "kernel", "priority": "3", "link_weight": "1"}
+_DEFAULTS = {
+    key: str(getattr(Entitlement(), key)) for key in ("forward", "priority", "link_weight")
+}
 """What is not worth a word."""
 _ALWAYS = "cpu_weight"
 
@@ -47,7 +50,7 @@ def statuses(
     Parameters
     ----------
     readings
-        Of :func:`isolane.enforce.engine.read_all`.
+        Of :func:`isolane.enforce.transaction.read_all`.
     """
     has = _in_force(state, readings)
     missing = {router.name: router.reason for router in found if isinstance(router, MissingRouter)}
@@ -132,7 +135,7 @@ def _of_group(piece: GroupFile, value: str, readings: Mapping[str, Value]) -> li
     if piece.file == "cpu.weight":
         return [("cpu_weight", value)]
     if piece.file == "cpu.shares":
-        return [("cpu_weight", str(round(int(value) * 100 / 1024)))]
+        return [("cpu_weight", str(weight_of(int(value))))]
     quota, period = "max", "1"
     if piece.file == "cpu.max":
         quota, period = value.split()

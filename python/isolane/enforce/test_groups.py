@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.enforce.groups import Groups
+from isolane.enforce.groups import Groups, shares_of, weight_of
 from isolane.errors import NotSupported
 
 V1 = """\
@@ -87,3 +87,9 @@ def test_the_group_of_a_thread_is_told_below_the_root() -> None:
     assert found is not None
     assert (groups.root / found).is_dir()
     assert groups.of_thread(2**22 + 1) is None
+
+
+@pytest.mark.parametrize("weight", [1, 7, 100, 333, 10_000])
+def test_a_weight_is_read_back_from_shares_as_it_was_given(weight: int) -> None:
+    assert weight_of(shares_of(weight)) == weight
+    assert (shares_of(100), weight_of(1024)) == (1024, 100)

@@ -12,8 +12,8 @@ from typing import Final, Literal
 from isolane import __version__
 from isolane.enforce import sampling
 from isolane.enforce.enforcer import Enforcer
-from isolane.enforce.host import Host
-from isolane.enforce.model import RouterSample, Sample
+from isolane.enforce.host_access import Host
+from isolane.enforce.router_facts import RouterSample, Sample
 from isolane.enforce.state import State
 from isolane.spec.policy import Policy
 

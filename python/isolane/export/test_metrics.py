@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from isolane.enforce.model import RouterSample, Sample
+from isolane.enforce.router_facts import RouterSample, Sample
 from isolane.export import Family, Reading, dashboard, exposition, families
 
 parse_openmetrics: Callable[[str], Iterable[Any]] = (

@@ -18,6 +18,9 @@ from isolane.run.results import (
 )
 from isolane.spec import Arm, PointRouter
 
+KERNEL_OVERLOAD_PPS = 2_000_000.0
+"""Small frames/s above what one core of Linux forwards, below what one core generates."""
+
 
 @dataclass(frozen=True)
 class Demand:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from isolane.spec.arms import Arm, ArmRouter
 from isolane.spec.experiment import CapacityReference, Experiment
 from isolane.spec.fields import Kind, NicModel, Receive, Role, RouterPath
+from isolane.spec.json_schemas import json_schema, policy_schema, policy_schema_text, schema_text
+from isolane.spec.load_points import Point, PointRouter
 from isolane.spec.loader import load_experiment, parse_experiment
 from isolane.spec.models import (
     IMIX,
@@ -19,21 +21,17 @@ from isolane.spec.models import (
     TrafficOverride,
     TrialPlan,
 )
-from isolane.spec.points import Point, PointRouter
 from isolane.spec.policy import (
     Policy,
     build_policy,
     load_policy,
     parse_policy,
-    policy_schema,
-    policy_schema_text,
     policy_text,
 )
 from isolane.spec.policy_fields import RateLimit
 from isolane.spec.policy_models import NicEntry, RateMax, VirtualFunction
 from isolane.spec.policy_router import Entitlement, RouterPolicy
 from isolane.spec.quantities import Quantity
-from isolane.spec.schema import json_schema, schema_text
 from isolane.spec.subnets import Network, default_subnet
 from isolane.spec.units import (
     WIRE_OVERHEAD_BYTES,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from isolane.spec.policy import policy_schema_text
-from isolane.spec.schema import schema_text
+from isolane.spec.json_schemas import policy_schema_text, schema_text
 
 if __name__ == "__main__":
     policy = sys.argv[1:] == ["policy"]

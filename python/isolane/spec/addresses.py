@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
+from isolane.spec.load_points import PointRouter, resolve_points, subnet_of
 from isolane.spec.models import ExperimentData
-from isolane.spec.points import PointRouter, resolve_points, subnet_of
 from isolane.spec.problems import Loc, Problem, show
 from isolane.spec.subnets import RECEIVER_SIDE, Network
 

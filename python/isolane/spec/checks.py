@@ -12,8 +12,8 @@ from typing import Final
 from isolane.spec.arms import ArmRouter, resolve_arms, resolve_router
 from isolane.spec.fields import MAX_ROUTERS
 from isolane.spec.kinds import NICS, PATHS
+from isolane.spec.load_points import sweeps
 from isolane.spec.models import ArmChange, ExperimentData
-from isolane.spec.points import sweeps
 from isolane.spec.policy_arms import misfits
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 

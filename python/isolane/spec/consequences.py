@@ -12,8 +12,8 @@ from typing import Final
 
 from isolane.spec.addresses import clashes
 from isolane.spec.arms import resolve_arms
+from isolane.spec.load_points import Point, PointRouter, resolve_points, sweeps
 from isolane.spec.models import MIN_FRAME_BYTES, ExperimentData, PublishedRow
-from isolane.spec.points import Point, PointRouter, resolve_points, sweeps
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.quantities import UNITS_OF_METRIC
 from isolane.spec.units import Load, format_bps, format_rate

@@ -14,8 +14,8 @@ from isolane.spec.arms import Arm, resolve_arms
 from isolane.spec.checks import structure
 from isolane.spec.consequences import consequences
 from isolane.spec.kinds import runs_live
+from isolane.spec.load_points import Point, resolve_points
 from isolane.spec.models import ExperimentData
-from isolane.spec.points import Point, resolve_points
 from isolane.spec.problems import Contradictions
 
 

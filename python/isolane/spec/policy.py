@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 from ruamel.yaml import YAML
@@ -139,19 +138,6 @@ def policy_text(policy: Policy) -> str:
     out = io.StringIO()
     yaml.dump({"isolane": 1, "name": policy.name, "nics": nics, "routers": routers}, out)
     return out.getvalue()
-
-
-def policy_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of policy files."""
-    schema = PolicyFile.model_json_schema(by_alias=True, mode="validation")
-    schema["title"] = "Isolane policy"
-    schema["description"] = "What each virtual router of a host is entitled to: isolane apply FILE"
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def policy_schema_text() -> str:
-    """Return the schema as the text of a file."""
-    return json.dumps(policy_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _policy(file: PolicyFile) -> Policy:

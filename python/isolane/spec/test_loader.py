@@ -7,30 +7,7 @@ import pytest
 
 from isolane.errors import NotSupported, SpecError
 from isolane.spec import load_experiment, parse_experiment
-
-GOOD = """\
-isolane: 1
-name: two
-dut:
-  cores: 1
-traffic:
-  frame_size: 64
-routers:
-  - name: victim
-    path: direct
-  - name: noise
-    path: direct
-load:
-  victim: 0.27x
-  noise: [0x, 1x]
-trial:
-  repeats: 3
-"""
-
-
-def changed(old: str, new: str) -> str:
-    assert GOOD.count(old) == 1, "the case must change what it means to change"
-    return GOOD.replace(old, new)
+from isolane.spec.test_messages import GOOD, changed
 
 
 def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:

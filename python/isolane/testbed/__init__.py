@@ -8,12 +8,12 @@ namespaces, wires and routers and takes them down again.
 """
 
 from isolane.testbed.bed import Testbed
+from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, Node, RouterPlan, Wire
 from isolane.testbed.cleaning import clean
-from isolane.testbed.counters import Counters
 from isolane.testbed.journal import Journal, exclusive
 from isolane.testbed.layout import POLICY_NICS
+from isolane.testbed.loss_counters import Counters
 from isolane.testbed.netns import NETNS_DIR
-from isolane.testbed.plan import BedPlan, DutInterface, Edge, Node, RouterPlan, Wire
 
 __all__ = [
     "NETNS_DIR",

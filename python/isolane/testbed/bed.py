@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import Self
 
 from isolane.errors import MeasurementError, TestbedError
-from isolane.testbed import drawing, netns, threads
-from isolane.testbed.build import Builder, Namespaces
-from isolane.testbed.counters import Counters, Reader
+from isolane.testbed import bed_drawing, netns, threads
+from isolane.testbed.bed_builder import Builder, Namespaces
+from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, Node, Wire
 from isolane.testbed.hands import Hands
 from isolane.testbed.journal import Journal
 from isolane.testbed.layout import DUT, GEN, RCV, make_layout
-from isolane.testbed.plan import BedPlan, DutInterface, Edge, Node, Wire
+from isolane.testbed.loss_counters import Counters, Reader
 from isolane.testbed.threads import Polled
 
 RECEIVER_ALONE_NS = 10_000
@@ -289,4 +289,4 @@ class Testbed:
 
     def drawing(self) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
         """Draw who is wired to whom, and which core does what."""
-        return drawing.draw(self.plan, self._layout)
+        return bed_drawing.draw(self.plan, self._layout)

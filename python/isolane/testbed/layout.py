@@ -12,7 +12,7 @@ import ipaddress
 from dataclasses import dataclass, field
 
 from isolane.errors import TestbedError
-from isolane.testbed.plan import BedPlan, RouterPlan
+from isolane.testbed.bed_plan import BedPlan, RouterPlan
 
 PREFIX = "isl-"
 GEN, RCV, DUT = "isolane-gen", "isolane-rcv", "isolane-dut"

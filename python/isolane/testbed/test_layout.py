@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isolane.errors import TestbedError
-from isolane.testbed.drawing import draw
+from isolane.testbed.bed_drawing import draw
+from isolane.testbed.bed_plan import BedPlan, Path, RouterPlan
 from isolane.testbed.layout import DUT, GEN, RCV, Layout, make_layout
-from isolane.testbed.plan import BedPlan, Path, RouterPlan
 
 
 def plan(paths: Sequence[Path], ip: int = 4, cores: tuple[int, ...] = (1,)) -> BedPlan:

@@ -10,8 +10,8 @@ from typing import Any
 
 from isolane.enforce.fair_share import ceiling_bps, guaranteed_bps, same_cores, share_out
 from isolane.spec import Policy, format_bps, format_pps, wire_bps
-from isolane.verify.bench import Measured
-from isolane.verify.model import Finding, Promise, Tolerance, Unit
+from isolane.verify.environment import Measured
+from isolane.verify.report_data import Finding, Promise, Tolerance, Unit
 from isolane.verify.scenarios import LARGE, Capacity, Ceiling, Scenario, quiet
 
 REACHED = 0.9

@@ -17,15 +17,15 @@ from isolane import _native
 from isolane.enforce import Enforcer, FoundRouter, InForce, MissingRouter, Sample
 from isolane.errors import MeasurementError, NotSupported, SpecError
 from isolane.procfs import CoreTicks, core_ticks
-from isolane.run.backend import Demand
+from isolane.run.backend import KERNEL_OVERLOAD_PPS, Demand
 from isolane.run.live.cores import awake
 from isolane.run.live.streams import stream
 from isolane.run.live.target import interface_index, netns_path, resolve, with_links
 from isolane.run.live.traffic import Target, host_cookie
 from isolane.spec import Load, PointRouter, Policy, Traffic
 from isolane.testbed import Wire
-from isolane.verify.bench import Measured, Seen, Trials, disturbances, too_few
-from isolane.verify.model import Options, Tolerance
+from isolane.verify.environment import Measured, Seen, Trials, disturbances, too_few
+from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 
 FLOWS = 100
@@ -94,8 +94,8 @@ class RealInterfaces:
 
     @property
     def overload_pps(self) -> float:
-        """More than a core of Linux forwards, less than one core generates."""
-        return 2_000_000.0
+        """Return what overloads a router on one core."""
+        return KERNEL_OVERLOAD_PPS
 
     def reaches(self, nic: str) -> bool:
         """Tell whether frames that leave by a NIC come to the receiver."""

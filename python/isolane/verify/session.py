@@ -14,10 +14,10 @@ from isolane.run.runner import Step
 from isolane.spec import Policy, RouterPolicy, wire_bps
 from isolane.spec.policy_models import ALONE
 from isolane.verify import scenarios as s
-from isolane.verify.bench import Place, Trials
+from isolane.verify.environment import Place, Trials
 from isolane.verify.judge import Claim, Judge, LinkLevel, Results, on_link
 from isolane.verify.mirror import cores_of, links_of, whole_line_bps
-from isolane.verify.model import Finding, Options, Promise, Report, Tolerance, Unit
+from isolane.verify.report_data import Finding, Options, Promise, Report, Tolerance, Unit
 from isolane.verify.scenarios import LARGE, SMALL, Capacity, Ceiling, Scenario
 
 MAX_ROUTERS = 64

@@ -14,8 +14,8 @@ from isolane.errors import MeasurementError
 from isolane.run.runner import Step
 from isolane.spec import Policy, parse_policy, wire_bps
 from isolane.verify import Finding, Report
-from isolane.verify.bench import Measured, Place, Seen, Trials
-from isolane.verify.model import Options, Tolerance
+from isolane.verify.environment import Measured, Place, Seen, Trials
+from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 from isolane.verify.session import Verification
 

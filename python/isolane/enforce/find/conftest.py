@@ -14,7 +14,7 @@ import pytest
 
 from isolane.doctor import syscalls
 from isolane.enforce.find import find_routers
-from isolane.enforce.model import FoundRouter, MissingRouter
+from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.spec.policy import parse_policy
 from isolane.testbed import kernel
 from isolane.testbed.hands import Hands

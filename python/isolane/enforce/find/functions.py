@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host import Host, all_namespaces, open_namespace
+from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
 from isolane.enforce.find.interfaces import Place, look_inside
-from isolane.enforce.find.links import Link
-from isolane.enforce.model import Interface
+from isolane.enforce.find.link_facts import Link
+from isolane.enforce.router_facts import Interface
 
 SYS_NET: Final = Path("/sys/class/net")
 

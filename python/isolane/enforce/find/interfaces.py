@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host import Host, all_namespaces, open_namespace
-from isolane.enforce.find.links import Link, read_links
-from isolane.enforce.model import Interface
+from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
+from isolane.enforce.find.link_facts import Link, read_links
+from isolane.enforce.router_facts import Interface
 
 _MACVLANS = ("macvlan", "macvtap", "ipvlan", "ipvtap")
 

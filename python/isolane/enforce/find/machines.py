@@ -12,10 +12,10 @@ from typing import Final
 from isolane.enforce.find import processes, qmp
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.commands import ask
-from isolane.enforce.find.host import Host
+from isolane.enforce.find.host_view import Host
 from isolane.enforce.find.interfaces import guest_mac, of_macvlan, of_tap
 from isolane.enforce.find.qemu import CommandLine, read_command_line
-from isolane.enforce.model import FoundRouter, Interface
+from isolane.enforce.router_facts import FoundRouter, Interface
 
 NO_MACS: Final[Mapping[str, str]] = {}
 

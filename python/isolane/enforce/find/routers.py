@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from isolane.enforce.find import containers, functions, interfaces, machines
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host import Host
+from isolane.enforce.find.host_view import Host
 from isolane.enforce.find.processes import netns_file
-from isolane.enforce.model import FoundRouter, Interface, MissingRouter
+from isolane.enforce.router_facts import FoundRouter, Interface, MissingRouter
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy
 from isolane.testbed.hands import apart

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from isolane.enforce.find.conftest import Playground, wait_for
-from isolane.enforce.model import Interface
+from isolane.enforce.router_facts import Interface
 
 TUNSETIFF = 0x400454CA
 IFF_TAP_NO_PI = 0x1002

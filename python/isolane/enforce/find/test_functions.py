@@ -11,9 +11,9 @@ import pytest
 from isolane.enforce.find import functions
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.conftest import Playground
-from isolane.enforce.find.host import Host
+from isolane.enforce.find.host_view import Host
 from isolane.enforce.find.interfaces import Place
-from isolane.enforce.find.links import Link
+from isolane.enforce.find.link_facts import Link
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Every kind of piece; importing them makes them known to :func:`isolane.enforce.piece.make`."""
 
 from isolane.enforce.pieces.devices import DeviceFile
-from isolane.enforce.pieces.links import Classifiers, LeafQueue, LinkClass, LinkRoot
+from isolane.enforce.pieces.link_classes import Classifiers, LeafQueue, LinkClass, LinkRoot
 from isolane.enforce.pieces.packets import Budget, Entry, PortPiece, Program, QueuePiece
 from isolane.enforce.pieces.tasks import Affinity, Group, GroupFile, Member, Scheduling
 

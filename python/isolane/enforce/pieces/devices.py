@@ -6,7 +6,7 @@ import errno
 from dataclasses import dataclass
 from typing import ClassVar
 
-from isolane.enforce.host import Host
+from isolane.enforce.host_access import Host
 from isolane.enforce.piece import Piece, Value
 from isolane.testbed.netns import step
 

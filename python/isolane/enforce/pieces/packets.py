@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from isolane import _native
-from isolane.enforce.host import Host
+from isolane.enforce.host_access import Host
 from isolane.enforce.piece import Piece, Value
 from isolane.errors import TestbedError
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from isolane.enforce.host import Host
+from isolane.enforce.host_access import Host
 from isolane.enforce.piece import Piece, Value
 from isolane.errors import TestbedError
 from isolane.procfs import started

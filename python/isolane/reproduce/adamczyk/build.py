@@ -6,12 +6,12 @@ import random
 from typing import Any, Final
 
 from isolane.reproduce.adamczyk.spec import Guest, Sweep, Variant, XenExperiment, XenHost
+from isolane.spec import WIRE_OVERHEAD_BYTES
 
 Json = dict[str, Any]
 
 HEADER_BYTES: Final = 14 + 20 + 8 + 4
 """Ethernet, IPv4, UDP, checksum: a datagram of 1,500 bytes is a frame of 1,518."""
-WIRE_OVERHEAD_BYTES: Final = 20
 PHASE_S: Final = 0.1
 """Programs that are started together begin to send within this time of each other."""
 NS: Final = 1e9

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported
-from isolane.run.backend import Bench
+from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench
 from isolane.run.live.bench import Equipment, LiveBench
 from isolane.run.live.cores import awake, divide, staying_on
 from isolane.run.live.host import host_facts
@@ -17,9 +17,6 @@ from isolane.run.live.managed import Managed, clear_leftovers, policy_of
 from isolane.run.results import HostFacts
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed
-
-OVERLOAD_PPS = 2_000_000.0
-"""Above what one core of Linux forwards, below what the generator sends on one core."""
 
 
 class LiveBackEnd:
@@ -59,7 +56,7 @@ class LiveBackEnd:
         """Return the offered load that capacity is measured with, frames/s."""
         traffic = self._experiment.traffic
         line_pps = traffic.line_rate_bps / traffic.wire_bps(1.0)
-        return min(OVERLOAD_PPS, line_pps)
+        return min(KERNEL_OVERLOAD_PPS, line_pps)
 
     @contextmanager
     def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from isolane.run.live import bill as bills
 from isolane.run.live import books
 from isolane.run.live.bill import Accounts, Bill
 from isolane.run.live.cores import Cores
+from isolane.run.live.draining import drained
 from isolane.run.live.host import nic_facts
 from isolane.run.live.managed import Managed
 from isolane.run.live.observe import Raw, observe
@@ -24,9 +24,6 @@ from isolane.testbed import Counters, Testbed
 
 LEAD_NS = 15_000_000
 """From the order to send to the first departure: the kernel's set-up of the run takes some ms."""
-DRAIN_STEP_S = 0.005
-DRAIN_QUIET_STEPS = 4
-DRAIN_LIMIT_S = 1.0
 STUCK_S = 5.0
 
 
@@ -79,7 +76,7 @@ class LiveBench:
         before, ticks = self._counters(), core_ticks()
         self._send(source, setting)
         tools.bed.check_alive()
-        counts = self._drain()
+        counts = drained(tools.receiver.counts)
         lost = self._counters() - before
         bill = Bill(
             tools.meter.read(len(ticks)),
@@ -127,18 +124,6 @@ class LiveBench:
             source.stop()
         if not finished:
             raise MeasurementError(f"the generator had not finished after {limit_s:.1f} s")
-
-    def _drain(self) -> list[dict[str, int]]:
-        """Wait until nothing has arrived for some steps, so that the books can be closed."""
-        receiver = self._equipment.receiver
-        limit = time.monotonic() + DRAIN_LIMIT_S
-        counts, quiet = receiver.counts(), 0
-        while quiet < DRAIN_QUIET_STEPS and time.monotonic() < limit:
-            time.sleep(DRAIN_STEP_S)
-            latest = receiver.counts()
-            quiet = quiet + 1 if latest == counts else 0
-            counts = latest
-        return counts
 
     def limits(self) -> tuple[NotMeasured, ...]:
         """Say how exact the delays are; see :class:`isolane.run.backend.Bench`."""

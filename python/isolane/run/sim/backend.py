@@ -10,7 +10,7 @@ from pathlib import Path
 
 from isolane import __version__, _native
 from isolane.errors import MeasurementError, NotSupported
-from isolane.run.backend import Bench, Expected, Observation, Setting
+from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Expected, Observation, Setting
 from isolane.run.results import Drawing, Edge, HostFacts, Node, NotMeasured
 from isolane.run.sim import managed
 from isolane.run.sim.catalogue import SimHost, find_host
@@ -20,8 +20,6 @@ from isolane.spec import Arm, Experiment, PointRouter
 
 OVERLOAD_PPS = 20_000_000.0
 """Offered load that no router of any profile forwards: the line is the limit of it mostly."""
-MANAGED_OVERLOAD_PPS = 2_000_000.0
-"""The same for path isolane, where each frame that is dropped costs: as in a live run."""
 
 
 @dataclass
@@ -84,8 +82,9 @@ class SimBackEnd:
         router = reference.arm.router(self.experiment.router(reference.router).name)
         overload_pps = OVERLOAD_PPS
         if router.policy is not None:
-            # Twice what its costs allow, where that is more.
-            overload_pps = max(MANAGED_OVERLOAD_PPS, 2e9 / self.sim_host.frame_ns(router))
+            # Each frame that is dropped costs, as in a live run; twice what its costs allow, where
+            # that is more.
+            overload_pps = max(KERNEL_OVERLOAD_PPS, 2e9 / self.sim_host.frame_ns(router))
         return min(overload_pps, traffic.line_rate_bps / traffic.wire_bps(1.0))
 
     def foresee(self, expected: Sequence[Expected]) -> None:

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from isolane.enforce.groups import shares_of
+from isolane.enforce.policy_plan import NIC_NICE
 from isolane.run.backend import Setting
 from isolane.run.sim.catalogue import SimHost
-from isolane.run.sim.managed import NIC_NICE, Managed, managed
+from isolane.run.sim.managed import Managed, managed
 from isolane.spec import Arm, Experiment, PointRouter
+from isolane.spec.arms import DEFAULT_CPU_WEIGHT
 from isolane.spec.hostmodel import PathData, Stage
 
 DRAIN_NS = 100_000_000
 """After the last frame was sent: whatever is in a queue then leaves it, or never will."""
-
-CFS_SHARES = 1024
-"""``cpu.shares`` of a group with the default CPU weight."""
 
 Json = dict[str, Any]
 
@@ -293,8 +293,8 @@ _KINDS: Mapping[str, str] = {
 def _shares(model: SimModel, router: str) -> int:
     weight = model.policy.weight(router)
     if weight is not None:
-        return max(2, weight * CFS_SHARES // 100)
+        return shares_of(weight)
     for of_arm in model.arm.routers:
         if router == of_arm.group or router.startswith(f"{of_arm.group}-"):
-            return max(2, of_arm.cpu_weight * CFS_SHARES // 100)
-    return CFS_SHARES
+            return shares_of(of_arm.cpu_weight)
+    return shares_of(DEFAULT_CPU_WEIGHT)

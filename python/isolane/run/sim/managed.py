@@ -1,7 +1,7 @@
 """Path ``isolane``: what a policy makes of the model.
 
 Room, rates and classes are worked out by the code of `isolane apply`
-(:mod:`isolane.enforce.fair_share`, :mod:`isolane.enforce.shares`).
+(:mod:`isolane.enforce.fair_share`, :mod:`isolane.enforce.kernel_settings`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from isolane.enforce import htb, shares
+from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, wants_link
+from isolane.enforce.kernel_settings import (
+    LEAST_RATE,
+    QUANTUM,
+    class_settings,
+    limits,
+    queue_limits,
+)
 from isolane.errors import NotSupported
-from isolane.spec import Arm, NicEntry, PointRouter, Policy, build_policy
+from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, NicEntry, PointRouter, Policy, build_policy
 
 CALM_NS: Final = 20_000_000
 """A queue that has not overflowed for this long may take a burst (``CALM_NS``, bpf/demux.bpf.c)."""
-NIC_NICE: Final = -20
-"""Of the NIC's own thread, as :mod:`isolane.enforce.plan` has it."""
 _NICS: Final = ("in", "out")
 
 Json = dict[str, Any]
@@ -63,9 +68,9 @@ class Managed:
         """
         policy = self._policy()
         mine = policy.routers[router]
-        limit, burst = shares.queue_limits(policy, router, policy.routers)
+        limit, burst = queue_limits(policy, router, policy.routers)
         entry: Json = {"router": router, "capacity": limit, "burst": burst, "calm_ns": CALM_NS}
-        frames, bits = shares.limits(mine.rate_max.ingress, mine.burst)
+        frames, bits = limits(mine.rate_max.ingress, mine.burst)
         _add_bucket(entry, frames, "rate_pps", "burst_frames")
         _add_bucket(entry, [bits[0], bits[1] // 8], "rate_bps", "burst_bytes")
         if mine.cpu_max:
@@ -77,13 +82,13 @@ class Managed:
         policy = self._policy()
         shared = self.shares_link()
         link = Link("out", round(self.line_bps / 8), tuple(policy.routers))
-        classes = {name: shares.of_class(mine, link) for name, mine in policy.routers.items()}
+        classes = {name: class_settings(mine, link) for name, mine in policy.routers.items()}
         if shared:
             port["capacity"] = htb.leaf_frames(link.rate)
             port["scheduler"] = {
                 "kind": "hierarchical",
-                "quantum_bytes": shares.QUANTUM,
-                "overhead_bytes": 20,
+                "quantum_bytes": QUANTUM,
+                "overhead_bytes": WIRE_OVERHEAD_BYTES,
                 "settings": [
                     _class(name, settings, policy.routers[name].link_weight, link.rate)
                     for name, settings in classes.items()
@@ -92,7 +97,7 @@ class Managed:
         port["admission"] = []
         for name, mine in policy.routers.items():
             entry: Json = {"router": name}
-            frames, _ = shares.limits(mine.rate_max.egress, mine.burst, bits=False)
+            frames, _ = limits(mine.rate_max.egress, mine.burst, bits=False)
             _add_bucket(entry, frames, "rate_pps", "burst_frames")
             if shared:
                 entry["capacity"] = htb.leaf_frames(classes[name][1])
@@ -147,7 +152,7 @@ def _class(name: str, settings: list[int], weight: int, link_rate: int) -> Json:
     """Return a class of HTB as the hierarchical scheduler has it; rates from bytes/s to bit/s."""
     rate, ceil, _, priority, _ = settings
     found: Json = {"flow": name, "weight": weight, "priority": priority}
-    if rate > shares.LEAST_RATE:
+    if rate > LEAST_RATE:
         found["rate_min_bps"] = rate * 8
     if ceil < link_rate:
         found |= {"rate_max_bps": ceil * 8, "burst_bytes": htb.burst_bytes(ceil)}

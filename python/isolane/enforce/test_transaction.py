@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isolane.enforce import engine
-from isolane.enforce.engine import ForeignError
-from isolane.enforce.host import Host
+from isolane.enforce import transaction
+from isolane.enforce.host_access import Host
 from isolane.enforce.piece import Piece, Value, Wish, from_key
 from isolane.enforce.state import Done, State
+from isolane.enforce.transaction import ForeignError
 from isolane.errors import TestbedError
 
 NO_HOST = cast("Host", None)
@@ -63,9 +63,9 @@ class World:
     def wish(self, name: str, value: str, *, floating: bool = False) -> Wish:
         return Wish(Line(str(self.settings / name)), value, floating=floating, router=name)
 
-    def apply(self, *, adopt: bool = False, **wanted: str) -> engine.Changes:
+    def apply(self, *, adopt: bool = False, **wanted: str) -> transaction.Changes:
         wishes = (self.wish(name, value) for name, value in wanted.items())
-        return engine.apply(wishes, self.state, NO_HOST, ABOUT, adopt=adopt)
+        return transaction.apply(wishes, self.state, NO_HOST, ABOUT, adopt=adopt)
 
     def begin(self, **before: str | None) -> None:
         """Do what a command does that is killed then."""
@@ -76,11 +76,11 @@ class World:
         state._open.close()
 
     def clear(self) -> list[str]:
-        return engine.clear(self.state, NO_HOST)
+        return transaction.clear(self.state, NO_HOST)
 
-    def drifts(self) -> list[engine.Drift]:
+    def drifts(self) -> list[transaction.Drift]:
         state = self.state
-        return engine.drifts(state, engine.read_all(state, NO_HOST))
+        return transaction.drifts(state, transaction.read_all(state, NO_HOST))
 
     @property
     def state(self) -> State:
@@ -163,7 +163,7 @@ def test_an_interruption_undoes_too(world: World) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        engine.apply(wishes(), world.state, NO_HOST, ABOUT)
+        transaction.apply(wishes(), world.state, NO_HOST, ABOUT)
     assert world.now() == {}
     assert world.state.done == {}
 
@@ -176,10 +176,10 @@ def test_what_does_not_become_what_was_wished_is_a_failure(world: World) -> None
 
 
 def test_a_floating_wish_may_be_found_elsewhere(world: World) -> None:
-    engine.apply([world.wish("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
+    transaction.apply([world.wish("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
     world.put(a="moved")
     assert world.drifts() == []
-    again = engine.apply([world.wish("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
+    again = transaction.apply([world.wish("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
     assert again.changed == []
     assert world.now() == {"a": "moved"}
 
@@ -239,9 +239,9 @@ def test_a_killed_command_is_rolled_back_by_the_next(world: World) -> None:
     world.apply(a="1")
     world.begin(a="1", b=None)
     world.put(a="2")  # killed before it came to b
-    assert engine.recover(world.state, NO_HOST) == 2
+    assert transaction.recover(world.state, NO_HOST) == 2
     assert world.now() == {"a": "1"}
-    assert engine.recover(world.state, NO_HOST) == 0
+    assert transaction.recover(world.state, NO_HOST) == 0
     assert world.drifts() == []
 
 
@@ -249,18 +249,18 @@ def test_what_cannot_be_rolled_back_is_told_once_and_left_to_clear(world: World)
     world.put(locked="2")
     world.begin(locked="1")
     with pytest.raises(TestbedError, match="could not be undone: file locked: it is locked"):
-        engine.recover(world.state, NO_HOST)
-    assert engine.recover(world.state, NO_HOST) == 0
+        transaction.recover(world.state, NO_HOST)
+    assert transaction.recover(world.state, NO_HOST) == 0
     assert world.clear() == ["file locked: it is locked"]
 
 
 def test_numbers_of_what_is_gone_are_given_out_again(world: World) -> None:
     state = world.state
     assert [state.number(f"queue:{name}", 2) for name in "ab"] == [0, 1]
-    engine.apply([world.wish("x", "1")], state, NO_HOST, ABOUT)
+    transaction.apply([world.wish("x", "1")], state, NO_HOST, ABOUT)
     state = world.state
     assert state.number("queue:b", 2) == 1
-    engine.apply([world.wish("x", "1")], state, NO_HOST, ABOUT)
+    transaction.apply([world.wish("x", "1")], state, NO_HOST, ABOUT)
     assert world.state.number("queue:c", 2) == 0
 
 
@@ -281,18 +281,18 @@ def test_whatever_is_applied_and_wherever_it_is_killed_clear_puts_back(
     world = make_world(tmp_path_factory.mktemp("world"))
     world.put(**before)
     for policy, killed_after in steps:
-        engine.recover(world.state, NO_HOST)
+        transaction.recover(world.state, NO_HOST)
         if killed_after < 0:
             world.apply(adopt=False, **policy)
             assert {name: world.now()[name] for name in policy} == policy
         elif os.fork() == 0:
             try:
-                engine.apply(_deadly(world, policy, killed_after), world.state, NO_HOST, ABOUT)
+                transaction.apply(_deadly(world, policy, killed_after), world.state, NO_HOST, ABOUT)
             finally:
                 os._exit(0)
         else:
             os.wait()
-    engine.recover(world.state, NO_HOST)
+    transaction.recover(world.state, NO_HOST)
     assert world.drifts() == []
     assert world.clear() == []
     assert world.now() == before

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from isolane.testbed.bed_plan import BedPlan, Edge, Node
 from isolane.testbed.layout import DUT, GEN, RCV, Layout
-from isolane.testbed.plan import BedPlan, Edge, Node
 
 
 def draw(plan: BedPlan, layout: Layout) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pyroute2 import IPRoute
 
 from isolane.enforce.find.conftest import Playground
-from isolane.enforce.find.links import Link, read_links
+from isolane.enforce.find.link_facts import Link, read_links
 from isolane.enforce.find.netlink import Netlink, read_attributes
 
 

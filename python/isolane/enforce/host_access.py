@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from isolane import _native
-from isolane.enforce.find.host import all_namespaces
+from isolane.enforce.find.host_view import all_namespaces
 from isolane.enforce.groups import Groups
 from isolane.enforce.htb import read_classes, read_leaves
 from isolane.errors import NotSupported, TestbedError

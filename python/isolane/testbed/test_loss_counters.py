@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isolane.testbed.counters import Counters, backlog_drops, parse_snmp, parse_snmp6
+from isolane.testbed.loss_counters import Counters, backlog_drops, parse_snmp, parse_snmp6
 
 SNMP = """\
 Ip: Forwarding DefaultTTL InReceives InHdrErrors OutForwDatagrams

@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from isolane.enforce import htb, shares
+from isolane.enforce import htb
 from isolane.enforce.fair_share import Link
-from isolane.enforce.host import Host
-from isolane.enforce.model import FoundRouter, Interface
+from isolane.enforce.host_access import Host
+from isolane.enforce.kernel_settings import (
+    LEAST_RATE,
+    QUANTUM,
+    class_settings,
+    limits,
+    queue_limits,
+    uplinks,
+)
 from isolane.enforce.napi import threads_of
 from isolane.enforce.piece import Wish
 from isolane.enforce.pieces import (
@@ -32,7 +39,8 @@ from isolane.enforce.pieces import (
     QueuePiece,
     Scheduling,
 )
-from isolane.enforce.pieces.links import OURS as OUR_ROOT
+from isolane.enforce.pieces.link_classes import OURS as OUR_ROOT
+from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.enforce.state import State
 from isolane.procfs import started
 from isolane.spec.policy import Policy
@@ -112,13 +120,19 @@ class Plan:
     def _link(self, link: Link) -> Iterator[Wish]:
         base, nic, rate = self.host.base, link.nic, link.rate
         yield Wish(LinkRoot(base, nic), OUR_ROOT)
-        whole = [rate, rate, htb.burst_bytes(rate), 0, shares.QUANTUM]
+        whole = [rate, rate, htb.burst_bytes(rate), 0, QUANTUM]
         yield Wish(LinkClass(base, nic, htb.ROOT_CLASS, "all"), whole)
-        rest = [shares.LEAST_RATE, rate, htb.burst_bytes(shares.LEAST_RATE), 3, shares.QUANTUM]
+        rest = [
+            LEAST_RATE,
+            rate,
+            htb.burst_bytes(LEAST_RATE),
+            3,
+            QUANTUM,
+        ]
         yield Wish(LinkClass(base, nic, htb.DEFAULT_CLASS, "others"), rest)
         for router in link.routers:
             minor = self._class(router)
-            settings = shares.of_class(self.policy.routers[router], link)
+            settings = class_settings(self.policy.routers[router], link)
             yield Wish(LinkClass(base, nic, minor, router), settings, router=router)
             frames = htb.leaf_frames(settings[1])
             yield Wish(LeafQueue(base, nic, minor, router), frames, router=router)
@@ -175,9 +189,9 @@ class Plan:
         yield from self._polled(router, policy, at)
         limit = policy.rate_max.egress
         if limit is not None and limit.bps is not None:
-            rate = max(shares.LEAST_RATE, round(limit.bps / 8))
+            rate = max(LEAST_RATE, round(limit.bps / 8))
             netns = self._netns(at)
-            whole = [rate, rate, htb.burst_bytes(rate, policy.burst), 0, shares.QUANTUM]
+            whole = [rate, rate, htb.burst_bytes(rate, policy.burst), 0, QUANTUM]
             yield Wish(LinkRoot(netns, at.ifname), OUR_ROOT)
             yield Wish(LinkClass(netns, at.ifname, htb.ROOT_CLASS, router.name), whole)
             yield Wish(LinkClass(netns, at.ifname, htb.DEFAULT_CLASS, router.name), whole)
@@ -190,11 +204,11 @@ class Plan:
             yield from self._polled(router, policy, at)
         slot = self._slot(router, at)
         counted = at.how == "veth"
-        most = shares.limits(policy.rate_max.ingress, policy.burst)
+        most = limits(policy.rate_max.ingress, policy.burst)
         xdp = counted and policy.forward == "xdp"
         budget = self._budget(router) if policy.cpu_max and counted else None
         active = [found.name for found in self.found]
-        limit, burst = shares.queue_limits(self.policy, router.name, active)
+        limit, burst = queue_limits(self.policy, router.name, active)
         yield Wish(
             QueuePiece(router.name, at.ifname, slot), [limit, burst, xdp, counted, budget, most]
         )
@@ -213,12 +227,12 @@ class Plan:
         if at.host_ifname is None or at.host_ifindex is None:
             return
         port = self.state.number(f"port:{name}:{at.ifname}", MAX_NUMBER)
-        nics = shares.uplinks(self.policy, router, at)
+        nics = uplinks(self.policy, router, at)
         shaped = any(nic in self.links for nic in nics)
         uplink = 0
         if at.bridge is None and nics:
             uplink = self.host.ifindex(base, nics[0]) or 0
-        frames = shares.limits(policy.rate_max.egress, policy.burst, bits=not shaped)
+        frames = limits(policy.rate_max.egress, policy.burst, bits=not shaped)
         class_ = htb.class_id(self._class(name)) if shaped else 0
         number = port.to_bytes(4, "little").hex()
         if uplink:

@@ -15,7 +15,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from isolane.doctor import bpf, syscalls
-from isolane.doctor.model import Answer, Probe
+from isolane.doctor.answers import Answer, Probe
 
 _TUNSETIFF: Final = 0x4004_54CA
 _IFF_TAP: Final = 0x0002

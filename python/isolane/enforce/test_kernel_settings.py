@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroute2.netlink.rtnl.tcmsg.common import calc_xmittime
 
-from isolane.enforce import htb, shares
+from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, wants_link
-from isolane.enforce.model import FoundRouter, Interface
-from isolane.enforce.shares import LEAST_RATE, QUANTUM
+from isolane.enforce.kernel_settings import (
+    LEAST_RATE,
+    QUANTUM,
+    class_settings,
+    limits,
+    queue_limits,
+    uplinks,
+)
+from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.errors import SpecError
 from isolane.spec.policy import Policy, parse_policy
 from isolane.spec.policy_fields import RateLimit
@@ -33,7 +40,7 @@ def test_classes_are_what_the_kernel_is_told() -> None:
         {"rate_max": "5Gbps", "burst": "64kB"},
     )
     link = Link("eth1", RATE, tuple(found.routers))
-    plain, full, above = (shares.of_class(router, link) for router in found.routers.values())
+    plain, full, above = (class_settings(router, link) for router in found.routers.values())
     assert (plain[0], plain[1], plain[3], plain[4]) == (LEAST_RATE, RATE, 3, QUANTUM)
     assert (full[0], full[1], full[3], full[4]) == (25_000_000, 50_000_000, 1, 2 * QUANTUM)
     assert above[1] == RATE, "a ceiling above the link is the link"
@@ -43,31 +50,38 @@ def test_classes_are_what_the_kernel_is_told() -> None:
 
 
 def test_buckets_are_empty_when_there_is_no_limit() -> None:
-    assert shares.limits(None, None) == [[0, 0], [0, 0]]
-    (pps, frames), (bps, bits) = shares.limits(RateLimit(pps=1e5, bps=1e9), None)
+    assert limits(None, None) == [[0, 0], [0, 0]]
+    (pps, frames), (bps, bits) = limits(RateLimit(pps=1e5, bps=1e9), None)
     assert (pps, bps) == (100_000, 10**9)
     assert frames == 1000  # 10 ms of it
     assert bits == pytest.approx(10**7, rel=0.01)
-    assert shares.limits(RateLimit(bps=1e9), None, bits=False) == [[0, 0], [0, 0]]
-    assert shares.limits(RateLimit(pps=10), 2000)[0] == [10, 2]
+    assert limits(RateLimit(bps=1e9), None, bits=False) == [[0, 0], [0, 0]]
+    assert limits(RateLimit(pps=10), 2000)[0] == [10, 2]
 
 
 def test_a_queue_is_as_long_as_its_weight_among_those_that_run() -> None:
     found = policy({"cpu_weight": 100}, {"cpu_weight": 200}, {"cpu_weight": 400})
     running = ("r0", "r1", "r2")
-    assert [shares.queue_limits(found, name, running)[0] for name in running] == [64, 128, 240]
+    assert [queue_limits(found, name, running)[0] for name in running] == [
+        64,
+        128,
+        240,
+    ]
     # Without r0 nobody is to wait longer for its sake.
-    assert [shares.queue_limits(found, n, ("r1", "r2"))[0] for n in ("r1", "r2")] == [64, 128]
+    assert [queue_limits(found, n, ("r1", "r2"))[0] for n in ("r1", "r2")] == [
+        64,
+        128,
+    ]
     pinned = policy({"cores": [1]}, {"cores": [2], "cpu_weight": 200}, {"queue": 16})
-    assert shares.queue_limits(pinned, "r1", ("r0", "r1"))[0] == 64
-    assert shares.queue_limits(pinned, "r2", running) == (16, 16)
+    assert queue_limits(pinned, "r1", ("r0", "r1"))[0] == 64
+    assert queue_limits(pinned, "r2", running) == (16, 16)
 
 
 def test_where_frames_leave_is_told_by_policy_or_bridge_or_there_is_one_nic_only() -> None:
     def ways(nics: tuple[str, ...], bridge: str | None = None, **keys: Any) -> tuple[str, ...]:
         found = policy(keys, nics=nics)
         at = Interface("veth", None, "eth0", 3, "02:00:00:00:00:01", bridge=bridge)
-        return shares.uplinks(found, FoundRouter("r0", "container", None, None, None, (at,)), at)
+        return uplinks(found, FoundRouter("r0", "container", None, None, None, (at,)), at)
 
     assert ways(("eth1",)) == ("eth1",)
     assert ways(("eth1", "eth2"), interfaces={"eth0": "eth2"}) == ("eth2",)

@@ -7,14 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
-from isolane.run.backend import Bench, Demand, Setting
+from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Demand, Setting
 from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
 from isolane.run.results import CoreTrial, RouterTrial
 from isolane.spec import PointRouter, Policy, Role, format_pps
 from isolane.testbed import Journal
 from isolane.verify.mirror import Mirror, mirror
-from isolane.verify.model import Tolerance
+from isolane.verify.report_data import Tolerance
 from isolane.verify.scenarios import Scenario
 
 HARDLY: Final = 0.3
@@ -98,8 +98,8 @@ class TestBed:
 
     @property
     def overload_pps(self) -> float:
-        """More than a core of Linux forwards, less than one core generates."""
-        return 2_000_000.0
+        """Return what overloads a router on one core."""
+        return KERNEL_OVERLOAD_PPS
 
     def reaches(self, nic: str) -> bool:
         """Tell that the bed's wire stands for any NIC."""

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, ceiling_bps, guaranteed_bps, sharing_cores_with
-from isolane.enforce.model import FoundRouter, Interface
+from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.errors import SpecError
 from isolane.spec.policy import Policy
 from isolane.spec.policy_fields import RateLimit
@@ -40,7 +40,7 @@ def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> 
     """
     pps = round(limit.pps) if limit and limit.pps else 0
     bps = round(limit.bps) if limit and limit.bps and bits else 0
-    frames = max(2, round(pps * _BURST_S)) if burst is None else max(2, burst // 1538)
+    frames = max(2, round(pps * _BURST_S)) if burst is None else max(2, burst // htb.FULL_FRAME)
     most = 8 * htb.burst_bytes(bps // 8, burst)
     return [[pps, frames if pps else 0], [bps, most if bps else 0]]
 
@@ -66,7 +66,7 @@ def queue_limits(policy: Policy, router: str, active: Collection[str]) -> tuple[
     return min(MOST_ROOM, ROOM * own.cpu_weight // lightest), MOST_ROOM
 
 
-def of_class(policy: RouterPolicy, link: Link) -> list[int]:
+def class_settings(policy: RouterPolicy, link: Link) -> list[int]:
     """Return the settings of a router's class; see :class:`isolane.enforce.pieces.LinkClass`."""
     rate = max(LEAST_RATE, round(guaranteed_bps(policy) / 8))
     ceil = max(rate, round(min(link.rate, ceiling_bps(policy) / 8)))

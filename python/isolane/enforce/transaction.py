@@ -13,7 +13,7 @@ from isolane.enforce.state import Done, State
 from isolane.errors import IsolaneError, TestbedError
 
 if TYPE_CHECKING:
-    from isolane.enforce.host import Host
+    from isolane.enforce.host_access import Host
 
 
 _EXPECTED = (IsolaneError, OSError, NetlinkError)

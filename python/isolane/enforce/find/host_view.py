@@ -13,7 +13,13 @@ from typing import Self
 from pyroute2 import IPRoute
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.links import Link, PortVlan, read_learned, read_links, read_port_vlans
+from isolane.enforce.find.link_facts import (
+    Link,
+    PortVlan,
+    read_learned,
+    read_links,
+    read_port_vlans,
+)
 from isolane.enforce.find.netlink import Netlink
 from isolane.enforce.find.processes import PROC
 from isolane.errors import NotSupported

@@ -9,8 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from isolane.doctor.catalogue import GROUP_TITLES
-from isolane.doctor.model import STATUSES, Finding, Status
+from isolane.doctor.answers import STATUSES, Finding, Status
+from isolane.doctor.capabilities import GROUP_TITLES
 
 _STYLES: Final[dict[Status, str]] = {
     "yes": "green",

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from isolane.enforce.host import Host
+from isolane.enforce.host_access import Host
 from isolane.enforce.htb import (
     DEFAULT_CLASS,
     LEAVES,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from isolane.doctor import syscalls
-from isolane.doctor.model import Answer, Probe
+from isolane.doctor.answers import Answer, Probe
 
 _ATTRIBUTE_SIZE: Final = 112  # PERF_ATTR_SIZE_VER5
 _HARDWARE: Final = 0

@@ -17,8 +17,8 @@ from typing import Final
 
 from isolane.enforce.enforcer import Enforcer
 from isolane.enforce.find import find_routers
-from isolane.enforce.host import Host
-from isolane.enforce.model import FoundRouter, MissingRouter
+from isolane.enforce.host_access import Host
+from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.enforce.state import State
 from isolane.errors import IsolaneError, NotSupported
 from isolane.procfs import started

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from isolane.enforce import shares
 from isolane.enforce.fair_share import Link, guaranteed_bps, wants_link
-from isolane.enforce.host import Host
-from isolane.enforce.model import FoundRouter
+from isolane.enforce.host_access import Host
+from isolane.enforce.kernel_settings import uplinks
+from isolane.enforce.router_facts import FoundRouter
 from isolane.errors import NotSupported, SpecError
 from isolane.spec.policy import Policy
 from isolane.testbed.netns import Namespace
@@ -40,7 +40,7 @@ def _nics_of(policy: Policy, router: FoundRouter) -> set[str]:
         nic
         for interface in router.interfaces
         if interface.how in ("veth", "tap")
-        for nic in shares.uplinks(policy, router, interface)
+        for nic in uplinks(policy, router, interface)
     }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from isolane.doctor.model import Answer, Probe
+from isolane.doctor.answers import Answer, Probe
 from isolane.procfs import all_ticks
 
 OLDEST_KERNEL: Final = (5, 18)

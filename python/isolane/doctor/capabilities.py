@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isolane.doctor.model import Capability
+from isolane.doctor.answers import Capability
 
 _KERNEL_CONFIG = (
     "a kernel built with {} (Debian's stock kernels are: apt-get install linux-image-amd64)"

@@ -1,0 +1,30 @@
+"""Waiting until nothing arrives any more, so that every frame can be accounted for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+STEP_S = 0.005
+
+
+def drained(read: Callable[[], T], quiet_s: float = 0.02, limit_s: float = 1.0) -> T:
+    """Return what is read once it has not changed for a while.
+
+    Parameters
+    ----------
+    read
+        Reads the counters of what has arrived.
+    quiet_s
+        How long they must stay the same.
+    limit_s
+        When to give up and return what they are.
+    """
+    limit, latest, quiet = time.monotonic() + limit_s, read(), 0
+    while quiet < round(quiet_s / STEP_S) and time.monotonic() < limit:
+        time.sleep(STEP_S)
+        before, latest = latest, read()
+        quiet = quiet + 1 if latest == before else 0
+    return latest
