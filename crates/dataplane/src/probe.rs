@@ -10,16 +10,25 @@ use crate::{
     stream::{Segment, StreamSpec},
 };
 
-/// One finding: the feature, whether it works, and the reason when not.
-pub type Finding = (&'static str, bool, String);
+/// Whether a program family works on this kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Name of the family, as in `bpf/`.
+    pub program: &'static str,
+    /// Whether it could be loaded, and run where it runs without frames.
+    pub works: bool,
+    /// Why not; empty where it works.
+    pub reason: String,
+}
 
 /// Loads each program; the generator really runs for a millisecond, into the loopback interface of
 /// the calling thread's namespace at rate 0, so that no frame leaves.
 #[must_use]
 pub fn features(netns: Option<PathBuf>) -> Vec<Finding> {
-    let report = |name, result: crate::Result<()>| match result {
-        Ok(()) => (name, true, String::new()),
-        Err(error) => (name, false, error.to_string()),
+    let report = |program, result: crate::Result<()>| Finding {
+        program,
+        works: result.is_ok(),
+        reason: result.map_or_else(|error| error.to_string(), |()| String::new()),
     };
     vec![
         report("generate", try_generator(netns)),

@@ -1,4 +1,4 @@
-"""One test bed with generator, receiver and meter, and the course of a trial on it."""
+"""One test bed with generator, receiver and CPU accountant, and the course of a trial on it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Equipment:
 
     bed: Testbed
     receiver: _native.Receiver
-    meter: _native.Meter
+    accountant: _native.CpuAccountant
     cores: Cores
     cookie: int
     managed: Managed
@@ -58,7 +58,7 @@ class LiveBench:
         self._equipment = equipment
         names = [router.name for router in routers]
         self._accounts: Accounts = bills.open_accounts(
-            equipment.meter, equipment.bed, names, equipment.managed
+            equipment.accountant, equipment.bed, names, equipment.managed
         )
 
     def trial(self, setting: Setting) -> Observation:
@@ -81,7 +81,7 @@ class LiveBench:
         counts = self._drain()
         lost = self._counters() - before
         bill = Bill(
-            tools.meter.read(len(ticks)),
+            tools.accountant.read(cores=len(ticks)),
             self._accounts,
             tools.cores,
             setting.window_ns,
@@ -91,11 +91,11 @@ class LiveBench:
         accounts = [
             books.Account(
                 demand.router.name,
-                scheduled=sent["sent"] + sent["missed"],
-                sent=sent["sent"],
-                received=count["received"] - count["duplicated"],
+                scheduled=sent.sent + sent.missed,
+                sent=sent.sent,
+                received=count.received - count.duplicated,
             )
-            for demand, sent, count in zip(setting.demands, report["streams"], counts, strict=True)
+            for demand, sent, count in zip(setting.demands, report.streams, counts, strict=True)
         ]
         raw = Raw(
             setting=setting,
@@ -117,7 +117,7 @@ class LiveBench:
         """Run the generator from the first departure to the last."""
         start_ns = _native.monotonic_ns() + LEAD_NS
         window_ns = start_ns + setting.warmup_ns
-        self._equipment.meter.begin(window_ns, window_ns + setting.window_ns)
+        self._equipment.accountant.begin(start_ns=window_ns, end_ns=window_ns + setting.window_ns)
         limit_s = (LEAD_NS + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
         try:
             source.start(start_ns)
@@ -127,7 +127,7 @@ class LiveBench:
         if not finished:
             raise MeasurementError(f"the generator had not finished after {limit_s:.1f} s")
 
-    def _drain(self) -> list[dict[str, int]]:
+    def _drain(self) -> list[_native.StreamReceived]:
         """Wait until nothing has arrived for some steps, so that the books can be closed."""
         receiver = self._equipment.receiver
         limit = time.monotonic() + DRAIN_LIMIT_S

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from isolane._native import CpuUse
 from isolane.run.live.bill import BACKLOG, IDLE, PROCESS, Accounts, Bill, Bills, Ticks, read_ticks
 from isolane.run.live.cores import Cores
 
@@ -11,7 +12,7 @@ CORES = Cores(dut=(1,), measure=(0,))
 STILL: tuple[Ticks, Ticks] = ({0: (0, 0, 0), 1: (0, 0, 0)}, {0: (0, 0, 0), 1: (0, 0, 0)})
 
 Entry = tuple[int, int, int, int]
-"""Softirq ns, thread ns, polls, frames."""
+"""Softirq ns, thread ns, polls, frames: the fields of a CpuUse."""
 
 
 def bill(
@@ -30,7 +31,12 @@ def bill(
         spent = sum(entry[0] + entry[1] for entry in core)
         if IDLE not in entries:
             core[IDLE] = (0, WINDOW_NS - spent, 0, 0)
-        bills.append(core)
+        bills.append(
+            [
+                CpuUse(softirq_ns=softirq_ns, thread_ns=thread_ns, polls=polls, frames=frames)
+                for softirq_ns, thread_ns, polls, frames in core
+            ]
+        )
     return Bill(bills, accounts, CORES, WINDOW_NS, ticks)
 
 
