@@ -88,7 +88,9 @@ def bench(options: Options) -> Outcome:
         Counting((RCV_IFNAME,), RCV, flows=1) as peer,
     ):
         for _ in range(options.rounds):
-            _, lost_ns = _native.measure_stalls(GENERATOR_CORE, STALLS_NS, DEPARTURE_P99_NS)
+            lost_ns = _native.measure_stalls(
+                core=GENERATOR_CORE, duration_ns=STALLS_NS, min_ns=DEPARTURE_P99_NS
+            ).lost_ns
             stolen.append(lost_ns / STALLS_NS)
             for rate_pps, figures in found.items():
                 measure(wire, peer, rate_pps, options.seconds, figures)

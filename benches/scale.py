@@ -14,6 +14,7 @@ from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.procfs import cpu_ns
 from isolane.run.live.cores import awake
+from isolane.run.live.streams import MILLIPPS
 from isolane.spec.policy import parse_policy
 from isolane.testbed import NETNS_DIR
 from isolane.testbed.journal import RUN_DIR
@@ -169,7 +170,7 @@ def load(enforcer: Enforcer, seconds: float) -> tuple[float, float]:
     cookie = COOKIE
     netns = {end: str(NETNS_DIR / name) for end, name in NAMES.items()}
     rcv, gen = index_of("rcv", "gout"), index_of("gen", "gin")
-    rate_mpps = round(OFFERED_PPS * 1000)
+    rate_millipps = round(OFFERED_PPS * MILLIPPS)
     streams = [
         _native.Stream(
             ifindex=gen,
@@ -182,18 +183,29 @@ def load(enforcer: Enforcer, seconds: float) -> tuple[float, float]:
             first_dport=9,
             flows=100,
             sizes=[64],
-            segments=[(end_ns, rate_mpps, rate_mpps)],
+            segments=[
+                _native.Segment(
+                    duration_ns=end_ns,
+                    start_rate_millipps=rate_millipps,
+                    end_rate_millipps=rate_millipps,
+                )
+            ],
         )
         for number in range(2)
     ]
-    receiver = _native.Receiver(interfaces=[(netns["rcv"], rcv)], cookie=cookie, flows=[100, 100])
+    receiver = _native.Receiver(
+        interfaces=[_native.Interface(netns=netns["rcv"], ifindex=rcv)],
+        cookie=cookie,
+        flows=[100, 100],
+    )
     with awake(), closing(receiver):
         source = _native.Generator(
             netns=netns["gen"],
             core=0,
             cookie=cookie,
             streams=streams,
-            window_ns=(WARMUP_NS, end_ns),
+            window_start_ns=WARMUP_NS,
+            window_end_ns=end_ns,
             end_ns=end_ns,
         )
         start_ns = _native.monotonic_ns() + LEAD_NS
@@ -206,8 +218,8 @@ def load(enforcer: Enforcer, seconds: float) -> tuple[float, float]:
             source.stop()
         time.sleep(0.05)
         spent = threads_ns(enforcer) - before
-        sent = sum(stream["sent"] for stream in source.report()["streams"])
-        received = sum(count["received"] for count in receiver.counts())
+        sent = sum(stream.sent for stream in source.report().streams)
+        received = sum(count.received for count in receiver.counts())
     if not received:
         raise MeasurementError("no frame came through")
     return spent / received, received / sent

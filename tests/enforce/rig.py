@@ -176,7 +176,8 @@ class Rig:
     ) -> Trial:
         """Send frames to routers and count what comes out of them."""
         wires = [self.wire(router) for router in pps]
-        interfaces = list(dict.fromkeys((w.rcv_netns, w.rcv_ifindex) for w in wires))
+        places = dict.fromkeys((w.rcv_netns, w.rcv_ifindex) for w in wires)
+        interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in places]
         receiver = _native.Receiver(interfaces=interfaces, cookie=7, flows=[8] * len(wires))
         # Beside the generator, which never sleeps, nothing else gets done.
         cores = self.plan.dut_cores if meanwhile else self.plan.measure_cores
@@ -190,8 +191,8 @@ class Rig:
                 assert source.wait(seconds + 10)
             finally:
                 source.stop()
-            counts = _settled(lambda: [count["received"] for count in receiver.counts()])
-            sent = [stream["sent"] for stream in source.report()["streams"]]
+            counts = _settled(lambda: [count.received for count in receiver.counts()])
+            sent = [stream.sent for stream in source.report().streams]
         names = list(pps)
         return Trial(
             dict(zip(names, sent, strict=True)), dict(zip(names, counts, strict=True)), seconds
@@ -205,13 +206,16 @@ class Rig:
                 ifindex=wire.gen_ifindex, src_mac=wire.src_mac, dst_mac=wire.dst_mac,
                 src_ip=wire.src_ip, src_count=1, dst_ip=wire.dst_ip, first_sport=1024,
                 first_dport=9, flows=8, sizes=[size],
-                segments=[(end_ns, round(rate * 1000), round(rate * 1000))],
+                segments=[_native.Segment(
+                    duration_ns=end_ns, start_rate_millipps=round(rate * 1000),
+                    end_rate_millipps=round(rate * 1000),
+                )],
             )
             for wire, rate in zip(wires, pps, strict=True)
         ]  # fmt: skip
         return _native.Generator(
             netns=wires[0].gen_netns, core=self.plan.measure_cores[0], cookie=7, streams=streams,
-            window_ns=(0, end_ns), end_ns=end_ns,
+            window_start_ns=0, window_end_ns=end_ns, end_ns=end_ns,
         )  # fmt: skip
 
     def host(self) -> dict[str, Any]:

@@ -47,7 +47,11 @@ def foreign_program(netns: str, ifname: str) -> Iterator[None]:
     """Somebody else's XDP program, here the receiver's."""
     with NetNS(netns, flags=0) as links:
         index = links.link_lookup(ifname=ifname)[0]
-    receiver = _native.Receiver(interfaces=[(f"/run/netns/{netns}", index)], cookie=1, flows=[1])
+    receiver = _native.Receiver(
+        interfaces=[_native.Interface(netns=f"/run/netns/{netns}", ifindex=index)],
+        cookie=1,
+        flows=[1],
+    )
     try:
         yield
     finally:

@@ -14,6 +14,8 @@ mod load;
 mod mapped;
 pub mod netns;
 pub mod plane;
+#[cfg(test)]
+mod policy_programs;
 pub mod probe;
 pub mod receiver;
 mod rtnl;

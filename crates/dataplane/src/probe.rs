@@ -11,17 +11,25 @@ use crate::{
     stream::{Segment, StreamSpec},
 };
 
-/// One finding: the feature, whether it works, and the reason when not.
-pub type Finding = (&'static str, bool, String);
+/// Whether a program family works on this kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Name of the family, as in `bpf/`.
+    pub program: &'static str,
+    /// Whether it could be loaded, and run where it runs without frames.
+    pub works: bool,
+    /// Why not; empty where it works.
+    pub reason: String,
+}
 
 /// Loads each program; the generator really runs for a millisecond, into the loopback interface of
 /// the calling thread's namespace at rate 0, so that no frame leaves. An error where the process, not
 /// the kernel, stands in the way.
 pub fn features(netns: Option<PathBuf>) -> Result<Vec<Finding>> {
-    let report = |name, result: Result<()>| match result {
-        Ok(()) => Ok((name, true, String::new())),
+    let report = |program, result: Result<()>| match result {
+        Ok(()) => Ok(Finding { program, works: true, reason: String::new() }),
         Err(error @ Error::Descriptors { .. }) => Err(error),
-        Err(error) => Ok((name, false, error.to_string())),
+        Err(error) => Ok(Finding { program, works: false, reason: error.to_string() }),
     };
     Ok(vec![
         report("generate", try_generator(netns))?,

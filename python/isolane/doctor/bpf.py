@@ -87,10 +87,10 @@ def _native_module() -> Mapping[str, Answer]:
         return {"native-module": Answer("no", f"the native module does not load: {error}")}
     syscalls.enter_private_network()
     tried = native.probe_features()
-    refused = [f"{program}: {reason}" for program, works, reason in tried if not works]
+    refused = [f"{found.program}: {found.reason}" for found in tried if not found.works]
     if refused:
         return {"native-module": Answer("no", "; ".join(refused))}
-    names = ", ".join(program for program, _, _ in tried)
+    names = ", ".join(found.program for found in tried)
     return {"native-module": Answer("yes", f"loaded and run: {names}")}
 
 

@@ -115,7 +115,9 @@ class RealInterfaces:
         cookie = host_cookie()
         try:
             receiver = _native.Receiver(
-                interfaces=[(netns, index)], cookie=cookie, flows=[FLOWS] * len(routers)
+                interfaces=[_native.Interface(netns=netns, ifindex=index)],
+                cookie=cookie,
+                flows=[FLOWS] * len(routers),
             )
         except _native.UnsupportedError as error:
             raise NotSupported(f"not supported on this host: {error}") from error
@@ -174,7 +176,8 @@ class _RealTrials:
                 stream(_demand(name, scenario), _wire(name, target), traffic, end_ns)
                 for name, target in zip(self.routers, targets, strict=True)
             ],
-            window_ns=(scenario.warmup_ns, end_ns),
+            window_start_ns=scenario.warmup_ns,
+            window_end_ns=end_ns,
             end_ns=end_ns,
         )
 
@@ -187,7 +190,7 @@ class _RealTrials:
     def _measured(
         self,
         scenario: Scenario,
-        report: dict[str, list[dict[str, int]]],
+        report: _native.GeneratorReport,
         samples: tuple[Sample, Sample],
         ticks: dict[int, CoreTicks],
     ) -> Measured:
@@ -198,8 +201,8 @@ class _RealTrials:
         if scenario.about_cpu:
             doubts += _disturbed(ticks, self.place.tolerance)
         for number, name in enumerate(self.routers):
-            sent = report["streams"][number]["sent_window"]
-            received = counts[number]["received_window"]
+            sent = report.streams[number].sent_window
+            received = counts[number].received_window
             lost = _lost_at_link(name, samples)
             seen[name] = Seen(sent / window_s, received / window_s, _cpu(name, samples), lost)
             wanted = scenario.offered_pps.get(name, 0.0)

@@ -44,7 +44,7 @@ class LiveBackEnd:
         clear_leftovers()
         for arm in arms:
             divide(arm.cores)
-        missing = [reason for _, works, reason in _native.probe_features() if not works]
+        missing = [found.reason for found in _native.probe_features() if not found.works]
         if missing:
             raise NotSupported("not supported on this host:\n  " + "\n  ".join(missing))
 
@@ -60,7 +60,7 @@ class LiveBackEnd:
 
     @contextmanager
     def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
-        """Build a test bed and put generator, receiver and meter on it."""
+        """Build a test bed and put generator, receiver and CPU accountant on it."""
         cores = divide(arm.cores)
         plan = BedPlan(
             routers=tuple(_router_plan(arm, router) for router in routers),
@@ -72,21 +72,22 @@ class LiveBackEnd:
         )
         with awake(), staying_on(cores.measure), Testbed(plan, self._journal) as bed:
             try:
-                meter, receiver = _native.Meter(), self._receiver(bed, routers)
+                accountant, receiver = _native.CpuAccountant(), self._receiver(bed, routers)
             except _native.UnsupportedError as error:
                 raise NotSupported(f"not supported on this host: {error}") from error
             except _native.NativeError as error:
                 raise MeasurementError(str(error)) from error
             line_rate_bps = self._experiment.traffic.line_rate_bps
             policy = policy_of(arm, routers, bed, cores, line_rate_bps)
-            with closing(meter), closing(receiver), Managed(bed, policy) as managed:
-                equipment = Equipment(bed, receiver, meter, cores, self._cookie, managed)
+            with closing(accountant), closing(receiver), Managed(bed, policy) as managed:
+                equipment = Equipment(bed, receiver, accountant, cores, self._cookie, managed)
                 yield LiveBench(self._experiment, arm, routers, equipment)
 
     def _receiver(self, bed: Testbed, routers: Sequence[PointRouter]) -> _native.Receiver:
-        interfaces = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)
+        places = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)
+        interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in places]
         flows = [self._experiment.traffic_of(router.name).flows for router in routers]
-        return _native.Receiver(interfaces=list(interfaces), cookie=self._cookie, flows=flows)
+        return _native.Receiver(interfaces=interfaces, cookie=self._cookie, flows=flows)
 
 
 def refuse_simulated(experiment: Experiment) -> None:

@@ -1,4 +1,4 @@
-"""One test bed with generator, receiver and meter, and the course of a trial on it."""
+"""One test bed with generator, receiver and CPU accountant, and the course of a trial on it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Equipment:
 
     bed: Testbed
     receiver: _native.Receiver
-    meter: _native.Meter
+    accountant: _native.CpuAccountant
     cores: Cores
     cookie: int
     managed: Managed
@@ -56,7 +56,7 @@ class LiveBench:
         self._equipment = equipment
         names = [router.name for router in routers]
         self._accounts: Accounts = bills.open_accounts(
-            equipment.meter, equipment.bed, names, equipment.managed
+            equipment.accountant, equipment.bed, names, equipment.managed
         )
 
     def trial(self, setting: Setting) -> Observation:
@@ -79,7 +79,7 @@ class LiveBench:
         counts = drained(tools.receiver.counts)
         lost = self._counters() - before
         bill = Bill(
-            tools.meter.read(len(ticks)),
+            tools.accountant.read(cores=len(ticks)),
             self._accounts,
             tools.cores,
             setting.window_ns,
@@ -89,11 +89,11 @@ class LiveBench:
         accounts = [
             books.Account(
                 demand.router.name,
-                scheduled=sent["sent"] + sent["missed"],
-                sent=sent["sent"],
-                received=count["received"] - count["duplicated"],
+                scheduled=sent.sent + sent.missed,
+                sent=sent.sent,
+                received=count.received - count.duplicated,
             )
-            for demand, sent, count in zip(setting.demands, report["streams"], counts, strict=True)
+            for demand, sent, count in zip(setting.demands, report.streams, counts, strict=True)
         ]
         raw = Raw(
             setting=setting,
@@ -115,7 +115,7 @@ class LiveBench:
         """Run the generator from the first departure to the last."""
         start_ns = _native.monotonic_ns() + LEAD_NS
         window_ns = start_ns + setting.warmup_ns
-        self._equipment.meter.begin(window_ns, window_ns + setting.window_ns)
+        self._equipment.accountant.begin(start_ns=window_ns, end_ns=window_ns + setting.window_ns)
         limit_s = (LEAD_NS + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
         try:
             source.start(start_ns)

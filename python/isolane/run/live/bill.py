@@ -1,4 +1,4 @@
-"""From the meter's accounts to what each router and each core used."""
+"""From the CPU accountant's accounts to what each router and each core used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from isolane.run.live.managed import Managed
 from isolane.run.results import CorePart, CoreTrial, Placement
 from isolane.testbed import Testbed
 
-FIXED = _native.Meter.fixed()
+FIXED = _native.CpuAccountant.fixed()
 IDLE, PROCESS, BACKLOG = FIXED.index("idle"), FIXED.index("process"), FIXED.index("backlog")
 SHARED_REASON = (
     "one receive context serves all routers of this path, and the kernel does not tell their "
@@ -20,7 +20,8 @@ SHARED_REASON = (
 TOLERANCE = 0.02
 
 Ticks = dict[int, CoreTicks]
-Bills = list[list[tuple[int, int, int, int]]]
+Bills = list[list[_native.CpuUse]]
+"""What each account used of each core in the window: ``[core][account]``."""
 
 
 @dataclass(frozen=True)
@@ -34,31 +35,35 @@ class Accounts:
 
     @property
     def all(self) -> tuple[int, ...]:
-        """Every account that receive processing is billed to."""
+        """Every account that receive processing is charged to."""
         return (*self.by_router.values(), self.shared)
 
 
 def open_accounts(
-    meter: _native.Meter, bed: Testbed, routers: list[str], managed: Managed
+    accountant: _native.CpuAccountant, bed: Testbed, routers: list[str], managed: Managed
 ) -> Accounts:
-    """Tell the meter which interfaces and threads belong to whom."""
-    first = _native.Meter.FIRST_OWN
+    """Tell the accountant which interfaces and threads belong to whom."""
+    first = _native.CpuAccountant.FIRST_OWN
     by_router = {router: first + i for i, router in enumerate(routers)}
     accounts = Accounts(by_router, first + len(routers), frozenset(managed.threads))
-    meter.forget()
+    accountant.forget()
     for nic in bed.dut_interfaces:
         account = accounts.shared if nic.router is None else by_router[nic.router]
-        meter.add_nic(nic.netns, nic.ifindex, account)
+        accountant.add_nic(netns=nic.netns, ifindex=nic.ifindex, account=account)
         for thread in bed.receive_threads.get(nic.ifname, ()):
-            meter.add_thread(thread, account)
+            accountant.add_thread(thread=thread, account=account)
     for router, threads in managed.threads.items():
         for thread in threads:
-            meter.add_thread(thread, by_router[router])
+            accountant.add_thread(thread=thread, account=by_router[router])
         side = bed.host_sides[router]  # polled on top of the router's thread that sends
-        meter.add_nic(side.netns, side.ifindex, by_router[router])
+        accountant.add_nic(netns=side.netns, ifindex=side.ifindex, account=by_router[router])
     for thread in managed.nic_threads:
-        meter.add_thread(thread, accounts.shared)
+        accountant.add_thread(thread=thread, account=accounts.shared)
     return accounts
+
+
+def _time_ns(used: _native.CpuUse) -> int:
+    return used.softirq_ns + used.thread_ns
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,11 @@ class Bill:
             return own
         if len(self.accounts.by_router) > 1:
             return None
-        backlog = sum(self.bills[core][BACKLOG][0] for core in self.cores.dut)
+        backlog = sum(self.bills[core][BACKLOG].softirq_ns for core in self.cores.dut)
         return self._used(self.accounts.shared) + backlog
 
     def _used(self, account: int) -> int:
-        return sum(core[account][0] + core[account][1] for core in self.bills)
+        return sum(_time_ns(core[account]) for core in self.bills)
 
     def placement(self) -> Placement:
         """Say where the DUT's interfaces were polled."""
@@ -91,8 +96,8 @@ class Bill:
         for core, bill in enumerate(self.bills):
             elsewhere = core not in self.cores.dut
             for account in self.accounts.all:
-                polls[elsewhere] += bill[account][2]
-                frames[elsewhere] += bill[account][3]
+                polls[elsewhere] += bill[account].polls
+                frames[elsewhere] += bill[account].frames
         return Placement(
             polls_on_dut=polls[0],
             polls_elsewhere=polls[1],
@@ -103,7 +108,7 @@ class Bill:
 
     def imbalance(self) -> float:
         """Return the greatest deviation of a core's bill from the window, as a share of it."""
-        sums = [sum(entry[0] + entry[1] for entry in bill) for bill in self.bills]
+        sums = [sum(map(_time_ns, bill)) for bill in self.bills]
         return max(abs(total / self.window_ns - 1) for total in sums)
 
     def of_cores(self) -> tuple[CoreTrial, ...]:
@@ -112,16 +117,16 @@ class Bill:
 
     def _of_core(self, core: int) -> CoreTrial:
         bill, window = self.bills[core], self.window_ns
-        softirq = sum(entry[0] for entry in bill)
-        idle, process = bill[IDLE][1], bill[PROCESS][1]
-        threads = sum(entry[1] for entry in bill) - idle - process
+        softirq = sum(used.softirq_ns for used in bill)
+        idle, process = bill[IDLE].thread_ns, bill[PROCESS].thread_ns
+        threads = sum(used.thread_ns for used in bill) - idle - process
         spent = self.ticks[1][core].since(self.ticks[0][core])
         # Exact for the whole; how processes divide it into user and system only ticks tell.
         user_ticks = spent.user + spent.nice
         ticks = user_ticks + spent.system
         user = process * user_ticks / ticks if ticks else process
         all_ticks = max(1, window // TICK_NS)
-        mine = sum(bill[account][0] + bill[account][1] for account in self.accounts.all)
+        mine = sum(_time_ns(bill[account]) for account in self.accounts.all)
         return CoreTrial(
             core=core,
             part=self._part(core),

@@ -44,7 +44,7 @@ class Counting:
         )
         try:
             self._receiver = _native.Receiver(
-                interfaces=[(path, index) for index in indices],
+                interfaces=[_native.Interface(netns=path, ifindex=index) for index in indices],
                 cookie=None,
                 flows=[self.flows] * WIDE_STREAMS + [NARROW_FLOWS] * (STREAMS - WIDE_STREAMS),
             )
@@ -65,7 +65,7 @@ class Counting:
 
     def total(self) -> int:
         """Return the frames received so far; who looks often gets an exact rate in the report."""
-        total = sum(count["received"] for count in self._receiver.counts())
+        total = sum(count.received for count in self._receiver.counts())
         if total > (self._looks[-1][1] if self._looks else 0):
             self._looks.append((time.monotonic(), total))
             del self._looks[1:-2]
@@ -83,14 +83,14 @@ class Counting:
         streams = [
             self._stream(i, count, same_clock=same_clock)
             for i, count in enumerate(self._receiver.counts())
-            if count["received"]
+            if count.received
         ]
         return {
             "interfaces": self.hooks(),
             "streams": streams,
             "seconds": seconds,
             "rate_pps": rate_pps,
-            "foreign_frames": self._receiver.foreign(),
+            "foreign_frames": self._receiver.other_frames(),
             "delay_note": None
             if same_clock or not streams
             else "no delays: the frames came from another machine, whose clock is not this one's",
@@ -106,22 +106,22 @@ class Counting:
             return None, None
         return end_s - start_s, (after - before) / (end_s - start_s)
 
-    def _stream(self, index: int, count: dict[str, int], *, same_clock: bool) -> dict[str, Any]:
+    def _stream(
+        self, index: int, count: _native.StreamReceived, *, same_clock: bool
+    ) -> dict[str, Any]:
         expected = self._receiver.expected(index)
-        unique = count["received"] - count["duplicated"]
+        unique = count.received - count.duplicated
         delay = None
-        if same_clock and count["received_window"]:
-            delay = self._receiver.delays(index) | {
-                "mean_ns": count["delay_sum_ns"] / count["received_window"],
-                "max_ns": count["delay_max_ns"],
-            }
+        if same_clock and count.received_window:
+            mean_ns = count.delay_sum_ns / count.received_window
+            delay = {**self._receiver.delays(index).as_dict(), "mean_ns": mean_ns}
         return {
             "stream": index,
-            "received": count["received"],
-            "bytes": count["received_window_bytes"],
-            "missing": None if count["untracked"] else max(0, expected - unique),
-            "reordered": count["reordered"],
-            "duplicated": count["duplicated"],
-            "unchecked": count["untracked"],
+            "received": count.received,
+            "bytes": count.received_window_bytes,
+            "missing": None if count.untracked else max(0, expected - unique),
+            "reordered": count.reordered,
+            "duplicated": count.duplicated,
+            "unchecked": count.untracked,
             "delay_ns": delay,
         }

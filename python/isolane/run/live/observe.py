@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from isolane import _native
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.live.bill import SHARED_REASON, TOLERANCE, Bill
 from isolane.run.results import Delay, GeneratorAudit, Place, RouterTrial
@@ -25,9 +25,9 @@ class Raw:
 
     setting: Setting
     kinds: Mapping[str, ArmRouter]
-    sent: Mapping[str, Any]
-    received: Sequence[Mapping[str, int]]
-    delays: Sequence[Mapping[str, Any]]
+    sent: _native.GeneratorReport
+    received: Sequence[_native.StreamReceived]
+    delays: Sequence[_native.Percentiles]
     lost: Sequence[dict[Place, int]]
     receiver_dropped: int
     """Frames that found the receiver's wires full."""
@@ -51,11 +51,11 @@ def observe(raw: Raw) -> Observation:
 
 def _router(raw: Raw, i: int, demand: Demand) -> RouterTrial:
     window_s = raw.setting.window_ns / 1e9
-    sent, received, delay = raw.sent["streams"][i], raw.received[i], raw.delays[i]
+    sent, received, delay = raw.sent.streams[i], raw.received[i], raw.delays[i]
     kind = raw.kinds[demand.router.name]
-    arrived = received["received_window"]
+    arrived = received.received_window
     cpu_ns = raw.bill.of_router(demand.router.name)
-    forwarded = sent["sent_window"]
+    forwarded = sent.sent_window
     return RouterTrial(
         router=demand.router.name,
         group=demand.router.group,
@@ -66,16 +66,16 @@ def _router(raw: Raw, i: int, demand: Demand) -> RouterTrial:
         offered_pps=demand.offered_pps,
         generated_pps=forwarded / window_s,
         received_pps=arrived / window_s,
-        offered_frames=forwarded + sent["missed_window"],
+        offered_frames=forwarded + sent.missed_window,
         generated_frames=forwarded,
         received_frames=arrived,
-        offered_total=sent["sent"] + sent["missed"],
-        received_total=received["received"] - received["duplicated"],
+        offered_total=sent.sent + sent.missed,
+        received_total=received.received - received.duplicated,
         lost=raw.lost[i],
         loss_ratio=1 - arrived / forwarded if forwarded else None,
         delay=_delay(delay, received),
-        reordered=received["reordered"],
-        duplicated=received["duplicated"],
+        reordered=received.reordered,
+        duplicated=received.duplicated,
         cpu_ns=cpu_ns,
         cpu_share=None
         if cpu_ns is None
@@ -85,37 +85,27 @@ def _router(raw: Raw, i: int, demand: Demand) -> RouterTrial:
     )
 
 
-def _delay(delay: Mapping[str, Any], received: Mapping[str, int]) -> Delay | None:
-    if not delay["count"]:
+def _delay(delay: _native.Percentiles, received: _native.StreamReceived) -> Delay | None:
+    if not delay.count:
         return None
-    greatest = received["delay_max_ns"]
-    return Delay(
-        count=delay["count"],
-        mean_ns=received["delay_sum_ns"] / delay["count"],
-        # A bucket's middle can lie above the greatest value in it.
-        **{
-            f"{key}_ns": min(delay[f"{key}_ns"], greatest)
-            for key in ("p50", "p90", "p99", "p999", "p9999")
-        },
-        max_ns=greatest,
-    )
+    return Delay(mean_ns=received.delay_sum_ns / delay.count, **delay.as_dict())
 
 
 def _audit(raw: Raw) -> GeneratorAudit:
     window_s = raw.setting.window_ns / 1e9
-    streams = raw.sent["streams"]
-    sent = sum(stream["sent_window"] for stream in streams)
-    offered = sent + sum(stream["missed_window"] for stream in streams)
+    streams = raw.sent.streams
+    sent = sum(stream.sent_window for stream in streams)
+    offered = sent + sum(stream.missed_window for stream in streams)
     requested = sum(demand.offered_pps for demand in raw.setting.demands)
-    departure = raw.sent["departure"]
+    departure = raw.sent.departure
     return GeneratorAudit(
         requested_pps=requested,
         achieved_pps=sent / window_s,
         rate_error=sent / window_s / requested - 1 if requested else 0.0,
-        departure_p50_ns=departure["p50_ns"],
-        departure_p99_ns=departure["p99_ns"],
-        departure_max_ns=departure["max_ns"] if sent else None,
-        busy=raw.sent["iterations_sent"] / max(1, raw.sent["iterations"]),
+        departure_p50_ns=departure.p50_ns,
+        departure_p99_ns=departure.p99_ns,
+        departure_max_ns=departure.max_ns if sent else None,
+        busy=raw.sent.iterations_sent / max(1, raw.sent.iterations),
         saturated=sent < (1 - GENERATOR_SHORT) * offered,
     )
 
@@ -144,8 +134,8 @@ def _doubts(raw: Raw, routers: Sequence[RouterTrial]) -> list[str]:
     unaccounted = sum(abs(router.lost["unaccounted"]) for router in routers)
     if unaccounted:
         doubts.append(f"{unaccounted} frames are unaccounted for")
-    if raw.sent["failed"]:
-        doubts.append(f"{raw.sent['failed']} frames could not be built")
+    if raw.sent.failed:
+        doubts.append(f"{raw.sent.failed} frames could not be built")
     if raw.bill.imbalance() > TOLERANCE:
         doubts.append(
             f"the bill of a core's time is off by {100 * raw.bill.imbalance():.1f} % of the window"

@@ -11,7 +11,8 @@ from isolane.testbed import Wire
 
 FIRST_SOURCE_PORT = 1024
 DISCARD_PORT = 9
-MILLI = 1000
+MILLIPPS = 1000
+"""Thousandths of a frame a second in one frame a second: the unit of the generator's rates."""
 
 
 def size_cycle(sizes: Sequence[tuple[int, int]]) -> list[int]:
@@ -40,7 +41,7 @@ def size_cycle(sizes: Sequence[tuple[int, int]]) -> list[int]:
 
 def stream(demand: Demand, wire: Wire, traffic: Traffic, duration_ns: int) -> _native.Stream:
     """Describe one router's stream: constant rate for the whole trial."""
-    rate_mpps = round(demand.offered_pps * MILLI)
+    rate_millipps = round(demand.offered_pps * MILLIPPS)
     return _native.Stream(
         ifindex=wire.gen_ifindex,
         src_mac=wire.src_mac,
@@ -52,7 +53,13 @@ def stream(demand: Demand, wire: Wire, traffic: Traffic, duration_ns: int) -> _n
         first_dport=DISCARD_PORT,
         flows=traffic.flows,
         sizes=size_cycle(traffic.frame_sizes()),
-        segments=[(duration_ns, rate_mpps, rate_mpps)],
+        segments=[
+            _native.Segment(
+                duration_ns=duration_ns,
+                start_rate_millipps=rate_millipps,
+                end_rate_millipps=rate_millipps,
+            )
+        ],
     )
 
 
@@ -74,6 +81,7 @@ def generator(
             stream(demand, wire, kind, end_ns)
             for demand, wire, kind in zip(setting.demands, wires, traffic, strict=True)
         ],
-        window_ns=(setting.warmup_ns, end_ns),
+        window_start_ns=setting.warmup_ns,
+        window_end_ns=end_ns,
         end_ns=end_ns,
     )

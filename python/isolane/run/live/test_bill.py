@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from isolane._native import CpuUse
 from isolane.procfs import CoreTicks
 from isolane.run.live.bill import BACKLOG, IDLE, PROCESS, Accounts, Bill, Bills, Ticks
 from isolane.run.live.cores import Cores
@@ -15,7 +16,7 @@ NO_TICKS = CoreTicks(0, 0, 0, 0, 0, 0, 0, 0)
 STILL: tuple[Ticks, Ticks] = ({0: NO_TICKS, 1: NO_TICKS}, {0: NO_TICKS, 1: NO_TICKS})
 
 Entry = tuple[int, int, int, int]
-"""Softirq ns, thread ns, polls, frames."""
+"""Softirq ns, thread ns, polls, frames: the fields of a CpuUse."""
 
 
 def bill(
@@ -34,7 +35,12 @@ def bill(
         spent = sum(entry[0] + entry[1] for entry in core)
         if IDLE not in entries:
             core[IDLE] = (0, WINDOW_NS - spent, 0, 0)
-        bills.append(core)
+        bills.append(
+            [
+                CpuUse(softirq_ns=softirq_ns, thread_ns=thread_ns, polls=polls, frames=frames)
+                for softirq_ns, thread_ns, polls, frames in core
+            ]
+        )
     return Bill(bills, accounts, CORES, WINDOW_NS, ticks)
 
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import pytest
 
+from isolane._native import CpuUse, GeneratorReport, Percentiles, StreamReceived, StreamSent
 from isolane.procfs import CoreTicks
 from isolane.run.backend import Demand, Setting
 from isolane.run.live.bill import IDLE, Accounts, Bill, Bills
@@ -19,19 +20,43 @@ WARMUP = 1_000
 LOST = 40
 
 
-def sent(**changed: int) -> dict[str, int]:
-    return {
+def sent(**changed: int) -> StreamSent:
+    usual = {
         "sent": OFFERED + WARMUP, "sent_window": OFFERED, "sent_window_bytes": OFFERED * 64,
-        "missed": 0, "missed_window": 0, **changed,
+        "missed": 0, "missed_window": 0,
     }  # fmt: skip
+    return StreamSent(**usual | changed)
 
 
-def received(**changed: int) -> dict[str, int]:
-    return {
-        "received": OFFERED + WARMUP - LOST, "received_window": OFFERED - LOST, "reordered": 0,
-        "duplicated": 0, "untracked": 0, "delay_max_ns": 9_000, "delay_sum_ns": 4_960_000,
-        **changed,
+def received(**changed: int) -> StreamReceived:
+    usual = {
+        "received": OFFERED + WARMUP - LOST, "received_window": OFFERED - LOST,
+        "received_window_bytes": (OFFERED - LOST) * 64, "reordered": 0, "duplicated": 0,
+        "untracked": 0, "delay_max_ns": 9_000, "delay_sum_ns": 4_960_000,
     }  # fmt: skip
+    return StreamReceived(**usual | changed)
+
+
+def percentiles(count: int, **known: float) -> Percentiles:
+    keys = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns")
+    return Percentiles(
+        **{key: known.get(key) for key in keys}, count=count, max_ns=int(known.get("max_ns", 0))
+    )
+
+
+def audit(stream: StreamSent, *, failed: int = 0) -> GeneratorReport:
+    return GeneratorReport(
+        streams=[stream],
+        departure=percentiles(OFFERED, p50_ns=100, p99_ns=900, max_ns=1_000),
+        iterations=100_000,
+        iterations_sent=OFFERED,
+        failed=failed,
+        calls=1,
+    )
+
+
+def use(softirq_ns: int = 0, thread_ns: int = 0, polls: int = 0, frames: int = 0) -> CpuUse:
+    return CpuUse(softirq_ns=softirq_ns, thread_ns=thread_ns, polls=polls, frames=frames)
 
 
 def book(**changed: int) -> dict[Place, int]:
@@ -40,11 +65,11 @@ def book(**changed: int) -> dict[Place, int]:
 
 
 def bill(*, elsewhere: int = 0, idle: float = 1.0) -> Bill:
-    cores: Bills = [[(0, 0, 0, 0)] * 16, [(0, 0, 0, 0)] * 16]
-    cores[0][IDLE] = (0, int(WINDOW_NS * idle), 0, 0)
-    cores[0][8] = (0, 0, 1, elsewhere)
-    cores[1][8] = (6_200_000, 0, 100, OFFERED)
-    cores[1][IDLE] = (0, WINDOW_NS - 6_200_000, 0, 0)
+    cores: Bills = [[use()] * 16, [use()] * 16]
+    cores[0][IDLE] = use(thread_ns=int(WINDOW_NS * idle))
+    cores[0][8] = use(polls=1, frames=elsewhere)
+    cores[1][8] = use(6_200_000, 0, 100, OFFERED)
+    cores[1][IDLE] = use(thread_ns=WINDOW_NS - 6_200_000)
     ticks = dict.fromkeys((0, 1), CoreTicks(0, 0, 0, 0, 0, 0, 0, 0))
     accounts = Accounts({"one": 8}, shared=10)
     return Bill(cores, accounts, Cores((1,), (0,)), WINDOW_NS, (ticks, ticks))
@@ -52,16 +77,14 @@ def bill(*, elsewhere: int = 0, idle: float = 1.0) -> Bill:
 
 def raw(role: Literal["victim", "aggressor"] = "victim", **changed: Any) -> Raw:
     router = PointRouter("one", "one", role, Load(10_000, "pps"))
-    delays = {"count": OFFERED - LOST}
-    delays |= {f"{key}_ns": 900 for key in ("p50", "p90", "p99")}
-    delays |= {"p999_ns": 9_100, "p9999_ns": 9_100}
+    delays = percentiles(
+        OFFERED - LOST, p50_ns=900, p90_ns=900, p99_ns=900, p999_ns=9_000, p9999_ns=9_000,
+        max_ns=9_000,
+    )  # fmt: skip
     found = Raw(
         setting=Setting((Demand(router, 10_000.0, 0.25),), 100_000_000, WINDOW_NS),
         kinds={"one": ArmRouter("one", "container", "direct")},
-        sent={
-            "streams": [sent()], "iterations": 100_000, "iterations_sent": OFFERED, "failed": 0,
-            "departure": {"p50_ns": 100, "p99_ns": 900, "max_ns": 1_000},
-        },
+        sent=audit(sent()),
         received=[received()],
         delays=[delays],
         lost=[book(nic_queue=LOST)],
@@ -89,7 +112,7 @@ def test_what_was_counted_becomes_rates_and_ratios() -> None:
     assert seen.doubts == ()
 
 
-def test_a_percentile_is_never_above_the_maximum() -> None:
+def test_delays_have_their_percentiles_mean_and_maximum() -> None:
     delay = observe(raw()).routers[0].delay
     assert delay is not None
     assert (delay.p99_ns, delay.p999_ns, delay.p9999_ns, delay.max_ns) == (900, 9000, 9000, 9000)
@@ -97,10 +120,9 @@ def test_a_percentile_is_never_above_the_maximum() -> None:
 
 
 def test_a_silent_router_has_no_ratio_and_no_delay() -> None:
-    nothing = dict.fromkeys(sent(), 0)
-    stream = {**raw().sent, "streams": [nothing]}
-    gone = dict.fromkeys(received(), 0)
-    case = raw(sent=stream, received=[gone], delays=[{"count": 0}], lost=[book()])
+    nothing = StreamSent(**dict.fromkeys(sent().as_dict(), 0))
+    gone = StreamReceived(**dict.fromkeys(received().as_dict(), 0))
+    case = raw(sent=audit(nothing), received=[gone], delays=[percentiles(0)], lost=[book()])
     one = observe(case).routers[0]
     assert one.loss_ratio is None
     assert one.delay is None
@@ -115,8 +137,8 @@ def test_duplicates_are_not_received_twice() -> None:
     assert one.duplicated == 3
 
 
-def stream_that(**changed: int) -> dict[str, Any]:
-    return {**raw().sent, "streams": [sent(**changed)]}
+def stream_that(**changed: int) -> GeneratorReport:
+    return audit(sent(**changed))
 
 
 DOUBTS: dict[str, tuple[Raw, str]] = {
@@ -126,7 +148,7 @@ DOUBTS: dict[str, tuple[Raw, str]] = {
     "a full receiver": (raw(receiver_dropped=100), "the receiver was the limit"),
     "misplaced frames": (raw(bill=bill(elsewhere=50)), "50 of 5050 frames were received away"),
     "unaccounted frames": (raw(lost=[book(unaccounted=-7)]), "7 frames are unaccounted for"),
-    "unbuilt frames": (raw(sent={**raw().sent, "failed": 2}), "2 frames could not be built"),
+    "unbuilt frames": (raw(sent=audit(sent(), failed=2)), "2 frames could not be built"),
     "an unbalanced bill": (raw(bill=bill(idle=0.9)), "off by 10.0 % of the window"),
 }  # fmt: skip
 
@@ -158,9 +180,9 @@ def test_what_does_not_matter_is_no_doubt(name: str) -> None:
 
 
 def test_the_generators_audit_says_when_it_was_the_limit() -> None:
-    audit = observe(raw(sent=stream_that(sent_window=4_000, missed_window=1_000))).generator
-    assert audit.saturated
-    assert audit.achieved_pps == 8_000
-    assert audit.rate_error == pytest.approx(-0.2)
-    assert audit.busy == OFFERED / 100_000
+    seen = observe(raw(sent=stream_that(sent_window=4_000, missed_window=1_000))).generator
+    assert seen.saturated
+    assert seen.achieved_pps == 8_000
+    assert seen.rate_error == pytest.approx(-0.2)
+    assert seen.busy == OFFERED / 100_000
     assert not observe(raw()).generator.saturated

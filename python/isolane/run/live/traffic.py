@@ -12,7 +12,7 @@ from typing import Self
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported, SpecError
-from isolane.run.live.streams import DISCARD_PORT, FIRST_SOURCE_PORT, MILLI, size_cycle
+from isolane.run.live.streams import DISCARD_PORT, FIRST_SOURCE_PORT, MILLIPPS, size_cycle
 from isolane.spec import (
     WIRE_OVERHEAD_BYTES,
     Load,
@@ -163,14 +163,14 @@ def frame_sizes(text: str, dst_ip: str) -> tuple[tuple[int, int], ...]:
     return ((size, 1),)
 
 
-def _mpps(plan: StreamPlan, load: Load, mean_bytes: float) -> int:
+def _millipps(plan: StreamPlan, load: Load, mean_bytes: float) -> int:
     if load.unit == "x":
         raise SpecError(
             f"rate: {load} is a multiple of a capacity that is not measured here; "
             "accepted: pps, kpps, Mpps, bps, kbps, Mbps, Gbps"
         )
     rate = load.to_pps(None, mean_bytes)
-    return round(rate * (plan.flows if plan.per_flow else 1) * MILLI)
+    return round(rate * (plan.flows if plan.per_flow else 1) * MILLIPPS)
 
 
 def native_streams(plans: Sequence[StreamPlan], target: Target) -> list[_native.Stream]:
@@ -188,10 +188,17 @@ def native_streams(plans: Sequence[StreamPlan], target: Target) -> list[_native.
         sizes = frame_sizes(plan.frame_size, target.dst_ip)
         mean = sum(s * w for s, w in sizes) / sum(w for _, w in sizes)
         segments = [
-            (part.duration_ns, _mpps(plan, part.start, mean), _mpps(plan, part.end, mean))
+            _native.Segment(
+                duration_ns=part.duration_ns,
+                start_rate_millipps=_millipps(plan, part.start, mean),
+                end_rate_millipps=_millipps(plan, part.end, mean),
+            )
             for part in plan.schedule
         ]
-        peak_bps += max(wire_bps(max(a, b) / MILLI, mean) for _, a, b in segments)
+        peak_millipps = max(
+            max(part.start_rate_millipps, part.end_rate_millipps) for part in segments
+        )
+        peak_bps += wire_bps(peak_millipps / MILLIPPS, mean)
         streams.append(
             _native.Stream(
                 ifindex=target.ifindex,
@@ -241,7 +248,8 @@ class Sending:
                 core=self.core,
                 cookie=host_cookie(),
                 streams=streams,
-                window_ns=(0, self.end_ns),
+                window_start_ns=0,
+                window_end_ns=self.end_ns,
                 end_ns=self.end_ns,
             )
         except _native.UnsupportedError as error:
@@ -280,20 +288,20 @@ class Sending:
         """Return the audit: frames asked for and sent, rates in frames/s, departure error in ns."""
         raw = self._generator.report()
         seconds = elapsed_s if elapsed_s is not None else self.end_ns / 1e9
-        sent = sum(stream["sent"] for stream in raw["streams"])
-        missed = sum(stream["missed"] for stream in raw["streams"])
+        sent = sum(stream.sent for stream in raw.streams)
+        missed = sum(stream.missed for stream in raw.streams)
         return {
             "seconds": seconds,
             "frames": sent,
-            "bytes": sum(stream["sent_window_bytes"] for stream in raw["streams"]),
+            "bytes": sum(stream.sent_window_bytes for stream in raw.streams),
             "scheduled": sent + missed,
             "missed": missed,
             "rate_pps": sent / seconds if seconds else 0.0,
             "rate_error": sent / (sent + missed) - 1 if sent + missed else 0.0,
-            "departure_error_ns": raw["departure"],
-            "streams": raw["streams"],
-            "kernel_calls": raw["calls"],
-            "failed": raw["failed"],
+            "departure_error_ns": raw.departure.as_dict(),
+            "streams": [stream.as_dict() for stream in raw.streams],
+            "kernel_calls": raw.calls,
+            "failed": raw.failed,
         }
 
 

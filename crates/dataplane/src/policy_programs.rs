@@ -1,0 +1,346 @@
+//! Packet in, packet out, verdict: the programs of a policy beside the demultiplexer, whose tests are
+//! in `plane.rs`. They work on their own tables here, as `BPF_PROG_TEST_RUN` sees them: every packet
+//! comes from loopback, interface 1.
+
+use std::{
+    os::fd::AsFd,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use etherparse::Ipv4Header;
+use libbpf_rs::{MapCore, MapFlags};
+
+use crate::{
+    load::{Family, Loaded},
+    mapped::MappedArray,
+    skeletons::{
+        demux::{DemuxSkel, DemuxSkelBuilder, types as host},
+        forward::{ForwardSkel, ForwardSkelBuilder, types as router},
+    },
+    test_run::{packet_through, skb_through, tagged_through},
+};
+
+const XDP_DROP: u32 = 1;
+const XDP_PASS: u32 = 2;
+const XDP_REDIRECT: u32 = 4;
+/// -1: the next filter decides.
+const TC_ACT_UNSPEC: u32 = u32::MAX;
+const TC_ACT_SHOT: u32 = 2;
+const TC_ACT_REDIRECT: u32 = 7;
+const LOOPBACK: u32 = 1;
+const PORT: u32 = 3;
+const SLOT: u32 = 5;
+const OUTLET: u32 = 7;
+/// `ISL_TAG_MARK`, `ISL_QUEUE_XDP`, `ISL_MAX_PORTS`, `ISL_MAX_QUEUES`, `ISL_MAX_BUDGETS`.
+const TAG_MARK: u32 = 0x15a0_0000;
+const QUEUE_XDP: u32 = 1;
+const MAX_PORTS: usize = 2048;
+const MAX_QUEUES: usize = 2048;
+const MAX_BUDGETS: usize = 1024;
+
+fn set(map: &impl MapCore, key: &[u8], value: u32) {
+    map.update(key, &value.to_ne_bytes(), MapFlags::ANY).expect("an entry that the map takes");
+}
+
+/// A frame of `size` bytes with its check sequence: to `destination`, IPv4 or IPv6, time to live 64.
+fn frame(v6: bool, size: usize) -> Vec<u8> {
+    let mut bytes = vec![0u8; size - 4];
+    bytes[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
+    bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+    if v6 {
+        bytes[12..14].copy_from_slice(&0x86ddu16.to_be_bytes());
+        bytes[14] = 0x60;
+        bytes[20..22].copy_from_slice(&[17, 64]);
+        bytes[22..38].copy_from_slice(&address("2001:2:0:1::2"));
+        bytes[38..54].copy_from_slice(&address("2001:2:0:2::2"));
+        return bytes;
+    }
+    bytes[12..14].copy_from_slice(&0x0800u16.to_be_bytes());
+    let length = u16::try_from(size - 18).expect("short");
+    let mut ip = Ipv4Header::new(length - 20, 64, 17.into(), [198, 18, 0, 2], [198, 19, 0, 2])
+        .expect("short");
+    ip.header_checksum = ip.calc_header_checksum();
+    bytes[14..34].copy_from_slice(&ip.to_bytes());
+    bytes
+}
+
+fn address(text: &str) -> [u8; 16] {
+    text.parse::<std::net::Ipv6Addr>().expect("an address").octets()
+}
+
+/// The host's programs with one port, that of loopback.
+struct Host {
+    skel: Loaded<DemuxSkel<'static>>,
+    ports: MappedArray<host::isl_port>,
+}
+
+impl Host {
+    fn new(change: impl FnOnce(&mut host::isl_port)) -> Self {
+        let family = Family { program: "demux", feature: "XDP" };
+        let skel = Loaded::load(family, DemuxSkelBuilder::default(), |_| Ok(())).expect("loads");
+        set(&skel.maps.isl_port_of, &LOOPBACK.to_ne_bytes(), PORT);
+        let mut ports = MappedArray::new(skel.maps.isl_ports.as_fd(), MAX_PORTS).expect("maps");
+        ports.update(PORT as usize, change).expect("in range");
+        Self { skel, ports }
+    }
+
+    fn port(&self) -> host::isl_port {
+        self.ports.read(0..MAX_PORTS).expect("all")[PORT as usize]
+    }
+}
+
+/// No more than three frames, ever: the bucket holds three and gets one a second.
+fn three_frames(port: &mut host::isl_port) {
+    port.uplink = LOOPBACK;
+    (port.egress[0].rate, port.egress[0].depth, port.egress[0].tokens) = (1, 3, 3_000_000);
+}
+
+#[test]
+fn leave_sends_a_routers_frames_to_the_uplink_and_counts_them() {
+    let host = Host::new(|port| port.uplink = LOOPBACK);
+    set(&host.skel.maps.isl_uplinks, &PORT.to_ne_bytes(), LOOPBACK);
+    for (v6, size) in [(false, 64), (false, 1518), (true, 128)] {
+        let packet = frame(v6, size);
+        let (verdict, out) = packet_through(&host.skel.progs.isl_leave, &packet);
+        assert_eq!((verdict, out), (XDP_REDIRECT, packet), "unchanged");
+    }
+    let port = host.port();
+    assert_eq!((port.offered, port.offered_bytes, port.dropped_rate), (3, 64 + 1518 + 128, 0));
+}
+
+#[test]
+fn leave_leaves_to_the_kernel_what_is_not_its_own() {
+    let packet = frame(false, 64);
+    let of_nobody = Host::new(|port| port.uplink = LOOPBACK);
+    of_nobody.skel.maps.isl_port_of.delete(&LOOPBACK.to_ne_bytes()).expect("was there");
+    let classed = |port: &mut host::isl_port| (port.uplink, port.class) = (LOOPBACK, 0x0001_0010);
+    let table = [
+        ("an interface of no router", of_nobody),
+        ("one whose frames need a class of the qdisc", Host::new(classed)),
+        ("one whose frames the host routes", Host::new(|port| port.uplink = 0)),
+    ];
+    for (name, host) in table {
+        let (verdict, out) = packet_through(&host.skel.progs.isl_leave, &packet);
+        assert_eq!((verdict, &out), (XDP_PASS, &packet), "{name}");
+        assert_eq!(host.port().offered, 0, "{name}: the next program counts it");
+    }
+}
+
+#[test]
+fn leave_drops_and_counts_what_is_above_the_limit() {
+    let host = Host::new(three_frames);
+    set(&host.skel.maps.isl_uplinks, &PORT.to_ne_bytes(), LOOPBACK);
+    let packet = frame(false, 64);
+    let verdicts = (0..5).map(|_| packet_through(&host.skel.progs.isl_leave, &packet).0);
+    let redirect = [XDP_REDIRECT; 3];
+    assert_eq!(verdicts.collect::<Vec<_>>(), [&redirect[..], &[XDP_DROP; 2]].concat());
+    assert_eq!((host.port().offered, host.port().dropped_rate), (5, 2));
+}
+
+#[test]
+fn egress_gives_a_routers_frames_their_class_and_their_interface() {
+    let packet = frame(false, 128);
+    let class = 0x0001_0010;
+    let table: [(u32, u32, u32); 4] = [
+        (0, 0, TC_ACT_UNSPEC),
+        (0, class, TC_ACT_UNSPEC),
+        (LOOPBACK, 0, TC_ACT_REDIRECT),
+        (LOOPBACK, class, TC_ACT_REDIRECT),
+    ];
+    for (uplink, class, wanted) in table {
+        let host = Host::new(|port| (port.uplink, port.class) = (uplink, class));
+        let (verdict, out, priority) = skb_through(&host.skel.progs.isl_egress, &packet);
+        assert_eq!((verdict, priority), (wanted, class), "uplink {uplink}");
+        assert_eq!(out, packet, "unchanged");
+        assert_eq!((host.port().offered, host.port().offered_bytes), (1, 128));
+    }
+}
+
+#[test]
+fn egress_leaves_frames_of_no_router_alone() {
+    let host = Host::new(|port| port.class = 1);
+    host.skel.maps.isl_port_of.delete(&LOOPBACK.to_ne_bytes()).expect("was there");
+    let packet = frame(true, 128);
+    let (verdict, out, priority) = skb_through(&host.skel.progs.isl_egress, &packet);
+    assert_eq!((verdict, out, priority), (TC_ACT_UNSPEC, packet, 0));
+    assert_eq!(host.port().offered, 0);
+}
+
+#[test]
+fn egress_drops_and_counts_what_is_above_the_limit() {
+    let host = Host::new(three_frames);
+    let packet = frame(false, 64);
+    let verdicts = (0..5).map(|_| skb_through(&host.skel.progs.isl_egress, &packet).0);
+    let redirect = [TC_ACT_REDIRECT; 3];
+    assert_eq!(verdicts.collect::<Vec<_>>(), [&redirect[..], &[TC_ACT_SHOT; 2]].concat());
+    assert_eq!((host.port().offered, host.port().dropped_rate), (5, 2));
+}
+
+/// The router's program with one queue.
+struct Router {
+    skel: Loaded<ForwardSkel<'static>>,
+    queues: MappedArray<router::isl_queue>,
+    budgets: MappedArray<router::isl_budget>,
+}
+
+impl Router {
+    fn new(change: impl FnOnce(&mut router::isl_queue)) -> Self {
+        let family = Family { program: "forward", feature: "XDP" };
+        let skel = Loaded::load(family, ForwardSkelBuilder::default(), |_| Ok(())).expect("loads");
+        let mut queues = MappedArray::new(skel.maps.isl_queues.as_fd(), MAX_QUEUES).expect("maps");
+        let budgets = MappedArray::new(skel.maps.isl_budgets.as_fd(), MAX_BUDGETS).expect("maps");
+        queues.update(SLOT as usize, change).expect("in range");
+        Self { skel, queues, budgets }
+    }
+
+    fn queue(&self) -> router::isl_queue {
+        self.queues.read(0..MAX_QUEUES).expect("all")[SLOT as usize]
+    }
+
+    /// A packet with the tag that the demultiplexer gave it.
+    fn serve(&self, number: u32, packet: &[u8]) -> (u32, Vec<u8>) {
+        let tag = [(TAG_MARK + SLOT).to_ne_bytes(), number.to_ne_bytes()].concat();
+        let (verdict, tag, out) = tagged_through(&self.skel.progs.isl_serve, &tag, packet);
+        assert_eq!(tag, [0u8; 0], "the tag is taken off");
+        (verdict, out)
+    }
+}
+
+#[test]
+fn serve_notes_which_frame_has_left_the_queue_and_passes_it_on() {
+    let router = Router::new(|_| ());
+    let packet = frame(false, 64);
+    for number in [1, 2, 9] {
+        assert_eq!(router.serve(number, &packet), (XDP_PASS, packet.clone()));
+        assert_eq!(router.queue().latest, number);
+    }
+    assert_eq!((router.queue().served, router.queue().forwarded), (3, 0));
+}
+
+#[test]
+fn serve_leaves_frames_alone_that_the_demultiplexer_has_not_tagged() {
+    let router = Router::new(|queue| queue.flags = QUEUE_XDP);
+    let packet = frame(false, 64);
+    let (verdict, out) = packet_through(&router.skel.progs.isl_serve, &packet);
+    assert_eq!((verdict, &out), (XDP_PASS, &packet), "no tag");
+    let others = [0x1234_5678u32.to_ne_bytes(), 1u32.to_ne_bytes()].concat();
+    let (verdict, meta, out) = tagged_through(&router.skel.progs.isl_serve, &others, &packet);
+    assert_eq!((verdict, meta, out), (XDP_PASS, others, packet), "meta data of somebody else");
+    assert_eq!((router.queue().served, router.queue().latest), (0, 0));
+}
+
+#[test]
+fn serve_charges_the_routers_budget_with_what_its_thread_ran_for() {
+    let mut router = Router::new(|queue| queue.budget = 1);
+    router.budgets.update(0, |budget| budget.rate_ns = 500_000_000).expect("in range");
+    let spent = |router: &Router| router.budgets.read(0..1).expect("one")[0].spent_ns;
+    let began = Instant::now();
+    router.serve(1, &frame(false, 64));
+    assert_eq!(spent(&router), 0, "from the first frame on");
+    while began.elapsed() < Duration::from_millis(5) {
+        std::hint::spin_loop();
+    }
+    // The kernel adds up a thread's time when it stops running.
+    thread::sleep(Duration::from_millis(1));
+    router.serve(2, &frame(false, 64));
+    let spent_ns = u128::from(spent(&router));
+    assert!(spent_ns > 0 && spent_ns <= began.elapsed().as_nanos(), "{spent_ns} ns");
+}
+
+/// Carries out `work` on a thread with a network namespace of its own: interface `out` with routes to
+/// both destinations and a neighbour behind it, and forwarding switched on.
+fn in_a_routers_namespace(work: impl FnOnce(u32) + Send) {
+    let ip = |line: &str| {
+        let done = Command::new("ip").args(line.split(' ')).status().expect("iproute2");
+        assert!(done.success(), "ip {line}");
+    };
+    thread::scope(|scope| {
+        let ended = scope.spawn(|| {
+            // SAFETY: takes no pointers; the thread ends with the namespace.
+            assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0, "needs root");
+            for family in ["ipv4", "ipv6"] {
+                let key = format!("/proc/sys/net/{family}/conf/all/forwarding");
+                std::fs::write(key, "1").expect("needs root");
+            }
+            ip("link set lo up");
+            ip("link add out address 02:00:00:00:00:0a type veth peer name far");
+            ip("link set out up");
+            ip("link set far up");
+            ip("address add 198.19.0.1/24 dev out");
+            ip("address add 2001:2:0:2::1/64 dev out nodad");
+            ip("neighbour add 198.19.0.2 lladdr 02:00:00:00:00:0b dev out");
+            ip("neighbour add 2001:2:0:2::2 lladdr 02:00:00:00:00:0b dev out");
+            // SAFETY: a string that ends with zero.
+            work(unsafe { libc::if_nametoindex(c"out".as_ptr()) });
+        });
+        ended.join()
+    })
+    .expect("the thread's own assertions hold");
+}
+
+fn forwarder(ifindex: u32) -> Router {
+    let router = Router::new(|queue| queue.flags = QUEUE_XDP);
+    let way = [SLOT.to_ne_bytes(), ifindex.to_ne_bytes()].concat();
+    set(&router.skel.maps.isl_ways, &way, OUTLET);
+    set(&router.skel.maps.isl_outlets, &OUTLET.to_ne_bytes(), ifindex);
+    router
+}
+
+#[test]
+fn serve_forwards_by_the_routers_routes_and_neighbours() {
+    in_a_routers_namespace(|ifindex| {
+        let router = forwarder(ifindex);
+        for v6 in [false, true] {
+            let packet = frame(v6, 128);
+            let (verdict, out) = router.serve(1, &packet);
+            assert_eq!(verdict, XDP_REDIRECT, "IPv6: {v6}");
+            assert_eq!(out[..6], [2, 0, 0, 0, 0, 0xb], "to the neighbour");
+            assert_eq!(out[6..12], [2, 0, 0, 0, 0, 0xa], "from the interface");
+            let mut wanted = packet[12..].to_vec();
+            if v6 {
+                wanted[9] = 63;
+            } else {
+                let ip = Ipv4Header::from_slice(&out[14..]).expect("IPv4").0;
+                assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+                wanted[10] = 63;
+                wanted[12..14].copy_from_slice(&ip.header_checksum.to_be_bytes());
+            }
+            assert_eq!(out[12..], wanted, "all else is unchanged");
+        }
+        assert_eq!((router.queue().served, router.queue().forwarded), (2, 2));
+    });
+}
+
+#[test]
+fn serve_leaves_to_the_kernel_what_is_unusual() {
+    in_a_routers_namespace(|ifindex| {
+        let router = forwarder(ifindex);
+        let with = |v6: bool, at: usize, bytes: &[u8]| {
+            let mut packet = frame(v6, 128);
+            packet[at..at + bytes.len()].copy_from_slice(bytes);
+            packet
+        };
+        let table = [
+            ("ARP", with(false, 12, &[0x08, 0x06])),
+            ("IPv4 options", with(false, 14, &[0x46])),
+            ("the last hop of IPv4", with(false, 22, &[1])),
+            ("the last hop of IPv6", with(true, 21, &[1])),
+            ("hop-by-hop options", with(true, 20, &[0])),
+            ("no route", with(false, 30, &[203, 0, 113, 1])),
+            ("no neighbour", with(false, 33, &[77])),
+            ("for the router itself", with(false, 33, &[1])),
+            ("cut short", frame(false, 128)[..30].to_vec()),
+        ];
+        for (name, packet) in &table {
+            let (verdict, out) = router.serve(1, packet);
+            assert_eq!((verdict, &out), (XDP_PASS, packet), "{name}");
+        }
+        let way = [SLOT.to_ne_bytes(), ifindex.to_ne_bytes()].concat();
+        router.skel.maps.isl_ways.delete(&way).expect("was there");
+        let packet = frame(false, 128);
+        assert_eq!(router.serve(1, &packet), (XDP_PASS, packet), "an interface without an outlet");
+        assert_eq!(router.queue().forwarded, 0);
+    });
+}

@@ -1,0 +1,71 @@
+//! The CPU accountant for Python.
+
+use std::path::PathBuf;
+
+use isolane_dataplane::accountant::{CpuAccountant as Engine, FIRST_OWN, FIXED};
+use pyo3::prelude::*;
+
+use crate::{NativeError, raise, records::CpuUse};
+
+/// Charges each nanosecond of the cores to an account; detaches when closed.
+#[pyclass(unsendable)]
+pub(crate) struct CpuAccountant(Option<Engine>);
+
+impl CpuAccountant {
+    fn open(&mut self) -> PyResult<&mut Engine> {
+        self.0.as_mut().ok_or_else(|| NativeError::new_err("the CPU accountant is closed"))
+    }
+}
+
+#[pymethods]
+impl CpuAccountant {
+    /// First account number that is the caller's to give.
+    #[classattr]
+    const FIRST_OWN: u32 = FIRST_OWN;
+
+    #[new]
+    fn new() -> PyResult<Self> {
+        Engine::attach().map(|engine| Self(Some(engine))).map_err(raise)
+    }
+
+    /// Names of the fixed accounts, by number.
+    #[staticmethod]
+    fn fixed() -> Vec<&'static str> {
+        FIXED.to_vec()
+    }
+
+    /// Charges an interface's polls to an account; `netns` is the namespace's file.
+    #[pyo3(signature = (*, netns, ifindex, account))]
+    fn add_nic(&mut self, netns: PathBuf, ifindex: u32, account: u32) -> PyResult<()> {
+        self.open()?.add_nic(&netns, ifindex, account).map_err(raise)
+    }
+
+    /// Charges a thread's time to an account.
+    #[pyo3(signature = (*, thread, account))]
+    fn add_thread(&mut self, thread: u32, account: u32) -> PyResult<()> {
+        self.open()?.add_thread(thread, account).map_err(raise)
+    }
+
+    /// Forgets all interfaces and threads.
+    fn forget(&mut self) -> PyResult<()> {
+        self.open()?.forget().map_err(raise)
+    }
+
+    /// Sets all accounts to zero and the window to come, `CLOCK_MONOTONIC` ns.
+    #[pyo3(signature = (*, start_ns, end_ns))]
+    fn begin(&mut self, start_ns: u64, end_ns: u64) -> PyResult<()> {
+        self.open()?.begin(start_ns, end_ns).map_err(raise)
+    }
+
+    /// What each account used of the first cores, `[core][account]`; call after the window's end.
+    #[pyo3(signature = (*, cores))]
+    fn read(&mut self, cores: usize) -> PyResult<Vec<Vec<CpuUse>>> {
+        let used = self.open()?.read(cores).map_err(raise)?;
+        Ok(used.iter().map(|core| core.iter().map(CpuUse::from).collect()).collect())
+    }
+
+    /// Takes the programs off the tracepoints.
+    fn close(&mut self) {
+        self.0 = None;
+    }
+}
