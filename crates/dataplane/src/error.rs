@@ -94,7 +94,8 @@ pub(crate) fn room_for(program: &'static str) -> Result<()> {
     // SAFETY: the pointer is to a live rlimit, and RLIMIT_NOFILE always exists.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limits) };
     let limit = limits.rlim_cur;
-    let open = std::fs::read_dir("/proc/self/fd").map_or(u64::MAX, |entries| entries.count() as u64);
+    let open =
+        std::fs::read_dir("/proc/self/fd").map_or(u64::MAX, |entries| entries.count() as u64);
     if limit.saturating_sub(open) < DESCRIPTORS as u64 {
         return Err(Error::Descriptors { program, limit });
     }

@@ -264,10 +264,10 @@ fn linked_to(link: RawFd) -> Option<u32> {
     let mut info: libbpf_sys::bpf_link_info = unsafe { std::mem::zeroed() };
     let mut size = u32::try_from(size_of_val(&info)).ok()?;
     // SAFETY: the structure lives through the call, and its size goes with it.
-    let failed =
-        unsafe { libbpf_sys::bpf_link_get_info_by_fd(link, &raw mut info, &raw mut size) };
+    let failed = unsafe { libbpf_sys::bpf_link_get_info_by_fd(link, &raw mut info, &raw mut size) };
     // SAFETY: all of the union was zero, and the kernel writes the part of an XDP link.
-    (failed == 0).then(|| unsafe { info.__bindgen_anon_1.xdp.ifindex })
+    let ifindex = unsafe { info.__bindgen_anon_1.xdp.ifindex };
+    (failed == 0).then_some(ifindex)
 }
 
 /// Whether the interface's driver runs the program itself.

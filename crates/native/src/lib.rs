@@ -27,7 +27,12 @@ use isolane_dataplane::{
     silence_libbpf, stalls,
     stream::{Segment, StreamSpec, min_frame_bytes as min_bytes},
 };
-use pyo3::{create_exception, exceptions::{PyException, PyOSError}, prelude::*, types::PyDict};
+use pyo3::{
+    create_exception,
+    exceptions::{PyException, PyOSError},
+    prelude::*,
+    types::PyDict,
+};
 
 create_exception!(_native, NativeError, PyException, "The kernel or a setting stood in the way.");
 create_exception!(
