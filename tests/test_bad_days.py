@@ -128,6 +128,29 @@ def test_a_folder_that_cannot_be_written_is_named_before_anything_is_built(
     assert_same_host(before)
 
 
+@pytest.mark.parametrize("size", ["4k", "8k", "12k", "16k", "24k", "40k", "64k"])
+def test_a_disk_that_is_full_sooner_or_later_is_told_in_words(
+    size: str, tiny: Tiny, tmp_path: Path
+) -> None:
+    """Whichever file it is that does not fit: facts, log, journal, summary, table, report."""
+    with disk(tmp_path / "disk", size) as directory:
+        target = directory / "run"
+        done = isolane("run", tiny(repeats=3), "--on", "sim", "--output", target)
+        assert done.returncode == 1
+        *_, last = done.stderr.splitlines()
+        assert last.startswith(f"isolane: error: {target}/"), done.stderr
+        assert "no space left on device" in last
+        assert "(details: " not in done.stderr
+        assert "Logging error" not in done.stderr
+        assert all(line.startswith("isolane: ") for line in done.stderr.splitlines())
+        if not target.exists():
+            return  # nothing that could be gone on with, and nothing in the way
+        subprocess.run(("mount", "-o", "remount,size=8m", str(directory)), check=True)
+        done = isolane("run", "--resume", target)
+        assert done.returncode == 0, done.stderr
+        assert len(trials_of(target)) == 6
+
+
 def test_a_full_disk_keeps_what_was_measured_and_the_run_can_go_on(
     tiny: Tiny, tmp_path: Path
 ) -> None:
@@ -227,6 +250,40 @@ def test_without_root_it_says_so(arguments: tuple[str, ...], tiny: Tiny) -> None
     assert "needs root" in done.stderr
     assert "sudo" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+WEAK = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+INSIDE = ("unshare", "--user", "--map-root-user")
+
+
+@pytest.mark.parametrize("who", [WEAK, INSIDE], ids=["no capabilities", "user namespace"])
+@pytest.mark.parametrize("command", ["run", "generate", "receive", "clean", "status", "verify"])
+def test_a_root_in_name_only_is_refused_in_one_line(
+    who: tuple[str, ...], command: str, tiny: Tiny, tmp_path: Path
+) -> None:
+    policy = tmp_path / "p.yaml"
+    policy.write_text("isolane: 1\nname: p\nnics: {n: {rate: 1Gbps}}\nrouters: {a: {netns: a}}\n")
+    words: dict[str, tuple[object, ...]] = {
+        "run": (tiny(),), "generate": ("lo", "--to", "127.0.0.1", "--rate", "1pps"),
+        "receive": ("lo",), "verify": (policy,),
+    }  # fmt: skip
+    before = quiet_host()
+    done = isolane(command, *words.get(command, ()), prefix=who)
+    assert done.returncode == 3, done.stderr
+    assert "need" in done.stderr
+    assert ("CAP_NET_ADMIN" if who is WEAK else "user namespace") in done.stderr
+    assert done.stderr.count("\n") == 1, "and no raw lines of libbpf"
+    assert "nothing was left behind" not in done.stderr
+    assert_same_host(before)
+
+
+def test_few_descriptors_are_no_lack_of_the_host(tiny: Tiny, tmp_path: Path) -> None:
+    run = ("run", tiny(), "--output", tmp_path / "run")
+    done = isolane(*run, prefix=("prlimit", "--nofile=20:20"))
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.splitlines()[-1].startswith("isolane: error: too many open files: ")
+    assert "libbpf" not in done.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_process_that_ended_is_told_from_one_at_work(tmp_path: Path) -> None:

@@ -155,6 +155,10 @@ def test_top_goes_on_until_it_is_ended(rig: Rig) -> None:
         assert top.end(signal.SIGINT) == 0
         lines = [json.loads(line) for line in top.stdout.splitlines()]
         assert lines[0]["routers"][1]["cpu_entitled"] == 0.5
+    for more, number, status in (("--json", signal.SIGTERM, 143), ("--once", signal.SIGINT, 130)):
+        with background(rig.folder / more, "top", more, "--interval", "5") as top:
+            top.until(lambda: "_native" in Path(f"/proc/{top.popen.pid}/maps").read_text())
+            assert top.end(number) == status
     with background(rig.folder / "end", "top", "--interval", "0.1") as top:
         top.until(lambda: top.stdout.count("vr2") >= 1)
         rig.cli("clear")

@@ -135,7 +135,7 @@ def guarded(action: Callable[[], object]) -> int:
         _say(str(error))
         return error.exit_code
     except (KeyboardInterrupt, _Ended):
-        _say(signals.word())
+        print(f"isolane: {signals.word()}", file=sys.stderr)  # no error: somebody wants it
         return signals.status()
     except BrokenPipeError:
         # The reader of our output (head, less) has had enough.

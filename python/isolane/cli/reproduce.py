@@ -73,8 +73,8 @@ def command(
         _print(found, json=json)
     if not found.complete:
         typer.echo(
-            f"isolane: {signals.word()}; this is what had been simulated, the next start begins "
-            "anew (--figure N takes less time)",
+            f"isolane: {signals.word()}; this is what had been simulated by then, the next start "
+            "begins anew",
             err=True,
         )
         raise typer.Exit(signals.status())

@@ -1,0 +1,181 @@
+"""Standard streams that are closed, full, or of a narrow encoding, for commands as processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isolane.report import test_data as data
+
+ISOLANE = (sys.executable, "-m", "isolane")
+CLOSED = "isolane: error: stdout cannot be written to: it is closed; send what nobody needs to "
+FULL = "isolane: error: stdout cannot be written to: no space left on device\n"
+SHORT = """\
+isolane: 1
+name: s
+title: Größe 𝄞
+routers: [{name: one, role: victim}, {name: two, role: aggressor}]
+load: {one: 5kpps, two: 5kpps}
+arms: [{name: plain, path: direct}]
+trial: {duration: 50ms, warmup: 20ms, repeats: 1, seed: 1}
+"""
+WRITES_TO_STDOUT = [
+    ("--help",), ("--version",), ("run", "--help"), ("version", "--all"), ("schema",),
+    ("schema", "policy"), ("doctor",), ("doctor", "--json"), ("report", "RUN"),
+    ("report", "RUN", "-f", "csv", "-o", "-"), ("report", "RUN", "-f", "md", "-o", "/dev/stdout"),
+    ("export", "grafana"), ("export", "systemd"),
+]  # fmt: skip
+LAST_WORDS: dict[tuple[str, ...], str] = {
+    ("schema", "-o", "none/x"): "there is no folder none",
+    ("run", "absent.yaml"): "absent.yaml",
+    ("report", "absent"): "there is no such run folder",
+    ("nope",): "No such command 'nope'",
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return data.run_folder(tmp_path_factory.mktemp("streams") / "run", repeats=1).path
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Path:
+    """A full device of the test's own: what fails here does not break the host's."""
+    path = tmp_path / "full"
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        path.open("wb").close()
+    except OSError as error:
+        pytest.skip(f"no device nodes here: {error}")
+    return path
+
+
+def start(
+    arguments: tuple[str, ...], shell: str = "", folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command with the redirections that a shell would make."""
+    line = ("sh", "-c", f'exec "$@" {shell}', "sh", *ISOLANE, *arguments)
+    done = subprocess.run(
+        line, capture_output=True, timeout=120, check=False, cwd=folder,
+        env={**os.environ, **environment},
+    )  # fmt: skip
+    assert b"Traceback" not in done.stderr + done.stdout, done.stderr.decode()
+    assert b"(details: " not in done.stderr, done.stderr.decode()
+    return done
+
+
+@pytest.mark.parametrize("arguments", WRITES_TO_STDOUT, ids=" ".join)
+def test_data_that_stdout_does_not_take_is_an_error_of_one_line(
+    arguments: tuple[str, ...], run: Path, full: Path, tmp_path: Path
+) -> None:
+    words = tuple(str(run) if word == "RUN" else word for word in arguments)
+    closed, no_room = start(words, ">&-"), start(words, f"> {full}")
+    assert (closed.returncode, no_room.returncode) == (1, 1)
+    if "/dev/stdout" in words:
+        assert b"/dev/stdout: cannot be written: bad file descriptor\n" in closed.stderr
+        assert b"/dev/stdout: cannot be written: no space left on device\n" in no_room.stderr
+    else:
+        assert closed.stderr.decode() == CLOSED + "/dev/null\n"
+        assert no_room.stderr.decode() == FULL
+    assert stat.S_ISCHR(full.stat().st_mode)
+    everything = start(words)
+    assert everything.returncode == 0
+    assert everything.stdout
+    assert not list(tmp_path.glob(".isolane*"))
+
+
+@pytest.mark.parametrize("arguments", LAST_WORDS, ids=" ".join)
+def test_words_that_stderr_does_not_take_change_nothing(
+    arguments: tuple[str, ...], full: Path
+) -> None:
+    plain = start(arguments)
+    assert LAST_WORDS[arguments] in plain.stderr.decode()
+    for shell in ("2>&-", f"2> {full}", "2>&- >&-", "<&- >&- 2>&-"):
+        done = start(arguments, shell)
+        assert done.returncode == plain.returncode, shell
+        assert done.stdout == b"", "a word for stderr does not go among the data"
+
+
+def test_files_that_are_opened_do_not_become_standard_streams(tmp_path: Path) -> None:
+    """A closed stdout would be the next file that is opened: our output would go into it."""
+    done = start(("schema", "-o", str(tmp_path / "x.json")), "<&- >&- 2>&-")
+    assert done.returncode == 0
+    assert json.loads((tmp_path / "x.json").read_text())
+
+
+def simulate(tmp_path: Path, *more: str) -> tuple[tuple[str, ...], Path]:
+    (tmp_path / "short.yaml").write_text(SHORT)
+    target = tmp_path / "run"
+    words = ("run", str(tmp_path / "short.yaml"), "--on", "sim", "-o", str(target), *more)
+    return words, target
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_a_run_whose_table_nobody_takes_is_there_all_the_same(
+    form: str, full: Path, tmp_path: Path
+) -> None:
+    words, target = simulate(tmp_path, *(["--json"] if form == "json" else []))
+    done = start(words, f"> {full}")
+    assert done.returncode == 1
+    assert done.stderr.decode().endswith(f"report: {target}/report.html\n{FULL}")
+    assert (target / "report.html").stat().st_size > 10_000
+    assert json.loads((target / "summary.json").read_text())["complete"] is True
+
+
+@pytest.mark.native
+def test_an_encoding_that_lacks_letters_ends_nothing(tmp_path: Path) -> None:
+    words, target = simulate(tmp_path)
+    done = start(words, PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr.decode()
+    assert rb"\u00b5s" in done.stdout, "microseconds"
+    done.stdout.decode("ascii")
+    again = start(("run", "--resume", str(target), "--json"), PYTHONIOENCODING="ascii")
+    assert json.loads(again.stdout)["title"] == "Größe 𝄞", "JSON stays what it is"
+    page = start(("report", str(target), "-f", "md", "-o", "-"), PYTHONIOENCODING="latin-1")
+    assert "Größe 𝄞" in page.stdout.decode(), "a file is UTF-8 whatever the terminal is"
+
+
+def test_a_reader_that_leaves_early_is_no_message(run: Path) -> None:
+    for arguments in (("schema",), ("report", str(run), "-f", "csv", "-o", "-"), ("doctor",)):
+        with subprocess.Popen(
+            [*ISOLANE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.close()
+            assert process.stderr.read() == b""
+            assert process.wait(60) == 1
+
+
+def few_files(number: int) -> Callable[[], None]:
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (number, number))
+
+
+@pytest.mark.native
+@pytest.mark.root
+@pytest.mark.parametrize("number", [6, 20, 60])
+@pytest.mark.parametrize("command", ["receive", "doctor", "status", "schema"])
+def test_few_descriptors_are_told_as_such(command: str, number: int) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: loads BPF programs")
+    words = (command, "lo") if command == "receive" else (command,)
+    done = subprocess.run(
+        [*ISOLANE, *words], preexec_fn=few_files(number),
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    if command in ("schema", "status") or (command, number) == ("doctor", 60):
+        assert done.returncode == 0, done.stderr
+        return
+    assert done.returncode == 1, "neither a lack of the host's nor a mistake of the user's"
+    assert done.stderr.startswith("isolane: error: too many open files: ")
+    assert "ulimit -n 1024" in done.stderr
+    assert done.stderr.count("\n") == 1, "no raw lines of libraries"

@@ -1,0 +1,215 @@
+"""Commands that run for a time, ended by Ctrl-C, SIGTERM, SIGHUP or an interface that goes.
+
+Each says what is kept and how to go on, and leaves with 128 + signal.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from isolane.run.folder import RunFolder
+
+from tests.conftest import Tiny
+from tests.live import assert_same_host, await_free, background, isolane, quiet_host, running
+from tests.wires import Line, inside, ip, plain_line
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+WORDS = {
+    signal.SIGINT: "interrupted",
+    signal.SIGTERM: "ended by SIGTERM",
+    signal.SIGHUP: "ended by SIGHUP",
+}
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_run_says_what_is_kept_and_how_to_go_on(
+    number: signal.Signals, tiny: Tiny, tmp_path: Path
+) -> None:
+    target = tmp_path / "a run"
+    journal = target / "trials.jsonl"
+    run = ("run", tiny(repeats=200), "--on", "sim", "--output", target)
+    with background(tmp_path / "first", *run) as process:
+        process.until(lambda: journal.exists() and journal.read_bytes().count(b"\n") >= 1)
+        assert process.end(number) == 128 + number
+        *_, hint, word = process.stderr.splitlines()
+    kept = len(RunFolder.open(target).trials())
+    trials = "1 trial is" if kept == 1 else f"{kept} trials are"
+    command = f"isolane run --resume '{target}'"
+    assert hint == f"isolane: {trials} kept in {target}; go on with: {command}"
+    assert word == f"isolane: {WORDS[number]}"
+    summary = RunFolder.open(target).summary()
+    assert summary is not None
+    assert not summary.complete
+    if number != signal.SIGINT:  # once is enough
+        return
+    with background(tmp_path / "again", "run", "--resume", target) as process:
+        process.until(lambda: journal.read_bytes().count(b"\n") > kept)
+        assert process.end(number) == 128 + number
+
+
+@pytest.mark.root
+@pytest.mark.native
+@pytest.mark.usefixtures("needs_root")
+def test_a_live_run_says_it_too(tiny: Tiny, tmp_path: Path) -> None:
+    before = quiet_host()
+    with running(tmp_path, tiny(repeats=100)) as (process, target):
+        journal = target / "trials.jsonl"
+        process.until(lambda: journal.read_bytes().count(b"\n") >= 1)
+        assert process.end(signal.SIGINT) == 130
+        assert f"go on with: isolane run --resume {target}" in process.stderr
+    assert_same_host(before)
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    ("number", "jobs"), [(signal.SIGINT, 2), (signal.SIGTERM, 1), (signal.SIGHUP, 2)]
+)
+def test_a_reproduction_keeps_what_was_simulated(
+    number: signal.Signals, jobs: int, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    what = ("reproduce", "rathore2013", "--figure", "7", "--jobs", jobs, "--json", "-o", page)
+    with background(tmp_path / "out", *what) as process:
+        process.until(lambda: "16 of 160" in process.stderr)
+        assert process.end(number) == 128 + number
+        assert json.loads(process.stdout)["complete"] is False
+        assert WORDS[number] in process.stderr
+        assert "begins anew" in process.stderr
+    assert page.stat().st_size > 10_000
+
+
+@pytest.mark.native
+def test_a_calibration_keeps_the_best_so_far(tmp_path: Path) -> None:
+    profile = tmp_path / "fitted.yaml"
+    fit = ("calibrate", "rathore2013", "--scale", "0.01", "--output", profile)
+    with background(tmp_path / "out", *fit) as process:
+        process.until(lambda: "round 1" in process.stderr)
+        assert process.end(signal.SIGTERM) == 143
+        again = f"isolane calibrate rathore2013 --profile {profile} --output {profile}"
+        assert f"ended by SIGTERM; the profile is the best so far; go on with: {again}" in (
+            process.stderr
+        )
+        assert "mean absolute error" in process.stdout
+    assert "rathore2013" in profile.read_text()
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("command", ["reproduce ahn", "calibrate rathore2013"])
+def test_an_output_that_cannot_be_is_refused_before_hours_of_work(
+    command: str, tmp_path: Path
+) -> None:
+    done = isolane(*command.split(), "--output", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"isolane: error: {tmp_path}: cannot be written: it is a folder; name a file\n"
+    )
+
+
+def sender(line: Line, *more: str) -> tuple[str, ...]:
+    where = ("generate", line.gen, "--netns", line.gen_netns, "--to", line.dst, "--mac", line.mac)
+    return (*where, "--rate", "2kpps", "--duration", "60s", *more)
+
+
+@pytest.mark.root
+@pytest.mark.native
+@pytest.mark.usefixtures("needs_root")
+@pytest.mark.parametrize("number", SIGNALS)
+def test_traffic_is_told_whoever_ends_it(number: signal.Signals, tmp_path: Path) -> None:
+    with plain_line(4) as line:
+        receive = ("receive", line.rcv, "--netns", line.rcv_netns, "--json", "-d", "60s")
+        with background(tmp_path / "rcv", *receive) as receiver:
+            receiver.until(lambda: "receiving on" in receiver.stderr)
+            with background(tmp_path / "gen", *sender(line, "--json")) as generator:
+                generator.until(lambda: line.sent() > 500)
+                assert generator.end(number) == 128 + number
+            assert receiver.end(number) == 128 + number
+        sent, received = json.loads(generator.stdout), json.loads(receiver.stdout)
+    assert sent["frames"] == received["streams"][0]["received"] > 500
+    assert sent["seconds"] < 60
+    assert f"isolane: {WORDS[number]}; the audit" in generator.stderr
+    assert f"isolane: {WORDS[number]}; the counts" in receiver.stderr
+
+
+@pytest.mark.root
+@pytest.mark.native
+@pytest.mark.usefixtures("needs_root")
+def test_an_interface_that_vanishes_ends_both_sides_with_their_counts(tmp_path: Path) -> None:
+    with plain_line(4) as line:
+        # Without a limit, and with another interface that stays.
+        inside(line.rcv_netns, "ip", "link", "set", "lo", "up")
+        receive = ("receive", line.rcv, "lo", "--netns", line.rcv_netns, "--json")
+        with background(tmp_path / "rcv", *receive) as receiver:
+            receiver.until(lambda: "receiving on" in receiver.stderr)
+            with background(tmp_path / "gen", *sender(line, "--json")) as generator:
+                generator.until(lambda: line.sent() > 500)
+                ip("-n", line.gen_netns, "link", "del", line.gen)
+                assert generator.end() == 1
+            assert receiver.end() == 1
+        sent, received = json.loads(generator.stdout), json.loads(receiver.stdout)
+    assert f"isolane: error: {line.gen} vanished; the audit is of" in generator.stderr
+    assert f"isolane: error: {line.rcv} vanished; the counts are" in receiver.stderr
+    assert 500 < received["streams"][0]["received"] <= sent["frames"] < 60 * 2000
+
+
+@pytest.mark.root
+@pytest.mark.native
+@pytest.mark.usefixtures("needs_root")
+def test_the_receiver_tells_rates(tmp_path: Path) -> None:
+    with plain_line(4) as line:
+        receive = ("receive", line.rcv, "--netns", line.rcv_netns, "--json")
+        with background(tmp_path / "rcv", *receive) as receiver:
+            receiver.until(lambda: "receiving on" in receiver.stderr)
+            with background(tmp_path / "gen", *sender(line)) as generator:
+                receiver.until(lambda: " frames, " in receiver.stderr)  # a line each 10 s
+                generator.end(signal.SIGTERM)
+            assert receiver.end(signal.SIGINT) == 0, "without a limit this is its end"
+        received = json.loads(receiver.stdout)
+    assert received["rate_pps"] == pytest.approx(2000, rel=0.05)
+    assert 5 < received["seconds"] < 60
+    assert "kpps\n" in receiver.stderr
+
+
+@pytest.mark.root
+@pytest.mark.native
+@pytest.mark.usefixtures("needs_root")
+def test_a_verification_that_is_ended_says_that_nothing_is_kept(tmp_path: Path) -> None:
+    policy = tmp_path / "edge.yaml"
+    policy.write_text(
+        "isolane: 1\nname: edge\nnics: {eth8: {rate: 100Mbps}, eth9: {rate: 100Mbps}}\n"
+        "routers:\n"
+        "  gold: {netns: g, interfaces: {a: eth8, b: eth9}, cpu_weight: 300}\n"
+        "  bronze: {netns: b, interfaces: {a: eth8, b: eth9}, cpu_weight: 100}\n"
+    )
+    before = quiet_host()
+    await_free()
+    with background(tmp_path / "out", "verify", policy, "--repeats", "100") as process:
+        process.until(lambda: Path("/run/netns/isolane-dut").exists())
+        assert process.end(signal.SIGTERM) == 143
+        assert "nothing is kept of a verification" in process.stderr
+    assert_same_host(before)
+
+
+@pytest.mark.root
+@pytest.mark.native
+@pytest.mark.usefixtures("needs_root")
+@pytest.mark.parametrize(
+    ("command", "ready", "word"),
+    [
+        ("watch", "no policy is in force", "stays in force"),
+        ("export prometheus --listen 127.0.0.1:0", "metrics at", "go on counting"),
+        ("export prometheus --every 1s --textfile {}/x.prom", "", "holds what was counted last"),
+    ],
+)
+def test_what_runs_beside_a_policy_says_that_it_has_ended(
+    command: str, ready: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ISOLANE_POLICY", "endings")
+    with background(tmp_path, *command.format(tmp_path).split()) as process:
+        process.until(lambda: ready in process.stderr if ready else (tmp_path / "x.prom").exists())
+        assert process.end(signal.SIGTERM) == 143
+        assert word in process.stderr
+        assert process.stderr.endswith("isolane: ended by SIGTERM\n")
