@@ -56,7 +56,7 @@ def _key(trial: Trial) -> tuple[str, str, int, int]:
 def _summary(folder: RunFolder) -> Summary:
     known, trials = folder.summary(), _without_repeated(folder.trials())
     if known is not None and (known.complete or known.trials == len(trials)):
-        return known
+        return known if known.missing is not None else _with_missing(known, folder, trials)
     started = min((trial.started_unix_s for trial in trials), default=time.time())
     finished = max((t.started_unix_s + t.window_s for t in trials), default=started)
     return summarise(
@@ -66,4 +66,21 @@ def _summary(folder: RunFolder) -> Summary:
         known.started_unix_s if known else started,
         finished,
         complete=False,
+        simulated=folder.host().simulated,
+    )
+
+
+def _with_missing(known: Summary, folder: RunFolder, trials: Sequence[Trial]) -> Summary:
+    """Add to the summary of an older version which points gave nothing, and judge it by that."""
+    experiment = load_experiment(folder.path / EXPERIMENT)
+    again = summarise(
+        experiment, trials, (), 0.0, 0.0, complete=known.complete, capacity=known.capacity
+    )
+    return known.model_copy(
+        update={
+            "arms": again.arms,
+            "missing": again.missing,
+            "cells": again.cells,
+            "verdict": again.verdict,
+        }
     )
