@@ -33,7 +33,7 @@ CONTAINERS = tuple(
     for receive in ("softirq", "threaded")
 )
 FILES = {
-    "experiment.yaml", "host.json", "options.json", "report.html", "run.log", "summary.json",
+    "experiment.yaml", "host.json", "options.json", "record.jsonl", "report.html", "run.log", "summary.json",
     "trials.jsonl", "trials.parquet",
 }  # fmt: skip
 NATIVE = """\

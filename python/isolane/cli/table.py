@@ -26,12 +26,13 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         console.print(told, style="bold", highlight=False, markup=False)
     if summary.capacity:
         rate = format_pps(summary.capacity.pps.median)
-        console.print(
-            f"1x = {rate}: what {summary.capacity.router} forwards alone on "
-            f"{summary.capacity.arm}, overloaded",
-            highlight=False,
-            markup=False,
+        source = summary.capacity.source
+        about = (
+            f"what {summary.capacity.router} forwards alone on {summary.capacity.arm}, overloaded"
+            if source is None
+            else f"taken from {source}, not measured in this run"
         )
+        console.print(f"1x = {rate}: {about}", highlight=False, markup=False)
     console.print(_table(summary, wide=console.width >= NARROW))
     for told in missing_points(summary.missing or ()):
         if told not in summary.verdict.sentence:

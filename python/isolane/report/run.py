@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isolane.run.capacity import kept_capacity
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import HostFacts, Summary, Trial
+from isolane.run.resume import refuse_other_experiment
 from isolane.run.summary import summarise
 from isolane.spec import load_experiment
 
@@ -39,6 +41,7 @@ def read_run(path: Path) -> Run:
         If what is in it cannot be read.
     """
     folder = RunFolder.open(path)
+    refuse_other_experiment(folder)
     text = folder.experiment_text().decode(errors="replace")
     return Run(_summary(folder), folder.host(), text)
 
@@ -66,6 +69,7 @@ def _summary(folder: RunFolder) -> Summary:
         known.started_unix_s if known else started,
         finished,
         complete=False,
+        capacity=kept_capacity(folder),
         simulated=folder.host().simulated,
     )
 

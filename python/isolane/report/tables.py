@@ -275,5 +275,7 @@ def facts(summary: Summary) -> Sequence[tuple[str, str]]:
     if summary.capacity is not None:
         capacity = _value(summary.capacity.pps, format_pps).flat()
         where = f"1x, {summary.capacity.router} on {summary.capacity.arm}"
+        if summary.capacity.source is not None:
+            where = f"1x, taken from {summary.capacity.source}"
         pairs.insert(0, (f"Capacity ({where})", capacity))
     return pairs

@@ -254,6 +254,8 @@ class Capacity(_Model):
     arm: str
     router: str
     pps: Interval
+    source: str | None = None
+    """The run or rate that it was taken from (``--capacity-from``); None: measured in this run."""
 
 
 class Node(_Model):

@@ -74,6 +74,8 @@ class Run:
     watch: Callable[[Step], None] = lambda _step: None
     clock: Callable[[], float] = time.time
     """When a trial began, Unix time in s; a simulation writes the same bytes every time."""
+    capacity: Capacity | None = None
+    """What 1x is, where it is given; else it is measured if a load needs it."""
     _trials: list[Trial] = field(default_factory=list)
     _drawings: dict[str, Drawing] = field(default_factory=dict)
     _described: set[str] = field(default_factory=set)
@@ -99,7 +101,9 @@ class Run:
             started = earlier.started_unix_s
             self._drawings = {drawing.arm: drawing for drawing in earlier.drawings}
         try:
-            if self.experiment.needs_capacity:
+            if self.capacity is not None:
+                self._capacity = self.capacity
+            elif self.experiment.needs_capacity:
                 self._measure_capacity()
             self._measure()
         except BaseException:
@@ -137,7 +141,8 @@ class Run:
     def _total(self) -> int:
         experiment = self.experiment
         measured = len(experiment.resolved_arms()) * len(experiment.points())
-        capacity = CAPACITY_TRIALS if experiment.needs_capacity else 0
+        measured_here = experiment.needs_capacity and self.capacity is None
+        capacity = CAPACITY_TRIALS if measured_here else 0
         return capacity + measured * experiment.trial.repeats
 
     def _tell(self, label: str) -> None:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pydantic import BaseModel
+
 from isolane import __version__, _native
 from isolane.errors import MeasurementError, NotSupported
 from isolane.run.backend import Bench, Expected, Observation, Setting
@@ -76,6 +78,12 @@ class SimBackEnd:
             nics=(),
             simulated=profile.name,
         )
+
+    def made_of(self) -> dict[str, BaseModel]:
+        """Return all data that the simulated host consists of: the profile, and paths in use."""
+        arms = self.experiment.resolved_arms()
+        paths = [self.sim_host.path_of(router) for arm in arms for router in arm.routers]
+        return {"profile": self.sim_host.profile, **{f"path.{path.name}": path for path in paths}}
 
     def overload_pps(self) -> float:
         """Return the offered load that capacity is measured with, frames/s."""
