@@ -33,8 +33,8 @@ CONTAINERS = tuple(
     for receive in ("softirq", "threaded")
 )
 FILES = {
-    "experiment.yaml", "host.json", "options.json", "record.jsonl", "report.html", "run.log", "summary.json",
-    "trials.jsonl", "trials.parquet",
+    "experiment.yaml", "host.json", "options.json", "record.jsonl", "report.html", "run.log",
+    "summary.json", "trials.jsonl", "trials.parquet",
 }  # fmt: skip
 NATIVE = """\
 isolane: 1

@@ -90,6 +90,7 @@ def _fit(
     from isolane.calibrate.fit import Fitter
     from isolane.calibrate.holdout import held_out
     from isolane.calibrate.live import run_problem
+    from isolane.calibrate.noise import hint
     from isolane.calibrate.papers import FITTED_TO, paper_problem
     from isolane.calibrate.write import profile_text
     from isolane.errors import SpecError
@@ -97,6 +98,9 @@ def _fit(
     from isolane.run.folder import replace_file
 
     of_paper = source in FITTED_TO
+    noise = None if of_paper or left_out[1] is not None else hint(Path(source))
+    if noise:
+        typer.echo(f"isolane: {noise}", err=True)
     (numbers, part), (rounds, starts, jobs) = left_out, effort
     error, check = "", None
     with Pool(jobs) as pool:

@@ -215,6 +215,7 @@ class _Plan:
 def _measure(plan: _Plan) -> Summary | None:
     """Run live, with the exclusive right to change the host; None for a dry run."""
     from isolane.errors import NotSupported
+    from isolane.run.limits import refuse_beyond
     from isolane.run.live import LiveBackEnd
     from isolane.run.live.backend import refuse_simulated
     from isolane.run.live.host import host_facts
@@ -222,6 +223,7 @@ def _measure(plan: _Plan) -> Summary | None:
     from isolane.testbed import clean, exclusive
 
     refuse_simulated(plan.spec)
+    refuse_beyond(plan.source, plan.spec, plan.capacity)
     if os.geteuid() != 0:
         raise NotSupported(
             "not supported on this host: a live run needs root (namespaces, BPF, thread settings); "
@@ -243,10 +245,12 @@ def _measure(plan: _Plan) -> Summary | None:
 
 def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
     """Run on a simulated host; None for a dry run."""
+    from isolane.run.limits import refuse_beyond
     from isolane.run.runner import Run
     from isolane.run.sim import SimBackEnd
 
     with closing(SimBackEnd(plan.spec, profile)) as back_end:
+        refuse_beyond(plan.source, plan.spec, plan.capacity, back_end.sim_host.profile)
         back_end.check(plan.spec.resolved_arms())
         settings = plan.settings(back_end.host(), On.SIM, back_end.made_of())
         plan.refuse_changes(settings)

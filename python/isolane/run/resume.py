@@ -45,13 +45,18 @@ def settings_of(
     found |= {f"host.{key}": str(getattr(host, key)) for key in HOST_KEYS}
     found |= options
     for name, data in simulated.items():
-        found |= dict(_flat(name, data.model_dump(mode="json", by_alias=True, exclude_none=True)))
+        found |= dict(_flat(name, _dumped(data)))
     return found
+
+
+def _dumped(data: BaseModel) -> dict[str, object]:
+    # Without warnings: pydantic takes a list that it has made of a tuple for a wrong value.
+    return data.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
 
 
 def experiment_settings(experiment: Experiment) -> dict[str, str]:
     """Return the keys of an experiment with their values, such as ``load.victim: 20kpps``."""
-    return dict(_flat("", experiment.model_dump(mode="json", by_alias=True, exclude_none=True)))
+    return dict(_flat("", _dumped(experiment)))
 
 
 def _flat(key: str, value: object) -> Iterator[tuple[str, str]]:
