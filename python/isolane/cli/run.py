@@ -95,12 +95,8 @@ def command(
     from isolane.spec import load_experiment
 
     folder, source = _source(experiment, resume)
-    spec = given = load_experiment(source)
-    kept = _kept(folder)
-    repeats = repeats or _number(kept.get("repeats"))
-    if repeats is not None:
-        trial = spec.trial.model_copy(update={"repeats": repeats})
-        spec = spec.model_copy(update={"trial": trial})
+    given, kept = load_experiment(source), _kept(folder)
+    spec = _repeated(given, repeats or _number(kept.get("repeats")))
     target = folder or output or Path("runs") / f"{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     capacity = _capacity(capacity_from, given, folder)
     plan = _Plan(spec, source, target, folder is not None, dry_run, given, capacity)
@@ -119,6 +115,14 @@ def command(
     _present(summary, target, json=json)
     if summary.trials_failed:
         raise typer.Exit(1)
+
+
+def _repeated(spec: Experiment, repeats: int | None) -> Experiment:
+    """Return the experiment with as many repeats as the command line says, if it does."""
+    if repeats is None:
+        return spec
+    trial = spec.trial.model_copy(update={"repeats": repeats})
+    return spec.model_copy(update={"trial": trial})
 
 
 def _source(experiment: Path | None, resume: Path | None) -> tuple[Path | None, Path]:
