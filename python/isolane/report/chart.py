@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import altair as alt
@@ -156,6 +156,9 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
         Points without a verdict: a cross at the bottom, in the colour of the series.
     """
     colour, dash, shape = _distinct(series)
+    if not rows and gaps:  # without any value Vega has no idea of the axis
+        places = [*(x.ticks or ()), *(gap.x for gap in gaps)]
+        x = replace(x, domain=(min(places), max(places)))
     across = alt.X("x:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False))
     vertical: dict[str, Any] = {"axis": alt.Axis(**y.build()), "scale": y.scale(zero=not y.log)}
     up, low, high = alt.Y("y:Q", **vertical), alt.Y("low:Q", **vertical), alt.Y2("high:Q")

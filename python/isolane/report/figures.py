@@ -89,7 +89,7 @@ def _said(rows: Sequence[Row], write: Callable[[float], str]) -> str:
     for series in dict.fromkeys(row.series for row in rows if not row.published):
         own = sorted((r for r in rows if r.series == series and not r.published), key=lambda r: r.x)
         parts.append(f"{series} from {write(own[0].y)} to {write(own[-1].y)}")
-    return "; ".join(parts)
+    return "; ".join(parts) or "no valid trial"
 
 
 def _retained(summary: Summary, place: Across) -> Figure | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 
 from pydantic import BaseModel
@@ -86,7 +87,7 @@ def refuse_changes(folder: RunFolder, settings: Mapping[str, str], repeats: int)
     MeasurementError
         If a file of the folder was edited.
     """
-    again = f"start anew: isolane run {folder.path / EXPERIMENT}"
+    again = f"start anew: isolane run {shlex.quote(str(folder.path / EXPERIMENT))}"
     began = folder.record.began()
     if began is None:
         raise SpecError(
