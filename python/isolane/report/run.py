@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isolane.errors import NotSupported, SpecError
 from isolane.run.capacity import kept_capacity
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import HostFacts, Summary, Trial
@@ -76,7 +77,10 @@ def _summary(folder: RunFolder) -> Summary:
 
 def _with_missing(known: Summary, folder: RunFolder, trials: Sequence[Trial]) -> Summary:
     """Add to the summary of an older version which points gave nothing, and judge it by that."""
-    experiment = load_experiment(folder.path / EXPERIMENT)
+    try:
+        experiment = load_experiment(folder.path / EXPERIMENT)
+    except (SpecError, NotSupported):
+        return known  # in the language of an older version: what it asked for is not known
     again = summarise(
         experiment, trials, (), 0.0, 0.0, complete=known.complete, capacity=known.capacity
     )

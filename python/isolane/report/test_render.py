@@ -346,3 +346,14 @@ def test_a_simulated_run_that_was_killed_is_still_called_a_prediction(tmp_path: 
     (folder.path / "host.json").write_text(facts.model_dump_json())
     (folder.path / "summary.json").unlink()
     assert "Predicted, not measured: profile veth" in render(folder.path, "md").read_text()
+
+
+def test_an_older_run_whose_experiment_is_no_longer_understood_is_still_shown(
+    lacking: RunFolder, tmp_path: Path
+) -> None:
+    old = RunFolder.open(Path(shutil.copytree(lacking.path, tmp_path / "old")))
+    (old.path / "record.jsonl").unlink()
+    known = summary(lacking).model_dump_json(exclude={"arms", "missing"})
+    (old.path / "summary.json").write_text(known)
+    (old.path / "experiment.yaml").write_text("isolane: 0\nlanguage: of yore\n")
+    assert summary(lacking).verdict.sentence in render(old.path).read_text()

@@ -176,6 +176,6 @@ def test_a_trial_that_is_invalid_gives_no_figure_and_decides_no_claim() -> None:
     rows = [r for r in rathore_rows.of(found, ("4",), fitted=True) if r.simulated is None]
     assert rows
     assert all(row.note.startswith("5 of 5 trials invalid") for row in rows)
-    assert "no verdict" in cells(rows[0])
+    assert "no result" in cells(rows[0])
     assert rathore_claims.of(found, ("4",)) == ()
     assert any(note.startswith("no verdict for native, ") for note in found.notes())
