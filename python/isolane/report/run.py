@@ -43,6 +43,8 @@ def read_run(path: Path) -> Run:
     """
     folder = RunFolder.open(path)
     refuse_other_experiment(folder)
+    if folder.record.exists:
+        folder.options()  # what they changed is part of what is shown
     text = folder.experiment_text().decode(errors="replace")
     return Run(_summary(folder), folder.host(), text)
 

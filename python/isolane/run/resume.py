@@ -99,6 +99,7 @@ def refuse_changes(folder: RunFolder, settings: Mapping[str, str], repeats: int)
     changes += _changes(began.settings, settings)
     if changes:
         raise SpecError(_refusal(folder, changes, again))
+    folder.options()
     folder.host()
     folder.summary()
     rounds = 1 + max((t.repeat for t in folder.trials() if t.purpose == "measure"), default=-1)

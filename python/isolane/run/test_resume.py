@@ -144,6 +144,9 @@ EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
     "the host": (
         _file("host.json", b"imaginary", b"real"), r"host\.json: was changed after Isolane wrote"
     ),
+    "the options": (
+        _file("options.json", b"2", b"9"), r"options\.json: was changed after Isolane wrote"
+    ),
     "the record": (
         _file("record.jsonl", b'{"trial": 1', b'{"trial": 1,,'), r"record\.jsonl, line \d+: was not"
     ),

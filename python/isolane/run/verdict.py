@@ -69,7 +69,7 @@ def _level(arms: Sequence[ArmVerdict]) -> Literal["good", "bad", "neutral", "non
     found = {arm.finding for arm in arms}
     if "not isolated" in found:
         return "bad"
-    if found <= {"isolated"}:
+    if found == {"isolated"}:
         return "good"
     return "none" if found <= {"no verdict"} else "neutral"
 
