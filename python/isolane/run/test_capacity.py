@@ -86,6 +86,7 @@ def test_what_cannot_be_1x_is_refused(text: str, words: str) -> None:
         given_capacity(text, parse_experiment(RELATIVE))
 
 
+@pytest.mark.slow
 @pytest.mark.native
 def test_live_and_simulated_runs_of_one_file_have_the_same_1x(file: Path, tmp_path: Path) -> None:
     """The `live` run is a simulated one with another profile: only its folder matters here."""
@@ -118,6 +119,7 @@ def trials(path: Path) -> list[Trial]:
     return RunFolder.open(path).trials()
 
 
+@pytest.mark.slow
 @pytest.mark.native
 def test_what_the_trials_were_made_with_is_kept_by_the_command(file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
