@@ -57,7 +57,7 @@ class Bed:
     bench: Bench
     routers: Sequence[object]
     seconds: float
-    doubts: list[str] = field(default_factory=list)
+    invalid: list[str] = field(default_factory=list)
     """Of all trials so far."""
 
     def offer(self, rates_pps: Sequence[float]) -> Observation:
@@ -67,7 +67,7 @@ class Bed:
             for router, rate in zip(self.routers, rates_pps, strict=True)
         )
         seen = self.bench.trial(Setting(demands, WARMUP_NS, round(self.seconds * 1e9)))
-        self.doubts += seen.doubts
+        self.invalid += [reason.text for reason in seen.invalid]
         return seen
 
     def forwarded(self, rates_pps: Sequence[float]) -> list[float]:

@@ -30,7 +30,7 @@ class Found:
     rows: list[tuple[str, ...]] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     data: dict[str, Any] = field(default_factory=dict)
-    doubts: list[str] = field(default_factory=list)
+    invalid: list[str] = field(default_factory=list)
 
     def say(self, what: str, figure: str, asked: str = "", *, met: bool | None = None) -> None:
         """Add a line, and a judgement where something was asked."""

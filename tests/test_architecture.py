@@ -25,6 +25,7 @@ ARROWS: dict[str, set[str]] = {
     "run": {
         "errors",
         "files",
+    "findings",
         "procfs",
         "spec",
         "doctor",
@@ -200,6 +201,8 @@ TO_BE_RENAMED: set[str] = {
     "build",
     "claims",
     "errors",
+    "files",
+    "findings",
     "files",
     "managed",
     "observe",

@@ -281,7 +281,7 @@ def _once(folder: Path) -> RunFolder:
 
 
 @pytest.mark.parametrize(
-    ("make", "plots"), [(_spoilt, 1 + 2 + 4 + 4), (_empty, 0), (_once, 1 + 3 + 4 + 6 + 6)]
+    ("make", "plots"), [(_spoilt, 1 + 3 + 4 + 4), (_empty, 0), (_once, 1 + 3 + 4 + 6 + 6)]
 )
 @pytest.mark.parametrize("width", [1280, 400])
 def test_bad_days(

@@ -12,6 +12,7 @@ from isolane.reproduce.trials import TOTAL, Figure
 from isolane.run.backend import Demand, Setting
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import RouterTrial, Trial
+from isolane.run.resume import refuse_other_experiment
 from isolane.run.sim.catalogue import find_host
 from isolane.run.sim.trial import TrialJob
 from isolane.spec import Experiment, PointRouter, load_experiment
@@ -40,6 +41,7 @@ def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = N
         If the folder holds no run, or none of these trials can be used.
     """
     run = RunFolder.open(folder)
+    refuse_other_experiment(run)
     experiment = load_experiment(folder / EXPERIMENT)
     trials = [
         trial

@@ -92,6 +92,7 @@ def _fit(
     from isolane.calibrate.fit import Fitter
     from isolane.calibrate.holdout import held_out
     from isolane.calibrate.live import run_problem
+    from isolane.calibrate.noise import hint
     from isolane.calibrate.papers import FITTED_TO, paper_problem
     from isolane.calibrate.write import profile_text
     from isolane.cli import signals
@@ -101,6 +102,9 @@ def _fit(
 
     check_output(output)
     of_paper = source in FITTED_TO
+    noise = None if of_paper or left_out[1] is not None else hint(Path(source))
+    if noise:
+        typer.echo(f"isolane: {noise}", err=True)
     (numbers, part), (rounds, starts, jobs) = left_out, effort
     error, check = "", None
     with progress("rounds at most ({label})") as shown, Pool(jobs) as pool:

@@ -23,8 +23,8 @@ def print_report(report: Report, console: Console | None = None) -> None:
         f"{report.count(verdict)} {verdict}" for verdict in ("held", "broken", "not measured")
     )
     without = report.trials_without_verdict
-    doubted = f" ({without} without a verdict)" if without else ""
-    trials = f"{report.trials} trials{doubted} of {1000 * report.window_s:g} ms"
+    invalid = f" ({without} invalid)" if without else ""
+    trials = f"{report.trials} trials{invalid} of {1000 * report.window_s:g} ms"
     lines = [f"\npolicy {report.policy}, {report.mode}: {counts}; {trials}", *report.notes]
     for line in lines:
         console.print(line, highlight=False, markup=False)

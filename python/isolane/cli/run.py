@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,8 +17,10 @@ from isolane.cli.progress import progress
 from isolane.cli.runlog import logged, resumable
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from isolane.run.folder import RunFolder
-    from isolane.run.results import HostFacts, Summary
+    from isolane.run.results import Capacity, HostFacts, Summary
     from isolane.run.runner import Step
     from isolane.spec import Experiment
 
@@ -74,6 +76,14 @@ def command(
         str | None,
         typer.Option("--profile", metavar="NAME|FILE", help="The simulated host's profile."),
     ] = None,
+    capacity_from: Annotated[
+        str | None,
+        typer.Option(
+            "--capacity-from",
+            metavar="RUN|RATE",
+            help="What 1x is: that run's, or a rate such as 720kpps.",
+        ),
+    ] = None,
 ) -> None:
     """Measure what an experiment file says, or predict it.
 
@@ -84,14 +94,11 @@ def command(
     from isolane.spec import load_experiment
 
     folder, source = _source(experiment, resume)
-    spec = load_experiment(source)
-    kept = _kept(folder)
-    repeats = repeats or _number(kept.get("repeats"))
-    if repeats is not None:
-        trial = spec.trial.model_copy(update={"repeats": repeats})
-        spec = spec.model_copy(update={"trial": trial})
+    given, kept = load_experiment(source), _kept(folder)
+    spec = _repeated(given, repeats or _number(kept.get("repeats")))
     target = folder or output or Path("runs") / f"{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
-    plan = _Plan(spec, source, target, resumed=folder is not None, dry_run=dry_run)
+    capacity = _capacity(capacity_from, given, folder)
+    plan = _Plan(spec, source, target, folder is not None, dry_run, given, capacity)
     where = on or On(str(kept.get("on", On.LIVE)))
     if where is On.SIM:
         summary = _simulate(plan, profile or _text(kept.get("profile")))
@@ -107,6 +114,14 @@ def command(
     _present(summary, target, json=json)
     if summary.trials_failed:
         raise typer.Exit(1)
+
+
+def _repeated(spec: Experiment, repeats: int | None) -> Experiment:
+    """Return the experiment with as many repeats as the command line says, if it does."""
+    if repeats is None:
+        return spec
+    trial = spec.trial.model_copy(update={"repeats": repeats})
+    return spec.model_copy(update={"trial": trial})
 
 
 def _source(experiment: Path | None, resume: Path | None) -> tuple[Path | None, Path]:
@@ -131,6 +146,16 @@ def _kept(folder: Path | None) -> dict[str, int | str]:
     return RunFolder.open(folder).options()
 
 
+def _capacity(text: str | None, spec: Experiment, folder: Path | None) -> Capacity | None:
+    """Return what 1x was given to be, now or when the run began."""
+    from isolane.run.capacity import given_capacity, kept_capacity
+    from isolane.run.folder import RunFolder
+
+    if text is not None:
+        return given_capacity(text, spec)
+    return None if folder is None else kept_capacity(RunFolder.open(folder))
+
+
 def _number(value: int | str | None) -> int | None:
     return value if isinstance(value, int) else None
 
@@ -148,18 +173,46 @@ class _Plan:
     target: Path
     resumed: bool
     dry_run: bool
+    given: Experiment
+    """The experiment as the file has it, without what the command line changes."""
+    capacity: Capacity | None
+    """What 1x is, where it is given."""
 
-    def folder(self, host: HostFacts, **options: int | str) -> RunFolder:
+    def settings(
+        self, host: HostFacts, on: On, simulated: Mapping[str, BaseModel]
+    ) -> dict[str, str]:
+        """Return all that the trials depend on; a run with others is not continued."""
+        from isolane.run.resume import settings_of
+
+        options = {"--on": on.value}
+        if self.capacity is not None:
+            options["--capacity-from"] = f"{self.capacity.pps.median:g}pps"
+        return settings_of(self.given, host, options, simulated)
+
+    def refuse_changes(self, settings: Mapping[str, str]) -> None:
+        """Refuse to continue a run whose trials were made with other settings."""
+        from isolane.run.folder import RunFolder
+        from isolane.run.resume import refuse_changes
+
+        if self.resumed:
+            refuse_changes(RunFolder.open(self.target), settings, self.spec.trial.repeats)
+
+    def folder(
+        self, host: HostFacts, settings: Mapping[str, str], **options: int | str
+    ) -> RunFolder:
         """Open or make the run folder; options are kept for a resumed run."""
+        from isolane.run.capacity import KEPT
         from isolane.run.folder import RunFolder
 
+        if self.capacity is not None:
+            options[KEPT] = self.capacity.model_dump_json()
         kept = {"repeats": self.spec.trial.repeats, **options}
         if self.resumed:
             found = RunFolder.open(self.target)
             found.keep_options(kept)
             return found
         with _whole(self.target):
-            found = RunFolder.create(self.target, self.source.read_bytes(), host)
+            found = RunFolder.create(self.target, self.source.read_bytes(), host, settings)
             found.keep_options(kept)
         return found
 
@@ -184,15 +237,20 @@ def _whole(target: Path) -> Iterator[None]:
 def _measure(plan: _Plan) -> Summary | None:
     """Run live, with the exclusive right to change the host; None for a dry run."""
     from isolane.cli.rights import need_root
+    from isolane.run.limits import refuse_beyond
     from isolane.run.live import LiveBackEnd
     from isolane.run.live.backend import refuse_simulated
+    from isolane.run.live.host import host_facts
     from isolane.run.runner import Run
     from isolane.testbed import clean, exclusive
 
     refuse_simulated(plan.spec)
+    refuse_beyond(plan.source, plan.spec, plan.capacity)
     need_root(
         "a live run needs root (namespaces, BPF, thread settings)", ", or predict it with --on sim"
     )
+    settings = plan.settings(host_facts(), On.LIVE, {})
+    plan.refuse_changes(settings)
     with exclusive() as journal:
         for left in clean():
             typer.echo(f"isolane: removed what an earlier run left: {left}", err=True)
@@ -200,25 +258,30 @@ def _measure(plan: _Plan) -> Summary | None:
         back_end.check(plan.spec.resolved_arms())
         if plan.dry_run:
             return None
-        folder = plan.folder(back_end.host())
+        folder = plan.folder(back_end.host(), settings)
         with resumable(folder), logged(folder), _progress() as watch:
-            return Run(plan.spec, back_end, folder, watch).execute()
+            return Run(plan.spec, back_end, folder, watch, capacity=plan.capacity).execute()
 
 
 def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
     """Run on a simulated host; None for a dry run."""
+    from isolane.run.limits import refuse_beyond
     from isolane.run.runner import Run
     from isolane.run.sim import SimBackEnd
 
     with closing(SimBackEnd(plan.spec, profile)) as back_end:
+        refuse_beyond(plan.source, plan.spec, plan.capacity, back_end.sim_host.profile)
         back_end.check(plan.spec.resolved_arms())
+        settings = plan.settings(back_end.host(), On.SIM, back_end.made_of())
+        plan.refuse_changes(settings)
         if plan.dry_run:
             return None
         kept = {"on": "sim"} if profile is None else {"on": "sim", "profile": profile}
-        folder = plan.folder(back_end.host(), **kept)
+        folder = plan.folder(back_end.host(), settings, **kept)
         with resumable(folder), logged(folder), _progress() as watch:
             # A simulated trial has no date: the same seed gives the same bytes.
-            return Run(plan.spec, back_end, folder, watch, clock=lambda: 0.0).execute()
+            run = Run(plan.spec, back_end, folder, watch, lambda: 0.0, plan.capacity)
+            return run.execute()
 
 
 @contextmanager

@@ -5,7 +5,11 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from isolane.run.findings import by_finding
 from isolane.run.results import Cell, Interval, Summary
+from isolane.run.rows import NO_VERDICT, MissingRow, rows_of
+from isolane.run.verdict import missing_points
+from isolane.run.wording import listing
 from isolane.spec import format_ns, format_pps
 
 NARROW = 110
@@ -22,13 +26,17 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         console.print(told, style="bold", highlight=False, markup=False)
     if summary.capacity:
         rate = format_pps(summary.capacity.pps.median)
-        console.print(
-            f"1x = {rate}: what {summary.capacity.router} forwards alone on "
-            f"{summary.capacity.arm}, overloaded",
-            highlight=False,
-            markup=False,
+        source = summary.capacity.source
+        about = (
+            f"what {summary.capacity.router} forwards alone on {summary.capacity.arm}, overloaded"
+            if source is None
+            else f"taken from {source}, not measured in this run"
         )
+        console.print(f"1x = {rate}: {about}", highlight=False, markup=False)
     console.print(_table(summary, wide=console.width >= NARROW))
+    for told in missing_points(summary.missing or ()):
+        if told not in summary.verdict.sentence:
+            console.print(told, highlight=False, markup=False)
     if summary.trials_failed or summary.trials_without_verdict:
         console.print(
             f"{summary.trials_failed} of {summary.trials} trials failed, "
@@ -36,7 +44,10 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
             highlight=False,
         )
     style = {"good": "bold green", "bad": "bold red"}.get(summary.verdict.level, "bold")
-    console.print(f"\n{summary.verdict.sentence}", style=style, highlight=False, markup=False)
+    console.print()
+    for finding, arms in by_finding(summary.verdict):
+        console.print(f"{finding}: {listing(arms)}", highlight=False, markup=False)
+    console.print(summary.verdict.sentence, style=style, highlight=False, markup=False)
 
 
 def _table(summary: Summary, *, wide: bool) -> Table:
@@ -48,13 +59,22 @@ def _table(summary: Summary, *, wide: bool) -> Table:
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     before = None
-    for cell in summary.cells:
-        if before is not None and before != cell.arm:
+    for found in rows_of(summary):
+        row = _missing(found) if isinstance(found, MissingRow) else _row(found)
+        if before is not None and before != row[0]:
             table.add_section()
-        before = cell.arm
-        row = [cell.arm, cell.point_label, cell.router, *_figures(cell)]
-        table.add_row(*(row if wide else row[: 3 + len(names)]))
+        before = row[0]
+        table.add_row(*row[: 3 + len(names)])
     return table
+
+
+def _row(cell: Cell) -> list[str]:
+    return [cell.arm, cell.point_label, cell.router, *_figures(cell)]
+
+
+def _missing(row: MissingRow) -> list[str]:
+    router, point = row.router, row.point
+    return [point.arm, point.point_label, router.router, format_pps(router.offered_pps), NO_VERDICT]
 
 
 def _figures(cell: Cell) -> list[str]:

@@ -49,5 +49,5 @@ def test_figures_have_units_signs_and_verdicts() -> None:
 def test_the_sum_counts_all_verdicts_and_trials() -> None:
     lines = printed(("tin has an interface to itself",))
     total = "policy edge, test bed: 1 held, 1 broken, 1 not measured; "
-    assert total + "12 trials (3 without a verdict) of 300 ms" in lines
+    assert total + "12 trials (3 invalid) of 300 ms" in lines
     assert lines[-1] == "tin has an interface to itself"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import altair as alt
@@ -26,7 +26,7 @@ class Swatch:
     palette: PaletteName
     index: int
     mark: str = "line"
-    """``line``, ``bar``, ``tick`` or ``published``."""
+    """``line``, ``bar``, ``tick``, ``published`` or ``gap``."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,25 @@ class Row:
         return {**plain, "high": self.high, "published": self.published, **self.tip}
 
 
-def _tooltip(rows: Sequence[Row]) -> list[alt.Tooltip]:
+@dataclass(frozen=True)
+class Gap:
+    """A point of a series that was asked for and gave nothing."""
+
+    series: str
+    x: float
+    tip: Mapping[str, str]
+    """What the pointer is told."""
+
+    def values(self) -> dict[str, Any]:
+        """Return the gap as Vega's datum."""
+        return {"series": self.series, "x": self.x, **self.tip}
+
+
+GAP_MARK = "M-1,-1L1,1M1,-1L-1,1"
+"""A cross: what stands at the bottom of a plot where there is no verdict."""
+
+
+def _tooltip(rows: Sequence[Row | Gap]) -> list[alt.Tooltip]:
     names = dict.fromkeys(name for row in rows for name in row.tip)
     return [alt.Tooltip(field=_escape(name), type="nominal", title=name) for name in names]
 
@@ -116,6 +134,7 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     words: str,
     *,
     level: float | None = None,
+    gaps: Sequence[Gap] = (),
 ) -> Panel:
     """Lines over x with a confidence band, an interval bar and a marker at each point.
 
@@ -133,8 +152,13 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
         Description for those who cannot see the plot.
     level
         Where to draw a horizontal reference line.
+    gaps
+        Points without a verdict: a cross at the bottom, in the colour of the series.
     """
     colour, dash, shape = _distinct(series)
+    if not rows and gaps:  # without any value Vega has no idea of the axis
+        places = [*(x.ticks or ()), *(gap.x for gap in gaps)]
+        x = replace(x, domain=(min(places), max(places)))
     across = alt.X("x:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False))
     vertical: dict[str, Any] = {"axis": alt.Axis(**y.build()), "scale": y.scale(zero=not y.log)}
     up, low, high = alt.Y("y:Q", **vertical), alt.Y("low:Q", **vertical), alt.Y2("high:Q")
@@ -166,8 +190,32 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
                 across, up, colour, shape, tooltip=tips
             ),
         ]
+    layers += _gap_marks(gaps, series, across, colour)
     values = alt.InlineData(values=[row.values() for row in rows])
-    return _panel(title, words, _layer(layers, data=values))
+    said = [f"No verdict for {gap.series} at {gap.tip.get('point', gap.x)}." for gap in gaps]
+    return _panel(title, " ".join([words, *said]), _layer(layers, data=values))
+
+
+def _gap_marks(
+    gaps: Sequence[Gap], series: Sequence[str], across: alt.X, colour: alt.Color
+) -> list[alt.Chart]:
+    """Draw a row of crosses for each series, one above the other at the bottom of the plot."""
+    layers = []
+    for number, name in enumerate(series):
+        own = [gap.values() for gap in gaps if gap.series == name]
+        if own:
+            layers.append(
+                alt.Chart(alt.InlineData(values=own))
+                .transform_filter(_SHOWN)
+                .mark_point(shape=GAP_MARK, size=90, strokeWidth=2.5, opacity=1)
+                .encode(
+                    across,
+                    colour,
+                    y=alt.value(HEIGHT - 10 - 14 * number),
+                    tooltip=_tooltip(gaps),
+                )
+            )
+    return layers
 
 
 def _distinct(series: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash, alt.Shape]:
@@ -191,8 +239,11 @@ def stacked_panel(  # noqa: PLR0913 - as above
     words: str,
     *,
     marks: Sequence[Row] = (),
+    gaps: Sequence[Gap] = (),
 ) -> Panel:
     """Stacked bars over x as steps of equal width; `marks` are drawn as ticks on top.
+
+    `gaps` are places without a bar, because there is no verdict: it is written there.
 
     Rows are stacked in the order of `series`; the x values are those of ``x.ticks``, in order.
     """
@@ -224,6 +275,13 @@ def stacked_panel(  # noqa: PLR0913 - as above
             ticks.transform_filter(_SHOWN)
             .mark_tick(thickness=3)
             .encode(across, alt.Y("y:Q", scale=y.scale(zero=True)), tooltip=_tooltip(marks))
+        )
+    if gaps:
+        told = alt.Chart(alt.InlineData(values=[gap.values() for gap in gaps]))
+        layers.append(
+            told.mark_text(text="no verdict", angle=270, align="left", fontSize=11).encode(
+                across, y=alt.value(BAR_HEIGHT - 6), tooltip=_tooltip(gaps)
+            )
         )
     return _panel(title, words, _layer(layers), BAR_HEIGHT)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from isolane.report.chart import Axis, Figure, Panel, Row, Swatch, decades, line_panel
+from isolane.report.chart import Axis, Figure, Gap, Panel, Row, Swatch, decades, line_panel
 from isolane.report.points import Across, across
-from isolane.report.resources import cpu_figure, loss_figure
+from isolane.report.resources import cpu_figure, gap_tip, loss_figure
 from isolane.run import wording
+from isolane.run.missing import MissingPoint
 from isolane.run.results import Cell, Interval, PublishedCell, Summary
+from isolane.run.rows import arms_of
 from isolane.spec.units import format_ns, format_pps
 
 MOST_SERIES = 8
@@ -41,8 +43,27 @@ def figures(summary: Summary) -> tuple[Figure, ...]:
 
 
 def arms(summary: Summary) -> list[str]:
-    """Names of the arms that gave a result, in the order of the experiment."""
-    return list(dict.fromkeys(cell.arm for cell in summary.cells))
+    """Names of the arms, in the order of the experiment; also of those that gave no result."""
+    return arms_of(summary)
+
+
+def _gaps(
+    summary: Summary, place: Across, series: Callable[[MissingPoint], Sequence[str]]
+) -> list[Gap]:
+    """Return the points without a verdict, once for each series that would have a value there."""
+    return [
+        Gap(name, place.at[point.point], gap_tip(point))
+        for point in summary.missing or ()
+        for name in series(point)
+    ]
+
+
+def _gap_key(gaps: Sequence[Gap]) -> tuple[Swatch, ...]:
+    return (Swatch("no verdict", "series", 0, "gap"),) if gaps else ()
+
+
+def _of_role(point: MissingPoint, role: str) -> list[str]:
+    return [router.router for router in point.routers if router.role == role]
 
 
 def _lines(names: Sequence[str]) -> tuple[Swatch, ...]:
@@ -68,7 +89,7 @@ def _said(rows: Sequence[Row], write: Callable[[float], str]) -> str:
     for series in dict.fromkeys(row.series for row in rows if not row.published):
         own = sorted((r for r in rows if r.series == series and not r.published), key=lambda r: r.x)
         parts.append(f"{series} from {write(own[0].y)} to {write(own[-1].y)}")
-    return "; ".join(parts)
+    return "; ".join(parts) or "no valid trial"
 
 
 def _retained(summary: Summary, place: Across) -> Figure | None:
@@ -88,7 +109,16 @@ def _retained(summary: Summary, place: Across) -> Figure | None:
         for cell in victims
         if cell.retained
     ]
-    names = list(dict.fromkeys(row.series for row in rows)) if several else arms(summary)
+    gaps = _gaps(
+        summary,
+        place,
+        lambda point: [
+            f"{point.arm}, {name}" if several else point.arm for name in _of_role(point, "victim")
+        ],
+    )
+    names = arms(summary)
+    if several:
+        names = list(dict.fromkeys([*(row.series for row in rows), *(gap.series for gap in gaps)]))
     top = max(1.05, *(row.high for row in rows))
     panel = line_panel(
         "",
@@ -98,6 +128,7 @@ def _retained(summary: Summary, place: Across) -> Figure | None:
         Axis("victim's throughput retained", _PERCENT, domain=(0, top)),
         f"Share of its throughput that the victim retains: {_said(rows, _share)}.",
         level=1,
+        gaps=gaps,
     )
     caption = (
         "The victim is always offered the same. Its throughput is divided by what it had in the "
@@ -105,7 +136,8 @@ def _retained(summary: Summary, place: Across) -> Figure | None:
         "lines stay at 100 %."
     )
     title = "What the victim keeps"
-    return Figure("retained", title, caption, (panel,), _lines(names[:MOST_SERIES]))
+    legend = (*_lines(names[:MOST_SERIES]), *_gap_key(gaps))
+    return Figure("retained", title, caption, (panel,), legend)
 
 
 def _together(summary: Summary, place: Across) -> Figure | None:
@@ -121,6 +153,7 @@ def _together(summary: Summary, place: Across) -> Figure | None:
             tip["frames per second"] = format_pps(found.throughput_pps.median)
             rows.append(_row(found.arm, place.at[found.point], value, write, **tip))
     rows += _published(summary.published, place, lambda cell: cell.arm)
+    gaps = _gaps(summary, place, lambda point: [point.arm])
     panel = line_panel(
         "",
         rows,
@@ -128,10 +161,12 @@ def _together(summary: Summary, place: Across) -> Figure | None:
         place.axis,
         _throughput_axis(rows, scaled=scaled),
         f"Throughput of all routers together: {_said(rows, _share if scaled else format_pps)}.",
+        gaps=gaps,
     )
     caption = "Throughput of all routers together, as more of them share the same cores."
     title = "How many routers fit"
-    return Figure("together", title, caption, (panel,), (*_lines(names), *_hollow(rows)))
+    legend = (*_lines(names), *_hollow(rows), *_gap_key(gaps))
+    return Figure("together", title, caption, (panel,), legend)
 
 
 def _throughput_axis(rows: Sequence[Row], *, scaled: bool) -> Axis:
@@ -186,17 +221,41 @@ def _throughput(summary: Summary, place: Across) -> Figure | None:
     shown = arms(summary) if alone else names
     every = [row for found in rows.values() for row in found]
     y = _throughput_axis(every, scaled=scaled)
+    gaps = _throughput_gaps(summary, place, names, alone=alone)
+    rows = {arm: rows.get(arm, []) for arm in ([""] if alone else arms(summary))}
     panels = tuple(
-        line_panel(arm, found, shown, place.axis, y, f"Throughput {arm}: {_said(found, write)}.")
+        line_panel(
+            arm,
+            found,
+            shown,
+            place.axis,
+            y,
+            f"Throughput {arm}: {_said(found, write)}.",
+            gaps=gaps.get(arm, ()),
+        )
         for arm, found in rows.items()
     )
     caption = "Frames per second that came out of each router" + (
         ", as a share of what one router alone forwards at most." if scaled else "."
     )
     title = "Throughput against offered load"
-    return Figure(
-        "throughput", title, caption, panels, (*_lines(shown), *_hollow(every)), columns=len(panels)
-    )
+    crosses = [gap for found in gaps.values() for gap in found]
+    legend = (*_lines(shown), *_hollow(every), *_gap_key(crosses))
+    return Figure("throughput", title, caption, panels, legend, columns=len(panels))
+
+
+def _throughput_gaps(
+    summary: Summary, place: Across, names: Sequence[str], *, alone: bool
+) -> dict[str, list[Gap]]:
+    """Return the gaps of each panel: one for each arm, or one for all where there is one router."""
+    if alone:
+        return {"": _gaps(summary, place, lambda point: [point.arm])}
+    every = [router for point in summary.missing or () for router in point.routers]
+    shown = [name for name in dict.fromkeys(router.router for router in every) if name in names]
+    return {
+        arm: _gaps(summary, place, lambda point, arm=arm: shown if point.arm == arm else [])  # type: ignore[misc]  # mypy cannot infer defaults of a lambda
+        for arm in arms(summary)
+    }
 
 
 _DELAYS: tuple[tuple[str, Callable[[Cell], Interval | None]], ...] = (
@@ -246,8 +305,17 @@ def _delay(summary: Summary, place: Across) -> Figure | None:
     every = [row for _, rows in found for row in rows]
     domain = (0.8 * min(row.low for row in every), 1.25 * max(row.high for row in every))
     y = Axis("one-way delay (log scale)", _TIME, decades(*domain), log=True, domain=domain)
+    gaps = _gaps(summary, place, lambda point: [point.arm])
     panels: tuple[Panel, ...] = tuple(
-        line_panel(title, rows, names, place.axis, y, f"Delay, {title}: {_said(rows, format_ns)}.")
+        line_panel(
+            title,
+            rows,
+            names,
+            place.axis,
+            y,
+            f"Delay, {title}: {_said(rows, format_ns)}.",
+            gaps=gaps,
+        )
         for title, rows in found
     )
     routers = {cell.router for cell in focus}
@@ -258,4 +326,5 @@ def _delay(summary: Summary, place: Across) -> Figure | None:
         f"One-way delay from the generator to the receiver, of {whose}. All panels share one "
         "logarithmic scale."
     )
-    return Figure("delay", "How long frames take", caption, panels, _lines(names))
+    legend = (*_lines(names), *_gap_key(gaps))
+    return Figure("delay", "How long frames take", caption, panels, legend)

@@ -22,27 +22,19 @@ from isolane.report.figures import figures
 from isolane.report.run import Run
 from isolane.report.theme import css_colours
 
-LEVELS = {
-    "good": ("✓", "Isolated"),
-    "bad": ("✕", "Not isolated"),
-    "neutral": ("●", "Measured"),
-    "none": ("○", "No verdict"),
-}
-"""Sign and words for a verdict's level: its colour alone would not reach everybody."""
-
 
 def page(run: Run) -> str:
     """Write the whole page: styles, data, plots and the library that draws them."""
     summary = run.summary
     shown = figures(summary)
     started = datetime.fromtimestamp(summary.started_unix_s, UTC)
-    sign, words = LEVELS[summary.verdict.level]
     template = environment().from_string(asset("page.html.j2"))
     return template.render(
         summary=summary,
         started=f"{started:%Y-%m-%d %H:%M} UTC",
         started_iso=started.isoformat(),
-        level={"sign": sign, "words": words},
+        badges=tables.badges(summary),
+        missing=tables.missing(summary),
         facts=tables.facts(summary),
         figures=[for_page(figure) for figure in shown],
         results=tables.results(summary),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from isolane.report.chart import Axis
+from isolane.run.missing import MissingPoint
 from isolane.run.results import Cell, Summary
 
 Kind = Literal["load", "routers", "point"]
@@ -26,24 +27,37 @@ class Across:
     """Point to its place."""
 
 
+@dataclass(frozen=True)
+class _Setting:
+    """What is offered at a point, whether it gave a result or not."""
+
+    label: str
+    routers: int
+    aggressor_x: float | None
+    aggressor_pps: float | None
+    total_x: float | None
+    total_pps: float | None
+
+
 def across(summary: Summary) -> Across:
     """Choose what the points differ in: number of routers, aggressors' load, or offered load.
 
-    Where two points would stand in the same place, the points themselves are the axis.
+    Where two points would stand in the same place, the points themselves are the axis. Points
+    that gave nothing have their place, too.
     """
-    points = {index: _cells(summary, index) for index in sorted({c.point for c in summary.cells})}
-    counts = {index: float(len(cells)) for index, cells in points.items()}
+    points = _settings(summary)
+    counts = {index: float(point.routers) for index, point in points.items()}
     if len(set(counts.values())) > 1 and _distinct(counts):
         return _across("routers", "number of routers", "format(datum.value, 'd')", counts)
-    attacked = any(cell.aggressor_pps is not None for cell in summary.cells)
+    attacked = any(point.aggressor_pps is not None for point in points.values())
     noun = "aggressor's load" if attacked else "offered load"
-    multiples = _places(points, _aggressor_x if attacked else _total_x)
+    multiples = _places(points, lambda p: p.aggressor_x if attacked else p.total_x)
     if multiples is not None and _distinct(multiples):
         return _across("load", f"{noun} (x capacity)", _MULTIPLE, multiples)
-    rates = _places(points, _aggressor_pps if attacked else _total_pps)
+    rates = _places(points, lambda p: p.aggressor_pps if attacked else p.total_pps)
     if multiples is None and rates is not None and _distinct(rates):
         return _across("load", f"{noun} (pps)", _RATE, rates)
-    labels = json.dumps([cells[0].point_label for cells in points.values()])
+    labels = json.dumps([point.label for point in points.values()])
     numbers = {index: float(rank) for rank, index in enumerate(points)}
     return _across("point", "point", f"{labels}[datum.value]", numbers)
 
@@ -52,10 +66,41 @@ def _across(kind: Kind, title: str, expr: str, at: Mapping[int, float]) -> Acros
     return Across(kind, Axis(title, expr, ticks=tuple(sorted(set(at.values())))), at)
 
 
-def _cells(summary: Summary, point: int) -> list[Cell]:
-    """Cells of a point in the first arm that has it: the load is the same in all arms."""
-    found = [cell for cell in summary.cells if cell.point == point]
-    return [cell for cell in found if cell.arm == found[0].arm]
+def _settings(summary: Summary) -> dict[int, _Setting]:
+    """Return every point by its number: the load is the same in all arms."""
+    found = {point.point: _of_missing(point) for point in summary.missing or ()}
+    for index in {cell.point for cell in summary.cells}:
+        cells = [cell for cell in summary.cells if cell.point == index]
+        found[index] = _of_cells([cell for cell in cells if cell.arm == cells[0].arm])
+    return dict(sorted(found.items()))
+
+
+def _of_cells(cells: Sequence[Cell]) -> _Setting:
+    return _Setting(
+        cells[0].point_label,
+        len(cells),
+        cells[0].aggressor_x,
+        cells[0].aggressor_pps,
+        _sum(cell.load_x for cell in cells),
+        sum(cell.offered_pps.median for cell in cells),
+    )
+
+
+def _of_missing(point: MissingPoint) -> _Setting:
+    return _Setting(
+        point.point_label,
+        len(point.routers),
+        point.aggressor_x,
+        point.aggressor_pps,
+        _sum(router.load_x for router in point.routers),
+        _sum(router.offered_pps for router in point.routers),
+    )
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return round(sum(known), 9) if len(known) == len(found) else None
 
 
 def _distinct(at: Mapping[int, float]) -> bool:
@@ -63,25 +108,8 @@ def _distinct(at: Mapping[int, float]) -> bool:
 
 
 def _places(
-    points: Mapping[int, Sequence[Cell]], place: Callable[[Sequence[Cell]], float | None]
+    points: Mapping[int, _Setting], place: Callable[[_Setting], float | None]
 ) -> dict[int, float] | None:
-    found = {index: place(cells) for index, cells in points.items()}
+    found = {index: place(point) for index, point in points.items()}
     known = {index: value for index, value in found.items() if value is not None}
     return known if len(known) == len(points) else None
-
-
-def _aggressor_x(cells: Sequence[Cell]) -> float | None:
-    return cells[0].aggressor_x
-
-
-def _aggressor_pps(cells: Sequence[Cell]) -> float | None:
-    return cells[0].aggressor_pps
-
-
-def _total_x(cells: Sequence[Cell]) -> float | None:
-    loads = [cell.load_x for cell in cells if cell.load_x is not None]
-    return round(sum(loads), 9) if len(loads) == len(cells) else None
-
-
-def _total_pps(cells: Sequence[Cell]) -> float | None:
-    return sum(cell.offered_pps.median for cell in cells)

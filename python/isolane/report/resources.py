@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isolane.report.chart import Axis, Figure, Row, Swatch, stacked_panel
+from isolane.report.chart import Axis, Figure, Gap, Row, Swatch, stacked_panel
 from isolane.report.points import Across
 from isolane.run import wording
+from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import PLACES, Cell, CoreCell, Place, Summary
 
 STATES = ("user", "system", "softirq", "idle")
@@ -40,7 +41,10 @@ def cpu_figure(summary: Summary, place: Across) -> Figure | None:
         )
         title = f"{arm} · core {number}, {_PARTS[part]}"
         y = Axis("share of the core's time", _PERCENT, domain=(0, 1))
-        panels.append(stacked_panel(title, rows, STATES, place.axis, y, words, marks=marks))
+        gaps = _gaps(summary, arm, place)
+        panels.append(
+            stacked_panel(title, rows, STATES, place.axis, y, words, marks=marks, gaps=gaps)
+        )
     legend = [Swatch(state, "states", index) for index, state in enumerate(STATES)]
     swatches = (*(Swatch(s.label, s.palette, s.index, "bar") for s in legend), _TICK)
     caption = (
@@ -54,6 +58,18 @@ def cpu_figure(summary: Summary, place: Across) -> Figure | None:
 
 
 _TICK = Swatch("billed to routers", "states", 0, "tick")
+
+
+def gap_tip(point: MissingPoint) -> dict[str, str]:
+    """Return what the pointer is told where there is no verdict."""
+    return {"arm": point.arm, "point": point.point_label, "no verdict": point.why}
+
+
+def _gaps(summary: Summary, arm: str, place: Across) -> list[Gap]:
+    return [
+        Gap("", place.at[point.point], gap_tip(point))
+        for point in in_arm(summary.missing or (), arm)
+    ]
 
 
 def _states(cell: CoreCell, place: Across) -> list[Row]:
@@ -106,6 +122,7 @@ def loss_figure(summary: Summary, place: Across) -> Figure | None:
             place.axis,
             y,
             f"Frames of {group} lost in arm {arm}: at most {wording.percent(_top(rows))} %.",
+            gaps=_gaps(summary, arm, place),
         )
         for (arm, group), rows in found.items()
     )

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isolane.errors import NotSupported, SpecError
+from isolane.run.capacity import kept_capacity
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import HostFacts, Summary, Trial
+from isolane.run.resume import refuse_other_experiment
 from isolane.run.summary import summarise
 from isolane.spec import load_experiment
 
@@ -39,6 +42,9 @@ def read_run(path: Path) -> Run:
         If what is in it cannot be read.
     """
     folder = RunFolder.open(path)
+    refuse_other_experiment(folder)
+    if folder.record.exists:
+        folder.options()  # what they changed is part of what is shown
     text = folder.experiment_text().decode(errors="replace")
     return Run(_summary(folder), folder.host(), text)
 
@@ -56,7 +62,7 @@ def _key(trial: Trial) -> tuple[str, str, int, int]:
 def _summary(folder: RunFolder) -> Summary:
     known, trials = folder.summary(), _without_repeated(folder.trials())
     if known is not None and (known.complete or known.trials == len(trials)):
-        return known
+        return known if known.missing is not None else _with_missing(known, folder, trials)
     started = min((trial.started_unix_s for trial in trials), default=time.time())
     finished = max((t.started_unix_s + t.window_s for t in trials), default=started)
     return summarise(
@@ -66,4 +72,25 @@ def _summary(folder: RunFolder) -> Summary:
         known.started_unix_s if known else started,
         finished,
         complete=False,
+        capacity=kept_capacity(folder),
+        simulated=folder.host().simulated,
+    )
+
+
+def _with_missing(known: Summary, folder: RunFolder, trials: Sequence[Trial]) -> Summary:
+    """Add to the summary of an older version which points gave nothing, and judge it by that."""
+    try:
+        experiment = load_experiment(folder.path / EXPERIMENT)
+    except (SpecError, NotSupported):
+        return known  # in the language of an older version: what it asked for is not known
+    again = summarise(
+        experiment, trials, (), 0.0, 0.0, complete=known.complete, capacity=known.capacity
+    )
+    return known.model_copy(
+        update={
+            "arms": again.arms,
+            "missing": again.missing,
+            "cells": again.cells,
+            "verdict": again.verdict,
+        }
     )

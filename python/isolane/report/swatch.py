@@ -29,6 +29,8 @@ def picture(swatch: Swatch, colours: Colours) -> str:
         )
     if swatch.mark == "tick":
         return f'<rect x="5" y="5.5" width="20" height="3" fill="{colours.ink}"/>'
+    if swatch.mark == "gap":
+        return f'<path d="M10,2 L20,12 M20,2 L10,12" stroke="{colours.ink}" stroke-width="2.5"/>'
     if swatch.mark == "published":
         return (
             f'<line x1="0" y1="7" x2="30" y2="7" stroke="{colours.muted}" stroke-dasharray="1 3"/>'

@@ -7,11 +7,31 @@ from dataclasses import dataclass
 
 from isolane.run import wording
 from isolane.run.cells import sent_less
-from isolane.run.results import Cell, HostFacts, Interval, PublishedCell, Summary
+from isolane.run.findings import by_finding
+from isolane.run.results import Cell, Finding, HostFacts, Interval, PublishedCell, Summary
+from isolane.run.rows import NO_VERDICT, MissingRow, rows_of
 from isolane.spec.units import format_ns, format_pps
 from isolane.stats import interval_is_range
 
 NOTHING = "–"  # noqa: RUF001 - an en dash is what a table says nothing with
+
+LEVELS = {
+    "good": ("✓", "Isolated"),
+    "bad": ("✕", "Not isolated"),
+    "neutral": ("●", "Measured"),
+    "none": ("○", "No verdict"),
+}
+"""Sign and words for a verdict without arms."""
+
+SIGNS: dict[Finding, tuple[str, str]] = {
+    "isolated": ("✓", "good"),
+    "nearly isolated": ("●", "neutral"),
+    "not isolated": ("✕", "bad"),
+    "attack incomplete": ("●", "neutral"),
+    "never overloaded": ("●", "neutral"),
+    "no verdict": ("○", "none"),
+}
+"""Sign and style of each finding: its colour alone would not reach everybody."""
 
 
 @dataclass(frozen=True)
@@ -129,16 +149,17 @@ def _bounds(interval: Interval, write: Callable[[float], str]) -> str:
 
 
 def results(summary: Summary) -> Table:
-    """Every cell of the run; a column that no cell has a figure for is left out."""
-    columns = [column for column in _COLUMNS if any(column.pick(cell) for cell in summary.cells)]
+    """Every point that was asked for; a column that no cell has a figure for is left out."""
+    found = rows_of(summary)
+    always = _COLUMNS[:2] if any(isinstance(row, MissingRow) for row in found) else ()
+    columns = [
+        column
+        for column in _COLUMNS
+        if column in always or any(column.pick(cell) for cell in summary.cells)
+    ]
     rows = tuple(
-        (
-            Value(cell.arm),
-            Value(cell.point_label),
-            Value(cell.router),
-            *(_value(column.pick(cell), column.write) for column in columns),
-        )
-        for cell in summary.cells
+        _missing(row, len(columns)) if isinstance(row, MissingRow) else _row(row, columns)
+        for row in found
     )
     return Table(
         ("Arm", "Point", "Router", *(column.heading for column in columns)),
@@ -148,9 +169,49 @@ def results(summary: Summary) -> Table:
     )
 
 
+def _row(cell: Cell, columns: Sequence[_Column]) -> tuple[Value, ...]:
+    return (
+        Value(cell.arm),
+        Value(cell.point_label),
+        Value(cell.router),
+        *(_value(column.pick(cell), column.write) for column in columns),
+    )
+
+
+def _missing(row: MissingRow, columns: int) -> tuple[Value, ...]:
+    """Say that there is no verdict, where the throughput would stand, and how many trials."""
+    router, why = row.router, row.point.why.partition(", because ")[0]
+    offered = NOTHING if router.offered_pps is None else format_pps(router.offered_pps)
+    words = (Value(row.point.arm), Value(row.point.point_label), Value(router.router))
+    blank = [Value(NOTHING)] * (columns - 2)
+    return (*words, Value(offered), Value(NO_VERDICT, f"({why})"), *blank)
+
+
+def missing(summary: Summary) -> list[tuple[str, str]]:
+    """Return the points without a verdict, and why there is none."""
+    return [(f"{p.arm}, {p.point_label}", p.why) for p in summary.missing or ()]
+
+
+def badges(summary: Summary) -> list[tuple[str, str, str]]:
+    """Return sign, style and words of the badge: for each finding the arms that it is about."""
+    if not summary.verdict.arms:
+        sign, words = LEVELS[summary.verdict.level]
+        if summary.missing and summary.verdict.level != "none":
+            words += ", with points missing"
+        return [(sign, summary.verdict.level, words)]
+    return [
+        (*SIGNS[finding], f"{finding.capitalize()}: {wording.listing(arms)}")
+        for finding, arms in by_finding(summary.verdict)
+    ]
+
+
 def published(summary: Summary) -> Table:
     """Put published figures beside the measured ones."""
-    rows = tuple(_published_row(cell) for cell in summary.published)
+    gaps = {(point.arm, point.point) for point in summary.missing or ()}
+    rows = tuple(
+        _published_row(cell, NO_VERDICT if (cell.arm, cell.point) in gaps else NOTHING)
+        for cell in summary.published
+    )
     return Table(
         ("Arm", "Point", "Router", "Metric", "Published", "Measured here", "Difference", "Note"),
         ("", "", "", "throughput as a share of one router's capacity", "", "", "", ""),
@@ -159,13 +220,13 @@ def published(summary: Summary) -> Table:
     )
 
 
-def _published_row(cell: PublishedCell) -> tuple[Value, ...]:
+def _published_row(cell: PublishedCell, nothing: str) -> tuple[Value, ...]:
     delay = cell.metric == "delay"
     write: Callable[[float], str] = format_ns if delay else _share
     difference = NOTHING
     if cell.difference is not None:
         difference = format_ns(cell.difference) if delay else _points(100 * cell.difference)
-    here = NOTHING if cell.measured is None else write(cell.measured)
+    here = nothing if cell.measured is None else write(cell.measured)
     theirs = "no figure given" if cell.published is None else write(cell.published)
     figures = (Value(theirs), Value(here), Value(difference), Value(cell.note))
     words = (Value(cell.arm), Value(cell.point_label), Value(cell.router), Value(cell.metric))
@@ -214,5 +275,7 @@ def facts(summary: Summary) -> Sequence[tuple[str, str]]:
     if summary.capacity is not None:
         capacity = _value(summary.capacity.pps, format_pps).flat()
         where = f"1x, {summary.capacity.router} on {summary.capacity.arm}"
+        if summary.capacity.source is not None:
+            where = f"1x, taken from {summary.capacity.source}"
         pairs.insert(0, (f"Capacity ({where})", capacity))
     return pairs

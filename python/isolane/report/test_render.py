@@ -19,7 +19,7 @@ from isolane.report.points import across
 from isolane.report.theme import LIGHT, MODES
 from isolane.report.wiring import simplify
 from isolane.run.folder import RunFolder
-from isolane.run.results import Drawing, Edge, Node, Summary
+from isolane.run.results import Drawing, Edge, Node, Summary, Trial
 
 
 def summary(folder: RunFolder) -> Summary:
@@ -257,3 +257,103 @@ def test_contrast(mode: str) -> None:
     texts = (colours.ink, colours.muted, colours.good, colours.bad, colours.neutral)
     assert min(contrast(colour) for colour in texts) >= 4.5
     assert min(contrast(colour) for colour in colours.series) >= 3
+
+
+def _without_hardest(trial: Trial) -> Trial:
+    """The victim stands it all, but not one trial on bridge at 4x is valid."""
+    if trial.purpose == "capacity":
+        return trial
+    routers = tuple(
+        r.model_copy(update={"received_pps": r.offered_pps}) if r.role == "victim" else r
+        for r in trial.routers
+    )
+    lost = (trial.arm, trial.point) == ("bridge", 4)
+    return trial.model_copy(
+        update={
+            "routers": routers,
+            "status": "no-verdict" if lost else "ok",
+            "reason": "the receiver was the limit" if lost else None,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def lacking(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    where = tmp_path_factory.mktemp("lacking")
+    found = data.experiment(where, data.NOISY, 2)
+    trials = [_without_hardest(trial) for trial in data.trials_of(found, 2)]
+    return data.run_folder(where / "run", repeats=2, trials=trials)
+
+
+def test_a_missing_point_stands_in_badge_table_and_plot(lacking: RunFolder) -> None:
+    page = render(lacking.path).read_text()
+    badges = re.findall(r'<span class="level (\w+)"><span[^>]*>.</span> ([^<]*)</span>', page)
+    assert badges == [
+        ("good", "Isolated: direct and macvlan"),
+        ("none", "No verdict: bridge"),
+    ]
+    assert '<section class="verdict neutral"' in page
+    assert '<td class="number">no verdict<small>(2 of 2 trials invalid)</small></td>' in page
+    assert "2 of 2 trials invalid, because the receiver was the limit" in page
+    shown = {figure.id: figure for figure in figures(summary(lacking))}
+    for name in ("retained", "throughput", "delay"):
+        assert "no verdict" in [swatch.label for swatch in shown[name].legend], name
+        drawn = json.dumps([panel.spec for panel in shown[name].panels])
+        assert "2 of 2 trials invalid" in drawn, name
+    assert "No verdict for bridge at aggressor 4x." in shown["retained"].panels[0].alt
+    assert across(summary(lacking)).axis.ticks == (0, 0.5, 1, 2, 4)
+
+
+def test_a_missing_point_stands_in_markdown_and_csv(lacking: RunFolder, tmp_path: Path) -> None:
+    text = render(lacking.path, "md", tmp_path / "r.md").read_text()
+    assert "- Isolated: direct and macvlan\n- No verdict: bridge\n" in text
+    rows = [line for line in text.splitlines() if line.startswith("| bridge | aggressor 4x")]
+    assert len(rows) == 2
+    assert all("no verdict (2 of 2 trials invalid)" in row for row in rows)
+    with render(lacking.path, "csv", tmp_path / "r.csv").open() as stream:
+        lines = list(csv.DictReader(stream))
+    missing = [line for line in lines if line["no_verdict"]]
+    assert [(m["arm"], m["point"], m["router"], m["throughput_pps"]) for m in missing] == [
+        ("bridge", "4", "victim", ""),
+        ("bridge", "4", "aggressor", ""),
+    ]
+    assert missing[1]["aggressor_x"] == "4.0"
+    assert len(lines) == 30
+
+
+@pytest.mark.parametrize("kind", ["svg", "pdf"])
+def test_a_missing_point_can_be_printed(lacking: RunFolder, tmp_path: Path, kind: str) -> None:
+    assert render(lacking.path, kind, tmp_path / f"r.{kind}").stat().st_size > 0
+
+
+def test_the_summary_of_an_older_version_is_judged_by_what_is_missing(
+    lacking: RunFolder, tmp_path: Path
+) -> None:
+    old = RunFolder.open(Path(shutil.copytree(lacking.path, tmp_path / "old")))
+    green = {"sentence": "The victim keeps its throughput.", "level": "good"}
+    known = json.loads(summary(lacking).model_dump_json(exclude={"arms", "missing"}))
+    (old.path / "record.jsonl").unlink(missing_ok=True)
+    (old.path / "summary.json").write_text(json.dumps({**known, "verdict": green}))
+    text = render(old.path, "md").read_text()
+    assert "- No verdict: bridge\n" in text
+    assert "The victim keeps its throughput." not in text
+
+
+def test_a_simulated_run_that_was_killed_is_still_called_a_prediction(tmp_path: Path) -> None:
+    folder = data.run_folder(tmp_path / "run", repeats=1)
+    facts = folder.host().model_copy(update={"simulated": "veth"})
+    (folder.path / "record.jsonl").unlink(missing_ok=True)
+    (folder.path / "host.json").write_text(facts.model_dump_json())
+    (folder.path / "summary.json").unlink()
+    assert "Predicted, not measured: profile veth" in render(folder.path, "md").read_text()
+
+
+def test_an_older_run_whose_experiment_is_no_longer_understood_is_still_shown(
+    lacking: RunFolder, tmp_path: Path
+) -> None:
+    old = RunFolder.open(Path(shutil.copytree(lacking.path, tmp_path / "old")))
+    (old.path / "record.jsonl").unlink()
+    known = summary(lacking).model_dump_json(exclude={"arms", "missing"})
+    (old.path / "summary.json").write_text(known)
+    (old.path / "experiment.yaml").write_text("isolane: 0\nlanguage: of yore\n")
+    assert summary(lacking).verdict.sentence in render(old.path).read_text()

@@ -7,21 +7,36 @@ import io
 from datetime import UTC, datetime
 
 from isolane.report.run import Run
-from isolane.report.tables import Table, brackets, facts, host, published, results
+from isolane.report.tables import (
+    Table,
+    badges,
+    brackets,
+    facts,
+    host,
+    missing,
+    published,
+    results,
+)
 from isolane.run.results import PLACES, Cell, Interval
+from isolane.run.rows import MissingRow, rows_of
 
 
 def markdown(run: Run) -> str:
     """Write the verdict, the tables and what was not measured as GitHub's Markdown."""
     summary = run.summary
     parts = [f"# {_plain(summary.title)}", f"**{_plain(summary.verdict.sentence)}**"]
+    found = [f"- {_plain(words)}" for _, _, words in badges(summary) if summary.verdict.arms]
+    parts.append("\n".join(found))
     if not summary.complete:
         parts.append("The run was interrupted: this is what was measured up to then.")
     if summary.description:
         parts.append(_plain(summary.description.strip()))
     parts.append("\n".join(f"- {_plain(name)}: {_plain(value)}" for name, value in facts(summary)))
     parts.append("## Results")
-    parts.append(_table(results(summary)) if summary.cells else "No trial gave a verdict.")
+    shown = results(summary)
+    parts.append(_table(shown) if shown.rows else "No trial gave a verdict.")
+    lines = [f"- No verdict: {_plain(what)}: {_plain(why)}." for what, why in missing(summary)]
+    parts.append("\n".join(lines))
     if summary.cells:
         parts.append(brackets(summary))
     if summary.published:
@@ -58,16 +73,41 @@ _PLAIN = tuple(name for name in Cell.model_fields if name not in {*_INTERVALS, "
 
 
 def cells_csv(run: Run) -> str:
-    """Write one line per cell, all figures unrounded; what was not measured is empty."""
+    """Write one line per cell, all figures unrounded; what was not measured is empty.
+
+    A router at a point without a verdict has its line, too: its last column says why.
+    """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     ends = ("", "_low", "_high", "_n")
     headings = [f"{name}{end}" for name in _INTERVALS for end in ends]
-    writer.writerow([*_PLAIN, *headings, *(f"lost_{place}" for place in PLACES)])
-    for cell in run.summary.cells:
-        values: list[object] = [getattr(cell, name) for name in _PLAIN]
-        for name in _INTERVALS:
-            value: Interval | None = getattr(cell, name)
-            values += [None] * 4 if value is None else list(value.model_dump().values())
-        writer.writerow([*values, *(cell.lost.get(place, 0.0) for place in PLACES)])
+    columns = [*_PLAIN, *headings, *(f"lost_{place}" for place in PLACES), "no_verdict"]
+    writer.writerow(columns)
+    for row in rows_of(run.summary):
+        if isinstance(row, MissingRow):
+            known = _missing_values(row)
+            writer.writerow([known.get(name) for name in columns])
+        else:
+            writer.writerow([*_cell_values(row), None])
     return stream.getvalue()
+
+
+def _cell_values(cell: Cell) -> list[object]:
+    values: list[object] = [getattr(cell, name) for name in _PLAIN]
+    for name in _INTERVALS:
+        value: Interval | None = getattr(cell, name)
+        values += [None] * 4 if value is None else list(value.model_dump().values())
+    return [*values, *(cell.lost.get(place, 0.0) for place in PLACES)]
+
+
+def _missing_values(row: MissingRow) -> dict[str, object]:
+    point = row.point
+    return {
+        "arm": point.arm,
+        "point": point.point,
+        "point_label": point.point_label,
+        **row.router.model_dump(),
+        "aggressor_x": point.aggressor_x,
+        "aggressor_pps": point.aggressor_pps,
+        "no_verdict": point.why,
+    }

@@ -7,6 +7,9 @@ from isolane.reproduce.errors import errors
 from isolane.reproduce.model import Reproduction, Row
 from isolane.run import wording
 
+NO_RESULT = "no result"
+"""For a figure whose trials were all invalid (the note says why), or not simulated any more."""
+
 
 def sentence(found: Reproduction) -> str:
     """Say in a sentence what came of it."""
@@ -35,7 +38,7 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{offered(row)} {row.offered_unit}".strip(),
         row.quantity,
         NOTHING if row.published is None else f"{row.published:g} {row.unit}",
-        NOTHING if row.simulated is None else f"{row.simulated:.4g} {row.unit}{between}",
+        NO_RESULT if row.simulated is None else f"{row.simulated:.4g} {row.unit}{between}",
         "" if error is None else f"{100 * error:+.1f} %",
         "fitted" if row.fitted and row.published is not None else "",
         row.note,

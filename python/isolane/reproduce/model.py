@@ -35,7 +35,7 @@ class Row(_Model):
     published: float | None
     """None where the paper gives no number."""
     simulated: float | None
-    """None where the simulation was interrupted before it."""
+    """None where the simulation was interrupted before it, or no trial was valid (see `note`)."""
     low: float | None = None
     """95 % confidence interval of `simulated`, where there are repeats."""
     high: float | None = None

@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import SpecError
+from isolane.report.words import cells
 from isolane.reproduce.errors import errors
 from isolane.reproduce.model import Item, Options, Reproduction, Result, Row
+from isolane.reproduce.rathore2013 import claims as rathore_claims
+from isolane.reproduce.rathore2013 import rows as rathore_rows
 from isolane.reproduce.registry import chosen, paper
+from isolane.reproduce.trials import load, simulate
 from isolane.reproduce.workers import Pool
 
 pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
@@ -154,3 +158,24 @@ def test_errors_leave_out_what_cannot_be_compared() -> None:
     assert errors(rows, fitted=True).largest == pytest.approx(0.1)
     assert rows[3].relative_error is None
     assert errors([]).count == 0
+
+
+def test_a_trial_that_is_invalid_gives_no_figure_and_decides_no_claim() -> None:
+    """A line too slow for the paper's loads: beyond it the generator is the limit."""
+    given = load("rathore2013", "throughput")
+    slow = given.traffic.model_copy(update={"line_rate_bps": 0.5e9})
+    with Pool() as pool:
+        found = simulate(
+            [given.model_copy(update={"traffic": slow})], Options(scale=0.02), pool, "slow"
+        )
+    top = given.points()[-1].index
+    key = (given.name, "native", top)
+    assert key not in found.found
+    why = found.missing[key]
+    assert why.startswith("5 of 5 trials invalid, because the generator was the limit: the wire ")
+    rows = [r for r in rathore_rows.of(found, ("4",), fitted=True) if r.simulated is None]
+    assert rows
+    assert all(row.note.startswith("5 of 5 trials invalid") for row in rows)
+    assert "no result" in cells(rows[0])
+    assert rathore_claims.of(found, ("4",)) == ()
+    assert any(note.startswith("no verdict for native, ") for note in found.notes())

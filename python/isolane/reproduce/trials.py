@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
 from isolane.reproduce.model import Options, Result, Workers
+from isolane.run import wording
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.results import RouterTrial
 from isolane.run.sim.trial import TrialJob, run_trial
@@ -88,7 +89,23 @@ class Trials:
 
     experiments: Mapping[str, Experiment]
     found: Mapping[Key, Sequence[Observation]]
-    """One for each repeat."""
+    """One for each valid repeat."""
+    missing: Mapping[Key, str] = field(default_factory=dict)
+    """Trials without a valid repeat, and why."""
+
+    def note(self, figure: Figure) -> str:
+        """Return what a reader must know about a figure: first of all why there is none."""
+        why = self.missing.get(figure.key)
+        return figure.note if why is None else "; ".join(filter(None, [why, figure.note]))
+
+    def notes(self) -> tuple[str, ...]:
+        """Say which trials gave no verdict: claims that need them are not decided."""
+        labels = {key: self.experiments[key[0]].points()[key[2]].label for key in self.missing}
+        return tuple(
+            f"no verdict for {key[1]}, {labels[key]} ({key[0]}): {why}; claims that need it are "
+            "not decided"
+            for key, why in self.missing.items()
+        )
 
     def value(self, figure: Figure) -> float | None:
         """Return the simulated figure; None where the trial was not simulated."""
@@ -158,12 +175,30 @@ def _demands(experiment: Experiment, point: Point) -> tuple[Demand, ...]:
 def simulate(
     experiments: Sequence[Experiment], options: Options, workers: Workers, label: str
 ) -> Trials:
-    """Carry out all trials of some experiments on all cores."""
+    """Carry out all trials of some experiments on all cores.
+
+    Invalid trials are left out of the figures, as in a run; a trial without a valid repeat has
+    none, and no claim is decided by it.
+    """
     todo: dict[Key, tuple[TrialJob, ...]] = {}
     for experiment in experiments:
         todo |= jobs(experiment, options)
     by_name = {experiment.name: experiment for experiment in experiments}
-    return Trials(by_name, carry_out(run_trial, todo, workers, label))
+    return Trials(by_name, *valid(carry_out(run_trial, todo, workers, label)))
+
+
+def valid(
+    found: Mapping[Key, Sequence[Observation]],
+) -> tuple[dict[Key, tuple[Observation, ...]], dict[Key, str]]:
+    """Return the valid repeats of each trial, and for trials without any, why there is none."""
+    good = {key: tuple(one for one in own if not one.invalid) for key, own in found.items()}
+    why = {
+        key: f"{len(own)} of {wording.plural(len(own), 'trial')} invalid, "
+        f"because {own[0].invalid[0]}"
+        for key, own in found.items()
+        if own and not good[key]
+    }
+    return {key: own for key, own in good.items() if own}, why
 
 
 def carry_out(

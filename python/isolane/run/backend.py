@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from isolane.run.invalid import InvalidReason
 from isolane.run.results import (
     CoreTrial,
     Drawing,
@@ -61,7 +62,7 @@ class Observation:
     generator: GeneratorAudit
     placement: Placement | None
     conserved: bool
-    doubts: tuple[str, ...] = field(default=())
+    invalid: tuple[InvalidReason, ...] = field(default=())
     """Why this trial gives no verdict about the device under test; empty when it does."""
 
 

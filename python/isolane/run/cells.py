@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
+from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import (
     PLACES,
     Aggregate,
@@ -97,15 +98,17 @@ def _aggressors(trial: Trial) -> list[RouterTrial]:
     return [router for router in trial.routers if router.role == "aggressor"]
 
 
-def _same(a: float, b: float) -> bool:
+def same_load(a: float, b: float) -> bool:
+    """Tell whether two offered loads count as the same."""
     return abs(a - b) <= SAME_LOAD * max(abs(a), abs(b))
 
 
-def _reference(groups: Groups, arm: str, runs: Runs) -> Runs:
+def _reference(groups: Groups, arm: str, runs: Runs, missing: Sequence[MissingPoint]) -> Runs:
     """Trials of the point that `runs`, a victim's, are compared with.
 
     That is where the aggressors' offered load is least among the points of the arm at which the
-    victim is offered the same. A point without another one to compare with has no reference.
+    victim is offered the same. A point without another one to compare with has no reference; nor
+    has any point of an arm whose reference is missing: another one does not take its place.
     """
     router = runs[0][1]
     rivals = [
@@ -113,11 +116,26 @@ def _reference(groups: Groups, arm: str, runs: Runs) -> Runs:
         for (other, _), trials in groups.items()
         if other == arm
         and (found := _runs(trials, router.router))
-        and _same(found[0][1].offered_pps, router.offered_pps)
+        and same_load(found[0][1].offered_pps, router.offered_pps)
     ]
     if len(rivals) < 2:
         return []
-    return min(rivals, key=lambda found: sum(r.offered_pps for r in _aggressors(found[0][0])))
+    best = min(rivals, key=lambda found: _attack_pps(found[0][0]))
+    least = _attack_pps(best[0][0])
+    absent = (point for point in in_arm(missing, arm) if _same_victim(point, router))
+    return [] if any((point.aggressor_pps or 0) < least for point in absent) else best
+
+
+def _attack_pps(trial: Trial) -> float:
+    return sum(router.offered_pps for router in _aggressors(trial))
+
+
+def _same_victim(point: MissingPoint, router: RouterTrial) -> bool:
+    """Tell whether a missing point offers a victim what `router` was offered."""
+    found = point.named(router.router)
+    if found is None or found.offered_pps is None:
+        return False
+    return same_load(found.offered_pps, router.offered_pps)
 
 
 def _shares(trials: Sequence[Trial], router: str) -> list[float]:
@@ -136,12 +154,18 @@ def _lost(runs: Runs) -> dict[Place, float]:
     return {place: _mean([router.lost.get(place, 0) for _, router in runs]) for place in PLACES}
 
 
-def _cell(groups: Groups, key: tuple[str, int], router: str, capacity: Capacity | None) -> Cell:
+def _cell(
+    groups: Groups,
+    key: tuple[str, int],
+    router: str,
+    capacity: Capacity | None,
+    missing: Sequence[MissingPoint],
+) -> Cell:
     trials, runs = groups[key], _runs(groups[key], router)
     trial, first = runs[0]
     rates, reference = _throughputs(runs), []
     if first.role == "victim":
-        reference = _reference(groups, key[0], runs)
+        reference = _reference(groups, key[0], runs, missing)
     p99 = _delays(runs, lambda delay: delay.p99_ns)
     throughput = _sure(rates.values())
     aggressors = _aggressors(trial)
@@ -181,10 +205,12 @@ def _cell(groups: Groups, key: tuple[str, int], router: str, capacity: Capacity 
     )
 
 
-def cells(groups: Groups, capacity: Capacity | None) -> tuple[Cell, ...]:
+def cells(
+    groups: Groups, capacity: Capacity | None, missing: Sequence[MissingPoint] = ()
+) -> tuple[Cell, ...]:
     """All cells, by arm, point and router in the order in which a trial names them."""
     return tuple(
-        _cell(groups, key, router, capacity)
+        _cell(groups, key, router, capacity, missing)
         for key, trials in groups.items()
         for router in dict.fromkeys(r.router for trial in trials for r in trial.routers)
     )

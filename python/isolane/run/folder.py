@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
 
 from isolane.errors import MeasurementError, SpecError
 from isolane.files import replace
+from isolane.run.appending import append_line, complete_lines
+from isolane.run.record import Record
 from isolane.run.results import HostFacts, Summary, Trial
 
 EXPERIMENT = "experiment.yaml"
@@ -24,15 +27,24 @@ REPORT = "report.html"
 OPTIONS = "options.json"
 LOG = "run.log"
 
+Data = TypeVar("Data", bound=BaseModel)
+
 
 class RunFolder:
     """One run on disk; see :mod:`isolane.run.results` for what is in it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.record = Record(path)
 
     @classmethod
-    def create(cls, output_dir: Path, experiment_text: str | bytes, host: HostFacts) -> RunFolder:
+    def create(
+        cls,
+        output_dir: Path,
+        experiment_text: str | bytes,
+        host: HostFacts,
+        settings: Mapping[str, str] | None = None,
+    ) -> RunFolder:
         """Make the folder and write down what is known before the first trial.
 
         Parameters
@@ -43,6 +55,8 @@ class RunFolder:
             The experiment file as the user gave it, kept byte for byte.
         host
             The machine that the run is made on.
+        settings
+            All that the trials depend on, for :mod:`isolane.run.resume`.
 
         Raises
         ------
@@ -61,6 +75,8 @@ class RunFolder:
                 f"--output, or continue the run that it holds with --resume {output_dir}"
             )
         given = experiment_text.encode() if isinstance(experiment_text, str) else experiment_text
+        with _errors(output_dir, "be written"):
+            folder.record.begin(settings)
         folder._replace(EXPERIMENT, given)
         folder._replace(HOST, host.model_dump_json(indent=2).encode())
         with _errors(output_dir / JOURNAL, "be written"):
@@ -93,13 +109,13 @@ class RunFolder:
 
     def host(self) -> HostFacts:
         """Read the facts about the machine of the run."""
-        return HostFacts.model_validate_json(self._checked(HOST, HostFacts))
+        return self._checked(HOST, HostFacts)
 
     def summary(self) -> Summary | None:
         """Read the summary; None where the run was killed before it wrote one."""
         if not (self.path / SUMMARY).exists():
             return None
-        return Summary.model_validate_json(self._checked(SUMMARY, Summary))
+        return self._checked(SUMMARY, Summary)
 
     def trials(self) -> list[Trial]:
         """Read the journal, without a last line that a crash cut short.
@@ -109,17 +125,14 @@ class RunFolder:
         MeasurementError
             If another line than the last is not a trial; it is named.
         """
-        with _errors(self.path / JOURNAL, "be read"):
-            lines = (self.path / JOURNAL).read_bytes().split(b"\n")
+        journal = self.path / JOURNAL
+        with _errors(journal, "be read"):
+            lines = complete_lines(journal)
         found = []
-        for number, line in enumerate(lines[:-1], start=1):  # the last one was never finished
-            try:
-                found.append(Trial.model_validate_json(line))
-            except ValidationError as error:
-                raise MeasurementError(
-                    f"{self.path / JOURNAL}, line {number}: this is not a trial of this version "
-                    f"of Isolane: {_first(error)}"
-                ) from error
+        for number, line in enumerate(lines, start=1):
+            place = f"{journal}, line {number}: this is not a trial of this version of Isolane"
+            found.append(_parsed(line, Trial, place))
+        self.record.check_trials(journal, lines)
         return found
 
     def append_trial(self, trial: Trial) -> None:
@@ -131,22 +144,10 @@ class RunFolder:
             If that failed (disk full, folder gone). What was written before stays readable.
         """
         journal = self.path / JOURNAL
-        line = trial.model_dump_json().encode() + b"\n"
         with _errors(journal, "be written"):
-            descriptor = os.open(journal, os.O_RDWR)
-            try:
-                end = _end_of_last_line(descriptor)
-                os.lseek(descriptor, end, os.SEEK_SET)
-                try:
-                    _write_all(descriptor, line)
-                    os.ftruncate(descriptor, end + len(line))
-                    os.fsync(descriptor)
-                except OSError:
-                    with contextlib.suppress(OSError):
-                        os.ftruncate(descriptor, end)
-                    raise
-            finally:
-                os.close(descriptor)
+            append_line(journal, trial.model_dump_json().encode())
+        with _errors(self.record.path, "be written"):
+            self.record.add_trial(journal)
 
     def write_summary(self, summary: Summary) -> None:
         """Write or replace the summary, so that a crash leaves the old or the new one."""
@@ -161,8 +162,15 @@ class RunFolder:
         if not (self.path / OPTIONS).exists():
             return {}
         with _errors(self.path / OPTIONS, "be read"):
-            found = json.loads((self.path / OPTIONS).read_bytes())
-        return {str(key): value for key, value in found.items()}
+            text = (self.path / OPTIONS).read_bytes()
+        self.record.check_file(self.path / OPTIONS, text)
+        try:
+            found = json.loads(text)
+            return {str(key): value for key, value in found.items()}
+        except (ValueError, AttributeError) as error:
+            raise MeasurementError(
+                f"{self.path / OPTIONS}: was not written by Isolane: it holds no options"
+            ) from error
 
     def add_nics(self, nics: Sequence[dict[str, str]]) -> None:
         """Add interfaces that took part to the facts about the host; known ones stay."""
@@ -181,40 +189,18 @@ class RunFolder:
             write_trials(self.trials(), target)
         return target
 
-    def _checked(self, name: str, model: type[HostFacts | Summary]) -> bytes:
+    def _checked(self, name: str, model: type[Data]) -> Data:
         with _errors(self.path / name, "be read"):
             text = (self.path / name).read_bytes()
-        try:
-            model.model_validate_json(text)
-        except ValidationError as error:
-            raise MeasurementError(
-                f"{self.path / name}: was not written by this version of Isolane: {_first(error)}"
-            ) from error
-        return text
+        found = _parsed(text, model, f"{self.path / name}: was not written by this version")
+        self.record.check_file(self.path / name, text)
+        return found
 
     def _replace(self, name: str, content: bytes) -> None:
+        with _errors(self.record.path, "be written"):
+            self.record.add_file(name, content)
         with _errors(self.path / name, "be written"):
             replace(self.path / name, content)
-
-
-def _end_of_last_line(descriptor: int) -> int:
-    """Find where the journal's last complete line ends, bytes; a torn one after it is no loss."""
-    end = os.lseek(descriptor, 0, os.SEEK_END)
-    while end > 0:
-        start = max(0, end - 65_536)
-        block = os.pread(descriptor, end - start, start)
-        if not block:
-            return 0
-        newline = block.rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    while content:  # a nearly full disk takes a part first and refuses the rest
-        content = content[os.write(descriptor, content) :]
 
 
 @contextlib.contextmanager
@@ -226,6 +212,17 @@ def _errors(path: Path, what: str) -> Iterator[None]:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             reason += "; make room"
         raise MeasurementError(f"{path}: cannot {what}: {reason}") from error
+
+
+def _parsed(text: bytes, model: type[Data], otherwise: str) -> Data:
+    """Read a model from JSON; no figure may be NaN or infinite."""
+    try:
+        from_json(text, allow_inf_nan=False)
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise MeasurementError(f"{otherwise}: {_first(error)}") from error
+    except ValueError as error:
+        raise MeasurementError(f"{otherwise}: {error}") from error
 
 
 def _first(error: ValidationError) -> str:

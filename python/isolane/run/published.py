@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import Aggregate, Capacity, Cell, CoreCell, PublishedCell
 from isolane.spec.models import Published, PublishedRow
 
@@ -23,8 +24,10 @@ class Measured:
         aggregates: Sequence[Aggregate],
         cores: Sequence[CoreCell],
         capacity: Capacity | None,
+        missing: Sequence[MissingPoint] = (),
     ) -> None:
         self._cells = cells
+        self._missing = missing
         self._aggregates = aggregates
         self._cores = [core for core in cores if core.part == "dut"]
         self._scale = capacity.pps.median if capacity else None
@@ -38,11 +41,26 @@ class Measured:
                 continue
             if all(self._close(there, name, load) for name, load in loads.items()):
                 return point
+        return self._missing_point(arm, loads, count)
+
+    def _missing_point(self, arm: str, loads: dict[str, float], count: int | None) -> int | None:
+        """Find a point that was asked for and gave nothing: its figures are missing, not it."""
+        for point in in_arm(self._missing, arm):
+            there = [router for router in point.routers if {router.group, router.router} & {*loads}]
+            if count is not None and len(there) != count:
+                continue
+            if all(
+                _near([r.load_x for r in there if name in (r.router, r.group)], load)
+                for name, load in loads.items()
+            ):
+                return point.point
         return None
 
     def label(self, arm: str, point: int) -> str:
         """Label of a point that was found."""
-        return self._at(arm, point)[0].point_label
+        labels = [cell.point_label for cell in self._at(arm, point)]
+        gaps = [gap.point_label for gap in in_arm(self._missing, arm) if gap.point == point]
+        return [*labels, *gaps][0]
 
     def value(self, arm: str, point: int, router: str, metric: str) -> float | None:
         """Look up one figure: a share of 1, or ns for a delay; None where it was not measured."""
@@ -62,9 +80,7 @@ class Measured:
         return [cell for cell in self._cells if cell.arm == arm and cell.point == point]
 
     def _close(self, cells: Sequence[Cell], name: str, load: float) -> bool:
-        found = [self._load(c) for c in cells if name in {c.router, c.group}]
-        known = [value for value in found if value is not None]
-        return bool(known) and abs(sum(known) - load) <= _TOLERANCE * max(load, 0.1)
+        return _near([self._load(c) for c in cells if name in {c.router, c.group}], load)
 
     def _load(self, cell: Cell) -> float | None:
         if cell.load_x is not None:
@@ -95,6 +111,11 @@ class Measured:
             "cpu-user": [core.user for core in cores],
         }[metric]
         return sum(parts) / len(parts) if parts else None
+
+
+def _near(found: Sequence[float | None], load: float) -> bool:
+    known = [value for value in found if value is not None]
+    return bool(known) and abs(sum(known) - load) <= _TOLERANCE * max(load, 0.1)
 
 
 def _only(values: Sequence[float]) -> float | None:

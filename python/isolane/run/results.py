@@ -11,6 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from isolane.run.missing import MissingPoint
+
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure"]
 CorePart = Literal["dut", "measure", "other"]
@@ -252,6 +254,8 @@ class Capacity(_Model):
     arm: str
     router: str
     pps: Interval
+    source: str | None = None
+    """The run or rate that it was taken from (``--capacity-from``); None: measured in this run."""
 
 
 class Node(_Model):
@@ -288,11 +292,31 @@ class NotMeasured(_Model):
     why: str
 
 
+Finding = Literal[
+    "isolated",
+    "nearly isolated",
+    "not isolated",
+    "attack incomplete",
+    "never overloaded",
+    "no verdict",
+]
+
+
+class ArmVerdict(_Model):
+    """What the run found about the victims of one arm."""
+
+    arm: str
+    finding: Finding
+
+
 class Verdict(_Model):
     """The run in a sentence."""
 
     sentence: str
     level: Literal["good", "bad", "neutral", "none"]
+    """Of all arms together; ``good`` only if each of them is isolated."""
+    arms: tuple[ArmVerdict, ...] = ()
+    """By arm, in the order of the experiment; empty for an experiment without victims."""
 
 
 class Summary(_Model):
@@ -321,6 +345,10 @@ class Summary(_Model):
     aggregates: tuple[Aggregate, ...] = ()
     simulated: str | None = None
     """Profile of the simulated host that this is a prediction for; None for measurements."""
+    arms: tuple[str, ...] = ()
+    """Names of the arms that were asked for, in the order of the experiment."""
+    missing: tuple[MissingPoint, ...] | None = None
+    """Points that were asked for and gave nothing; None where an older version did not say."""
 
 
 class HostFacts(_Model):

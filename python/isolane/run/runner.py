@@ -20,6 +20,7 @@ from isolane.run.backend import (
 )
 from isolane.run.cells import measured_capacity
 from isolane.run.folder import RunFolder
+from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.results import (
     Capacity,
     Drawing,
@@ -73,6 +74,8 @@ class Run:
     watch: Callable[[Step], None] = lambda _step: None
     clock: Callable[[], float] = time.time
     """When a trial began, Unix time in s; a simulation writes the same bytes every time."""
+    capacity: Capacity | None = None
+    """What 1x is, where it is given; else it is measured if a load needs it."""
     _trials: list[Trial] = field(default_factory=list)
     _drawings: dict[str, Drawing] = field(default_factory=dict)
     _described: set[str] = field(default_factory=set)
@@ -98,7 +101,9 @@ class Run:
             started = earlier.started_unix_s
             self._drawings = {drawing.arm: drawing for drawing in earlier.drawings}
         try:
-            if self.experiment.needs_capacity:
+            if self.capacity is not None:
+                self._capacity = self.capacity
+            elif self.experiment.needs_capacity:
                 self._measure_capacity()
             self._measure()
         except BaseException:
@@ -136,7 +141,8 @@ class Run:
     def _total(self) -> int:
         experiment = self.experiment
         measured = len(experiment.resolved_arms()) * len(experiment.points())
-        capacity = CAPACITY_TRIALS if experiment.needs_capacity else 0
+        measured_here = experiment.needs_capacity and self.capacity is None
+        capacity = CAPACITY_TRIALS if measured_here else 0
         return capacity + measured * experiment.trial.repeats
 
     def _tell(self, label: str) -> None:
@@ -245,8 +251,8 @@ class Run:
             observation = bench.trial(self._setting(task, purpose, demands))
         except MeasurementError as error:
             reason = str(error)
-        doubts = _doubts(observation, purpose)
-        status: Status = "failed" if observation is None else "no-verdict" if doubts else "ok"
+        invalid = _invalid(observation, purpose)
+        status: Status = "failed" if observation is None else "no-verdict" if invalid else "ok"
         trial = Trial(
             trial=self._next,
             arm=task.arm.name,
@@ -257,7 +263,7 @@ class Run:
             started_unix_s=started,
             window_s=plan.duration_ns / 1e9,
             status=status,
-            reason=reason or "; ".join(doubts) or None,
+            reason=reason or "; ".join(map(str, invalid)) or None,
             conserved=observation.conserved if observation else False,
             routers=observation.routers if observation else (),
             cores=observation.cores if observation else (),
@@ -285,14 +291,15 @@ def _as_multiple(load: Load, pps: float, capacity: float | None) -> float | None
     return pps / capacity if capacity else None
 
 
-def _doubts(observation: Observation | None, purpose: Purpose) -> tuple[str, ...]:
+def _invalid(observation: Observation | None, purpose: Purpose) -> tuple[InvalidReason, ...]:
     if observation is None:
         return ()
     if purpose == "measure":
-        return observation.doubts
+        return observation.invalid
     # The generator may be the limit of what it offers here, as long as the router is a tighter one.
-    doubts = [doubt for doubt in observation.doubts if not doubt.startswith("the generator")]
+    found = [reason for reason in observation.invalid if reason.kind != InvalidKind.GENERATOR_LIMIT]
     loss = observation.routers[0].loss_ratio
     if loss is not None and loss < CAPACITY_LOSS:
-        doubts.append("the generator was the limit: the router forwarded all that it could send")
-    return tuple(doubts)
+        text = "the generator was the limit: the router forwarded all that it could send"
+        found.append(InvalidReason(InvalidKind.NOT_OVERLOADED, text))
+    return tuple(found)

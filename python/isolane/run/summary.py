@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from isolane import __version__
 from isolane.run.cells import aggregates, cells, core_cells, measured_capacity, sent_less, usable
+from isolane.run.findings import Asked, never_overloaded
+from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.published import Measured, beside_measured
 from isolane.run.results import Capacity, Cell, Drawing, NotMeasured, Summary, Trial
 from isolane.run.verdict import verdict
 from isolane.run.wording import plural
-from isolane.spec import Experiment, format_pps
+from isolane.spec import Experiment, Point, format_pps
 from isolane.stats import interval_is_range
 
 DISTURBED = 0.02
@@ -57,8 +59,10 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     arms = [arm.name for arm in experiment.resolved_arms()]
     groups = usable(trials, arms)
     known = capacity or measured_capacity(trials)
-    found, together, cores = cells(groups, known), aggregates(groups, known), core_cells(groups)
-    published, measured = experiment.published, Measured(found, together, cores, known)
+    missing = missing_points(experiment, trials, known)
+    found, together = cells(groups, known, missing), aggregates(groups, known)
+    cores, published = core_cells(groups), experiment.published
+    measured = Measured(found, together, cores, known, missing)
     return Summary(
         isolane=__version__,
         name=experiment.name,
@@ -67,29 +71,35 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         started_unix_s=started,
         finished_unix_s=finished,
         complete=complete,
-        verdict=verdict(trials, found, together, known),
+        verdict=verdict(trials, found, together, known, Asked(arms, missing)),
         capacity=known,
         cells=found,
         cores=cores,
         published=beside_measured(published, measured) if published else (),
         published_source=published.source if published else None,
         drawings=tuple(drawings),
-        not_measured=(*not_measured, *_gaps(experiment, trials, found)),
+        not_measured=(*not_measured, *_gaps(trials, found, missing, known)),
         trials=len(trials),
         trials_failed=sum(trial.status == "failed" for trial in trials),
         trials_without_verdict=sum(trial.status == "no-verdict" for trial in trials),
         aggregates=together,
         simulated=simulated,
+        arms=tuple(arms),
+        missing=missing,
     )
 
 
 def _gaps(
-    experiment: Experiment, trials: Sequence[Trial], found: Sequence[Cell]
+    trials: Sequence[Trial],
+    found: Sequence[Cell],
+    missing: Sequence[MissingPoint],
+    capacity: Capacity | None,
 ) -> list[NotMeasured]:
     return [
-        *_empty_points(experiment, found),
+        *_empty_points(missing),
         *_left_out(trials),
         *_not_offered(found),
+        *_not_overloaded(found, capacity),
         *_disturbed(trials),
         *_without_cpu(trials),
         *_without_delay(found),
@@ -97,13 +107,63 @@ def _gaps(
     ]
 
 
-def _empty_points(experiment: Experiment, found: Sequence[Cell]) -> list[NotMeasured]:
-    have = {(cell.arm, cell.point) for cell in found}
-    return [
-        NotMeasured(what=f"{arm.name}, {point.label}", why="no trial gave a verdict")
+def missing_points(
+    experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None
+) -> tuple[MissingPoint, ...]:
+    """Return the points of each arm that were asked for and have no valid trial."""
+    made: dict[tuple[str, int], list[Trial]] = defaultdict(list)
+    for trial in trials:
+        if trial.purpose == "measure":
+            made[trial.arm, trial.point].append(trial)
+    return tuple(
+        _missing(experiment, arm.name, point, made[arm.name, point.index], capacity)
         for arm in experiment.resolved_arms()
         for point in experiment.points()
-        if (arm.name, point.index) not in have
+        if not usable(made[arm.name, point.index], ())
+    )
+
+
+def _missing(
+    experiment: Experiment,
+    arm: str,
+    point: Point,
+    trials: Sequence[Trial],
+    capacity: Capacity | None,
+) -> MissingPoint:
+    one_x = capacity.pps.median if capacity else None
+    routers = []
+    for router in point.routers:
+        frame_bytes = experiment.traffic_of(router.name).mean_frame_bytes
+        known = one_x is not None or router.load.unit != "x"
+        pps = router.load.to_pps(one_x, frame_bytes) if known else None
+        load_x = router.load.value if router.load.unit == "x" else None
+        if load_x is None and one_x and pps is not None:
+            load_x = pps / one_x
+        routers.append(
+            MissingRouter(
+                router=router.name,
+                group=router.group,
+                role=router.role,
+                load_x=load_x,
+                offered_pps=pps,
+            )
+        )
+    return MissingPoint(
+        arm=arm,
+        point=point.index,
+        point_label=point.label,
+        routers=tuple(routers),
+        trials=len(trials),
+        invalid=sum(trial.status == "no-verdict" for trial in trials),
+        failed=sum(trial.status == "failed" for trial in trials),
+        reason=next((trial.reason for trial in trials if trial.reason), None),
+    )
+
+
+def _empty_points(missing: Sequence[MissingPoint]) -> list[NotMeasured]:
+    return [
+        NotMeasured(what=f"{point.arm}, {point.point_label}", why=f"no verdict: {point.why}")
+        for point in missing
     ]
 
 
@@ -130,6 +190,11 @@ def _not_offered(found: Sequence[Cell]) -> list[NotMeasured]:
         for cell in found
         if sent_less(cell) and cell.generated_pps
     ]
+
+
+def _not_overloaded(found: Sequence[Cell], capacity: Capacity | None) -> list[NotMeasured]:
+    idle = never_overloaded(found, capacity)
+    return [NotMeasured(what="Isolation on an overloaded host", why=idle)] if idle else []
 
 
 def _disturbed(trials: Sequence[Trial]) -> list[NotMeasured]:

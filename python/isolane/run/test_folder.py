@@ -78,7 +78,10 @@ def test_a_summary_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> 
     old = folder.summary()
     assert old is not None
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))  # as a disk that is full by then
+    # As a disk that has room for the record's line, and is full by then.
+    room = (folder.path / "record.jsonl").stat().st_size + 500
+    assert room < (folder.path / "summary.json").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
     try:
         with pytest.raises(MeasurementError, match=r"summary\.json: cannot be written: file too l"):
             folder.write_summary(old.model_copy(update={"title": "new"}))

@@ -14,6 +14,7 @@ from isolane.errors import MeasurementError
 from isolane.report import test_data as data
 from isolane.run.backend import BackEnd, Bench, Demand, Observation, Setting
 from isolane.run.folder import RunFolder
+from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.results import PLACES, Drawing, HostFacts, NotMeasured, RouterTrial, Trial
 from isolane.run.runner import CAPACITY_TRIALS, Run, Step
 from isolane.spec import Arm, PointRouter, parse_experiment
@@ -52,7 +53,7 @@ class Imaginary:
     """A back end of arithmetic; `trouble` is asked before each trial, with its number."""
 
     trouble: Callable[[int], None] = lambda _number: None
-    doubts: tuple[str, ...] = ()
+    invalid: tuple[InvalidReason, ...] = ()
     overload: float = 10 * CAPACITY_PPS
     settings: list[Setting] = field(default_factory=list)
     built: list[tuple[str, int]] = field(default_factory=list)
@@ -102,7 +103,7 @@ class _Bench:
             generator=sample.generator,
             placement=sample.placement,
             conserved=True,
-            doubts=self.back_end.doubts,
+            invalid=self.back_end.invalid,
         )
 
     def drawing(self) -> Drawing:
@@ -196,14 +197,16 @@ def test_a_generator_that_cannot_overload_measures_no_capacity(tmp_path: Path) -
 
 
 def test_a_generator_at_its_limit_still_measures_the_capacity(tmp_path: Path) -> None:
-    busy = Imaginary(doubts=("the generator was the limit: it sent less",))
+    late = InvalidReason(InvalidKind.GENERATOR_LIMIT, "it sent less, whatever the sentence says")
+    busy = Imaginary(invalid=(late,))
     summary = start(tmp_path / "run", busy, RELATIVE).execute()
     assert summary.capacity is not None
-    assert summary.trials_without_verdict == TRIALS, "but what it then measures is in doubt"
+    assert summary.trials_without_verdict == TRIALS, "but what it then measures is invalid"
 
 
-def test_a_doubt_is_no_verdict_and_says_why(tmp_path: Path) -> None:
-    summary = start(tmp_path / "run", Imaginary(doubts=("one thing", "another"))).execute()
+def test_an_invalid_trial_gives_no_verdict_and_says_why(tmp_path: Path) -> None:
+    reasons = tuple(InvalidReason(InvalidKind.MISPLACED, text) for text in ("one thing", "another"))
+    summary = start(tmp_path / "run", Imaginary(invalid=reasons)).execute()
     trials = journal(tmp_path / "run")
     assert {(t.status, t.reason) for t in trials} == {("no-verdict", "one thing; another")}
     assert (summary.trials_without_verdict, summary.trials_failed) == (TRIALS, 0)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from isolane.run import wording
 from isolane.run.cells import sent_less
-from isolane.run.results import Aggregate, Capacity, Cell, Interval, Trial, Verdict
+from isolane.run.findings import (
+    GOOD,
+    Asked,
+    by_arm,
+    has_victim,
+    never_overloaded,
+    unpaired,
+    worst_by_arm,
+)
+from isolane.run.missing import MissingPoint, in_arm
+from isolane.run.results import Aggregate, ArmVerdict, Capacity, Cell, Interval, Trial, Verdict
 from isolane.spec.units import format_pps
 
-GOOD = 0.99
-"""A victim that retains this much in every arm is well isolated ..."""
-
-BAD = 0.95
-"""... and one that retains less than this in any arm is not."""
+MAX_NAMED = 3
+"""Groups of points without a verdict that the sentence names; the table has them all."""
 
 
 def verdict(
@@ -21,6 +29,7 @@ def verdict(
     cells: Sequence[Cell],
     aggregates: Sequence[Aggregate],
     capacity: Capacity | None,
+    asked: Asked | None = None,
 ) -> Verdict:
     """Say what the run found: about its victims if it has any, else about throughput.
 
@@ -29,48 +38,67 @@ def verdict(
     trials
         All trials, also those that failed: they explain a missing verdict.
     cells, aggregates, capacity
-        What was made of the trials that gave a verdict.
+        What was made of the valid trials.
+    asked
+        The arms of the experiment, and the points that gave nothing: an arm with such a point is
+        never called isolated, and the sentence begins with them.
     """
-    if not cells:
-        return Verdict(sentence=_nothing(trials), level="none")
+    asked = asked or Asked()
     victims = [cell for cell in cells if cell.role == "victim"]
-    if not victims:
-        return Verdict(sentence=_throughput(aggregates, capacity), level="neutral")
+    arms = by_arm(cells, capacity, asked)
+    if not cells:
+        return Verdict(sentence=_nothing(trials), level="none", arms=arms)
+    gaps = missing_words(cells, asked.missing)
+    if not victims and not any(has_victim(point) for point in asked.missing):
+        sentence = f"{gaps}{_throughput(aggregates, capacity)}"
+        return Verdict(sentence=sentence, level="neutral")
     worst = worst_by_arm(victims)
     if not worst:
-        sentence = (
+        sentence = gaps or (
             "No verdict: there are no two points at which the victim is offered the same and "
             "the aggressors are not, so there is nothing to compare it with."
         )
-        return Verdict(sentence=sentence, level="none")
+        return Verdict(sentence=sentence.strip(), level="none", arms=arms)
     kept = [interval.median for _, interval in worst]
-    short = any(sent_less(cell) for cell in cells if cell.role == "aggressor")
-    level = "bad" if min(kept) < BAD else "good" if min(kept) >= GOOD else "neutral"
-    if short and level == "good":
-        level = "neutral"  # who was not attacked as planned has not stood the attack
-    sentence = _attack(worst) if min(kept) < GOOD else _stood(worst)
-    caution = _caution(worst, short=short)
-    return Verdict.model_validate({"sentence": sentence + caution, "level": level})
+    sentence = _attack(worst) if min(kept) < GOOD else _stood(victims, worst, complete=not gaps)
+    caution = _caution(cells, worst, capacity)
+    return Verdict(sentence=f"{gaps}{sentence}{caution}", level=_level(arms), arms=arms)
 
 
-def worst_by_arm(cells: Sequence[Cell]) -> list[tuple[Cell, Interval]]:
-    """In each arm, the cell in which a victim retains least; the worst arm first.
-
-    The reference point, at which a victim retains all by definition, does not count.
-    """
-    found: dict[str, tuple[Cell, Interval]] = {}
-    for cell in cells:
-        if cell.retained is None or _is_reference(cell, cells):
-            continue
-        known = found.get(cell.arm)
-        if known is None or cell.retained.median < known[1].median:
-            found[cell.arm] = (cell, cell.retained)
-    return sorted(found.values(), key=lambda pair: pair[1].median)
+def _level(arms: Sequence[ArmVerdict]) -> Literal["good", "bad", "neutral", "none"]:
+    found = {arm.finding for arm in arms}
+    if "not isolated" in found:
+        return "bad"
+    if found == {"isolated"}:
+        return "good"
+    return "none" if found <= {"no verdict"} else "neutral"
 
 
-def _is_reference(cell: Cell, cells: Sequence[Cell]) -> bool:
-    least = min(c.aggressor_pps or 0 for c in cells if c.arm == cell.arm and c.retained is not None)
-    return (cell.aggressor_pps or 0) <= least
+def missing_points(missing: Sequence[MissingPoint]) -> list[str]:
+    """Say at which points there is no verdict, and why; the heaviest attack first."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for point in sorted(missing, key=lambda point: -(point.aggressor_pps or 0)):
+        groups.setdefault((point.point_label, point.why), []).append(point.arm)
+    return [
+        f"No verdict at {label} on {wording.listing(arms)}: {why}."
+        for (label, why), arms in groups.items()
+    ]
+
+
+def missing_words(cells: Sequence[Cell], missing: Sequence[MissingPoint]) -> str:
+    """Say where there is no verdict, in so few sentences that the rest is still read."""
+    parts = missing_points(missing)
+    if len(parts) > MAX_NAMED:
+        parts = [*parts[:MAX_NAMED], "Nor at other points, which the table names."]
+    for arm in dict.fromkeys(cell.arm for cell in cells):
+        lone = unpaired([c for c in cells if c.arm == arm], in_arm(missing, arm))
+        if lone:
+            labels = wording.listing(list(dict.fromkeys(cell.point_label for cell in lone)))
+            parts.append(
+                f"No verdict at {labels} on {arm}: what the victim has there is compared with "
+                "its throughput alone, and no round gave a result at both."
+            )
+    return "".join(f"{part} " for part in parts)
 
 
 def _load(cell: Cell) -> str:
@@ -101,19 +129,35 @@ def _victim(cell: Cell) -> str:
     return "the victim" if cell.router == "victim" else f"the victim {cell.router}"
 
 
-def _stood(worst: Sequence[tuple[Cell, Interval]]) -> str:
-    heaviest = max((cell for cell, _ in worst), key=lambda cell: cell.aggressor_pps or 0)
+def _stood(
+    victims: Sequence[Cell], worst: Sequence[tuple[Cell, Interval]], *, complete: bool
+) -> str:
+    tried = (cell for cell in victims if cell.retained is not None)
+    heaviest = max(tried, key=lambda cell: cell.aggressor_pps or 0)
     parts = [f"{kept} on {arms}" for kept, arms in _by_share(worst)]
+    if not complete:
+        return (
+            "At the points that gave a verdict the victim keeps its throughput: "
+            f"{wording.listing(parts)}."
+        )
     return (
-        f"The victim keeps its throughput even where it does worst, with an aggressor offered "
-        f"{_load(heaviest)}: {wording.listing(parts)}."
+        "The victim keeps its throughput even where it does worst, with an aggressor offered up "
+        f"to {_load(heaviest)}: {wording.listing(parts)}."
     )
 
 
-def _caution(worst: Sequence[tuple[Cell, Interval]], *, short: bool) -> str:
+def _caution(
+    cells: Sequence[Cell], worst: Sequence[tuple[Cell, Interval]], capacity: Capacity | None
+) -> str:
     text = ""
-    if short:
+    if any(sent_less(cell) for cell in cells if cell.role == "aggressor"):
         text = " (At some points the generator could not send the aggressor's whole load.)"
+    idle = never_overloaded(cells, capacity)
+    if idle:
+        text += (
+            f" (The host was never overloaded: {idle}, so isolation was not put to the test. "
+            "Offer the aggressor more.)"
+        )
     if all(kept.n < 2 for _, kept in worst):
         text += " (One repeat only: there is no confidence interval.)"
     return text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from isolane.spec.addresses import clashes
@@ -76,48 +77,65 @@ def _points(data: ExperimentData) -> Iterator[Problem]:
         seen.setdefault(point.routers, point.index)
 
 
+@dataclass(frozen=True)
+class Line:
+    """A limit that is known before the first frame, and whose it is."""
+
+    rate_bps: float
+    of: str
+    """Such as ``a line of 1 Gbps``."""
+    capacity_pps: float | None = None
+    """What 1x is, where it is known beforehand."""
+
+
 def _line(data: ExperimentData) -> Iterator[Problem]:
     """Check the loads in pps and bps; what ``x`` amounts to is known only in the run."""
+    line_bps = data.traffic.line_rate_bps
+    yield from beyond(data, Line(line_bps, f"a line of {format_bps(line_bps)}"))
+
+
+def beyond(data: ExperimentData, line: Line) -> Iterator[Problem]:
+    """Yield the loads that are known to be more than a line carries."""
     # Arms that share the wires in the same way are one case: the first of them is named.
     arms = {tuple(r.wire for r in arm.routers): arm for arm in reversed(resolve_arms(data))}
-    line_bps = data.traffic.line_rate_bps
     for point in resolve_points(data):
         for arm in reversed(arms.values()):
             wires: dict[str, list[PointRouter]] = defaultdict(list)
             for router in point.routers:
                 of_arm = arm.router(router.group)
                 wires[of_arm.wire if of_arm.shares_wire else router.name].append(router)
-            worst = max(wires.values(), key=lambda routers: _wire_bps(data, routers))
-            if _wire_bps(data, worst) > line_bps * (1 + 1e-9):
-                yield _overload(data, point, worst, arm.name if data.arms else None)
+            worst = max(wires.values(), key=lambda routers: _wire_bps(data, routers, line))
+            if _wire_bps(data, worst, line) > line.rate_bps * (1 + 1e-9):
+                yield _overload(data, point, worst, arm.name if data.arms else None, line)
                 break  # once for the point: the other arms would only repeat it
 
 
-def _wire_bps(data: ExperimentData, routers: list[PointRouter]) -> float:
-    known = [router for router in routers if router.load.unit != "x"]
+def _wire_bps(data: ExperimentData, routers: list[PointRouter], line: Line) -> float:
+    given = line.capacity_pps
+    known = [router for router in routers if router.load.unit != "x" or given is not None]
     return sum(
-        traffic.wire_bps(router.load.to_pps(None, traffic.mean_frame_bytes))
+        traffic.wire_bps(router.load.to_pps(given, traffic.mean_frame_bytes))
         for router, traffic in ((r, data.traffic_of(r.group)) for r in known)
     )
 
 
 def _overload(
-    data: ExperimentData, point: Point, routers: list[PointRouter], arm: str | None
+    data: ExperimentData, point: Point, routers: list[PointRouter], arm: str | None, line: Line
 ) -> Problem:
-    largest = max(routers, key=lambda router: _wire_bps(data, [router]))
+    largest = max(routers, key=lambda router: _wire_bps(data, [router], line))
     traffic = data.traffic_of(largest.group)
-    line_bps = data.traffic.line_rate_bps
-    limit_pps = line_bps / traffic.wire_bps(1.0)
+    limit_pps = line.rate_bps / traffic.wire_bps(1.0)
     names = listed(router.name for router in routers)
     together = f"{names} together take" if len(routers) > 1 else f"{names} takes"
     where = f" in arm {show(arm)}" if arm else ""
+    taken = format_bps(_wire_bps(data, routers, line))
     what = (
-        f"{largest.load} for {largest.name}: {together} "
-        f"{format_bps(_wire_bps(data, routers))}{where} (20 bytes of preamble and gap per frame)"
+        f"{largest.load} for {largest.name}: {together} {taken}{where} "
+        "(20 bytes of preamble and gap per frame)"
     )
     accepted = (
         f"at most {format_rate(Load(float(int(limit_pps)), 'pps'))} in total of "
-        f"{traffic.mean_frame_bytes:g}-byte frames on a line of {format_bps(line_bps)}"
+        f"{traffic.mean_frame_bytes:g}-byte frames on {line.of}"
     )
     return Problem(("load", largest.group, point.index), what, accepted)
 

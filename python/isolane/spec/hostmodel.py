@@ -262,6 +262,8 @@ class Host(SpecModel):
     """CFS: lead that a woken task must have to take the core at once, ns."""
     egress_frames: Capacity = 1256
     """Frames that wait for the line: queueing discipline and transmit ring."""
+    line_rate: f.LineRate | None = None
+    """Rate of its NICs, bit/s: no load may be more; default: what the experiment says."""
     wire_ns: Nanoseconds = 0.0
     """Constant part of the one-way delay: wires, NICs, the receiver, ns."""
     source: f.ShortText

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -72,6 +73,20 @@ def parse_file(text: str, name: str, model: type[Data], what: str) -> Data:
     if document.problems:
         raise _error(name, document, document.problems)
     return data
+
+
+def refuse(path: Path, problems: Sequence[Problem]) -> None:
+    """Raise SpecError for problems that only show when an experiment meets its host; none: return.
+
+    Parameters
+    ----------
+    path
+        The experiment file: the problems are told with their lines.
+    problems
+        What is wrong.
+    """
+    if problems:
+        raise _error(str(path), read_document(_read(path)), list(problems))
 
 
 def _parse(text: str, name: str, model: type[Data], what: str) -> tuple[Document, Data]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Demand, Setting
+from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
 from isolane.run.results import CoreTrial, RouterTrial
@@ -43,7 +44,7 @@ class Measured:
     """By router of the policy."""
     idle: float
     """Idle part of the cores that the routers share, 0 to 1."""
-    doubts: tuple[str, ...] = ()
+    invalid: tuple[InvalidReason, ...] = ()
     """Why this trial gives no verdict; empty when it does."""
 
 
@@ -142,29 +143,33 @@ class _BedTrials:
             (
                 *(self._disturbed(dut) if scenario.about_cpu else ()),
                 *too_few(scenario, routers),
-                *seen.doubts,
+                *seen.invalid,
             ),
         )
 
-    def _disturbed(self, cores: Sequence[CoreTrial]) -> Iterator[str]:
+    def _disturbed(self, cores: Sequence[CoreTrial]) -> Iterator[InvalidReason]:
         for core in cores:
             used = {"processes of others": core.user, "the hypervisor": core.steal}
             yield from disturbances(core.core, used, self.bed.tolerance)
 
 
-def too_few(scenario: Scenario, routers: Mapping[str, Seen]) -> Iterator[str]:
+def too_few(scenario: Scenario, routers: Mapping[str, Seen]) -> Iterator[InvalidReason]:
     """Yield overloaded routers whose frames were hardly made: the generator was starved."""
     for name in sorted(scenario.overloaded):
         wanted, sent = scenario.offered_pps[name], routers[name].sent_pps
         if sent < HARDLY * wanted:
-            yield f"the generator was the limit: it sent {format_pps(sent)} for {name}"
+            text = f"the generator was the limit: it sent {format_pps(sent)} for {name}"
+            yield InvalidReason(InvalidKind.GENERATOR_LIMIT, text)
 
 
-def disturbances(core: int, used: Mapping[str, float], tolerance: Tolerance) -> Iterator[str]:
+def disturbances(
+    core: int, used: Mapping[str, float], tolerance: Tolerance
+) -> Iterator[InvalidReason]:
     """Yield what kept a core of the routers' from being theirs: who -> part of it, 0 to 1."""
     for who, part in used.items():
         if part > tolerance.others:
-            yield f"{who} used {100 * part:.0f} % of core {core}"
+            text = f"{who} used {100 * part:.0f} % of core {core}"
+            yield InvalidReason(InvalidKind.DISTURBED, text)
 
 
 def _seen(router: RouterTrial, cores: int) -> Seen:

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 from isolane.enforce.fair_share import ceiling_bps, guaranteed_bps, same_cores, share_out
+from isolane.run.wording import plural
 from isolane.spec import Policy, format_bps, format_pps, wire_bps
 from isolane.verify.environment import Measured
 from isolane.verify.report_data import Finding, Promise, Tolerance, Unit
@@ -28,12 +29,13 @@ class Results:
     """All trials, by scenario."""
 
     good: dict[str, list[Measured]] = field(default_factory=lambda: defaultdict(list))
-    doubted: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    invalid: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """Why trials gave no verdict, one text for each such trial."""
 
     def add(self, key: str, measured: Measured) -> None:
-        """Keep a trial; one with doubts is counted only."""
-        if measured.doubts:
-            self.doubted[key].append(measured.doubts[0])
+        """Keep a trial; one that is invalid is counted only."""
+        if measured.invalid:
+            self.invalid[key].append(measured.invalid[0].text)
         else:
             self.good[key].append(measured)
 
@@ -56,8 +58,10 @@ class Results:
 
     def why_nothing(self, key: str) -> str:
         """Say why a scenario has no trial that counts."""
-        doubts = self.doubted.get(key)
-        return f"no trial gave a verdict: {doubts[0]}" if doubts else "no trial was finished"
+        why = self.invalid.get(key)
+        if not why:
+            return "no trial was finished"
+        return f"no verdict: {len(why)} of {plural(len(why), 'trial')} invalid, because {why[0]}"
 
 
 @dataclass(frozen=True)

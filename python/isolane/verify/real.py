@@ -18,6 +18,7 @@ from isolane.enforce import Enforcer, FoundRouter, InForce, MissingRouter, Sampl
 from isolane.errors import MeasurementError, NotSupported, SpecError
 from isolane.procfs import CoreTicks, core_ticks
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Demand
+from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.live.cores import awake
 from isolane.run.live.streams import stream
 from isolane.run.live.target import interface_index, netns_path, resolve, with_links
@@ -197,9 +198,9 @@ class _RealTrials:
         window_s = self.place.window_ns / 1e9
         counts = self.receiver.counts()
         seen: dict[str, Seen] = {}
-        doubts: list[str] = []
+        invalid: list[InvalidReason] = []
         if scenario.about_cpu:
-            doubts += _disturbed(ticks, self.place.tolerance)
+            invalid += _disturbed(ticks, self.place.tolerance)
         for number, name in enumerate(self.routers):
             sent = report.streams[number].sent_window
             received = counts[number].received_window
@@ -207,10 +208,11 @@ class _RealTrials:
             seen[name] = Seen(sent / window_s, received / window_s, _cpu(name, samples), lost)
             wanted = scenario.offered_pps.get(name, 0.0)
             if name not in scenario.overloaded and sent / window_s < (1 - SHORT) * wanted:
-                doubts.append(f"the generator was the limit for {name}")
-        doubts += too_few(scenario, seen)
+                text = f"the generator was the limit for {name}"
+                invalid.append(InvalidReason(InvalidKind.GENERATOR_LIMIT, text))
+        invalid += too_few(scenario, seen)
         idle = [used.idle / max(1, used.total) for used in ticks.values()]
-        return Measured(seen, sum(idle) / len(idle) if idle else 0.0, tuple(doubts))
+        return Measured(seen, sum(idle) / len(idle) if idle else 0.0, tuple(invalid))
 
 
 def connect(
@@ -325,7 +327,7 @@ def _until(at_ns: int) -> None:
     time.sleep(max(0, at_ns - _native.monotonic_ns()) / 1e9)
 
 
-def _disturbed(ticks: Mapping[int, CoreTicks], tolerance: Tolerance) -> Iterator[str]:
+def _disturbed(ticks: Mapping[int, CoreTicks], tolerance: Tolerance) -> Iterator[InvalidReason]:
     for core, spent in ticks.items():
         total = max(1, spent.total)
         used = {

@@ -52,7 +52,7 @@ class Verification:
     """Routers that cannot be measured, and why."""
     _findings: list[Finding] = field(default_factory=list)
     _trials: int = 0
-    _doubted: int = 0
+    _invalid: int = 0
 
     def execute(self) -> Report:
         """Measure all promises.
@@ -91,7 +91,7 @@ class Verification:
             mode=self.place.mode,
             findings=_in_order(self.policy, self._findings),
             trials=self._trials,
-            trials_without_verdict=self._doubted,
+            trials_without_verdict=self._invalid,
             repeats=self.options.repeats,
             window_s=self.options.window_ns / 1e9,
             notes=tuple(self._notes(names)),
@@ -249,7 +249,7 @@ class Verification:
                 measured = trials.trial(scenario, f"{scenario.key}:{turn}")
                 results.add(scenario.key, measured)
                 self._trials += 1
-                self._doubted += bool(measured.doubts)
+                self._invalid += bool(measured.invalid)
 
 
 def nothing(
@@ -275,7 +275,7 @@ def link_findings(policy: Policy, link: Link, why: str) -> Iterator[Finding]:
     """Yield all promises on a link as not measured."""
     for level in _levels(policy, link):
         results = Results()
-        results.doubted[level.key].append(why)
+        results.invalid[level.key].append(why)
         judge = Judge(policy, results, Tolerance())
         for finding in on_link(judge, level):
             yield finding.model_copy(update={"why": why, "promised": None})

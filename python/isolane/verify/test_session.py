@@ -11,6 +11,7 @@ import pytest
 
 from isolane.enforce.fair_share import ceiling_pps, link_fair_rates, share_out
 from isolane.errors import MeasurementError
+from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.runner import Step
 from isolane.spec import Policy, parse_policy, wire_bps
 from isolane.verify import Finding, Report
@@ -33,6 +34,7 @@ routers:
 """
 
 Kept = dict[str, float]
+COMPILED = InvalidReason(InvalidKind.DISTURBED, "somebody compiled")
 
 
 @dataclass
@@ -45,7 +47,7 @@ class Arithmetic:
     forgets: frozenset[str] = frozenset()
     """Keys of the policy that it does not keep."""
     spoil: Callable[[Scenario, Kept], Kept] = lambda _scenario, kept: kept
-    doubts: Callable[[Scenario], tuple[str, ...]] = lambda _scenario: ()
+    invalid: Callable[[Scenario], tuple[InvalidReason, ...]] = lambda _scenario: ()
     lost_at_link: int = 1
     most_cores: int | None = 1
     mode: Literal["test bed", "real interfaces"] = "test bed"
@@ -112,7 +114,7 @@ class _Trials:
             )
             for name, pps in kept.items()
         }
-        return Measured(trials, idle, self.host.doubts(scenario))
+        return Measured(trials, idle, self.host.invalid(scenario))
 
 
 def verified(host: Arithmetic, **options: float) -> Report:
@@ -163,11 +165,11 @@ def test_all_that_is_promised_is_measured_or_named(policy: Policy) -> None:
 def test_each_router_is_overloaded_in_turn(policy: Policy) -> None:
     seen: list[Scenario] = []
 
-    def watched(scenario: Scenario) -> tuple[str, ...]:
+    def watched(scenario: Scenario) -> tuple[InvalidReason, ...]:
         seen.append(scenario)
         return ()
 
-    verified(Arithmetic(policy, doubts=watched))
+    verified(Arithmetic(policy, invalid=watched))
     attacks = {s.key: s for s in seen if s.key.startswith("attack:")}
     assert set(attacks) == {f"attack:{name}" for name in policy.routers}
     for key, scenario in attacks.items():
@@ -256,23 +258,24 @@ def test_a_link_that_nothing_holds_to_its_rate_tells_nothing(policy: Policy) -> 
     assert str(found(report, "gold", "rate_min").why).startswith("nothing holds the link to its ra")
 
 
-def test_trials_with_doubts_are_made_again_and_never_count(policy: Policy) -> None:
+def test_invalid_trials_are_made_again_and_never_count(policy: Policy) -> None:
     times: dict[str, int] = {}
 
-    def disturbed(scenario: Scenario) -> tuple[str, ...]:
+    def disturbed(scenario: Scenario) -> tuple[InvalidReason, ...]:
         times[scenario.key] = times.get(scenario.key, 0) + 1
-        return ("somebody compiled",) if times[scenario.key] == 1 else ()
+        return (COMPILED,) if times[scenario.key] == 1 else ()
 
-    report = verified(Arithmetic(policy, doubts=disturbed))
+    report = verified(Arithmetic(policy, invalid=disturbed))
     assert report.count("broken") == 0
     assert set(times.values()) == {3}
     assert report.trials_without_verdict == len(times)
 
 
-def test_where_every_trial_is_doubted_nothing_is_said(policy: Policy) -> None:
-    report = verified(Arithmetic(policy, doubts=lambda _: ("somebody compiled",)))
+def test_where_every_trial_is_invalid_nothing_is_said(policy: Policy) -> None:
+    report = verified(Arithmetic(policy, invalid=lambda _: (COMPILED,)))
     assert {f.verdict for f in report.findings} == {"not measured"}
-    assert {f.why for f in report.findings} == {"no trial gave a verdict: somebody compiled"}
+    why = "no verdict: 6 of 6 trials invalid, because somebody compiled"
+    assert {f.why for f in report.findings} == {why}
 
 
 def test_a_router_that_forwards_nothing_tells_nothing(policy: Policy) -> None:

@@ -23,6 +23,7 @@ from isolane.reproduce.trials import (
     jobs,
     load,
     profile_line,
+    valid,
 )
 from isolane.run.backend import Observation
 from isolane.run.sim.observe import observe
@@ -82,10 +83,9 @@ class Ahn:
         experiment = load(self.name, "forwarding")
         todo = jobs(experiment, chosen)
         results = carry_out(trial, todo, workers, self.name)
-        found = Trials(
-            {experiment.name: experiment}, {key: (own[0][0],) for key, own in results.items()}
-        )
-        shares = {key[1]: own[0][1] for key, own in results.items()}
+        good, why = valid({key: (own[0][0],) for key, own in results.items()})
+        found = Trials({experiment.name: experiment}, good, why)
+        shares = {key[1]: own[0][1] for key, own in results.items() if key in good}
         fitted = str(chosen.profile) == PROFILE
         rows = (
             [*_table(found, figures_of(experiment), fitted=fitted)] if "table1" in figures else []
@@ -99,7 +99,7 @@ class Ahn:
             rows=tuple(rows),
             claims=tuple(_claims(found, shares, figures)) if len(shares) == len(WORDS) else (),
             plots=tuple(_plots(rows)),
-            notes=NOTES,
+            notes=(*found.notes(), *NOTES),
             complete=not workers.interrupted,
         )
 
@@ -120,6 +120,7 @@ def _table(found: Trials, published: Sequence[Figure], *, fitted: bool) -> Itera
             published=round(figure.published * scale, 6),
             simulated=None if value is None else value * scale,
             fitted=fitted and rate,
+            note=found.note(figure),
         )
 
 

@@ -70,7 +70,7 @@ class Rathore:
             rows=rows.of(found, figures, fitted=fitted),
             claims=claims.of(found, figures),
             plots=plots.of(found, figures),
-            notes=NOTES,
+            notes=(*found.notes(), *NOTES),
             complete=not workers.interrupted,
         )
 

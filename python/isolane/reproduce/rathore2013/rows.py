@@ -85,7 +85,7 @@ def _rows(found: Trials, figure: str, *, fitted: bool) -> Iterator[Row]:
                     published=None if theirs is None else round(theirs * scale, 6),
                     simulated=None if simulated is None else simulated * scale,
                     fitted=fitted and theirs is not None,
-                    note="" if known is None else known.note,
+                    note=found.note(known or asked),
                 )
 
 

@@ -1,12 +1,13 @@
-"""From raw counts to the observation of a trial, with every doubt about it."""
+"""From raw counts to the observation of a trial, with every reason why it may be invalid."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from isolane import _native
 from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.live.bill import SHARED_REASON, TOLERANCE, Bill
 from isolane.run.results import Delay, GeneratorAudit, Place, RouterTrial
 from isolane.spec import ArmRouter, format_pps
@@ -45,7 +46,7 @@ def observe(raw: Raw) -> Observation:
         generator=audit,
         placement=placement,
         conserved=all(book["unaccounted"] == 0 for book in raw.lost),
-        doubts=tuple(_doubts(raw, routers)),
+        invalid=tuple(_invalid(raw, routers)),
     )
 
 
@@ -110,34 +111,40 @@ def _audit(raw: Raw) -> GeneratorAudit:
     )
 
 
-def _doubts(raw: Raw, routers: Sequence[RouterTrial]) -> list[str]:
-    doubts = [
-        f"the generator was the limit: it sent {format_pps(router.generated_pps)} of the "
-        f"{format_pps(router.offered_pps)} for {router.router}"
-        for router in routers
+def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason]:
+    """Yield every reason why the trial gives no verdict."""
+    for router in routers:
         # An aggressor is to be too much; how much it really was is in the results.
-        if router.role != "aggressor"
-        and router.generated_frames < (1 - GENERATOR_SHORT) * router.offered_frames
-    ]
+        short = router.generated_frames < (1 - GENERATOR_SHORT) * router.offered_frames
+        if router.role != "aggressor" and short:
+            yield InvalidReason(
+                InvalidKind.GENERATOR_LIMIT,
+                f"the generator was the limit: it sent {format_pps(router.generated_pps)} of the "
+                f"{format_pps(router.offered_pps)} for {router.router}",
+            )
     sent = sum(router.offered_total - router.lost["generator"] for router in routers)
     if raw.receiver_dropped > RECEIVER_SHORT * sent:
-        doubts.append(
-            f"the receiver was the limit: its wires dropped {raw.receiver_dropped} frames"
+        yield InvalidReason(
+            InvalidKind.RECEIVER_LIMIT,
+            f"the receiver was the limit: its wires dropped {raw.receiver_dropped} frames",
         )
     placement = raw.bill.placement()
     frames = placement.frames_on_dut + placement.frames_elsewhere
     if placement.frames_elsewhere > MISPLACED * frames:
-        doubts.append(
+        yield InvalidReason(
+            InvalidKind.MISPLACED,
             f"{placement.frames_elsewhere} of {frames} frames were received away from the DUT's "
-            "cores"
+            "cores",
         )
     unaccounted = sum(abs(router.lost["unaccounted"]) for router in routers)
     if unaccounted:
-        doubts.append(f"{unaccounted} frames are unaccounted for")
+        text = f"{unaccounted} frames are unaccounted for"
+        yield InvalidReason(InvalidKind.UNACCOUNTED, text)
     if raw.sent.failed:
-        doubts.append(f"{raw.sent.failed} frames could not be built")
+        text = f"{raw.sent.failed} frames could not be built"
+        yield InvalidReason(InvalidKind.NOT_BUILT, text)
     if raw.bill.imbalance() > TOLERANCE:
-        doubts.append(
-            f"the bill of a core's time is off by {100 * raw.bill.imbalance():.1f} % of the window"
+        yield InvalidReason(
+            InvalidKind.CPU_ACCOUNTING,
+            f"the bill of a core's time is off by {100 * raw.bill.imbalance():.1f} % of the window",
         )
-    return doubts

@@ -8,6 +8,7 @@ import pytest
 from isolane._native import CpuUse, GeneratorReport, Percentiles, StreamReceived, StreamSent
 from isolane.procfs import CoreTicks
 from isolane.run.backend import Demand, Setting
+from isolane.run.invalid import InvalidKind
 from isolane.run.live.bill import IDLE, Accounts, Bill, Bills
 from isolane.run.live.cores import Cores
 from isolane.run.live.observe import Raw, observe
@@ -109,7 +110,7 @@ def test_what_was_counted_becomes_rates_and_ratios() -> None:
     assert one.cpu_ns_per_frame == 6_200_000 / (OFFERED - LOST)
     assert one.cpu_reason is None
     assert seen.conserved
-    assert seen.doubts == ()
+    assert seen.invalid == ()
 
 
 def test_delays_have_their_percentiles_mean_and_maximum() -> None:
@@ -141,24 +142,35 @@ def stream_that(**changed: int) -> GeneratorReport:
     return audit(sent(**changed))
 
 
-DOUBTS: dict[str, tuple[Raw, str]] = {
+INVALID: dict[str, tuple[Raw, InvalidKind, str]] = {
     "a slow generator": (
-        raw(sent=stream_that(sent_window=4_800, missed_window=200)), "the generator was the limit"
+        raw(sent=stream_that(sent_window=4_800, missed_window=200)),
+        InvalidKind.GENERATOR_LIMIT, "the generator was the limit",
     ),
-    "a full receiver": (raw(receiver_dropped=100), "the receiver was the limit"),
-    "misplaced frames": (raw(bill=bill(elsewhere=50)), "50 of 5050 frames were received away"),
-    "unaccounted frames": (raw(lost=[book(unaccounted=-7)]), "7 frames are unaccounted for"),
-    "unbuilt frames": (raw(sent=audit(sent(), failed=2)), "2 frames could not be built"),
-    "an unbalanced bill": (raw(bill=bill(idle=0.9)), "off by 10.0 % of the window"),
+    "a full receiver": (
+        raw(receiver_dropped=100), InvalidKind.RECEIVER_LIMIT, "the receiver was the limit"
+    ),
+    "misplaced frames": (
+        raw(bill=bill(elsewhere=50)), InvalidKind.MISPLACED, "50 of 5050 frames were received away"
+    ),
+    "unaccounted frames": (
+        raw(lost=[book(unaccounted=-7)]), InvalidKind.UNACCOUNTED, "7 frames are unaccounted for"
+    ),
+    "unbuilt frames": (
+        raw(sent=audit(sent(), failed=2)), InvalidKind.NOT_BUILT, "2 frames could not be built"
+    ),
+    "an unbalanced bill": (
+        raw(bill=bill(idle=0.9)), InvalidKind.CPU_ACCOUNTING, "off by 10.0 % of the window"
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", DOUBTS)
-def test_each_doubt_is_told_alone(name: str) -> None:
-    case, words = DOUBTS[name]
-    doubts = observe(case).doubts
-    assert len(doubts) == 1
-    assert words in doubts[0]
+@pytest.mark.parametrize("name", INVALID)
+def test_each_invalid_reason_is_told_alone(name: str) -> None:
+    case, kind, words = INVALID[name]
+    (reason,) = observe(case).invalid
+    assert reason.kind == kind
+    assert words in reason.text
     assert observe(case).conserved == (name != "unaccounted frames")
 
 
@@ -175,8 +187,8 @@ FINE: dict[str, Raw] = {
 
 
 @pytest.mark.parametrize("name", FINE)
-def test_what_does_not_matter_is_no_doubt(name: str) -> None:
-    assert observe(FINE[name]).doubts == ()
+def test_what_does_not_matter_is_no_invalid_reason(name: str) -> None:
+    assert observe(FINE[name]).invalid == ()
 
 
 def test_the_generators_audit_says_when_it_was_the_limit() -> None:

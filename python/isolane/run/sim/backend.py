@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from isolane import __version__, _native
 from isolane.errors import MeasurementError, NotSupported
@@ -16,7 +19,7 @@ from isolane.run.sim import managed
 from isolane.run.sim.catalogue import SimHost, find_host
 from isolane.run.sim.trial import TrialJob, run_trial
 from isolane.run.sim.worker import executor, stop, workers
-from isolane.spec import Arm, Experiment, PointRouter
+from isolane.spec import Arm, Experiment, PointRouter, format_bps
 
 OVERLOAD_PPS = 20_000_000.0
 """Offered load that no router of any profile forwards: the line is the limit of it mostly."""
@@ -41,6 +44,8 @@ class SimBackEnd:
     jobs: int | None = None
     _pool: ProcessPoolExecutor | None = None
     _ahead: dict[TrialJob, Future[Observation]] = field(default_factory=dict)
+    _most_bps: float = 0.0
+    """The most that a wire is offered in a trial, bit/s."""
 
     def __post_init__(self) -> None:
         self.sim_host: SimHost = find_host(self.profile)
@@ -75,6 +80,12 @@ class SimBackEnd:
             simulated=profile.name,
         )
 
+    def made_of(self) -> dict[str, BaseModel]:
+        """Return all data that the simulated host consists of: the profile, and paths in use."""
+        arms = self.experiment.resolved_arms()
+        paths = [self.sim_host.path_of(router) for arm in arms for router in arm.routers]
+        return {"profile": self.sim_host.profile, **{f"path.{path.name}": path for path in paths}}
+
     def overload_pps(self) -> float:
         """Return the offered load that capacity is measured with, frames/s."""
         traffic = self.experiment.traffic
@@ -89,6 +100,7 @@ class SimBackEnd:
 
     def foresee(self, expected: Sequence[Expected]) -> None:
         """Begin with trials that will be asked for, on all cores."""
+        self._most_bps = max((self._wire_bps(one) for one in expected), default=0.0)
         jobs = workers(self.jobs)
         if jobs == 1 or len(expected) < 2:
             return
@@ -96,6 +108,32 @@ class SimBackEnd:
         for one in expected:
             job = self._job(one.arm, one.routers, one.setting)
             self._ahead[job] = self._pool.submit(run_trial, job)
+
+    def _wire_bps(self, expected: Expected) -> float:
+        """Return what the busiest wire of a trial is offered, bit/s."""
+        wires: dict[str, float] = defaultdict(float)
+        for demand in expected.setting.demands:
+            of_arm = expected.arm.router(demand.router.group)
+            wire = of_arm.wire if of_arm.shares_wire else demand.router.name
+            traffic = self.experiment.traffic_of(demand.router.name)
+            wires[wire] += traffic.wire_bps(demand.offered_pps)
+        return max(wires.values(), default=0.0)
+
+    def beyond_line(self) -> tuple[NotMeasured, ...]:
+        """Say that loads in x came out as more than the profile's NICs carry, where they did.
+
+        Loads that are known beforehand are refused (:mod:`isolane.run.limits`).
+        """
+        profile, wire_bps = self.sim_host.profile, self.experiment.traffic.line_rate_bps
+        rate = profile.host.line_rate
+        if rate is None or self._most_bps <= rate:
+            return ()
+        why = (
+            f"up to {format_bps(self._most_bps)} are offered on a wire, the NICs of profile "
+            f"{profile.name} carry {format_bps(rate)}, and the simulated wires "
+            f"{format_bps(wire_bps)} (traffic.line_rate)"
+        )
+        return (NotMeasured(what="What the profile's own NICs would have let through", why=why),)
 
     def close(self) -> None:
         """Stop what was begun ahead and is no longer wanted."""
@@ -143,6 +181,7 @@ class SimBench:
                 why=f"this is a prediction by simulation. Profile {profile.name}: "
                 f"{' '.join(error.split())}",
             ),
+            *self.back_end.beyond_line(),
         )
 
     def nics(self) -> tuple[dict[str, str], ...]:

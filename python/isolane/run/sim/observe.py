@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.results import CoreTrial, Delay, GeneratorAudit, Place, RouterTrial
 from isolane.run.sim.build import SimModel
 from isolane.spec import format_pps
@@ -43,15 +44,18 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
         generator=audit,
         placement=None,
         conserved=all(router.lost["unaccounted"] == 0 for router in routers),
-        doubts=_doubts(routers),
+        invalid=_invalid(routers),
     )
 
 
-def _doubts(routers: Sequence[RouterTrial]) -> tuple[str, ...]:
+def _invalid(routers: Sequence[RouterTrial]) -> tuple[InvalidReason, ...]:
     """Say whose load the ingress wire could not carry; an aggressor is to be too much."""
     return tuple(
-        f"the generator was the limit: the wire carried {format_pps(router.generated_pps)} of the "
-        f"{format_pps(router.offered_pps)} for {router.router}"
+        InvalidReason(
+            InvalidKind.GENERATOR_LIMIT,
+            f"the generator was the limit: the wire carried {format_pps(router.generated_pps)} of "
+            f"the {format_pps(router.offered_pps)} for {router.router}",
+        )
         for router in routers
         if router.role != "aggressor"
         and router.generated_pps < router.offered_pps * (1 - SENDERS_SHORT)

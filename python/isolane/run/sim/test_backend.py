@@ -118,3 +118,16 @@ def test_xen_beside_another_kind_is_not_supported() -> None:
     spec = parse_experiment(text)
     with pytest.raises(NotSupported, match="kind xen cannot be simulated beside others"):
         SimBackEnd(spec, "ahn").check(spec.resolved_arms())
+
+
+def test_loads_in_x_beyond_the_profiles_nics_are_told(tmp_path: Path) -> None:
+    """What 1x is comes out in the run; ten times as much is more than 1 Gbit/s in any case."""
+    fast = experiment(a="0.1x", b="[0x, 10x]", repeats=1)
+    traffic = fast.traffic.model_copy(update={"line_rate_bps": 10e9})
+    spec = fast.model_copy(update={"traffic": traffic})
+    gaps = [gap.why for gap in run(spec, tmp_path / "fast", "rathore2013").not_measured]
+    told = [why for why in gaps if "the NICs of profile rathore2013 carry 1 Gbps" in why]
+    assert len(told) == 1
+    assert "and the simulated wires 10 Gbps (traffic.line_rate)" in told[0]
+    slow = run(experiment(repeats=1), tmp_path / "slow", "rathore2013")
+    assert not [gap for gap in slow.not_measured if "the NICs of profile" in gap.why]

@@ -1,0 +1,72 @@
+"""1x from elsewhere: another run's capacity, or an absolute rate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from isolane.errors import MeasurementError, SpecError
+from isolane.run.cells import measured_capacity
+from isolane.run.folder import OPTIONS, RunFolder
+from isolane.run.results import Capacity, Interval
+from isolane.spec import Experiment, parse_rate
+
+OPTION = "--capacity-from"
+KEPT = "capacity"
+"""Key of the options of a run folder: the capacity as JSON."""
+ACCEPTED = "the folder of a run that measured its capacity, or a rate such as 720kpps"
+
+
+def given_capacity(text: str, experiment: Experiment) -> Capacity:
+    """Return what 1x is to be.
+
+    Parameters
+    ----------
+    text
+        A run folder, whose capacity is taken, or a rate.
+    experiment
+        Its loads in x are multiples of this.
+
+    Raises
+    ------
+    SpecError
+        If it is neither, or the run has no capacity.
+    """
+    if Path(text).is_dir():
+        return _of_run(Path(text))
+    try:
+        rate = parse_rate(text)
+    except SpecError as error:
+        raise SpecError(f"{OPTION} {text}: {error}; or the folder of a run") from None
+    if rate.unit == "x" or rate.value <= 0:
+        raise SpecError(f"{OPTION} {text}: is not what 1x can be; accepted: {ACCEPTED}")
+    reference = experiment.capacity_reference()
+    frame_bytes = experiment.traffic_of(reference.router).mean_frame_bytes
+    pps = rate.to_pps(None, frame_bytes)
+    return Capacity(
+        arm=reference.arm.name,
+        router=experiment.router(reference.router).name,
+        pps=Interval(median=pps, low=pps, high=pps, n=1),
+        source=text,
+    )
+
+
+def _of_run(path: Path) -> Capacity:
+    folder = RunFolder.open(path)
+    summary = folder.summary()
+    found = summary.capacity if summary else measured_capacity(folder.trials())
+    if found is None:
+        raise SpecError(f"{OPTION} {path}: this run has no capacity; accepted: {ACCEPTED}")
+    return found.model_copy(update={"source": str(path)})
+
+
+def kept_capacity(folder: RunFolder) -> Capacity | None:
+    """Return the capacity that a run was given when it began; None where it measures its own."""
+    text = folder.options().get(KEPT)
+    if text is None:
+        return None
+    try:
+        return Capacity.model_validate_json(str(text))
+    except ValidationError as error:
+        raise MeasurementError(f"{folder.path / OPTIONS}: {KEPT}: holds no capacity") from error

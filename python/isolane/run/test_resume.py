@@ -1,0 +1,235 @@
+"""Continuing a run: only with the settings that its trials were made with, and unedited."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from isolane.errors import MeasurementError, SpecError
+from isolane.report import render
+from isolane.report import test_data as data
+from isolane.run import record
+from isolane.run.folder import RunFolder
+from isolane.run.resume import experiment_settings, refuse_changes, settings_of
+from isolane.spec import parse_experiment
+
+TEXT = """\
+isolane: 1
+name: two
+routers: [{name: victim, role: victim}, {name: noise, role: aggressor}]
+load: {victim: 20kpps, noise: [0pps, 300kpps]}
+arms: [{name: here, path: bridge}, {name: there, path: direct}]
+trial: {duration: 50ms, warmup: 10ms, repeats: 2}
+"""
+SPEC = parse_experiment(TEXT)
+OPTIONS = {"--on": "live"}
+
+
+def settings(text: str = TEXT, **host: object) -> dict[str, str]:
+    facts = data.HOST.model_copy(update=host)
+    return settings_of(parse_experiment(text), facts, OPTIONS, {})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    made = RunFolder.create(tmp_path / "run", TEXT, data.HOST, settings())
+    made.keep_options({"repeats": 2})
+    points = SPEC.points()
+    for number in range(4):
+        made.append_trial(data.trial("here", points[number % 2], number // 2, number))
+    return made
+
+
+def reopened(folder: RunFolder) -> RunFolder:
+    return RunFolder.open(folder.path)
+
+
+def test_an_unchanged_run_may_go_on(folder: RunFolder) -> None:
+    refuse_changes(reopened(folder), settings(), 2)
+    refuse_changes(reopened(folder), settings(), 5)
+
+
+CHANGES = {
+    "load": ("victim: 20kpps", "victim: 30kpps", "load.victim: 20kpps in the folder's trials, 30k"),
+    "a point": ("300kpps]", "400kpps]", "load.noise: [0pps, 300kpps] in the folder's trials, [0p"),
+    "path": ("path: bridge", "path: macvlan", "arms.here.path: bridge in the folder's trials, mac"),
+    "an arm": ("name: there", "name: else", "arms.else.name: nothing in the folder's trials, else"),
+    "window": ("duration: 50ms", "duration: 60ms", "trial.duration: 50ms in the folder's trials,"),
+    "repeats": ("repeats: 2", "repeats: 3", "trial.repeats: 2 in the folder's trials, 3 now"),
+    "a default": (
+        "name: two\n", "name: two\ntraffic: {frame_size: 128}\n",
+        "traffic.frame_size: 64 in the folder's trials, 128 now",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_differs_is_named_key_by_key_and_refused(name: str, folder: RunFolder) -> None:
+    old, new, words = CHANGES[name]
+    assert TEXT.count(old) == 1
+    with pytest.raises(SpecError) as caught:
+        refuse_changes(reopened(folder), settings(TEXT.replace(old, new)), 2)
+    assert words in str(caught.value)
+    assert f"start anew: isolane run {folder.path}/experiment.yaml" in str(caught.value)
+
+
+def test_another_host_another_version_and_fewer_rounds_are_refused(
+    folder: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SpecError, match=r"host\.kernel: Linux 6\.18\.0 .* trials, Linux 7 now"):
+        refuse_changes(reopened(folder), settings(kernel="Linux 7"), 2)
+    with pytest.raises(SpecError, match=r"--repeats 1: .* of 2 rounds; accepted: 2 and more"):
+        refuse_changes(reopened(folder), settings(), 1)
+    monkeypatch.setattr("isolane.run.resume.__version__", "9.9")
+    with pytest.raises(SpecError, match=r"version of Isolane: .* in the folder's trials, 9\.9 now"):
+        refuse_changes(reopened(folder), settings(), 2)
+
+
+def test_a_folder_without_a_record_is_shown_but_not_continued(folder: RunFolder) -> None:
+    (folder.path / record.RECORD).unlink()
+    with pytest.raises(SpecError, match=r"no record of the settings .* `isolane report` still"):
+        refuse_changes(reopened(folder), settings(), 2)
+    assert render(folder.path, "md").is_file()
+
+
+def _line(number: int, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    def edit(path: Path) -> None:
+        lines = (path / "trials.jsonl").read_bytes().split(b"\n")
+        lines[number - 1] = change(lines[number - 1])
+        (path / "trials.jsonl").write_bytes(b"\n".join(line for line in lines[:-1] if line) + b"\n")
+
+    return edit
+
+
+def _file(name: str, old: bytes, new: bytes) -> Callable[[Path], None]:
+    def edit(path: Path) -> None:
+        content = (path / name).read_bytes()
+        assert old in content
+        (path / name).write_bytes(content.replace(old, new, 1))
+
+    return edit
+
+
+def _last_lines_gone(path: Path) -> None:
+    lines = (path / "trials.jsonl").read_bytes().split(b"\n")
+    (path / "trials.jsonl").write_bytes(b"\n".join(lines[:2]) + b"\n")
+
+
+def _lines_added(path: Path) -> None:
+    content = (path / "trials.jsonl").read_bytes()
+    first = content.partition(b"\n")[0]
+    (path / "trials.jsonl").write_bytes(content + first + b"\n" + first + b"\n")
+
+
+EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a figure": (
+        _line(2, lambda line: line.replace(b'"received_frames":1', b'"received_frames":2', 1)),
+        r"trials\.jsonl, line 2: was changed after Isolane wrote it",
+    ),
+    "a trial cut short": (
+        _line(2, lambda line: line[:300]), r"trials\.jsonl, line 2: this is not a trial"
+    ),
+    "a trial taken out": (_line(2, lambda _: b""), r"trials\.jsonl, line 2: was changed"),
+    "the last trials taken out": (
+        _last_lines_gone, r"trials\.jsonl: 4 trials were written .*, and 2 are there"
+    ),
+    "trials added": (_lines_added, r"trials\.jsonl, line 5: was not written by this run"),
+    "NaN in a trial": (
+        _line(3, lambda line: line.replace(b'"offered_pps":', b'"offered_pps":NaN,"x":', 1)),
+        r"trials\.jsonl, line 3: this is not a trial",
+    ),
+    "the host": (
+        _file("host.json", b"imaginary", b"real"), r"host\.json: was changed after Isolane wrote"
+    ),
+    "the options": (
+        _file("options.json", b"2", b"9"), r"options\.json: was changed after Isolane wrote"
+    ),
+    "the record": (
+        _file("record.jsonl", b'{"trial": 1', b'{"trial": 1,,'), r"record\.jsonl, line \d+: was not"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_edited_results_are_noticed_by_resume_and_report(name: str, folder: RunFolder) -> None:
+    edit, words = EDITS[name]
+    edit(folder.path)
+    with pytest.raises(MeasurementError, match=words):
+        refuse_changes(reopened(folder), settings(), 2)
+    with pytest.raises(MeasurementError, match=words):
+        render(folder.path, "md")
+
+
+@pytest.mark.parametrize("content", [b'{"repeats": 9}', b"[", b"3"])
+def test_edited_options_are_noticed(folder: RunFolder, content: bytes) -> None:
+    (folder.path / "options.json").write_bytes(content)
+    with pytest.raises(MeasurementError, match=r"options\.json: was changed after Isolane wrote"):
+        reopened(folder).options()
+    (folder.path / record.RECORD).unlink()
+    if content[:1] != b"{":
+        with pytest.raises(MeasurementError, match=r"options\.json: was not written by Isolane"):
+            reopened(folder).options()
+
+
+def test_an_edited_summary_is_noticed(tmp_path: Path) -> None:
+    folder = data.run_folder(tmp_path / "run", repeats=1)
+    path = folder.path / "summary.json"
+    good = path.read_text()
+    path.write_text(good.replace('"level": "bad"', '"level": "good"'))
+    with pytest.raises(MeasurementError, match=r"summary\.json: was changed after Isolane wrote"):
+        render(folder.path, "md")
+    (folder.path / record.RECORD).unlink()
+    known = json.loads(good)
+    known["cells"][0]["throughput_pps"]["median"] = float("nan")
+    path.write_text(json.dumps(known))
+    with pytest.raises(MeasurementError, match=r"summary\.json: was not written by this version"):
+        render(folder.path, "md")
+    path.unlink()
+    assert render(folder.path, "md").is_file(), "without one, the trials are summarised again"
+
+
+def test_a_report_does_not_show_trials_under_another_experiment(folder: RunFolder) -> None:
+    given = folder.path / "experiment.yaml"
+    given.write_text(TEXT + "# a comment changes nothing\n")
+    assert render(folder.path, "md").is_file()
+    given.write_text(TEXT.replace("300kpps", "3Mpps"))
+    with pytest.raises(SpecError, match=r"load\.noise: \[0pps, 300kpps\] in the folder's trials"):
+        render(folder.path, "md")
+
+
+@pytest.mark.parametrize("torn", [b'{"trial": 4, "arm": "he', b"\0" * 100])
+@pytest.mark.parametrize("name", ["trials.jsonl", "record.jsonl"])
+def test_a_line_that_a_crash_tore_is_no_edit(folder: RunFolder, name: str, torn: bytes) -> None:
+    with (folder.path / name).open("ab") as stream:
+        stream.write(torn)
+    again = reopened(folder)
+    refuse_changes(again, settings(), 2)
+    again.append_trial(data.trial("there", SPEC.points()[0], 0, 4))
+    assert len(reopened(folder).trials()) == 5
+
+
+def test_a_trial_that_a_crash_kept_from_the_record_is_no_edit(folder: RunFolder) -> None:
+    path = folder.path / record.RECORD
+    lines = path.read_bytes().split(b"\n")
+    path.write_bytes(b"\n".join(lines[:-2]) + b"\n")
+    again = reopened(folder)
+    refuse_changes(again, settings(), 2)
+    again.append_trial(data.trial("there", SPEC.points()[0], 0, 4))
+    again.append_trial(data.trial("there", SPEC.points()[1], 0, 5))
+    assert len(reopened(folder).trials()) == 6
+
+
+def test_a_file_that_a_crash_kept_from_being_replaced_is_no_edit(folder: RunFolder) -> None:
+    folder.record.add_file("host.json", b"what did not come to be written")
+    assert reopened(folder).host() == data.HOST
+
+
+def test_settings_have_the_keys_of_the_file() -> None:
+    found = experiment_settings(SPEC)
+    assert found["load.victim"] == "20kpps"
+    assert found["routers.noise.role"] == "aggressor"
+    assert found["arms"] == "here, there"
+    assert settings()["--on"] == "live"
