@@ -6,12 +6,16 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 
 from isolane.report.placing import Box, Placed, cores_of, heading_of, place
 from isolane.report.theme import Colours
 from isolane.report.wiring import simplify
 from isolane.run import wording
 from isolane.run.results import Drawing, Edge, Node
+
+MIN_LEGEND, LEGEND_LETTER = 300.0, 7.4
+"""Least width of a line of the legend, and of one of its letters, pixels."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Drawn:
     words: str
 
 
-def draw(drawing: Drawing, colours: Colours) -> Drawn:
+def draw(drawing: Drawing, colours: Colours, *, down: bool = False) -> Drawn:
     """Draw one arm's test bed, generator left, receiver right, the DUT with its routers between.
 
     Parameters
@@ -33,26 +37,35 @@ def draw(drawing: Drawing, colours: Colours) -> Drawn:
         Nodes and wires. Text in it is escaped.
     colours
         Of the page, or references to its CSS variables.
+    down
+        Turned for a narrow screen: generator on top, receiver at the bottom.
     """
     whole, drawing = drawing, simplify(drawing)
-    placed = place(drawing)
+    placed = place(drawing, down=down)
     boxes = placed.boxes
     cores = sorted({core for node in drawing.nodes for core in node.cores})
     tints = {core: colours.series[i % len(colours.series)] for i, core in enumerate(cores)}
     containers = {node.inside for node in drawing.nodes}
-    arrow = f"arrow-{hash_of(drawing.arm)}"
+    arrow = f"arrow-{hash_of(drawing.arm)}{'-down' if down else ''}"
     parts = [_marker(arrow, colours)]
     parts += [
-        _container(n, boxes[n.id], colours)
+        _container(boxes[n.id], colours) for n in drawing.nodes if n.id in containers & boxes.keys()
+    ]
+    parts += [
+        _wire(edge, placed, colours, arrow, down=down)
+        for edge in drawing.edges
+        if edge in placed.lanes
+    ]
+    parts += [
+        _heading(n, boxes[n.id], colours)
         for n in drawing.nodes
         if n.id in containers & boxes.keys()
     ]
-    parts += [_wire(edge, placed, colours, arrow) for edge in drawing.edges if edge in placed.lanes]
     parts += [_box(n, boxes[n.id], colours, tints) for n in drawing.nodes if n.id not in containers]
-    width = max((box.x + box.width for box in boxes.values()), default=0) + 1
+    width = max((box.x + box.width for box in boxes.values()), default=0.0) + 1
     height = max((box.y + box.height for box in boxes.values()), default=0) + 1
-    legend, extra = _legend(drawing, tints, colours, height)
-    return Drawn("".join(parts) + legend, width, height + extra, _words(whole))
+    legend, extra = _legend(drawing, tints, colours, (width, height))
+    return Drawn("".join(parts) + legend, max(width, MIN_LEGEND), height + extra, _words(whole))
 
 
 def hash_of(text: str) -> int:
@@ -75,12 +88,15 @@ def _marker(name: str, colours: Colours) -> str:
     )
 
 
-def _container(node: Node, box: Box, colours: Colours) -> str:
+def _container(box: Box, colours: Colours) -> str:
     return (
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
         f'height="{box.height:.1f}" rx="10" fill="{colours.soft}" stroke="{colours.line}"/>'
-        + _text(box.x + 14, box.y + 21, heading_of(node), colours.muted)
     )
+
+
+def _heading(node: Node, box: Box, colours: Colours) -> str:
+    return _text(box.x + 14, box.y + 21, heading_of(node), colours.muted, extra=_halo(colours.soft))
 
 
 def _box(node: Node, box: Box, colours: Colours, tints: Mapping[int, str]) -> str:
@@ -105,48 +121,57 @@ def _box(node: Node, box: Box, colours: Colours, tints: Mapping[int, str]) -> st
     )
 
 
-def _wire(edge: Edge, placed: Placed, colours: Colours, arrow: str) -> str:
+def _wire(edge: Edge, placed: Placed, colours: Colours, arrow: str, *, down: bool) -> str:
     source, target = placed.boxes[edge.source], placed.boxes[edge.target]
-    x1, y1 = x, y = source.x + source.width, source.y + source.height / 2
-    steps = [f"M{x:.1f},{y:.1f}"]
+    start = at = source.ends(down=down)[1]
+    steps = [f"M{at[0]:.1f},{at[1]:.1f}"]
     for lane in placed.lanes[edge]:
-        steps.append(_bend(x, y, lane.x, lane.y + lane.height / 2))
-        x, y = lane.x + lane.width, lane.y + lane.height / 2
-        steps.append(f"L{x:.1f},{y:.1f}")
-    steps.append(_bend(x, y, target.x - 2, target.y + target.height / 2))
+        enter, leave = lane.ends(down=down)
+        steps += [_bend(at, enter, down=down), f"L{leave[0]:.1f},{leave[1]:.1f}"]
+        at = leave
+    x, y = target.ends(down=down)[0]
+    end = (x, y - 2) if down else (x - 2, y)
+    steps.append(_bend(at, end, down=down))
     path = (
         f'<path d="{" ".join(steps)}" fill="none" stroke="{colours.muted}" stroke-width="1.5" '
         f'marker-end="url(#{arrow})"/>'
     )
     if not edge.label:
         return path
-    halo = (
-        f' text-anchor="middle" paint-order="stroke" stroke="{colours.card}" stroke-width="4" '
-        'stroke-linejoin="round"'
-    )
-    first = [*placed.lanes[edge], target][0]
-    middle, height = (x1 + first.x) / 2, (y1 + first.y + first.height / 2) / 2 - 5
-    return path + _text(middle, height, edge.label, colours.muted, size=11, extra=halo)
+    halo = f' text-anchor="middle"{_halo(colours.card)}'
+    first = [*placed.lanes[edge], target][0].ends(down=down)[0]
+    middle = (start[0] + first[0]) / 2, (start[1] + first[1]) / 2 + (4 if down else -5)
+    return path + _text(*middle, edge.label, colours.muted, size=11, extra=halo)
 
 
-def _bend(x1: float, y1: float, x2: float, y2: float) -> str:
+def _halo(colour: str) -> str:
+    """Return what keeps a text readable where a wire runs behind it."""
+    return f' paint-order="stroke" stroke="{colour}" stroke-width="4" stroke-linejoin="round"'
+
+
+def _bend(start: tuple[float, float], end: tuple[float, float], *, down: bool) -> str:
+    (x1, y1), (x2, y2) = start, end
+    if down:
+        bend = (y2 - y1) / 2
+        return f"C{x1:.1f},{y1 + bend:.1f} {x2:.1f},{y2 - bend:.1f} {x2:.1f},{y2:.1f}"
     bend = (x2 - x1) / 2
     return f"C{x1 + bend:.1f},{y1:.1f} {x2 - bend:.1f},{y2:.1f} {x2:.1f},{y2:.1f}"
 
 
 def _legend(
-    drawing: Drawing, tints: Mapping[int, str], colours: Colours, top: float
+    drawing: Drawing, tints: Mapping[int, str], colours: Colours, size: tuple[float, float]
 ) -> tuple[str, float]:
-    """One line for each core: its colour and whose work it does."""
-    lines = []
-    for row, (core, tint) in enumerate(tints.items()):
-        y = top + 14 + row * 20
+    """Write for each core its colour and whose work it does, below a drawing of this size."""
+    parts, y = [], size[1] + 14
+    letters = round(max(size[0], MIN_LEGEND) / LEGEND_LETTER)
+    for core, tint in tints.items():
         names = [node.label for node in drawing.nodes if core in node.cores]
-        lines.append(
-            f'<rect x="1" y="{y:.1f}" width="12" height="12" rx="2" fill="{tint}"/>'
-            + _text(20, y + 10.5, f"core {core}: {', '.join(names)}", colours.ink, size=12)
-        )
-    return "".join(lines), 14 + 20.0 * len(lines)
+        parts.append(f'<rect x="1" y="{y:.1f}" width="12" height="12" rx="2" fill="{tint}"/>')
+        for line in wrap(f"core {core}: {', '.join(names)}", letters):
+            parts.append(_text(20, y + 10.5, line, colours.ink, size=12))
+            y += 17
+        y += 3
+    return "".join(parts), y - size[1]
 
 
 def _words(drawing: Drawing) -> str:

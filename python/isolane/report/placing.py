@@ -15,6 +15,8 @@ LANE_HEIGHT = 12.0
 PADDING = 20.0
 HEADER = 30.0
 MIN_WIDTH, MIN_GAP = 96.0, 84.0
+DOWN_GAP = 70.0
+"""Between two rows where frames run downwards: room for a label."""
 LETTER = 7.2
 """Width of an average letter at 13 pixels: what room a label is given."""
 BOLD_LETTER = 8.2
@@ -34,6 +36,18 @@ class Box:
         more = max(0.0, least - self.width)
         return Box(self.x - more / 2, self.y, self.width + more, self.height)
 
+    def moved(self, right: float) -> Box:
+        """Return the box moved to the right."""
+        return Box(self.x + right, self.y, self.width, self.height)
+
+    def ends(self, *, down: bool) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Return where a wire comes in, and where it goes out."""
+        if down:
+            x = self.x + self.width / 2
+            return (x, self.y), (x, self.y + self.height)
+        y = self.y + self.height / 2
+        return (self.x, y), (self.x + self.width, y)
+
 
 @dataclass(frozen=True)
 class Placed:
@@ -51,18 +65,40 @@ class Placed:
     lanes: dict[Edge, list[Box]]
 
 
-def place(drawing: Drawing) -> Placed:
-    """Place generator left, receiver right, and the DUT's boxes in columns between them."""
+def place(drawing: Drawing, *, down: bool = False) -> Placed:
+    """Place generator left, receiver right, and the DUT's boxes in columns between them.
+
+    Parameters
+    ----------
+    down
+        Turned for a narrow screen: generator on top, receiver at the bottom.
+    """
     containers = {node.inside for node in drawing.nodes if node.inside}
     leaves = [node for node in drawing.nodes if node.id not in containers]
     column = _columns(drawing, leaves)
-    heading = max((len(heading_of(n)) for n in drawing.nodes if n.id in containers), default=0)
     lanes = _lanes(drawing.edges, column)
     stacks = _stacks(leaves, column, drawing.edges, lanes)
     nodes = {node.id: node for node in leaves}
-    tallest = max((_height(stack, nodes) for stack in stacks), default=0.0)
-    middle = HEADER + PADDING + tallest / 2
-    narrow = len({column[n.id] for n in leaves if n.inside}) == 1
+    found = _in_rows(stacks, nodes) if down else _in_columns(drawing, stacks, nodes, column)
+    boxes = {name: found[name] for name in nodes}
+    _surround(drawing, containers, boxes)
+    shift = 1.0 - min((box.x for box in boxes.values()), default=1.0)
+    return Placed(
+        {name: box.moved(shift) for name, box in boxes.items()},
+        {edge: [found[name].moved(shift) for name in names] for edge, names in lanes.items()},
+    )
+
+
+def _in_columns(
+    drawing: Drawing,
+    stacks: Sequence[Sequence[str]],
+    nodes: Mapping[str, Node],
+    column: Mapping[str, int],
+) -> dict[str, Box]:
+    containers = [node for node in drawing.nodes if node.id not in nodes]
+    heading = max((len(heading_of(node)) for node in containers), default=0)
+    narrow = len({column[name] for name, node in nodes.items() if node.inside}) == 1
+    middle = HEADER + PADDING + max((_height(stack, nodes) for stack in stacks), default=0.0) / 2
     found: dict[str, Box] = {}
     x = 1.0
     for index, stack in enumerate(stacks):
@@ -78,9 +114,21 @@ def place(drawing: Drawing) -> Placed:
         labels = [edge.label for edge in drawing.edges if column.get(edge.source) == index]
         longest = max((len(label) for label in labels), default=0)
         x += width + max(MIN_GAP, longest * LETTER * 0.85 + 2 * PADDING + 14)
-    boxes = {name: found[name] for name in nodes}
-    _surround(drawing, containers, boxes)
-    return Placed(boxes, {edge: [found[name] for name in names] for edge, names in lanes.items()})
+    return found
+
+
+def _in_rows(stacks: Sequence[Sequence[str]], nodes: Mapping[str, Node]) -> dict[str, Box]:
+    found: dict[str, Box] = {}
+    y = 1.0
+    for stack in stacks:
+        widths = [_width(nodes[name]) if name in nodes else LANE_HEIGHT for name in stack]
+        x = -(sum(widths) + ROW_GAP * (len(widths) - 1)) / 2
+        for name, width in zip(stack, widths, strict=True):
+            found[name] = Box(x, y, width, BOX_HEIGHT)
+            x += width + ROW_GAP
+        heading = HEADER if any(n in nodes and nodes[n].part == "generator" for n in stack) else 0
+        y += BOX_HEIGHT + DOWN_GAP + heading
+    return found
 
 
 def _columns(drawing: Drawing, leaves: Sequence[Node]) -> dict[str, int]:

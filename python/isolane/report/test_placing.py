@@ -105,11 +105,27 @@ def test_every_router_is_on_the_way_from_generator_to_receiver(drawing: Drawing)
 
 
 @pytest.mark.parametrize("drawing", DRAWINGS)
-def test_no_wire_runs_through_a_box(drawing: Drawing) -> None:
+def test_on_a_narrow_screen_frames_run_downwards(drawing: Drawing) -> None:
     shown = simplify(drawing)
-    placed = place(shown)
+    boxes = place(shown, down=True).boxes
+    parts = {node.part: boxes[node.id] for node in shown.nodes}
+    generator, dut, receiver = (parts[part] for part in ("generator", "dut", "receiver"))
+    assert generator.y + generator.height < dut.y
+    assert dut.y + dut.height < receiver.y
+    assert min(box.x for box in boxes.values()) == 1
+    for one, other in combinations([box for box in boxes.values() if box is not dut], 2):
+        assert apart(one, other)
+    if sum(node.part == "router" for node in shown.nodes) <= 2:
+        assert draw(drawing, LIGHT, down=True).width <= 342  # a screen of 400 pixels
+
+
+@pytest.mark.parametrize("down", [False, True])
+@pytest.mark.parametrize("drawing", DRAWINGS)
+def test_no_wire_runs_through_a_box(drawing: Drawing, *, down: bool) -> None:
+    shown = simplify(drawing)
+    placed = place(shown, down=down)
     boxes = [placed.boxes[node.id] for node in shown.nodes if node.part != "dut"]
-    ways = re.findall(r'<path d="(M[^"]+)" fill="none"', draw(drawing, LIGHT).body)
+    ways = re.findall(r'<path d="(M[^"]+)" fill="none"', draw(drawing, LIGHT, down=down).body)
     assert len(ways) == len(shown.edges)
     for way in ways:
         for x, y in points(way)[1:-1]:
