@@ -307,7 +307,7 @@ impl Drop for Generator {
 fn no_such_wire(ifindex: u32) -> Error {
     Error::Spec {
         key: "interface",
-        value: format!("number {ifindex}"),
+        value: netns::interface_name(ifindex),
         accepted: "one that takes redirected XDP frames (of a veth, the peer needs GRO on or a \
                    program attached: ethtool -K PEER gro on)"
             .into(),

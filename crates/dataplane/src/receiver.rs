@@ -246,7 +246,7 @@ fn attach_link(program: RawFd, ifindex: u32) -> Result<OwnedFd> {
         Some(libc::ENODEV | libc::EINVAL) if index <= 0 => "there is no such interface".into(),
         _ => error.to_string(),
     };
-    Err(Error::Attach { ifindex, reason })
+    Err(Error::Attach { interface: netns::interface_name(ifindex), reason })
 }
 
 /// Whether the interface's driver runs the program itself.

@@ -82,7 +82,7 @@ class Fitter:
     seed
         Where they are.
     tell
-        Is told of progress: rounds, mean and largest error.
+        Is told of progress: how far it is, in words; mean and largest error.
     """
 
     problem: Problem
@@ -90,7 +90,7 @@ class Fitter:
     tolerance: float = 0.08
     starts: int = 0
     seed: int = 1
-    tell: Callable[[int, float, float], None] = lambda _round, _mean, _largest: None
+    tell: Callable[[str, float, float], None] = lambda _where, _mean, _largest: None
 
     def __post_init__(self) -> None:
         self._known: dict[Name, Observation] = {}
@@ -100,10 +100,10 @@ class Fitter:
         self._best: tuple[float, Vector] | None = None
         self._looked: Vector | None = None
         self._repeats: int | None = None
-        self._rounds = 0
+        self._where = "start"
 
     def run(self, rounds: int = 12) -> Fit:
-        """Fit; `rounds` limits how often all costs are improved.
+        """Fit; `rounds` limits how often all costs together, then single ones, are improved.
 
         Raises
         ------
@@ -140,7 +140,8 @@ class Fitter:
         """Return the best of points all over the limits, found block by block."""
         draw = np.random.default_rng(self.seed)
         self._repeats = QUICK
-        for block in self.problem.blocks():
+        for number, block in enumerate(self.problem.blocks(), start=1):
+            self._where = f"search, part {number} of {len(self.problem.blocks())}"
             axes = [self.problem.free.index(key) for key in block]
             found = self._at([start], axes, np.array([start[axes]]))
             found += self._at([start], axes, _spread(draw, self.starts, len(axes)))
@@ -170,8 +171,18 @@ class Fitter:
 
     def _descend(self, rounds: int) -> None:
         assert self._best is not None, "the start has been tried"
+        evaluated = 0
+
+        def residuals(x: Vector) -> Vector:
+            nonlocal evaluated
+            evaluated += 1
+            self._where = f"all costs, round {evaluated} of at most {rounds}"
+            self._try([x])
+            self._report(x)
+            return self._weighted(self._errors([x])[0])
+
         least_squares(
-            self._residuals,
+            residuals,
             np.clip(self._best[1], 1e-6, 1 - 1e-6),
             jac=self._jacobian,
             bounds=(0.0, 1.0),
@@ -189,7 +200,8 @@ class Fitter:
         assert self._best is not None, "the start has been tried"
         draw = np.random.default_rng((self.seed, 1))
         steps = np.full(len(self._best[1]), STEP)
-        for _ in range(rounds):
+        for number in range(1, rounds + 1):
+            self._where = f"single costs, round {number} of at most {rounds}"
             for axis in np.flatnonzero(steps >= NARROWEST):
                 before = self._best[0]
                 move = np.zeros(len(steps))
@@ -219,9 +231,8 @@ class Fitter:
                 self._best = (square, np.array(x))
 
     def _report(self, x: Vector) -> None:
-        self._rounds += 1
         errors = np.abs(self._errors([x])[0])
-        self.tell(self._rounds, float(np.mean(errors)), float(np.max(errors)))
+        self.tell(self._where, float(np.mean(errors)), float(np.max(errors)))
 
     def _start(self, key: str) -> float:
         limit, now = self.problem.profile.fitted[key], self.problem.profile.figure(key)
@@ -237,11 +248,6 @@ class Fitter:
         return {
             key: round(float(cost), 1) for key, cost in zip(self.problem.free, found, strict=True)
         }
-
-    def _residuals(self, x: Vector) -> Vector:
-        self._try([x])
-        self._report(x)
-        return self._weighted(self._errors([x])[0])
 
     def _weighted(self, errors: Vector) -> Vector:
         weights = np.array([target.weight for target in self.problem.targets])
@@ -270,7 +276,7 @@ class Fitter:
             for name, job in named.items()
             if name not in self._known
         }
-        results = carry_out(run_trial, todo, self.workers, f"round {self._rounds + 1}")
+        results = carry_out(run_trial, todo, self.workers, self._where)
         self._known |= {name: found[0] for name, found in results.items()}
         if self.workers.interrupted and len(results) < len(todo):
             raise KeyboardInterrupt

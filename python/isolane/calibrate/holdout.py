@@ -17,7 +17,7 @@ from isolane.reproduce.model import Options, Workers
 from isolane.reproduce.trials import Figure, carry_out
 from isolane.run.sim.trial import run_trial
 
-Tell = Callable[[int, float, float], None]
+Tell = Callable[[str, float, float], None]
 
 LOADS: Final = frozenset({1, 3})
 """Points of scenario I that are left out where every other one is."""
@@ -80,7 +80,7 @@ def held_out(
     options: Options,
     workers: Workers,
     effort: tuple[int, int],
-    tell: Tell = lambda _round, _mean, _largest: None,
+    tell: Tell = lambda _where, _mean, _largest: None,
 ) -> HeldOut:
     """Fit to all figures but a part of them, and predict that part.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,7 +50,13 @@ def command(
         ),
     ] = None,
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, max=1000, help="How often to improve the costs.")
+        int,
+        typer.Option(
+            "--rounds",
+            min=1,
+            max=1000,
+            help="How often, at most, to improve all costs together, then single ones.",
+        ),
     ] = 12,
     starts: Annotated[
         int, typer.Option("--starts", min=0, help="Points to look at before, within the limits.")
@@ -98,6 +105,10 @@ def _fit(
 
     of_paper = source in FITTED_TO
     (numbers, part), (rounds, starts, jobs) = left_out, effort
+    if numbers is not None and (of_paper or part is not None):
+        raise SpecError(
+            "--trials: picks trials of a run; leave out a part of a paper's figures with --hold-out"
+        )
     error, check = "", None
     with Pool(jobs) as pool:
         if part is not None:
@@ -131,9 +142,9 @@ def _fit(
 def _numbers(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
-    words = text.split(",")
-    if not all(word.strip().isdigit() for word in words):
-        message = f"--trials {text}: accepted are numbers of trials, such as 0,3,7"
+    words = [word.strip() for word in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,9}", word) for word in words):
+        message = f"--trials {text[:40]}: accepted are numbers of trials, such as 0,3,7"
         raise typer.BadParameter(message)
     return tuple(int(word) for word in words)
 
@@ -144,8 +155,8 @@ def _name(output: Path) -> str:
     return letters.strip("-")[:64].strip("-") or "profile"
 
 
-def _tell(number: int, mean: float, largest: float) -> None:
-    text = f"round {number}: mean error {100 * mean:.2f} %, largest {100 * largest:.1f} %"
+def _tell(where: str, mean: float, largest: float) -> None:
+    text = f"{where}: mean error {100 * mean:.2f} %, largest {100 * largest:.1f} %"
     print(f"isolane: {text}", file=sys.stderr)
 
 

@@ -103,8 +103,9 @@ def _prometheus(
 ) -> None:
     from isolane.cli.enforcing import enforcer, need_rights
     from isolane.export import exposition, families, parse_address, read, serve, write_textfile
-    from isolane.spec import parse_duration_ns
+    from isolane.spec import parse_duration_within
 
+    pause_ns = parse_duration_within("--every", every, "1s", "24h") if every is not None else 0
     need_rights()
     of = enforcer()
 
@@ -120,7 +121,7 @@ def _prometheus(
         return
     write_textfile(textfile, collect("text"))
     if every is not None:
-        _again_and_again(parse_duration_ns(every) / 1e9, textfile, lambda: collect("text"))
+        _again_and_again(pause_ns / 1e9, textfile, lambda: collect("text"))
 
 
 def _again_and_again(seconds: float, path: Path, text: Callable[[], str]) -> None:

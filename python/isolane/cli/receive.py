@@ -50,11 +50,13 @@ def command(
     """
     from isolane.errors import NotSupported
     from isolane.run.live.counting import Counting
-    from isolane.spec import parse_duration_ns
+    from isolane.spec import parse_duration_within
 
     if os.geteuid() != 0:
         raise NotSupported("not supported on this host: this needs root (BPF); run it with sudo")
-    limit_s = parse_duration_ns(duration) / 1e9 if duration else None
+    limit_s = None
+    if duration is not None:
+        limit_s = parse_duration_within("--duration", duration, "1ms", "8760h") / 1e9
     with Counting(tuple(interfaces), netns, flows) as counting:
         typer.echo(f"isolane: receiving on {_hooks(counting)}", err=True)
         try:
