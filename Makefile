@@ -66,8 +66,12 @@ $(NATIVE_STAMP): $(VENV_STAMP) $(NATIVE_SOURCES)
 		echo "setup: the native module could not be built (log: .build/native.log)" >&2; exit 1; }
 	@touch $@
 
+.PHONY: test-setup
+test-setup: setup ## Install what tests run besides: container engines and libvirt
+	@tools/debian-packages packages-test.debian
+
 .PHONY: test
-test: setup ## Set up, then run every test: Rust and BPF, Python, end to end
+test: test-setup ## Set up, then run every test: Rust and BPF, Python, end to end
 	@mkdir -p .build
 	cargo test --workspace --locked --quiet 2>&1 | tee .build/cargo-test.log
 	$(BIN)/pytest 2>&1 | tee .build/pytest.log

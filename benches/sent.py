@@ -8,7 +8,8 @@ from isolane.errors import MeasurementError
 from isolane.run.live.cores import staying_on
 from isolane.run.live.counting import Counting
 from isolane.run.live.draining import drained
-from isolane.run.live.traffic import GRACE_S, Segment, Sending, StreamPlan, Target
+from isolane.run.live.plans import Segment, StreamPlan
+from isolane.run.live.traffic import GRACE_S, Sending, Target
 from isolane.spec import Load
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE
@@ -25,7 +26,7 @@ def send(target: Target, rate_pps: float, seconds: float, flows: int = 1) -> dic
     load = Load(value=rate_pps, unit="pps")
     plan = StreamPlan((Segment(round(seconds * 1e9), load, load),), flows=flows)
     with staying_on((GENERATOR_CORE, RECEIVER_CORE)):  # it refuses a core that it may not use
-        sending = Sending((plan,), target, GENERATOR_CORE)
+        sending = Sending((plan,), (target,), GENERATOR_CORE)
     with sending:
         finished = sending.wait(seconds + GRACE_S)
         sending.stop()

@@ -25,7 +25,7 @@ ARROWS: dict[str, set[str]] = {
     "run": {
         "errors",
         "files",
-    "findings",
+        "findings",
         "procfs",
         "spec",
         "doctor",
@@ -203,7 +203,6 @@ TO_BE_RENAMED: set[str] = {
     "errors",
     "files",
     "findings",
-    "files",
     "managed",
     "observe",
     "plots",

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from isolane.report import render
+from isolane.report import render, tables
 from isolane.report import test_data as data
 from isolane.run.folder import RunFolder
 
@@ -184,6 +184,15 @@ PLOTS = """[...document.querySelectorAll(".plot")].map((plot) => {
 })"""
 
 
+CUT_OFF = """(() => {{ const box = {e}.getBoundingClientRect();
+  const room = {e}.closest(".scroll").getBoundingClientRect();
+  return box.left < room.left - 0.5 || box.right > room.right + 0.5; }})()"""
+
+ENTRIES = f"""[...document.querySelectorAll("#results tbody td.number")].map((td) => ({{
+  text: td.textContent, seen: td.getBoundingClientRect().width > 0, heading: td.dataset.label,
+  label: getComputedStyle(td, "::before").content, cut: {CUT_OFF.format(e="td")} }}))"""
+
+
 def check(browser: Browser, width: int, plots: int) -> None:
     """Look for what no report may have: errors, requests, empty plots, a page wider than it is."""
     assert browser.problems == []
@@ -213,9 +222,35 @@ def test_report_of_a_noisy_neighbour(
     assert summary is not None
     shown = browser.run("document.getElementById('verdict').innerText")
     assert shown == summary.verdict.sentence
-    assert browser.run("document.querySelectorAll('#setup svg').length") == 3
+    shown = """[...document.querySelectorAll('#setup svg')].filter(
+      (svg) => svg.getBoundingClientRect().width > 0)"""
+    assert browser.run(f"{shown}.length") == 3
+    assert browser.run(f"{shown}.filter((svg) => {CUT_OFF.format(e='svg')}).length") == 0
     if keep := os.environ.get("ISOLANE_TEST_PICTURES"):
         browser.picture(Path(keep) / f"noisy-{width}-{scheme}.png")
+
+
+@pytest.mark.parametrize("width", [1280, 760, 400])
+def test_every_result_can_be_read(browser: Browser, noisy: Path, width: int) -> None:
+    browser.open(noisy, width)
+    entries = browser.run(ENTRIES)
+    summary = RunFolder.open(noisy.parent).summary()
+    assert summary is not None
+    expected = tables.results(summary)
+    figures = [value for row in expected.rows for value in row[expected.words :]]
+    assert len(entries) == len(figures)
+    narrow = width < 760
+    for entry, value in zip(entries, figures, strict=True):
+        if narrow and value.text == tables.NOTHING:
+            assert not entry["seen"]  # a card leaves out what there is nothing of
+            continue
+        assert entry["seen"], entry
+        assert entry["text"] == f"{value.text}{value.interval}"
+        assert entry["label"] == ('"' + entry["heading"] + '"' if narrow else "none")
+        assert not narrow or not entry["cut"], entry
+    sideways = browser.run("""(() => { const box = document.querySelector('#results .scroll');
+      return box.scrollWidth - box.clientWidth; })()""")
+    assert sideways == 0 or width == 760
 
 
 def test_dark_and_light_differ(browser: Browser, noisy: Path) -> None:

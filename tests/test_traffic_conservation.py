@@ -8,7 +8,9 @@ dropped by the kernel.
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.live import background, isolane
-from tests.wires import Line, inside, plain_line, routed_line
+from tests.wires import Line, inside, ip, mac_of, plain_line, routed_line
 
 pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
 
@@ -70,6 +72,65 @@ def test_what_was_sent_arrived_or_was_dropped(through: str, ip: int, tmp_path: P
         if not drops:
             assert (out["sent"], out["sent_window_bytes"]) == (back["received"], back["bytes"])
             assert back["missing"] == 0
+
+
+def test_each_stream_has_a_destination_of_its_own(tmp_path: Path) -> None:
+    """IPv4 and IPv6 in one command, each to its own next hop; each stream with its own audit."""
+    with routed_line(4) as line:
+        assert line.router_netns is not None
+        inside(line.router_netns, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=0")
+        for netns, ifname, address in (
+            (line.gen_netns, line.gen, "2001:2::2"),
+            (line.router_netns, "e2e-in", "2001:2::1"),
+            (line.router_netns, line.router_out, "2001:2:0:8000::1"),
+        ):
+            inside(netns, "sysctl", "-qw", f"net.ipv6.conf.{ifname}.disable_ipv6=0")
+            ip("-n", netns, "addr", "add", f"{address}/64", "dev", ifname, "nodad")
+        last = mac_of(line.rcv_netns, line.rcv)
+        for host in (3, 4):
+            far = f"198.19.77.{host}"
+            ip("-n", line.router_netns, "neigh", "add", far, "lladdr", last, "dev", line.router_out)
+        six = "2001:2:0:8000::2"
+        ip("-n", line.router_netns, "neigh", "add", six, "lladdr", last, "dev", line.router_out)
+        ip("-n", line.gen_netns, "neigh", "add", "2001:2::1", "lladdr", line.mac, "dev", line.gen)
+        ip("-n", line.gen_netns, "route", "add", six, "via", "2001:2::1", "dev", line.gen)
+        streams = (
+            "--stream=rate=2kpps",  # with --to, its next hop from the routing table
+            f"--stream=to=198.19.77.3 rate=1kpps mac={line.mac} flows=7",
+            f"--stream=to=198.19.77.4 rate=500pps mac={line.mac} from=198.18.77.9",
+            f"--stream=to={six} rate=4kpps size=imix from=2001:2::7",  # its own next hop, too
+        )
+        sent, received = measure(line, tmp_path, "--to", line.dst, "-d", "250ms", *streams)
+        drops = line.drops()
+        forwarded = line.statistics(line.router_netns, line.router_out)["tx"]["packets"]
+    found = [(stream["to"], stream["from"], stream["scheduled"]) for stream in sent["streams"]]
+    assert found == [
+        ("198.19.77.2", "198.18.77.2", 500),
+        ("198.19.77.3", "198.18.77.2", 250),
+        ("198.19.77.4", "198.18.77.9", 125),
+        (six, "2001:2::7", 1000),
+    ]
+    assert {stream["mac"] for stream in sent["streams"]} == {line.mac}
+    assert sum(stream["sent"] for stream in sent["streams"]) == sent["frames"] <= forwarded + drops
+    assert [stream["stream"] for stream in received["streams"]] == [0, 1, 2, 3]
+    assert sent["frames"] == drops + sum(stream["received"] for stream in received["streams"])
+
+
+def test_a_core_that_others_must_run_on_is_warned_of() -> None:
+    core = max(os.sched_getaffinity(0))
+    bound = subprocess.Popen(["sleep", "60"])
+    os.sched_setaffinity(bound.pid, {core})
+    try:
+        with plain_line(4) as line:
+            send = ("--to", line.dst, "--mac", line.mac, "--rate", "1kpps", "-d", "50ms")
+            on = ("--netns", line.gen_netns, "--core", str(core))
+            done = isolane("generate", line.gen, *on, *send)
+    finally:
+        bound.kill()
+        bound.wait()
+    assert done.returncode == 0
+    assert f"isolane: warning: core {core} is the only one that " in done.stderr
+    assert "next to nothing while this sends" in done.stderr
 
 
 def test_a_hundred_thousand_flows_are_told_apart(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.live import in_process
-from tests.wires import Line, ip, plain_line
+from tests.live import background, in_process
+from tests.wires import Line, inside, ip, plain_line
 
 pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
 
@@ -42,6 +43,18 @@ WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "addresses of two families": ((*TO, *RATE, "--from", "2001:2::1"), ("same IP version",)),
     "no address as source": ((*TO, *RATE, "--from", "1.2.3"), ("--from 1.2.3",)),
     "no address as destination": (("--to", "nowhere", *RATE), ("--to nowhere",)),
+    "a zone": (
+        ("--to", "::ffff:1.2.3.4%zzz", *RATE), ("--to ::ffff:1.2.3.4%zzz", "has no zone"),
+    ),
+    "an address mapped into IPv6": (
+        ("--to", "::ffff:198.19.77.2", *RATE), ("mapped into IPv6", "accepted: 198.19.77.2"),
+    ),
+    "a zone in a source": (
+        ("--to", "2001:2::9", "--from", "fe80::1%2", *RATE, "-s", "84"), ("--from", "no zone"),
+    ),
+    "no address of a stream": ((*TO, "--stream", "to=nowhere rate=1kpps"), ("nowhere",)),
+    "longer than a year": ((*TO, "-r", "1pps", "-d", "99999999999h"), ("8760h",)),
+    "flows in other digits": ((*TO, "--stream", "rate=1pps flows=²"), ("whole number",)),
     "no MAC address": ((*TO, *RATE, "--mac", "zz"), ("--mac zz", "02:00:00:00:00:01")),
     "no address of that family": (
         ("--to", "2001:2::9", *RATE, "-s", "84"), ("has no IPv6 address", "--from"),
@@ -89,6 +102,39 @@ def test_unknown_interfaces_and_namespaces_are_named(line: Line) -> None:
 def test_an_unknown_next_hop_is_asked_for(line: Line) -> None:
     words = ("MAC address of 198.19.77.2 is not known", "--mac")
     refuse(line, "generate", line.gen, "--netns", line.gen_netns, *TO, *RATE, words=words)
+
+
+def test_a_destination_has_to_be_named_for_each_stream(line: Line) -> None:
+    streams = ("--stream", "to=198.19.77.2 rate=1kpps", "--stream", "rate=1kpps")
+    before = line.sent()
+    done = in_process("generate", line.gen, "--netns", line.gen_netns, *streams)
+    assert done.returncode == 2
+    assert "name a destination: --to ADDRESS, or to= in each --stream" in done.stderr
+    assert line.sent() == before
+
+
+def test_an_interface_that_refuses_frames_is_called_by_its_name(line: Line) -> None:
+    inside(line.rcv_netns, "ethtool", "-K", line.rcv, "gro", "off")
+    try:
+        words = (f"interface: {line.gen} is not possible", "gro on")
+        send = (*TO, *RATE, "--mac", line.mac)
+        refuse(line, "generate", line.gen, "--netns", line.gen_netns, *send, words=words)
+    finally:
+        inside(line.rcv_netns, "ethtool", "-K", line.rcv, "gro", "on")
+
+
+def test_an_interface_that_is_taken_is_called_by_its_name(line: Line, tmp_path: Path) -> None:
+    with background(tmp_path, "receive", line.rcv, "--netns", line.rcv_netns) as first:
+        first.until(lambda: "receiving on" in first.stderr)
+        done = in_process("receive", line.rcv, "--netns", line.rcv_netns, "--duration", "1s")
+    assert done.returncode == 1
+    assert f"cannot attach a program to interface {line.rcv}: another XDP program" in done.stderr
+
+
+@pytest.mark.parametrize("duration", ["0s", "", "0.5ms", "99999999999h"])
+def test_a_receiver_is_given_a_time_that_it_can_keep(line: Line, duration: str) -> None:
+    words = ("--duration",)
+    refuse(line, "receive", line.rcv, "--netns", line.rcv_netns, "-d", duration, words=words)
 
 
 def test_an_interface_that_is_down_is_named(line: Line) -> None:

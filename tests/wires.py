@@ -85,7 +85,11 @@ def _wire(left: tuple[str, str], right: tuple[str, str], index: int) -> str:
     inside(right_netns, "ethtool", "-K", right_name, "gro", "on")
     ip("-n", left_netns, "link", "set", left_name, "up")
     ip("-n", right_netns, "link", "set", right_name, "up")
-    link: list[dict[str, str]] = json.loads(ip("-n", right_netns, "-j", "link", "show", right_name))
+    return mac_of(right_netns, right_name)
+
+
+def mac_of(netns: str, ifname: str) -> str:
+    link: list[dict[str, str]] = json.loads(ip("-n", netns, "-j", "link", "show", ifname))
     return link[0]["address"]
 
 

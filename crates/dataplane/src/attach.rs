@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::{MapCore, MapHandle, Program, TC_INGRESS, TcHook, TcHookBuilder, Xdp, XdpFlags};
 
-use crate::{Error, Result, error::one_line, rtnl};
+use crate::{Error, Result, error::one_line, netns, rtnl};
 
 /// Preference of our tc filter: others' may stand before or after it.
 const TC_PRIORITY: u32 = 346;
@@ -32,7 +32,7 @@ impl Standing {
 }
 
 fn refuse(ifindex: u32, reason: impl Into<String>) -> Error {
-    Error::Attach { ifindex, reason: reason.into() }
+    Error::Attach { interface: netns::interface_name(ifindex), reason: reason.into() }
 }
 
 fn index(ifindex: u32) -> Result<i32> {

@@ -43,10 +43,10 @@ pub enum Error {
         limit: u64,
     },
     /// A program could not be put on an interface.
-    #[error("cannot attach a program to interface {ifindex}: {reason}")]
+    #[error("cannot attach a program to interface {interface}: {reason}")]
     Attach {
-        /// Index in its namespace.
-        ifindex: u32,
+        /// Its name in its namespace.
+        interface: String,
         /// Why.
         reason: String,
     },

@@ -238,7 +238,7 @@ impl From<&types::isl_stream> for StreamReport {
 fn takes_no_frames(ifindex: u32) -> Error {
     Error::Spec {
         key: "interface",
-        value: format!("number {ifindex}"),
+        value: netns::interface_name(ifindex),
         accepted: "one that takes redirected XDP frames (of a veth, the peer needs GRO on or a \
                    program attached: ethtool -K PEER gro on)"
             .into(),

@@ -33,6 +33,19 @@ pub fn within<T: Send>(path: Option<&Path>, work: impl FnOnce() -> Result<T> + S
     })
 }
 
+/// The name of an interface of the calling thread's namespace, for people; its number if it has
+/// vanished.
+#[must_use]
+pub fn interface_name(ifindex: u32) -> String {
+    let mut name = [0u8; libc::IF_NAMESIZE];
+    // SAFETY: the buffer has the size that the call asks for.
+    let found = unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr().cast()) };
+    if found.is_null() {
+        return format!("number {ifindex}, which is gone");
+    }
+    String::from_utf8_lossy(name.split(|&letter| letter == 0).next().unwrap_or(&[])).into_owned()
+}
+
 /// Pins the calling thread to one core.
 pub fn pin(core: usize) -> Result<()> {
     // SAFETY: an all-zero cpu_set_t is the empty set.
@@ -54,4 +67,15 @@ pub fn pin(core: usize) -> Result<()> {
 pub fn prefer() {
     // SAFETY: takes no pointers; 0 is the calling thread. Without the right it changes nothing.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_called_by_its_name() {
+        assert_eq!(interface_name(1), "lo");
+        assert_eq!(interface_name(u32::MAX), "number 4294967295, which is gone");
+    }
 }

@@ -7,7 +7,7 @@ use std::{
     ptr,
 };
 
-use crate::{Error, Result};
+use crate::{Error, Result, netns};
 
 /// Puts the program on an interface until the link is closed.
 pub(crate) fn attach_link(program: RawFd, ifindex: u32) -> Result<OwnedFd> {
@@ -27,7 +27,7 @@ pub(crate) fn attach_link(program: RawFd, ifindex: u32) -> Result<OwnedFd> {
         Some(libc::ENODEV | libc::EINVAL) if index <= 0 => "there is no such interface".into(),
         _ => error.to_string(),
     };
-    Err(Error::Attach { ifindex, reason })
+    Err(Error::Attach { interface: netns::interface_name(ifindex), reason })
 }
 
 /// Index of the interface that an XDP link is on, 0 for one that is gone; None where the kernel does

@@ -59,8 +59,8 @@ class Fit:
         return float(np.max(np.abs(self.errors)))
 
 
-Round = Callable[[int, int, float, float], None]
-"""Is told of each round of a fit: its number, how many there are at most, errors."""
+Round = Callable[[int, int, str, float, float], None]
+"""Is told of each round of a fit: its number, how many there are at most, what it is, errors."""
 
 
 @dataclass
@@ -86,7 +86,8 @@ class Fitter:
     seed
         Where they are.
     tell
-        Is told of progress: rounds done, how many there are at most, mean and largest error.
+        Is told of progress: rounds done, how many there are at most, where the fit is, in words,
+        and the mean and largest error.
     """
 
     problem: Problem
@@ -94,7 +95,7 @@ class Fitter:
     tolerance: float = 0.08
     starts: int = 0
     seed: int = 1
-    tell: Round = lambda _round, _rounds, _mean, _largest: None
+    tell: Round = lambda _round, _rounds, _where, _mean, _largest: None
 
     def __post_init__(self) -> None:
         self._known: dict[Name, Observation] = {}
@@ -105,9 +106,10 @@ class Fitter:
         self._looked: Vector | None = None
         self._repeats: int | None = None
         self._rounds = self._max_rounds = 0
+        self._where = "start"
 
     def run(self, rounds: int = 12) -> Fit:
-        """Fit; `rounds` limits how often all costs are improved.
+        """Fit; `rounds` limits how often all costs together, then single ones, are improved.
 
         Raises
         ------
@@ -119,7 +121,7 @@ class Fitter:
             raise ValueError(msg)
         start = np.array([self._start(key) for key in self.problem.free])
         first = self._errors([start])[0]
-        self._max_rounds = rounds + (len(self.problem.blocks()) if self.starts else 0)
+        self._max_rounds = 2 * rounds + (len(self.problem.blocks()) if self.starts else 0)
         complete = True
         try:
             if self.starts:
@@ -145,7 +147,8 @@ class Fitter:
         """Return the best of points all over the limits, found block by block."""
         draw = np.random.default_rng(self.seed)
         self._repeats = QUICK
-        for block in self.problem.blocks():
+        for number, block in enumerate(self.problem.blocks(), start=1):
+            self._where = f"search, part {number} of {len(self.problem.blocks())}"
             axes = [self.problem.free.index(key) for key in block]
             found = self._at([start], axes, np.array([start[axes]]))
             found += self._at([start], axes, _spread(draw, self.starts, len(axes)))
@@ -175,8 +178,18 @@ class Fitter:
 
     def _descend(self, rounds: int) -> None:
         assert self._best is not None, "the start has been tried"
+        evaluated = 0
+
+        def residuals(x: Vector) -> Vector:
+            nonlocal evaluated
+            evaluated += 1
+            self._where = f"all costs, round {evaluated} of at most {rounds}"
+            self._try([x])
+            self._report(x)
+            return self._weighted(self._errors([x])[0])
+
         least_squares(
-            self._residuals,
+            residuals,
             np.clip(self._best[1], 1e-6, 1 - 1e-6),
             jac=self._jacobian,
             bounds=(0.0, 1.0),
@@ -194,7 +207,8 @@ class Fitter:
         assert self._best is not None, "the start has been tried"
         draw = np.random.default_rng((self.seed, 1))
         steps = np.full(len(self._best[1]), STEP)
-        for _ in range(rounds):
+        for number in range(1, rounds + 1):
+            self._where = f"single costs, round {number} of at most {rounds}"
             for axis in np.flatnonzero(steps >= NARROWEST):
                 before = self._best[0]
                 move = np.zeros(len(steps))
@@ -224,9 +238,10 @@ class Fitter:
                 self._best = (square, np.array(x))
 
     def _report(self, x: Vector) -> None:
-        self._rounds += 1
         errors = np.abs(self._errors([x])[0])
-        self.tell(self._rounds, self._max_rounds, float(np.mean(errors)), float(np.max(errors)))
+        self._rounds += 1
+        mean, largest = float(np.mean(errors)), float(np.max(errors))
+        self.tell(self._rounds, self._max_rounds, self._where, mean, largest)
 
     def _start(self, key: str) -> float:
         limit, now = self.problem.profile.fitted[key], self.problem.profile.figure(key)
@@ -242,11 +257,6 @@ class Fitter:
         return {
             key: round(float(cost), 1) for key, cost in zip(self.problem.free, found, strict=True)
         }
-
-    def _residuals(self, x: Vector) -> Vector:
-        self._try([x])
-        self._report(x)
-        return self._weighted(self._errors([x])[0])
 
     def _weighted(self, errors: Vector) -> Vector:
         weights = np.array([target.weight for target in self.problem.targets])
@@ -275,7 +285,7 @@ class Fitter:
             for name, job in named.items()
             if name not in self._known
         }
-        results = carry_out(run_trial, todo, self.workers, f"round {self._rounds + 1}")
+        results = carry_out(run_trial, todo, self.workers, self._where)
         self._known |= {name: found[0] for name, found in results.items()}
         if self.workers.interrupted and len(results) < len(todo):
             raise KeyboardInterrupt

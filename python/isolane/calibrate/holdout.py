@@ -78,7 +78,7 @@ def held_out(
     options: Options,
     workers: Workers,
     effort: tuple[int, int],
-    tell: Round = lambda _round, _rounds, _mean, _largest: None,
+    tell: Round = lambda _round, _rounds, _where, _mean, _largest: None,
 ) -> HeldOut:
     """Fit to all figures but a part of them, and predict that part.
 

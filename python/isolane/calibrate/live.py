@@ -9,6 +9,7 @@ from isolane.calibrate.problem import Problem, Target, targets_of
 from isolane.errors import SpecError
 from isolane.reproduce.model import Options
 from isolane.reproduce.trials import TOTAL, Figure
+from isolane.run import wording
 from isolane.run.backend import Demand, Setting
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import RouterTrial, Trial
@@ -38,14 +39,16 @@ def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = N
     Raises
     ------
     SpecError
-        If the folder holds no run, or none of these trials can be used.
+        If the folder holds no run, or one of these trials is not there or gave no verdict.
     """
     run = RunFolder.open(folder)
     refuse_other_experiment(run)
     experiment = load_experiment(folder / EXPERIMENT)
+    recorded = run.trials()
+    _refuse_unusable(recorded, wanted or ())
     trials = [
         trial
-        for trial in run.trials()
+        for trial in recorded
         if trial.status == "ok" and (wanted is None or trial.trial in wanted)
     ]
     if not trials:
@@ -59,6 +62,18 @@ def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = N
     targets = tuple(_weighted(target) for target in targets_of(figures))
     what = f"{len(trials)} trials of the run {folder.name}"
     return Problem(find_host(chosen.profile), todo, targets, what)
+
+
+def _refuse_unusable(recorded: Sequence[Trial], wanted: Sequence[int]) -> None:
+    """Refuse numbers of trials that nothing can be fitted to."""
+    usable = {trial.trial for trial in recorded if trial.status == "ok"}
+    known = {trial.trial for trial in recorded}
+    for number in wanted:
+        if number in usable:
+            continue
+        accepted = wording.ranges(sorted(usable)) or "none"
+        what = "gave no verdict" if number in known else "is not in this run"
+        raise SpecError(f"--trials: trial {number} {what}; accepted: {accepted}")
 
 
 def job_of(experiment: Experiment, trial: Trial, options: Options) -> TrialJob:

@@ -190,5 +190,5 @@ def test_a_run_folder_gives_targets(tmp_path: Path) -> None:
     with Pool(1) as pool:
         fit = Fitter(problem, pool).run(2)
     assert max(map(abs, fit.start_errors)) < 0.02  # the same profile made the figures
-    with pytest.raises(SpecError, match="no trial of this run gave a verdict"):
+    with pytest.raises(SpecError, match="trial 99 is not in this run; accepted: 0 to 1"):
         run_problem(tmp_path / "run", Options(), [99])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,7 +52,13 @@ def command(
         ),
     ] = None,
     rounds: Annotated[
-        int, typer.Option("--rounds", min=1, max=1000, help="How often to improve the costs.")
+        int,
+        typer.Option(
+            "--rounds",
+            min=1,
+            max=1000,
+            help="How often, at most, to improve all costs together, then single ones.",
+        ),
     ] = 12,
     starts: Annotated[
         int, typer.Option("--starts", min=0, help="Points to look at before, within the limits.")
@@ -106,6 +113,10 @@ def _fit(
     if noise:
         typer.echo(f"isolane: {noise}", err=True)
     (numbers, part), (rounds, starts, jobs) = left_out, effort
+    if numbers is not None and (of_paper or part is not None):
+        raise SpecError(
+            "--trials: picks trials of a run; leave out a part of a paper's figures with --hold-out"
+        )
     error, check = "", None
     with progress("rounds at most ({label})") as shown, Pool(jobs) as pool:
         tell = _round(shown)
@@ -150,9 +161,9 @@ def _fit(
 def _numbers(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
-    words = text.split(",")
-    if not all(word.strip().isdigit() for word in words):
-        message = f"--trials {text}: accepted are numbers of trials, such as 0,3,7"
+    words = [word.strip() for word in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]{1,9}", word) for word in words):
+        message = f"--trials {text[:40]}: accepted are numbers of trials, such as 0,3,7"
         raise typer.BadParameter(message)
     return tuple(int(word) for word in words)
 
@@ -166,8 +177,8 @@ def _name(output: Path) -> str:
 def _round(tell: Tell) -> Round:
     """Return what a fit tells of its rounds; it may end before the last."""
 
-    def told(done: int, rounds: int, mean: float, largest: float) -> None:
-        tell(done, rounds, f"mean error {100 * mean:.2f} %, largest {100 * largest:.1f} %")
+    def told(done: int, rounds: int, where: str, mean: float, largest: float) -> None:
+        tell(done, rounds, f"{where}: mean error {100 * mean:.2f} %, largest {100 * largest:.1f} %")
 
     return told
 

@@ -105,8 +105,9 @@ def _prometheus(
 ) -> None:
     from isolane.cli.enforcing import enforcer, need_rights
     from isolane.export import exposition, families, parse_address, read, serve, write_textfile
-    from isolane.spec import parse_duration_ns
+    from isolane.spec import parse_duration_within
 
+    pause_ns = parse_duration_within("--every", every, "1s", "24h") if every is not None else 0
     need_rights()
     of = enforcer()
 
@@ -127,7 +128,7 @@ def _prometheus(
     write_textfile(textfile, collect("text"))
     if every is not None:
         try:
-            _again_and_again(parse_duration_ns(every) / 1e9, textfile, lambda: collect("text"))
+            _again_and_again(pause_ns / 1e9, textfile, lambda: collect("text"))
         except KeyboardInterrupt:
             _say(f"no longer written; {textfile} holds what was counted last")
             raise

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from isolane.run.live.plans import StreamPlan
     from isolane.run.live.presence import Presence
     from isolane.run.live.traffic import Sending
 
@@ -21,6 +22,9 @@ EPILOG = """Examples:
   isolane generate eth1 --to 198.19.0.2 --schedule 5s:100kpps,10s:100kpps-1Mpps,5s:0pps
   isolane generate eth1 --to 198.19.0.2 --stream 'rate=10kpps size=64' \\
       --stream 'rate=500Mbps size=1518 flows=100'
+  isolane generate eth1 --stream 'to=198.19.0.2 rate=100kpps' \\
+      --stream 'to=198.19.1.2 rate=2Mpps mac=02:00:00:00:00:02' \\
+      --stream 'to=2001:2:0:1::2 rate=10kpps size=84'
 
 \b
 Departures follow a schedule: a frame that leaves late does not delay the next.
@@ -34,7 +38,12 @@ _LOOK_S = 0.2
 
 def command(
     interface: Annotated[str, typer.Argument(metavar="INTERFACE", help="Where frames leave.")],
-    to: Annotated[str, typer.Option("--to", metavar="ADDRESS", help="Destination, IPv4 or IPv6.")],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="ADDRESS", help="Destination, IPv4 or IPv6; or in each --stream."
+        ),
+    ] = None,
     rate: Annotated[
         str | None, typer.Option("--rate", "-r", help="Offered load: 100kpps, 1Gbps, ...")
     ] = None,
@@ -52,7 +61,11 @@ def command(
     flows: Annotated[int, typer.Option("--flows", "-f", help="UDP flows, 1 to 100000.")] = 1,
     stream: Annotated[
         list[str] | None,
-        typer.Option("--stream", help="A stream that differs: rate=, flow-rate=, size=, flows=."),
+        typer.Option(
+            "--stream",
+            help="A stream that differs: to=, from=, mac=, rate=, flow-rate=, schedule=, size=, "
+            "flows=; repeat for several.",
+        ),
     ] = None,
     source: Annotated[
         str | None, typer.Option("--from", metavar="ADDRESS", help="Default: the interface's.")
@@ -63,7 +76,10 @@ def command(
     netns: Annotated[
         str | None, typer.Option("--netns", help="Network namespace of the interface.")
     ] = None,
-    core: Annotated[int | None, typer.Option("--core", help="Core; default: the first.")] = None,
+    core: Annotated[
+        int | None,
+        typer.Option("--core", help="Core; default: the first that nothing else has to run on."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")] = False,
 ) -> None:
     """Send frames at exact times from any interface. `isolane receive` counts them.
@@ -72,8 +88,7 @@ def command(
     root. Bounded in time; Ctrl-C ends it early and prints the audit all the same.
     """
     from isolane.cli.rights import need_root
-    from isolane.run.live.target import resolve
-    from isolane.run.live.traffic import Segment, Sending, StreamPlan, parse_schedule, parse_stream
+    from isolane.run.live.plans import Segment, StreamPlan, parse_schedule, parse_stream
     from isolane.spec import parse_duration_ns, parse_rate
 
     need_root("this needs root (BPF)", bpf_alone=netns is None)
@@ -86,11 +101,32 @@ def command(
         if schedule
         else (Segment(parse_duration_ns(duration), load, load),)
     )
-    default = StreamPlan(parts, frame_size, flows, per_flow=flow_rate is not None)
+    default = StreamPlan(parts, frame_size, flows, flow_rate is not None, to, source, mac)
     plans = tuple(parse_stream(text, default) for text in stream or []) or (default,)
-    target = resolve(interface, to, source=source, mac=mac, netns=netns)
-    first = min(os.sched_getaffinity(0)) if core is None else core
-    _send(Sending(plans, target, first), json=json)
+    _send(_prepared(interface, plans, netns, core), json=json)
+
+
+def _prepared(
+    interface: str, plans: tuple[StreamPlan, ...], netns: str | None, core: int | None
+) -> Sending:
+    """Load the generator, and warn about whom it will starve."""
+    from isolane.run.live import starving
+    from isolane.run.live.target import Header, resolve_all
+    from isolane.run.live.traffic import Sending
+
+    headers = []
+    for plan in plans:
+        if plan.to is None:
+            raise typer.BadParameter("name a destination: --to ADDRESS, or to= in each --stream")
+        headers.append(Header(plan.to, plan.source, plan.mac))
+    targets = resolve_all(interface, headers, netns=netns)
+    usable, others = sorted(os.sched_getaffinity(0)), starving.threads()
+    chosen = starving.choose(usable, others) if core is None else core
+    sending = Sending(plans, targets, chosen)
+    warning = starving.warning(chosen, usable, starving.online(), others)
+    if warning:
+        typer.echo(f"isolane: warning: {warning}", err=True)
+    return sending
 
 
 def _send(sending: Sending, *, json: bool) -> None:
@@ -100,7 +136,7 @@ def _send(sending: Sending, *, json: bool) -> None:
     from isolane.run.live.traffic import GRACE_S
 
     started, finished, interrupted = time.monotonic(), False, False
-    with Presence(sending.target.netns, sending.target.ifindex) as wire, sending:
+    with Presence(sending.targets[0].netns, sending.targets[0].ifindex) as wire, sending:
         try:
             finished = _watch(sending, wire, sending.end_ns / 1e9 + GRACE_S)
         except KeyboardInterrupt:

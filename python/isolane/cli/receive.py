@@ -58,10 +58,12 @@ def command(
     from isolane.cli.rights import need_root
     from isolane.errors import MeasurementError
     from isolane.run.live.counting import Counting
-    from isolane.spec import parse_duration_ns
+    from isolane.spec import parse_duration_within
 
     need_root("this needs root (BPF)", bpf_alone=netns is None)
-    limit_s = parse_duration_ns(duration) / 1e9 if duration else None
+    limit_s = None
+    if duration is not None:
+        limit_s = parse_duration_within("--duration", duration, "1ms", "8760h") / 1e9
     with Counting(tuple(interfaces), netns, flows) as counting:
         typer.echo(f"isolane: receiving on {_hooks(counting)}", err=True)
         interrupted = False

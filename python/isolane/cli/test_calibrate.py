@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,11 +39,30 @@ def test_a_profile_is_fitted_and_tells_how_far_it_is_off(tmp_path: Path) -> None
     assert (
         "On 2 throughputs (medians of 3 trials) of the run run" in find_host(profile).profile.error
     )
-    done = isolane("calibrate", run, "--trials", "x", "--output", profile)
-    assert done.returncode == 2
-    assert "accepted are numbers of trials" in done.stderr
+    rounds = re.findall(r"(.*), round (\d+) of at most (\d+):", done.stderr)
+    assert rounds
+    assert all(int(number) <= int(limit) == 1 for _, number, limit in rounds), done.stderr
+    profile.unlink()
+    for trials, message in (
+        ("x", "accepted are numbers of trials"),
+        ("1,²", "accepted are numbers of trials"),
+        ("1," + "9" * 5000, "accepted are numbers of trials"),
+        ("0,999", "--trials: trial 999 is not in this run; accepted: 0 to"),
+        ("0,1,77,3", "--trials: trial 77 is not in this run"),
+    ):
+        done = isolane("calibrate", run, "--trials", trials, "--output", profile)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert not profile.exists()
     done = isolane("calibrate", tmp_path, "--output", profile)
     assert done.returncode == 2, done.stderr
+
+
+def test_trials_are_those_of_a_run(tmp_path: Path) -> None:
+    done = isolane("calibrate", "ahn", "--trials", "0", "--output", tmp_path / "p.yaml")
+    assert done.returncode == 2
+    assert "--trials: picks trials of a run" in done.stderr
+    assert not (tmp_path / "p.yaml").exists()
 
 
 def test_a_part_that_a_paper_does_not_have_is_refused(tmp_path: Path) -> None:

@@ -52,6 +52,9 @@ def test_units_are_written_with_the_program_that_writes_them(tmp_path: Path) -> 
         (("prometheus", "--output", "x"), "use --textfile"),
         (("prometheus", "--every", "1s"), "--every needs --textfile"),
         (("prometheus", "--listen", "127.0.0.1:1", "--textfile", "x"), "name one of them"),
+        (("prometheus", "--textfile", "x", "--every", "0s"), "accepted: 1s to 24h"),
+        (("prometheus", "--textfile", "x", "--every", ""), "--every: '' is not a duration"),
+        (("prometheus", "--textfile", "x", "--every", "9e30h"), "accepted: 1s to 24h"),
         (("nagios",), "nagios"),
         ((), "prometheus|grafana|systemd"),
     ],
@@ -77,3 +80,11 @@ def test_a_masked_unit_stays_masked(tmp_path: Path) -> None:
     assert refused.returncode == 1
     assert "systemctl unmask isolane-watch.service" in refused.stderr
     assert masked.is_symlink()
+
+
+@pytest.mark.parametrize("sweep", ["0s", "0.5s", "", "9e30h"])
+def test_a_watch_that_would_spin_or_never_look_is_refused(sweep: str) -> None:
+    refused = isolane("watch", "--sweep", sweep)
+    assert refused.returncode == 2
+    assert "--sweep" in refused.stderr
+    assert refused.stderr.count("\n") == 1

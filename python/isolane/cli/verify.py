@@ -100,14 +100,11 @@ def command(
 
 
 def _options(repeats: int, duration: str, tolerance: float) -> Options:
-    from isolane.spec import parse_duration_ns
+    from isolane.spec import parse_duration_within
     from isolane.verify.report_data import Options, Tolerance
 
-    options = Options(repeats, parse_duration_ns(duration), Tolerance(tolerance))
-    if not 50_000_000 <= options.window_ns <= 3_600_000_000_000:
-        message = f"{duration} is out of range; accepted: 50ms to 1h"
-        raise typer.BadParameter(message, param_hint="--duration")
-    return options
+    window_ns = parse_duration_within("--duration", duration, "50ms", "1h")
+    return Options(repeats, window_ns, Tolerance(tolerance))
 
 
 def _judge(report: Report) -> None:

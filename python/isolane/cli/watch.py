@@ -38,12 +38,9 @@ def command(
 
     from isolane.cli.enforcing import enforcer, need_rights
     from isolane.enforce.watcher import Watcher
-    from isolane.errors import SpecError
-    from isolane.spec import parse_duration_ns
+    from isolane.spec import parse_duration_within
 
-    seconds = parse_duration_ns(sweep) / 1e9
-    if seconds < 1:
-        raise SpecError(f"--sweep {sweep}: too often; accepted: 1s or more")
+    seconds = parse_duration_within("--sweep", sweep, "1s", "24h") / 1e9
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 from pyroute2.netlink.exceptions import NetlinkError
 from pyroute2.netlink.generic import GenericNetlinkSocket
@@ -55,7 +56,7 @@ def threads_of(namespace: Namespace, ifindex: int) -> list[int]:
     NotSupported
         If the kernel does not tell, or there are none: no NAPI, or the interface is down.
     """
-    family = _family()
+    family, name = _family(), f"number {ifindex}"
     deadline = time.monotonic() + _APPEAR_S
     namespace.enter()
     while True:
@@ -63,8 +64,10 @@ def threads_of(namespace: Namespace, ifindex: int) -> list[int]:
         if found:
             return found
         if time.monotonic() > deadline:
+            with suppress(OSError):  # else it has vanished: its number is all that is known
+                name = socket.if_indextoname(ifindex)
             raise NotSupported(
-                f"interface {ifindex} of {namespace.name} has no NAPI thread: its driver has no "
+                f"interface {name} of {namespace.name} has no NAPI thread: its driver has no "
                 "NAPI, or it is down"
             )
         time.sleep(0.002)

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 
+from isolane.report.placing import Box, Placed, cores_of, heading_of, place
 from isolane.report.theme import Colours
 from isolane.report.wiring import simplify
 from isolane.run import wording
 from isolane.run.results import Drawing, Edge, Node
 
-BOX_HEIGHT = 50.0
-ROW_GAP = 14.0
-PADDING = 20.0
-HEADER = 30.0
-LEAST_WIDTH, LEAST_GAP = 96.0, 84.0
-LETTER = 7.2
-"""Width of an average letter at 13 pixels: what room a label is given."""
-
-
-@dataclass(frozen=True)
-class Box:
-    """Where a node stands, pixels."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-
-    def widened(self, least: float) -> Box:
-        """Return the box at least so wide, its middle where it was."""
-        more = max(0.0, least - self.width)
-        return Box(self.x - more / 2, self.y, self.width + more, self.height)
+MIN_LEGEND, LEGEND_LETTER = 300.0, 7.4
+"""Least width of a line of the legend, and of one of its letters, pixels."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +28,7 @@ class Drawn:
     words: str
 
 
-def draw(drawing: Drawing, colours: Colours) -> Drawn:
+def draw(drawing: Drawing, colours: Colours, *, down: bool = False) -> Drawn:
     """Draw one arm's test bed, generator left, receiver right, the DUT with its routers between.
 
     Parameters
@@ -55,107 +37,40 @@ def draw(drawing: Drawing, colours: Colours) -> Drawn:
         Nodes and wires. Text in it is escaped.
     colours
         Of the page, or references to its CSS variables.
+    down
+        Turned for a narrow screen: generator on top, receiver at the bottom.
     """
     whole, drawing = drawing, simplify(drawing)
-    boxes = _layout(drawing)
+    placed = place(drawing, down=down)
+    boxes = placed.boxes
     cores = sorted({core for node in drawing.nodes for core in node.cores})
     tints = {core: colours.series[i % len(colours.series)] for i, core in enumerate(cores)}
     containers = {node.inside for node in drawing.nodes}
-    arrow = f"arrow-{hash_of(drawing.arm)}"
+    arrow = f"arrow-{hash_of(drawing.arm)}{'-down' if down else ''}"
     parts = [_marker(arrow, colours)]
     parts += [
-        _container(n, boxes[n.id], colours)
+        _container(boxes[n.id], colours) for n in drawing.nodes if n.id in containers & boxes.keys()
+    ]
+    parts += [
+        _wire(edge, placed, colours, arrow, down=down)
+        for edge in drawing.edges
+        if edge in placed.lanes
+    ]
+    parts += [
+        _heading(n, boxes[n.id], colours)
         for n in drawing.nodes
         if n.id in containers & boxes.keys()
     ]
-    parts += [_wire(edge, boxes, colours, arrow) for edge in drawing.edges if _known(edge, boxes)]
     parts += [_box(n, boxes[n.id], colours, tints) for n in drawing.nodes if n.id not in containers]
-    width = max((box.x + box.width for box in boxes.values()), default=0) + 1
+    width = max((box.x + box.width for box in boxes.values()), default=0.0) + 1
     height = max((box.y + box.height for box in boxes.values()), default=0) + 1
-    legend, extra = _legend(drawing, tints, colours, height)
-    return Drawn("".join(parts) + legend, width, height + extra, _words(whole))
+    legend, extra = _legend(drawing, tints, colours, (width, height))
+    return Drawn("".join(parts) + legend, max(width, MIN_LEGEND), height + extra, _words(whole))
 
 
 def hash_of(text: str) -> int:
     """Return a number for an XML id that is the same in every process, unlike ``hash``."""
     return zlib.crc32(text.encode())
-
-
-def _known(edge: Edge, boxes: Mapping[str, Box]) -> bool:
-    return edge.source in boxes and edge.target in boxes
-
-
-def _columns(drawing: Drawing, leaves: Sequence[Node]) -> dict[str, int]:
-    """Longest path from a source; a box with others inside stands for all of them."""
-    members = {node.id: [node.id] for node in leaves}
-    for node in drawing.nodes:
-        members.setdefault(node.id, [leaf.id for leaf in leaves if leaf.inside == node.id])
-    pairs = [
-        (source, target)
-        for edge in drawing.edges
-        for source in members.get(edge.source, [])
-        for target in members.get(edge.target, [])
-    ]
-    column = {node.id: 0 for node in leaves}
-    for _ in leaves:  # a path has at most as many steps; a circle ends here too
-        for source, target in pairs:
-            column[target] = min(max(column[target], column[source] + 1), len(leaves))
-    last = max(column.values(), default=0)
-    for node in leaves:
-        if node.part == "receiver":
-            column[node.id] = last
-        elif node.part == "generator":
-            column[node.id] = 0
-    used = sorted(set(column.values()))
-    return {name: used.index(number) for name, number in column.items()}
-
-
-def _layout(drawing: Drawing) -> dict[str, Box]:
-    containers = {node.inside for node in drawing.nodes if node.inside}
-    leaves = [node for node in drawing.nodes if node.id not in containers]
-    column = _columns(drawing, leaves)
-    heading = max((len(_heading(n)) for n in drawing.nodes if n.id in containers), default=0)
-    stacks = [[n for n in leaves if column[n.id] == i] for i in range(len(set(column.values())))]
-    tallest = max((len(stack) for stack in stacks), default=0)
-    middle = HEADER + PADDING + (tallest * (BOX_HEIGHT + ROW_GAP) - ROW_GAP) / 2
-    boxes: dict[str, Box] = {}
-    x = 1.0
-    for index, stack in enumerate(stacks):
-        width = max([LEAST_WIDTH, *(_width(node) for node in stack)])
-        if any(n.inside for n in stack) and len({column[n.id] for n in leaves if n.inside}) == 1:
-            width = max(width, heading * LETTER - 12)  # a DUT of one column holds its own heading
-        top = middle - (len(stack) * (BOX_HEIGHT + ROW_GAP) - ROW_GAP) / 2
-        for row, node in enumerate(stack):
-            boxes[node.id] = Box(x, top + row * (BOX_HEIGHT + ROW_GAP), width, BOX_HEIGHT)
-        labels = [e.label for e in drawing.edges if column.get(e.source) == index]
-        longest = max((len(label) for label in labels), default=0)
-        x += width + max(LEAST_GAP, longest * LETTER * 0.85 + 2 * PADDING + 14)
-    for node in reversed([n for n in drawing.nodes if n.id in containers]):  # the inner ones first
-        inside = [boxes[n.id] for n in drawing.nodes if n.inside == node.id and n.id in boxes]
-        if inside:
-            boxes[node.id] = _around(inside, len(_heading(node)) * LETTER + 28)
-    return boxes
-
-
-def _width(node: Node) -> float:
-    return max(len(node.label), len(_cores(node.cores))) * LETTER + 26
-
-
-def _around(boxes: Sequence[Box], least: float) -> Box:
-    left, top = min(b.x for b in boxes) - PADDING, min(b.y for b in boxes) - HEADER - PADDING / 2
-    right = max(b.x + b.width for b in boxes) + PADDING
-    bottom = max(b.y + b.height for b in boxes) + PADDING
-    return Box(left, top, right - left, bottom - top).widened(least)
-
-
-def _heading(node: Node) -> str:
-    return f"{node.label} · {_cores(node.cores)}" if node.cores else node.label
-
-
-def _cores(cores: Sequence[int]) -> str:
-    if not cores:
-        return ""
-    return f"core{'s' if len(cores) > 1 else ''} {', '.join(str(core) for core in cores)}"
 
 
 def _text(x: float, y: float, text: str, colour: str, *, size: int = 13, extra: str = "") -> str:
@@ -173,12 +88,15 @@ def _marker(name: str, colours: Colours) -> str:
     )
 
 
-def _container(node: Node, box: Box, colours: Colours) -> str:
+def _container(box: Box, colours: Colours) -> str:
     return (
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
         f'height="{box.height:.1f}" rx="10" fill="{colours.soft}" stroke="{colours.line}"/>'
-        + _text(box.x + 14, box.y + 21, _heading(node), colours.muted)
     )
+
+
+def _heading(node: Node, box: Box, colours: Colours) -> str:
+    return _text(box.x + 14, box.y + 21, heading_of(node), colours.muted, extra=_halo(colours.soft))
 
 
 def _box(node: Node, box: Box, colours: Colours, tints: Mapping[int, str]) -> str:
@@ -192,7 +110,7 @@ def _box(node: Node, box: Box, colours: Colours, tints: Mapping[int, str]) -> st
         colours.ink,
         extra=' font-weight="600"',
     )
-    cores = _text(box.x + 16, middle + 14, _cores(node.cores), colours.muted, size=12)
+    cores = _text(box.x + 16, middle + 14, cores_of(node.cores), colours.muted, size=12)
     return (
         f'<rect x="{box.x:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" '
         f'height="{box.height:.1f}" rx="6" fill="{colours.card}" stroke="{colours.muted}"{dashed}/>'
@@ -203,39 +121,57 @@ def _box(node: Node, box: Box, colours: Colours, tints: Mapping[int, str]) -> st
     )
 
 
-def _wire(edge: Edge, boxes: Mapping[str, Box], colours: Colours, arrow: str) -> str:
-    source, target = boxes[edge.source], boxes[edge.target]
-    x1, y1 = source.x + source.width, source.y + source.height / 2
-    x2, y2 = target.x - 2, target.y + target.height / 2
-    bend = (x2 - x1) / 2
+def _wire(edge: Edge, placed: Placed, colours: Colours, arrow: str, *, down: bool) -> str:
+    source, target = placed.boxes[edge.source], placed.boxes[edge.target]
+    start = at = source.ends(down=down)[1]
+    steps = [f"M{at[0]:.1f},{at[1]:.1f}"]
+    for lane in placed.lanes[edge]:
+        enter, leave = lane.ends(down=down)
+        steps += [_bend(at, enter, down=down), f"L{leave[0]:.1f},{leave[1]:.1f}"]
+        at = leave
+    x, y = target.ends(down=down)[0]
+    end = (x, y - 2) if down else (x - 2, y)
+    steps.append(_bend(at, end, down=down))
     path = (
-        f'<path d="M{x1:.1f},{y1:.1f} C{x1 + bend:.1f},{y1:.1f} {x2 - bend:.1f},{y2:.1f} '
-        f'{x2:.1f},{y2:.1f}" fill="none" stroke="{colours.muted}" stroke-width="1.5" '
+        f'<path d="{" ".join(steps)}" fill="none" stroke="{colours.muted}" stroke-width="1.5" '
         f'marker-end="url(#{arrow})"/>'
     )
     if not edge.label:
         return path
-    halo = (
-        f' text-anchor="middle" paint-order="stroke" stroke="{colours.card}" stroke-width="4" '
-        'stroke-linejoin="round"'
-    )
-    middle, height = (x1 + x2) / 2, (y1 + y2) / 2 - 5
-    return path + _text(middle, height, edge.label, colours.muted, size=11, extra=halo)
+    halo = f' text-anchor="middle"{_halo(colours.card)}'
+    first = [*placed.lanes[edge], target][0].ends(down=down)[0]
+    middle = (start[0] + first[0]) / 2, (start[1] + first[1]) / 2 + (4 if down else -5)
+    return path + _text(*middle, edge.label, colours.muted, size=11, extra=halo)
+
+
+def _halo(colour: str) -> str:
+    """Return what keeps a text readable where a wire runs behind it."""
+    return f' paint-order="stroke" stroke="{colour}" stroke-width="4" stroke-linejoin="round"'
+
+
+def _bend(start: tuple[float, float], end: tuple[float, float], *, down: bool) -> str:
+    (x1, y1), (x2, y2) = start, end
+    if down:
+        bend = (y2 - y1) / 2
+        return f"C{x1:.1f},{y1 + bend:.1f} {x2:.1f},{y2 - bend:.1f} {x2:.1f},{y2:.1f}"
+    bend = (x2 - x1) / 2
+    return f"C{x1 + bend:.1f},{y1:.1f} {x2 - bend:.1f},{y2:.1f} {x2:.1f},{y2:.1f}"
 
 
 def _legend(
-    drawing: Drawing, tints: Mapping[int, str], colours: Colours, top: float
+    drawing: Drawing, tints: Mapping[int, str], colours: Colours, size: tuple[float, float]
 ) -> tuple[str, float]:
-    """One line for each core: its colour and whose work it does."""
-    lines = []
-    for row, (core, tint) in enumerate(tints.items()):
-        y = top + 14 + row * 20
+    """Write for each core its colour and whose work it does, below a drawing of this size."""
+    parts, y = [], size[1] + 14
+    letters = round(max(size[0], MIN_LEGEND) / LEGEND_LETTER)
+    for core, tint in tints.items():
         names = [node.label for node in drawing.nodes if core in node.cores]
-        lines.append(
-            f'<rect x="1" y="{y:.1f}" width="12" height="12" rx="2" fill="{tint}"/>'
-            + _text(20, y + 10.5, f"core {core}: {', '.join(names)}", colours.ink, size=12)
-        )
-    return "".join(lines), 14 + 20.0 * len(lines)
+        parts.append(f'<rect x="1" y="{y:.1f}" width="12" height="12" rx="2" fill="{tint}"/>')
+        for line in wrap(f"core {core}: {', '.join(names)}", letters):
+            parts.append(_text(20, y + 10.5, line, colours.ink, size=12))
+            y += 17
+        y += 3
+    return "".join(parts), y - size[1]
 
 
 def _words(drawing: Drawing) -> str:

@@ -40,8 +40,12 @@ def page(run: Run) -> str:
         results=tables.results(summary),
         published=tables.published(summary),
         brackets=tables.brackets(summary),
+        nothing=tables.NOTHING,
         description=[" ".join(part.split()) for part in summary.description.split("\n\n")],
-        drawings=[(found.arm, draw(found, css_colours())) for found in summary.drawings],
+        drawings=[
+            (one.arm, draw(one, css_colours()), draw(one, css_colours(), down=True))
+            for one in summary.drawings
+        ],
         host=tables.host(run.host),
         command=run.command,
         experiment=run.experiment,

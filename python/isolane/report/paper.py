@@ -1,4 +1,4 @@
-"""The report on one sheet: title, verdict, plots and drawings as SVG, PNG or PDF."""
+"""The report on one sheet: title, verdict, plots, tables and drawings as SVG, PNG or PDF."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from isolane.report import tables
 from isolane.report.chart import Figure, Panel, Swatch
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
+from isolane.report.papertable import draw_table
 from isolane.report.run import Run
 from isolane.report.swatch import WIDTH as SWATCH_WIDTH
 from isolane.report.swatch import picture
@@ -41,7 +42,8 @@ def sheet(run: Run) -> str:
     """Compose the sheet as one SVG image that refers to nothing outside itself."""
     summary = run.summary
     blocks = [*_head(summary)]
-    blocks += [block for figure in figures(summary) for block in _figure(figure)]
+    first, *rest = [_figure(figure) for figure in figures(summary)] or [[]]
+    blocks += [*first, *_tables(summary), *(block for figure in rest for block in figure)]
     blocks += _drawings(summary)
     blocks += _gaps(summary)
     y, parts = MARGIN, []
@@ -161,6 +163,21 @@ def _plot(panel: Panel, palette: PaletteName, width: float, prefix: str) -> tupl
     found = re.search(r'<svg[^>]*\bheight="([0-9.]+)"', svg)
     assert found is not None, "Vega writes the size of every image"
     return svg, float(found[1])
+
+
+def _tables(summary: Summary) -> list[Block]:
+    """Write what was measured as a table and, if there is any, what was published."""
+    found = [_text("Results", 20, LIGHT.ink, bold=True, after=8)]
+    if not summary.cells:
+        return [*found, _text("No trial gave a verdict.", 14, LIGHT.ink, after=GAP)]
+    found.append(Block(*draw_table(tables.results(summary), INNER)))
+    found.append(_text(tables.brackets(summary), 13, LIGHT.muted, after=GAP * 1.4))
+    if summary.published:
+        found.append(_text("Beside what was published", 20, LIGHT.ink, bold=True, after=8))
+        found.append(_text(summary.published_source or "", 13, LIGHT.muted, after=8))
+        svg, height = draw_table(tables.published(summary), INNER)
+        found.append(Block(svg, height + GAP * 1.4))
+    return found
 
 
 def _drawings(summary: Summary) -> list[Block]:

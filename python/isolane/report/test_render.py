@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import OutputError, SpecError
-from isolane.report import render
+from isolane.report import render, tables
 from isolane.report import test_data as data
 from isolane.report.chart import decades
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
+from isolane.report.papertable import draw_table
 from isolane.report.points import across
 from isolane.report.theme import LIGHT, MODES
 from isolane.report.wiring import simplify
@@ -95,6 +96,37 @@ def test_pictures(noisy: RunFolder, tmp_path: Path, kind: str, start: bytes) -> 
         text = " ".join(element.text or "" for element in tree.iter())
         assert "What a noisy neighbour does to you" in text
         assert "99.9th percentile" in text
+
+
+def test_the_sheet_has_the_table_of_results(noisy: RunFolder) -> None:
+    root = ET.fromstring(render(noisy.path, "svg").read_bytes())
+    found = [
+        (text.text, text.get("text-anchor")) for text in root.iter() if text.tag[-4:] == "text"
+    ]
+    assert ("Results", None) in found
+    for table in (tables.results(summary(noisy)), tables.published(summary(noisy))):
+        for heading in table.headings[1:]:
+            assert [text for text, anchor in found if text == heading and anchor]
+        entries = [value for row in table.rows for value in row[1:]]
+        drawn = [text for text, anchor in found if anchor]
+        for text in {value.text for value in entries} | {value.interval for value in entries}:
+            wanted = sum((value.text, value.interval).count(text) for value in entries)
+            assert text == "" or drawn.count(text) >= wanted, text
+
+
+def test_a_table_fits_the_sheet_however_long_its_names_are() -> None:
+    names = ("an arm", "a point " * 20, "x" * 90, *(f"{number} Mpps" for number in range(30)))
+    row = tuple(tables.Value(name, "[1, 2]" if "Mpps" in name else "") for name in names)
+    table = tables.Table(tuple(f"h{n}" for n in range(33)), ("",) * 33, (row, row), words=3)
+    svg, height = draw_table(table, 1000.0)
+    group = ET.fromstring(svg)
+    scale = float(re.findall(r"scale\((.*)\)", group.get("transform") or "")[0])
+    texts = list(group.iter("text"))
+    places = [(float(t.get("x") or 0), float(t.get("y") or 0), t.text or "") for t in texts]
+    assert scale < 1
+    assert max(y for _, y, _ in places) * scale < height
+    assert max(x for x, _, _ in places) * scale <= 1000.1
+    assert max(len(text) for _, _, text in places) <= 30
 
 
 def test_names_are_escaped_everywhere(tmp_path: Path) -> None:

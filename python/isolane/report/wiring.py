@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from isolane.run.results import Drawing, Edge, Node
 
-_TELLING = ("wire", "macvlan", "bridge", "veth")
+_TELLING = ("wire", "macvlan", "bridge", "redirect", "veth")
 """Which label is kept where several wires become one; the first that is there."""
 
 

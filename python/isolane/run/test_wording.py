@@ -28,3 +28,11 @@ def test_digits(value: float, text: str) -> None:
 def test_listing() -> None:
     assert wording.listing(["a"]) == "a"
     assert wording.listing(["a", "b", "c"]) == "a, b and c"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [([], ""), ([3], "3"), ([0, 1, 2], "0 to 2"), ([6, 0, 4, 2, 1, 1], "0 to 2, 4, 6")],
+)
+def test_numbers_that_follow_each_other_are_written_together(numbers: list[int], text: str) -> None:
+    assert wording.ranges(numbers) == text

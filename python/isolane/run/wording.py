@@ -54,3 +54,14 @@ def listing(parts: Sequence[str]) -> str:
 def plural(number: int, noun: str) -> str:
     """Write a number of things: ``1 trial``, ``2 trials``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Write numbers in their order, what follows each other together: ``0 to 4, 6``."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{low}" if low == high else f"{low} to {high}" for low, high in runs)

@@ -42,6 +42,7 @@ from isolane.spec.units import (
     format_pps,
     format_rate,
     parse_duration_ns,
+    parse_duration_within,
     parse_rate,
     wire_bps,
 )
@@ -91,6 +92,7 @@ __all__ = [
     "load_experiment",
     "load_policy",
     "parse_duration_ns",
+    "parse_duration_within",
     "parse_experiment",
     "parse_policy",
     "parse_rate",

@@ -161,6 +161,30 @@ def parse_duration_ns(text: str) -> int:
         raise SpecError(str(refused)) from None
 
 
+def parse_duration_within(option: str, text: str, low: str, high: str) -> int:
+    """Return the duration that an option was given, in nanoseconds.
+
+    Parameters
+    ----------
+    option
+        Its name, for the message: ``--every``.
+    low, high
+        The shortest and the longest that is accepted, as somebody would write them.
+
+    Raises
+    ------
+    SpecError
+        If it is no duration, or out of range.
+    """
+    try:
+        duration_ns = read_duration_ns(text)
+    except Refused as refused:
+        raise SpecError(f"{option}: {refused}") from None
+    if not read_duration_ns(low) <= duration_ns <= read_duration_ns(high):
+        raise SpecError(f"{option} {text}: out of range; accepted: {low} to {high}")
+    return duration_ns
+
+
 def format_rate(load: Load) -> str:
     """Return a rate so that :func:`parse_rate` gives exactly the same value again."""
     units = [(name, power) for name, (base, power) in RATE_UNITS.items() if base == load.unit]

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import threading
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -287,6 +288,14 @@ class Testbed:
                     continue
             raise MeasurementError(f"interface {ifname} in {name} vanished or went down")
 
-    def drawing(self) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
-        """Draw who is wired to whom, and which core does what."""
-        return bed_drawing.draw(self.plan, self._layout)
+    def drawing(
+        self, cores: Mapping[str, tuple[int, ...]]
+    ) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
+        """Draw who is wired to whom, and which core does what.
+
+        Parameters
+        ----------
+        cores
+            Of routers that a policy has put on cores of its own choice.
+        """
+        return bed_drawing.draw(self.plan, self._layout, cores)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from isolane.testbed.bed_plan import BedPlan, Edge, Node
-from isolane.testbed.layout import DUT, GEN, RCV, Layout
+from isolane.testbed.layout import DUT, GEN, POLICY_NICS, RCV, Layout
+
+NO_CORES: Final[Mapping[str, tuple[int, ...]]] = {}
 
 
-def draw(plan: BedPlan, layout: Layout) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
+def draw(
+    plan: BedPlan, layout: Layout, chosen: Mapping[str, tuple[int, ...]] = NO_CORES
+) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
     """Draw a layout.
+
+    Parameters
+    ----------
+    chosen
+        Router -> cores that a policy gave it; the others are served where their frames arrive.
 
     Returns
     -------
@@ -27,7 +39,10 @@ def draw(plan: BedPlan, layout: Layout) -> tuple[tuple[Node, ...], tuple[Edge, .
         Node(GEN, "traffic generator", "generator", None, plan.measure_cores[:1]),
         Node(DUT, "device under test", "dut", None, plan.dut_cores),
         Node(RCV, "traffic receiver", "receiver", None, plan.measure_cores[-1:]),
-        *(Node(f"router-{r.name}", r.name, "router", DUT, (r.core,)) for r in layout.routers),
+        *(
+            Node(f"router-{r.name}", r.name, "router", DUT, chosen.get(r.name, (r.core,)))
+            for r in layout.routers
+        ),
         *(
             Node(name, name, "device", own.get(name, boxes[netns]), cores.get(name, ()))
             for netns, name in devices
@@ -50,4 +65,10 @@ def _edges(layout: Layout) -> tuple[Edge, ...]:
         source, target = ends if macvlan.ifname in ingress else ends[::-1]
         edges.append(Edge(source, target, "macvlan"))
     edges += [Edge(r.in_ifname, r.out_ifname, "forwards") for r in layout.routers]
+    # Path isolane: no device joins NIC and routers, the policy's programs redirect the frames.
+    for router in layout.routers:
+        if router.host_side is not None:
+            port = next(v.tx.ifname for v in layout.veths if v.rx.ifname == router.in_ifname)
+            edges.append(Edge(POLICY_NICS[0], port, "redirect"))
+            edges.append(Edge(router.host_side, POLICY_NICS[1], "redirect"))
     return tuple(edges)

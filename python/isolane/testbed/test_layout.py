@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from isolane.errors import TestbedError
 from isolane.testbed.bed_drawing import draw
-from isolane.testbed.bed_plan import BedPlan, Path, RouterPlan
+from isolane.testbed.bed_plan import BedPlan, Node, Path, RouterPlan
 from isolane.testbed.layout import DUT, GEN, RCV, Layout, make_layout
 
 
@@ -24,7 +24,9 @@ def plan(paths: Sequence[Path], ip: int = 4, cores: tuple[int, ...] = (1,)) -> B
     return BedPlan(routers, "threaded", 50_000, cores, (0,), 4 if ip == 4 else 6)
 
 
-paths = st.lists(st.sampled_from(["direct", "bridge", "macvlan"]), min_size=1, max_size=40)
+paths = st.lists(
+    st.sampled_from(["direct", "bridge", "macvlan", "isolane"]), min_size=1, max_size=40
+)
 
 
 def names(layout: Layout) -> list[str]:
@@ -101,11 +103,26 @@ def test_the_drawing_hangs_together(paths: list[Path]) -> None:
         assert node.inside is None or node.inside in known
         known.add(node.id)
     assert {end for edge in edges for end in (edge.source, edge.target)} <= known
-    # Every router's frames find their way from the generator to the receiver.
-    reach = {node.id for node in nodes if node.inside == GEN}
-    for _ in edges:
-        reach |= {edge.target for edge in edges if edge.source in reach}
-    assert {node.id for node in nodes if node.inside == RCV} <= reach
+    # Every device is on the way from the generator to the receiver, so each router's frames are.
+    forward = [(edge.source, edge.target) for edge in edges]
+    devices = {node.id for node in nodes if node.part == "device"}
+    assert reach(GEN, nodes, forward) == devices
+    assert reach(RCV, nodes, [(target, source) for source, target in forward]) == devices
+
+
+def reach(box: str, nodes: Sequence[Node], steps: Sequence[tuple[str, str]]) -> set[str]:
+    """Return the devices that can be reached from those in a box."""
+    found = {node.id for node in nodes if node.inside == box}
+    for _ in nodes:
+        found |= {target for source, target in steps if source in found}
+    return found
+
+
+def test_a_router_is_drawn_on_the_cores_that_its_policy_chose() -> None:
+    setting = plan(["isolane", "isolane", "bridge"], cores=(2, 3))
+    nodes, _ = draw(setting, make_layout(setting), {"vr-0": (3,), "vr-1": (2, 3)})
+    cores = {node.label: node.cores for node in nodes if node.part == "router"}
+    assert cores == {"vr-0": (3,), "vr-1": (2, 3), "vr-2": (2,)}
 
 
 def test_routers_take_turns_on_the_cores() -> None:

@@ -10,13 +10,25 @@ from urllib.parse import quote
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.commands import ask, ask_json
 
+_SHORT_ID: Final = 12
+"""Digits of an ID as engines show it; they take fewer for an ID, too, whoever's that may be."""
+
 
 def _by_inspect(tool: str, label: str, name: str) -> int:
     """Ask Docker or Podman, whose ``inspect`` is the same as far as this goes."""
     who = f"{label} container {name}"
-    # The whole State, because the template that names one key fails where an engine lacks it.
-    arguments = [tool, "inspect", "--type", "container", "--format", "{{json .State}}", "--", name]
-    return _running(ask_json(arguments, who), who)
+    # Without a template: one that names a key fails where an engine spells it otherwise.
+    answer = ask_json([tool, "inspect", "--type", "container", "--", name], who)
+    told = answer[0] if isinstance(answer, list) and answer else None
+    if not isinstance(told, dict):
+        raise Absent(f"{who} does not run (it is in an unknown state)")
+    known, full = str(told.get("Name", "")).removeprefix("/"), str(told.get("Id", ""))
+    if name != known and not (len(name) >= _SHORT_ID and full.startswith(name)):
+        raise Absent(
+            f"there is no {label} container {name}; {tool} takes it for the beginning of the ID of "
+            f"{known}"
+        )
+    return _running(told.get("State"), who)
 
 
 def _running(state: Any, who: str) -> int:

@@ -142,7 +142,8 @@ class LiveBench:
 
     def drawing(self) -> Drawing:
         """Draw the set-up; see :class:`isolane.run.backend.Bench`."""
-        nodes, edges = self._equipment.bed.drawing()
+        chosen = {name: self._equipment.managed.cores(name) for name in self._kinds}
+        nodes, edges = self._equipment.bed.drawing({n: c for n, c in chosen.items() if c})
         return Drawing(
             arm=self._arm.name,
             nodes=tuple(Node(**vars(node)) for node in nodes),

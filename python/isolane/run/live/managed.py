@@ -107,6 +107,12 @@ class Managed:
         if self._policy is not None:
             enforcer().clear()
 
+    def cores(self, router: str) -> tuple[int, ...] | None:
+        """Return the cores of a router's threads; None if it is under no policy."""
+        if self._policy is None or router not in self._policy.routers:
+            return None
+        return self._policy.routers[router].cores
+
     def dropped(self) -> dict[tuple[str, str], int]:
         """Return the frames that the policy dropped, by router and place, since it is there."""
         plane = self._plane

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from isolane.errors import SpecError
-from isolane.run.live.traffic import Target, check_source
+from isolane.run.live.traffic import Target
 from isolane.testbed import kernel
 from isolane.testbed.hands import apart
 
@@ -81,6 +82,15 @@ def interface_index(links: IPRoute, name: str) -> int:
     return int(found[0])
 
 
+@dataclass(frozen=True)
+class Header:
+    """What a user says about the headers of a stream; what is None is found out."""
+
+    to: str
+    source: str | None = None
+    mac: str | None = None
+
+
 def resolve(
     interface: str,
     destination: str,
@@ -96,32 +106,87 @@ def resolve(
     SpecError
         If something cannot be found out; the message says which option gives it.
     """
-    try:
-        ipaddress.ip_address(destination)
-    except ValueError:
-        raise SpecError(f"--to {destination}: not an IP address") from None
+    return resolve_all(interface, [Header(destination, source, mac)], netns=netns)[0]
+
+
+def resolve_all(
+    interface: str, headers: Sequence[Header], *, netns: str | None = None
+) -> tuple[Target, ...]:
+    """Do what :func:`resolve` does for streams that leave by one interface.
+
+    Raises
+    ------
+    SpecError
+        As there.
+    """
+    for header in headers:
+        check_header(header)
     path = netns_path(netns)
 
-    def found(links: IPRoute) -> Target:
+    def found(links: IPRoute) -> tuple[Target, ...]:
         index = interface_index(links, interface)
         link = links.get_links(index)[0]
         if link["state"] != "up":
             raise SpecError(f"{interface} is down; ip link set {interface} up")
-        if mac is not None and not MAC.fullmatch(mac):
-            raise SpecError(f"--mac {mac}: not a MAC address such as 02:00:00:00:00:01")
-        src_ip = source or _own_address(links, index, destination, interface)
-        check_source(src_ip, destination)
-        return Target(
-            ifindex=index,
-            src_mac=str(link.get_attr("IFLA_ADDRESS")),
-            dst_mac=mac or _next_hop_mac(links, index, destination),
-            src_ip=src_ip,
-            dst_ip=destination,
-            netns=path,
-            line_bps=_line_bps(interface) if path is None else None,
+        return tuple(
+            Target(
+                ifindex=index,
+                src_mac=str(link.get_attr("IFLA_ADDRESS")),
+                dst_mac=header.mac or _next_hop_mac(links, index, header.to),
+                src_ip=header.source or _own_address(links, index, header.to, interface),
+                dst_ip=header.to,
+                netns=path,
+                line_bps=_line_bps(interface) if path is None else None,
+            )
+            for header in headers
         )
 
     return with_links(path, found)
+
+
+def check_header(header: Header) -> None:
+    """Refuse what cannot stand in a frame's headers.
+
+    Raises
+    ------
+    SpecError
+        Naming the option and the value.
+    """
+    to = read_address("--to", header.to)
+    if header.mac is not None and not MAC.fullmatch(header.mac):
+        raise SpecError(f"--mac {header.mac}: not a MAC address such as 02:00:00:00:00:01")
+    if header.source is None:
+        return
+    if read_address("--from", header.source).version != to.version:
+        raise SpecError(
+            f"--from {header.source} and --to {header.to} are not of the same IP version"
+        )
+
+
+def read_address(option: str, text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return an address that can stand in the header of a frame on a wire.
+
+    Raises
+    ------
+    SpecError
+        Naming the option, and what would do.
+    """
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise SpecError(f"{option} {text}: not an IP address") from None
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.scope_id is not None:
+            plain = text.partition("%")[0]
+            raise SpecError(f"{option} {text}: a header has no zone; accepted: {plain}")
+        if address.ipv4_mapped is not None:
+            raise SpecError(
+                f"{option} {text}: an IPv4 address mapped into IPv6 is not sent on a wire "
+                f"(RFC 4038, 4.2); accepted: {address.ipv4_mapped}"
+            )
+    if address.is_unspecified:
+        raise SpecError(f"{option} {text}: stands for no address; accepted: that of a host")
+    return address
 
 
 def _own_address(links: IPRoute, index: int, destination: str, interface: str) -> str:

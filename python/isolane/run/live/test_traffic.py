@@ -7,19 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isolane.errors import SpecError
-from isolane.run.live.traffic import (
+from isolane.run.live.plans import (
     Segment,
-    Sending,
     StreamPlan,
-    Target,
-    check_source,
-    describe,
     frame_sizes,
-    host_cookie,
-    native_streams,
     parse_schedule,
     parse_stream,
 )
+from isolane.run.live.target import Header, check_header
+from isolane.run.live.traffic import Sending, Target, describe, host_cookie, native_streams
 from isolane.spec import Load, parse_rate
 
 SECOND = 1_000_000_000
@@ -77,6 +73,24 @@ def test_a_stream_has_the_defaults_but_for_what_it_says() -> None:
     assert ramp.schedule == parse_schedule("1s:1kpps,2s:1kpps-2kpps")
 
 
+def test_a_stream_can_have_headers_of_its_own() -> None:
+    default = StreamPlan(DEFAULT.schedule, to="198.19.0.2", source="198.18.0.2")
+    other = parse_stream("to=2001:2::2 from=2001:2::1 mac=02:00:00:00:00:03 size=84", default)
+    assert (other.to, other.source, other.mac) == ("2001:2::2", "2001:2::1", "02:00:00:00:00:03")
+    same = parse_stream("size=100", default)
+    assert (same.to, same.source, same.mac) == ("198.19.0.2", "198.18.0.2", None)
+
+
+def test_each_stream_goes_to_its_own_target() -> None:
+    six = Target(1, "02:00:00:00:00:01", "02:00:00:00:00:09", "2001:2::1", "2001:2::2")
+    plans = [StreamPlan(constant("1kpps")), StreamPlan(constant("1kpps"), "84")]
+    assert len(native_streams(plans, [TARGET, six])) == 2
+    with pytest.raises(SpecError, match="64 is not in 84 to 1518 bytes"):
+        native_streams(plans, [six, TARGET])
+    with pytest.raises(SpecError, match="257 of them; accepted: up to 256"):
+        native_streams([plans[0]] * 257, [TARGET] * 257)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -85,6 +99,11 @@ def test_a_stream_has_the_defaults_but_for_what_it_says() -> None:
         ("flows=many", "'many'"),
         ("flows=-1", "'-1'"),
         ("rate=5", "no unit"),
+        ("rate=", "''"),
+        ("flows=²", "'²'"),
+        ("flows=99999999999", "whole number"),
+        ("rate=1kpps rate=2kpps", "rate= twice"),
+        ("rate=1kpps schedule=1s:1kpps", "rate= and schedule="),
     ],
 )
 def test_what_is_no_stream_is_named(text: str, words: str) -> None:
@@ -133,41 +152,62 @@ def test_other_frame_sizes_are_refused(text: str, address: str) -> None:
 )
 def test_streams_out_of_range_are_refused(plan: StreamPlan) -> None:
     with pytest.raises(SpecError):
-        native_streams([plan], TARGET)
+        native_streams([plan], [TARGET])
 
 
 def test_the_line_is_not_overbooked_by_all_streams_together() -> None:
     line = Target(**{**vars(TARGET), "line_bps": 1e9})
     half = StreamPlan(constant("744kpps"))  # with 20 bytes of preamble and gap: 500 Mbit/s
-    assert len(native_streams([half, half], line)) == 2
+    assert len(native_streams([half, half], [line] * 2)) == 2
     with pytest.raises(SpecError, match=r"1\.5 Gbit/s of a 1 Gbit/s line"):
-        native_streams([half, half, half], line)
+        native_streams([half, half, half], [line] * 3)
     # Rates of flows are added up; a ramp counts with its highest point.
     with pytest.raises(SpecError, match="line"):
-        native_streams([StreamPlan(constant("1kpps"), "64", 1500, per_flow=True)], line)
+        native_streams([StreamPlan(constant("1kpps"), "64", 1500, per_flow=True)], [line])
     ramp = (Segment(SECOND, Load(0, "pps"), Load(2e6, "pps")),)
     with pytest.raises(SpecError, match="line"):
-        native_streams([StreamPlan(ramp)], line)
+        native_streams([StreamPlan(ramp)], [line])
 
 
 @pytest.mark.parametrize(
-    ("source", "words"), [("2001:2::1", "same IP version"), ("1.2.3", r"--from 1\.2\.3")]
+    ("header", "words"),
+    [
+        (Header("198.19.0.2", source="2001:2::1"), "same IP version"),
+        (Header("198.19.0.2", source="1.2.3"), r"--from 1\.2\.3: not an IP address"),
+        (Header("nowhere"), "--to nowhere: not an IP address"),
+        (Header(""), "--to : not an IP address"),
+        (Header("fe80::1%eth0"), r"--to fe80::1%eth0: a header has no zone; accepted: fe80::1$"),
+        (Header("::ffff:1.2.3.4%zzz"), "a header has no zone; accepted: ::ffff:1.2.3.4$"),
+        (Header("::ffff:1.2.3.4"), r"mapped into IPv6 .*; accepted: 1\.2\.3\.4$"),
+        (Header("2001:2::2", source="::ffff:1.2.3.4"), "--from ::ffff:1.2.3.4: .* mapped"),
+        (Header("2001:2::2", source="fe80::1%2"), "--from fe80::1%2: a header has no zone"),
+        (Header("0.0.0.0"), r"--to 0\.0\.0\.0: stands for no address"),
+        (Header("::"), "--to ::: stands for no address"),
+        (Header("198.19.0.2", mac="zz"), "--mac zz: not a MAC address"),
+        (Header("198.19.0.2", mac=""), "--mac : not a MAC address"),
+    ],
 )
-def test_a_wrong_source_is_refused(source: str, words: str) -> None:
+def test_what_cannot_stand_in_a_header_is_refused(header: Header, words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        check_source(source, TARGET.dst_ip)
+        check_header(header)
+
+
+@pytest.mark.parametrize("to", ["198.19.0.2", "2001:2::2", "64:ff9b::1.2.3.4", "ff02::1"])
+def test_other_addresses_can(to: str) -> None:
+    check_header(Header(to))
 
 
 @pytest.mark.parametrize(
     ("plan", "core", "words"),
     [
         (StreamPlan(constant("1kpps", 0)), 0, "duration: 0"),
+        (StreamPlan(constant("1kpps", 4e8)), 0, "longer than a year"),
         (DEFAULT, 100_000, "--core 100000"),
     ],
 )
 def test_nothing_is_loaded_for_what_cannot_be_sent(plan: StreamPlan, core: int, words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        Sending((plan,), TARGET, core)
+        Sending((plan,), (TARGET,), core)
 
 
 def test_the_mark_of_this_host_stays_the_same() -> None:
@@ -176,9 +216,14 @@ def test_the_mark_of_this_host_stays_the_same() -> None:
 
 
 def test_the_audit_in_words() -> None:
+    one: dict[str, Any] = {
+        "to": "198.19.0.2", "sent": 999, "scheduled": 1000, "rate_pps": 9990.0,
+        "rate_error": -0.001,
+    }  # fmt: skip
     report: dict[str, Any] = {
         "frames": 999, "scheduled": 1000, "seconds": 0.1, "rate_pps": 9990.0, "rate_error": -0.001,
         "departure_error_ns": {"p50_ns": 120.5, "p99_ns": 1000.2, "max_ns": 1234},
+        "streams": [one],
     }  # fmt: skip
     assert describe(report) == (
         "sent 999 of 1000 frames in 0.100 s: 9.99 kpps (-0.1000 %)\n"
@@ -186,3 +231,8 @@ def test_the_audit_in_words() -> None:
     )
     report["departure_error_ns"] = {"p50_ns": None, "p99_ns": None, "max_ns": 0}
     assert "departure error: no frames" in describe(report)
+    report["streams"] = [one, {**one, "to": "2001:2::2"}]
+    assert describe(report).splitlines()[2:] == [
+        "stream 0 to 198.19.0.2: sent 999 of 1000 frames: 9.99 kpps (-0.1000 %)",
+        "stream 1 to 2001:2::2: sent 999 of 1000 frames: 9.99 kpps (-0.1000 %)",
+    ]

@@ -3,50 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported, SpecError
+from isolane.run.live.plans import StreamPlan, frame_sizes
 from isolane.run.live.streams import DISCARD_PORT, FIRST_SOURCE_PORT, MILLIPPS, size_cycle
 from isolane.spec import (
     WIRE_OVERHEAD_BYTES,
     Load,
-    Traffic,
     format_pps,
-    parse_duration_ns,
-    parse_rate,
     wire_bps,
 )
 
 MAX_FLOWS = 100_000
-MAX_FRAME_BYTES = 1518
+MAX_STREAMS = 256
+MAX_NS = 365 * 24 * 3_600_000_000_000
+"""A year: beyond what anybody measures, and far from what 64 bits of nanoseconds hold."""
 LEAD_NS = 20_000_000
 GRACE_S = 10.0
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A part of a schedule: the rate goes linearly from one value to the other."""
-
-    duration_ns: int
-    start: Load
-    end: Load
-
-
-@dataclass(frozen=True)
-class StreamPlan:
-    """One stream of frames, as the user asks for it."""
-
-    schedule: tuple[Segment, ...]
-    frame_size: str = "64"
-    flows: int = 1
-    per_flow: bool = False
-    """Rates are those of each flow, not of all together."""
 
 
 @dataclass(frozen=True)
@@ -72,97 +51,6 @@ def host_cookie() -> int:
     return int.from_bytes(hashlib.sha256(boot).digest()[:2])
 
 
-def parse_schedule(text: str) -> tuple[Segment, ...]:
-    """Read steps and ramps such as ``5s:100kpps,10s:100kpps-1Mpps,5s:0pps``.
-
-    Raises
-    ------
-    SpecError
-        Naming the part that cannot be read.
-    """
-    segments = []
-    for part in text.split(","):
-        duration, colon, rates = part.strip().partition(":")
-        if not colon:
-            raise SpecError(
-                f"schedule: {part!r} is not DURATION:RATE or DURATION:RATE-RATE, "
-                "such as 10s:100kpps or 10s:0pps-1Mpps"
-            )
-        start, _, end = rates.partition("-")
-        first = parse_rate(start)
-        segments.append(
-            Segment(parse_duration_ns(duration), first, parse_rate(end) if end else first)
-        )
-    return tuple(segments)
-
-
-def parse_stream(text: str, default: StreamPlan) -> StreamPlan:
-    """Read ``key=value`` pairs (rate, schedule, size, flows) that differ from the default.
-
-    Raises
-    ------
-    SpecError
-        For an unknown key or a value that cannot be read.
-    """
-    values = {}
-    # A schedule holds commas itself, so pairs are separated by spaces or semicolons.
-    for pair in text.replace(";", " ").split():
-        key, equals, value = pair.partition("=")
-        if not equals or key not in ("rate", "schedule", "size", "flows", "flow-rate"):
-            raise SpecError(
-                f"stream: {pair!r} is not known; accepted: rate=, flow-rate=, schedule=, size=, "
-                "flows=, separated by spaces"
-            )
-        values[key] = value
-    duration_ns = sum(segment.duration_ns for segment in default.schedule)
-    schedule, per_flow = default.schedule, default.per_flow
-    rate = values.get("rate") or values.get("flow-rate")
-    if rate is not None:
-        load = parse_rate(rate)
-        schedule, per_flow = (Segment(duration_ns, load, load),), "flow-rate" in values
-    if "schedule" in values:
-        schedule = parse_schedule(values["schedule"])
-    if not any(part.start.value or part.end.value for part in schedule) and not (
-        {"rate", "flow-rate", "schedule"} & values.keys()
-    ):
-        raise SpecError(
-            f"stream: {text!r} has no rate, and there is no other for all; accepted: one of rate=, "
-            "flow-rate= and schedule=, or --rate, --flow-rate or --schedule"
-        )
-    return StreamPlan(
-        schedule,
-        values.get("size", default.frame_size),
-        _whole("flows", values["flows"]) if "flows" in values else default.flows,
-        per_flow,
-    )
-
-
-def _whole(key: str, text: str) -> int:
-    if not text.isdigit():
-        raise SpecError(f"{key}: {text!r} is not a whole number")
-    return int(text)
-
-
-def frame_sizes(text: str, dst_ip: str) -> tuple[tuple[int, int], ...]:
-    """Read a frame size or ``imix``, within what the address family allows.
-
-    Raises
-    ------
-    SpecError
-        With the limits, and why IPv6 has a higher one.
-    """
-    least = _native.min_frame_bytes(dst_ip)
-    if text == "imix":
-        return Traffic(frame_size="imix", ip=6 if ":" in dst_ip else 4).frame_sizes()
-    size = _whole("frame size", text)
-    if not least <= size <= MAX_FRAME_BYTES:
-        why = ""
-        if ":" in dst_ip and size < least:
-            why = ": IPv6 and UDP headers and the 18-byte signature take more (RFC 5180, 5.1.1)"
-        raise SpecError(f"frame size: {size} is not in {least} to {MAX_FRAME_BYTES} bytes{why}")
-    return ((size, 1),)
-
-
 def _millipps(plan: StreamPlan, load: Load, mean_bytes: float) -> int:
     if load.unit == "x":
         raise SpecError(
@@ -173,8 +61,15 @@ def _millipps(plan: StreamPlan, load: Load, mean_bytes: float) -> int:
     return round(rate * (plan.flows if plan.per_flow else 1) * MILLIPPS)
 
 
-def native_streams(plans: Sequence[StreamPlan], target: Target) -> list[_native.Stream]:
+def native_streams(plans: Sequence[StreamPlan], targets: Sequence[Target]) -> list[_native.Stream]:
     """Translate the streams; everything that cannot be sent is refused here.
+
+    Parameters
+    ----------
+    plans
+        What is sent.
+    targets
+        For each stream where to; all by the same interface.
 
     Raises
     ------
@@ -182,7 +77,9 @@ def native_streams(plans: Sequence[StreamPlan], target: Target) -> list[_native.
         If a value or the sum of the rates is out of range.
     """
     streams, peak_bps = [], 0.0
-    for plan in plans:
+    if len(plans) > MAX_STREAMS:
+        raise SpecError(f"--stream: {len(plans)} of them; accepted: up to {MAX_STREAMS}")
+    for plan, target in zip(plans, targets, strict=True):
         if not 1 <= plan.flows <= MAX_FLOWS:
             raise SpecError(f"flows: {plan.flows} is not in 1 to {MAX_FLOWS}")
         sizes = frame_sizes(plan.frame_size, target.dst_ip)
@@ -214,9 +111,10 @@ def native_streams(plans: Sequence[StreamPlan], target: Target) -> list[_native.
                 segments=segments,
             )
         )
-    if target.line_bps and peak_bps > target.line_bps * (1 + 1e-9):
+    line_bps = targets[0].line_bps
+    if line_bps and peak_bps > line_bps * (1 + 1e-9):
         raise SpecError(
-            f"rate: the streams take {peak_bps / 1e9:.3g} Gbit/s of a {target.line_bps / 1e9:.3g} "
+            f"rate: the streams take {peak_bps / 1e9:.3g} Gbit/s of a {line_bps / 1e9:.3g} "
             f"Gbit/s line ({WIRE_OVERHEAD_BYTES} bytes of preamble and gap per frame included)"
         )
     return streams
@@ -227,7 +125,8 @@ class Sending:
     """A generator at work; a context manager that ends it."""
 
     plans: tuple[StreamPlan, ...]
-    target: Target
+    targets: tuple[Target, ...]
+    """For each plan where to."""
     core: int
     _generator: _native.Generator = field(init=False)
     end_ns: int = field(init=False)
@@ -237,14 +136,16 @@ class Sending:
         self.end_ns = max(sum(s.duration_ns for s in plan.schedule) for plan in self.plans)
         if self.end_ns == 0:
             raise SpecError("duration: 0 sends nothing; accepted: any longer time, such as 10s")
+        if self.end_ns > MAX_NS:
+            raise SpecError("duration: longer than a year; accepted: up to 8760h in all")
         usable = sorted(os.sched_getaffinity(0))
         if self.core not in usable:
             listed = ", ".join(map(str, usable))
             raise SpecError(f"--core {self.core}: there is no such core to use; accepted: {listed}")
-        streams = native_streams(self.plans, self.target)
+        streams = native_streams(self.plans, self.targets)
         try:
             self._generator = _native.Generator(
-                netns=self.target.netns,
+                netns=self.targets[0].netns,
                 core=self.core,
                 cookie=host_cookie(),
                 streams=streams,
@@ -299,37 +200,50 @@ class Sending:
             "rate_pps": sent / seconds if seconds else 0.0,
             "rate_error": sent / (sent + missed) - 1 if sent + missed else 0.0,
             "departure_error_ns": raw.departure.as_dict(),
-            "streams": [stream.as_dict() for stream in raw.streams],
+            "streams": [
+                _audit(plan, target, counts.as_dict(), seconds)
+                for plan, target, counts in zip(self.plans, self.targets, raw.streams, strict=True)
+            ],
             "kernel_calls": raw.calls,
             "failed": raw.failed,
         }
 
 
-def describe(report: dict[str, object]) -> str:
-    """Say the audit in two lines."""
+def _audit(
+    plan: StreamPlan, target: Target, counts: dict[str, int], seconds: float
+) -> dict[str, object]:
+    """Return the audit of one stream; its rate is that over its own schedule."""
+    sent, scheduled = counts["sent"], counts["sent"] + counts["missed"]
+    own_s = min(seconds, sum(part.duration_ns for part in plan.schedule) / 1e9)
+    return {
+        "to": target.dst_ip,
+        "from": target.src_ip,
+        "mac": target.dst_mac,
+        "scheduled": scheduled,
+        **counts,
+        "rate_pps": sent / own_s if own_s else 0.0,
+        "rate_error": sent / scheduled - 1 if scheduled else 0.0,
+    }
+
+
+def describe(report: dict[str, Any]) -> str:
+    """Say the audit in two lines, and one for each stream if there are several."""
     departure = report["departure_error_ns"]
-    assert isinstance(departure, dict)
     p50, p99 = departure["p50_ns"], departure["p99_ns"]
-    rate, error = float(str(report["rate_pps"])), float(str(report["rate_error"]))
     times = "no frames" if p50 is None else f"p50 {p50:.0f} ns, p99 {p99:.0f} ns"
-    return (
-        f"sent {report['frames']} of {report['scheduled']} frames in "
-        f"{report['seconds']:.3f} s: {format_pps(rate)} ({100 * error:+.4f} %)\n"
-        f"departure error: {times}, greatest {departure['max_ns']} ns"
-    )
+    took = f"{report['seconds']:.3f} s"
+    lines = [
+        f"sent {report['frames']} of {report['scheduled']} frames in {took}: {_rate(report)}",
+        f"departure error: {times}, greatest {departure['max_ns']} ns",
+    ]
+    streams = report["streams"] if len(report["streams"]) > 1 else []
+    lines += [
+        f"stream {number} to {stream['to']}: sent {stream['sent']} of {stream['scheduled']} "
+        f"frames: {_rate(stream)}"
+        for number, stream in enumerate(streams)
+    ]
+    return "\n".join(lines)
 
 
-def check_source(src_ip: str, dst_ip: str) -> None:
-    """Refuse what is no address, and addresses of two families.
-
-    Raises
-    ------
-    SpecError
-        Naming it, or both.
-    """
-    try:
-        source = ipaddress.ip_address(src_ip)
-    except ValueError:
-        raise SpecError(f"--from {src_ip}: not an IP address") from None
-    if source.version != ipaddress.ip_address(dst_ip).version:
-        raise SpecError(f"--from {src_ip} and --to {dst_ip} are not of the same IP version")
+def _rate(report: dict[str, Any]) -> str:
+    return f"{format_pps(report['rate_pps'])} ({100 * report['rate_error']:+.4f} %)"

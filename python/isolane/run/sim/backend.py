@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from isolane import __version__, _native
 from isolane.errors import MeasurementError, NotSupported
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Expected, Observation, Setting
-from isolane.run.results import Drawing, Edge, HostFacts, Node, NotMeasured
-from isolane.run.sim import managed
+from isolane.run.results import Drawing, HostFacts, NotMeasured
+from isolane.run.sim import host_drawing, managed
 from isolane.run.sim.catalogue import SimHost, find_host
 from isolane.run.sim.trial import TrialJob, run_trial
 from isolane.run.sim.worker import executor, stop, workers
@@ -199,19 +199,6 @@ class SimBench:
         )
 
     def drawing(self) -> Drawing:
-        """Draw generator, host, stages and receiver."""
-        cores = tuple(range(self.arm.cores))
-        nodes = [
-            Node(id="gen", label="generator", part="generator", inside=None, cores=()),
-            Node(id="dut", label="simulated host", part="dut", inside=None, cores=cores),
-            Node(id="rcv", label="receiver", part="receiver", inside=None, cores=()),
-        ]
-        edges = []
-        for number, router in enumerate(self.routers):
-            of_arm = self.arm.router(router.group)
-            core = (number % self.arm.cores,)
-            label = f"{router.name} ({of_arm.kind})"
-            nodes.append(Node(id=router.name, label=label, part="router", inside="dut", cores=core))
-            edges.append(Edge(source="gen", target=router.name, label=of_arm.path))
-            edges.append(Edge(source=router.name, target="rcv", label="wire"))
-        return Drawing(arm=self.arm.name, nodes=tuple(nodes), edges=tuple(edges))
+        """Draw the set-up; see :class:`isolane.run.backend.Bench`."""
+        back_end = self.back_end
+        return host_drawing.draw(back_end.sim_host, back_end.experiment, self.arm, self.routers)
