@@ -20,19 +20,26 @@ def command() -> None:
     """Remove what a killed run left behind. Only what Isolane made, never anything else.
 
     Runs clean up after themselves, also after Ctrl-C, SIGTERM and errors. Only after a kill -9 or
-    the like is there anything to do here. Refuses while a run is under way.
+    the like is there anything to do here. Waits until what it removes is gone, and names what it
+    cannot remove. Refuses while a run is under way.
     """
-    from isolane.errors import NotSupported
+    from isolane.errors import NotSupported, TestbedError
     from isolane.run.live.managed import clear_leftovers
     from isolane.testbed import clean, exclusive
 
     if os.geteuid() != 0:
         raise NotSupported("not supported on this host: cleaning up needs root; run it with sudo")
+    removed: list[str] = []
+    problems: list[str] = []
     with exclusive():
-        removed = clean()
-        if clear_leftovers():
-            removed.append("control groups of a test bed's policy")
+        for remove in (clean, clear_leftovers):
+            try:
+                removed += remove()
+            except TestbedError as error:  # what one cannot remove does not keep the other from it
+                problems.append(str(error))
     for thing in removed:
         typer.echo(f"removed {thing}")
+    if problems:
+        raise TestbedError("; ".join(problems))
     if not removed:
         typer.echo("nothing was left behind", err=True)

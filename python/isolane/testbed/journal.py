@@ -129,7 +129,10 @@ def _holder(lock: int) -> str:
 
 
 def clean(directory: Path = RUN_DIR) -> list[str]:
-    """Remove what dead runs have left behind. The caller holds the lock (:func:`exclusive`).
+    """Remove what dead runs have left behind, and wait until it is gone.
+
+    The caller holds the lock (:func:`exclusive`). What cannot be removed keeps nothing else from
+    being removed, and stays in its journal for the next time.
 
     Returns
     -------
@@ -139,27 +142,37 @@ def clean(directory: Path = RUN_DIR) -> list[str]:
     Raises
     ------
     TestbedError
-        When something that a dead run made cannot be removed.
+        Naming what dead runs made that cannot be removed, and what was.
     """
     removed: list[str] = []
+    problems: list[str] = []
     for path in sorted(directory.glob("journal-*.jsonl")):
         if path in _own:
             continue
-        entries = _read(path)
-        names = [entry["name"] for entry in entries if entry["what"] == "netns"]
-        run = path.stem.removeprefix("journal-")
-        gone = apart(functools.partial(netns.remove_marked, names, run))
-        removed += [f"network namespace {name}" for name in gone]
-        made = {entry["what"] for entry in entries}
-        netns.drop_directory(made)
-        path.unlink()
+        try:
+            entries = _read(path)
+            names = [str(entry.get("name")) for entry in entries if entry["what"] == "netns"]
+            run = path.stem.removeprefix("journal-")
+            gone, stuck = apart(functools.partial(netns.remove_marked, names, run))
+            removed += [f"network namespace {name}" for name in gone]
+            problems += stuck
+            if not stuck:
+                netns.drop_directory({entry["what"] for entry in entries})
+                path.unlink()
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror}")
+    if problems:
+        also = f" (removed: {', '.join(removed)})" if removed else ""
+        raise TestbedError(f"not everything could be removed: {'; '.join(problems)}{also}")
     return removed
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
     """Entries of a journal; the last line of a run that was killed may be cut short."""
     entries = []
-    for line in path.read_text().splitlines():
+    for line in path.read_bytes().splitlines():
         with contextlib.suppress(ValueError):
-            entries.append(json.loads(line))
+            entry = json.loads(line)
+            if isinstance(entry, dict) and isinstance(entry.get("what"), str):
+                entries.append(entry)
     return entries
