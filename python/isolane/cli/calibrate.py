@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -58,7 +59,9 @@ def command(
         float,
         typer.Option("--scale", min=0.01, max=100, help="Simulated time, times the trials' own."),
     ] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the simulations.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the simulations.")
+    ] = 1,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Processes; default: one per core.")
     ] = None,
@@ -94,11 +97,12 @@ def _fit(
     from isolane.calibrate.write import profile_text
     from isolane.errors import SpecError
     from isolane.reproduce.workers import Pool
-    from isolane.run.folder import replace_file
+    from isolane.run.folder import check_writable, replace_file
 
     of_paper = source in FITTED_TO
     (numbers, part), (rounds, starts, jobs) = left_out, effort
     error, check = "", None
+    check_writable(output)
     with Pool(jobs) as pool:
         if part is not None:
             held = held_out(source, part, options, pool, (starts, rounds), _tell)
@@ -132,7 +136,7 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     words = text.split(",")
-    if not all(word.strip().isdigit() for word in words):
+    if not all(re.fullmatch(r"[0-9]{1,9}", word.strip()) for word in words):
         message = f"--trials {text}: accepted are numbers of trials, such as 0,3,7"
         raise typer.BadParameter(message)
     return tuple(int(word) for word in words)

@@ -48,13 +48,18 @@ def command(
     all other traffic passes untouched. Needs root.
     Detaches when it ends, however it ends.
     """
-    from isolane.errors import NotSupported
+    from isolane.errors import NotSupported, SpecError
     from isolane.run.live.counting import Counting
     from isolane.spec import parse_duration_ns
 
     if os.geteuid() != 0:
         raise NotSupported("not supported on this host: this needs root (BPF); run it with sudo")
-    limit_s = parse_duration_ns(duration) / 1e9 if duration else None
+    limit_s = None if duration is None else parse_duration_ns(duration) / 1e9
+    if limit_s == 0:
+        raise SpecError(f"--duration {duration}: nothing arrives in no time; accepted: 1ns or more")
+    twice = next((name for name in interfaces if interfaces.count(name) > 1), None)
+    if twice is not None:
+        raise SpecError(f"{twice}: named twice; accepted: each interface once")
     with Counting(tuple(interfaces), netns, flows) as counting:
         typer.echo(f"isolane: receiving on {_hooks(counting)}", err=True)
         try:

@@ -44,7 +44,9 @@ def command(
         str | None,
         typer.Option("--profile", metavar="NAME|FILE", help="Another host profile."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the simulations.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the simulations.")
+    ] = 1,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Processes; default: one per core.")
     ] = None,
@@ -58,14 +60,16 @@ def command(
     from isolane.reproduce.registry import chosen
     from isolane.reproduce.registry import paper as find
     from isolane.reproduce.workers import Pool
+    from isolane.run.folder import check_writable, replace_file
 
     it = find(paper)
     figures = chosen(it, figure)
+    if output is not None:
+        check_writable(output)
     with _progress() as watch, Pool(jobs, watch) as pool:
         found = it.reproduce(figures, Options(seed=seed, profile=profile), pool)
     if output is not None:
         from isolane.report.reproduction import page
-        from isolane.run.folder import replace_file
 
         replace_file(output, page(found).encode())
     if json:

@@ -8,8 +8,9 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from isolane.errors import MeasurementError, SpecError
 from isolane.run.results import HostFacts, Summary, Trial
@@ -22,6 +23,17 @@ SUMMARY = "summary.json"
 REPORT = "report.html"
 OPTIONS = "options.json"
 LOG = "run.log"
+
+
+class _Options(BaseModel):
+    """What the command line changed of an experiment; more may be kept."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, int | str]
+
+    repeats: int = Field(default=1, ge=1, le=1000)
+    on: Literal["live", "sim"] = "live"
+    profile: str = ""
 
 
 class RunFolder:
@@ -157,11 +169,18 @@ class RunFolder:
 
     def options(self) -> dict[str, int | str]:
         """Read what the command line had changed; empty when nothing."""
-        if not (self.path / OPTIONS).exists():
+        path = self.path / OPTIONS
+        if not path.exists():
             return {}
-        with _errors(self.path / OPTIONS, "be read"):
-            found = json.loads((self.path / OPTIONS).read_bytes())
-        return {str(key): value for key, value in found.items()}
+        with _errors(path, "be read"):
+            text = path.read_bytes()
+        try:
+            found = _Options.model_validate_json(text)
+        except ValidationError as error:
+            raise MeasurementError(
+                f"{path}: was not written by this version of Isolane: {_first(error)}"
+            ) from error
+        return found.model_dump(exclude_unset=True)
 
     def add_nics(self, nics: Sequence[dict[str, str]]) -> None:
         """Add interfaces that took part to the facts about the host; known ones stay."""
@@ -193,6 +212,25 @@ class RunFolder:
 
     def _replace(self, name: str, content: bytes) -> None:
         replace_file(self.path / name, content)
+
+
+def check_writable(target: Path) -> None:
+    """Refuse before the work what :func:`replace_file` would refuse after it.
+
+    Raises
+    ------
+    MeasurementError
+        If nothing can be written there as things are.
+    """
+    with _errors(target, "be written"):
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        target.parent.stat()
+        if not target.parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        written = target if target.exists() else target.parent
+        if not os.access(written, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def replace_file(target: Path, content: bytes) -> None:

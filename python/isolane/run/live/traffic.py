@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -113,6 +114,8 @@ def parse_stream(text: str, default: StreamPlan) -> StreamPlan:
                 f"stream: {pair!r} is not known; accepted: rate=, flow-rate=, schedule=, size=, "
                 "flows=, separated by spaces"
             )
+        if key in values:
+            raise SpecError(f"stream: {key} is given twice in {text!r}")
         values[key] = value
     duration_ns = sum(segment.duration_ns for segment in default.schedule)
     schedule, per_flow = default.schedule, default.per_flow
@@ -138,7 +141,9 @@ def parse_stream(text: str, default: StreamPlan) -> StreamPlan:
 
 
 def _whole(key: str, text: str) -> int:
-    if not text.isdigit():
+    # ASCII and short: int() takes digits of other scripts, some of them only to fail, and gives up
+    # on thousands of them.
+    if not re.fullmatch(r"[0-9]{1,18}", text):
         raise SpecError(f"{key}: {text!r} is not a whole number")
     return int(text)
 
@@ -312,7 +317,7 @@ def describe(report: dict[str, object]) -> str:
 
 
 def check_source(src_ip: str, dst_ip: str) -> None:
-    """Refuse what is no address, and addresses of two families.
+    """Refuse what is no address of a host, and addresses of two families.
 
     Raises
     ------
@@ -323,5 +328,10 @@ def check_source(src_ip: str, dst_ip: str) -> None:
         source = ipaddress.ip_address(src_ip)
     except ValueError:
         raise SpecError(f"--from {src_ip}: not an IP address") from None
-    if source.version != ipaddress.ip_address(dst_ip).version:
+    if source.is_multicast or source.is_unspecified or str(source) == "255.255.255.255":
+        raise SpecError(f"--from {src_ip}: not the address of a host; nobody sends from there")
+    destination = ipaddress.ip_address(dst_ip)
+    if destination.is_unspecified:
+        raise SpecError(f"--to {dst_ip}: stands for no address; frames to it arrive nowhere")
+    if source.version != destination.version:
         raise SpecError(f"--from {src_ip} and --to {dst_ip} are not of the same IP version")
