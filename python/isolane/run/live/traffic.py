@@ -26,6 +26,7 @@ from isolane.spec import (
 
 MAX_FLOWS = 100_000
 MAX_FRAME_BYTES = 1518
+MAX_HOURS = 10_000
 LEAD_NS = 20_000_000
 GRACE_S = 10.0
 
@@ -48,6 +49,14 @@ class StreamPlan:
     flows: int = 1
     per_flow: bool = False
     """Rates are those of each flow, not of all together."""
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit into the kernel's 64 bits of nanoseconds, and much less."""
+        whole_ns = sum(segment.duration_ns for segment in self.schedule)
+        if whole_ns > MAX_HOURS * 3_600_000_000_000:
+            raise SpecError(
+                f"duration: {whole_ns / 3.6e12:.3g} hours; accepted: at most {MAX_HOURS} hours"
+            )
 
 
 @dataclass(frozen=True)
@@ -89,10 +98,10 @@ def parse_schedule(text: str) -> tuple[Segment, ...]:
                 f"schedule: {part!r} is not DURATION:RATE or DURATION:RATE-RATE, "
                 "such as 10s:100kpps or 10s:0pps-1Mpps"
             )
-        start, _, end = rates.partition("-")
+        start, dash, end = rates.partition("-")
         first = parse_rate(start)
         segments.append(
-            Segment(parse_duration_ns(duration), first, parse_rate(end) if end else first)
+            Segment(parse_duration_ns(duration), first, parse_rate(end) if dash else first)
         )
     return tuple(segments)
 
@@ -143,7 +152,7 @@ def parse_stream(text: str, default: StreamPlan) -> StreamPlan:
 def _whole(key: str, text: str) -> int:
     # ASCII and short: int() takes digits of other scripts, some of them only to fail, and gives up
     # on thousands of them.
-    if not re.fullmatch(r"[0-9]{1,18}", text):
+    if not re.fullmatch(r"[0-9]{1,1000}", text):
         raise SpecError(f"{key}: {text!r} is not a whole number")
     return int(text)
 
