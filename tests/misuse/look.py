@@ -6,7 +6,9 @@ import contextlib
 import ctypes
 import errno
 import os
+import re
 import struct
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ from isolane.testbed.hands import apart
 from pyroute2 import IPRoute
 
 RUN_DIR = Path("/run/isolane")
-_NEXT_PROGRAM, _NEXT_MAP = 11, 12
+_INFO_BY_FD = 15
+_OURS = re.compile(r"isl_|.*\.(rodata|bss|data)|(delays|flows|nics|threads|wires)$")
+"""Names of our programs and maps, and of the maps that libbpf makes for the programs' variables."""
 _SETTINGS = ("threaded", "gro_flush_timeout", "napi_defer_hard_irqs", "mtu", "flags")
 _NR_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280}
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -29,8 +33,8 @@ def look(netns: tuple[str, ...] = ()) -> Look:
     return {
         "namespaces": _names(NETNS_DIR),
         "control groups": _groups(),
-        "programs": _bpf_ids(_NEXT_PROGRAM),
-        "maps": _bpf_ids(_NEXT_MAP),
+        "programs": _PROGRAMS.ours(),
+        "maps": _MAPS.ours(),
         "pinned": _tree(Path("/sys/fs/bpf")),
         "isolane's files": [name for name in _tree(RUN_DIR) if not name.endswith("/lock")],
         "network": _network(),
@@ -59,18 +63,55 @@ def _tree(directory: Path) -> list[str]:
     return sorted(str(path) for path in directory.rglob("*"))
 
 
-def _bpf_ids(command: int) -> list[int]:
-    """Numbers of all programs or maps of this kernel."""
-    found: list[int] = []
-    number = 0
-    call = _NR_BPF[os.uname().machine]
-    while True:
-        attributes = ctypes.create_string_buffer(struct.pack("=III", number, 0, 0), 16)
-        if _libc.syscall(call, command, attributes, 16) < 0:
-            assert ctypes.get_errno() in (errno.ENOENT, errno.EPERM)
-            return found
-        number = struct.unpack_from("=II", attributes.raw)[1]
-        found.append(number)
+def _bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
+    """bpf(2); returns its result, negative on failure, and the attributes afterwards."""
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    result = _libc.syscall(_NR_BPF[os.uname().machine], command, buffer, len(attributes))
+    if result < 0:
+        assert ctypes.get_errno() == errno.ENOENT, os.strerror(ctypes.get_errno())
+    return int(result), buffer.raw
+
+
+@dataclass(frozen=True)
+class _Objects:
+    """BPF programs, or maps, of this kernel."""
+
+    next_id: int
+    fd_by_id: int
+    name_at: int
+    """Where the name stands in what the kernel tells of one (linux/bpf.h)."""
+    names: dict[int, str] = field(default_factory=dict)
+    """Asked for once."""
+
+    def ours(self) -> list[int]:
+        """Numbers of those whose names are like ours."""
+        found: list[int] = []
+        number = 0
+        while True:
+            result, answer = _bpf(self.next_id, struct.pack("=III4x", number, 0, 0))
+            if result < 0:
+                return found
+            number = struct.unpack_from("=II", answer)[1]
+            if number not in self.names:
+                self.names[number] = self._name(number)
+            if _OURS.match(self.names[number]):
+                found.append(number)
+
+    def _name(self, number: int) -> str:
+        descriptor, _ = _bpf(self.fd_by_id, struct.pack("=III4x", number, 0, 0))
+        if descriptor < 0:  # gone meanwhile
+            return ""
+        try:
+            info = ctypes.create_string_buffer(self.name_at + 16)
+            request = struct.pack("=IIQ", descriptor, len(info), ctypes.addressof(info))
+            _bpf(_INFO_BY_FD, request)
+        finally:
+            os.close(descriptor)
+        return info.raw[self.name_at :].partition(b"\0")[0].decode(errors="replace")
+
+
+_PROGRAMS = _Objects(next_id=11, fd_by_id=13, name_at=64)
+_MAPS = _Objects(next_id=12, fd_by_id=14, name_at=24)
 
 
 def _inside(path: str) -> Look:

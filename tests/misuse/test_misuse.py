@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,15 +36,17 @@ PENDING = set(_PENDING.read_text().splitlines()) if _PENDING.exists() else set()
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session() -> Iterator[Session]:
     quiet_host()
-    made = Session(tmp_path_factory.mktemp("misuse"))
-    made.folder.chmod(0o755)
-    try:
-        made.prepare()
-        yield made
-    finally:
-        made.close()
+    # Not tmp_path: others than root are to read what lies there.
+    with tempfile.TemporaryDirectory(prefix="isolane-misuse-") as folder:
+        Path(folder).chmod(0o755)
+        made = Session(Path(folder))
+        try:
+            made.prepare()
+            yield made
+        finally:
+            made.close()
 
 
 @pytest.fixture(scope="module")

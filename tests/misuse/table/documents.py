@@ -95,11 +95,11 @@ ROWS: Final[dict[str, Row]] = {
     "an experiment is no policy": Row("apply good.yaml", 2, "good.yaml:.*(unknown|accepted)", lines=9),
     "a policy is no experiment": Row("run policy.yaml", 2, "policy.yaml:.*(unknown|accepted)", lines=9),
     "an experiment that nobody may read": Row(
-        "run x.yaml", 2, r"cannot be read \(Permission denied\)", files={"x.yaml": Made("unreadable")},
+        "run x.yaml", 2, "x.yaml. is not readable", files={"x.yaml": Made("unreadable")},
         prefix=("setpriv", "--bounding-set=-all", "--inh-caps=-all"),
     ),
     "a policy that nobody may read": Row(
-        "apply x.yaml", 2, r"cannot be read \(Permission denied\)", files={"x.yaml": Made("unreadable")},
+        "apply x.yaml", 2, "x.yaml. is not readable", files={"x.yaml": Made("unreadable")},
         prefix=("setpriv", "--bounding-set=-all", "--inh-caps=-all"),
     ),
     "stdin is no file": Row("run /dev/stdin", 2, "is not a regular file"),

@@ -124,7 +124,7 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml", 3, "cores", files={"x.yaml": good("load:", "dut: {cores: 500}\nload:")}, lines=3
     ),
     "a machine, live": Row(
-        "run x.yaml", 3, "--on sim|live", lines=5,
+        "run x.yaml", 3, "(cannot run|live|--on sim)", lines=5,
         files={"x.yaml": good("role: victim", "role: victim, kind: vm, path: tap")
                .replace("{name: direct, path: direct}", "{name: as-it-is}")
                .replace("role: aggressor}", "role: aggressor, path: direct}")},

@@ -66,10 +66,6 @@ ROWS: Final[dict[str, Row]] = {
         "run good.yaml -o x", 1, "(?i)too many open files|ulimit -n", limits={"nofile": 20},
         fresh=True, leaves=("x", "x/*"), lines=3,
     ),
-    "20 files for a simulation": Row(
-        "run good.yaml --on sim -o x", 1, "(?i)too many open files|ulimit -n",
-        limits={"nofile": 12}, fresh=True, leaves=("x", "x/*"), lines=3,
-    ),
     "20 files for a receiver": Row(
         "receive w0 -d 10ms", 1, "(?i)too many open files|ulimit -n", limits={"nofile": 7},
         fresh=True, where="wire", lines=3,
