@@ -46,10 +46,10 @@ ROWS: Final[dict[str, Row]] = {
     "report as pdf into a device that is full": Row(
         "report {run} -f pdf -o x", 1, "(?i)no space left", files={"x": Made("full")}
     ),
-    "report into a folder": Row("report {run} -o .", 1, "(?i)is a directory"),
-    "report into a folder that there is not": Row("report {run} -o a/b", 1, "a/b: cannot be written"),
-    "report into nothing": Row("report {run} -o ''", 1, "(?i)is a directory|no such"),
-    "report into a name that is too long": Row(f"report {{run}} -o {'x' * 300}", 1, "too long"),
+    "report into a folder": Row("report {run} -f csv -o .", 1, "(?i)is a directory"),
+    "report into a folder that there is not": Row("report {run} -f csv -o a/b", 1, "a/b: cannot be written"),
+    "report into nothing": Row("report {run} -f csv -o ''", 1, "(?i)is a directory|no such"),
+    "report into a name that is too long": Row(f"report {{run}} -f csv -o {'x' * 300}", 1, "too long"),
     "report onto a full stdout": Row(
         "report {run} -f csv -o -", 1, "(?i)no space left", stdout="/dev/full"
     ),
