@@ -1,11 +1,15 @@
-"""All benches, one after the other: ``python -m benches [--rounds N] [--seconds S] [--json]``."""
+"""All benches, one after the other: ``python -m benches [--rounds N] [--seconds S] [--json]``.
+
+Or one: ``python -m benches NAME [OPTIONS]``, the same as ``python -m benches.NAME [OPTIONS]``.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
-BENCHES = (
+BENCHES: tuple[str, ...] = (
     "generator",
     "accuracy",
     "conservation",
@@ -14,14 +18,20 @@ BENCHES = (
     "links",
     "scale",
     "prediction",
+    "kills",
 )
 INTERRUPTED = 130
 
 
 def run_all(options: list[str]) -> int:
     """Run each bench in a process of its own; return the first exit code that is not 0."""
-    first = 0
-    for name in BENCHES:
+    first, names = 0, BENCHES
+    if options and not options[0].startswith("-"):
+        names, options = (options[0],), options[1:]
+        if not (Path(__file__).parent / f"{names[0]}.py").is_file():
+            print(f"benches: error: there is no bench {names[0]}", file=sys.stderr)
+            return 2
+    for name in names:
         code = subprocess.run([sys.executable, "-m", f"benches.{name}", *options], check=False)
         if code.returncode == INTERRUPTED:
             return INTERRUPTED

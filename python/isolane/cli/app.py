@@ -156,7 +156,15 @@ def _status_of(stop: SystemExit) -> int:
 
 
 def _say(message: str) -> None:
-    print(f"isolane: error: {message}", file=sys.stderr)
+    print(f"isolane: error: {_printable(message)}", file=sys.stderr)
+
+
+def _printable(message: str) -> str:
+    """Show control characters, which names and values may hold, instead of obeying them."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
+        for char in message
+    )
 
 
 def _unexpected(error: Exception) -> str:

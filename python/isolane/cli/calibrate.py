@@ -67,7 +67,9 @@ def command(
         float,
         typer.Option("--scale", min=0.01, max=100, help="Simulated time, times the trials' own."),
     ] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the simulations.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the simulations.")
+    ] = 1,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Processes; default: one per core.")
     ] = None,

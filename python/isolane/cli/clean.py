@@ -18,18 +18,26 @@ def command() -> None:
     """Remove what a killed run left behind. Only what Isolane made, never anything else.
 
     Runs clean up after themselves, also after Ctrl-C, SIGTERM and errors. Only after a kill -9 or
-    the like is there anything to do here. Refuses while a run is under way.
+    the like is there anything to do here. Waits until what it removes is gone, and names what it
+    cannot remove. Refuses while a run is under way.
     """
     from isolane.cli.rights import need_root
+    from isolane.errors import TestbedError
     from isolane.run.live.managed import clear_leftovers
     from isolane.testbed import clean, exclusive
 
     need_root("cleaning up needs root")
+    removed: list[str] = []
+    problems: list[str] = []
     with exclusive():
-        removed = clean()
-        if clear_leftovers():
-            removed.append("control groups of a test bed's policy")
+        for remove in (clean, clear_leftovers):
+            try:
+                removed += remove()
+            except TestbedError as error:  # what one cannot remove does not keep the other from it
+                problems.append(str(error))
     for thing in removed:
         typer.echo(f"removed {thing}")
+    if problems:
+        raise TestbedError("; ".join(problems))
     if not removed:
         typer.echo("nothing was left behind", err=True)

@@ -95,10 +95,11 @@ def command(
     if sum(value is not None for value in (rate, flow_rate, schedule)) != 1 and not stream:
         message = "name one of --rate, --flow-rate and --schedule (or --stream)"
         raise typer.BadParameter(message)
-    load = parse_rate(rate or flow_rate or "0pps")
+    given = rate if rate is not None else flow_rate
+    load = parse_rate("0pps" if given is None else given)
     parts = (
         parse_schedule(schedule)
-        if schedule
+        if schedule is not None
         else (Segment(parse_duration_ns(duration), load, load),)
     )
     default = StreamPlan(parts, frame_size, flows, flow_rate is not None, to, source, mac)

@@ -56,7 +56,7 @@ def command(
     """
     from isolane.cli import signals
     from isolane.cli.rights import need_root
-    from isolane.errors import MeasurementError
+    from isolane.errors import MeasurementError, SpecError
     from isolane.run.live.counting import Counting
     from isolane.spec import parse_duration_within
 
@@ -64,6 +64,9 @@ def command(
     limit_s = None
     if duration is not None:
         limit_s = parse_duration_within("--duration", duration, "1ms", "8760h") / 1e9
+    twice = next((name for name in interfaces if interfaces.count(name) > 1), None)
+    if twice is not None:
+        raise SpecError(f"{twice}: named twice; accepted: each interface once")
     with Counting(tuple(interfaces), netns, flows) as counting:
         typer.echo(f"isolane: receiving on {_hooks(counting)}", err=True)
         interrupted = False

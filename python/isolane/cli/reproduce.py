@@ -43,7 +43,9 @@ def command(
         str | None,
         typer.Option("--profile", metavar="NAME|FILE", help="Another host profile."),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the simulations.")] = 1,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the simulations.")
+    ] = 1,
     jobs: Annotated[
         int | None, typer.Option("--jobs", min=1, help="Processes; default: one per core.")
     ] = None,

@@ -101,7 +101,7 @@ def command(
     plan = _Plan(spec, source, target, folder is not None, dry_run, given, capacity)
     where = on or On(str(kept.get("on", On.LIVE)))
     if where is On.SIM:
-        summary = _simulate(plan, profile or _text(kept.get("profile")))
+        summary = _simulate(plan, _text(kept.get("profile")) if profile is None else profile)
     elif profile is not None:
         message = "--profile is about a simulated host: it needs --on sim"
         raise typer.BadParameter(message)

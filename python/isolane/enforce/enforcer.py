@@ -143,12 +143,12 @@ class Enforcer:
         return self._do(self._clear, elsewhere=True)
 
     def _clear(self, host: Host, state: State) -> Outcome:
-        recovered = transaction.recover(state, host)
-        count = len(state.done)
+        begun, count = len(state.unfinished()), len(state.done)
         if problems := transaction.clear(state, host):
             raise TestbedError("not everything could be put back: " + "; ".join(problems))
         done = (f"{count} settings put back",) if count else ()
-        return Outcome(done, notes=_recovered(recovered))
+        notes = (f"put back {begun} changes of a command that was killed",) if begun else ()
+        return Outcome(done, notes=notes)
 
     def set_keys(self, router: str, changes: dict[str, str]) -> Outcome:
         """Change keys of a router of the policy in force.

@@ -69,6 +69,8 @@ def _read_list(text: str) -> list[int]:
 def _nics(policy: Policy, namespace: Namespace) -> None:
     there = namespace.interfaces()
     for nic in policy.nics:
+        if nic == "lo":
+            raise SpecError("nics: lo is loopback; accepted: an interface that frames arrive at")
         if nic not in there:
             known = ", ".join(sorted(set(there) - {"lo"})) or "none"
             raise SpecError(f"nics: there is no interface {nic} on this host; there are {known}")

@@ -1,8 +1,10 @@
 """What a policy has changed on this host: on disk before it is changed.
 
 ``state.json`` is what is in force: for each piece what it was before us and what we made it.
-``open.jsonl`` exists while a command changes things; a line for each piece, with its value before.
-Whoever finds it without its writer rolls it back. No fsync: when the machine stops, so does all
+``open.jsonl`` exists while a command changes things; a line for each piece, with its value before
+and the number of the state that it began from. Whoever finds it without its writer rolls it back,
+or clears everything; unless the state has another number by now, because the writer had come to
+its end and was killed between the two files. No fsync: when the machine stops, so does all
 that these files speak of.
 """
 
@@ -38,6 +40,8 @@ class State:
     directory: Path
     done: dict[str, Done] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+    generation: int = 0
+    """Counts what was saved since nothing was in force."""
     about: dict[str, Any] = field(default_factory=dict)
     """Free for the user's sake: name of the policy, when it was applied."""
     _asked: set[str] = field(default_factory=set)
@@ -54,11 +58,14 @@ class State:
             state.done = {key: Done(**value) for key, value in text["done"].items()}
             state.numbers = text["numbers"]
             state.about = text["about"]
+            state.generation = text.get("generation", 0)
         return state
 
     def save(self) -> None:
         """Replace what is on disk, in one step; ends what :meth:`note` began."""
+        self.generation = self.generation + 1 if self.done or self.about else 0
         text = {
+            "generation": self.generation,
             "done": {key: vars(done) for key, done in self.done.items()},
             "numbers": self.numbers,
             "about": self.about,
@@ -91,9 +98,11 @@ class State:
         TestbedError
             If that cannot be written: then nothing may be changed.
         """
-        line = json.dumps({"key": key, "before": before}) + "\n"
+        line = json.dumps({"of": self.generation, "key": key, "before": before}) + "\n"
         try:
             if self._open is None:
+                if not self.unfinished():  # what is there says nothing of this state
+                    self.journal.unlink(missing_ok=True)
                 self._open = self.journal.open("a", buffering=1)
             self._open.write(line)
         except OSError as error:
@@ -106,7 +115,8 @@ class State:
             for line in self.journal.read_text().splitlines():
                 with contextlib.suppress(ValueError):  # the last one may be cut short
                     entry = json.loads(line)
-                    entries.append((str(entry["key"]), entry["before"]))
+                    if entry.get("of", self.generation) == self.generation:
+                        entries.append((str(entry["key"]), entry["before"]))
         return entries
 
     def nics(self) -> set[str]:

@@ -56,6 +56,19 @@ def test_a_note_that_was_cut_short_is_no_note(tmp_path: Path) -> None:
     assert State.load(tmp_path).unfinished() == [("a", 1)]
 
 
+def test_a_journal_that_outlived_the_end_of_its_command_says_nothing(tmp_path: Path) -> None:
+    """Whether that has put a policy in force, or ended it."""
+    journal = tmp_path / "open.jsonl"
+    for about in ({"policy": "edge"}, {"policy": "core"}, {}):
+        state = State.load(tmp_path)
+        state.note("a", None)
+        kept = journal.read_bytes()
+        state.about = about
+        state.save()
+        journal.write_bytes(kept)  # killed before it could be removed
+        assert State.load(tmp_path).unfinished() == []
+
+
 def test_numbers_are_the_lowest_free_of_their_kind(tmp_path: Path) -> None:
     state = State(tmp_path)
     assert [state.number(f"queue:{name}:eth0", 9) for name in ("a", "b", "a")] == [0, 1, 0]

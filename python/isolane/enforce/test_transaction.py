@@ -254,6 +254,28 @@ def test_what_cannot_be_rolled_back_is_told_once_and_left_to_clear(world: World)
     assert world.clear() == ["file locked: it is locked"]
 
 
+def test_a_killed_clear_is_gone_on_with_and_not_undone(world: World) -> None:
+    world.put(a="before")
+    world.apply(a="1", b="1")
+    world.begin(b="1")
+    (world.settings / "b").unlink()
+    # What b belonged to is gone, as the namespace of a test bed is: it cannot be made any more.
+    (world.settings / "b").symlink_to(world.settings / "absent" / "b")
+    assert world.clear() == []
+    (world.settings / "b").unlink()
+    assert world.now() == {"a": "before"}
+    assert (world.state.done, world.state.unfinished()) == ({}, [])
+
+
+def test_a_killed_apply_is_cleared_without_being_rolled_back_first(world: World) -> None:
+    world.put(a="before")
+    world.apply(a="1")
+    world.begin(a="1", c=None)
+    world.put(a="2", c="theirs, were it not for the journal")
+    assert world.clear() == []
+    assert world.now() == {"a": "before"}
+
+
 def test_numbers_of_what_is_gone_are_given_out_again(world: World) -> None:
     state = world.state
     assert [state.number(f"queue:{name}", 2) for name in "ab"] == [0, 1]

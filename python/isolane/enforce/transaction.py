@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -144,12 +145,18 @@ def _put_back(piece: Piece, state: State, host: Host, before: list[tuple[Piece, 
 def clear(state: State, host: Host) -> list[str]:
     """Put everything back, as far as it goes; say what could not be.
 
+    What a killed command left half done is put back with the rest. It is not rolled back first: a
+    clear that was killed would have to be undone for that, with what it needs perhaps gone.
+
     Returns
     -------
     list of str
         Problems; what they are about stays in the state.
     """
     problems = []
+    for key, before in state.unfinished():
+        if key not in state.done:
+            state.done[key] = Done(before, _found(from_key(key), host))
     for key in list(reversed(state.done)):
         piece = from_key(key)
         try:
@@ -160,6 +167,12 @@ def clear(state: State, host: Host) -> list[str]:
         state.about, state.numbers = {}, {}
     state.save()
     return problems
+
+
+def _found(piece: Piece, host: Host) -> Value:
+    with contextlib.suppress(*_EXPECTED):  # whoever puts it back will be told
+        return piece.read(host)
+    return None
 
 
 def undo(before: list[tuple[Piece, Value]], state: State, host: Host) -> list[str]:

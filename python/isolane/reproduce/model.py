@@ -9,6 +9,8 @@ from typing import Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, computed_field
 
+from isolane.errors import SpecError
+
 PlotKind = Literal["lines", "bars", "stacked"]
 
 Item = TypeVar("Item")
@@ -130,6 +132,11 @@ class Options:
     scale: float = 1.0
     """Simulated time and repeats relative to the paper's reproduction at full length; tests use
     less."""
+
+    def __post_init__(self) -> None:
+        """Refuse an empty name, which would be taken for none."""
+        if self.profile is not None and not str(self.profile):
+            raise SpecError("--profile '': not the name of a profile; accepted: a name or a file")
 
 
 class Paper(Protocol):

@@ -7,9 +7,9 @@ import errno
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from isolane.errors import MeasurementError, SpecError
@@ -28,6 +28,17 @@ OPTIONS = "options.json"
 LOG = "run.log"
 
 Data = TypeVar("Data", bound=BaseModel)
+
+
+class _Options(BaseModel):
+    """What the command line changed of an experiment; more may be kept."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, int | str]
+
+    repeats: int = Field(default=1, ge=1, le=1000)
+    on: Literal["live", "sim"] = "live"
+    profile: str = ""
 
 
 class RunFolder:
@@ -159,18 +170,19 @@ class RunFolder:
 
     def options(self) -> dict[str, int | str]:
         """Read what the command line had changed; empty when nothing."""
-        if not (self.path / OPTIONS).exists():
+        path = self.path / OPTIONS
+        if not path.exists():
             return {}
-        with _errors(self.path / OPTIONS, "be read"):
-            text = (self.path / OPTIONS).read_bytes()
-        self.record.check_file(self.path / OPTIONS, text)
+        with _errors(path, "be read"):
+            text = path.read_bytes()
+        self.record.check_file(path, text)
         try:
-            found = json.loads(text)
-            return {str(key): value for key, value in found.items()}
-        except (ValueError, AttributeError) as error:
+            found = _Options.model_validate_json(text)
+        except ValidationError as error:
             raise MeasurementError(
-                f"{self.path / OPTIONS}: was not written by Isolane: it holds no options"
+                f"{path}: was not written by this version of Isolane: {_first(error)}"
             ) from error
+        return found.model_dump(exclude_unset=True)
 
     def add_nics(self, nics: Sequence[dict[str, str]]) -> None:
         """Add interfaces that took part to the facts about the host; known ones stay."""

@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from isolane.errors import TestbedError
 from isolane.testbed import netns
 from isolane.testbed.hands import apart
-from isolane.testbed.journal import RUN_DIR, left_behind
+from isolane.testbed.journal import RUN_DIR, entries_of, left_behind
 
 
 def clean(directory: Path = RUN_DIR) -> list[str]:
-    """Remove what dead runs have left behind.
+    """Remove what dead runs have left behind, and wait until it is gone.
 
-    The caller holds the lock (:func:`isolane.testbed.journal.exclusive`).
+    The caller holds the lock (:func:`isolane.testbed.journal.exclusive`). What cannot be removed
+    keeps nothing else from being removed, and stays in its journal for the next time.
 
     Returns
     -------
@@ -23,13 +25,29 @@ def clean(directory: Path = RUN_DIR) -> list[str]:
     Raises
     ------
     TestbedError
-        When something that a dead run made cannot be removed.
+        Naming what dead runs made that cannot be removed, and what was.
     """
     removed: list[str] = []
-    for path, run, entries in left_behind(directory):
-        names = [entry["name"] for entry in entries if entry["what"] == "netns"]
-        gone = apart(functools.partial(netns.remove_marked, names, run))
+    problems: list[str] = []
+    for path, run in left_behind(directory):
+        try:
+            gone, stuck = _clean_one(path, run)
+        except OSError as error:
+            gone, stuck = [], [f"{path}: {error.strerror}"]
         removed += [f"network namespace {name}" for name in gone]
+        problems += stuck
+    if problems:
+        also = f" (removed: {', '.join(removed)})" if removed else ""
+        raise TestbedError(f"not everything could be removed: {'; '.join(problems)}{also}")
+    return removed
+
+
+def _clean_one(path: Path, run: str) -> tuple[list[str], list[str]]:
+    """Remove what one journal names; return what went, and what refused to."""
+    entries = entries_of(path)
+    names = [str(entry.get("name")) for entry in entries if entry["what"] == "netns"]
+    gone, stuck = apart(functools.partial(netns.remove_marked, names, run))
+    if not stuck:
         netns.drop_directory({entry["what"] for entry in entries})
         path.unlink()
-    return removed
+    return gone, stuck

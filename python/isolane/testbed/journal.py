@@ -125,17 +125,19 @@ def _holder(lock: int) -> str:
     return f"it has not signed {RUN_DIR}/lock"
 
 
-def left_behind(directory: Path = RUN_DIR) -> Iterator[tuple[Path, str, list[dict[str, Any]]]]:
-    """Yield the journals of dead runs: file, run, entries. The caller holds the lock."""
+def left_behind(directory: Path = RUN_DIR) -> Iterator[tuple[Path, str]]:
+    """Yield the journals of dead runs: file, run. The caller holds the lock."""
     for path in sorted(directory.glob("journal-*.jsonl")):
         if path not in _own:
-            yield path, path.stem.removeprefix("journal-"), _read(path)
+            yield path, path.stem.removeprefix("journal-")
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    """Entries of a journal; the last line of a run that was killed may be cut short."""
+def entries_of(path: Path) -> list[dict[str, Any]]:
+    """Read the entries of a journal; the last line of a run that was killed may be cut short."""
     entries = []
-    for line in path.read_text().splitlines():
+    for line in path.read_bytes().splitlines():
         with contextlib.suppress(ValueError):
-            entries.append(json.loads(line))
+            entry = json.loads(line)
+            if isinstance(entry, dict) and isinstance(entry.get("what"), str):
+                entries.append(entry)
     return entries

@@ -6,6 +6,7 @@ Everything here acts on the calling *thread* or on what it is given; nothing kee
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import socket
@@ -28,6 +29,10 @@ _MOUNT_ATTR_NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
 _SCHED_ATTR_BYTES = 48
 _NR_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
 _NR_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275, "riscv64": 275}
+
+_NR_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280}
+_BPF_PROG_GET_FD_BY_ID = 13
+_BPF_ATTR_BYTES = 16
 
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_STSO = 0x1F
@@ -148,3 +153,14 @@ def get_scheduling(thread: int) -> tuple[int, int, int]:
     _checked(done, f"sched_getattr({thread})")
     fields = struct.unpack("=IIQiIQQQ", answer.raw)
     return fields[1], fields[3], fields[5]
+
+
+def program_exists(number: int) -> bool:
+    """Tell whether the BPF program with this id is (still) there."""
+    attributes = ctypes.create_string_buffer(struct.pack("=I", number), _BPF_ATTR_BYTES)
+    call = _NR_BPF[os.uname().machine]
+    fd = _syscall(call, _BPF_PROG_GET_FD_BY_ID, attributes, _BPF_ATTR_BYTES)
+    if fd < 0:
+        return ctypes.get_errno() != errno.ENOENT
+    os.close(fd)
+    return True

@@ -18,6 +18,7 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from isolane import _native
 from isolane.errors import NotSupported, TestbedError
 from isolane.testbed import kernel
 from isolane.testbed.journal import Journal
@@ -25,8 +26,9 @@ from isolane.testbed.journal import Journal
 NETNS_DIR = Path("/run/netns")
 GROUP = 0x15A
 """Interface group of all our devices: the kernel deletes a group in one go."""
-VANISH_S = 2.0
-"""How long links may take to disappear."""
+VANISH_S = 10.0
+"""How long links and their programs may take to disappear; they need milliseconds, but a host that
+is overloaded may be long in freeing what nobody uses any more."""
 _LACKING = {
     errno.EOPNOTSUPP,
     errno.ENOSYS,
@@ -135,6 +137,18 @@ class Namespace:
         finally:
             os.close(directory)
 
+    def programs(self) -> dict[int, str]:
+        """BPF programs on the interfaces: id -> name. The thread must have entered it."""
+        found = {}
+        for ifname in self.interfaces():
+            index = int(self.read(ifname, "ifindex"))
+            for hook in ("nic", "port"):  # XDP, and classifiers
+                with contextlib.suppress(_native.NativeError):  # no clsact qdisc
+                    program = _native.Plane.standing(hook, None, index)
+                    if program is not None:
+                        found[program[0]] = program[1]
+        return found
+
     def delete_links(self) -> None:
         """Delete all devices of ours, in one go; waits until they are gone."""
         with contextlib.suppress(NetlinkError):  # ENODEV: there are none
@@ -214,34 +228,57 @@ def _is_namespace(path: Path) -> bool:
     return path.stat().st_dev == Path("/proc/self/ns/net").stat().st_dev
 
 
-def remove_marked(names: Iterable[str], run: str) -> list[str]:
-    """Remove those of the named namespaces that carry the mark of ``run``.
+def remove_marked(names: Iterable[str], run: str) -> tuple[list[str], list[str]]:
+    """Remove those of the named namespaces that carry the mark of ``run``; wait for their end.
 
     The calling thread ends up in one of them: call it in a thread of its own.
 
     Returns
     -------
-    list of str
-        The names that were removed.
+    tuple of list of str
+        The names that were removed; what refused to go, as sentences.
     """
     found: list[Namespace] = []
-    removed = []
+    removed: list[str] = []
+    problems: list[str] = []
     for name in dict.fromkeys(names):
-        path = NETNS_DIR / name
-        if not path.exists():
-            continue
-        if not _is_namespace(path):
-            # The run died between making the file and mounting on it.
-            if stat.S_ISREG(path.stat().st_mode) and path.stat().st_size == 0:
-                path.unlink()
-                removed.append(name)
-            continue
-        namespace = Namespace(name, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-        if namespace.read("lo", "ifalias") == _mark(run):
-            found.append(namespace)
-        else:
-            namespace.close()
-    removed += [namespace.name for namespace in found]
-    if problems := remove(found):
-        raise TestbedError("; ".join(problems))
-    return removed
+        try:
+            _sort(name, run, found, removed)
+        except OSError as error:
+            problems.append(f"{NETNS_DIR / name} cannot be removed: {error.strerror}")
+    programs: dict[int, str] = {}
+    for namespace in found:
+        namespace.enter()
+        programs |= namespace.programs()
+    problems += remove(found)
+    problems += _await_freed(programs)
+    removed += [namespace.name for namespace in found if not namespace.path.exists()]
+    return removed, problems
+
+
+def _sort(name: str, run: str, found: list[Namespace], removed: list[str]) -> None:
+    """Open the namespace if it is the run's; remove what is not one yet."""
+    path = NETNS_DIR / name
+    if not path.exists():
+        return
+    if not _is_namespace(path):
+        # The run died between making the file and mounting on it.
+        if stat.S_ISREG(path.stat().st_mode) and path.stat().st_size == 0:
+            path.unlink()
+            removed.append(name)
+        return
+    namespace = Namespace(name, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    if namespace.read("lo", "ifalias") == _mark(run):
+        found.append(namespace)
+    else:
+        namespace.close()
+
+
+def _await_freed(programs: dict[int, str]) -> list[str]:
+    """Wait until programs are gone that nothing holds any more; say which are not."""
+    deadline = time.monotonic() + VANISH_S
+    while left := [number for number in programs if kernel.program_exists(number)]:
+        if time.monotonic() > deadline:
+            return [f"BPF program {programs[n]} (id {n}) did not go away" for n in left]
+        time.sleep(0.002)
+    return []

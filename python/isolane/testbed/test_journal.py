@@ -47,6 +47,18 @@ def test_clean_removes_journals_of_others_only(tmp_path: Path) -> None:
         assert list(tmp_path.glob("journal-*")) == []
 
 
+def test_what_cannot_be_removed_is_named_and_keeps_nothing_else(tmp_path: Path) -> None:
+    first, second = tmp_path / "journal-1-2-0.jsonl", tmp_path / "journal-1-3-0.jsonl"
+    first.mkdir()
+    second.write_bytes(b'{"what": "netns", "name": "isolane-never-made"}\n[1]\n{}\n\xff\xfe\n')
+    with (
+        exclusive(tmp_path),
+        pytest.raises(TestbedError, match=f"not everything could be removed: {first}: Is a dir"),
+    ):
+        clean(tmp_path)
+    assert not second.exists()
+
+
 def test_a_journal_given_up_is_left_to_the_next_clean(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.record("netns", name="isolane-never-made")

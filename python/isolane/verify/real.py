@@ -6,6 +6,7 @@ routers and from there to another one; both are the user's to name.
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import time
 from collections.abc import Generator, Iterator, Mapping
@@ -236,6 +237,9 @@ def connect(
         raise SpecError(
             f"--nic {wiring.nic}: not in the policy; accepted: {', '.join(policy.nics)}"
         )
+    for name, destination in wiring.destinations.items():
+        _check_address(name, destination)
+    wiring.sending.index()
     wiring.receiving.index()
     targets, missing = {}, {}
     for router in state.found:
@@ -256,6 +260,13 @@ def connect(
         policy, enforcer, wiring, options.window_ns, options.tolerance, targets, free[0]
     )
     return place, missing
+
+
+def _check_address(router: str, destination: str) -> None:
+    try:
+        ipaddress.ip_address(destination.partition("@")[0])
+    except ValueError:
+        raise SpecError(f"--destination {router}={destination}: not an IP address") from None
 
 
 def _same(policy: Policy, state: InForce) -> None:

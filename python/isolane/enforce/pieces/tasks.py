@@ -18,8 +18,8 @@ from isolane.testbed import kernel
 from isolane.testbed.netns import step
 
 _READY_S = 1.0
-_EMPTY_S = 1.0
-"""How long a thread that was moved away may keep its old group busy."""
+_EMPTY_S = 10.0
+"""How long a thread that was moved away, or that is ending, may keep its old group busy."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Group(Piece):
                 path.rmdir()
             except OSError as error:
                 if time.monotonic() > deadline:
-                    raise TestbedError(f"cannot remove {path}: {error.strerror}") from None
+                    why = _inhabitants(host, path) or error.strerror
+                    raise TestbedError(f"cannot remove {path}: {why}") from None
                 time.sleep(0.005)
 
     def foreign(self, host: Host, current: Value) -> str | None:
@@ -70,10 +71,23 @@ def _enable(host: Host, path: Path) -> None:
 
 
 def _empty(host: Host, path: Path) -> None:
+    for thread in _threads(host, path):
+        with contextlib.suppress(OSError):  # it ends meanwhile
+            host.groups.move(thread, "")
+
+
+def _threads(host: Host, path: Path) -> list[int]:
     file = "cgroup.procs" if host.groups.version == 2 else "tasks"
-    with contextlib.suppress(OSError):  # threads end meanwhile
-        for thread in (path / file).read_text().split():
-            host.groups.move(int(thread), "")
+    with contextlib.suppress(OSError):
+        return [int(thread) for thread in (path / file).read_text().split()]
+    return []
+
+
+def _inhabitants(host: Host, path: Path) -> str:
+    """Say who keeps a group from being removed; empty when nobody is to be seen."""
+    below = sorted(str(group.name) for group in path.iterdir() if group.is_dir())
+    found = [f"thread {thread} is in it" for thread in _threads(host, path)]
+    return ", ".join([*found, *(f"the group {name} is in it" for name in below)])
 
 
 @dataclass(frozen=True)

@@ -43,18 +43,24 @@ def policy_of(
     return build_policy("testbed", dict.fromkeys(POLICY_NICS, nic), entries, f"arm {arm.name}")
 
 
-def clear_leftovers() -> bool:
+def clear_leftovers() -> list[str]:
     """Remove what of a policy a test bed left that was killed: its control groups.
 
     Returns
     -------
-    bool
-        Whether there was anything.
+    list of str
+        What was removed, for the user; empty when there was nothing.
+
+    Raises
+    ------
+    TestbedError
+        Naming what cannot be removed.
     """
-    found = _DIRECTORY.is_dir()
-    if found:
-        enforcer().clear()
-    return found
+    if not _DIRECTORY.is_dir():
+        return []
+    outcome = enforcer().clear()
+    found = outcome.changes or outcome.notes
+    return ["control groups of a test bed's policy"] if found else []
 
 
 class Managed:

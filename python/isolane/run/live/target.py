@@ -20,6 +20,8 @@ from isolane.testbed.hands import apart
 
 T = TypeVar("T")
 
+_LOOPBACK = 0x8
+"""IFF_LOOPBACK."""
 RUN_NETNS = Path("/run/netns")
 MAC = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2}){5}")
 
@@ -126,6 +128,11 @@ def resolve_all(
     def found(links: IPRoute) -> tuple[Target, ...]:
         index = interface_index(links, interface)
         link = links.get_links(index)[0]
+        if link["flags"] & _LOOPBACK:
+            raise SpecError(
+                f"{interface} is loopback, which has no Ethernet addresses; accepted: a NIC, or "
+                "the end of a veth pair"
+            )
         if link["state"] != "up":
             raise SpecError(f"{interface} is down; ip link set {interface} up")
         return tuple(

@@ -1,0 +1,175 @@
+"""What a host looks like, quickly: taken before and after each row."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import re
+import struct
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from isolane.testbed import NETNS_DIR, kernel
+from isolane.testbed.hands import apart
+from pyroute2 import IPRoute
+
+RUN_DIR = Path("/run/isolane")
+_INFO_BY_FD = 15
+_OURS = re.compile(r"isl_|.*\.(rodata|bss|data)|(delays|flows|nics|threads|wires)$")
+"""Names of our programs and maps, and of the maps that libbpf makes for the programs' variables."""
+_SETTINGS = ("threaded", "gro_flush_timeout", "napi_defer_hard_irqs", "mtu", "flags")
+_NR_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280}
+_libc = ctypes.CDLL(None, use_errno=True)
+
+Look = dict[str, Any]
+
+
+def look(netns: tuple[str, ...] = ()) -> Look:
+    """Everything that a command could leave on the host, and in some more namespaces."""
+    return {
+        "namespaces": _names(NETNS_DIR),
+        "control groups": _groups(),
+        "programs": _PROGRAMS.ours(),
+        "maps": _MAPS.ours(),
+        "pinned": _tree(Path("/sys/fs/bpf")),
+        "isolane's files": [name for name in _tree(RUN_DIR) if not name.endswith("/lock")],
+        "network": _network(),
+        **{f"network of {path}": apart(partial(_inside, path)) for path in netns},
+    }
+
+
+def _names(directory: Path) -> list[str]:
+    return sorted(os.listdir(directory)) if directory.is_dir() else []  # noqa: PTH208
+
+
+def _groups() -> list[str]:
+    """Control groups of ours, in every hierarchy; others come and go."""
+    root = Path("/sys/fs/cgroup")
+    found = [path for depth in ("*", "*/*") for path in root.glob(f"{depth}isolane*")]
+    return sorted(f"{path}/{name}" for path in found for name in ("", *_below(path)))
+
+
+def _below(path: Path) -> list[str]:
+    return [entry.name for entry in os.scandir(path) if entry.is_dir()]
+
+
+def _tree(directory: Path) -> list[str]:
+    if not directory.is_dir():
+        return []
+    return sorted(str(path) for path in directory.rglob("*"))
+
+
+def _bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
+    """bpf(2); returns its result, negative on failure, and the attributes afterwards."""
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    result = _libc.syscall(_NR_BPF[os.uname().machine], command, buffer, len(attributes))
+    if result < 0:
+        assert ctypes.get_errno() == errno.ENOENT, os.strerror(ctypes.get_errno())
+    return int(result), buffer.raw
+
+
+@dataclass(frozen=True)
+class _Objects:
+    """BPF programs, or maps, of this kernel."""
+
+    next_id: int
+    fd_by_id: int
+    name_at: int
+    """Where the name stands in what the kernel tells of one (linux/bpf.h)."""
+    names: dict[int, str] = field(default_factory=dict)
+    """Asked for once."""
+
+    def ours(self) -> list[int]:
+        """Numbers of those whose names are like ours."""
+        found: list[int] = []
+        number = 0
+        while True:
+            result, answer = _bpf(self.next_id, struct.pack("=III4x", number, 0, 0))
+            if result < 0:
+                return found
+            number = struct.unpack_from("=II", answer)[1]
+            if number not in self.names:
+                self.names[number] = self._name(number)
+            if _OURS.match(self.names[number]):
+                found.append(number)
+
+    def _name(self, number: int) -> str:
+        descriptor, _ = _bpf(self.fd_by_id, struct.pack("=III4x", number, 0, 0))
+        if descriptor < 0:  # gone meanwhile
+            return ""
+        try:
+            info = ctypes.create_string_buffer(self.name_at + 16)
+            request = struct.pack("=IIQ", descriptor, len(info), ctypes.addressof(info))
+            _bpf(_INFO_BY_FD, request)
+        finally:
+            os.close(descriptor)
+        return info.raw[self.name_at :].partition(b"\0")[0].decode(errors="replace")
+
+
+_PROGRAMS = _Objects(next_id=11, fd_by_id=13, name_at=64)
+_MAPS = _Objects(next_id=12, fd_by_id=14, name_at=24)
+
+
+def _inside(path: str) -> Look:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        kernel.setns_net(descriptor)
+    finally:
+        os.close(descriptor)
+    return _network()
+
+
+def _network() -> Look:
+    """Links, their settings, programs and queueing disciplines, in the thread's namespace."""
+    with IPRoute() as netlink:
+        links = {
+            link["index"]: (
+                link.get_attr("IFLA_IFNAME"),
+                link["flags"] & 1,
+                link.get_attr("IFLA_MTU"),
+                str(link.get_attr("IFLA_XDP")),
+            )
+            for link in netlink.get_links()
+        }
+        qdiscs = sorted(
+            (qdisc["index"], qdisc["handle"], qdisc["parent"], str(qdisc.get_attr("TCA_KIND")))
+            for qdisc in netlink.get_qdiscs()
+        )
+    return {"links": links, "settings": _settings(), "qdiscs": qdiscs}
+
+
+def _settings() -> dict[str, str]:
+    found = {}
+    root = kernel.open_detached()
+    try:
+        links = os.open("class/net", os.O_RDONLY | os.O_DIRECTORY, dir_fd=root)
+        try:
+            names = os.listdir(links)  # noqa: PTH208 - a descriptor has no path
+        finally:
+            os.close(links)
+        for name in names:
+            for setting in _SETTINGS:
+                with contextlib.suppress(OSError):
+                    file = os.open(f"class/net/{name}/{setting}", os.O_RDONLY, dir_fd=root)
+                    try:
+                        found[f"{name}/{setting}"] = os.read(file, 64).decode().strip()
+                    finally:
+                        os.close(file)
+    finally:
+        os.close(root)
+    return found
+
+
+def files(directory: Path) -> dict[str, tuple[int, ...]]:
+    """What is in a directory: its kind and mode, size and time of change."""
+    found: dict[str, tuple[int, ...]] = {}
+    for path in directory.rglob("*"):
+        status = path.lstat()
+        size = 0 if path.is_dir() else status.st_size
+        when = 0 if path.is_dir() else status.st_mtime_ns
+        found[str(path.relative_to(directory))] = (status.st_mode, size, when, status.st_rdev)
+    return found

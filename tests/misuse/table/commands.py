@@ -1,0 +1,109 @@
+"""The command line itself, and commands that need nothing but words."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.misuse.row import Made, Row
+
+ROWS: Final[dict[str, Row]] = {
+    "unknown command": Row("obliterate", 2, "No such command 'obliterate'"),
+    "a command in capitals": Row("RUN", 2, "No such command 'RUN'"),
+    "a command of nothing": Row("''", 2, "No such command ''"),
+    "a command in unicode": Row("\u0440un", 2, "No such command"),
+    "unknown option": Row("--obliterate", 2, "No such option: --obliterate"),
+    "version with a word": Row("version now", 2, "unexpected extra argument"),
+    "version of everything": Row("version --all", 0, prints="kernel"),
+    "schema of a toaster": Row("schema toaster", 2, "'toaster' is not one of"),
+    "schema twice": Row("schema policy experiment", 2, "unexpected extra argument"),
+    "schema into a folder": Row("schema -o .", 1, "Is a directory|is a directory"),
+    "schema into a folder that there is not": Row("schema -o a/b", 1, "cannot.*[Nn]o such file"),
+    "schema into a file of another": Row(
+        "schema -o x/y", 1, "[Nn]ot a directory", files={"x": "theirs"}
+    ),
+    "schema into a dangling link": Row(
+        "schema -o x", 1, "x: .*(link|[Nn]o such file)", files={"x": Made("dangling")}
+    ),
+    "doctor for a toaster": Row("doctor --require toast", 2, "toast"),
+    "doctor for nothing": Row("doctor --require ''", 2, "''|accepted"),
+    "doctor with a word": Row("doctor all", 2, "unexpected extra argument"),
+    "reproduce nothing": Row("reproduce", 2, "Missing argument"),
+    "reproduce a paper that there is not": Row("reproduce einstein1905", 2, "einstein1905"),
+    "reproduce a path": Row("reproduce ../../etc/passwd", 2, "etc/passwd"),
+    "reproduce a paper of nothing": Row("reproduce ''", 2, "rathore2013"),
+    "reproduce a figure that there is not": Row("reproduce ahn --figure 99", 2, "99"),
+    "reproduce figure NaN": Row("reproduce ahn --figure nan", 2, "nan"),
+    "reproduce figure of nothing": Row("reproduce ahn --figure ''", 2, "figure"),
+    "reproduce with seed -1": Row("reproduce ahn --seed -1", 2, "--seed"),
+    "reproduce with seed 2^70": Row(f"reproduce ahn --figure 1 --seed {2**70}", 2, "seed"),
+    "reproduce with 0 processes": Row("reproduce ahn --jobs 0", 2, "--jobs"),
+    "reproduce with 10^9 processes": Row(
+        "reproduce ahn --figure 1 --jobs 1000000000", 0, "simulations of ahn", lines=9, limit_s=60
+    ),
+    "reproduce with a profile that there is not": Row(
+        "reproduce ahn --profile ./absent.yaml", 2, "absent.yaml: no such file"
+    ),
+    "reproduce into a folder": Row("reproduce ahn -o .", 1, "is a directory", limit_s=5),
+    "reproduce into a folder that there is not": Row(
+        "reproduce ahn -o a/b.html", 1, "no such file", limit_s=5
+    ),
+    "calibrate nothing": Row("calibrate -o x.yaml", 2, "Missing argument"),
+    "calibrate into nothing": Row("calibrate {run}", 2, "Missing option '--output'"),
+    "calibrate what there is not": Row("calibrate absent -o x.yaml", 2, "absent"),
+    "calibrate a file": Row("calibrate good.yaml -o x.yaml", 2, "good.yaml"),
+    "calibrate trials in words": Row("calibrate {run} -o x.yaml --trials all", 2, "--trials all"),
+    "calibrate trials of nothing": Row("calibrate {run} -o x.yaml --trials ''", 2, "--trials"),
+    "calibrate trials with a minus": Row("calibrate {run} -o x --trials=-1", 2, "--trials -1"),
+    "calibrate trials in superscript": Row("calibrate {run} -o x --trials \u00b2", 2, "--trials"),
+    "calibrate trials of 5000 digits": Row(
+        f"calibrate {{run}} -o x --trials {'9' * 5000}", 2, "--trials"
+    ),
+    "calibrate rounds 0": Row("calibrate ahn -o x.yaml --rounds 0", 2, "--rounds"),
+    "calibrate starts -1": Row("calibrate ahn -o x.yaml --starts -1", 2, "--starts"),
+    "calibrate scale NaN": Row("calibrate ahn -o x.yaml --scale nan", 2, "--scale"),
+    "calibrate scale inf": Row("calibrate ahn -o x.yaml --scale inf", 2, "--scale"),
+    "calibrate scale 0": Row("calibrate ahn -o x.yaml --scale 0", 2, "--scale"),
+    "calibrate seed 2^70": Row(f"calibrate ahn -o x.yaml --seed {2**70}", 2, "seed"),
+    "calibrate with a part that there is not": Row(
+        "calibrate ahn -o x.yaml --hold-out 'figure 99'", 2, "figure 99"
+    ),
+    "calibrate with a part of nothing": Row("calibrate ahn -o x.yaml --hold-out ''", 2, "hold-out"),
+    "calibrate with a part of a run": Row(
+        "calibrate {run} -o x.yaml --hold-out 'figures 7 and 8'", 2, "hold-out|paper"
+    ),
+    "calibrate into a folder": Row("calibrate ahn -o . --rounds 1", 1, "is a directory", limit_s=5),
+    "calibrate from a profile of nothing": Row("calibrate ahn -o x --profile ''", 2, "profile", limit_s=5),
+    "calibrate adamczyk2012": Row("calibrate adamczyk2012 -o x.yaml", 2, "adamczyk2012"),
+    "export for nobody": Row("export", 2, "Missing argument", lines=4),
+    "export for a toaster": Row("export toaster", 2, "'toaster' is not one of"),
+    "export grafana into a folder": Row("export grafana -o .", 1, "is a directory|Is a directory"),
+    "export grafana and listen": Row("export grafana --listen 127.0.0.1:1", 2, "--listen belongs"),
+    "export systemd into a file": Row(
+        "export systemd -o x", 1, "[Nn]ot a directory", files={"x": "theirs"}
+    ),
+    "export systemd into a folder that there is not": Row(
+        "export systemd -o a/b", 1, "[Nn]o such file"
+    ),
+    "export systemd, how often": Row("export systemd --every 1s", 2, "--every"),
+    "export prometheus into --output": Row("export prometheus -o x", 2, "use --textfile"),
+    "export prometheus twice": Row(
+        "export prometheus --listen 127.0.0.1:1 --textfile x", 2, "name one of them"
+    ),
+    "export prometheus every time, but where": Row("export prometheus --every 1s", 2, "--textfile"),
+    "export every 0s": Row("export prometheus --textfile x --every 0s", 2, "every|0s", limit_s=5),
+    "export every -1s": Row("export prometheus --textfile x --every=-1s", 2, "-1s", limit_s=5),
+    "export every NaN": Row("export prometheus --textfile x --every nans", 2, "nan", limit_s=5),
+    "export every 1ns": Row("export prometheus --textfile x --every 1ns", 2, "every", limit_s=5),
+    "listen to everybody": Row("export prometheus --listen 0.0.0.0:9816", 2, "loopback"),
+    "listen to everybody, IPv6": Row("export prometheus --listen [::]:9816", 2, "loopback"),
+    "listen to the world": Row("export prometheus --listen 192.0.2.1:9816", 2, "loopback"),
+    "listen to a name": Row("export prometheus --listen example.org:1", 2, "example.org"),
+    "listen without a port": Row("export prometheus --listen 127.0.0.1", 2, "127.0.0.1"),
+    "listen to port 70000": Row("export prometheus --listen 127.0.0.1:70000", 2, "70000"),
+    "listen to port -1": Row("export prometheus --listen 127.0.0.1:-1", 2, "-1"),
+    "listen to port in words": Row("export prometheus --listen 127.0.0.1:http", 2, "http"),
+    "listen to IPv6 without brackets": Row("export prometheus --listen ::1:9816", 2, "::1"),
+    "listen to a mapped address": Row("export prometheus --listen [::ffff:192.0.2.1]:1", 2, "loop"),
+    "textfile in a folder that there is not": Row("export prometheus --textfile a/b", 1, "a/b"),
+    "textfile that is a folder": Row("export prometheus --textfile .", 1, "directory"),
+}  # fmt: skip

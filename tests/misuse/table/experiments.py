@@ -1,0 +1,132 @@
+"""Experiments with values that cannot be: units, numbers that are none, what does not go together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.misuse.files import GOOD, good
+from tests.misuse.row import Row
+
+LOAD: Final = "{one: 5kpps, two: [2kpps, 5kpps]}"
+ONE: Final = "- {name: one, role: victim}"
+
+CHANGED: Final[dict[str, tuple[str, str, str]]] = {
+    # what is changed, into what, and what the message has to say
+    "version 2": ("isolane: 1", "isolane: 2", "isolane: .*accepted: 1"),
+    "version as text": ("isolane: 1", "isolane: one", "isolane: .*accepted: 1"),
+    "no version": ("isolane: 1\n", "", "isolane: .*missing|isolane"),
+    "name with a slash": ("name: good", "name: ../x", "name: .*'../x'"),
+    "name with a space": ("name: good", "name: a b", "name: .*accepted"),
+    "empty name": ("name: good", "name: ''", "name: .*accepted"),
+    "name in emoji": ("name: good", "name: \U0001f600", "name: .*accepted"),
+    "enormous name": ("name: good", f"name: {'x' * 5000}", "name: .*accepted"),
+    "name is a list": ("name: good", "name: [a]", "name: .*accepted"),
+    "unknown key": ("name: good", "name: good\nnmae: x", "nmae: .*unknown|nmae"),
+    "rate is NaN": ("one: 5kpps", "one: .nan", "load.one: "),
+    "rate is infinite": ("one: 5kpps", "one: .inf", "load.one: "),
+    "rate NaNpps": ("one: 5kpps", "one: NaNpps", "load.one: .*'NaNpps'"),
+    "rate infpps": ("one: 5kpps", "one: infpps", "load.one: .*'infpps'"),
+    "negative rate": ("one: 5kpps", "one: -5kpps", "load.one: .*'-5kpps'"),
+    "rate without unit": ("one: 5kpps", "one: 5000", "load.one: .*unit"),
+    "rate in millis": ("one: 5kpps", "one: 5mpps", "load.one: .*Mpps"),
+    "enormous rate": ("one: 5kpps", "one: 1e300pps", "load.one: "),
+    "rate of too many digits": ("one: 5kpps", f"one: {'9' * 400}pps", "load.one: "),
+    "rate in Arabic digits": ("one: 5kpps", "one: \u0665kpps", "load.one: "),
+    "rate in words": ("one: 5kpps", "one: fast", "load.one: .*'fast'"),
+    "rate with a comma": ("one: 5kpps", "one: '5,0kpps'", "load.one: "),
+    "rate is true": ("one: 5kpps", "one: yes", "load.one: "),
+    "no rate": ("one: 5kpps", "one: ~", "load.one: "),
+    "empty list of rates": ("[2kpps, 5kpps]", "[]", "load.two: "),
+    "rates in a list of lists": ("[2kpps, 5kpps]", "[[2kpps]]", r"load.two"),
+    "the same rate twice": ("[2kpps, 5kpps]", "[2kpps, 2kpps]", "load.two.*(twice|same)"),
+    "load of nobody": (LOAD, "{three: 5kpps}", "load.*three"),
+    "no load": (f"load: {LOAD}\n", "", "load: "),
+    "load of one is missing": (LOAD, "{one: 5kpps}", "load.*two"),
+    "load above the line": ("one: 5kpps", "one: 100Mpps", "load.one: .*at most"),
+    "frame of 63 bytes": ("frame_size: 64", "frame_size: 63", "traffic.frame_size: .*64"),
+    "frame of 1519 bytes": ("frame_size: 64", "frame_size: 1519", "traffic.frame_size: .*1518"),
+    "frame of no size": ("frame_size: 64", "frame_size: -1", "traffic.frame_size: "),
+    "frame of half a byte": ("frame_size: 64", "frame_size: 64.5", "traffic.frame_size: "),
+    "frame of NaN": ("frame_size: 64", "frame_size: .nan", "traffic.frame_size: "),
+    "frame of 2^64": ("frame_size: 64", f"frame_size: {2**64}", "traffic.frame_size: "),
+    "no flows": ("flows: 2", "flows: 0", "traffic.flows: "),
+    "too many flows": ("flows: 2", "flows: 100000000", "traffic.flows: "),
+    "IP version 5": ("flows: 2", "flows: 2, ip: 5", "traffic.ip: .*4.*6"),
+    "IPv6 in 64 bytes": ("flows: 2", "flows: 2, ip: 6", "traffic.frame_size: .*84"),
+    "line rate of nothing": ("flows: 2", "flows: 2, line_rate: 0bps", "traffic.line_rate: "),
+    "line rate in frames": ("flows: 2", "flows: 2, line_rate: 5kpps", "traffic.line_rate: "),
+    "no routers": (GOOD[GOOD.index("routers:"):GOOD.index("load:")], "routers: []\n", "routers: "),
+    "router without a name": ("{name: one, role: victim}", "{role: victim}", r"routers\[0\].*name"),
+    "two of a name": ("{name: two, role", "{name: one, role", r"routers\[1\].name: .*one"),
+    "name of an interface that is too long": (ONE, f"- {{name: {'a' * 40}, role: victim}}",
+                                              r"routers\[0\].name: "),
+    "router named by a slash": (ONE, "- {name: a/b, role: victim}", r"routers\[0\].name: "),
+    "router named by two dots": (ONE, "- {name: .., role: victim}", r"routers\[0\].name: "),
+    "router named as a part of the bed": (ONE, "- {name: gen, role: victim}", "gen"),
+    "unknown role": ("role: victim", "role: bystander", r"routers\[0\].role: .*victim"),
+    "unknown kind": ("role: victim", "role: victim, kind: toaster", r"routers\[0\].kind: "),
+    "unknown path": ("path: direct", "path: brigde", r"arms\[0\].path: .*bridge"),
+    "count of none": ("role: victim", "role: victim, count: 0", r"routers\[0\].count: "),
+    "count of a million": ("role: victim", "role: victim, count: 1000000", r"routers\[0\].count: "),
+    "address of the world": ("role: victim", "role: victim, address: 0.0.0.0/0",
+                             r"routers\[0\].address: "),
+    "address that is multicast": ("role: victim", "role: victim, address: 224.0.0.0/24",
+                                  r"routers\[0\].address: "),
+    "address of the host itself": ("role: victim", "role: victim, address: 127.0.0.0/24",
+                                   r"routers\[0\].address: "),
+    "address with host bits": ("role: victim", "role: victim, address: 198.18.0.5/24",
+                               r"routers\[0\].address: "),
+    "address with a scope": ("role: victim", "role: victim, address: 'fe80::%eth0/64'",
+                             r"routers\[0\].address: "),
+    "weight of NaN": ("role: victim", "role: victim, policy: {cpu_weight: .nan}",
+                      r"routers\[0\].policy.cpu_weight: "),
+    "weight of 0": ("role: victim", "role: victim, policy: {cpu_weight: 0}",
+                    r"routers\[0\].policy.cpu_weight: .*1"),
+    "weight of 10001": ("role: victim", "role: victim, policy: {cpu_weight: 10001}",
+                        r"routers\[0\].policy.cpu_weight: .*10000"),
+    "arms by no name": ("name: direct, path", "path", r"arms\[0\].*name"),
+    "no arms": (GOOD[GOOD.index("arms:"):GOOD.index("trial:")], "arms: []\n", r"routers\[0\]: .*has no path"),
+    "duration of nothing": ("duration: 50ms", "duration: 0ms", "trial.duration: "),
+    "negative duration": ("duration: 50ms", "duration: -50ms", "trial.duration: "),
+    "duration without a unit": ("duration: 50ms", "duration: 50", "trial.duration: .*unit"),
+    "duration of infinity": ("duration: 50ms", "duration: infs", "trial.duration: "),
+    "duration of a century": ("duration: 50ms", "duration: 900000h", "trial.duration: "),
+    "repeats of none": ("repeats: 1", "repeats: 0", "trial.repeats: "),
+    "repeats of 1.5": ("repeats: 1", "repeats: 1.5", "trial.repeats: "),
+    "repeats of 10^9": ("repeats: 1", "repeats: 1000000000", "trial.repeats: "),
+    "repeats as text": ("repeats: 1", "repeats: many", "trial.repeats: "),
+    "negative seed": ("seed: 1", "seed: -1", "trial.seed: "),
+    "enormous seed": ("seed: 1", f"seed: {10**30}", "trial.seed: "),
+    "trial is a list": ("trial: {duration: 50ms, warmup: 10ms, repeats: 1, seed: 1}",
+                        "trial: [1]", "trial: "),
+}  # fmt: skip
+
+ROWS: Final[dict[str, Row]] = {
+    **{
+        name: Row(
+            "run x.yaml --on sim", 2, says,
+            files={"x.yaml": good(old, new)}, lines=6,
+        )
+        for name, (old, new, says) in CHANGED.items()
+    },
+    "repeats on the command line: 0": Row("run good.yaml --repeats 0", 2, "--repeats.*greater than or equal to 1"),
+    "repeats on the command line: NaN": Row("run good.yaml --repeats nan", 2, "--repeats.*valid integer"),
+    "repeats on the command line: 2^70": Row(f"run good.yaml --repeats {2**70}", 2, "--repeats"),
+    "on a toaster": Row("run good.yaml --on toaster", 2, "'toaster' is not one of"),
+    "a profile, but live": Row("run good.yaml --profile rathore2013", 2, "needs --on sim"),
+    "a profile that there is not": Row(
+        "run good.yaml --on sim --profile none-such", 2, "profile 'none-such' is not known; accepted: .*veth"
+    ),
+    "neither file nor folder": Row("run", 2, "name either an EXPERIMENT file or --resume"),
+    "both file and folder": Row("run good.yaml --resume {run}", 2, "name either an EXPERIMENT"),
+    "two experiments": Row("run good.yaml policy.yaml", 2, "unexpected extra argument"),
+    "more than this host has cores": Row(
+        "run x.yaml", 3, "cores", files={"x.yaml": good("load:", "dut: {cores: 500}\nload:")}, lines=3
+    ),
+    "a machine, live": Row(
+        "run x.yaml", 3, "(cannot run|live|--on sim)", lines=5,
+        files={"x.yaml": good("role: victim", "role: victim, kind: vm, path: tap")
+               .replace("{name: direct, path: direct}", "{name: as-it-is}")
+               .replace("role: aggressor}", "role: aggressor, path: direct}")},
+    ),
+}  # fmt: skip

@@ -1,0 +1,125 @@
+"""Runs the command again and again without starting an interpreter each time.
+
+``python -m tests.misuse.worker FD``: reads jobs, one JSON object a line, from the descriptor, and
+answers on it. Everything is imported once; each job is a fork that becomes what a fresh process
+would be: directory, environment, limits, standard streams, network namespace.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import resource
+import signal
+import socket
+import sys
+import time
+from typing import Any, TextIO
+
+
+def imported() -> None:
+    """Import what commands import when they are at work."""
+    for name in ("cli", "spec", "run", "run.live", "run.sim", "report", "enforce", "verify",
+                 "export", "calibrate", "reproduce", "doctor"):  # fmt: skip
+        package = importlib.import_module(f"isolane.{name}")
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.name.startswith(("test_", "conftest")):
+                importlib.import_module(f"isolane.{name}.{module.name}")
+
+
+def become(job: dict[str, Any]) -> None:
+    """Make this process what the job says."""
+    os.setpgid(0, 0)
+    os.chdir(job["cwd"])
+    os.environ.clear()
+    os.environ.update(job["env"])
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        setattr(sys, name, stream(number, job[name]))
+    if job["netns"]:
+        descriptor = os.open(job["netns"], os.O_RDONLY | os.O_CLOEXEC)
+        os.setns(descriptor) if hasattr(os, "setns") else _setns(descriptor)
+        os.close(descriptor)
+    for name, limit in job["limits"].items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), (limit, limit))
+    sys.argv = ["isolane", *job["arguments"]]
+
+
+def stream(number: int, target: str) -> TextIO | None:
+    """Open a standard stream as an interpreter does when it starts; None for a closed one."""
+    if target == "closed":
+        os.close(number)
+        return None
+    opened = os.open(target, os.O_WRONLY if number else os.O_RDONLY)
+    os.dup2(opened, number)
+    os.close(opened)
+    encoding = os.environ.get("PYTHONIOENCODING", "utf-8")
+    if number == 0:
+        return open(0, encoding=encoding, closefd=False)
+    if number == 1:
+        return open(1, "w", encoding=encoding, closefd=False)
+    return open(2, "w", encoding=encoding, errors="backslashreplace", buffering=1, closefd=False)
+
+
+def _setns(descriptor: int) -> None:
+    from isolane.testbed import kernel  # noqa: PLC0415 - Python 3.11 has no os.setns
+
+    kernel.setns_net(descriptor)
+
+
+def waited(child: int, limit_s: float) -> int | None:
+    """Return the exit status; None when it had to be killed because it took too long."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > deadline:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+        time.sleep(0.001)
+
+
+def serve(channel: socket.socket) -> bool:
+    """Answer jobs until there are no more; True in the process that has become one."""
+    imported()
+    jobs = channel.makefile("r", encoding="utf-8")
+    gc.freeze()  # what is there stays: the collector need not touch, and thereby copy, its pages
+    channel.sendall(b'"ready"\n')
+    for line in jobs:
+        job = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            jobs.close()
+            channel.close()
+            become(job)
+            return True
+        answer = {"status": waited(child, job["limit_s"]), "pid": child}
+        channel.sendall(json.dumps(answer).encode() + b"\n")
+    return False
+
+
+def leave(status: object) -> None:
+    """End as an interpreter does, without taking everything apart that was imported."""
+    atexit._run_exitfuncs()
+    code = status if isinstance(status, int) else 1
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        os.write(2, f"Exception ignored in: <stdout> {error}\n".encode())
+        code = 120
+    os._exit(code)
+
+
+if __name__ == "__main__" and serve(socket.socket(fileno=int(sys.argv[1]))):
+    from isolane.cli import main
+
+    try:
+        main()
+    except SystemExit as stop:
+        leave(stop.code or 0)

@@ -1,0 +1,126 @@
+"""``kill -9`` between any two writes of a test bed under a policy: a clean leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import pytest
+from isolane.enforce.host_access import Host
+from isolane.enforce.pieces import Group, tasks
+from isolane.errors import TestbedError
+from isolane.run.live import managed
+from isolane.run.live.backend import LiveBackEnd
+from isolane.spec import parse_experiment
+from isolane.testbed import clean, exclusive
+
+from tests.live import assert_same_host, host, quiet_host
+
+pytestmark = [pytest.mark.root, pytest.mark.native]
+
+EXPERIMENT = """\
+isolane: 1
+name: kills
+traffic: {frame_size: 64, flows: 10}
+routers:
+  - {name: one, role: victim, policy: {cpu_weight: 200, rate_min: 10Mbps}}
+  - {name: two, role: aggressor, policy: {cpu_weight: 100, rate_max: 100Mbps}}
+load: {one: 5kpps, two: 2kpps}
+arms: [{name: isolane, path: isolane}]
+"""
+WRITES = {"os.remove", "os.rename", "os.mkdir", "os.rmdir"}
+STEP = 8
+"""All writes would take a minute; those of one step more each time do, in the long run."""
+LIMIT_S = 60.0
+
+
+@dataclass
+class Killer:
+    """Ends this process by SIGKILL before its n-th write to a file system."""
+
+    last: int
+    pipe: int
+    writes: int = 0
+    armed: bool = False
+
+    def __call__(self, event: str, words: tuple[Any, ...]) -> None:
+        opened = event == "open" and (words[2] or 0) & (os.O_WRONLY | os.O_RDWR)
+        if not self.armed or not (opened or event in WRITES):
+            return
+        self.writes += 1
+        if self.writes == self.last:
+            os.write(self.pipe, f"killed before {event} {words[0]}".encode())
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def live_and_die(last: int, pipe: int) -> NoReturn:
+    """Build a test bed, put a policy on it, end that, take it down; or be killed on the way."""
+    killer = Killer(last, pipe)
+    sys.addaudithook(killer)
+    said = "it came to its end"
+    try:
+        with exclusive() as journal:
+            experiment = parse_experiment(EXPERIMENT)
+            (arm,) = experiment.resolved_arms()
+            killer.armed = True
+            with LiveBackEnd(experiment, journal).bench(arm, experiment.points()[0].routers):
+                pass
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
+        said = repr(error)
+    os.write(pipe, said.encode())
+    os._exit(0)
+
+
+def killed_before(last: int) -> str:
+    """Have a process do that; return what it said last."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        live_and_die(last, writing)
+    os.close(writing)
+    with open(reading, "rb") as stream:  # noqa: PTH123 - a descriptor
+        said = stream.read().decode()
+    os.waitpid(child, 0)
+    return said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_kill_9_between_any_two_writes_leaves_nothing_after_a_clean() -> None:
+    before = quiet_host()
+    first = 1 + int(time.time()) % STEP
+    for last in range(first, 1000, STEP):
+        said = killed_before(last)
+        if said == "it came to its end":
+            break
+        assert said.startswith("killed before"), said
+        with exclusive():
+            clean()
+            managed.clear_leftovers()
+        found = host()
+        # At once, but for what ends with the process that was killed.
+        for kind in ("namespaces", "control groups", "links", "mounts", "journals"):
+            assert found[kind] == before[kind], f"{said}, the {last}th write: {found[kind]}"
+        assert_same_host(before)
+    assert last > 40, "it was hardly begun when it ended"
+
+
+def test_a_group_that_cannot_be_removed_says_who_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "_EMPTY_S", 0.02)
+    host_ = Host(group=f"isolane-e2e-{os.getpid()}")
+    group = Group("")
+    group.write(host_, value=True)
+    theirs = host_.groups.top / "theirs"
+    theirs.mkdir()
+    try:
+        with pytest.raises(TestbedError, match=r"cannot remove .*: the group theirs is in it"):
+            group.write(host_, None)
+    finally:
+        theirs.rmdir()
+        group.write(host_, None)
+        host_.close()
+    assert group.read(host_) is None
