@@ -159,7 +159,7 @@ mod tests {
         let error = full.expect("the table is not endless").to_string();
         assert!(error.contains("isl_tid_account") && error.contains("os error 7"), "{error}");
         accountant.forget().expect("forgets");
-        accountant.add_thread(1, FIRST_OWN).expect("there is room again");
+        accountant.add_thread(1, FIRST_OWN).expect("the table has space again");
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
         let mut accountant = CpuAccountant::attach().expect("loads");
         // SAFETY: takes no arguments.
         let thread = u32::try_from(unsafe { libc::gettid() }).expect("positive");
-        accountant.add_thread(thread, FIRST_OWN).expect("room");
+        accountant.add_thread(thread, FIRST_OWN).expect("the table has space");
         // A core is accounted for from its first switch on.
         std::thread::sleep(std::time::Duration::from_millis(1));
         let start_ns = crate::monotonic_ns();

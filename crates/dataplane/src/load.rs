@@ -58,9 +58,9 @@ impl<S> Loaded<S> {
         let refuse = |error| family.refused(&error);
         let mut object = Box::new(MaybeUninit::uninit());
         // SAFETY: `Self` keeps the box behind the skeleton and never moves its content.
-        let place: &'static mut MaybeUninit<OpenObject> =
+        let memory: &'static mut MaybeUninit<OpenObject> =
             unsafe { &mut *ptr::from_mut(object.as_mut()) };
-        let mut open = builder.open(place).map_err(refuse)?;
+        let mut open = builder.open(memory).map_err(refuse)?;
         adjust(&mut open)?;
         Ok(Self { skel: open.load().map_err(refuse)?, _object: object })
     }

@@ -126,13 +126,13 @@ def frame_sizes(text: str, dst_ip: str) -> tuple[tuple[int, int], ...]:
     SpecError
         With the limits, and why IPv6 has a higher one.
     """
-    least = _native.min_frame_bytes(dst_ip)
+    min_bytes = _native.min_frame_bytes(dst_ip)
     if text == "imix":
         return Traffic(frame_size="imix", ip=6 if ":" in dst_ip else 4).frame_sizes()
     size = _whole("frame size", text)
-    if not least <= size <= MAX_FRAME_BYTES:
+    if not min_bytes <= size <= MAX_FRAME_BYTES:
         why = ""
-        if ":" in dst_ip and size < least:
+        if ":" in dst_ip and size < min_bytes:
             why = ": IPv6 and UDP headers and the 18-byte signature take more (RFC 5180, 5.1.1)"
-        raise SpecError(f"frame size: {size} is not in {least} to {MAX_FRAME_BYTES} bytes{why}")
+        raise SpecError(f"frame size: {size} is not in {min_bytes} to {MAX_FRAME_BYTES} bytes{why}")
     return ((size, 1),)
