@@ -30,9 +30,6 @@ NEVER = re.compile(
 )
 """What no user is to see: tracebacks, names of exceptions, raw words of libraries."""
 USAGE = re.compile(r"Usage: isolane|Try 'isolane")
-_PENDING = Path(__file__).with_name("pending.txt")
-PENDING = set(_PENDING.read_text().splitlines()) if _PENDING.exists() else set()
-"""Rows whose expectation is right and not yet met."""
 
 
 @pytest.fixture(scope="module")
@@ -62,8 +59,7 @@ def in_force(session: Session) -> Iterator[None]:
 def cases() -> list[object]:
     """Rows that need a policy in force come last: it is applied once."""
     order = sorted(ROWS, key=lambda name: ROWS[name].where == "policy")
-    marks = {True: [pytest.mark.xfail(strict=True, reason="pending")], False: []}
-    return [pytest.param(name, marks=marks[name in PENDING], id=name) for name in order]
+    return [pytest.param(name, id=name) for name in order]
 
 
 @pytest.mark.parametrize("name", cases())
@@ -123,7 +119,3 @@ def test_rows_are_many_and_about_every_command() -> None:
     words = [set(row.command.split()) for row in ROWS.values()]
     for command in COMMANDS:
         assert any(command in some for some in words), command
-
-
-def test_pending_rows_exist() -> None:
-    assert set(ROWS) >= PENDING

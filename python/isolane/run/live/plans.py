@@ -57,10 +57,10 @@ def parse_schedule(text: str) -> tuple[Segment, ...]:
                 f"schedule: {part!r} is not DURATION:RATE or DURATION:RATE-RATE, "
                 "such as 10s:100kpps or 10s:0pps-1Mpps"
             )
-        start, _, end = rates.partition("-")
+        start, dash, end = rates.partition("-")
         first = parse_rate(start)
         segments.append(
-            Segment(parse_duration_ns(duration), first, parse_rate(end) if end else first)
+            Segment(parse_duration_ns(duration), first, parse_rate(end) if dash else first)
         )
     return tuple(segments)
 

@@ -164,7 +164,12 @@ def check_header(header: Header) -> None:
         raise SpecError(f"--mac {header.mac}: not a MAC address such as 02:00:00:00:00:01")
     if header.source is None:
         return
-    if read_address("--from", header.source).version != to.version:
+    source = read_address("--from", header.source)
+    if source.is_multicast or str(source) == "255.255.255.255":
+        raise SpecError(
+            f"--from {header.source}: not the address of a host; nobody sends from there"
+        )
+    if source.version != to.version:
         raise SpecError(
             f"--from {header.source} and --to {header.to} are not of the same IP version"
         )
