@@ -8,7 +8,7 @@ What stands at the path decides:
 - ``/dev/stdout``, ``/dev/fd/N``: written to that descriptor, also where it is a regular file, which
   the shell may have opened for appending.
 - a character device or a pipe: written through.
-- a folder, a link to nothing, a block device, a socket: refused.
+- a directory, a link to nothing, a block device, a socket: refused.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def check_output(target: Path) -> None:
         _refuse(target)
         real = Path(os.path.realpath(target))
         if _descriptor(target) is None and _is_regular(real) and not _writable(real.parent):
-            raise OSError(0, f"the folder {real.parent} may not be written to")
+            raise OSError(0, f"permission denied in the directory {real.parent}")
 
 
 def replace(target: Path, content: bytes, *, mode: int | None = None) -> None:
@@ -89,18 +89,18 @@ def _refuse(target: Path) -> None:
             raise OSError(
                 0, f"it is a link to {target.readlink()}, which does not exist; remove the link"
             ) from None
-        folder = target.parent
-        if not folder.exists():
-            raise OSError(0, f"there is no folder {folder}") from None
+        directory = target.parent
+        if not directory.exists():
+            raise OSError(0, f"there is no directory {directory}") from None
         return
     if stat.S_ISDIR(kind):
-        raise OSError(0, "it is a folder; name a file")
+        raise OSError(0, "it is a directory; name a file")
     if stat.S_ISBLK(kind):
         raise OSError(0, "it is a block device; name a file, a pipe or a character device")
     if stat.S_ISSOCK(kind):
         raise OSError(0, "it is a socket; name a file, a pipe or a character device")
     if stat.S_ISREG(kind) and _descriptor(target) is None and not _writable(target):
-        raise OSError(0, "it may not be written to")
+        raise OSError(0, "permission denied; it is read-only for this user")
 
 
 def _writable(path: Path) -> bool:
@@ -133,7 +133,7 @@ def _replace_regular(real: Path, content: bytes, mode: int | None) -> None:
     except FileNotFoundError:
         before = None
     # Not made of the target's own name, which may be as long as names can be; and not ending in its
-    # suffix, because a collector takes every *.prom of a folder.
+    # suffix, because a collector takes every *.prom of a directory.
     draft = real.parent / f".isolane-{os.getpid()}-{next(_drafts)}.new"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     # Nobody else may read the draft of a file that only its owner may read.

@@ -117,10 +117,10 @@ def test_a_pipe_gets_all_of_it(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "a folder": "it is a folder; name a file",
-    "a link to a folder": "it is a folder; name a file",
+    "a folder": "it is a directory; name a file",
+    "a link to a folder": "it is a directory; name a file",
     "a dangling link": "it is a link to absent, which does not exist; remove the link",
-    "no folder": "there is no folder",
+    "no folder": "there is no directory",
     "a file for a folder": "not a directory",
     "a loop": "too many levels of symbolic links",
     "a socket": "it is a socket",

@@ -43,8 +43,9 @@ def need_root(why: str, otherwise: str = "", *, bpf_alone: bool = False) -> None
         Naming what is lacking.
     """
     without = lacking("CAP_NET_ADMIN", "CAP_SYS_ADMIN")
-    if bpf_alone and not lacking("CAP_BPF", "CAP_PERFMON"):
-        without = lacking("CAP_NET_ADMIN")
+    if bpf_alone:  # the kernel takes CAP_SYS_ADMIN for all three
+        narrow = lacking("CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN")
+        without = narrow if lacking("CAP_SYS_ADMIN") else []
     if os.geteuid() != 0:
         raise NotSupported(f"not supported on this host: {why}; run it with sudo{otherwise}")
     if without:

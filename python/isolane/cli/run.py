@@ -222,7 +222,10 @@ def _whole(target: Path) -> Iterator[None]:
     """Leave no half of a run folder, which could neither be gone on with nor begun anew."""
     from isolane.errors import MeasurementError
 
-    before = set(target.iterdir()) if target.is_dir() else None
+    try:
+        before = set(target.iterdir()) if target.is_dir() else None
+    except OSError as error:
+        raise MeasurementError(f"{target}: cannot be written: {error.strerror}") from error
     try:
         yield
     except MeasurementError:

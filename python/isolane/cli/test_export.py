@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_refused(arguments: tuple[str, ...], words: str) ->
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     refused = isolane("export", "systemd", "-o", tmp_path / "none")
     assert refused.returncode == 1
-    assert f"there is no folder {tmp_path}/none" in refused.stderr
+    assert f"there is no directory {tmp_path}/none" in refused.stderr
 
 
 def test_a_masked_unit_stays_masked(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ WRITES_TO_STDOUT = [
     ("export", "grafana"), ("export", "systemd"),
 ]  # fmt: skip
 LAST_WORDS: dict[tuple[str, ...], str] = {
-    ("schema", "-o", "none/x"): "there is no folder none",
+    ("schema", "-o", "none/x"): "there is no directory none",
     ("run", "absent.yaml"): "absent.yaml",
     ("report", "absent"): "there is no such run folder",
     ("nope",): "No such command 'nope'",

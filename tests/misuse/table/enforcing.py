@@ -55,7 +55,7 @@ ROWS: Final[dict[str, Row]] = {
     "clear with a word": Row("clear gold", 2, "unexpected extra argument"),
     "set without a policy": Row("set gold cpu_weight=5", 1, NONE),
     "watch every 0s": Row("watch --sweep 0s", 2, "sweep|duration", limit_s=5),
-    "watch every millisecond": Row("watch --sweep 1ms", 2, "1s or more", limit_s=5),
+    "watch every millisecond": Row("watch --sweep 1ms", 2, "accepted: 1s to 24h", limit_s=5),
     "watch every NaN": Row("watch --sweep nans", 2, "nan", limit_s=5),
     "watch with a word": Row("watch now", 2, "unexpected extra argument"),
     "clean with a word": Row("clean all", 2, "unexpected extra argument"),

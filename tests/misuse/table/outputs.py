@@ -71,8 +71,8 @@ ROWS: Final[dict[str, Row]] = {
     "a full stdout": Row("version", 1, "(?i)no space left", stdout="/dev/full"),
     "a full stdout, with more": Row("schema", 1, "(?i)no space left", stdout="/dev/full"),
     "a full stdout for help": Row("--help", 1, "(?i)no space left", stdout="/dev/full"),
-    "a closed stdout": Row("version", 0, stdout="closed"),
-    "a closed stdout for a schema": Row("schema", 0, stdout="closed"),
+    "a closed stdout": Row("version", 1, "stdout .* closed", stdout="closed"),
+    "a closed stdout for a schema": Row("schema", 1, "stdout .* closed", stdout="closed"),
     "a closed stderr": Row("version", 0, stderr="closed", prints="isolane"),
     "a closed stderr, and an error": Row("run absent.yaml", 2, stderr="closed"),
     "a full stderr, and an error": Row("run absent.yaml", 2, stderr="/dev/full"),
@@ -83,7 +83,7 @@ ROWS: Final[dict[str, Row]] = {
         leaves=("x", "x/*"), lines=30,
     ),
     "a closed stdout after a run": Row(
-        "run good.yaml --on sim -o x", 0, ".*", stdout="closed", leaves=("x", "x/*"), lines=30
+        "run good.yaml --on sim -o x", 1, "stdout .* closed", stdout="closed", leaves=("x", "x/*"), lines=30
     ),
     "a closed stderr during a run": Row(
         "run good.yaml --on sim -o x", 0, stderr="closed", leaves=("x", "x/*"), prints="report"

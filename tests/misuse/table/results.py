@@ -83,7 +83,7 @@ ROWS: Final[dict[str, Row]] = {
     "report as a word document": Row("report {run} -f docx", 2, "'docx' is not one of"),
     "report twice": Row("report {run} {run}", 2, "unexpected extra argument"),
     "report of a run in which nobody may write": Row(
-        "report r -f csv", 1, "report.csv: cannot be written: (permission denied|read-only)",
+        "report r -f csv", 1, "report.csv: cannot be written: permission denied",
         files={"r": "a-run"},
         prefix=("unshare", "--mount", "sh", "-c",
                 'mount --bind r r && mount -o remount,bind,ro r && exec "$0" "$@"'),
@@ -94,8 +94,8 @@ ROWS: Final[dict[str, Row]] = {
     "resume a run that is complete": Row(
         "run --resume r", 0, files={"r": "a-run"}, prints="report", leaves=("r", "r/*"),
     ),
-    "resume without its last line": Row(
-        "report r -f csv -o -", 0, files={"r": "a-run", "r/trials.jsonl": '{"trial": 1'},
-        prints="arm|router",
+    "report without its trials": Row(
+        "report r -f csv -o -", 1, "2 trials were written .* 0 are there",
+        files={"r": "a-run", "r/trials.jsonl": '{"trial": 1'},
     ),
 }  # fmt: skip

@@ -113,8 +113,9 @@ def parse_stream(text: str, default: StreamPlan) -> StreamPlan:
 
 
 def _whole(key: str, text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise SpecError(f"{key}: {text!r} is not a whole number")
+    # ASCII and short: int() takes digits of other scripts, and refuses thousands of them.
+    if not re.fullmatch(r"[0-9]{1,1000}", text):
+        raise SpecError(f"{key}: {text[:40]!r} is not a whole number")
     return int(text)
 
 
