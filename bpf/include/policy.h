@@ -48,10 +48,10 @@ struct isl_queue {
 	__u64 dropped_queue; /* the queue was full */
 	__u64 dropped_rate;  /* above rate_max */
 	__u32 passed;	     /* number of the latest frame that went into the queue */
-	__u32 pad1;
+	__u32 tried_ms;	     /* when a frame last went into a full queue, by the coarse clock */
 	__u64 dropped_cpu;   /* above cpu_max */
 	__u64 overflowed_ns; /* when it last overflowed, by the coarse clock */
-	__u64 pad2;
+	__u64 dropped_size;  /* longer than the router's interface takes */
 	/* isl_serve */
 	__u64 served;
 	__u64 forwarded; /* by XDP */
@@ -100,7 +100,8 @@ struct isl_port {
 	__u64 offered;
 	__u64 offered_bytes;
 	__u64 dropped_rate;
-	__u64 pad0[4];
+	__u64 dropped_size; /* longer than the uplink takes */
+	__u64 pad0[3];
 };
 
 _Static_assert(sizeof(struct isl_route) == 8, "no hidden padding");

@@ -70,14 +70,18 @@ pub fn standing_xdp(ifindex: u32) -> Result<Option<Standing>> {
     Ok(if id == 0 { None } else { program(id) })
 }
 
-/// Puts an XDP program on an interface: by its driver if that can, else on the generic hook.
-/// Replaces a program named `ours`, never another one.
+/// Puts an XDP program on an interface: by its driver if that can, else `generic` on the generic
+/// hook, if there is one. Replaces a program of the names `ours`, never another one.
 ///
 /// Gives whether the driver runs it.
-pub fn put_xdp(program: &impl AsFd, ifindex: u32, ours: &str) -> Result<bool> {
-    let xdp = Xdp::new(program.as_fd());
+pub fn put_xdp(
+    program: BorrowedFd<'_>,
+    generic: Option<BorrowedFd<'_>>,
+    ifindex: u32,
+    ours: &[&str],
+) -> Result<bool> {
     if let Some(standing) = standing_xdp(ifindex)? {
-        if standing.name != ours {
+        if !ours.contains(&standing.name.as_str()) {
             return Err(refuse(
                 ifindex,
                 format!("the XDP program '{}' (id {}) is there", standing.name, standing.id),
@@ -85,18 +89,22 @@ pub fn put_xdp(program: &impl AsFd, ifindex: u32, ours: &str) -> Result<bool> {
         }
     }
     let at = index(ifindex)?;
-    if xdp.attach(at, XdpFlags::DRV_MODE).is_ok() {
-        return Ok(true);
-    }
-    xdp.attach(at, XdpFlags::SKB_MODE)
+    // libbpf would print why the driver refuses; who asks is told another way.
+    let printer = libbpf_rs::set_print(None);
+    let refused = Xdp::new(program).attach(at, XdpFlags::DRV_MODE);
+    libbpf_rs::set_print(printer);
+    let Err(refused) = refused else { return Ok(true) };
+    let Some(generic) = generic else { return Err(refuse(ifindex, one_line(&refused))) };
+    Xdp::new(generic)
+        .attach(at, XdpFlags::SKB_MODE)
         .map(|()| false)
         .map_err(|error| refuse(ifindex, one_line(&error)))
 }
 
-/// Takes the XDP program named `ours` off; gives false when it is not there.
-pub fn take_xdp(fd: BorrowedFd<'_>, ifindex: u32, ours: &str) -> Result<bool> {
+/// Takes the XDP program of the names `ours` off; gives false when it is not there.
+pub fn take_xdp(fd: BorrowedFd<'_>, ifindex: u32, ours: &[&str]) -> Result<bool> {
     match standing_xdp(ifindex)? {
-        Some(standing) if standing.name == ours => {}
+        Some(standing) if ours.contains(&standing.name.as_str()) => {}
         _ => return Ok(false),
     }
     let xdp = Xdp::new(fd);

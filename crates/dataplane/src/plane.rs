@@ -50,14 +50,14 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// Name of the program.
+    /// Names of the programs: the driver's, and the generic hook's where there is one for it.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn names(self) -> &'static [&'static str] {
         match self {
-            Self::Nic => "isl_demux",
-            Self::Router => "isl_serve",
-            Self::Leave => "isl_leave",
-            Self::Port => "isl_egress",
+            Self::Nic => &["isl_demux", "isl_demux_skb"],
+            Self::Router => &["isl_serve"],
+            Self::Leave => &["isl_leave"],
+            Self::Port => &["isl_egress"],
         }
     }
 }
@@ -120,11 +120,12 @@ pub struct Queue {
     pub dropped_rate: u64,
     /// Number of the latest frame that went in.
     pub passed: u32,
-    pad1: u32,
+    tried_ms: u32,
     /// Frames dropped because the router had used up its CPU time.
     pub dropped_cpu: u64,
     overflowed_ns: u64,
-    pad2: u64,
+    /// Frames dropped because they were longer than the router's interface takes.
+    pub dropped_size: u64,
     /// Frames that the router took from the queue.
     pub served: u64,
     /// Of these, forwarded by XDP.
@@ -192,7 +193,9 @@ pub struct Port {
     pub offered_bytes: u64,
     /// Frames dropped because they exceeded `rate_max`.
     pub dropped_rate: u64,
-    pad0: [u64; 4],
+    /// Frames dropped because they were longer than the uplink takes.
+    pub dropped_size: u64,
+    pad0: [u64; 3],
 }
 
 const _: () = assert!(size_of::<Port>() == 128, "struct isl_port");
@@ -255,7 +258,7 @@ pub struct Plane {
 fn refuse(program: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
     move |error| Error::Load {
         program,
-        feature: "XDP redirection into veth with meta data (Linux 5.14), BPF in clsact",
+        feature: "XDP with frames in several parts (Linux 5.18), BPF in clsact",
         reason: one_line(&error),
     }
 }
@@ -270,7 +273,7 @@ impl Plane {
     /// when there is none.
     pub fn open(path: Option<&Path>, ifindex: u32) -> Result<Option<Self>> {
         match Self::standing(Hook::Nic, path, ifindex)? {
-            Some(standing) if standing.name == Hook::Nic.name() => {
+            Some(standing) if Hook::Nic.names().contains(&standing.name.as_str()) => {
                 Self::load(&standing.maps).map(Some)
             }
             _ => Ok(None),
@@ -327,10 +330,11 @@ impl Plane {
         Ok(plane)
     }
 
-    /// Ties the life of all tables to the demultiplexer's.
+    /// Ties the life of all tables to the demultiplexers'.
     fn bind(&self) -> Result<()> {
         use std::os::fd::AsRawFd;
-        let program = self.demux.progs.isl_demux.as_fd().as_raw_fd();
+        let programs = [&self.demux.progs.isl_demux, &self.demux.progs.isl_demux_skb]
+            .map(|program| program.as_fd().as_raw_fd());
         let maps = [
             self.demux.maps.isl_port_of.as_fd().as_raw_fd(),
             self.demux.maps.isl_ports.as_fd().as_raw_fd(),
@@ -338,7 +342,7 @@ impl Plane {
             self.forward.maps.isl_ways.as_fd().as_raw_fd(),
             self.forward.maps.isl_outlets.as_fd().as_raw_fd(),
         ];
-        for map in maps {
+        for (program, map) in programs.into_iter().flat_map(|one| maps.map(|map| (one, map))) {
             // SAFETY: two open descriptors; no options.
             let failed = unsafe { libbpf_sys::bpf_prog_bind_map(program, map, ptr::null()) };
             if failed != 0 {
@@ -353,12 +357,13 @@ impl Plane {
     }
 
     /// Puts a program on an interface (for a port: one with a clsact qdisc); gives whether the
-    /// driver runs it.
+    /// driver runs it. Where it does not, a NIC gets the demultiplexer that goes without.
     pub fn attach(&self, hook: Hook, path: Option<&Path>, ifindex: u32) -> Result<bool> {
         let fd = self.program(hook);
+        let generic = (hook == Hook::Nic).then(|| self.demux.progs.isl_demux_skb.as_fd());
         netns::within(path, || match hook {
             Hook::Port => attach::put_tc(&fd, ifindex),
-            _ => attach::put_xdp(&fd, ifindex, hook.name()),
+            _ => attach::put_xdp(fd, generic, ifindex, hook.names()),
         })
     }
 
@@ -367,7 +372,7 @@ impl Plane {
         let fd = self.program(hook);
         netns::within(path, || match hook {
             Hook::Port => attach::take_tc(fd, ifindex),
-            _ => attach::take_xdp(fd, ifindex, hook.name()),
+            _ => attach::take_xdp(fd, ifindex, hook.names()),
         })
     }
 

@@ -150,6 +150,7 @@ impl Plane {
         dict.set_item("dropped_queue", queue.dropped_queue)?;
         dict.set_item("dropped_rate", queue.dropped_rate)?;
         dict.set_item("dropped_cpu", queue.dropped_cpu)?;
+        dict.set_item("dropped_size", queue.dropped_size)?;
         dict.set_item("served", queue.served)?;
         dict.set_item("forwarded", queue.forwarded)?;
         Ok(Some(dict))
@@ -186,6 +187,7 @@ impl Plane {
         dict.set_item("offered", port.offered)?;
         dict.set_item("offered_bytes", port.offered_bytes)?;
         dict.set_item("dropped_rate", port.dropped_rate)?;
+        dict.set_item("dropped_size", port.dropped_size)?;
         Ok(dict)
     }
 }

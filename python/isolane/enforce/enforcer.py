@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from isolane.enforce import engine, sampling
+from isolane.enforce import engine, nics, sampling
 from isolane.enforce.check import check
 from isolane.enforce.engine import Drift
 from isolane.enforce.find import find_routers
@@ -90,7 +90,7 @@ class Enforcer:
         everyone = self._find(policy, host)
         found = [router for router in everyone if isinstance(router, FoundRouter)]
         links = check(policy, found, host)
-        plan = Plan(policy, found, links, host, state)
+        plan = Plan(policy, found, links, nics.look(policy.nics, host.here), host, state)
         about = {
             "netns": host.identity,
             "policy": policy.name,

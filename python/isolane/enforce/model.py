@@ -32,6 +32,10 @@ class Interface:
     """The host's bridge that ``host_ifname`` is a port of."""
     lower: str | None = None
     """The host's interface that a macvlan or VLAN stands on."""
+    mtu: int = 1500
+    """Of its own; a tap's of the host's side."""
+    host_mtu: int = 1500
+    """Of ``host_ifname``."""
 
 
 @dataclass(frozen=True)

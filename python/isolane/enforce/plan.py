@@ -13,6 +13,7 @@ from isolane.enforce import htb, shares
 from isolane.enforce.host import Host
 from isolane.enforce.model import FoundRouter, Interface
 from isolane.enforce.napi import threads_of
+from isolane.enforce.nics import Nic
 from isolane.enforce.piece import Wish
 from isolane.enforce.pieces import (
     Affinity,
@@ -26,10 +27,12 @@ from isolane.enforce.pieces import (
     LinkClass,
     LinkRoot,
     Member,
+    Offload,
     PortPiece,
     Program,
     QueuePiece,
     Scheduling,
+    TakesXdp,
 )
 from isolane.enforce.pieces.links import OURS as OUR_ROOT
 from isolane.enforce.pieces.tasks import started
@@ -59,6 +62,8 @@ class Plan:
     found: Sequence[FoundRouter]
     links: dict[str, Link]
     """NICs whose link is shared out, by name."""
+    nics: dict[str, Nic]
+    """What the policy's NICs can do, by name."""
     host: Host
     state: State
 
@@ -68,6 +73,7 @@ class Plan:
         shared = [i for router in self.found for i in router.interfaces if i.how in ("veth", "tap")]
         if shared:
             for nic in self.policy.nics:
+                yield from self._offloads(self.nics[nic])
                 yield from self._nic(nic)
         for link in self.links.values():
             yield from self._link(link)
@@ -90,6 +96,24 @@ class Plan:
             yield Wish(Group(name), value=True, router=name)
             for file, value in settings.items():
                 yield Wish(GroupFile(name, file), value, router=name)
+
+    def _offloads(self, nic: Nic) -> Iterator[Wish]:
+        """Have frames come to the demultiplexer whole: one by one, with checksum and VLAN tag."""
+        base = self.host.base
+        vlans = any(at.vlan for router in self.found for at in router.interfaces)
+        if nic.kind == "veth" and nic.peer is not None:
+            netns = base if nic.peer.netns is None else str(nic.peer.netns)
+            for feature in ("tx", *(("txvlan",) if vlans else ())):
+                yield from self._without(netns, nic.peer.ifname, feature)
+        if nic.kind != "veth":
+            for feature in ("lro", *(("rxvlan",) if vlans else ())):
+                yield from self._without(base, nic.name, feature)
+
+    def _without(self, netns: str, ifname: str, feature: str, router: str = "") -> Iterator[Wish]:
+        """Switch an offload off where there is one; it was the policy's work if it is off now."""
+        offload = Offload(netns, ifname, feature)
+        if offload.read(self.host) or offload.key in self.state.done:
+            yield Wish(offload, value=False, router=router)
 
     def _nic(self, nic: str) -> Iterator[Wish]:
         base = self.host.base
@@ -212,31 +236,36 @@ class Plan:
         if at.host_ifname is None or at.host_ifindex is None:
             return
         port = self.state.number(f"port:{name}:{at.ifname}", MAX_NUMBER)
-        nics = shares.uplinks(self.policy, router, at)
-        shaped = any(nic in self.links for nic in nics)
-        uplink = 0
-        if at.bridge is None and nics:
-            uplink = self.host.ifindex(base, nics[0]) or 0
+        names = shares.uplinks(self.policy, router, at)
+        shaped = any(nic in self.links for nic in names)
+        nic = self.nics[names[0]] if at.bridge is None and names else None
+        uplink = 0 if nic is None else nic.ifindex
+        direct = nic if at.how == "veth" and not shaped and nic and nic.takes_from(at.mtu) else None
         frames = shares.limits(policy.rate_max.egress, policy.burst, bits=not shaped)
         class_ = htb.class_id(self._class(name)) if shaped else 0
         number = port.to_bytes(4, "little").hex()
-        if uplink:
+        if direct:
+            yield Wish(TakesXdp(base, direct.name), value=True)
             yield Wish(Entry("uplinks", number, base), uplink)
+            yield from self._without(self._netns(at), at.ifname, "tx", name)
         index = at.host_ifindex.to_bytes(4, "little").hex()
         yield Wish(Entry("port_of", index), port)
-        if at.how == "veth" and (uplink or policy.forward == "xdp"):
+        # With the program there the kernel sends no segments merged, which the classes of a link
+        # would count and serve as one frame.
+        if at.how == "veth" and (direct or shaped or policy.forward == "xdp"):
             yield Wish(Program("leave", base, at.host_ifname), "ours")
-        if shaped or at.bridge is not None or at.how == "tap":
+        if not direct:
             yield Wish(Classifiers(base, at.host_ifname), value=True)
             yield Wish(Program("port", base, at.host_ifname), "ours")
         # Once the port has a class, frames take the way by it: all of that has to be there.
         yield Wish(PortPiece(name, at.ifname, port), [uplink, class_, frames])
         if policy.forward == "xdp" and at.how == "veth":
-            direct = bool(uplink) and not shaped and not any(rate for rate, _ in frames)
-            yield from self._outlet(router, at, uplink if direct else None)
+            short = direct is not None and not any(rate for rate, _ in frames)
+            yield from self._outlet(router, at, direct if short else None)
 
-    def _outlet(self, router: FoundRouter, at: Interface, uplink: int | None) -> Iterator[Wish]:
+    def _outlet(self, router: FoundRouter, at: Interface, nic: Nic | None) -> Iterator[Wish]:
         """Where XDP sends what leaves by this interface: straight to the NIC, or through it."""
+        uplink = nic.ifindex if nic is not None and nic.mtu >= at.mtu else None
         outlet = self.state.number(f"outlet:{router.name}:{at.ifname}", MAX_NUMBER)
         number = outlet.to_bytes(4, "little").hex()
         netns = self.host.base if uplink else self._netns(at)

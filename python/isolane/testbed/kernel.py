@@ -32,6 +32,9 @@ _NR_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275, "riscv64": 275}
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_STSO = 0x1F
 _ETHTOOL_GGRO, _ETHTOOL_SGRO = 0x2B, 0x2C
+_ETHTOOL_GTXCSUM, _ETHTOOL_STXCSUM = 0x16, 0x17
+_ETHTOOL_GFLAGS, _ETHTOOL_SFLAGS = 0x25, 0x26
+_OFFLOAD_FLAGS = {"txvlan": 1 << 7, "rxvlan": 1 << 8, "lro": 1 << 15}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
@@ -117,6 +120,23 @@ def get_gro(sock: socket.socket, ifname: str) -> bool:
 def set_tso(sock: socket.socket, ifname: str, *, on: bool) -> None:
     """Switch TCP segmentation offload of ``ifname``, in the namespace of ``sock``."""
     _ethtool_value(sock, ifname, _ETHTOOL_STSO, int(on))
+
+
+def get_offload(sock: socket.socket, ifname: str, feature: str) -> bool:
+    """Tell whether an offload is on: ``tx`` (checksums), ``txvlan``, ``rxvlan`` or ``lro``."""
+    if feature == "tx":
+        return bool(_ethtool_value(sock, ifname, _ETHTOOL_GTXCSUM, 0))
+    return bool(_ethtool_value(sock, ifname, _ETHTOOL_GFLAGS, 0) & _OFFLOAD_FLAGS[feature])
+
+
+def set_offload(sock: socket.socket, ifname: str, feature: str, *, on: bool) -> None:
+    """Switch an offload of ``ifname``, in the namespace of ``sock``; see :func:`get_offload`."""
+    if feature == "tx":
+        _ethtool_value(sock, ifname, _ETHTOOL_STXCSUM, int(on))
+        return
+    flag = _OFFLOAD_FLAGS[feature]
+    flags = _ethtool_value(sock, ifname, _ETHTOOL_GFLAGS, 0)
+    _ethtool_value(sock, ifname, _ETHTOOL_SFLAGS, flags | flag if on else flags & ~flag)
 
 
 def set_scheduling(thread: int, policy: int, nice: int, slice_ns: int) -> None:

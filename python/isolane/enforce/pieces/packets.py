@@ -10,15 +10,26 @@ from typing import ClassVar
 from isolane import _native
 from isolane.enforce.host import Host
 from isolane.enforce.piece import Piece, Value
-from isolane.errors import TestbedError
+from isolane.errors import NotSupported, TestbedError
 
-OURS = {"nic": "isl_demux", "router": "isl_serve", "leave": "isl_leave", "port": "isl_egress"}
+OURS = {
+    "nic": ("isl_demux", "isl_demux_skb"),
+    "router": ("isl_serve",),
+    "leave": ("isl_leave",),
+    "port": ("isl_egress",),
+}
 _WHAT = {
     "nic": "demultiplexer on",
     "router": "queue program on",
     "leave": "uplink program on",
     "port": "classifier on",
 }
+
+
+_NO_DRIVER = (
+    "its driver refuses XDP; a veth needs at least as many receive queues as its other end has "
+    "transmit queues (ethtool -l on both)"
+)
 
 
 @contextlib.contextmanager
@@ -52,7 +63,7 @@ class Program(Piece):
             if found is None:
                 return None
             _, name, table = found
-            if name != OURS[self.hook]:
+            if name not in OURS[self.hook]:
                 return name
             plane = host.standing_plane()
             return "ours" if plane is not None and table in plane.table_ids() else "stale"
@@ -64,9 +75,20 @@ class Program(Piece):
             return
         with _told():
             if value == "ours":
-                self._at(host).attach(self.hook, None, index)
+                by_driver = self._at(host).attach(self.hook, None, index)
+                if not by_driver and self._veth(host, index):
+                    self._at(host).detach(self.hook, None, index)
+                    raise NotSupported(f"{self}: {_NO_DRIVER}")
             else:
                 self._at(host).detach(self.hook, None, index)
+
+    def _veth(self, host: Host, index: int) -> bool:
+        """Tell whether it is a veth: its neighbours' frames can be too long for the other hook."""
+        namespace = host.namespace(self.netns)
+        if namespace is None or self.hook == "port":
+            return False
+        link = namespace.links.get_links(index)[0]
+        return bool(link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") == "veth")
 
     def _at(self, host: Host) -> _native.Plane:
         """Return the plane, with the thread in the interface's namespace."""
