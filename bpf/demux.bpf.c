@@ -29,6 +29,14 @@ struct {
 	__type(value, __u32);
 } isl_inlets SEC(".maps");
 
+/* The same for tc's programs, which may not share a devmap with XDP's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, ISL_MAX_QUEUES);
+	__type(key, __u32);
+	__type(value, __u32);
+} isl_inlets_tc SEC(".maps");
+
 /* Key: index of the host's side of a router's interface; value: port. User space writes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -52,7 +60,7 @@ struct {
 #define MILLION 1000000ULL
 /* A queue that has not overflowed for this long may take a burst; some ticks of the clock. */
 #define CALM_NS 20000000ULL
-/* A full queue is tried again after this long: what was waiting may have been lost. */
+/* A full queue that nobody serves is tried again after this long. */
 #define TRY_MS 100
 /* Longest silence that fills a bucket: with it 100 Gbit/s stay within 64 bits. */
 #define LONGEST_NS 100000000ULL
@@ -132,12 +140,29 @@ static __always_inline int isl_has_budget(__u32 number)
 }
 
 /*
+ * Whether to let a frame into a full queue that nobody has served for a while. The kernel may have
+ * lost what waited (an interface that went down): nobody tells, until another frame gets through.
+ */
+static __always_inline int isl_try(struct isl_queue *queue, __u32 latest, __u64 now_ns)
+{
+	__u32 now_ms = now_ns / MILLION;
+
+	if (queue->seen == latest + 1 && now_ms - queue->tried_ms < TRY_MS)
+		return 0;
+	queue->tried_ms = now_ms;
+	if (queue->seen == latest + 1)
+		return 1;
+	queue->seen = latest + 1;
+	return 0;
+}
+
+/*
  * A router that keeps its share may queue a burst; one that always has too much may not, since
  * what waits there only makes itself late and the caches cold.
  */
 static __always_inline int isl_has_room(struct isl_queue *queue)
 {
-	__u32 waiting = queue->passed - *(volatile __u32 *)&queue->latest;
+	__u32 latest = *(volatile __u32 *)&queue->latest, waiting = queue->passed - latest;
 	__u64 now_ns;
 
 	if (waiting < queue->limit)
@@ -146,14 +171,7 @@ static __always_inline int isl_has_room(struct isl_queue *queue)
 	if (waiting < queue->burst && now_ns - queue->overflowed_ns > CALM_NS)
 		return 1;
 	queue->overflowed_ns = now_ns;
-	/*
-	 * The kernel may lose what waits (an interface that goes down, a frame that does not fit):
-	 * then nobody tells that the queue is empty, until another frame has gone through.
-	 */
-	if ((__u32)(now_ns / MILLION) - queue->tried_ms < TRY_MS)
-		return 0;
-	queue->tried_ms = now_ns / MILLION;
-	return 1;
+	return isl_try(queue, latest, now_ns);
 }
 
 /* Whether an interface takes a frame of so many bytes; the kernel would drop it and tell nobody. */
@@ -184,21 +202,21 @@ static __always_inline int isl_find(void *data, void *data_end, struct isl_route
 	return eth->h_proto == bpf_htons(ETH_P_IP) || eth->h_proto == bpf_htons(ETH_P_IPV6);
 }
 
-/* Counts a frame for a queue; whether it may go in. */
-static __always_inline int isl_admit(struct isl_queue *queue, __u64 bytes, int counted)
+/* Counts frames for a queue; whether they may go in. */
+static __always_inline int isl_admit(struct isl_queue *queue, __u64 frames, __u64 bytes)
 {
-	__sync_fetch_and_add(&queue->offered, 1);
-	__sync_fetch_and_add(&queue->offered_bytes, bytes + 4);
-	if (counted && !(queue->flags & ISL_QUEUE_UNCOUNTED) && !isl_has_room(queue)) {
-		__sync_fetch_and_add(&queue->dropped_queue, 1);
+	__sync_fetch_and_add(&queue->offered, frames);
+	__sync_fetch_and_add(&queue->offered_bytes, bytes + 4 * frames);
+	if (!(queue->flags & ISL_QUEUE_UNCOUNTED) && !isl_has_room(queue)) {
+		__sync_fetch_and_add(&queue->dropped_queue, frames);
 		return 0;
 	}
-	if (!isl_within_rate(queue->ingress, 1, bytes)) {
-		__sync_fetch_and_add(&queue->dropped_rate, 1);
+	if (!isl_within_rate(queue->ingress, frames, bytes)) {
+		__sync_fetch_and_add(&queue->dropped_rate, frames);
 		return 0;
 	}
 	if (queue->budget && !isl_has_budget(queue->budget)) {
-		__sync_fetch_and_add(&queue->dropped_cpu, 1);
+		__sync_fetch_and_add(&queue->dropped_cpu, frames);
 		return 0;
 	}
 	return 1;
@@ -237,14 +255,11 @@ static __always_inline void isl_number(struct xdp_md *ctx, struct isl_queue *que
 	}
 }
 
-/*
- * On the generic hook (`native` is 0) a frame keeps what the kernel has noted about it: a checksum
- * to be added, but not its number, so nobody can count what leaves the queue.
- */
-static __always_inline int isl_put(struct xdp_md *ctx, int native)
+SEC("xdp.frags")
+int isl_demux(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
-	__u32 *found, *inlet, slot, bytes = bpf_xdp_get_buff_len(ctx);
+	__u32 *found, *inlet, slot, first = data_end - data, bytes = bpf_xdp_get_buff_len(ctx);
 	struct isl_queue *queue;
 	struct isl_route route;
 	int verdict;
@@ -258,8 +273,11 @@ static __always_inline int isl_put(struct xdp_md *ctx, int native)
 	queue = bpf_map_lookup_elem(&isl_queues, &slot);
 	if (!queue || !queue->limit)
 		return XDP_PASS;
-	if (!isl_admit(queue, bytes, native))
+	if (!isl_admit(queue, 1, bytes))
 		return XDP_DROP;
+	/* A tap takes no frame in several parts from XDP; the host's bridge puts it together. */
+	if ((queue->flags & ISL_QUEUE_UNCOUNTED) && bytes > first)
+		return XDP_PASS;
 	inlet = bpf_map_lookup_elem(&isl_inlets, &slot);
 	if (inlet && !isl_fits(ctx, *inlet, route.vlan ? bytes - sizeof(struct isl_vlan) : bytes)) {
 		__sync_fetch_and_add(&queue->dropped_size, 1);
@@ -270,23 +288,9 @@ static __always_inline int isl_put(struct xdp_md *ctx, int native)
 		return verdict;
 	if (route.vlan && !isl_untag(ctx))
 		return XDP_DROP;
-	if (native) {
-		isl_complete(ctx);
-		isl_number(ctx, queue, slot);
-	}
+	isl_complete(ctx);
+	isl_number(ctx, queue, slot);
 	return verdict;
-}
-
-SEC("xdp.frags")
-int isl_demux(struct xdp_md *ctx)
-{
-	return isl_put(ctx, 1);
-}
-
-SEC("xdp.frags")
-int isl_demux_skb(struct xdp_md *ctx)
-{
-	return isl_put(ctx, 0);
 }
 
 /* Key: port; value: the interface that its frames leave by. User space writes. */
@@ -385,6 +389,42 @@ int isl_egress(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	}
 	return bpf_redirect(port->uplink, 0);
+}
+
+/*
+ * The demultiplexer of a NIC whose driver does not run XDP. The frame keeps all that the kernel
+ * has noted about it (segments that travel as one, checksums and VLAN tags that are elsewhere), but
+ * not a number, so nobody counts what leaves the queue.
+ */
+SEC("tc")
+int isl_demux_tc(struct __sk_buff *skb)
+{
+	__u32 headers = skb->gso_size ? isl_headers(skb) : 0, frames = isl_frames(skb, headers);
+	struct isl_queue *queue;
+	struct isl_route route;
+	__u32 *found, *inlet, slot, mtu = 0;
+
+	if ((skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)) ||
+	    bpf_skb_load_bytes(skb, 0, route.mac, ETH_ALEN) || (route.mac[0] & 1))
+		return TC_ACT_UNSPEC;
+	route.vlan = skb->vlan_present ? bpf_htons(skb->vlan_tci & 0xfff) : 0;
+	found = bpf_map_lookup_elem(&isl_routes, &route);
+	if (!found)
+		return TC_ACT_UNSPEC;
+	slot = *found;
+	queue = bpf_map_lookup_elem(&isl_queues, &slot);
+	inlet = bpf_map_lookup_elem(&isl_inlets_tc, &slot);
+	if (!queue || !queue->limit || !inlet)
+		return TC_ACT_UNSPEC;
+	if (!isl_admit(queue, frames, skb->len + (__u64)(frames - 1) * headers))
+		return TC_ACT_SHOT;
+	if (bpf_check_mtu(skb, *inlet, &mtu, 0, BPF_MTU_CHK_SEGS) > 0) {
+		__sync_fetch_and_add(&queue->dropped_size, frames);
+		return TC_ACT_SHOT;
+	}
+	if (skb->vlan_present && bpf_skb_vlan_pop(skb))
+		return TC_ACT_SHOT;
+	return bpf_redirect(*inlet, 0);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -99,8 +99,9 @@ static __always_inline int isl_find_covered(void *data, void *end, struct isl_co
 	if (covered->protocol != IPPROTO_TCP && covered->protocol != IPPROTO_UDP)
 		return 0;
 	covered->check = covered->start;
-	covered->check += covered->protocol == IPPROTO_TCP ? __builtin_offsetof(struct tcphdr, check) :
-							     __builtin_offsetof(struct udphdr, check);
+	covered->check += covered->protocol == IPPROTO_TCP ?
+				  __builtin_offsetof(struct tcphdr, check) :
+				  __builtin_offsetof(struct udphdr, check);
 	covered->pseudo += bpf_htons(covered->protocol) + bpf_htons(covered->length);
 	return 1;
 }

@@ -70,41 +70,40 @@ pub fn standing_xdp(ifindex: u32) -> Result<Option<Standing>> {
     Ok(if id == 0 { None } else { program(id) })
 }
 
-/// Puts an XDP program on an interface: by its driver if that can, else `generic` on the generic
-/// hook, if there is one. Replaces a program of the names `ours`, never another one.
+/// Has an interface's driver run an XDP program. Replaces a program named `ours`, never another.
 ///
-/// Gives whether the driver runs it.
-pub fn put_xdp(
-    program: BorrowedFd<'_>,
-    generic: Option<BorrowedFd<'_>>,
-    ifindex: u32,
-    ours: &[&str],
-) -> Result<bool> {
+/// Not on the generic hook: there a frame loses its number on the way to a router's queue, and
+/// segments that travel as one are dropped.
+pub fn put_xdp(program: &impl AsFd, ifindex: u32, ours: &str) -> Result<()> {
     if let Some(standing) = standing_xdp(ifindex)? {
-        if !ours.contains(&standing.name.as_str()) {
+        if standing.name != ours {
             return Err(refuse(
                 ifindex,
                 format!("the XDP program '{}' (id {}) is there", standing.name, standing.id),
             ));
         }
     }
-    let at = index(ifindex)?;
-    // libbpf would print why the driver refuses; who asks is told another way.
+    // libbpf would print what the kernel answers.
     let printer = libbpf_rs::set_print(None);
-    let refused = Xdp::new(program).attach(at, XdpFlags::DRV_MODE);
+    let done = Xdp::new(program.as_fd()).attach(index(ifindex)?, XdpFlags::DRV_MODE);
     libbpf_rs::set_print(printer);
-    let Err(refused) = refused else { return Ok(true) };
-    let Some(generic) = generic else { return Err(refuse(ifindex, one_line(&refused))) };
-    Xdp::new(generic)
-        .attach(at, XdpFlags::SKB_MODE)
-        .map(|()| false)
-        .map_err(|error| refuse(ifindex, one_line(&error)))
+    done.map_err(|error| {
+        refuse(
+            ifindex,
+            format!(
+                "its driver refuses XDP: {}; a NIC may do it with ethtool -K lro off rx-gro-hw off \
+                 or a smaller MTU, a veth needs as many receive queues as its other end has \
+                 transmit queues (ethtool -l)",
+                one_line(&error)
+            ),
+        )
+    })
 }
 
-/// Takes the XDP program of the names `ours` off; gives false when it is not there.
-pub fn take_xdp(fd: BorrowedFd<'_>, ifindex: u32, ours: &[&str]) -> Result<bool> {
+/// Takes the XDP program named `ours` off; gives false when it is not there.
+pub fn take_xdp(fd: BorrowedFd<'_>, ifindex: u32, ours: &str) -> Result<bool> {
     match standing_xdp(ifindex)? {
-        Some(standing) if ours.contains(&standing.name.as_str()) => {}
+        Some(standing) if standing.name == ours => {}
         _ => return Ok(false),
     }
     let xdp = Xdp::new(fd);
@@ -116,10 +115,10 @@ pub fn take_xdp(fd: BorrowedFd<'_>, ifindex: u32, ours: &[&str]) -> Result<bool>
 }
 
 /// Puts a tc program where frames come in from an interface that has a clsact qdisc.
-pub fn put_tc(program: &impl AsFd, ifindex: u32) -> Result<bool> {
+pub fn put_tc(program: &impl AsFd, ifindex: u32) -> Result<()> {
     let mut hook = hook(program.as_fd(), ifindex)?;
     hook.replace(true);
-    hook.attach().map(|_| true).map_err(|error| refuse(ifindex, one_line(&error)))
+    hook.attach().map(|_| ()).map_err(|error| refuse(ifindex, one_line(&error)))
 }
 
 /// Takes our tc program off; false when it was not there.

@@ -83,7 +83,8 @@ class RouterSample:
     """Frames that it sent."""
     forwarded_bytes: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
-    """Place (``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``link``) -> frames dropped there."""
+    """Place (``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``size``, ``redirect``, ``link``) ->
+    frames dropped there."""
     waiting: int = 0
     """Frames in its queues now."""
     room: int = 0

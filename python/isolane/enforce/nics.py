@@ -15,8 +15,8 @@ from isolane.enforce.find.peers import Peer, find_peers
 from isolane.testbed.netns import Namespace
 
 _NETDEV_CMD_DEV_GET: Final = 1
-_TRANSMITS, _TRANSMITS_PARTS = 0x04, 0x40
-"""NETDEV_XDP_ACT_NDO_XMIT and _SG (Documentation/netlink/specs/netdev.yaml)."""
+_RUNS, _TRANSMITS, _TRANSMITS_PARTS = 0x01, 0x04, 0x40
+"""NETDEV_XDP_ACT_BASIC, _NDO_XMIT, _NDO_XMIT_SG (Documentation/netlink/specs/netdev.yaml)."""
 ONE_PART_BYTES: Final = 3498
 """Longest frame that a veth hands to XDP in one part: a page less headroom and the kernel's own."""
 
@@ -39,6 +39,8 @@ class Nic:
     mtu: int
     kind: str | None
     """``veth``, ``tun``, ``vlan``, ...; None: hardware, or what a hypervisor shows as such."""
+    runs_xdp: bool
+    """Whether its driver runs XDP programs."""
     takes_xdp: bool
     """Whether XDP can send by it."""
     takes_parts: bool
@@ -46,15 +48,18 @@ class Nic:
     peer: Peer | None = None
     """Of a veth, where it can be entered: the other end."""
 
+    @property
+    def polled(self) -> bool:
+        """Tell whether it has NAPI, so that a thread can poll it; stacked interfaces have not."""
+        return self.kind in (None, "veth")
+
     def takes_from(self, mtu: int) -> bool:
         """Tell whether XDP can send what an interface of this MTU hands over."""
         return self.takes_xdp and (self.takes_parts or mtu <= ONE_PART_BYTES)
 
 
 def look(names: Iterable[str], namespace: Namespace) -> dict[str, Nic]:
-    """Look at NICs of a namespace, which the calling thread is in; those that are gone are left
-    out.
-    """
+    """Look at NICs of a namespace, which the calling thread is in; leaves out those not there."""
     links = {link.get_attr("IFLA_IFNAME"): link for link in namespace.links.get_links()}
     features = xdp_features()
     kinds = {name: links[name].get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND")
@@ -70,12 +75,14 @@ def _nic(
     name: str, kind: str | None, link: genlmsg, features: dict[int, int], peer: Peer | None
 ) -> Nic:
     # Before Linux 6.3 nobody tells. A veth may or may not, hardware with XDP mostly does.
-    able = features.get(link["index"], 0) if features else 0 if kind == "veth" else _TRANSMITS
+    unknown = _RUNS if kind == "veth" else _RUNS | _TRANSMITS
+    able = features.get(link["index"], 0) if features else unknown
     return Nic(
         name=name,
         ifindex=link["index"],
         mtu=link.get_attr("IFLA_MTU"),
         kind=kind,
+        runs_xdp=bool(able & _RUNS),
         takes_xdp=bool(able & _TRANSMITS),
         takes_parts=bool(able & _TRANSMITS_PARTS),
         peer=peer,

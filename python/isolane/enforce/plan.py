@@ -74,7 +74,7 @@ class Plan:
         if shared:
             for nic in self.policy.nics:
                 yield from self._offloads(self.nics[nic])
-                yield from self._nic(nic)
+                yield from self._nic(self.nics[nic])
         for link in self.links.values():
             yield from self._link(link)
         for router in self.found:
@@ -115,13 +115,19 @@ class Plan:
         if offload.read(self.host) or offload.key in self.state.done:
             yield Wish(offload, value=False, router=router)
 
-    def _nic(self, nic: str) -> Iterator[Wish]:
+    def _nic(self, nic: Nic) -> Iterator[Wish]:
         base = self.host.base
-        yield Wish(Program("nic", base, nic), "ours")
-        yield Wish(DeviceFile(base, nic, "threaded"), 1)
-        cores = self.policy.nics[nic].cores
-        for thread, began in self._threads(base, nic):
-            name = (NIC_OWNER, f"thread of {nic}", thread, began)
+        if nic.runs_xdp:
+            yield Wish(Program("nic", base, nic.name), "ours")
+        else:
+            yield Wish(Classifiers(base, nic.name), value=True)
+            yield Wish(Program("nic_tc", base, nic.name), "ours")
+        if not nic.polled:
+            return
+        yield Wish(DeviceFile(base, nic.name, "threaded"), 1)
+        cores = self.policy.nics[nic.name].cores
+        for thread, began in self._threads(base, nic.name):
+            name = (NIC_OWNER, f"thread of {nic.name}", thread, began)
             if cores:
                 yield Wish(Affinity(*name), sorted(cores))
             yield Wish(Scheduling(*name), [_NORMAL, NIC_NICE, SLICE_NS])
@@ -136,9 +142,9 @@ class Plan:
     def _link(self, link: Link) -> Iterator[Wish]:
         base, nic, rate = self.host.base, link.nic, link.rate
         yield Wish(LinkRoot(base, nic), OUR_ROOT)
-        whole = [rate, rate, htb.burst_bytes(rate), 0, shares.QUANTUM]
+        whole = [rate, rate, htb.burst_bytes(rate), 0, link.quantum]
         yield Wish(LinkClass(base, nic, htb.ROOT_CLASS, "all"), whole)
-        rest = [shares.LEAST_RATE, rate, htb.burst_bytes(shares.LEAST_RATE), 3, shares.QUANTUM]
+        rest = [shares.LEAST_RATE, rate, htb.burst_bytes(shares.LEAST_RATE), 3, link.quantum]
         yield Wish(LinkClass(base, nic, htb.DEFAULT_CLASS, "others"), rest)
         for router in link.routers:
             minor = self._class(router)
@@ -266,7 +272,10 @@ class Plan:
     def _outlet(self, router: FoundRouter, at: Interface, nic: Nic | None) -> Iterator[Wish]:
         """Where XDP sends what leaves by this interface: straight to the NIC, or through it."""
         uplink = nic.ifindex if nic is not None and nic.mtu >= at.mtu else None
-        outlet = self.state.number(f"outlet:{router.name}:{at.ifname}", MAX_NUMBER)
+        # One number each: an entry that is another namespace's is another setting, and when that
+        # is put back, the number that both had would lead nowhere.
+        where = "nic" if uplink else "own"
+        outlet = self.state.number(f"outlet:{router.name}:{at.ifname}:{where}", MAX_NUMBER)
         number = outlet.to_bytes(4, "little").hex()
         netns = self.host.base if uplink else self._netns(at)
         yield Wish(Entry("outlets", number, netns), uplink or at.ifindex)

@@ -36,6 +36,9 @@ class Link:
     """Bytes/s."""
     routers: tuple[str, ...]
     """The routers that send by it."""
+    quantum: int = QUANTUM
+    """Bytes that a class of weight 1 sends in its turn: with less than a full frame, which leaves
+    whole all the same, weights would have no effect."""
 
 
 def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> list[list[int]]:
@@ -88,7 +91,7 @@ def of_class(policy: RouterPolicy, link: Link) -> list[int]:
     ceil = min(link.rate, round(limit.bps / 8)) if limit and limit.bps else link.rate
     ceil = max(ceil, rate)
     burst = htb.burst_bytes(rate, policy.burst)
-    return [rate, ceil, burst, policy.priority, QUANTUM * policy.link_weight]
+    return [rate, ceil, burst, policy.priority, link.quantum * policy.link_weight]
 
 
 def wants_link(policy: RouterPolicy) -> bool:

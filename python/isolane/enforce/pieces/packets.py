@@ -10,26 +10,22 @@ from typing import ClassVar
 from isolane import _native
 from isolane.enforce.host import Host
 from isolane.enforce.piece import Piece, Value
-from isolane.errors import NotSupported, TestbedError
+from isolane.errors import TestbedError
 
 OURS = {
-    "nic": ("isl_demux", "isl_demux_skb"),
-    "router": ("isl_serve",),
-    "leave": ("isl_leave",),
-    "port": ("isl_egress",),
+    "nic": "isl_demux",
+    "nic_tc": "isl_demux_tc",
+    "router": "isl_serve",
+    "leave": "isl_leave",
+    "port": "isl_egress",
 }
 _WHAT = {
     "nic": "demultiplexer on",
+    "nic_tc": "demultiplexer (tc) on",
     "router": "queue program on",
     "leave": "uplink program on",
     "port": "classifier on",
 }
-
-
-_NO_DRIVER = (
-    "its driver refuses XDP; a veth needs at least as many receive queues as its other end has "
-    "transmit queues (ethtool -l on both)"
-)
 
 
 @contextlib.contextmanager
@@ -42,7 +38,7 @@ def _told() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Program(Piece):
-    """A program at a hook (nic, router, leave, port) of an interface."""
+    """A program at a hook (nic, nic_tc, router, leave, port) of an interface."""
 
     kind: ClassVar[str] = "program"
     hook: str
@@ -63,7 +59,7 @@ class Program(Piece):
             if found is None:
                 return None
             _, name, table = found
-            if name not in OURS[self.hook]:
+            if name != OURS[self.hook]:
                 return name
             plane = host.standing_plane()
             return "ours" if plane is not None and table in plane.table_ids() else "stale"
@@ -75,20 +71,9 @@ class Program(Piece):
             return
         with _told():
             if value == "ours":
-                by_driver = self._at(host).attach(self.hook, None, index)
-                if not by_driver and self._veth(host, index):
-                    self._at(host).detach(self.hook, None, index)
-                    raise NotSupported(f"{self}: {_NO_DRIVER}")
+                self._at(host).attach(self.hook, None, index)
             else:
                 self._at(host).detach(self.hook, None, index)
-
-    def _veth(self, host: Host, index: int) -> bool:
-        """Tell whether it is a veth: its neighbours' frames can be too long for the other hook."""
-        namespace = host.namespace(self.netns)
-        if namespace is None or self.hook == "port":
-            return False
-        link = namespace.links.get_links(index)[0]
-        return bool(link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") == "veth")
 
     def _at(self, host: Host) -> _native.Plane:
         """Return the plane, with the thread in the interface's namespace."""
