@@ -13,6 +13,7 @@ from isolane import _native
 from isolane.enforce.find.host import all_namespaces
 from isolane.enforce.groups import Groups
 from isolane.enforce.htb import read_classes, read_leaves
+from isolane.enforce.nics import takes_xdp, xdp_features
 from isolane.errors import NotSupported, TestbedError
 from isolane.testbed import kernel
 from isolane.testbed.netns import Namespace
@@ -77,6 +78,7 @@ class Host:
         self._classes: dict[tuple[str, str], dict[int, list[int]]] = {}
         self._clsact: dict[str, set[int]] = {}
         self._leaves: dict[tuple[str, str], dict[int, int]] = {}
+        self._xdp: dict[str, dict[int, int]] = {}
         self._counters: dict[tuple[str, str], tuple[int, list[int]]] = {}
         self._home = kernel.open_own_net()
         self._gone = False
@@ -176,6 +178,12 @@ class Host:
                 return {}
             self._leaves[key] = read_leaves(namespace, index)
         return self._leaves[key]
+
+    def takes_xdp(self, path: str, index: int) -> bool:
+        """Tell whether XDP can send by an interface, read once; kernels that do not tell: yes."""
+        if path not in self._xdp:
+            self._xdp[path] = xdp_features() if self.namespace(path) else {}
+        return not self._xdp[path] or takes_xdp(self._xdp[path].get(index, 0))
 
     def lost(self, path: str, ifname: str) -> int:
         """Return the frames that XDP has sent to or from a veth and that the kernel has lost.

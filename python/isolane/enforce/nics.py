@@ -60,10 +60,16 @@ class Nic:
 
 def look(names: Iterable[str], namespace: Namespace) -> dict[str, Nic]:
     """Look at NICs of a namespace, which the calling thread is in; leaves out those not there."""
-    links = {link.get_attr("IFLA_IFNAME"): link for link in namespace.links.get_links()}
+    there = set(namespace.interfaces())
+    links = {
+        name: namespace.links.get_links(int(namespace.read(name, "ifindex")))[0]
+        for name in names
+        if name in there
+    }
     features = xdp_features()
-    kinds = {name: links[name].get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND")
-             for name in names if name in links}  # fmt: skip
+    kinds = {
+        name: link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") for name, link in links.items()
+    }
     peers = find_peers(name for name, kind in kinds.items() if kind == "veth")
     return {
         name: _nic(name, kind, links[name], features, peers.get(name))
@@ -83,10 +89,15 @@ def _nic(
         mtu=link.get_attr("IFLA_MTU"),
         kind=kind,
         runs_xdp=bool(able & _RUNS),
-        takes_xdp=bool(able & _TRANSMITS),
+        takes_xdp=takes_xdp(able),
         takes_parts=bool(able & _TRANSMITS_PARTS),
         peer=peer,
     )
+
+
+def takes_xdp(features: int) -> bool:
+    """Tell from what :func:`xdp_features` says whether XDP can send by an interface."""
+    return bool(features & _TRANSMITS)
 
 
 def xdp_features() -> dict[int, int]:

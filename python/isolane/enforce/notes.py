@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from isolane.enforce import shares
 from isolane.enforce.model import FoundRouter, Interface
 from isolane.enforce.nics import ONE_PART_BYTES, Nic
+from isolane.errors import SpecError
 from isolane.spec.policy import Policy
 
 
@@ -69,33 +71,35 @@ def _of_interface(
     nics: Mapping[str, Nic],
     shared: Collection[str],
 ) -> Iterator[str]:
-    name, outer = f"{router.name} ({at.ifname})", at.host_ifname
+    whose, outer = f"{router.name} ({at.ifname})", at.host_ifname
     if at.how == "veth" and at.mtu < at.host_mtu:
         yield (
-            f"{name}: takes packets of {at.mtu} bytes, but {outer} hands over up to {at.host_mtu}, "
+            f"{whose}: takes packets of {at.mtu} bytes, but {outer} hands over up to {at.host_mtu}, "
             f"and longer ones are lost; give both the same MTU"
         )
-    uplinks = [nics[nic] for nic in shares.uplinks(policy, router, at) if nic in nics]
-    for nic in uplinks:
+    names: tuple[str, ...] = ()
+    with suppress(SpecError):  # it has left its bridge since
+        names = shares.uplinks(policy, router, at)
+    for nic in (nics[name] for name in names if name in nics):
         if nic.mtu > at.host_mtu:
             yield (
-                f"{name}: {nic.name} brings packets of up to {nic.mtu} bytes, {outer} takes "
+                f"{whose}: {nic.name} brings packets of up to {nic.mtu} bytes, {outer} takes "
                 f"{at.host_mtu}: longer ones are dropped (counted as `size`)"
             )
         if at.mtu > nic.mtu and at.how == "veth":
             yield (
-                f"{name}: sends packets of up to {at.mtu} bytes, {nic.name} takes {nic.mtu}: "
+                f"{whose}: sends packets of up to {at.mtu} bytes, {nic.name} takes {nic.mtu}: "
                 f"longer ones are dropped; ip link set {at.ifname} mtu {nic.mtu}"
             )
         if at.how == "tap" and nic.mtu > ONE_PART_BYTES:
             way = f"go by {at.bridge}" if at.bridge else "are lost"
             yield (
-                f"{name}: a tap takes no jumbo frames from XDP; those that {nic.name} brings in "
+                f"{whose}: a tap takes no jumbo frames from XDP; those that {nic.name} brings in "
                 f"several parts {way}"
             )
         if at.how == "tap" and nic.name in shared:
             yield (
-                f"{name}: segments that the guest sends merged count as one frame for the classes "
+                f"{whose}: segments that the guest sends merged count as one frame for the classes "
                 f"of {nic.name}, and its share comes out too large; ethtool -K ... tso off in the "
                 "guest"
             )

@@ -6,7 +6,6 @@ import errno
 from dataclasses import dataclass
 from typing import ClassVar
 
-from isolane.enforce import nics
 from isolane.enforce.host import Host
 from isolane.enforce.piece import Piece, Value
 from isolane.testbed import kernel
@@ -71,9 +70,7 @@ class TakesXdp(Piece):
         index = host.ifindex(self.netns, self.ifname)
         if index is None:
             return None
-        namespace = host.namespace(self.netns)
-        found = None if namespace is None else nics.look([self.ifname], namespace).get(self.ifname)
-        return None if found is None else found.takes_xdp
+        return host.takes_xdp(self.netns, index)
 
     def write(self, host: Host, value: Value) -> None:
         """Do nothing: it follows from what stands at the other end."""
