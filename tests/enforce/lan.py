@@ -238,11 +238,24 @@ class Lan:
                 shown("ip", "netns", "del", self.netns(name))
 
     def transfer(
-        self, source: str, target: str, size: int = 4 * MB, *, limit_s: float = _TRY_S
+        self,
+        source: str,
+        target: str,
+        size: int = 4 * MB,
+        *,
+        network: int | None = None,
+        limit_s: float = _TRY_S,
     ) -> Transfer:
-        """Send data by TCP from one namespace to another; gives up after ``limit_s``."""
+        """Send data by TCP from one namespace to another; gives up after ``limit_s``.
+
+        Parameters
+        ----------
+        network
+            Which of the target's addresses to send to; default: that on the way from the source.
+        """
         where = {"west": (0, 2), "east": (1, 2), "router": (1 if source == "east" else 0, 1)}
-        address = self.address(*where[target])
+        along, number = where[target]
+        address = self.address(along if network is None else network, number)
         family = socket.AF_INET if self.ip == 4 else socket.AF_INET6
 
         def listen() -> socket.socket:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 
 import pytest
+from isolane.errors import NotSupported
 from isolane.testbed import NETNS_DIR, kernel
 
 from tests.enforce.lan import MB, Lan, lan
@@ -154,6 +156,44 @@ def test_a_queue_whose_frames_the_kernel_has_lost_comes_back() -> None:
         neighbour = (net.address(0, 2), "lladdr", mac, "dev", "in")
         net.run("router", "ip", "neigh", "replace", *neighbour)
         assert net.transfer("west", "router").intact
+
+
+def test_checksums_within_a_tunnel_are_there() -> None:
+    with lan(4, 1500) as net:
+        ends = [("router", 1, 2), ("west", 2, 1)]
+        try:
+            for name, own, other in ends:
+                way = ("local", net.address(0, own), "remote", net.address(0, other))
+                kind = ("type", "vxlan", "id", "5", "dstport", "4789")
+                net.run(name, "ip", "link", "add", "over", *kind, *way)
+                net.run(name, "ip", "addr", "add", f"{net.address(2, own)}/24", "dev", "over")
+                net.run(name, "ip", "link", "set", "over", "up")
+        except AssertionError as error:
+            pytest.skip(f"this kernel has no vxlan: {error}")
+        net.apply()
+        for source, target in (("west", "router"), ("router", "west")):
+            assert net.transfer(source, target, network=2).intact
+
+
+def test_what_a_nic_without_xdp_cannot_do_is_refused_or_told() -> None:
+    with lan(4, 1500, "stacked") as net:
+        with pytest.raises(NotSupported, match="cpu_max needs NICs whose driver runs XDP, and"):
+            net.apply("cpu_max: 50%")
+        assert net.enforcer.status().policy is None
+        notes = net.apply("forward: xdp").notes
+        assert any("forwarded by the kernel, not by XDP" in note for note in notes)
+
+
+def test_weights_of_a_link_hold_for_jumbo_frames() -> None:
+    with lan(4, 9000, "bridged") as net:
+        net.apply("link_weight: 4")
+        (router,) = net.enforcer.status().routers
+        assert router.in_force["link_weight"] == "4"
+        quanta = re.findall(
+            r"quantum (\d+)", net.run("host", "tc", "-d", "class", "show", "dev", "nic0")
+        )
+        # A class sends a whole frame in its turn, whatever its quantum.
+        assert sorted({int(number) for number in quanta}) == [9100, 36400]
 
 
 def flood(net: Lan, source: str, target: str, payload: int, count: int) -> None:

@@ -74,8 +74,8 @@ def _of_interface(
     whose, outer = f"{router.name} ({at.ifname})", at.host_ifname
     if at.how == "veth" and at.mtu < at.host_mtu:
         yield (
-            f"{whose}: takes packets of {at.mtu} bytes, but {outer} hands over up to {at.host_mtu}, "
-            f"and longer ones are lost; give both the same MTU"
+            f"{whose}: takes packets of {at.mtu} bytes, but {outer} hands over up to "
+            f"{at.host_mtu}, and longer ones are lost; give both the same MTU"
         )
     names: tuple[str, ...] = ()
     with suppress(SpecError):  # it has left its bridge since
