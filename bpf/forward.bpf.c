@@ -120,7 +120,7 @@ static __always_inline void isl_spend(struct isl_queue *queue)
 	queue->ran_ns = ran_ns;
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int isl_serve(struct xdp_md *ctx)
 {
 	struct isl_tag *tag = (void *)(long)ctx->data_meta;

@@ -40,7 +40,9 @@ struct isl_queue {
 	__u32 flags;
 	__u32 budget; /* of the router's CPU time: its number, plus 1; 0: none */
 	__u32 burst;  /* frames that may wait when it has not overflowed lately */
-	__u32 pad0[12];
+	/* isl_demux, when the queue is full */
+	__u32 seen; /* `latest`, plus 1, when it was full before */
+	__u32 pad0[11];
 	struct isl_bucket ingress[ISL_BUCKETS];
 	/* isl_demux */
 	__u64 offered;
@@ -48,10 +50,10 @@ struct isl_queue {
 	__u64 dropped_queue; /* the queue was full */
 	__u64 dropped_rate;  /* above rate_max */
 	__u32 passed;	     /* number of the latest frame that went into the queue */
-	__u32 pad1;
+	__u32 tried_ms;	     /* when `seen` changed or a frame was let into the full queue */
 	__u64 dropped_cpu;   /* above cpu_max */
 	__u64 overflowed_ns; /* when it last overflowed, by the coarse clock */
-	__u64 pad2;
+	__u64 dropped_size;  /* longer than the router's interface takes */
 	/* isl_serve */
 	__u64 served;
 	__u64 forwarded; /* by XDP */
@@ -100,7 +102,8 @@ struct isl_port {
 	__u64 offered;
 	__u64 offered_bytes;
 	__u64 dropped_rate;
-	__u64 pad0[4];
+	__u64 dropped_size; /* longer than the uplink takes */
+	__u64 pad0[3];
 };
 
 _Static_assert(sizeof(struct isl_route) == 8, "no hidden padding");

@@ -70,12 +70,11 @@ pub fn standing_xdp(ifindex: u32) -> Result<Option<Standing>> {
     Ok(if id == 0 { None } else { program(id) })
 }
 
-/// Puts an XDP program on an interface: by its driver if that can, else on the generic hook.
-/// Replaces a program named `ours`, never another one.
+/// Has an interface's driver run an XDP program. Replaces a program named `ours`, never another.
 ///
-/// Gives whether the driver runs it.
-pub fn put_xdp(program: &impl AsFd, ifindex: u32, ours: &str) -> Result<bool> {
-    let xdp = Xdp::new(program.as_fd());
+/// Not on the generic hook: there a frame loses its number on the way to a router's queue, and
+/// segments that travel as one are dropped.
+pub fn put_xdp(program: &impl AsFd, ifindex: u32, ours: &str) -> Result<()> {
     if let Some(standing) = standing_xdp(ifindex)? {
         if standing.name != ours {
             return Err(refuse(
@@ -84,13 +83,21 @@ pub fn put_xdp(program: &impl AsFd, ifindex: u32, ours: &str) -> Result<bool> {
             ));
         }
     }
-    let at = index(ifindex)?;
-    if xdp.attach(at, XdpFlags::DRV_MODE).is_ok() {
-        return Ok(true);
-    }
-    xdp.attach(at, XdpFlags::SKB_MODE)
-        .map(|()| false)
-        .map_err(|error| refuse(ifindex, one_line(&error)))
+    // libbpf would print what the kernel answers.
+    let printer = libbpf_rs::set_print(None);
+    let done = Xdp::new(program.as_fd()).attach(index(ifindex)?, XdpFlags::DRV_MODE);
+    libbpf_rs::set_print(printer);
+    done.map_err(|error| {
+        refuse(
+            ifindex,
+            format!(
+                "its driver refuses XDP: {}; a NIC may do it with ethtool -K lro off rx-gro-hw off \
+                 or a smaller MTU, a veth needs as many receive queues as its other end has \
+                 transmit queues (ethtool -l)",
+                one_line(&error)
+            ),
+        )
+    })
 }
 
 /// Takes the XDP program named `ours` off; gives false when it is not there.
@@ -108,10 +115,10 @@ pub fn take_xdp(fd: BorrowedFd<'_>, ifindex: u32, ours: &str) -> Result<bool> {
 }
 
 /// Puts a tc program where frames come in from an interface that has a clsact qdisc.
-pub fn put_tc(program: &impl AsFd, ifindex: u32) -> Result<bool> {
+pub fn put_tc(program: &impl AsFd, ifindex: u32) -> Result<()> {
     let mut hook = hook(program.as_fd(), ifindex)?;
     hook.replace(true);
-    hook.attach().map(|_| true).map_err(|error| refuse(ifindex, one_line(&error)))
+    hook.attach().map(|_| ()).map_err(|error| refuse(ifindex, one_line(&error)))
 }
 
 /// Takes our tc program off; false when it was not there.

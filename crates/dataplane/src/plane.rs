@@ -42,6 +42,8 @@ const QUEUE_UNCOUNTED: u32 = 2;
 pub enum Hook {
     /// The demultiplexer, on a NIC.
     Nic,
+    /// The demultiplexer of a NIC whose driver does not run XDP.
+    NicTc,
     /// The counting (and forwarding) program, on a router's receiving interface.
     Router,
     /// Straight to the uplink, on the host's side of a router's interface.
@@ -56,10 +58,16 @@ impl Hook {
     pub fn name(self) -> &'static str {
         match self {
             Self::Nic => "isl_demux",
+            Self::NicTc => "isl_demux_tc",
             Self::Router => "isl_serve",
             Self::Leave => "isl_leave",
             Self::Port => "isl_egress",
         }
+    }
+
+    /// Whether it is one of tc's.
+    fn tc(self) -> bool {
+        matches!(self, Self::NicTc | Self::Port)
     }
 }
 
@@ -108,7 +116,8 @@ pub struct Queue {
     flags: u32,
     budget: u32,
     burst: u32,
-    pad0: [u32; 12],
+    seen: u32,
+    pad0: [u32; 11],
     /// Limits that are in force: frames, bits on the wire.
     pub ingress: [Bucket; 2],
     /// Frames that came for the router.
@@ -121,11 +130,12 @@ pub struct Queue {
     pub dropped_rate: u64,
     /// Number of the latest frame that went in.
     pub passed: u32,
-    pad1: u32,
+    tried_ms: u32,
     /// Frames dropped because the router had used up its CPU time.
     pub dropped_cpu: u64,
     overflowed_ns: u64,
-    pad2: u64,
+    /// Frames dropped because they were longer than the router's interface takes.
+    pub dropped_size: u64,
     /// Frames that the router took from the queue.
     pub served: u64,
     /// Of these, forwarded by XDP.
@@ -193,7 +203,9 @@ pub struct Port {
     pub offered_bytes: u64,
     /// Frames dropped because they exceeded `rate_max`.
     pub dropped_rate: u64,
-    pad0: [u64; 4],
+    /// Frames dropped because they were longer than the uplink takes.
+    pub dropped_size: u64,
+    pad0: [u64; 3],
 }
 
 const _: () = assert!(size_of::<Port>() == 128, "struct isl_port");
@@ -256,7 +268,7 @@ pub struct Plane {
 fn refuse(program: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
     move |error| Error::Load {
         program,
-        feature: "XDP redirection into veth with meta data (Linux 5.14), BPF in clsact",
+        feature: "XDP with frames in several parts (Linux 5.18), BPF in clsact",
         reason: one_line(&error),
     }
 }
@@ -270,12 +282,15 @@ impl Plane {
     /// Loads the programs with the tables of the demultiplexer that stands on an interface; None
     /// when there is none.
     pub fn open(path: Option<&Path>, ifindex: u32) -> Result<Option<Self>> {
-        match Self::standing(Hook::Nic, path, ifindex)? {
-            Some(standing) if standing.name == Hook::Nic.name() => {
-                Self::load(&standing.maps).map(Some)
+        for hook in [Hook::Nic, Hook::NicTc] {
+            match Self::standing(hook, path, ifindex)? {
+                Some(standing) if standing.name == hook.name() => {
+                    return Self::load(&standing.maps).map(Some);
+                }
+                _ => {}
             }
-            _ => Ok(None),
         }
+        Ok(None)
     }
 
     fn load(maps: &[u32]) -> Result<Self> {
@@ -329,18 +344,21 @@ impl Plane {
         Ok(plane)
     }
 
-    /// Ties the life of all tables to the demultiplexer's.
+    /// Ties the life of all tables to the demultiplexers'.
     fn bind(&self) -> Result<()> {
         use std::os::fd::AsRawFd;
-        let program = self.demux.progs.isl_demux.as_fd().as_raw_fd();
+        let programs = [&self.demux.progs.isl_demux, &self.demux.progs.isl_demux_tc]
+            .map(|program| program.as_fd().as_raw_fd());
         let maps = [
+            self.demux.maps.isl_inlets.as_fd().as_raw_fd(),
+            self.demux.maps.isl_inlets_tc.as_fd().as_raw_fd(),
             self.demux.maps.isl_port_of.as_fd().as_raw_fd(),
             self.demux.maps.isl_ports.as_fd().as_raw_fd(),
             self.demux.maps.isl_uplinks.as_fd().as_raw_fd(),
             self.forward.maps.isl_ways.as_fd().as_raw_fd(),
             self.forward.maps.isl_outlets.as_fd().as_raw_fd(),
         ];
-        for map in maps {
+        for (program, map) in programs.into_iter().flat_map(|one| maps.map(|map| (one, map))) {
             // SAFETY: two open descriptors; no options.
             let failed = unsafe { libbpf_sys::bpf_prog_bind_map(program, map, ptr::null()) };
             if failed != 0 {
@@ -354,37 +372,46 @@ impl Plane {
         Ok(())
     }
 
-    /// Puts a program on an interface (for a port: one with a clsact qdisc); gives whether the
-    /// driver runs it.
-    pub fn attach(&self, hook: Hook, path: Option<&Path>, ifindex: u32) -> Result<bool> {
+    /// Puts a program on an interface (for one of tc's: one with a clsact qdisc).
+    pub fn attach(&self, hook: Hook, path: Option<&Path>, ifindex: u32) -> Result<()> {
         let fd = self.program(hook);
-        netns::within(path, || match hook {
-            Hook::Port => attach::put_tc(&fd, ifindex),
-            _ => attach::put_xdp(&fd, ifindex, hook.name()),
+        netns::within(path, || {
+            if hook.tc() {
+                attach::put_tc(&fd, ifindex)
+            } else {
+                attach::put_xdp(&fd, ifindex, hook.name())
+            }
         })
     }
 
     /// Takes it off again; false when it was not there.
     pub fn detach(&self, hook: Hook, path: Option<&Path>, ifindex: u32) -> Result<bool> {
         let fd = self.program(hook);
-        netns::within(path, || match hook {
-            Hook::Port => attach::take_tc(fd, ifindex),
-            _ => attach::take_xdp(fd, ifindex, hook.name()),
+        netns::within(path, || {
+            if hook.tc() {
+                attach::take_tc(fd, ifindex)
+            } else {
+                attach::take_xdp(fd, ifindex, hook.name())
+            }
         })
     }
 
     /// The program that stands at a hook of an interface.
     pub fn standing(hook: Hook, path: Option<&Path>, ifindex: u32) -> Result<Option<Standing>> {
         let null = std::fs::File::open("/dev/null").map_err(|_| Error::State("no /dev/null"))?;
-        netns::within(path, || match hook {
-            Hook::Port => attach::standing_tc(null.as_fd(), ifindex),
-            _ => attach::standing_xdp(ifindex),
+        netns::within(path, || {
+            if hook.tc() {
+                attach::standing_tc(null.as_fd(), ifindex)
+            } else {
+                attach::standing_xdp(ifindex)
+            }
         })
     }
 
     fn program(&self, hook: Hook) -> BorrowedFd<'_> {
         match hook {
             Hook::Nic => self.demux.progs.isl_demux.as_fd(),
+            Hook::NicTc => self.demux.progs.isl_demux_tc.as_fd(),
             Hook::Router => self.forward.progs.isl_serve.as_fd(),
             Hook::Leave => self.demux.progs.isl_leave.as_fd(),
             Hook::Port => self.demux.progs.isl_egress.as_fd(),
@@ -401,6 +428,9 @@ impl Plane {
     ) -> Result<()> {
         let map = handle(self.table(table))?;
         check_key(&map, key)?;
+        if table == Table::Inlets {
+            put(&self.demux.maps.isl_inlets_tc, key, value)?;
+        }
         netns::within(path, || put(&map, key, value))
     }
 
@@ -631,6 +661,124 @@ mod tests {
         let verdicts: Vec<u32> = (0..9).map(|_| verdict(&plane, &packet)).collect();
         assert_eq!(verdicts[..8], [XDP_REDIRECT; 8]);
         assert_eq!(verdicts[8], XDP_DROP);
+    }
+
+    /// Offers a frame and gives what the program made of it, without the number before it.
+    fn made_of(plane: &Plane, packet: &[u8]) -> (u32, Vec<u8>) {
+        let (verdict, made) = packet_through(&plane.demux.progs.isl_demux, packet);
+        (verdict, made[8..].to_vec())
+    }
+
+    fn sum(bytes: &[u8]) -> u16 {
+        let words = bytes.chunks(2);
+        let mut sum: u32 = words
+            .map(|pair| u32::from(pair[0]) << 8 | u32::from(pair.get(1).copied().unwrap_or(0)))
+            .sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        u16::try_from(sum).expect("folded")
+    }
+
+    /// A frame as a kernel hands it to a device that adds checksums, the pseudo header, and where
+    /// TCP's or UDP's part begins.
+    fn unfinished(v6: bool, tcp: bool, payload: usize) -> (Vec<u8>, Vec<u8>, usize) {
+        let mut bytes = frame(MAC, if v6 { 0x86dd } else { 0x0800 });
+        bytes.truncate(14);
+        let length = if tcp { 20 } else { 8 } + payload;
+        let protocol = if tcp { 6u8 } else { 17 };
+        let words = u16::try_from(length).expect("short").to_be_bytes();
+        let addresses: Vec<u8> = (1..=if v6 { 32 } else { 8 }).map(|n| n * 7).collect();
+        if v6 {
+            bytes.extend([0x60, 0, 0, 0, words[0], words[1], protocol, 64]);
+        } else {
+            let whole = u16::try_from(length + 20).expect("short").to_be_bytes();
+            bytes.extend([0x45, 0, whole[0], whole[1], 0, 0, 0, 0, 64, protocol, 0, 0]);
+        }
+        bytes.extend(&addresses);
+        let start = bytes.len();
+        bytes.extend((0..length).map(|n| u8::try_from(n % 251).expect("a byte")));
+        if tcp {
+            bytes[start + 12] = 0x50;
+        }
+        let pseudo = [addresses.as_slice(), &[0, protocol], &words].concat();
+        let seed = sum(&pseudo).to_be_bytes();
+        let check = start + if tcp { 16 } else { 6 };
+        bytes[check..check + 2].copy_from_slice(&seed);
+        (bytes, pseudo, start)
+    }
+
+    #[test]
+    fn checksums_that_were_left_to_the_device_are_added() {
+        let plane = plane(&QueueSettings { limit: 200, burst: 200, ..queue() });
+        for payload in [1, 2, 26, 471, 472, 473, 511, 512, 1001, 1460] {
+            for (v6, tcp) in [(false, true), (false, false), (true, true), (true, false)] {
+                let (packet, pseudo, start) = unfinished(v6, tcp, payload);
+                let (verdict, made) = made_of(&plane, &packet);
+                assert_eq!(verdict, XDP_REDIRECT);
+                let all = [pseudo.as_slice(), &made[start..]].concat();
+                assert_eq!(sum(&all), 0xffff, "IPv6 {v6}, TCP {tcp}, {payload} bytes");
+                assert_eq!(made_of(&plane, &made).1, made, "what is whole stays as it is");
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_a_checksum_of_its_own_or_none_stays_as_it_is() {
+        let plane = plane(&QueueSettings { limit: 200, burst: 200, ..queue() });
+        let (udp, _, start) = unfinished(false, false, 26);
+        let mut without = udp.clone();
+        without[start + 6..start + 8].fill(0);
+        let mut fragment = udp.clone();
+        fragment[20] = 0x20;
+        let mut wrong = udp;
+        wrong[start + 6] ^= 0x55;
+        for packet in [without, fragment, wrong] {
+            assert_eq!(made_of(&plane, &packet), (XDP_REDIRECT, packet));
+        }
+    }
+
+    #[test]
+    fn the_tag_of_a_vlan_is_taken_off() {
+        let plane = plane(&QueueSettings { limit: 100, burst: 100, ..queue() });
+        let (plain, ..) = unfinished(false, true, 100);
+        let mut tagged = plain.clone();
+        tagged.splice(12..12, [0x81, 0x00, 0x00, 0x05]);
+        let expected = made_of(&plane, &plain);
+        assert_eq!(made_of(&plane, &tagged), expected);
+    }
+
+    #[test]
+    fn a_queue_whose_frames_were_lost_is_tried_again() {
+        let plane = plane(&queue());
+        let packet = frame(MAC, 0x0800);
+        for _ in 0..4 {
+            assert_eq!(verdict(&plane, &packet), XDP_REDIRECT);
+        }
+        // Nobody takes them: at most one in a tenth of a second goes in after that.
+        let began = std::time::Instant::now();
+        let mut through = 0;
+        while began.elapsed() < std::time::Duration::from_millis(450) {
+            through += u64::from(verdict(&plane, &packet) == XDP_REDIRECT);
+        }
+        assert!((2..=6).contains(&through), "{through}");
+    }
+
+    #[test]
+    fn what_costs_more_than_a_bucket_holds_is_paid_for_afterwards() {
+        // 1,514 bytes are 12,304 bits of the wire; the bucket holds 3,000 and fills in 3 ms.
+        let bits = [Bucket::default(), Bucket::new(1_000_000, 3000)];
+        let room = QueueSettings { limit: 200, burst: 200, ingress: bits, ..queue() };
+        let plane = plane(&room);
+        let mut packet = frame(MAC, 0x0800);
+        packet.resize(1514, 0);
+        let began = std::time::Instant::now();
+        let mut through = 0u128;
+        while began.elapsed() < std::time::Duration::from_millis(200) {
+            through += u128::from(verdict(&plane, &packet) == XDP_REDIRECT);
+        }
+        let most = began.elapsed().as_micros() / 12_304 + 2;
+        assert!((10..=most).contains(&through), "{through} of {most}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ fn limits(buckets: &[Bucket; 2]) -> Limits {
 fn hook(name: &str) -> PyResult<Hook> {
     match name {
         "nic" => Ok(Hook::Nic),
+        "nic_tc" => Ok(Hook::NicTc),
         "router" => Ok(Hook::Router),
         "leave" => Ok(Hook::Leave),
         "port" => Ok(Hook::Port),
@@ -59,7 +60,7 @@ impl Plane {
         Ok(Engine::open(netns.as_deref(), ifindex).map_err(raise)?.map(Self))
     }
 
-    /// The program at a hook (nic, router, leave, port) of an interface: (id, name, number of
+    /// The program at a hook (nic, nic_tc, router, leave, port) of an interface: (id, name, number of
     /// its table of queues or ports), or None.
     #[staticmethod]
     fn standing(
@@ -79,8 +80,8 @@ impl Plane {
         self.0.table_ids().map_err(raise)
     }
 
-    /// Puts the program of a hook there; false when only the generic hook can run it.
-    fn attach(&self, at: &str, netns: Option<PathBuf>, ifindex: u32) -> PyResult<bool> {
+    /// Puts the program of a hook there.
+    fn attach(&self, at: &str, netns: Option<PathBuf>, ifindex: u32) -> PyResult<()> {
         self.0.attach(hook(at)?, netns.as_deref(), ifindex).map_err(raise)
     }
 
@@ -150,6 +151,7 @@ impl Plane {
         dict.set_item("dropped_queue", queue.dropped_queue)?;
         dict.set_item("dropped_rate", queue.dropped_rate)?;
         dict.set_item("dropped_cpu", queue.dropped_cpu)?;
+        dict.set_item("dropped_size", queue.dropped_size)?;
         dict.set_item("served", queue.served)?;
         dict.set_item("forwarded", queue.forwarded)?;
         Ok(Some(dict))
@@ -186,6 +188,7 @@ impl Plane {
         dict.set_item("offered", port.offered)?;
         dict.set_item("offered_bytes", port.offered_bytes)?;
         dict.set_item("dropped_rate", port.dropped_rate)?;
+        dict.set_item("dropped_size", port.dropped_size)?;
         Ok(dict)
     }
 }

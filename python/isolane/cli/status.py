@@ -50,6 +50,7 @@ def _as_data(status: InForce) -> dict[str, Any]:
         "settings": status.pieces,
         "routers": [asdict(router) for router in status.routers],
         "drift": [asdict(drift) for drift in status.drift],
+        "notes": list(status.notes),
     }
 
 
@@ -68,6 +69,8 @@ def _print(status: InForce) -> None:
     if not console.is_terminal:
         console.width = 160  # a file has no width: nothing is to be cut
     console.print(_table(status))
+    for note in status.notes:
+        typer.echo(f"note: {note}")
     for drift in status.drift:
         whose = f"{drift.router}: " if drift.router not in drift.piece else ""
         found = "gone" if drift.found is None else f"{drift.found} found"

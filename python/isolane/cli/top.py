@@ -28,7 +28,8 @@ EPILOG = """Examples:
 
 \b
 Columns: frames/s that came for a router, that it sent, that were dropped and where (queue: its
-queue was full; rate_in, rate_out: above rate_max; link: its class of the link was full); frames
+queue was full; rate_in, rate_out: above rate_max; cpu: above cpu_max; link: its class of the link
+was full; size: too long for the next interface; redirect: lost by the kernel on the way); frames
 that wait in its queues; CPU share of its cores and share of each link, beside its fair share
 when all routers that run want more (none is given where routers share a part of their cores only).
 """

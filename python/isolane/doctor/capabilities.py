@@ -112,7 +112,10 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "nic-xdp",
         "bpf",
         "XDP on this NIC",
-        "measuring over this NIC at full speed (generic mode still works, more slowly)",
+        (
+            "measuring over this NIC at full speed (generic mode still works, more slowly); under "
+            "a policy: dropping frames before the kernel receives them, cpu_max, forward: xdp"
+        ),
         "a NIC whose driver has native XDP: i40e, ice, ixgbe, mlx5, virtio_net, ...",
     ),
     (

@@ -19,6 +19,8 @@ _FEATURES: Final = {
     0x04: "transmit of redirected frames",
     0x08: "AF_XDP zero copy",
     0x10: "hardware offload",
+    0x20: "jumbo frames in several parts",
+    0x40: "transmit of those",
 }
 """Bits of NETDEV_A_DEV_XDP_FEATURES (Documentation/netlink/specs/netdev.yaml)."""
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from isolane.enforce import sampling, transaction
+from isolane.enforce import nic_features, sampling, transaction
 from isolane.enforce.find import find_routers
 from isolane.enforce.host_access import GROUP, Host, find_namespace
 from isolane.enforce.host_checks import check
 from isolane.enforce.lock import locked
+from isolane.enforce.notes import notes
+from isolane.enforce.piece import from_key
+from isolane.enforce.pieces import LinkRoot
 from isolane.enforce.policy_plan import Plan
 from isolane.enforce.router_facts import FoundRouter, MissingRouter, Sample
 from isolane.enforce.standing import RouterStatus, statuses
@@ -50,6 +53,8 @@ class InForce:
     drift: tuple[Drift, ...] = ()
     pieces: int = 0
     routers: tuple[RouterStatus, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Where frames are lost, or not treated as the policy says."""
 
 
 @dataclass
@@ -89,8 +94,9 @@ class Enforcer:
         host.nics |= set(policy.nics)
         everyone = self._find(policy, host)
         found = [router for router in everyone if isinstance(router, FoundRouter)]
-        links = check(policy, found, host)
-        plan = Plan(policy, found, links, host, state)
+        there = nic_features.look(policy.nics, host.here)
+        links = check(policy, found, host, there)
+        plan = Plan(policy, found, links, there, host, state)
         about = {
             "netns": host.identity,
             "policy": policy.name,
@@ -100,7 +106,8 @@ class Enforcer:
         changes = transaction.apply(plan.wishes(), state, host, about, adopt=adopt)
         self._show(str(about["text"]))
         waiting = tuple(router for router in everyone if isinstance(router, MissingRouter))
-        return Outcome(tuple(changes.changed), changes.unchanged, waiting, _recovered(recovered))
+        told = (*_recovered(recovered), *notes(policy, found, there, links))
+        return Outcome(tuple(changes.changed), changes.unchanged, waiting, told)
 
     def _show(self, text: str) -> None:
         """Keep the policy where users, completion and watchers see it."""
@@ -123,7 +130,8 @@ class Enforcer:
 
         def work(host: Host, _: State) -> tuple[FoundRouter | MissingRouter, ...]:
             everyone = self._find(policy, host)
-            check(policy, [router for router in everyone if isinstance(router, FoundRouter)], host)
+            found = [router for router in everyone if isinstance(router, FoundRouter)]
+            check(policy, found, host, nic_features.look(policy.nics, host.here))
             return everyone
 
         return self._do(work, exclusive=False)
@@ -180,6 +188,8 @@ class Enforcer:
             missing = {router.name for router in found if isinstance(router, MissingRouter)}
             readings = transaction.read_all(state, host)
             drift = transaction.drifts(state, readings)
+            running = [router for router in found if isinstance(router, FoundRouter)]
+            there = nic_features.look(policy.nics, host.here)
             return InForce(
                 policy=policy,
                 applied_at=state.about.get("applied_at"),
@@ -188,6 +198,7 @@ class Enforcer:
                 drift=tuple(one for one in drift if one.router not in missing),
                 pieces=len(state.done),
                 routers=statuses(policy, found, state, readings),
+                notes=(*notes(policy, running, there, _shared(state)), *_lost(host, there)),
             )
 
         return self._do(work, exclusive=False)
@@ -294,6 +305,21 @@ class Enforcer:
             raise TestbedError(f"{whose}, {path}: run this in there (nsenter --net={path})")
         if not clearing:
             raise TestbedError(f"{whose}, which is gone: isolane clear comes first")
+
+
+def _shared(state: State) -> set[str]:
+    pieces = map(from_key, state.done)
+    return {piece.ifname for piece in pieces if isinstance(piece, LinkRoot)}
+
+
+def _lost(host: Host, there: Mapping[str, nics.Nic]) -> tuple[str, ...]:
+    counts = {name: host.lost(host.base, name) for name in there}
+    return tuple(
+        f"{name}: the kernel has lost {count} frames on the way from or to XDP (ethtool -S {name}: "
+        "drops, xdp_xmit_errors): an interface was down, or its ring was full"
+        for name, count in counts.items()
+        if count
+    )
 
 
 def _recovered(count: int) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from isolane.enforce import htb
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import Entitlement, RouterPolicy
 from isolane.spec.units import wire_bps
@@ -30,6 +31,9 @@ class Link:
     """Bytes/s."""
     routers: tuple[str, ...]
     """The routers that send by it."""
+    quantum: int = htb.QUANTUM
+    """Bytes that a class of weight 1 sends in its turn: with less than a full frame, which leaves
+    whole all the same, weights would have no effect."""
 
     @property
     def rate_bps(self) -> float:

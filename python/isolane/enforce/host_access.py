@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from isolane import _native
 from isolane.enforce.find.host_view import all_namespaces
 from isolane.enforce.groups import Groups
 from isolane.enforce.htb import read_classes, read_leaves
+from isolane.enforce.nic_features import takes_xdp, xdp_features
 from isolane.errors import NotSupported, TestbedError
 from isolane.testbed import kernel
 from isolane.testbed.netns import Namespace
@@ -20,6 +22,8 @@ GROUP = "isolane"
 
 
 _SO_NETNS_COOKIE = 71
+_LOST = re.compile(r"rx_queue_\d+_drops|tx_queue_\d+_xdp_xmit_errors").fullmatch
+"""Counters of drivers/net/veth.c; what a program drops is counted elsewhere."""
 
 
 def cookie_of(sock: socket.socket) -> int:
@@ -74,6 +78,8 @@ class Host:
         self._classes: dict[tuple[str, str], dict[int, list[int]]] = {}
         self._clsact: dict[str, set[int]] = {}
         self._leaves: dict[tuple[str, str], dict[int, int]] = {}
+        self._xdp: dict[str, dict[int, int]] = {}
+        self._counters: dict[tuple[str, str], tuple[int, list[int]]] = {}
         self._home = kernel.open_own_net()
         self._gone = False
 
@@ -172,6 +178,33 @@ class Host:
                 return {}
             self._leaves[key] = read_leaves(namespace, index)
         return self._leaves[key]
+
+    def takes_xdp(self, path: str, index: int) -> bool:
+        """Tell whether XDP can send by an interface, read once; kernels that do not tell: yes."""
+        if path not in self._xdp:
+            self._xdp[path] = xdp_features() if self.namespace(path) else {}
+        return not self._xdp[path] or takes_xdp(self._xdp[path].get(index, 0))
+
+    def lost(self, path: str, ifname: str) -> int:
+        """Return the frames that XDP has sent to or from a veth and that the kernel has lost.
+
+        It counts them there alone: a ring that was full, an interface that was down or took no
+        frames from XDP, no memory. Other drivers have no such counters; an interface that is gone
+        has lost nothing.
+        """
+        namespace = self.namespace(path)
+        if namespace is None:
+            return 0
+        key = (path, ifname)
+        with contextlib.suppress(OSError):
+            if key not in self._counters:
+                names = kernel.counter_names(namespace.ioctl, ifname)
+                self._counters[key] = len(names), [i for i, n in enumerate(names) if _LOST(n)]
+            count, wanted = self._counters[key]
+            if wanted:
+                values = kernel.counters(namespace.ioctl, ifname, count)
+                return sum(values[index] for index in wanted)
+        return 0
 
     def forget_classes(self, path: str, ifname: str) -> None:
         """Have the classes read afresh: the root that they hang on has changed."""

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, guaranteed_bps, wants_link
 from isolane.enforce.host_access import Host
 from isolane.enforce.kernel_settings import uplinks
+from isolane.enforce.nic_features import Nic
 from isolane.enforce.router_facts import FoundRouter
 from isolane.errors import NotSupported, SpecError
 from isolane.spec.policy import Policy
 from isolane.testbed.netns import Namespace
 
+_HEADERS = 100
+"""Beyond the MTU: Ethernet and VLAN headers, what a frame takes on the wire besides, and some."""
 
-def check(policy: Policy, found: Sequence[FoundRouter], host: Host) -> dict[str, Link]:
+
+def check(
+    policy: Policy, found: Sequence[FoundRouter], host: Host, nics: Mapping[str, Nic]
+) -> dict[str, Link]:
     """Check cores, NICs, addresses and links; return the links that are shared out.
 
     Raises
     ------
     SpecError
         Naming the value and what would do. Nothing has been changed.
+    NotSupported
+        If the policy asks for what a NIC or an interface cannot do.
     """
     _cores(policy)
     namespace = host.here
     _nics(policy, namespace)
     _addresses(found)
+    _budgets(policy, found, nics)
     links = {}
     for nic in policy.nics:
         members = tuple(router.name for router in found if nic in _nics_of(policy, router))
         if any(wants_link(policy.routers[name]) for name in members):
-            links[nic] = Link(nic, _rate(policy, nic, namespace), members)
+            quantum = max(htb.QUANTUM, nics[nic].mtu + _HEADERS)
+            links[nic] = Link(nic, _rate(policy, nic, namespace), members, quantum)
             _commitment(policy, links[nic])
     return links
 
@@ -80,6 +91,18 @@ def _nics(policy: Policy, namespace: Namespace) -> None:
                 raise SpecError(
                     f"router {name}: interfaces: {inside}: {nic} is not one of the policy's NICs"
                 )
+
+
+def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Nic]) -> None:
+    """Refuse caps on CPU time where frames come without the number that they are billed by."""
+    without = next((nic for nic in nics.values() if not nic.runs_xdp), None)
+    for router in found:
+        queues = any(at.how == "veth" for at in router.interfaces)
+        if without is not None and queues and policy.routers[router.name].cpu_max:
+            raise NotSupported(
+                f"router {router.name}: cpu_max needs NICs whose driver runs XDP, and that of "
+                f"{without.name} does not; leave it out, or use rate_max"
+            )
 
 
 def _addresses(found: Sequence[FoundRouter]) -> None:

@@ -24,6 +24,8 @@ WIRE_OVERHEAD = WIRE_OVERHEAD_BYTES + 4
 """Preamble, start of frame, gap and frame check sequence, bytes."""
 FULL_FRAME = 1514 + WIRE_OVERHEAD
 """The largest frame, bytes on the wire."""
+QUANTUM = 1600
+"""Bytes that a class of weight 1 sends in its turn: a full frame on the wire, at least."""
 
 
 def class_id(minor: int) -> int:

@@ -15,8 +15,6 @@ from isolane.spec.policy import Policy
 from isolane.spec.policy_fields import RateLimit
 from isolane.spec.policy_router import RouterPolicy
 
-QUANTUM = 1600
-"""Bytes that a class of weight 1 sends in its turn: a full frame on the wire, at least."""
 LEAST_RATE = 1000
 """Rate of a class that nothing is guaranteed to, bytes/s: the kernel demands one."""
 _BURST_S = 0.01
@@ -71,7 +69,7 @@ def class_settings(policy: RouterPolicy, link: Link) -> list[int]:
     rate = max(LEAST_RATE, round(guaranteed_bps(policy) / 8))
     ceil = max(rate, round(min(link.rate, ceiling_bps(policy) / 8)))
     burst = htb.burst_bytes(rate, policy.burst)
-    return [rate, ceil, burst, policy.priority, QUANTUM * policy.link_weight]
+    return [rate, ceil, burst, policy.priority, link.quantum * policy.link_weight]
 
 
 def uplinks(policy: Policy, router: FoundRouter, at: Interface) -> tuple[str, ...]:

@@ -14,13 +14,13 @@ from isolane.enforce.fair_share import Link
 from isolane.enforce.host_access import Host
 from isolane.enforce.kernel_settings import (
     LEAST_RATE,
-    QUANTUM,
     class_settings,
     limits,
     queue_limits,
     uplinks,
 )
 from isolane.enforce.napi import threads_of
+from isolane.enforce.nic_features import Nic
 from isolane.enforce.piece import Wish
 from isolane.enforce.pieces import (
     Affinity,
@@ -34,10 +34,12 @@ from isolane.enforce.pieces import (
     LinkClass,
     LinkRoot,
     Member,
+    Offload,
     PortPiece,
     Program,
     QueuePiece,
     Scheduling,
+    TakesXdp,
 )
 from isolane.enforce.pieces.link_classes import OURS as OUR_ROOT
 from isolane.enforce.router_facts import FoundRouter, Interface
@@ -67,6 +69,8 @@ class Plan:
     found: Sequence[FoundRouter]
     links: dict[str, Link]
     """NICs whose link is shared out, by name."""
+    nics: dict[str, Nic]
+    """What the policy's NICs can do, by name."""
     host: Host
     state: State
 
@@ -76,7 +80,8 @@ class Plan:
         shared = [i for router in self.found for i in router.interfaces if i.how in ("veth", "tap")]
         if shared:
             for nic in self.policy.nics:
-                yield from self._nic(nic)
+                yield from self._offloads(self.nics[nic])
+                yield from self._nic(self.nics[nic])
         for link in self.links.values():
             yield from self._link(link)
         for router in self.found:
@@ -99,13 +104,37 @@ class Plan:
             for file, value in settings.items():
                 yield Wish(GroupFile(name, file), value, router=name)
 
-    def _nic(self, nic: str) -> Iterator[Wish]:
+    def _offloads(self, nic: Nic) -> Iterator[Wish]:
+        """Have frames come to the demultiplexer whole: one by one, with checksum and VLAN tag."""
         base = self.host.base
-        yield Wish(Program("nic", base, nic), "ours")
-        yield Wish(DeviceFile(base, nic, "threaded"), 1)
-        cores = self.policy.nics[nic].cores
-        for thread, began in self._threads(base, nic):
-            name = (NIC_OWNER, f"thread of {nic}", thread, began)
+        vlans = any(at.vlan for router in self.found for at in router.interfaces)
+        if nic.kind == "veth" and nic.peer is not None:
+            netns = base if nic.peer.netns is None else str(nic.peer.netns)
+            for feature in ("tx", *(("txvlan",) if vlans else ())):
+                yield from self._without(netns, nic.peer.ifname, feature)
+        if nic.kind != "veth":
+            for feature in ("lro", *(("rxvlan",) if vlans else ())):
+                yield from self._without(base, nic.name, feature)
+
+    def _without(self, netns: str, ifname: str, feature: str, router: str = "") -> Iterator[Wish]:
+        """Switch an offload off where there is one; it was the policy's work if it is off now."""
+        offload = Offload(netns, ifname, feature)
+        if offload.read(self.host) or offload.key in self.state.done:
+            yield Wish(offload, value=False, router=router)
+
+    def _nic(self, nic: Nic) -> Iterator[Wish]:
+        base = self.host.base
+        if nic.runs_xdp:
+            yield Wish(Program("nic", base, nic.name), "ours")
+        else:
+            yield Wish(Classifiers(base, nic.name), value=True)
+            yield Wish(Program("nic_tc", base, nic.name), "ours")
+        if not nic.polled:
+            return
+        yield Wish(DeviceFile(base, nic.name, "threaded"), 1)
+        cores = self.policy.nics[nic.name].cores
+        for thread, began in self._threads(base, nic.name):
+            name = (NIC_OWNER, f"thread of {nic.name}", thread, began)
             if cores:
                 yield Wish(Affinity(*name), sorted(cores))
             yield Wish(Scheduling(*name), [_NORMAL, NIC_NICE, SLICE_NS])
@@ -120,15 +149,9 @@ class Plan:
     def _link(self, link: Link) -> Iterator[Wish]:
         base, nic, rate = self.host.base, link.nic, link.rate
         yield Wish(LinkRoot(base, nic), OUR_ROOT)
-        whole = [rate, rate, htb.burst_bytes(rate), 0, QUANTUM]
+        whole = [rate, rate, htb.burst_bytes(rate), 0, link.quantum]
         yield Wish(LinkClass(base, nic, htb.ROOT_CLASS, "all"), whole)
-        rest = [
-            LEAST_RATE,
-            rate,
-            htb.burst_bytes(LEAST_RATE),
-            3,
-            QUANTUM,
-        ]
+        rest = [LEAST_RATE, rate, htb.burst_bytes(LEAST_RATE), 3, link.quantum]
         yield Wish(LinkClass(base, nic, htb.DEFAULT_CLASS, "others"), rest)
         for router in link.routers:
             minor = self._class(router)
@@ -191,7 +214,7 @@ class Plan:
         if limit is not None and limit.bps is not None:
             rate = max(LEAST_RATE, round(limit.bps / 8))
             netns = self._netns(at)
-            whole = [rate, rate, htb.burst_bytes(rate, policy.burst), 0, QUANTUM]
+            whole = [rate, rate, htb.burst_bytes(rate, policy.burst), 0, htb.QUANTUM]
             yield Wish(LinkRoot(netns, at.ifname), OUR_ROOT)
             yield Wish(LinkClass(netns, at.ifname, htb.ROOT_CLASS, router.name), whole)
             yield Wish(LinkClass(netns, at.ifname, htb.DEFAULT_CLASS, router.name), whole)
@@ -227,32 +250,40 @@ class Plan:
         if at.host_ifname is None or at.host_ifindex is None:
             return
         port = self.state.number(f"port:{name}:{at.ifname}", MAX_NUMBER)
-        nics = uplinks(self.policy, router, at)
-        shaped = any(nic in self.links for nic in nics)
-        uplink = 0
-        if at.bridge is None and nics:
-            uplink = self.host.ifindex(base, nics[0]) or 0
+        names = uplinks(self.policy, router, at)
+        shaped = any(nic in self.links for nic in names)
+        nic = self.nics[names[0]] if at.bridge is None and names else None
+        uplink = 0 if nic is None else nic.ifindex
+        direct = nic if at.how == "veth" and not shaped and nic and nic.takes_from(at.mtu) else None
         frames = limits(policy.rate_max.egress, policy.burst, bits=not shaped)
         class_ = htb.class_id(self._class(name)) if shaped else 0
         number = port.to_bytes(4, "little").hex()
-        if uplink:
+        if direct:
+            yield Wish(TakesXdp(base, direct.name), value=True)
             yield Wish(Entry("uplinks", number, base), uplink)
+            yield from self._without(self._netns(at), at.ifname, "tx", name)
         index = at.host_ifindex.to_bytes(4, "little").hex()
         yield Wish(Entry("port_of", index), port)
-        if at.how == "veth" and (uplink or policy.forward == "xdp"):
+        # With the program there the kernel sends no segments merged, which the classes of a link
+        # would count and serve as one frame.
+        if at.how == "veth" and (direct or shaped or policy.forward == "xdp"):
             yield Wish(Program("leave", base, at.host_ifname), "ours")
-        if shaped or at.bridge is not None or at.how == "tap":
+        if not direct:
             yield Wish(Classifiers(base, at.host_ifname), value=True)
             yield Wish(Program("port", base, at.host_ifname), "ours")
         # Once the port has a class, frames take the way by it: all of that has to be there.
         yield Wish(PortPiece(name, at.ifname, port), [uplink, class_, frames])
         if policy.forward == "xdp" and at.how == "veth":
-            direct = bool(uplink) and not shaped and not any(rate for rate, _ in frames)
-            yield from self._outlet(router, at, uplink if direct else None)
+            short = direct is not None and not any(rate for rate, _ in frames)
+            yield from self._outlet(router, at, direct if short else None)
 
-    def _outlet(self, router: FoundRouter, at: Interface, uplink: int | None) -> Iterator[Wish]:
+    def _outlet(self, router: FoundRouter, at: Interface, nic: Nic | None) -> Iterator[Wish]:
         """Where XDP sends what leaves by this interface: straight to the NIC, or through it."""
-        outlet = self.state.number(f"outlet:{router.name}:{at.ifname}", MAX_NUMBER)
+        uplink = nic.ifindex if nic is not None and nic.mtu >= at.mtu else None
+        # One number each: an entry that is another namespace's is another setting, and when that
+        # is put back, the number that both had would lead nowhere.
+        where = "nic" if uplink else "own"
+        outlet = self.state.number(f"outlet:{router.name}:{at.ifname}:{where}", MAX_NUMBER)
         number = outlet.to_bytes(4, "little").hex()
         netns = self.host.base if uplink else self._netns(at)
         yield Wish(Entry("outlets", number, netns), uplink or at.ifindex)

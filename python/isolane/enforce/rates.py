@@ -19,7 +19,7 @@ class RouterRates:
     """Frames that came for it."""
     forwarded_pps: float
     dropped_pps: dict[str, float]
-    """By place: ``queue``, ``rate_in``, ``rate_out``, ``link``."""
+    """By place: ``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``size``, ``redirect``, ``link``."""
     waiting: int
     """Frames in its queues at the end."""
     room: int

@@ -32,6 +32,10 @@ class Interface:
     """The host's bridge that ``host_ifname`` is a port of."""
     lower: str | None = None
     """The host's interface that a macvlan or VLAN stands on."""
+    mtu: int = 1500
+    """Of its own; a tap's of the host's side."""
+    host_mtu: int = 1500
+    """Of ``host_ifname``."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,8 @@ class RouterSample:
     """Frames that it sent."""
     forwarded_bytes: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
-    """Place (``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``link``) -> frames dropped there."""
+    """Place (``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``size``, ``redirect``, ``link``) ->
+    frames dropped there."""
     waiting: int = 0
     """Frames in its queues now."""
     room: int = 0

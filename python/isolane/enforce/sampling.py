@@ -12,7 +12,7 @@ from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, cpu_fair_shares_on_host, link_fair_shares
 from isolane.enforce.host_access import Host
 from isolane.enforce.piece import from_key
-from isolane.enforce.pieces import LinkClass, Member, Scheduling
+from isolane.enforce.pieces import LinkClass, Member, Program, Scheduling
 from isolane.enforce.policy_plan import NIC_OWNER
 from isolane.enforce.router_facts import RouterSample, Sample
 from isolane.enforce.state import State
@@ -58,9 +58,12 @@ class _Reader:
         self.plane: _native.Plane | None = self.host.standing_plane()
         self.counts: dict[str, dict[int, tuple[int, int, int]]] = {}
         self.links: dict[str, Link] = {}
+        self.ends: dict[str, set[tuple[str, str]]] = defaultdict(set)
         members: dict[str, list[str]] = defaultdict(list)
-        for key in self.state.done:
+        for key, done in self.state.done.items():
             piece = from_key(key)
+            if isinstance(piece, Program):
+                self.ends[done.router].add((piece.netns, piece.ifname))
             if isinstance(piece, LinkClass) and piece.minor >= htb.FIRST_CLASS:
                 members[piece.ifname].append(piece.owner)
         for nic, names in members.items():
@@ -89,7 +92,7 @@ class _Reader:
         link = {nic: counts.get(self._minor(name)) for nic, counts in self.counts.items()}
         sent = {nic: count for nic, count in link.items() if count}
         by_xdp = sum(q["forwarded"] for q in queues)
-        passed = sum(p["offered"] - p["dropped_rate"] for p in ports)
+        passed = sum(p["offered"] - p["dropped_rate"] - p["dropped_size"] for p in ports)
         return RouterSample(
             name=name,
             present=name in self.active,
@@ -104,6 +107,8 @@ class _Reader:
                 "rate_in": sum(q["dropped_rate"] for q in queues),
                 "cpu": sum(q["dropped_cpu"] for q in queues),
                 "rate_out": sum(p["dropped_rate"] for p in ports),
+                "redirect": sum(self.host.lost(*end) for end in self.ends[name]),
+                "size": sum(way["dropped_size"] for way in (*queues, *ports)),
                 "link": sum(count[2] for count in sent.values()),
             },
             waiting=sum(q["waiting"] for q in queues),

@@ -9,7 +9,7 @@ from typing import Any
 
 from isolane.enforce import htb
 from isolane.enforce.groups import weight_of
-from isolane.enforce.kernel_settings import LEAST_RATE, MOST_ROOM, QUANTUM
+from isolane.enforce.kernel_settings import LEAST_RATE, MOST_ROOM
 from isolane.enforce.piece import Piece, Value, from_key
 from isolane.enforce.pieces import Affinity, Budget, GroupFile, LinkClass, PortPiece, QueuePiece
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
@@ -81,14 +81,14 @@ def _text(value: Any) -> str:
 
 def _in_force(state: State, readings: Mapping[str, Value]) -> dict[str, dict[str, str]]:
     """Return router -> key of the policy -> what the kernel has."""
-    roots: dict[str, int] = {}
+    roots: dict[str, tuple[int, int]] = {}
     words: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key, done in state.done.items():
         piece, value = from_key(key), readings[key]
         if value is None:
             continue
         if isinstance(piece, LinkClass) and piece.minor == htb.ROOT_CLASS:
-            roots[piece.ifname] = value[0]
+            roots[piece.ifname] = value[0], value[4]
         for word, text in _words(piece, value, readings, roots):
             if text not in words[done.router][word]:
                 words[done.router][word].append(text)
@@ -111,7 +111,7 @@ def _joined(words: dict[str, list[str]]) -> dict[str, str]:
 
 
 def _words(
-    piece: Piece, value: Value, readings: Mapping[str, Value], roots: Mapping[str, int]
+    piece: Piece, value: Value, readings: Mapping[str, Value], roots: Mapping[str, tuple[int, int]]
 ) -> list[tuple[str, str]]:
     """Return keys and values of the policy that a piece stands for."""
     if isinstance(piece, GroupFile):
@@ -119,7 +119,7 @@ def _words(
     if isinstance(piece, Affinity):
         return [("cores", ",".join(map(str, value)))]
     if isinstance(piece, LinkClass):
-        return _of_class(value, roots.get(piece.ifname, 0))
+        return _of_class(value, *roots.get(piece.ifname, (0, htb.QUANTUM)))
     if isinstance(piece, QueuePiece):
         limit, burst, xdp, *_, most = value
         forward = "xdp" if xdp else "kernel"
@@ -145,9 +145,9 @@ def _of_group(piece: GroupFile, value: str, readings: Mapping[str, Value]) -> li
     return [] if quota == "max" else [("cpu_max", f"{round(100 * int(quota) / int(period), 2):g}%")]
 
 
-def _of_class(value: list[int], whole: int) -> list[tuple[str, str]]:
+def _of_class(value: list[int], whole: int, unit: int) -> list[tuple[str, str]]:
     rate, ceil, _, priority, quantum = value
-    words = [("priority", str(priority)), ("link_weight", f"{quantum / QUANTUM:g}")]
+    words = [("priority", str(priority)), ("link_weight", f"{quantum / unit:g}")]
     if rate > LEAST_RATE:
         words.append(("rate_min", format_rate(Load(rate * 8.0, "bps"))))
     if ceil < whole:

@@ -123,7 +123,7 @@ class State:
         """Return the interfaces that a demultiplexer was put on, by an unfinished command too."""
         keys = [*self.done, *(key for key, _ in self.unfinished())]
         programs = (json.loads(key)[1] for key in keys if key.startswith('["program"'))
-        return {fields["ifname"] for fields in programs if fields["hook"] == "nic"}
+        return {fields["ifname"] for fields in programs if fields["hook"] in ("nic", "nic_tc")}
 
     def number(self, name: str, most: int, first: int = 0) -> int:
         """Return the number that ``name`` (``queue:vr1:eth0``) has, or give it the lowest free.

@@ -12,7 +12,6 @@ from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, wants_link
 from isolane.enforce.kernel_settings import (
     LEAST_RATE,
-    QUANTUM,
     class_settings,
     limits,
     queue_limits,
@@ -41,8 +40,8 @@ def test_classes_are_what_the_kernel_is_told() -> None:
     )
     link = Link("eth1", RATE, tuple(found.routers))
     plain, full, above = (class_settings(router, link) for router in found.routers.values())
-    assert (plain[0], plain[1], plain[3], plain[4]) == (LEAST_RATE, RATE, 3, QUANTUM)
-    assert (full[0], full[1], full[3], full[4]) == (25_000_000, 50_000_000, 1, 2 * QUANTUM)
+    assert (plain[0], plain[1], plain[3], plain[4]) == (LEAST_RATE, RATE, 3, htb.QUANTUM)
+    assert (full[0], full[1], full[3], full[4]) == (25_000_000, 50_000_000, 1, 2 * htb.QUANTUM)
     assert above[1] == RATE, "a ceiling above the link is the link"
     assert not wants_link(found.routers["r0"])
     assert wants_link(found.routers["r1"])

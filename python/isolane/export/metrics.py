@@ -78,8 +78,9 @@ _OF_ROUTER: Final = (
               "Bytes of the frames that the router sent, with the frame check sequence.",
               None, lambda r: _one(r.forwarded_bytes)),
     _OfRouter("dropped_frames", "counter", "frames",
-              "Frames dropped above rate_max (rate_in, rate_out) or cpu_max (cpu), or at a full "
-              "queue or link class (queue, link).",
+              "Frames dropped above rate_max (rate_in, rate_out) or cpu_max (cpu), at a full queue "
+              "or link class (queue, link), too long for the next interface (size), lost by the "
+              "kernel after XDP had sent them on (redirect).",
               "place", lambda r: r.dropped),
     _OfRouter("queue_frames", "gauge", "frames", "Frames that wait in the router's queues.",
               None, lambda r: _one(r.waiting)),

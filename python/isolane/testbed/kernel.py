@@ -37,6 +37,11 @@ _BPF_ATTR_BYTES = 16
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_STSO = 0x1F
 _ETHTOOL_GGRO, _ETHTOOL_SGRO = 0x2B, 0x2C
+_ETHTOOL_GSTRINGS, _ETHTOOL_GSTATS, _ETHTOOL_GSSET_INFO = 0x1B, 0x1D, 0x37
+_ETH_SS_STATS, _ETH_GSTRING_LEN = 1, 32
+_ETHTOOL_GTXCSUM, _ETHTOOL_STXCSUM = 0x16, 0x17
+_ETHTOOL_GFLAGS, _ETHTOOL_SFLAGS = 0x25, 0x26
+_OFFLOAD_FLAGS = {"txvlan": 1 << 7, "rxvlan": 1 << 8, "lro": 1 << 15}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
@@ -102,11 +107,35 @@ def open_detached(file_system: str = "sysfs") -> int:
         os.close(context)
 
 
+def _ethtool(sock: socket.socket, ifname: str, request: bytes, size: int = 0) -> bytes:
+    """Return what the kernel makes of an ethtool structure, with room for ``size`` bytes more."""
+    answer = ctypes.create_string_buffer(request, len(request) + size)
+    command = struct.pack("16sP16x", ifname.encode(), ctypes.addressof(answer))
+    fcntl.ioctl(sock.fileno(), _SIOCETHTOOL, command)
+    return bytes(answer.raw)
+
+
 def _ethtool_value(sock: socket.socket, ifname: str, command: int, value: int) -> int:
-    answer = ctypes.create_string_buffer(struct.pack("=II", command, value), 8)
-    request = struct.pack("16sP16x", ifname.encode(), ctypes.addressof(answer))
-    fcntl.ioctl(sock.fileno(), _SIOCETHTOOL, request)
-    return int(struct.unpack("=II", answer.raw)[1])
+    answer = _ethtool(sock, ifname, struct.pack("=II", command, value))
+    return int(struct.unpack("=II", answer)[1])
+
+
+def counter_names(sock: socket.socket, ifname: str) -> list[str]:
+    """Return the names of a driver's counters (``ethtool -S``); empty where it has none."""
+    asked = struct.pack("=IIQI", _ETHTOOL_GSSET_INFO, 0, 1 << _ETH_SS_STATS, 0)
+    _, _, mask, count = struct.unpack("=IIQI", _ethtool(sock, ifname, asked))
+    if not mask or not count:
+        return []
+    head = struct.pack("=III", _ETHTOOL_GSTRINGS, _ETH_SS_STATS, count)
+    names = _ethtool(sock, ifname, head, count * _ETH_GSTRING_LEN)[len(head) :]
+    cut = (names[at : at + _ETH_GSTRING_LEN] for at in range(0, len(names), _ETH_GSTRING_LEN))
+    return [name.partition(b"\0")[0].decode(errors="replace") for name in cut]
+
+
+def counters(sock: socket.socket, ifname: str, names: int) -> tuple[int, ...]:
+    """Return the values of a driver's counters, of which there are ``names``."""
+    head = struct.pack("=II", _ETHTOOL_GSTATS, names)
+    return struct.unpack_from(f"={names}Q", _ethtool(sock, ifname, head, 8 * names), len(head))
 
 
 def set_gro(sock: socket.socket, ifname: str, *, on: bool) -> None:
@@ -122,6 +151,23 @@ def get_gro(sock: socket.socket, ifname: str) -> bool:
 def set_tso(sock: socket.socket, ifname: str, *, on: bool) -> None:
     """Switch TCP segmentation offload of ``ifname``, in the namespace of ``sock``."""
     _ethtool_value(sock, ifname, _ETHTOOL_STSO, int(on))
+
+
+def get_offload(sock: socket.socket, ifname: str, feature: str) -> bool:
+    """Tell whether an offload is on: ``tx`` (checksums), ``txvlan``, ``rxvlan`` or ``lro``."""
+    if feature == "tx":
+        return bool(_ethtool_value(sock, ifname, _ETHTOOL_GTXCSUM, 0))
+    return bool(_ethtool_value(sock, ifname, _ETHTOOL_GFLAGS, 0) & _OFFLOAD_FLAGS[feature])
+
+
+def set_offload(sock: socket.socket, ifname: str, feature: str, *, on: bool) -> None:
+    """Switch an offload of ``ifname``, in the namespace of ``sock``; see :func:`get_offload`."""
+    if feature == "tx":
+        _ethtool_value(sock, ifname, _ETHTOOL_STXCSUM, int(on))
+        return
+    flag = _OFFLOAD_FLAGS[feature]
+    flags = _ethtool_value(sock, ifname, _ETHTOOL_GFLAGS, 0)
+    _ethtool_value(sock, ifname, _ETHTOOL_SFLAGS, flags | flag if on else flags & ~flag)
 
 
 def set_scheduling(thread: int, policy: int, nice: int, slice_ns: int) -> None:

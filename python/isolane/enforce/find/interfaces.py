@@ -133,6 +133,8 @@ def _veth(host: Host, path: Path | None, inner: Link, outer: Link) -> Interface:
         host_ifname=outer.ifname,
         host_ifindex=outer.ifindex,
         bridge=None if bridge is None else bridge.ifname,
+        mtu=inner.mtu,
+        host_mtu=outer.mtu,
     )
 
 
@@ -149,6 +151,8 @@ def of_tap(host: Host, tap: Link, mac: str) -> Interface:
         host_ifname=tap.ifname,
         host_ifindex=tap.ifindex,
         bridge=None if bridge is None else bridge.ifname,
+        mtu=tap.mtu,
+        host_mtu=tap.mtu,
     )
 
 

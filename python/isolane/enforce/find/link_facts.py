@@ -14,7 +14,7 @@ from pyroute2 import IPRoute
 from isolane.enforce.find.netlink import Attributes, Netlink, RawLink, read_attributes
 
 _IFF_UP, _IFF_LOOPBACK = 0x1, 0x8
-_ADDRESS, _IFNAME, _IFLA_LINK, _MASTER, _LINKINFO = 1, 3, 5, 10, 18
+_ADDRESS, _IFNAME, _MTU, _IFLA_LINK, _MASTER, _LINKINFO = 1, 3, 4, 5, 10, 18
 _LINK_NETNSID, _PARENT_DEV_NAME = 37, 56
 _INFO_KIND, _INFO_DATA, _VLAN_ID, _BR_VLAN_FILTERING = 1, 2, 1, 7
 """Numbers of linux/if_link.h."""
@@ -47,6 +47,7 @@ class Link:
     """The device's address on its bus, such as ``0000:01:10.3`` (kernels since 5.14 tell)."""
     loopback: bool = False
     up: bool = True
+    mtu: int = 1500
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,7 @@ def _link(raw: RawLink) -> Link:
         parent=_text(own[_PARENT_DEV_NAME]) if _PARENT_DEV_NAME in own else None,
         loopback=bool(raw.flags & _IFF_LOOPBACK),
         up=bool(raw.flags & _IFF_UP),
+        mtu=_number(own, _MTU) or 1500,
     )
 
 

@@ -32,6 +32,7 @@ def by_pyroute2(message: Any) -> Link:
         parent=message.get_attr("IFLA_PARENT_DEV_NAME"),
         loopback=bool(message["flags"] & 8),
         up=bool(message["flags"] & 1),
+        mtu=message.get_attr("IFLA_MTU"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from isolane.enforce.pieces.devices import DeviceFile
 from isolane.enforce.pieces.link_classes import Classifiers, LeafQueue, LinkClass, LinkRoot
+from isolane.enforce.pieces.offloads import Offload, TakesXdp
 from isolane.enforce.pieces.packets import Budget, Entry, PortPiece, Program, QueuePiece
 from isolane.enforce.pieces.tasks import Affinity, Group, GroupFile, Member, Scheduling
 
@@ -17,8 +18,10 @@ __all__ = [
     "LinkClass",
     "LinkRoot",
     "Member",
+    "Offload",
     "PortPiece",
     "Program",
     "QueuePiece",
     "Scheduling",
+    "TakesXdp",
 ]

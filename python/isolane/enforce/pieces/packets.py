@@ -12,9 +12,16 @@ from isolane.enforce.host_access import Host
 from isolane.enforce.piece import Piece, Value
 from isolane.errors import TestbedError
 
-OURS = {"nic": "isl_demux", "router": "isl_serve", "leave": "isl_leave", "port": "isl_egress"}
+OURS = {
+    "nic": "isl_demux",
+    "nic_tc": "isl_demux_tc",
+    "router": "isl_serve",
+    "leave": "isl_leave",
+    "port": "isl_egress",
+}
 _WHAT = {
     "nic": "demultiplexer on",
+    "nic_tc": "demultiplexer (tc) on",
     "router": "queue program on",
     "leave": "uplink program on",
     "port": "classifier on",
@@ -31,7 +38,7 @@ def _told() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Program(Piece):
-    """A program at a hook (nic, router, leave, port) of an interface."""
+    """A program at a hook (nic, nic_tc, router, leave, port) of an interface."""
 
     kind: ClassVar[str] = "program"
     hook: str

@@ -129,7 +129,8 @@ class Managed:
             queues = filter(None, map(plane.queue, slots))
             ports = map(plane.port, self._ports[router])
             lost[router, "router_queue"] = sum(
-                q["dropped_queue"] + q["dropped_rate"] + q["dropped_cpu"] for q in queues
+                q["dropped_queue"] + q["dropped_rate"] + q["dropped_cpu"] + q["dropped_size"]
+                for q in queues
             )
-            lost[router, "egress"] = sum(port["dropped_rate"] for port in ports)
+            lost[router, "egress"] = sum(p["dropped_rate"] + p["dropped_size"] for p in ports)
         return lost

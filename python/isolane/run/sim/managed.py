@@ -14,7 +14,6 @@ from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, wants_link
 from isolane.enforce.kernel_settings import (
     LEAST_RATE,
-    QUANTUM,
     class_settings,
     limits,
     queue_limits,
@@ -87,7 +86,7 @@ class Managed:
             port["capacity"] = htb.leaf_frames(link.rate)
             port["scheduler"] = {
                 "kind": "hierarchical",
-                "quantum_bytes": QUANTUM,
+                "quantum_bytes": htb.QUANTUM,
                 "overhead_bytes": WIRE_OVERHEAD_BYTES,
                 "settings": [
                     _class(name, settings, policy.routers[name].link_weight, link.rate)

@@ -1,0 +1,58 @@
+"""The other ends of NICs that are veths: the neighbours' interfaces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from isolane.enforce.find.absent import Absent
+from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
+from isolane.enforce.find.interfaces import look_inside
+from isolane.enforce.find.link_facts import Link
+from isolane.testbed.hands import apart
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The other end of a veth."""
+
+    netns: Path | None
+    """File of its network namespace; None: the host's."""
+    ifname: str
+
+
+def find_peers(veths: Iterable[str]) -> dict[str, Peer]:
+    """Return the other ends of veths of this host, by name.
+
+    Those in a namespace that cannot be entered are left out: it has neither a name nor a process
+    that this host sees, such as the namespace around a container that is the host.
+    """
+
+    def look() -> dict[str, Peer]:
+        with Host() as host:
+            links = {ifname: host.by_name(ifname) for ifname in veths}
+            found = {name: _peer(host, link) for name, link in links.items() if link is not None}
+            return {name: peer for name, peer in found.items() if peer is not None}
+
+    return apart(look)
+
+
+def _peer(host: Host, veth: Link) -> Peer | None:
+    if veth.netnsid is None:
+        inner = host.links.get(veth.link or 0)
+        return None if inner is None else Peer(None, inner.ifname)
+    for path in all_namespaces():
+        with suppress(Absent, OSError):
+            namespace = open_namespace(path, "")
+            try:
+                if host.netlink.number_of(namespace) != veth.netnsid:
+                    continue
+                links = look_inside(host, namespace, path).links
+            finally:
+                os.close(namespace)
+            inner = next((link for link in links if link.ifindex == veth.link), None)
+            return None if inner is None else Peer(path, inner.ifname)
+    return None

@@ -1,0 +1,76 @@
+"""What interfaces leave to their devices, and what XDP can do with them."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass
+from typing import ClassVar
+
+from isolane.enforce.host_access import Host
+from isolane.enforce.piece import Piece, Value
+from isolane.testbed import kernel
+from isolane.testbed.netns import step
+
+
+@dataclass(frozen=True)
+class Offload(Piece):
+    """An offload of an interface, by the name that ``ethtool -K`` has for it; True: on."""
+
+    kind: ClassVar[str] = "offload"
+    netns: str
+    ifname: str
+    feature: str
+    """``tx``, ``txvlan``, ``rxvlan`` or ``lro``."""
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"{self.ifname} ({self.netns}): offload {self.feature}"
+
+    def read(self, host: Host) -> Value:
+        """Return whether it is on; None when the interface is gone or has none."""
+        namespace = host.namespace(self.netns)
+        if namespace is None:
+            return None
+        try:
+            return kernel.get_offload(namespace.ioctl, self.ifname, self.feature)
+        except OSError:
+            return None
+
+    def write(self, host: Host, value: Value) -> None:
+        """Switch it."""
+        namespace = host.namespace(self.netns)
+        if namespace is None or value is None:
+            return
+        with step(f"setting {self}", f"ethtool -K {self.ifname} {self.feature}"):
+            try:
+                kernel.set_offload(namespace.ioctl, self.ifname, self.feature, on=value)
+            except OSError as error:
+                if error.errno != errno.ENODEV:
+                    raise
+
+
+@dataclass(frozen=True)
+class TakesXdp(Piece):
+    """Whether XDP can send by a NIC: nothing that is set, but what a way out relies on.
+
+    A veth takes such frames as long as its other end is polled by NAPI (``ethtool -K PEER gro
+    on``, or a program there). When that ends, what routers send is lost.
+    """
+
+    kind: ClassVar[str] = "takes-xdp"
+    netns: str
+    ifname: str
+
+    def __str__(self) -> str:
+        """Name it for the user."""
+        return f"{self.ifname}: takes frames from XDP"
+
+    def read(self, host: Host) -> Value:
+        """Tell whether it does; None when it is gone."""
+        index = host.ifindex(self.netns, self.ifname)
+        if index is None:
+            return None
+        return host.takes_xdp(self.netns, index)
+
+    def write(self, host: Host, value: Value) -> None:
+        """Do nothing: it follows from what stands at the other end."""
