@@ -16,8 +16,8 @@ from isolane.errors import TestbedError
 from isolane.run.live.traffic import Target
 from isolane.testbed import Journal, clean, exclusive, netns, threads
 from isolane.testbed.bed_builder import Builder, Namespaces
-from isolane.testbed.hands import Hands
 from isolane.testbed.layout import GEN, RCV, End, Layout, Veth
+from isolane.testbed.namespace_thread import NamespaceThread
 
 GEN_IFNAME, RCV_IFNAME = "isl-g0", "isl-r0"
 GEN_MAC, RCV_MAC = "02:15:01:00:00:00", "02:15:04:00:00:00"
@@ -48,9 +48,9 @@ class WireCount:
 class Wire:
     """A wire that exists; from :func:`make_wire`."""
 
-    def __init__(self, namespaces: Namespaces, ifindex: int, hands: Hands) -> None:
+    def __init__(self, namespaces: Namespaces, ifindex: int, thread: NamespaceThread) -> None:
         self._ns = namespaces
-        self._hands = hands
+        self._thread = thread
         self.target = Target(
             ifindex=ifindex,
             src_mac=GEN_MAC,
@@ -63,7 +63,7 @@ class Wire:
 
     def count(self) -> WireCount:
         """Read the counters of the sending end; they count for whatever tool sends."""
-        return self._hands.do(self._count)
+        return self._thread.do(self._count)
 
     def _count(self) -> WireCount:
         read = self._ns[GEN].read
@@ -84,15 +84,15 @@ def make_wire(receiver_core: int) -> Iterator[Wire]:
     """
     with exclusive() as journal:
         clean()
-        hands, namespaces = Hands(), Namespaces()
+        thread, namespaces = NamespaceThread(), Namespaces()
         try:
-            ifindex = hands.do(partial(_build, namespaces, journal, receiver_core))
-            yield Wire(namespaces, ifindex, hands)
+            ifindex = thread.do(partial(_build, namespaces, journal, receiver_core))
+            yield Wire(namespaces, ifindex, thread)
         finally:
             try:
-                problems = hands.do(partial(_remove, namespaces, journal))
+                problems = thread.do(partial(_remove, namespaces, journal))
             finally:
-                hands.close()
+                thread.close()
             if problems:
                 raise TestbedError("; ".join(problems))
 

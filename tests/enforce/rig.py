@@ -33,7 +33,7 @@ from isolane.testbed import (
     exclusive,
     kernel,
 )
-from isolane.testbed.hands import apart
+from isolane.testbed.namespace_thread import run_in_thread
 
 from tests.live import in_process
 
@@ -60,7 +60,7 @@ def inside(netns: str, work: Callable[[], T]) -> T:
             os.close(fd)
         return work()
 
-    return apart(entered)
+    return run_in_thread(entered)
 
 
 def shown(*command: str) -> str:

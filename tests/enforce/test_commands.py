@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from isolane.cli.enforcing import complete_router
-from isolane.enforce.piece import from_key
-from isolane.enforce.pieces import Entry
+from isolane.enforce.setting import from_key
+from isolane.enforce.settings import Entry
 from isolane.enforce.state import State
 from isolane.testbed import NETNS_DIR
 
@@ -246,11 +246,11 @@ def test_frames_are_let_in_when_all_is_ready_for_them(rig: Rig) -> None:
     state = State.load(rig.directory)
     order = [(done.router, from_key(key)) for key, done in state.done.items()]
     for name in rig.routers:
-        mine = [piece for router, piece in order if router == name]
-        routes = [isinstance(piece, Entry) and piece.table == "routes" for piece in mine]
+        mine = [setting for router, setting in order if router == name]
+        routes = [isinstance(setting, Entry) and setting.table == "routes" for setting in mine]
         assert routes.index(True) == len(routes) - 2, (
             "two interfaces, two routes, nothing after them"
         )
-    kinds = [type(piece).__name__ for _, piece in order]
-    port = kinds.index("PortPiece")  # with its class: what the class needs comes before it
+    kinds = [type(setting).__name__ for _, setting in order]
+    port = kinds.index("PortSetting")  # with its class: what the class needs comes before it
     assert max(kinds.index(k) for k in ("LinkRoot", "LinkClass", "Classifiers", "Program")) < port

@@ -213,7 +213,7 @@ def test_a_router_whose_interface_is_down_waits(rig: Rig) -> None:
 
 def drifted(rig: Rig) -> set[str]:
     """What status complains of."""
-    return {drift["piece"] for drift in rig.data("status", status=1)["drift"]}
+    return {drift["setting"] for drift in rig.data("status", status=1)["drift"]}
 
 
 def test_what_others_change_is_told_and_repaired_by_the_next_apply(rig: Rig) -> None:
@@ -242,7 +242,7 @@ def test_what_others_change_is_told_and_repaired_by_the_next_apply(rig: Rig) -> 
         "clsact qdisc of isl-q0",
     } <= found
     for words in ("scheduling", "isl-q1", "classifier on isl-q0", "isl-out1", "threaded"):
-        assert any(words in piece for piece in found), (words, found)
+        assert any(words in setting for setting in found), (words, found)
     text = rig.cli("status", status=1)
     assert text.count("drift: ") == len(found)
     assert "gone" in text

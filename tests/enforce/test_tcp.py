@@ -64,7 +64,7 @@ def test_checksums_that_are_left_out_all_the_same_are_added(ip: int, mtu: int, h
             for name, ifname in [*((name, "eth0") for name in NEIGHBOURS), ("router", "out")]:
                 net.run(name, "ethtool", "-K", ifname, "tx", "on")
             assert_all_arrives(net)
-            drift = {drift.piece.partition(" ")[0] for drift in net.enforcer.status().drift}
+            drift = {drift.setting.partition(" ")[0] for drift in net.enforcer.status().drift}
             assert drift == {"eth0", "out"} if how == "polled" else {"eth0"}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from isolane.testbed import NETNS_DIR, kernel
-from isolane.testbed.hands import apart
+from isolane.testbed.namespace_thread import run_in_thread
 from pyroute2 import IPRoute
 
 RUN_DIR = Path("/run/isolane")
@@ -38,7 +38,7 @@ def look(netns: tuple[str, ...] = ()) -> Look:
         "pinned": _tree(Path("/sys/fs/bpf")),
         "isolane's files": [name for name in _tree(RUN_DIR) if not name.endswith("/lock")],
         "network": _network(),
-        **{f"network of {path}": apart(partial(_inside, path)) for path in netns},
+        **{f"network of {path}": run_in_thread(partial(_inside, path)) for path in netns},
     }
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import pytest
 from isolane.errors import TestbedError
 from isolane.testbed import BedPlan, Journal, RouterPlan, Wire, clean, exclusive, kernel
-from isolane.testbed.hands import apart
+from isolane.testbed.namespace_thread import run_in_thread
 from pyroute2 import NetNS
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ def inside(netns: str, work: Callable[[], T], core: int | None = None) -> T:
             os.sched_setaffinity(0, {core})
         return work()
 
-    return apart(entered)
+    return run_in_thread(entered)
 
 
 class Traffic:

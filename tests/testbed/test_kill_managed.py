@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 from isolane.enforce.host_access import Host
-from isolane.enforce.pieces import Group, tasks
+from isolane.enforce.settings import Group, tasks
 from isolane.errors import TestbedError
 from isolane.run.live import managed
 from isolane.run.live.backend import LiveBackEnd

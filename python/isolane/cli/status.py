@@ -47,7 +47,7 @@ def _as_data(status: InForce) -> dict[str, Any]:
     return {
         "policy": status.policy.name if status.policy else None,
         "applied_at": status.applied_at,
-        "settings": status.pieces,
+        "settings": status.settings,
         "routers": [asdict(router) for router in status.routers],
         "drift": [asdict(drift) for drift in status.drift],
         "notes": list(status.notes),
@@ -63,7 +63,7 @@ def _print(status: InForce) -> None:
     running = sum(router.present for router in status.routers)
     typer.echo(
         f"policy {status.policy.name}, applied {status.applied_at}: {running} of "
-        f"{len(status.routers)} routers run, {status.pieces} settings in force"
+        f"{len(status.routers)} routers run, {status.settings} settings in force"
     )
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
@@ -72,9 +72,9 @@ def _print(status: InForce) -> None:
     for note in status.notes:
         typer.echo(f"note: {note}")
     for drift in status.drift:
-        whose = f"{drift.router}: " if drift.router not in drift.piece else ""
+        whose = f"{drift.router}: " if drift.router not in drift.setting else ""
         found = "gone" if drift.found is None else f"{drift.found} found"
-        typer.echo(f"drift: {whose}{drift.piece}: {drift.wanted} wanted, {found}")
+        typer.echo(f"drift: {whose}{drift.setting}: {drift.wanted} wanted, {found}")
 
 
 def _table(status: InForce) -> Any:

@@ -9,7 +9,7 @@ from isolane.enforce.router_facts import (
     RouterSample,
     Sample,
 )
-from isolane.enforce.standing import RouterStatus
+from isolane.enforce.router_status import RouterStatus
 from isolane.enforce.transaction import Drift
 
 __all__ = [

@@ -16,16 +16,16 @@ from isolane.enforce.host_access import GROUP, Host, find_namespace
 from isolane.enforce.host_checks import check
 from isolane.enforce.lock import locked
 from isolane.enforce.notes import notes
-from isolane.enforce.piece import from_key
-from isolane.enforce.pieces import LinkRoot
 from isolane.enforce.policy_plan import Plan
 from isolane.enforce.router_facts import FoundRouter, MissingRouter, Sample
-from isolane.enforce.standing import RouterStatus, statuses
+from isolane.enforce.router_status import RouterStatus, statuses
+from isolane.enforce.setting import from_key
+from isolane.enforce.settings import LinkRoot
 from isolane.enforce.state import State
 from isolane.enforce.transaction import Drift
 from isolane.errors import TestbedError
 from isolane.spec.policy import Policy, parse_policy, policy_text
-from isolane.testbed.hands import Hands
+from isolane.testbed.namespace_thread import NamespaceThread
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class InForce:
     applied_at: str | None
     found: tuple[FoundRouter | MissingRouter, ...] = ()
     drift: tuple[Drift, ...] = ()
-    pieces: int = 0
+    settings: int = 0
     routers: tuple[RouterStatus, ...] = ()
     notes: tuple[str, ...] = ()
     """Where frames are lost, or not treated as the policy says."""
@@ -103,7 +103,7 @@ class Enforcer:
             "text": policy_text(policy),
             "applied_at": datetime.now().astimezone().isoformat(timespec="seconds"),
         }
-        changes = transaction.apply(plan.wishes(), state, host, about, adopt=adopt)
+        changes = transaction.apply(plan.desired_settings(), state, host, about, adopt=adopt)
         self._show(str(about["text"]))
         waiting = tuple(router for router in everyone if isinstance(router, MissingRouter))
         told = (*_recovered(recovered), *notes(policy, found, there, links))
@@ -196,7 +196,7 @@ class Enforcer:
                 found=found,
                 # A router that has gone took its settings with it.
                 drift=tuple(one for one in drift if one.router not in missing),
-                pieces=len(state.done),
+                settings=len(state.done),
                 routers=statuses(policy, found, state, readings),
                 notes=(*notes(policy, running, there, _shared(state)), *_lost(host, there)),
             )
@@ -209,23 +209,23 @@ class Enforcer:
 
     def samples(self) -> Generator[Sample | None]:
         """Take a sample each time one is asked for; what was opened stays open in between."""
-        hands = Hands()
+        thread = NamespaceThread()
         opened: tuple[Host, State] | None = None
         stamp = None
         try:
             while True:
                 if opened is None or stamp != self._stamp():
                     if opened is not None:
-                        hands.do(opened[0].close)
+                        thread.do(opened[0].close)
                     stamp = self._stamp()
-                    opened = hands.do(self._open)
+                    opened = thread.do(self._open)
                 policy = _in_force(opened[1])
                 taken = partial(sampling.take, *opened, policy) if policy else None
-                yield hands.do(taken) if taken else None
+                yield thread.do(taken) if taken else None
         finally:
             if opened is not None:
-                hands.do(opened[0].close)
-            hands.close()
+                thread.do(opened[0].close)
+            thread.close()
 
     def _stamp(self) -> tuple[int, int] | None:
         """Return what tells one state on disk from the next."""
@@ -271,11 +271,11 @@ class Enforcer:
             Also when the policy in force is that of a namespace that is gone.
         """
         with locked(self.directory) if exclusive else contextlib.nullcontext():
-            hands = Hands()
+            thread = NamespaceThread()
             try:
-                return hands.do(lambda: self._within(work, elsewhere=elsewhere))
+                return thread.do(lambda: self._within(work, elsewhere=elsewhere))
             finally:
-                hands.close()
+                thread.close()
 
     def _within(self, work: Callable[[Host, State], T], *, elsewhere: bool) -> T:
         host, state = self._open(elsewhere=elsewhere)
@@ -308,11 +308,11 @@ class Enforcer:
 
 
 def _shared(state: State) -> set[str]:
-    pieces = map(from_key, state.done)
-    return {piece.ifname for piece in pieces if isinstance(piece, LinkRoot)}
+    settings = map(from_key, state.done)
+    return {setting.ifname for setting in settings if isinstance(setting, LinkRoot)}
 
 
-def _lost(host: Host, there: Mapping[str, nics.Nic]) -> tuple[str, ...]:
+def _lost(host: Host, there: Mapping[str, nic_features.Nic]) -> tuple[str, ...]:
     counts = {name: host.lost(host.base, name) for name in there}
     return tuple(
         f"{name}: the kernel has lost {count} frames on the way from or to XDP (ethtool -S {name}: "

@@ -1,4 +1,4 @@
-"""The host as pieces see it: namespaces, control groups, the packet path's programs and tables."""
+"""The host as settings see it: namespaces, control groups, the packet path's programs and tables."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def find_namespace(cookie: int) -> Path | None:
 
 
 class Host:
-    """Lives in a thread of its own (:class:`isolane.testbed.hands.Hands`): it enters namespaces.
+    """Lives in a thread of its own (:class:`isolane.testbed.namespace_thread.NamespaceThread`): it enters namespaces.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Host:
     """
 
     def __init__(self, base: Path | None = None, group: str = GROUP) -> None:
-        # Pieces are named by it: it has to be the same from one command to the next.
+        # Settings are named by it: it has to be the same from one command to the next.
         self.base = str(base) if base else "/proc/self/ns/net"
         self.groups = Groups(group)
         self.nics: set[str] = set()

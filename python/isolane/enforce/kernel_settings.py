@@ -65,7 +65,7 @@ def queue_limits(policy: Policy, router: str, active: Collection[str]) -> tuple[
 
 
 def class_settings(policy: RouterPolicy, link: Link) -> list[int]:
-    """Return the settings of a router's class; see :class:`isolane.enforce.pieces.LinkClass`."""
+    """Return the settings of a router's class; see :class:`isolane.enforce.settings.LinkClass`."""
     rate = max(LEAST_RATE, round(guaranteed_bps(policy) / 8))
     ceil = max(rate, round(min(link.rate, ceiling_bps(policy) / 8)))
     burst = htb.burst_bytes(rate, policy.burst)

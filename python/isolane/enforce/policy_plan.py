@@ -1,7 +1,7 @@
-"""From a policy and the routers that run to the wishes that fulfil it, in their order.
+"""From a policy and the routers that run to the desired_settings that fulfil it, in their order.
 
-A generator: what kernel threads there are is known only when the earlier wishes are fulfilled.
-Frames begin to take the new way with the last wish of a router, its route.
+A generator: what kernel threads there are is known only when the earlier desired_settings are fulfilled.
+Frames begin to take the new way with the last desired of a router, its route.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from isolane.enforce.kernel_settings import (
 )
 from isolane.enforce.napi import threads_of
 from isolane.enforce.nic_features import Nic
-from isolane.enforce.piece import Wish
-from isolane.enforce.pieces import (
+from isolane.enforce.router_facts import FoundRouter, Interface
+from isolane.enforce.setting import Desired
+from isolane.enforce.settings import (
     Affinity,
     Budget,
     Classifiers,
@@ -35,14 +36,13 @@ from isolane.enforce.pieces import (
     LinkRoot,
     Member,
     Offload,
-    PortPiece,
+    PortSetting,
     Program,
-    QueuePiece,
+    QueueSetting,
     Scheduling,
     TakesXdp,
 )
-from isolane.enforce.pieces.link_classes import OURS as OUR_ROOT
-from isolane.enforce.router_facts import FoundRouter, Interface
+from isolane.enforce.settings.link_classes import OURS as OUR_ROOT
 from isolane.enforce.state import State
 from isolane.procfs import started
 from isolane.spec.policy import Policy
@@ -74,8 +74,8 @@ class Plan:
     host: Host
     state: State
 
-    def wishes(self) -> Iterator[Wish]:
-        """Yield all wishes."""
+    def desired_settings(self) -> Iterator[Desired]:
+        """Yield all desired_settings."""
         yield from self._groups()
         shared = [i for router in self.found for i in router.interfaces if i.how in ("veth", "tap")]
         if shared:
@@ -87,24 +87,24 @@ class Plan:
         for router in self.found:
             yield from _for(router.name, self._router(router))
 
-    def _groups(self) -> Iterator[Wish]:
+    def _groups(self) -> Iterator[Desired]:
         """One group a router, in one that weighs as much as all of them."""
         names = [router.name for router in self.found]
         if not names:
             return
         weights = {name: self.policy.routers[name].cpu_weight for name in names}
-        yield Wish(Group(""), value=True)
+        yield Desired(Group(""), value=True)
         total = self.host.groups.settings(min(10_000, sum(weights.values())), None)
         weight_file = next(iter(total))
-        yield Wish(GroupFile("", weight_file), total[weight_file])
+        yield Desired(GroupFile("", weight_file), total[weight_file])
         for name in names:
             most = self.policy.routers[name].cpu_max
             settings = self.host.groups.settings(weights[name], most and most / 100)
-            yield Wish(Group(name), value=True, router=name)
+            yield Desired(Group(name), value=True, router=name)
             for file, value in settings.items():
-                yield Wish(GroupFile(name, file), value, router=name)
+                yield Desired(GroupFile(name, file), value, router=name)
 
-    def _offloads(self, nic: Nic) -> Iterator[Wish]:
+    def _offloads(self, nic: Nic) -> Iterator[Desired]:
         """Have frames come to the demultiplexer whole: one by one, with checksum and VLAN tag."""
         base = self.host.base
         vlans = any(at.vlan for router in self.found for at in router.interfaces)
@@ -116,28 +116,30 @@ class Plan:
             for feature in ("lro", *(("rxvlan",) if vlans else ())):
                 yield from self._without(base, nic.name, feature)
 
-    def _without(self, netns: str, ifname: str, feature: str, router: str = "") -> Iterator[Wish]:
+    def _without(
+        self, netns: str, ifname: str, feature: str, router: str = ""
+    ) -> Iterator[Desired]:
         """Switch an offload off where there is one; it was the policy's work if it is off now."""
         offload = Offload(netns, ifname, feature)
         if offload.read(self.host) or offload.key in self.state.done:
-            yield Wish(offload, value=False, router=router)
+            yield Desired(offload, value=False, router=router)
 
-    def _nic(self, nic: Nic) -> Iterator[Wish]:
+    def _nic(self, nic: Nic) -> Iterator[Desired]:
         base = self.host.base
         if nic.runs_xdp:
-            yield Wish(Program("nic", base, nic.name), "ours")
+            yield Desired(Program("nic", base, nic.name), "ours")
         else:
-            yield Wish(Classifiers(base, nic.name), value=True)
-            yield Wish(Program("nic_tc", base, nic.name), "ours")
+            yield Desired(Classifiers(base, nic.name), value=True)
+            yield Desired(Program("nic_tc", base, nic.name), "ours")
         if not nic.polled:
             return
-        yield Wish(DeviceFile(base, nic.name, "threaded"), 1)
+        yield Desired(DeviceFile(base, nic.name, "threaded"), 1)
         cores = self.policy.nics[nic.name].cores
         for thread, began in self._threads(base, nic.name):
             name = (NIC_OWNER, f"thread of {nic.name}", thread, began)
             if cores:
-                yield Wish(Affinity(*name), sorted(cores))
-            yield Wish(Scheduling(*name), [_NORMAL, NIC_NICE, SLICE_NS])
+                yield Desired(Affinity(*name), sorted(cores))
+            yield Desired(Scheduling(*name), [_NORMAL, NIC_NICE, SLICE_NS])
 
     def _threads(self, netns: str, ifname: str) -> list[tuple[int, int]]:
         namespace, index = self.host.namespace(netns), self.host.ifindex(netns, ifname)
@@ -146,30 +148,30 @@ class Plan:
         threads = ((thread, started(thread)) for thread in threads_of(namespace, index))
         return [(thread, began) for thread, began in threads if began is not None]
 
-    def _link(self, link: Link) -> Iterator[Wish]:
+    def _link(self, link: Link) -> Iterator[Desired]:
         base, nic, rate = self.host.base, link.nic, link.rate
-        yield Wish(LinkRoot(base, nic), OUR_ROOT)
+        yield Desired(LinkRoot(base, nic), OUR_ROOT)
         whole = [rate, rate, htb.burst_bytes(rate), 0, link.quantum]
-        yield Wish(LinkClass(base, nic, htb.ROOT_CLASS, "all"), whole)
+        yield Desired(LinkClass(base, nic, htb.ROOT_CLASS, "all"), whole)
         rest = [LEAST_RATE, rate, htb.burst_bytes(LEAST_RATE), 3, link.quantum]
-        yield Wish(LinkClass(base, nic, htb.DEFAULT_CLASS, "others"), rest)
+        yield Desired(LinkClass(base, nic, htb.DEFAULT_CLASS, "others"), rest)
         for router in link.routers:
             minor = self._class(router)
             settings = class_settings(self.policy.routers[router], link)
-            yield Wish(LinkClass(base, nic, minor, router), settings, router=router)
+            yield Desired(LinkClass(base, nic, minor, router), settings, router=router)
             frames = htb.leaf_frames(settings[1])
-            yield Wish(LeafQueue(base, nic, minor, router), frames, router=router)
+            yield Desired(LeafQueue(base, nic, minor, router), frames, router=router)
 
     def _class(self, router: str) -> int:
         return self.state.number(f"class:{router}", MAX_NUMBER, htb.FIRST_CLASS)
 
-    def _router(self, router: FoundRouter) -> Iterator[Wish]:
+    def _router(self, router: FoundRouter) -> Iterator[Desired]:
         policy = self.policy.routers[router.name]
         shared = [at for at in router.interfaces if at.how in ("veth", "tap")]
         if policy.cpu_max:
             rate_ns = round(policy.cpu_max * 1e7)
             budget = Budget(router.name, self._budget(router))
-            yield Wish(budget, [rate_ns, rate_ns // 100], router=router.name)
+            yield Desired(budget, [rate_ns, rate_ns // 100], router=router.name)
         for interface in router.interfaces:
             if interface.how == "own":
                 yield from self._own(router, policy, interface)
@@ -181,33 +183,35 @@ class Plan:
             yield self._way_in(router, interface)
         yield from self._processes(router, policy)
 
-    def _processes(self, router: FoundRouter, policy: RouterPolicy) -> Iterator[Wish]:
+    def _processes(self, router: FoundRouter, policy: RouterPolicy) -> Iterator[Desired]:
         """Put a virtual machine's threads into its router's group."""
         group = self.host.groups.path(router.name).relative_to(self.host.groups.root)
         for thread in router.threads:
             began = started(thread)
             if began is not None:
                 name = (router.name, "thread", thread, began)
-                yield Wish(Member(*name), str(group))
+                yield Desired(Member(*name), str(group))
                 if policy.cores:
-                    yield Wish(Affinity(*name), sorted(policy.cores))
+                    yield Desired(Affinity(*name), sorted(policy.cores))
 
-    def _polled(self, router: FoundRouter, policy: RouterPolicy, at: Interface) -> Iterator[Wish]:
+    def _polled(
+        self, router: FoundRouter, policy: RouterPolicy, at: Interface
+    ) -> Iterator[Desired]:
         """Have an interface polled by threads of the router's own."""
         netns = self._netns(at)
         group = self.host.groups.path(router.name).relative_to(self.host.groups.root)
-        yield Wish(DeviceFile(netns, at.ifname, "threaded"), 1)
+        yield Desired(DeviceFile(netns, at.ifname, "threaded"), 1)
         for thread, began in self._threads(netns, at.ifname):
             name = (router.name, f"thread of {at.ifname}", thread, began)
-            yield Wish(Member(*name), str(group))
+            yield Desired(Member(*name), str(group))
             if policy.cores:
-                yield Wish(Affinity(*name), sorted(policy.cores))
-            yield Wish(Scheduling(*name), [_NORMAL, 0, SLICE_NS])
+                yield Desired(Affinity(*name), sorted(policy.cores))
+            yield Desired(Scheduling(*name), [_NORMAL, 0, SLICE_NS])
 
     def _netns(self, at: Interface) -> str:
         return str(at.netns) if at.netns else self.host.base
 
-    def _own(self, router: FoundRouter, policy: RouterPolicy, at: Interface) -> Iterator[Wish]:
+    def _own(self, router: FoundRouter, policy: RouterPolicy, at: Interface) -> Iterator[Desired]:
         """Have it polled by threads; its own link is its ceiling, if it has one."""
         yield from self._polled(router, policy, at)
         limit = policy.rate_max.egress
@@ -215,15 +219,17 @@ class Plan:
             rate = max(LEAST_RATE, round(limit.bps / 8))
             netns = self._netns(at)
             whole = [rate, rate, htb.burst_bytes(rate, policy.burst), 0, htb.QUANTUM]
-            yield Wish(LinkRoot(netns, at.ifname), OUR_ROOT)
-            yield Wish(LinkClass(netns, at.ifname, htb.ROOT_CLASS, router.name), whole)
-            yield Wish(LinkClass(netns, at.ifname, htb.DEFAULT_CLASS, router.name), whole)
+            yield Desired(LinkRoot(netns, at.ifname), OUR_ROOT)
+            yield Desired(LinkClass(netns, at.ifname, htb.ROOT_CLASS, router.name), whole)
+            yield Desired(LinkClass(netns, at.ifname, htb.DEFAULT_CLASS, router.name), whole)
 
-    def _inside(self, router: FoundRouter, policy: RouterPolicy, at: Interface) -> Iterator[Wish]:
+    def _inside(
+        self, router: FoundRouter, policy: RouterPolicy, at: Interface
+    ) -> Iterator[Desired]:
         """Set up the router's end: who polls it, and its queue, which nothing goes into yet."""
         if at.how == "veth":
             # The program brings NAPI with it, which threads and redirection need.
-            yield Wish(Program("router", self._netns(at), at.ifname), "ours")
+            yield Desired(Program("router", self._netns(at), at.ifname), "ours")
             yield from self._polled(router, policy, at)
         slot = self._slot(router, at)
         counted = at.how == "veth"
@@ -232,11 +238,11 @@ class Plan:
         budget = self._budget(router) if policy.cpu_max and counted else None
         active = [found.name for found in self.found]
         limit, burst = queue_limits(self.policy, router.name, active)
-        yield Wish(
-            QueuePiece(router.name, at.ifname, slot), [limit, burst, xdp, counted, budget, most]
+        yield Desired(
+            QueueSetting(router.name, at.ifname, slot), [limit, burst, xdp, counted, budget, most]
         )
         entry = Entry("inlets", slot.to_bytes(4, "little").hex(), self.host.base)
-        yield Wish(entry, at.host_ifindex)
+        yield Desired(entry, at.host_ifindex)
 
     def _budget(self, router: FoundRouter) -> int:
         return self.state.number(f"budget:{router.name}", MAX_BUDGETS)
@@ -244,7 +250,9 @@ class Plan:
     def _slot(self, router: FoundRouter, at: Interface) -> int:
         return self.state.number(f"queue:{router.name}:{at.ifname}", MAX_NUMBER)
 
-    def _way_out(self, router: FoundRouter, policy: RouterPolicy, at: Interface) -> Iterator[Wish]:
+    def _way_out(
+        self, router: FoundRouter, policy: RouterPolicy, at: Interface
+    ) -> Iterator[Desired]:
         """Set up the host's end: to which NIC and in which class frames go on."""
         base, name = self.host.base, router.name
         if at.host_ifname is None or at.host_ifindex is None:
@@ -259,25 +267,25 @@ class Plan:
         class_ = htb.class_id(self._class(name)) if shaped else 0
         number = port.to_bytes(4, "little").hex()
         if direct:
-            yield Wish(TakesXdp(base, direct.name), value=True)
-            yield Wish(Entry("uplinks", number, base), uplink)
+            yield Desired(TakesXdp(base, direct.name), value=True)
+            yield Desired(Entry("uplinks", number, base), uplink)
             yield from self._without(self._netns(at), at.ifname, "tx", name)
         index = at.host_ifindex.to_bytes(4, "little").hex()
-        yield Wish(Entry("port_of", index), port)
+        yield Desired(Entry("port_of", index), port)
         # With the program there the kernel sends no segments merged, which the classes of a link
         # would count and serve as one frame.
         if at.how == "veth" and (direct or shaped or policy.forward == "xdp"):
-            yield Wish(Program("leave", base, at.host_ifname), "ours")
+            yield Desired(Program("leave", base, at.host_ifname), "ours")
         if not direct:
-            yield Wish(Classifiers(base, at.host_ifname), value=True)
-            yield Wish(Program("port", base, at.host_ifname), "ours")
+            yield Desired(Classifiers(base, at.host_ifname), value=True)
+            yield Desired(Program("port", base, at.host_ifname), "ours")
         # Once the port has a class, frames take the way by it: all of that has to be there.
-        yield Wish(PortPiece(name, at.ifname, port), [uplink, class_, frames])
+        yield Desired(PortSetting(name, at.ifname, port), [uplink, class_, frames])
         if policy.forward == "xdp" and at.how == "veth":
             short = direct is not None and not any(rate for rate, _ in frames)
             yield from self._outlet(router, at, direct if short else None)
 
-    def _outlet(self, router: FoundRouter, at: Interface, nic: Nic | None) -> Iterator[Wish]:
+    def _outlet(self, router: FoundRouter, at: Interface, nic: Nic | None) -> Iterator[Desired]:
         """Where XDP sends what leaves by this interface: straight to the NIC, or through it."""
         uplink = nic.ifindex if nic is not None and nic.mtu >= at.mtu else None
         # One number each: an entry that is another namespace's is another setting, and when that
@@ -286,18 +294,18 @@ class Plan:
         outlet = self.state.number(f"outlet:{router.name}:{at.ifname}:{where}", MAX_NUMBER)
         number = outlet.to_bytes(4, "little").hex()
         netns = self.host.base if uplink else self._netns(at)
-        yield Wish(Entry("outlets", number, netns), uplink or at.ifindex)
+        yield Desired(Entry("outlets", number, netns), uplink or at.ifindex)
         for other in router.interfaces:
             if other.how == "veth":
                 key = self._slot(router, other).to_bytes(4, "little")
                 key += at.ifindex.to_bytes(4, "little")
-                yield Wish(Entry("ways", key.hex()), outlet)
+                yield Desired(Entry("ways", key.hex()), outlet)
 
-    def _way_in(self, router: FoundRouter, at: Interface) -> Wish:
+    def _way_in(self, router: FoundRouter, at: Interface) -> Desired:
         key = bytes.fromhex(at.mac.replace(":", "")) + at.vlan.to_bytes(2, "big")
-        return Wish(Entry("routes", key.hex()), self._slot(router, at))
+        return Desired(Entry("routes", key.hex()), self._slot(router, at))
 
 
-def _for(router: str, wishes: Iterator[Wish]) -> Iterator[Wish]:
-    """Say of wishes whose sake they are for."""
-    return (replace(wish, router=router) for wish in wishes)
+def _for(router: str, desired_settings: Iterator[Desired]) -> Iterator[Desired]:
+    """Say of desired_settings whose sake they are for."""
+    return (replace(desired, router=router) for desired in desired_settings)

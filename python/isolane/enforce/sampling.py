@@ -11,10 +11,10 @@ from isolane import _native
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, cpu_fair_shares_on_host, link_fair_shares
 from isolane.enforce.host_access import Host
-from isolane.enforce.piece import from_key
-from isolane.enforce.pieces import LinkClass, Member, Program, Scheduling
 from isolane.enforce.policy_plan import NIC_OWNER
 from isolane.enforce.router_facts import RouterSample, Sample
+from isolane.enforce.setting import from_key
+from isolane.enforce.settings import LinkClass, Member, Program, Scheduling
 from isolane.enforce.state import State
 from isolane.procfs import core_ticks, cpu_ns, started
 from isolane.spec.policy import Policy
@@ -24,17 +24,17 @@ def threads_of(state: State) -> dict[str, list[int]]:
     """Return the threads in each router's control group, those that still run."""
     threads: dict[str, list[int]] = defaultdict(list)
     for key in state.done:
-        piece = from_key(key)
-        if isinstance(piece, Member) and started(piece.thread) == piece.began:
-            threads[piece.router].append(piece.thread)
+        setting = from_key(key)
+        if isinstance(setting, Member) and started(setting.thread) == setting.began:
+            threads[setting.router].append(setting.thread)
     return dict(threads)
 
 
 def nic_threads_of(state: State) -> list[int]:
     """Return the threads of the NICs, those that still run."""
-    pieces = map(from_key, state.done)
-    found = (p for p in pieces if isinstance(p, Scheduling) and p.router == NIC_OWNER)
-    return [piece.thread for piece in found if started(piece.thread) == piece.began]
+    settings = map(from_key, state.done)
+    found = (p for p in settings if isinstance(p, Scheduling) and p.router == NIC_OWNER)
+    return [setting.thread for setting in found if started(setting.thread) == setting.began]
 
 
 def take(host: Host, state: State, policy: Policy) -> Sample:
@@ -61,11 +61,11 @@ class _Reader:
         self.ends: dict[str, set[tuple[str, str]]] = defaultdict(set)
         members: dict[str, list[str]] = defaultdict(list)
         for key, done in self.state.done.items():
-            piece = from_key(key)
-            if isinstance(piece, Program):
-                self.ends[done.router].add((piece.netns, piece.ifname))
-            if isinstance(piece, LinkClass) and piece.minor >= htb.FIRST_CLASS:
-                members[piece.ifname].append(piece.owner)
+            setting = from_key(key)
+            if isinstance(setting, Program):
+                self.ends[done.router].add((setting.netns, setting.ifname))
+            if isinstance(setting, LinkClass) and setting.minor >= htb.FIRST_CLASS:
+                members[setting.ifname].append(setting.owner)
         for nic, names in members.items():
             index, namespace = self.host.ifindex(self.host.base, nic), self.host.here
             rate = self.host.classes(self.host.base, nic).get(htb.ROOT_CLASS)

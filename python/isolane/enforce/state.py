@@ -1,7 +1,7 @@
 """What a policy has changed on this host: on disk before it is changed.
 
-``state.json`` is what is in force: for each piece what it was before us and what we made it.
-``open.jsonl`` exists while a command changes things; a line for each piece, with its value before
+``state.json`` is what is in force: for each setting what it was before us and what we made it.
+``open.jsonl`` exists while a command changes things; a line for each setting, with its value before
 and the number of the state that it began from. Whoever finds it without its writer rolls it back,
 or clears everything; unless the state has another number by now, because the writer had come to
 its end and was killed between the two files. No fsync: when the machine stops, so does all
@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
-from isolane.enforce.piece import Value
+from isolane.enforce.setting import Value
 from isolane.errors import TestbedError
 
 
 @dataclass
 class Done:
-    """A piece that is in force."""
+    """A setting that is in force."""
 
     original: Value
     """What it was before the first policy."""
@@ -35,7 +35,7 @@ class Done:
 
 @dataclass
 class State:
-    """The pieces in force, in the order of their making; numbers given to queues and classes."""
+    """The settings in force, in the order of their making; numbers given to queues and classes."""
 
     directory: Path
     done: dict[str, Done] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class State:
         return self.directory / "open.jsonl"
 
     def note(self, key: str, before: Value) -> None:
-        """Write down that a piece is about to be changed.
+        """Write down that a setting is about to be changed.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class State:
             raise TestbedError(f"cannot write {self.journal}: {error.strerror}") from None
 
     def unfinished(self) -> list[tuple[str, Value]]:
-        """Pieces that a command changed that did not end, with their values before, in order."""
+        """Settings that a command changed that did not end, with their values before, in order."""
         entries = []
         with contextlib.suppress(FileNotFoundError):
             for line in self.journal.read_text().splitlines():

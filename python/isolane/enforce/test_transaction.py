@@ -1,4 +1,4 @@
-"""The engine with pieces that are small files: all or nothing, back as it was, whose is what."""
+"""The engine with settings that are small files: all or nothing, back as it was, whose is what."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 from isolane.enforce import transaction
 from isolane.enforce.host_access import Host
-from isolane.enforce.piece import Piece, Value, Wish, from_key
+from isolane.enforce.setting import Desired, Setting, Value, from_key
 from isolane.enforce.state import Done, State
 from isolane.enforce.transaction import ForeignError
 from isolane.errors import TestbedError
 
 NO_HOST = cast("Host", None)
-"""These pieces need none."""
+"""These settings need none."""
 ABOUT = {"policy": "p"}
 
 
 @dataclass(frozen=True)
-class Line(Piece):
+class Line(Setting):
     """A file of one line; a file named ``locked`` cannot be written."""
 
     kind: ClassVar[str] = "test-line"
@@ -60,12 +60,12 @@ class World:
     settings: Path
     kept: Path
 
-    def wish(self, name: str, value: str, *, floating: bool = False) -> Wish:
-        return Wish(Line(str(self.settings / name)), value, floating=floating, router=name)
+    def desired(self, name: str, value: str, *, floating: bool = False) -> Desired:
+        return Desired(Line(str(self.settings / name)), value, floating=floating, router=name)
 
     def apply(self, *, adopt: bool = False, **wanted: str) -> transaction.Changes:
-        wishes = (self.wish(name, value) for name, value in wanted.items())
-        return transaction.apply(wishes, self.state, NO_HOST, ABOUT, adopt=adopt)
+        desired_settings = (self.desired(name, value) for name, value in wanted.items())
+        return transaction.apply(desired_settings, self.state, NO_HOST, ABOUT, adopt=adopt)
 
     def begin(self, **before: str | None) -> None:
         """Do what a command does that is killed then."""
@@ -107,8 +107,8 @@ def make_world(folder: Path) -> World:
 
 
 def test_pieces_are_found_again_by_their_keys() -> None:
-    piece = Line("/x")
-    assert from_key(piece.key) == piece
+    setting = Line("/x")
+    assert from_key(setting.key) == setting
 
 
 def test_wishes_are_fulfilled_and_all_is_put_back(world: World) -> None:
@@ -158,12 +158,12 @@ def test_a_failure_undoes_what_was_done_before_it(world: World) -> None:
 
 
 def test_an_interruption_undoes_too(world: World) -> None:
-    def wishes() -> Iterator[Wish]:
-        yield world.wish("a", "1")
+    def desired_settings() -> Iterator[Desired]:
+        yield world.desired("a", "1")
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        transaction.apply(wishes(), world.state, NO_HOST, ABOUT)
+        transaction.apply(desired_settings(), world.state, NO_HOST, ABOUT)
     assert world.now() == {}
     assert world.state.done == {}
 
@@ -176,10 +176,10 @@ def test_what_does_not_become_what_was_wished_is_a_failure(world: World) -> None
 
 
 def test_a_floating_wish_may_be_found_elsewhere(world: World) -> None:
-    transaction.apply([world.wish("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
+    transaction.apply([world.desired("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
     world.put(a="moved")
     assert world.drifts() == []
-    again = transaction.apply([world.wish("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
+    again = transaction.apply([world.desired("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
     assert again.changed == []
     assert world.now() == {"a": "moved"}
 
@@ -189,7 +189,7 @@ def test_what_is_somebody_elses_is_refused_and_named(world: World) -> None:
     with pytest.raises(ForeignError, match=r"file b: it is theirs; .* --adopt .*nothing was"):
         world.apply(a="1", b="2")
     assert world.now() == {"b": "theirs 1"}
-    with pytest.raises(ForeignError):  # also when it happens to be what is wished for
+    with pytest.raises(ForeignError):  # also when it happens to be what is desired for
         world.apply(b="theirs 1")
     world.apply(adopt=True, a="1", b="2")
     assert world.now() == {"a": "1", "b": "2"}
@@ -212,7 +212,7 @@ def test_drift_is_told_with_what_was_wanted_and_repaired(world: World) -> None:
     world.put(a="9")
     (world.settings / "b").unlink()
     first, second = world.drifts()
-    assert (first.piece, first.wanted, first.found, first.router) == ("file a", "1", "9", "a")
+    assert (first.setting, first.wanted, first.found, first.router) == ("file a", "1", "9", "a")
     assert second.found is None
     assert len(world.apply(a="1", b="2").changed) == 2
     assert world.drifts() == []
@@ -279,10 +279,10 @@ def test_a_killed_apply_is_cleared_without_being_rolled_back_first(world: World)
 def test_numbers_of_what_is_gone_are_given_out_again(world: World) -> None:
     state = world.state
     assert [state.number(f"queue:{name}", 2) for name in "ab"] == [0, 1]
-    transaction.apply([world.wish("x", "1")], state, NO_HOST, ABOUT)
+    transaction.apply([world.desired("x", "1")], state, NO_HOST, ABOUT)
     state = world.state
     assert state.number("queue:b", 2) == 1
-    transaction.apply([world.wish("x", "1")], state, NO_HOST, ABOUT)
+    transaction.apply([world.desired("x", "1")], state, NO_HOST, ABOUT)
     assert world.state.number("queue:c", 2) == 0
 
 
@@ -320,9 +320,9 @@ def test_whatever_is_applied_and_wherever_it_is_killed_clear_puts_back(
     assert world.now() == before
 
 
-def _deadly(world: World, policy: dict[str, str], after: int) -> Iterator[Wish]:
-    """Wishes in the middle of which the process ends, as by kill -9."""
+def _deadly(world: World, policy: dict[str, str], after: int) -> Iterator[Desired]:
+    """DesiredSettings in the middle of which the process ends, as by kill -9."""
     for count, (name, value) in enumerate(policy.items()):
         if count == after:
             os._exit(9)
-        yield world.wish(name, value)
+        yield world.desired(name, value)

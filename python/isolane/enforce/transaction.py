@@ -1,4 +1,4 @@
-"""Makes pieces what a policy wants; undoes it all when one cannot be. Knows no kernel."""
+"""Makes settings what a policy wants; undoes it all when one cannot be. Knows no kernel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyroute2.netlink.exceptions import NetlinkError
 
-from isolane.enforce.piece import Piece, Value, Wish, from_key
+from isolane.enforce.setting import Desired, Setting, Value, from_key
 from isolane.enforce.state import Done, State
 from isolane.errors import IsolaneError, TestbedError
 
@@ -34,28 +34,28 @@ class Changes:
 
 @dataclass(frozen=True)
 class Drift:
-    """A piece that is not what the policy made it."""
+    """A setting that is not what the policy made it."""
 
-    piece: str
+    setting: str
     wanted: Value
     found: Value
     router: str = ""
-    """Whose sake the piece is for; empty: that of all."""
+    """Whose sake the setting is for; empty: that of all."""
 
 
 def apply(
-    wishes: Iterable[Wish],
+    desired_settings: Iterable[Desired],
     state: State,
     host: Host,
     about: dict[str, Any],
     *,
     adopt: bool = False,
 ) -> Changes:
-    """Fulfil all wishes, put back what is no longer wished for; all or nothing.
+    """Fulfil all desired_settings, put back what is no longer desired for; all or nothing.
 
     Parameters
     ----------
-    wishes
+    desired_settings
         In the order in which they are to be fulfilled; may be a generator that looks at the host
         as the earlier ones have left it.
     about
@@ -68,19 +68,19 @@ def apply(
     ForeignError
         When something is somebody else's.
     IsolaneError
-        Whatever a piece raises. The host then is as it was before.
+        Whatever a setting raises. The host then is as it was before.
     """
     changes = Changes()
     wanted: set[str] = set()
-    before: list[tuple[Piece, Value]] = []
+    before: list[tuple[Setting, Value]] = []
     kept = {key: replace(done) for key, done in state.done.items()}, dict(state.numbers)
     try:
-        for wish in wishes:
-            wanted.add(_fulfil(wish, state, host, before, changes, adopt=adopt))
+        for desired in desired_settings:
+            wanted.add(_fulfil(desired, state, host, before, changes, adopt=adopt))
         for key in [key for key in reversed(state.done) if key not in wanted]:
-            piece = from_key(key)
-            _put_back(piece, state, host, before)
-            changes.changed.append(f"{piece}: put back")
+            setting = from_key(key)
+            _put_back(setting, state, host, before)
+            changes.changed.append(f"{setting}: put back")
     except BaseException as error:
         state.done, state.numbers = kept
         if problems := undo(before, state, host):
@@ -95,51 +95,53 @@ def apply(
 
 
 def _fulfil(
-    wish: Wish,
+    desired: Desired,
     state: State,
     host: Host,
-    before: list[tuple[Piece, Value]],
+    before: list[tuple[Setting, Value]],
     changes: Changes,
     *,
     adopt: bool,
 ) -> str:
     """Make one setting as it is to be; return its key, which takes time to make."""
-    piece, key = wish.piece, wish.piece.key
-    current = piece.read(host)
+    setting, key = desired.setting, desired.setting.key
+    current = setting.read(host)
     known = state.done.get(key)
     if known is None or known.wanted != current:
-        owner = piece.foreign(host, current)
-        if owner and not (adopt and piece.adoptable):
-            remedy = "remove it first" + (", or use it with --adopt" if piece.adoptable else "")
-            raise ForeignError(f"{piece}: {owner}; {remedy} (nothing was changed)")
-    if current == wish.value or (known and wish.floating and known.wanted == wish.value):
+        owner = setting.foreign(host, current)
+        if owner and not (adopt and setting.adoptable):
+            remedy = "remove it first" + (", or use it with --adopt" if setting.adoptable else "")
+            raise ForeignError(f"{setting}: {owner}; {remedy} (nothing was changed)")
+    if current == desired.value or (known and desired.floating and known.wanted == desired.value):
         if known is None:
-            state.done[key] = Done(current, wish.value, wish.floating)
+            state.done[key] = Done(current, desired.value, desired.floating)
         known = state.done[key]
-        known.wanted, known.router = wish.value, wish.router
+        known.wanted, known.router = desired.value, desired.router
         changes.unchanged += 1
         return key
     state.note(key, current)
-    before.append((piece, current))
-    piece.write(host, wish.value)
-    found = piece.read(host)
-    if found != wish.value and not wish.floating:
-        raise TestbedError(f"{piece}: set to {wish.value}, but the kernel made it {found}")
+    before.append((setting, current))
+    setting.write(host, desired.value)
+    found = setting.read(host)
+    if found != desired.value and not desired.floating:
+        raise TestbedError(f"{setting}: set to {desired.value}, but the kernel made it {found}")
     original = known.original if known else current
-    state.done[key] = Done(original, wish.value, wish.floating, wish.router)
-    changes.changed.append(f"{piece}: {_show(current)} -> {_show(wish.value)}")
+    state.done[key] = Done(original, desired.value, desired.floating, desired.router)
+    changes.changed.append(f"{setting}: {_show(current)} -> {_show(desired.value)}")
     return key
 
 
-def _put_back(piece: Piece, state: State, host: Host, before: list[tuple[Piece, Value]]) -> None:
-    current = piece.read(host)
-    done = state.done[piece.key]
-    somebody_elses = current != done.wanted and piece.foreign(host, current)
+def _put_back(
+    setting: Setting, state: State, host: Host, before: list[tuple[Setting, Value]]
+) -> None:
+    current = setting.read(host)
+    done = state.done[setting.key]
+    somebody_elses = current != done.wanted and setting.foreign(host, current)
     if current != done.original and not somebody_elses:
-        state.note(piece.key, current)
-        before.append((piece, current))
-        piece.write(host, done.original)
-    del state.done[piece.key]
+        state.note(setting.key, current)
+        before.append((setting, current))
+        setting.write(host, done.original)
+    del state.done[setting.key]
 
 
 def clear(state: State, host: Host) -> list[str]:
@@ -158,25 +160,25 @@ def clear(state: State, host: Host) -> list[str]:
         if key not in state.done:
             state.done[key] = Done(before, _found(from_key(key), host))
     for key in list(reversed(state.done)):
-        piece = from_key(key)
+        setting = from_key(key)
         try:
-            _put_back(piece, state, host, [])
+            _put_back(setting, state, host, [])
         except _EXPECTED as error:
-            problems.append(f"{piece}: {error}")
+            problems.append(f"{setting}: {error}")
     if not problems:
         state.about, state.numbers = {}, {}
     state.save()
     return problems
 
 
-def _found(piece: Piece, host: Host) -> Value:
+def _found(setting: Setting, host: Host) -> Value:
     with contextlib.suppress(*_EXPECTED):  # whoever puts it back will be told
-        return piece.read(host)
+        return setting.read(host)
     return None
 
 
-def undo(before: list[tuple[Piece, Value]], state: State, host: Host) -> list[str]:
-    """Give pieces back the values that they had, latest first.
+def undo(before: list[tuple[Setting, Value]], state: State, host: Host) -> list[str]:
+    """Give settings back the values that they had, latest first.
 
     Returns
     -------
@@ -184,13 +186,13 @@ def undo(before: list[tuple[Piece, Value]], state: State, host: Host) -> list[st
         Problems; what they are about is left to a later clear.
     """
     problems = []
-    for piece, value in reversed(before):
+    for setting, value in reversed(before):
         try:
-            if piece.read(host) != value:  # a killed command noted it, but did not come to it
-                piece.write(host, value)
+            if setting.read(host) != value:  # a killed command noted it, but did not come to it
+                setting.write(host, value)
         except _EXPECTED as error:
-            problems.append(f"{piece}: {error}")
-            state.done.setdefault(piece.key, Done(value, None))
+            problems.append(f"{setting}: {error}")
+            state.done.setdefault(setting.key, Done(value, None))
     return problems
 
 
@@ -199,7 +201,7 @@ def _told(problems: list[str]) -> str:
 
 
 def recover(state: State, host: Host) -> int:
-    """Roll back what a command changed that was killed; returns the number of pieces.
+    """Roll back what a command changed that was killed; returns the number of settings.
 
     Raises
     ------
@@ -215,7 +217,7 @@ def recover(state: State, host: Host) -> int:
 
 
 def read_all(state: State, host: Host) -> dict[str, Value]:
-    """Return what the kernel has of the pieces in force, by key."""
+    """Return what the kernel has of the settings in force, by key."""
     return {key: from_key(key).read(host) for key in state.done}
 
 

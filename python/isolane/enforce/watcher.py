@@ -24,7 +24,7 @@ from isolane.errors import IsolaneError, NotSupported
 from isolane.procfs import started
 from isolane.spec.policy import Policy
 from isolane.testbed import kernel
-from isolane.testbed.hands import apart
+from isolane.testbed.namespace_thread import run_in_thread
 
 Found = FoundRouter | MissingRouter
 Identity = tuple[object, ...]
@@ -202,7 +202,7 @@ class Watcher:
             return events
 
         try:
-            events = apart(opened)
+            events = run_in_thread(opened)
         except OSError as error:
             raise NotSupported(f"the host's interfaces cannot be watched: {error}") from None
         with events:

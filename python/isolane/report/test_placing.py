@@ -65,7 +65,7 @@ DRAWINGS = [pytest.param(live(paths), id=f"live {' '.join(paths)}") for paths in
 ]
 
 
-def apart(one: Box, other: Box) -> bool:
+def run_in_thread(one: Box, other: Box) -> bool:
     return (
         one.x + one.width <= other.x
         or other.x + other.width <= one.x
@@ -86,7 +86,7 @@ def test_generator_and_receiver_stand_outside_the_dut(drawing: Drawing) -> None:
     assert all(box.y >= 0 for box in boxes.values())
     outside = {node.id for node in shown.nodes if node.inside is None}
     for one, other in combinations([box for name, box in boxes.items() if name != "dut"], 2):
-        assert one is dut or other is dut or apart(one, other)
+        assert one is dut or other is dut or run_in_thread(one, other)
     assert len(outside) == 3
 
 
@@ -114,7 +114,7 @@ def test_on_a_narrow_screen_frames_run_downwards(drawing: Drawing) -> None:
     assert dut.y + dut.height < receiver.y
     assert min(box.x for box in boxes.values()) == 1
     for one, other in combinations([box for box in boxes.values() if box is not dut], 2):
-        assert apart(one, other)
+        assert run_in_thread(one, other)
     if sum(node.part == "router" for node in shown.nodes) <= 2:
         assert draw(drawing, LIGHT, down=True).width <= 342  # a screen of 400 pixels
 

@@ -14,10 +14,10 @@ from isolane.errors import MeasurementError, TestbedError
 from isolane.testbed import bed_drawing, netns, threads
 from isolane.testbed.bed_builder import Builder, Namespaces
 from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, Node, Wire
-from isolane.testbed.hands import Hands
 from isolane.testbed.journal import Journal
 from isolane.testbed.layout import DUT, GEN, RCV, make_layout
 from isolane.testbed.loss_counters import Counters, Reader
+from isolane.testbed.namespace_thread import NamespaceThread
 from isolane.testbed.threads import Polled
 
 RECEIVER_ALONE_NS = 10_000
@@ -54,7 +54,7 @@ class Testbed:
         self.plan = plan
         self._layout = make_layout(plan)
         self._journal = journal
-        self._hands = Hands()
+        self._thread = NamespaceThread()
         self._stop = threading.Event()
         self._removed = False
         self._began = False
@@ -67,7 +67,7 @@ class Testbed:
     def __enter__(self) -> Self:
         try:
             atexit.register(self._last_resort)
-            self._hands.do(self._build)
+            self._thread.do(self._build)
         except BaseException:
             self._take_down()
             raise
@@ -149,9 +149,9 @@ class Testbed:
     def _take_down(self) -> None:
         self._stop.set()
         try:
-            problems = self._hands.do(self._remove)
+            problems = self._thread.do(self._remove)
         finally:
-            self._hands.close()  # waits for the removal even when a second Ctrl-C came
+            self._thread.close()  # waits for the removal even when a second Ctrl-C came
         if problems:
             raise TestbedError("the test bed was not removed entirely: " + "; ".join(problems))
         atexit.unregister(self._last_resort)
@@ -163,7 +163,7 @@ class Testbed:
         nobody else would begin it.
         """
         self._stop.set()
-        self._hands.close()
+        self._thread.close()
         if not self._removed:
             self._remove()
 
@@ -238,7 +238,7 @@ class Testbed:
         reader = self._reader
         if reader is None:
             raise TestbedError("the test bed is not built")
-        return self._hands.do(reader.read)
+        return self._thread.do(reader.read)
 
     def kick(self) -> None:
         """Start timed polling of the DUT's NICs on their cores.
@@ -246,11 +246,11 @@ class Testbed:
         Done once by building. Needed again after :meth:`quiet`, and after a program was attached
         to a DUT NIC or its GRO or threading was switched.
         """
-        self._hands.do(self._kick)
+        self._thread.do(self._kick)
 
     def quiet(self) -> None:
         """Stop timed polling: an idle DUT costs nothing. The opposite of :meth:`kick`."""
-        self._hands.do(self._quiet)
+        self._thread.do(self._quiet)
 
     def _kick(self) -> None:
         self._quiet()  # a NAPI that polls already would take the frame on the core it is on
@@ -277,7 +277,7 @@ class Testbed:
         MeasurementError
             Naming the interface that vanished or went down.
         """
-        self._hands.do(self._check_alive)
+        self._thread.do(self._check_alive)
 
     def _check_alive(self) -> None:
         for (name, ifname), index in self._ifindex.items():

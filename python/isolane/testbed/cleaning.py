@@ -7,8 +7,8 @@ from pathlib import Path
 
 from isolane.errors import TestbedError
 from isolane.testbed import netns
-from isolane.testbed.hands import apart
 from isolane.testbed.journal import RUN_DIR, entries_of, left_behind
+from isolane.testbed.namespace_thread import run_in_thread
 
 
 def clean(directory: Path = RUN_DIR) -> list[str]:
@@ -46,7 +46,7 @@ def _clean_one(path: Path, run: str) -> tuple[list[str], list[str]]:
     """Remove what one journal names; return what went, and what refused to."""
     entries = entries_of(path)
     names = [str(entry.get("name")) for entry in entries if entry["what"] == "netns"]
-    gone, stuck = apart(functools.partial(netns.remove_marked, names, run))
+    gone, stuck = run_in_thread(functools.partial(netns.remove_marked, names, run))
     if not stuck:
         netns.drop_directory({entry["what"] for entry in entries})
         path.unlink()

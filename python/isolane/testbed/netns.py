@@ -1,7 +1,7 @@
 """Network namespaces: made, entered, configured and removed, without a process of their own.
 
 Methods of :class:`Namespace` move the calling thread into the namespace and leave it there, so
-they belong into a thread that does nothing else (see :mod:`isolane.testbed.hands`).
+they belong into a thread that does nothing else (see :mod:`isolane.testbed.namespace_thread`).
 """
 
 from __future__ import annotations

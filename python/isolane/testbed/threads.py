@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.errors import TestbedError
-from isolane.testbed.hands import apart
+from isolane.testbed.namespace_thread import run_in_thread
 from isolane.testbed.netns import Namespace, step
 
 _NEVER = 2**31 - 1
@@ -95,7 +95,7 @@ def kick(nic: Polled) -> None:
         When the frame does not arrive.
     """
     before = _seen(nic)
-    apart(lambda: _send_to(nic))
+    run_in_thread(lambda: _send_to(nic))
     deadline = time.monotonic() + _KICK_S
     while _seen(nic) == before:
         if time.monotonic() > deadline:

@@ -17,7 +17,7 @@ from isolane.enforce.find import find_routers
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.spec.policy import parse_policy
 from isolane.testbed import kernel
-from isolane.testbed.hands import Hands
+from isolane.testbed.namespace_thread import NamespaceThread
 
 T = TypeVar("T")
 LIMIT_S = 60.0
@@ -27,13 +27,13 @@ LIMIT_S = 60.0
 class Playground:
     """A thread whose network namespace stands for the host's, and what was started from there."""
 
-    hands: Hands
+    thread: NamespaceThread
     stack: ExitStack
     tag: str
     made: list[str] = field(default_factory=list)
 
     def do(self, work: Callable[[], T]) -> T:
-        return self.hands.do(work)
+        return self.thread.do(work)
 
     def run(self, text: str) -> str:
         """Run a command of words without spaces, in the host's namespace."""
@@ -98,13 +98,13 @@ def host() -> Iterator[Playground]:
     """Give a host of the test's own."""
     if os.geteuid() != 0:
         pytest.skip("needs root: makes network namespaces")
-    hands = Hands()
+    thread = NamespaceThread()
     try:
         with ExitStack() as stack:
-            hands.do(kernel.unshare_net)
-            yield Playground(hands, stack, f"{os.getpid()}-{time.monotonic_ns() % 10**6}")
+            thread.do(kernel.unshare_net)
+            yield Playground(thread, stack, f"{os.getpid()}-{time.monotonic_ns() % 10**6}")
     finally:
-        hands.close()
+        thread.close()
 
 
 @pytest.fixture

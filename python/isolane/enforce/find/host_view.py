@@ -31,7 +31,7 @@ class Host:
     """The network namespace of the calling thread, read once, and the way into others.
 
     Belongs to the thread that made it, which ought to do nothing else
-    (:func:`isolane.testbed.hands.apart`).
+    (:func:`isolane.testbed.namespace_thread.run_in_thread`).
 
     Parameters
     ----------

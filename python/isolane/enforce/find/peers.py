@@ -12,7 +12,7 @@ from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
 from isolane.enforce.find.interfaces import look_inside
 from isolane.enforce.find.link_facts import Link
-from isolane.testbed.hands import apart
+from isolane.testbed.namespace_thread import run_in_thread
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def find_peers(veths: Iterable[str]) -> dict[str, Peer]:
             found = {name: _peer(host, link) for name, link in links.items() if link is not None}
             return {name: peer for name, peer in found.items() if peer is not None}
 
-    return apart(look)
+    return run_in_thread(look)
 
 
 def _peer(host: Host, veth: Link) -> Peer | None:

@@ -13,7 +13,7 @@ from isolane.enforce.find.processes import netns_file
 from isolane.enforce.router_facts import FoundRouter, Interface, MissingRouter
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy
-from isolane.testbed.hands import apart
+from isolane.testbed.namespace_thread import run_in_thread
 from isolane.testbed.netns import NETNS_DIR
 
 Found = FoundRouter | MissingRouter
@@ -40,7 +40,7 @@ def find_routers(policy: Policy) -> tuple[Found, ...]:
         with Host(policy.nics) as host:
             return tuple(_find(host, name, router) for name, router in policy.routers.items())
 
-    return apart(look)
+    return run_in_thread(look)
 
 
 def _find(host: Host, name: str, router: RouterPolicy) -> Found:

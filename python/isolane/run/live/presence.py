@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from isolane.errors import SpecError
 from isolane.testbed import kernel
-from isolane.testbed.hands import apart
+from isolane.testbed.namespace_thread import run_in_thread
 
 _SIOCGIFNAME: Final = 0x8910
 _IFREQ_BYTES: Final = 40
@@ -35,7 +35,7 @@ class Presence:
         self._request = struct.pack("16si", b"", ifindex).ljust(_IFREQ_BYTES, b"\0")
 
     def __enter__(self) -> Self:
-        self._socket = apart(self._open)
+        self._socket = run_in_thread(self._open)
         self.name = self._ask() or "?"
         return self
 

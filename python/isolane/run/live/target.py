@@ -16,7 +16,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from isolane.errors import SpecError
 from isolane.run.live.traffic import Target
 from isolane.testbed import kernel
-from isolane.testbed.hands import apart
+from isolane.testbed.namespace_thread import run_in_thread
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def with_links(netns: str | None, work: Callable[[IPRoute], T]) -> T:
         with IPRoute() as links:
             return work(links)
 
-    return apart(entered)
+    return run_in_thread(entered)
 
 
 def interface_index(links: IPRoute, name: str) -> int:

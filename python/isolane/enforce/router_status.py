@@ -10,9 +10,16 @@ from typing import Any
 from isolane.enforce import htb
 from isolane.enforce.groups import weight_of
 from isolane.enforce.kernel_settings import LEAST_RATE, MOST_ROOM
-from isolane.enforce.piece import Piece, Value, from_key
-from isolane.enforce.pieces import Affinity, Budget, GroupFile, LinkClass, PortPiece, QueuePiece
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
+from isolane.enforce.setting import Setting, Value, from_key
+from isolane.enforce.settings import (
+    Affinity,
+    Budget,
+    GroupFile,
+    LinkClass,
+    PortSetting,
+    QueueSetting,
+)
 from isolane.enforce.state import State
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import Entitlement, RouterPolicy
@@ -84,12 +91,12 @@ def _in_force(state: State, readings: Mapping[str, Value]) -> dict[str, dict[str
     roots: dict[str, tuple[int, int]] = {}
     words: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key, done in state.done.items():
-        piece, value = from_key(key), readings[key]
+        setting, value = from_key(key), readings[key]
         if value is None:
             continue
-        if isinstance(piece, LinkClass) and piece.minor == htb.ROOT_CLASS:
-            roots[piece.ifname] = value[0], value[4]
-        for word, text in _words(piece, value, readings, roots):
+        if isinstance(setting, LinkClass) and setting.minor == htb.ROOT_CLASS:
+            roots[setting.ifname] = value[0], value[4]
+        for word, text in _words(setting, value, readings, roots):
             if text not in words[done.router][word]:
                 words[done.router][word].append(text)
     return {router: _joined(found) for router, found in words.items()}
@@ -111,37 +118,42 @@ def _joined(words: dict[str, list[str]]) -> dict[str, str]:
 
 
 def _words(
-    piece: Piece, value: Value, readings: Mapping[str, Value], roots: Mapping[str, tuple[int, int]]
+    setting: Setting,
+    value: Value,
+    readings: Mapping[str, Value],
+    roots: Mapping[str, tuple[int, int]],
 ) -> list[tuple[str, str]]:
-    """Return keys and values of the policy that a piece stands for."""
-    if isinstance(piece, GroupFile):
-        return _of_group(piece, value, readings)
-    if isinstance(piece, Affinity):
+    """Return keys and values of the policy that a setting stands for."""
+    if isinstance(setting, GroupFile):
+        return _of_group(setting, value, readings)
+    if isinstance(setting, Affinity):
         return [("cores", ",".join(map(str, value)))]
-    if isinstance(piece, LinkClass):
-        return _of_class(value, *roots.get(piece.ifname, (0, htb.QUANTUM)))
-    if isinstance(piece, QueuePiece):
+    if isinstance(setting, LinkClass):
+        return _of_class(value, *roots.get(setting.ifname, (0, htb.QUANTUM)))
+    if isinstance(setting, QueueSetting):
         limit, burst, xdp, *_, most = value
         forward = "xdp" if xdp else "kernel"
         words = [("forward", forward), *_limits("ingress", most)]
         chosen = limit == burst != MOST_ROOM
         return [("queue", str(limit)), *words] if chosen else words
-    if isinstance(piece, Budget):
+    if isinstance(setting, Budget):
         return [("cpu_max", f"{value[0] / 1e7:g}%")] if value[0] else []
-    return _limits("egress", value[-1]) if isinstance(piece, PortPiece) else []
+    return _limits("egress", value[-1]) if isinstance(setting, PortSetting) else []
 
 
-def _of_group(piece: GroupFile, value: str, readings: Mapping[str, Value]) -> list[tuple[str, str]]:
-    if piece.file == "cpu.weight":
+def _of_group(
+    setting: GroupFile, value: str, readings: Mapping[str, Value]
+) -> list[tuple[str, str]]:
+    if setting.file == "cpu.weight":
         return [("cpu_weight", value)]
-    if piece.file == "cpu.shares":
+    if setting.file == "cpu.shares":
         return [("cpu_weight", str(weight_of(int(value))))]
     quota, period = "max", "1"
-    if piece.file == "cpu.max":
+    if setting.file == "cpu.max":
         quota, period = value.split()
-    elif piece.file == "cpu.cfs_quota_us" and int(value) > 0:
+    elif setting.file == "cpu.cfs_quota_us" and int(value) > 0:
         quota = value
-        period = readings.get(GroupFile(piece.router, "cpu.cfs_period_us").key) or "1"
+        period = readings.get(GroupFile(setting.router, "cpu.cfs_period_us").key) or "1"
     return [] if quota == "max" else [("cpu_max", f"{round(100 * int(quota) / int(period), 2):g}%")]
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from isolane.enforce.host_access import Host
-from isolane.enforce.piece import Piece, Value
+from isolane.enforce.setting import Setting, Value
 from isolane.testbed.netns import step
 
 
 @dataclass(frozen=True)
-class DeviceFile(Piece):
+class DeviceFile(Setting):
     """``/sys/class/net/<ifname>/<attribute>``; a number."""
 
     kind: ClassVar[str] = "device"

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from isolane import _native
 from isolane.enforce.host_access import Host
-from isolane.enforce.piece import Piece, Value
+from isolane.enforce.setting import Setting, Value
 from isolane.errors import TestbedError
 
 OURS = {
@@ -37,7 +37,7 @@ def _told() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Program(Piece):
+class Program(Setting):
     """A program at a hook (nic, nic_tc, router, leave, port) of an interface."""
 
     kind: ClassVar[str] = "program"
@@ -89,7 +89,7 @@ class Program(Piece):
 
 
 @dataclass(frozen=True)
-class Entry(Piece):
+class Entry(Setting):
     """An entry of a table; ``netns`` is the namespace that an interface index in it belongs to."""
 
     kind: ClassVar[str] = "entry"
@@ -125,7 +125,7 @@ Limits = list[list[int]]
 
 
 @dataclass(frozen=True)
-class QueuePiece(Piece):
+class QueueSetting(Setting):
     """A router's queue: [room, room for bursts, by XDP, counted, budget, limits].
 
     Room: frames that may wait while it overflows; for bursts: when it has not lately. By XDP: who
@@ -170,7 +170,7 @@ class QueuePiece(Piece):
 
 
 @dataclass(frozen=True)
-class Budget(Piece):
+class Budget(Setting):
     """A router's budget of CPU time: [ns a second, ns at most at once]."""
 
     kind: ClassVar[str] = "budget"
@@ -194,7 +194,7 @@ class Budget(Piece):
 
 
 @dataclass(frozen=True)
-class PortPiece(Piece):
+class PortSetting(Setting):
     """The host's side of a router's interface: [uplink, class, limits as of a queue]."""
 
     kind: ClassVar[str] = "port"

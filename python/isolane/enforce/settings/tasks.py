@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from isolane.enforce.host_access import Host
-from isolane.enforce.piece import Piece, Value
+from isolane.enforce.setting import Setting, Value
 from isolane.errors import TestbedError
 from isolane.procfs import started
 from isolane.testbed import kernel
@@ -23,7 +23,7 @@ _EMPTY_S = 10.0
 
 
 @dataclass(frozen=True)
-class Group(Piece):
+class Group(Setting):
     """A router's CPU control group; an empty name: the group that all of them are in."""
 
     kind: ClassVar[str] = "group"
@@ -91,7 +91,7 @@ def _inhabitants(host: Host, path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class GroupFile(Piece):
+class GroupFile(Setting):
     """A setting of a control group."""
 
     kind: ClassVar[str] = "group-file"
@@ -119,7 +119,7 @@ class GroupFile(Piece):
 
 
 @dataclass(frozen=True)
-class _Thread(Piece):
+class _Thread(Setting):
     """Something of a thread; ``began`` tells it from a later thread of the same number."""
 
     kind: ClassVar[str] = "thread"

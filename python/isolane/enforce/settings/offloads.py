@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from isolane.enforce.host_access import Host
-from isolane.enforce.piece import Piece, Value
+from isolane.enforce.setting import Setting, Value
 from isolane.testbed import kernel
 from isolane.testbed.netns import step
 
 
 @dataclass(frozen=True)
-class Offload(Piece):
+class Offload(Setting):
     """An offload of an interface, by the name that ``ethtool -K`` has for it; True: on."""
 
     kind: ClassVar[str] = "offload"
@@ -50,7 +50,7 @@ class Offload(Piece):
 
 
 @dataclass(frozen=True)
-class TakesXdp(Piece):
+class TakesXdp(Setting):
     """Whether XDP can send by a NIC: nothing that is set, but what a way out relies on.
 
     A veth takes such frames as long as its other end is polled by NAPI (``ethtool -K PEER gro

@@ -1,4 +1,4 @@
-"""A piece: one setting of the host that a policy needs, that can be read, written, put back."""
+"""A setting: one setting of the host that a policy needs, that can be read, written, put back."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 Value = Any
 """Plain JSON; None: the thing is not there, or its owner is gone."""
 
-KINDS: dict[str, type[Piece]] = {}
-"""By name, to make a piece again from what the state says of it."""
+KINDS: dict[str, type[Setting]] = {}
+"""By name, to make a setting again from what the state says of it."""
 
 
 @dataclass(frozen=True)
-class Piece(ABC):
-    """One setting; its fields say which, :class:`Wish` says what it is to be."""
+class Setting(ABC):
+    """One setting; its fields say which, :class:`Desired` says what it is to be."""
 
     kind: ClassVar[str]
     adoptable: ClassVar[bool] = False
@@ -31,7 +31,7 @@ class Piece(ABC):
 
     @property
     def key(self) -> str:
-        """Name of the setting: equal for equal pieces."""
+        """Name of the setting: equal for equal settings."""
         return json.dumps([self.kind, vars(self)], default=str)
 
     @abstractmethod
@@ -52,10 +52,10 @@ class Piece(ABC):
 
 
 @dataclass(frozen=True)
-class Wish:
-    """A piece and what it is to be."""
+class Desired:
+    """A setting and what it is to be."""
 
-    piece: Piece
+    setting: Setting
     value: Value
     floating: bool = False
     """It holds when written, but the kernel moves it: not a drift when it is found elsewhere."""
@@ -63,12 +63,12 @@ class Wish:
     """Whose sake it is for; empty: that of all."""
 
 
-def make(kind: str, fields: dict[str, Any]) -> Piece:
-    """Make a piece from what :attr:`Piece.key` says."""
+def make(kind: str, fields: dict[str, Any]) -> Setting:
+    """Make a setting from what :attr:`Setting.key` says."""
     return KINDS[kind](**fields)
 
 
-def from_key(key: str) -> Piece:
-    """Make the piece that has this key."""
+def from_key(key: str) -> Setting:
+    """Make the setting that has this key."""
     kind, fields = json.loads(key)
     return make(kind, fields)

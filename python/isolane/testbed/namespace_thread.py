@@ -14,7 +14,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Hands:
+class NamespaceThread:
     """Runs functions one after the other in a thread of its own."""
 
     def __init__(self) -> None:
@@ -29,10 +29,10 @@ class Hands:
         self._pool.shutdown(wait=True)
 
 
-def apart(work: Callable[[], T]) -> T:
+def run_in_thread(work: Callable[[], T]) -> T:
     """Run ``work`` in a thread of its own, that ends with it."""
-    hands = Hands()
+    thread = NamespaceThread()
     try:
-        return hands.do(work)
+        return thread.do(work)
     finally:
-        hands.close()
+        thread.close()

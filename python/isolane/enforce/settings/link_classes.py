@@ -19,7 +19,7 @@ from isolane.enforce.htb import (
     class_id,
     size_table,
 )
-from isolane.enforce.piece import Piece, Value
+from isolane.enforce.setting import Setting, Value
 from isolane.testbed.netns import Namespace, step
 
 _ROOT = 0xFFFFFFFF
@@ -27,7 +27,7 @@ OURS = "isolane"
 
 
 @dataclass(frozen=True)
-class LinkRoot(Piece):
+class LinkRoot(Setting):
     """The root queueing discipline of a NIC."""
 
     kind: ClassVar[str] = "link"
@@ -74,7 +74,7 @@ class LinkRoot(Piece):
 
 
 @dataclass(frozen=True)
-class Classifiers(Piece):
+class Classifiers(Setting):
     """The clsact qdisc of an interface, where programs classify frames; True when it is there."""
 
     kind: ClassVar[str] = "clsact"
@@ -104,7 +104,7 @@ class Classifiers(Piece):
 
 
 @dataclass(frozen=True)
-class LinkClass(Piece):
+class LinkClass(Setting):
     """A class: [rate, ceiling (bytes/s), burst (bytes), priority, quantum (bytes)]."""
 
     kind: ClassVar[str] = "class"
@@ -159,7 +159,7 @@ class LinkClass(Piece):
 
 
 @dataclass(frozen=True)
-class LeafQueue(Piece):
+class LeafQueue(Setting):
     """The queue of a class: frames that may wait for the link.
 
     The kernel's own would hold as many as the device's txqueuelen, which on a slow link is longer

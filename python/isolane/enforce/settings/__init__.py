@@ -1,0 +1,27 @@
+"""Every kind of setting; importing them makes them known to :func:`isolane.enforce.setting.make`."""
+
+from isolane.enforce.settings.devices import DeviceFile
+from isolane.enforce.settings.link_classes import Classifiers, LeafQueue, LinkClass, LinkRoot
+from isolane.enforce.settings.offloads import Offload, TakesXdp
+from isolane.enforce.settings.packets import Budget, Entry, PortSetting, Program, QueueSetting
+from isolane.enforce.settings.tasks import Affinity, Group, GroupFile, Member, Scheduling
+
+__all__ = [
+    "Affinity",
+    "Budget",
+    "Classifiers",
+    "DeviceFile",
+    "Entry",
+    "Group",
+    "GroupFile",
+    "LeafQueue",
+    "LinkClass",
+    "LinkRoot",
+    "Member",
+    "Offload",
+    "PortSetting",
+    "Program",
+    "QueueSetting",
+    "Scheduling",
+    "TakesXdp",
+]
