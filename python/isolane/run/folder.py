@@ -86,7 +86,7 @@ class RunFolder:
                 f"--output, or continue the run that it holds with --resume {output_dir}"
             )
         given = experiment_text.encode() if isinstance(experiment_text, str) else experiment_text
-        with _errors(output_dir, "be written"):
+        with _errors(folder.record.path, "be written"):
             folder.record.begin(settings)
         folder._replace(EXPERIMENT, given)
         folder._replace(HOST, host.model_dump_json(indent=2).encode())
