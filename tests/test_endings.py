@@ -105,7 +105,7 @@ def test_an_output_that_cannot_be_is_refused_before_hours_of_work(
     done = isolane(*command.split(), "--output", tmp_path)
     assert done.returncode == 1
     assert done.stderr == (
-        f"isolane: error: {tmp_path}: cannot be written: it is a folder; name a file\n"
+        f"isolane: error: {tmp_path}: cannot be written: it is a directory; name a file\n"
     )
 
 
