@@ -3,7 +3,8 @@
 use super::names::{Names, Node};
 use crate::{
     engine::{
-        Engine, Place,
+        Engine,
+        ids::{BacklogId, ContextId, Id, RouterId, StageId, Table, WorkerId},
         network::Beyond,
         worker::{Exit, Input, Route, Worker},
     },
@@ -13,23 +14,23 @@ use crate::{
 
 /// A path, its names resolved.
 struct Path<'a> {
-    router: usize,
-    place: String,
+    router: RouterId,
+    element: String,
     nodes: Vec<Node>,
     names: &'a [String],
 }
 
 pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
-    for (index, router) in model.routers.iter().enumerate() {
-        let path = resolve(model, names, index, router)?;
+    for (index, router) in engine.names.routers.ids().zip(&model.routers) {
+        let path = resolve(names, index, router)?;
         check(model, names, &path)?;
         add_routes(engine, model, names, &path)?;
     }
     Ok(())
 }
 
-fn resolve<'a>(model: &Model, names: &Names, router: usize, of: &'a Router) -> Result<Path<'a>> {
-    let place = format!("router {}", of.name);
+fn resolve<'a>(names: &Names, router: RouterId, of: &'a Router) -> Result<Path<'a>> {
+    let element = format!("router {}", of.name);
     for (at, name) in of.path.iter().enumerate() {
         if let Some(before) = of.path[..at].iter().position(|other| other == name) {
             let cycle = of.path[before..=at].join(" > ");
@@ -37,14 +38,13 @@ fn resolve<'a>(model: &Model, names: &Names, router: usize, of: &'a Router) -> R
         }
     }
     let nodes =
-        of.path.iter().map(|name| names.node(&place, name)).collect::<Result<Vec<Node>>>()?;
-    debug_assert_eq!(model.routers[router].path.len(), nodes.len());
-    Ok(Path { router, place, nodes, names: &of.path })
+        of.path.iter().map(|name| names.node(&element, name)).collect::<Result<Vec<Node>>>()?;
+    Ok(Path { router, element, nodes, names: &of.path })
 }
 
 /// Whether each thing fits the one before it.
 fn check(model: &Model, names: &Names, path: &Path) -> Result<()> {
-    let wrong = |problem: String| Err(Error::wrong(&path.place, problem));
+    let wrong = |problem: String| Err(Error::wrong(&path.element, problem));
     for (at, &node) in path.nodes.iter().enumerate() {
         let name = &path.names[at];
         let before = at.checked_sub(1).map(|before| path.nodes[before]);
@@ -60,7 +60,7 @@ fn check(model: &Model, names: &Names, path: &Path) -> Result<()> {
                 }
             }
             Node::Stage(stage) => {
-                if let Some(problem) = misfit(model, names, &model.stages[stage], before) {
+                if let Some(problem) = misfit(model, names, &model.stages[stage.index()], before) {
                     return wrong(problem);
                 }
             }
@@ -90,7 +90,7 @@ fn misfit(model: &Model, names: &Names, stage: &Stage, before: Option<Node>) -> 
         }
         (Some(_), None) => Some(format!("stage {name} has a queue, but nothing is before it")),
         (None, Some(Node::Stage(before))) => {
-            let before = &model.stages[before];
+            let before = &model.stages[before.index()];
             (before.context != stage.context).then(|| {
                 format!(
                     "stage {name} has no queue, so it runs in the context of {}, which is {}, not {}",
@@ -116,8 +116,10 @@ fn add_routes(engine: &mut Engine, model: &Model, names: &Names, path: &Path) ->
             }
             Node::Stage(head) => {
                 let (route, next) = route(model, names, path, at, engine);
-                check_place(model, path, head, &route, engine)?;
-                if model.stages[head].ring.is_some() || model.stages[head].queue.is_some() {
+                check_look_ahead(model, path, head, &route, engine)?;
+                if model.stages[head.index()].ring.is_some()
+                    || model.stages[head.index()].queue.is_some()
+                {
                     let worker = worker_of(engine, model, names, head)?;
                     engine.workers[worker].routes[path.router] = Some(route);
                 }
@@ -128,11 +130,12 @@ fn add_routes(engine: &mut Engine, model: &Model, names: &Names, path: &Path) ->
     Ok(())
 }
 
-/// Who looks for a place behind it needs a queue there; a queue with conditions, who looks.
-fn check_place(
+/// A stage that looks before it works (`drop_ns`) needs a queue behind it; a queue with an admission needs a
+/// stage before it that looks.
+fn check_look_ahead(
     model: &Model,
     path: &Path,
-    head: usize,
+    head: StageId,
     route: &Route,
     engine: &Engine,
 ) -> Result<()> {
@@ -148,7 +151,7 @@ fn check_place(
         (None, Some(true)) => "the queue behind it has an admission, so it needs drop_ns",
         _ => return Ok(()),
     };
-    Err(Error::wrong(format!("stage {}", model.stages[head].name), problem))
+    Err(Error::wrong(format!("stage {}", model.stages[head.index()].name), problem))
 }
 
 /// The route from this stage on, and where the path goes on behind it.
@@ -177,7 +180,8 @@ fn route(
     let sum = |cost: fn(&crate::engine::StageInfo) -> u64| {
         stages.iter().map(|&stage| cost(&engine.stages[stage])).sum()
     };
-    let captures = stages.iter().copied().filter(|&stage| model.stages[stage].capture).collect();
+    let captures =
+        stages.iter().copied().filter(|&stage| model.stages[stage.index()].capture).collect();
     let route = Route {
         frame_ps: sum(|stage| stage.frame_ps),
         byte_ps: sum(|stage| stage.byte_ps),
@@ -199,22 +203,22 @@ pub(super) fn sender_route(
     engine: &Engine,
     model: &Model,
     names: &Names,
-    router: usize,
-) -> Result<Option<(usize, Route)>> {
-    let path = resolve(model, names, router, &model.routers[router])?;
+    router: RouterId,
+) -> Result<Option<(StageId, Route)>> {
+    let path = resolve(names, router, &model.routers[router.index()])?;
     match path.nodes.first() {
         Some(&Node::Stage(stage)) => Ok(Some((stage, route(model, names, &path, 0, engine).0))),
         _ => Ok(None),
     }
 }
 
-pub(super) fn plain_worker(engine: &Engine, context: usize, input: Input) -> Worker {
+pub(super) fn plain_worker(engine: &Engine, context: ContextId, input: Input) -> Worker {
     Worker {
         context,
         input,
         batch: engine.softirq_rules.weight,
         poll_ps: 0,
-        routes: vec![None; engine.names.routers.len()],
+        routes: Table::filled(None, engine.names.routers.len()),
         stage: None,
         pending: false,
         polled: 0,
@@ -230,11 +234,16 @@ pub(super) fn plain_worker(engine: &Engine, context: usize, input: Input) -> Wor
 }
 
 /// The worker of a stage with a ring or a queue; made when it is first met.
-fn worker_of(engine: &mut Engine, model: &Model, names: &Names, stage: usize) -> Result<usize> {
-    let of = &model.stages[stage];
-    let place = format!("stage {}", of.name);
+fn worker_of(
+    engine: &mut Engine,
+    model: &Model,
+    names: &Names,
+    stage: StageId,
+) -> Result<WorkerId> {
+    let of = &model.stages[stage.index()];
+    let element = format!("stage {}", of.name);
     let input = match (&of.ring, names.queue_of[stage]) {
-        (Some(ring), _) => Input::Ring(names.rings.find(&place, "ring", ring)?),
+        (Some(ring), _) => Input::Ring(names.rings.find(&element, "ring", ring)?),
         (None, Some(queue)) => Input::Queue(queue),
         (None, None) => unreachable!("only stages with a ring or a queue"),
     };
@@ -245,9 +254,9 @@ fn worker_of(engine: &mut Engine, model: &Model, names: &Names, stage: usize) ->
             unreachable!("not a stage's")
         }
     };
-    if known != usize::MAX {
+    if let Some(known) = known {
         if engine.workers[known].stage != Some(stage) {
-            return Err(Error::wrong(place, "another stage serves its ring already"));
+            return Err(Error::wrong(element, "another stage serves its ring already"));
         }
         return Ok(known);
     }
@@ -256,14 +265,13 @@ fn worker_of(engine: &mut Engine, model: &Model, names: &Names, stage: usize) ->
     worker.poll_ps = info.poll_ps;
     worker.stage = Some(stage);
     worker.batch = of.batch.unwrap_or(worker.batch);
-    let index = engine.workers.len();
-    engine.workers.push(worker);
+    let index = engine.workers.push(worker);
     match input {
-        Input::Ring(ring) => engine.rings[ring].worker = index,
+        Input::Ring(ring) => engine.rings[ring].worker = Some(index),
         Input::Queue(queue) => {
-            engine.queues[queue].worker = index;
+            engine.queues[queue].worker = Some(index);
             if let Some(shared) = engine.queues[queue].shared {
-                add_poller(engine, &place, shared, index)?;
+                add_poller(engine, &element, shared, index)?;
             }
         }
         Input::Shared(_) | Input::Connection(_) | Input::Load(_) => {}
@@ -272,29 +280,29 @@ fn worker_of(engine: &mut Engine, model: &Model, names: &Names, stage: usize) ->
 }
 
 /// Makes who polls a shared backlog, unless it is there: its polls cost what the first stage's would.
-fn add_poller(engine: &mut Engine, place: &str, shared: usize, first: usize) -> Result<()> {
+fn add_poller(
+    engine: &mut Engine,
+    element: &str,
+    shared: BacklogId,
+    first: WorkerId,
+) -> Result<()> {
     let (context, poller) = (engine.workers[first].context, engine.shared[shared].worker);
-    if poller != usize::MAX {
+    if let Some(poller) = poller {
         if engine.workers[poller].context == context {
             return Ok(());
         }
         let name = &engine.shared[shared].name;
-        return Err(Error::wrong(place, format!("{name} is shared in another context")));
+        return Err(Error::wrong(element, format!("{name} is shared in another context")));
     }
     let mut worker = plain_worker(engine, context, Input::Shared(shared));
     worker.poll_ps = engine.workers[first].poll_ps;
     worker.stage = engine.workers[first].stage;
-    engine.shared[shared].worker = engine.workers.len();
-    engine.workers.push(worker);
+    engine.shared[shared].worker = Some(engine.workers.push(worker));
     Ok(())
 }
 
-/// Where open-loop traffic of this router enters.
-pub(super) fn entrance(model: &Model, names: &Names, router: usize) -> Result<Option<Place>> {
-    let path = resolve(model, names, router, &model.routers[router])?;
-    Ok(match path.nodes.first() {
-        Some(&Node::Ring(ring)) => Some(Place::Ring(ring)),
-        Some(&Node::Port(port)) => Some(Place::Port(port)),
-        _ => None,
-    })
+/// Where this router's path begins: its open-loop traffic enters there.
+pub(super) fn entrance(model: &Model, names: &Names, router: RouterId) -> Result<Option<Node>> {
+    let path = resolve(names, router, &model.routers[router.index()])?;
+    Ok(path.nodes.first().copied())
 }

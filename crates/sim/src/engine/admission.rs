@@ -6,7 +6,8 @@ use isolane_sched::TokenBucket;
 use super::{
     Engine,
     core::Context,
-    source::Frame,
+    ids::{ContextId, RouterId, Table, WorkerId},
+    sources::Frame,
     worker::{Exit, Step, Work},
 };
 
@@ -34,7 +35,7 @@ pub(crate) struct Admission {
 /// CPU time that a context may use.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    pub(crate) context: usize,
+    pub(crate) context: ContextId,
     /// ns per second.
     pub(crate) rate_ns: u64,
     /// The most that is saved, ns.
@@ -47,7 +48,7 @@ pub(crate) struct Budget {
 
 impl Budget {
     /// Whether there is time left.
-    fn has_left(&mut self, contexts: &[Context], now_ns: u64) -> bool {
+    fn has_left(&mut self, contexts: &Table<ContextId, Context>, now_ns: u64) -> bool {
         let spent_ns = contexts[self.context].ran_ns();
         self.left += i128::from(now_ns - self.at_ns) * i128::from(self.rate_ns);
         self.left -= i128::from(spent_ns - self.seen_ns) * SECOND_NS;
@@ -63,7 +64,7 @@ impl Admission {
         &mut self,
         waiting: usize,
         frame: &Frame,
-        contexts: &[Context],
+        contexts: &Table<ContextId, Context>,
         now_ns: u64,
     ) -> bool {
         self.has_room(waiting, now_ns)
@@ -86,10 +87,10 @@ impl Admission {
 
 /// What is known of a router here; nothing where all are welcome.
 pub(crate) fn of<'a>(
-    all: &'a mut [Option<Box<Admission>>],
+    all: &'a mut Table<RouterId, Option<Box<Admission>>>,
     frame: &Frame,
 ) -> Option<&'a mut Admission> {
-    all.get_mut(frame.router as usize)?.as_deref_mut()
+    all.get_mut(frame.router)?.as_deref_mut()
 }
 
 impl Engine {
@@ -97,12 +98,12 @@ impl Engine {
     /// behind the stage.
     pub(crate) fn refuse(
         &mut self,
-        index: usize,
+        index: WorkerId,
         frame: Frame,
         drop_ps: u64,
         now_ns: u64,
     ) -> Option<Step> {
-        let route = self.workers[index].routes[frame.router as usize].as_ref();
+        let route = self.workers[index].routes[frame.router].as_ref();
         let Some(Exit::Queue(queue)) = route.map(|route| route.exit) else { return None };
         let room = self.queue_has_room(queue, &frame);
         let queue = &mut self.queues[queue];
@@ -114,11 +115,11 @@ impl Engine {
             return None;
         }
         queue.entered += 1;
-        let place = queue.place;
+        let place = queue.drop_point;
         self.lose(frame, place, now_ns);
         let worker = &mut self.workers[index];
         worker.polled += 1;
-        if let Some(route) = &mut worker.routes[frame.router as usize] {
+        if let Some(route) = &mut worker.routes[frame.router] {
             route.refused += 1;
         }
         Some(Step::Work(Work::Refuse(index), worker.spend(drop_ps)))

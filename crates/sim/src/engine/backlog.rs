@@ -4,7 +4,7 @@ use std::{collections::VecDeque, num::NonZeroU32};
 
 use isolane_sched::{FlowSettings, Next, Packet, Scheduler};
 
-use super::source::Frame;
+use super::{ids::FlowId, sources::Frame};
 
 /// A frame in a scheduler, with the flow it counts for there, plus one: `Option` then needs no space
 /// of its own.
@@ -47,7 +47,7 @@ pub(crate) enum Backlog {
 impl Scheduled {
     #[inline]
     fn flow_of(&self, frame: &Frame) -> u32 {
-        u32::from(if self.by_traffic { frame.flow } else { frame.router })
+        if self.by_traffic { frame.flow.into() } else { frame.router.into() }
     }
 }
 
@@ -134,7 +134,7 @@ impl Backlog {
     }
 
     /// Takes everything out, whatever the scheduler would say, and tells each frame's flow.
-    pub(crate) fn drain(&mut self, mut tell: impl FnMut(u16)) {
+    pub(crate) fn drain(&mut self, mut tell: impl FnMut(FlowId)) {
         match self {
             Self::Fifo { frames, .. } => frames.drain(..).for_each(|frame| tell(frame.flow)),
             Self::Scheduled(scheduled) => {

@@ -10,6 +10,7 @@ use super::{
     Engine,
     cfs::Cfs,
     events::Event,
+    ids::{ContextId, CoreId, EntityId, RouterId, Table, VcpuId, WorkerId},
     softirq::Run,
     worker::{Input, PS, Step, Work},
 };
@@ -45,7 +46,7 @@ pub(crate) struct Core {
     interrupts: VecDeque<(Work, u64)>,
     pub(crate) softirq: Run,
     /// The thread that has the core, also while it is interrupted.
-    pub(crate) current: Option<usize>,
+    pub(crate) current: Option<ContextId>,
     pub(crate) need_resched: bool,
     /// Time that interrupts and softirqs took, ns, since the beginning.
     stolen_ns: u64,
@@ -55,7 +56,7 @@ pub(crate) struct Core {
     slice_end_ns: u64,
     slice_event_ns: u64,
     /// Contexts that find caches cold, who ran last in front.
-    recent: Vec<usize>,
+    recent: Vec<ContextId>,
     pub(crate) bill: CoreBill,
 }
 
@@ -71,22 +72,33 @@ pub(crate) struct CoreBill {
     pub(crate) interrupts: u64,
 }
 
+/// What a CPU scheduler knows a context as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScheduledAs {
+    /// Of no scheduler: a softirq.
+    Softirq,
+    /// A task under CFS.
+    Task(EntityId),
+    /// A vCPU under the credit scheduler.
+    Vcpu(VcpuId),
+}
+
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) name: String,
     pub(crate) kind: ContextKind,
     pub(crate) is_ksoftirqd: bool,
     /// Where it runs (under the credit scheduler: `Credit::home`).
-    pub(crate) core: usize,
-    /// Its number in its CPU scheduler.
-    pub(crate) entity: usize,
+    pub(crate) core: CoreId,
+    /// What its CPU scheduler knows it as.
+    pub(crate) scheduled_as: ScheduledAs,
     pub(crate) runnable: bool,
     /// Disk requests that hold it up.
     pub(crate) blocked: u32,
     /// Workers that have work.
-    pub(crate) list: VecDeque<usize>,
+    pub(crate) list: VecDeque<WorkerId>,
     /// The worker in the middle of its poll.
-    pub(crate) worker: Option<usize>,
+    pub(crate) worker: Option<WorkerId>,
     /// Work that was interrupted, and what is left of it, ns.
     pub(crate) suspended: Option<(Work, u64)>,
     /// Switches and wake-ups to be paid, ps.
@@ -95,7 +107,7 @@ pub(crate) struct Context {
     pub(crate) exit_ps: u64,
     pub(crate) cold_ps: u64,
     /// The router it worked for last, of those whose stages here have cold caches.
-    pub(crate) last_router: Option<u16>,
+    pub(crate) last_router: Option<RouterId>,
     pub(crate) wake_mode: Mode,
     /// Whether it gives up its core between polls only.
     pub(crate) whole_polls: bool,
@@ -108,7 +120,7 @@ pub(crate) struct Context {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ContextBill {
     /// By core, ns.
-    pub(crate) cpu_ns: Vec<u64>,
+    pub(crate) cpu_ns: Table<CoreId, u64>,
     pub(crate) wakes: u64,
     pub(crate) exits: u64,
     pub(crate) switches: u64,
@@ -118,6 +130,15 @@ pub(crate) struct ContextBill {
 }
 
 impl Context {
+    /// What CFS knows it as.
+    #[inline]
+    fn task(&self) -> Option<EntityId> {
+        match self.scheduled_as {
+            ScheduledAs::Task(task) => Some(task),
+            ScheduledAs::Softirq | ScheduledAs::Vcpu(_) => None,
+        }
+    }
+
     /// Whether somebody else may have the core now.
     #[inline]
     fn may_leave(&self) -> bool {
@@ -181,7 +202,7 @@ impl Core {
 
     /// How many other contexts with cold caches have run since this one did; it runs now.
     #[inline]
-    fn others_since(&mut self, id: usize, cold_ps: u64) -> u64 {
+    fn others_since(&mut self, id: ContextId, cold_ps: u64) -> u64 {
         if cold_ps == 0 {
             return 0;
         }
@@ -210,17 +231,17 @@ impl Core {
 }
 
 impl Engine {
-    pub(crate) fn core_of(&self, context: usize) -> usize {
+    pub(crate) fn core_of(&self, context: ContextId) -> CoreId {
         let context = &self.contexts[context];
-        match (&self.credit, context.kind) {
-            (Some(credit), ContextKind::Vcpu) => credit.home(context.entity),
+        match (&self.credit, context.scheduled_as) {
+            (Some(credit), ScheduledAs::Vcpu(vcpu)) => credit.home(vcpu),
             _ => context.core,
         }
     }
 
     /// Puts the time since it began on the bill of the work at hand.
     #[inline]
-    fn bill(&mut self, index: usize, now_ns: u64) {
+    fn bill(&mut self, index: CoreId, now_ns: u64) {
         let core = &mut self.cores[index];
         let ns = now_ns - core.began_ns;
         core.began_ns = now_ns;
@@ -251,7 +272,7 @@ impl Engine {
     }
 
     /// Takes the work at hand off the core; it goes on later.
-    fn suspend(&mut self, index: usize, now_ns: u64) {
+    fn suspend(&mut self, index: CoreId, now_ns: u64) {
         self.bill(index, now_ns);
         let core = &mut self.cores[index];
         let rest_ns = core.due_ns - now_ns;
@@ -271,7 +292,7 @@ impl Engine {
     }
 
     /// Interrupts the core.
-    pub(crate) fn interrupt(&mut self, index: usize, why: Work, cost_ns: u64, now_ns: u64) {
+    pub(crate) fn interrupt(&mut self, index: CoreId, why: Work, cost_ns: u64, now_ns: u64) {
         self.cores[index].interrupts.push_back((why, cost_ns));
         if self.cores[index].level != Level::Interrupt {
             self.suspend(index, now_ns);
@@ -282,7 +303,7 @@ impl Engine {
 
     /// An interrupt takes the core from its thread.
     #[inline]
-    fn exit_guest(&mut self, index: usize) {
+    fn exit_guest(&mut self, index: CoreId) {
         let core = &self.cores[index];
         if let (false, Some(current)) = (core.softirq.active, core.current) {
             let context = &mut self.contexts[current];
@@ -295,7 +316,7 @@ impl Engine {
 
     /// The work at hand is done.
     #[inline]
-    pub(crate) fn complete(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn complete(&mut self, index: CoreId, now_ns: u64) {
         self.bill(index, now_ns);
         let core = &mut self.cores[index];
         match core.work {
@@ -311,7 +332,8 @@ impl Engine {
             Work::Poll(_) | Work::Refuse(_) | Work::Notify(_) | Work::Overhead(_) => {}
             Work::Ring(ring) => {
                 core.end_interrupt();
-                self.raise(self.rings[ring].worker, now_ns);
+                let worker = self.rings[ring].worker.expect("only served rings are armed");
+                self.raise(worker, now_ns);
             }
             Work::Tick => core.end_interrupt(),
         }
@@ -319,7 +341,7 @@ impl Engine {
     }
 
     /// Finds the core something to do.
-    fn dispatch(&mut self, index: usize, now_ns: u64) {
+    fn dispatch(&mut self, index: CoreId, now_ns: u64) {
         loop {
             let core = &mut self.cores[index];
             if let Some((why, cost_ns)) = core.interrupts.pop_front() {
@@ -356,10 +378,10 @@ impl Engine {
 
     /// What the current thread does next, or who is next; `Over` with no current thread: nobody.
     /// None: look again from the top.
-    fn thread_step(&mut self, index: usize, now_ns: u64) -> Option<Step> {
+    fn thread_step(&mut self, index: CoreId, now_ns: u64) -> Option<Step> {
         loop {
             let core = &self.cores[index];
-            let may_leave = |id: usize| self.contexts[id].may_leave();
+            let may_leave = |id: ContextId| self.contexts[id].may_leave();
             if core.current.is_none_or(|id| core.need_resched && may_leave(id)) {
                 self.choose(index, now_ns);
             }
@@ -393,7 +415,7 @@ impl Engine {
 
     /// What a context that has the core does next; switches and wake-ups are paid with it.
     #[inline]
-    fn context_step(&mut self, id: usize, now_ns: u64) -> Step {
+    fn context_step(&mut self, id: ContextId, now_ns: u64) -> Step {
         let context = &mut self.contexts[id];
         let step = if context.blocked > 0 || context.is_ksoftirqd {
             Step::Over
@@ -419,7 +441,7 @@ impl Engine {
 
     /// There is something to do for this context.
     #[inline]
-    pub(crate) fn rouse(&mut self, id: usize, now_ns: u64) {
+    pub(crate) fn rouse(&mut self, id: ContextId, now_ns: u64) {
         let context = &mut self.contexts[id];
         if context.kind == ContextKind::Softirq {
             let core = context.core;
@@ -435,7 +457,7 @@ impl Engine {
 
     /// `try_to_wake_up`.
     #[inline]
-    pub(crate) fn wake(&mut self, id: usize, now_ns: u64) {
+    pub(crate) fn wake(&mut self, id: ContextId, now_ns: u64) {
         let context = &mut self.contexts[id];
         if context.runnable {
             return;
@@ -443,32 +465,43 @@ impl Engine {
         context.runnable = true;
         context.bill.wakes += 1;
         context.overhead_ps += context.wake_ps;
-        let entity = context.entity;
-        if context.kind == ContextKind::Vcpu {
-            let credit = self.credit.as_mut().expect("vCPUs are under the credit scheduler");
-            match credit.wake(entity, now_ns) {
-                Some((core, at_ns)) if at_ns > now_ns => {
-                    let ends_ns = self.cores[core].slice_end_ns;
-                    self.plan_slice(core, ends_ns.min(at_ns));
-                }
-                Some((core, _)) => self.resched(core),
-                None => {}
+        match context.scheduled_as {
+            ScheduledAs::Vcpu(vcpu) => self.wake_vcpu(vcpu, now_ns),
+            ScheduledAs::Task(task) => {
+                let core = context.core;
+                self.wake_task(core, task, now_ns);
             }
-            return;
+            ScheduledAs::Softirq => unreachable!("softirqs are raised, not woken"),
         }
-        let index = context.core;
+    }
+
+    #[inline]
+    fn wake_vcpu(&mut self, vcpu: VcpuId, now_ns: u64) {
+        let credit = self.credit.as_mut().expect("vCPUs are under the credit scheduler");
+        match credit.wake(vcpu, now_ns) {
+            Some((core, at_ns)) if at_ns > now_ns => {
+                let ends_ns = self.cores[core].slice_end_ns;
+                self.plan_slice(core, ends_ns.min(at_ns));
+            }
+            Some((core, _)) => self.resched(core),
+            None => {}
+        }
+    }
+
+    #[inline]
+    fn wake_task(&mut self, index: CoreId, task: EntityId, now_ns: u64) {
         self.charge(index, now_ns);
         let core = &mut self.cores[index];
-        let running = core.current.map(|current| self.contexts[current].entity);
+        let running = core.current.and_then(|current| self.contexts[current].task());
         let CpuScheduler::Cfs(cfs) = &mut core.scheduler else { return };
-        cfs.wake(entity);
-        if running.is_none_or(|running| cfs.preempts(entity, running)) {
+        cfs.wake(task);
+        if running.is_none_or(|running| cfs.preempts(task, running)) {
             self.resched(index);
         }
     }
 
     #[inline]
-    pub(crate) fn resched(&mut self, core: usize) {
+    pub(crate) fn resched(&mut self, core: CoreId) {
         self.cores[core].need_resched = true;
         self.kicks.push(core);
     }
@@ -493,13 +526,13 @@ impl Engine {
 
     /// `update_curr`; under the credit scheduler ticks charge.
     #[inline]
-    fn charge(&mut self, index: usize, now_ns: u64) {
+    fn charge(&mut self, index: CoreId, now_ns: u64) {
         if let CpuScheduler::Cfs(_) = self.cores[index].scheduler {
             self.charge_fair(index, now_ns);
         }
     }
 
-    fn charge_fair(&mut self, index: usize, now_ns: u64) {
+    fn charge_fair(&mut self, index: CoreId, now_ns: u64) {
         let core = &mut self.cores[index];
         let CpuScheduler::Cfs(cfs) = &mut core.scheduler else { return };
         let accounting = cfs.settings().irq_time_accounting;
@@ -507,36 +540,37 @@ impl Engine {
         let ran_ns = clock_ns - core.charged_ns;
         let core = &mut self.cores[index];
         core.charged_ns = clock_ns;
-        if let (Some(current), CpuScheduler::Cfs(cfs)) = (core.current, &mut core.scheduler) {
-            cfs.charge(self.contexts[current].entity, ran_ns);
+        let task = core.current.and_then(|current| self.contexts[current].task());
+        if let (Some(task), CpuScheduler::Cfs(cfs)) = (task, &mut core.scheduler) {
+            cfs.charge(task, ran_ns);
         }
     }
 
     #[inline]
-    fn fall_asleep(&mut self, index: usize, id: usize, now_ns: u64) {
+    fn fall_asleep(&mut self, index: CoreId, id: ContextId, now_ns: u64) {
         self.charge(index, now_ns);
         let context = &mut self.contexts[id];
         context.runnable = false;
         let core = &mut self.cores[index];
         core.current = None;
-        match &mut core.scheduler {
-            CpuScheduler::Cfs(cfs) => cfs.sleep(context.entity),
-            CpuScheduler::Credit => {
-                let credit = self.credit.as_mut().expect("such a core has it");
-                credit.sleep(context.entity, now_ns);
+        match (context.scheduled_as, &mut core.scheduler, &mut self.credit) {
+            (ScheduledAs::Task(task), CpuScheduler::Cfs(cfs), _) => cfs.sleep(task),
+            (ScheduledAs::Vcpu(vcpu), CpuScheduler::Credit, Some(credit)) => {
+                credit.sleep(vcpu, now_ns);
             }
+            _ => unreachable!("a context runs under the scheduler that knows it"),
         }
     }
 
     /// `schedule`: chooses who has the core.
     #[inline]
-    fn choose(&mut self, index: usize, now_ns: u64) {
+    fn choose(&mut self, index: CoreId, now_ns: u64) {
         self.charge(index, now_ns);
         let core = &mut self.cores[index];
         core.need_resched = false;
         let before = core.current;
         let next = match &mut core.scheduler {
-            CpuScheduler::Cfs(cfs) => cfs.choose().map(|entity| self.tasks[index][entity]),
+            CpuScheduler::Cfs(cfs) => cfs.choose().and_then(|task| self.tasks[index][task]),
             CpuScheduler::Credit => {
                 let credit = self.credit.as_mut().expect("such a core has it");
                 credit.choose(index, now_ns).map(|vcpu| self.vcpus[vcpu])
@@ -560,7 +594,7 @@ impl Engine {
     }
 
     /// A core's timer.
-    pub(crate) fn tick(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn tick(&mut self, index: CoreId, now_ns: u64) {
         let core = &self.cores[index];
         let tick_ns = match &core.scheduler {
             CpuScheduler::Cfs(cfs) => cfs.settings().tick_ns,
@@ -574,9 +608,8 @@ impl Engine {
         let core = &mut self.cores[index];
         match &mut core.scheduler {
             CpuScheduler::Cfs(cfs) => {
-                if let Some(current) = core.current
-                    && cfs.tick(self.contexts[current].entity)
-                {
+                let task = core.current.and_then(|current| self.contexts[current].task());
+                if task.is_some_and(|task| cfs.tick(task)) {
                     core.need_resched = true;
                 }
             }
@@ -602,7 +635,7 @@ impl Engine {
 
     /// One event at a time: slices are put off far more often than they end.
     #[inline]
-    fn plan_slice(&mut self, index: usize, ends_ns: u64) {
+    fn plan_slice(&mut self, index: CoreId, ends_ns: u64) {
         let core = &mut self.cores[index];
         core.slice_end_ns = ends_ns;
         if ends_ns < core.slice_event_ns {
@@ -611,7 +644,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn slice_over(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn slice_over(&mut self, index: CoreId, now_ns: u64) {
         let core = &mut self.cores[index];
         if core.slice_event_ns != now_ns {
             return;
@@ -629,14 +662,14 @@ impl Engine {
 
     /// The window begins or ends: what is under way counts up to here, or from here on.
     pub(crate) fn cut(&mut self, now_ns: u64) {
-        for index in 0..self.cores.len() {
+        for index in self.cores.ids() {
             self.bill(index, now_ns);
         }
     }
 
     /// How much of the work that each context has at hand is done already, and how much that it is
     /// billed for is still to be done, ns: the difference.
-    pub(crate) fn under_way_ns(&self, id: usize) -> i64 {
+    pub(crate) fn under_way_ns(&self, id: ContextId) -> i64 {
         let context = &self.contexts[id];
         let mut ns = -i64::try_from(context.overhead_ps / PS).unwrap_or(0);
         let mut add = |work: Work, rest_ns: u64| ns += self.progress_ns(work, rest_ns);
@@ -666,7 +699,7 @@ impl Engine {
             Work::Frame(worker) => {
                 let worker = &self.workers[worker];
                 let frame = worker.frame.as_ref().expect("work on a frame has one");
-                let route = worker.routes[frame.router as usize].as_ref();
+                let route = worker.routes[frame.router].as_ref();
                 let route = route.expect("frames follow paths");
                 let cold_ps = if worker.cold { route.cold_ps } else { 0 };
                 (route.cost_ps(frame) + cold_ps) / PS

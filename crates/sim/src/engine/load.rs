@@ -5,6 +5,7 @@ use isolane_sched::Prng;
 use super::{
     Engine,
     events::Event,
+    ids::{LoadId, WorkerId},
     worker::{PS, Step, Work},
 };
 use crate::{model::LoadKind, random::exponential_ns};
@@ -16,7 +17,7 @@ const CHUNK_NS: u64 = 1_000_000;
 pub(crate) struct Load {
     pub(crate) name: String,
     pub(crate) kind: LoadKind,
-    pub(crate) worker: usize,
+    pub(crate) worker: WorkerId,
     pub(crate) start_ns: u64,
     pub(crate) stop_ns: u64,
     pub(crate) prng: Prng,
@@ -32,7 +33,7 @@ pub(crate) struct Load {
 impl Engine {
     /// Its next piece of work.
     #[inline]
-    pub(crate) fn next_load(&mut self, index: usize, now_ns: u64) -> Step {
+    pub(crate) fn next_load(&mut self, index: LoadId, now_ns: u64) -> Step {
         let load = &mut self.loads[index];
         if now_ns >= load.stop_ns || load.ready == 0 {
             return Step::Over;
@@ -49,7 +50,7 @@ impl Engine {
         Step::Work(Work::Load(index), piece_ns)
     }
 
-    pub(crate) fn finish_load(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn finish_load(&mut self, index: LoadId, now_ns: u64) {
         let load = &mut self.loads[index];
         load.done_ns += load.piece_ns;
         match load.kind {
@@ -72,7 +73,7 @@ impl Engine {
     }
 
     /// It begins, or a piece of work is there again.
-    pub(crate) fn load_due(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn load_due(&mut self, index: LoadId, now_ns: u64) {
         let load = &mut self.loads[index];
         if now_ns >= load.stop_ns {
             return;
@@ -85,7 +86,7 @@ impl Engine {
         self.raise(worker, now_ns);
     }
 
-    pub(crate) fn unblock(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn unblock(&mut self, index: LoadId, now_ns: u64) {
         let context = self.workers[self.loads[index].worker].context;
         self.contexts[context].blocked -= 1;
         if self.contexts[context].has_work() {

@@ -1,29 +1,35 @@
 //! The engine. Its clock jumps from one event, or one completed piece of work, to the next; ties go to
 //! events, then to the core with the lower number.
 
+pub(crate) mod accounting;
 pub(crate) mod admission;
 pub(crate) mod backlog;
-pub(crate) mod books;
 pub(crate) mod cfs;
 pub(crate) mod core;
 pub(crate) mod credit;
 mod events;
+pub(crate) mod ids;
 pub(crate) mod line;
 pub(crate) mod load;
 pub(crate) mod network;
 mod report;
 pub(crate) mod shared;
 mod softirq;
-pub(crate) mod source;
+pub(crate) mod sources;
 pub(crate) mod worker;
 
 use isolane_sched::FlowSettings;
 
 use self::{
-    books::Books,
-    core::{Context, Core, CpuScheduler},
+    accounting::FrameAccounting,
+    core::{Context, Core, CpuScheduler, ScheduledAs},
     credit::Credit,
     events::{Event, Events},
+    ids::{
+        BacklogId, ChangeId, ConnectionId, ContextId, CoreId, DropPointId, EntityId, FlowId,
+        GroupId, LoadId, PortId, QueueId, RingId, RouterId, StageId, Table, VcpuId, WireId,
+        WorkerId,
+    },
     load::Load,
     network::{Port, Ring, Wire},
     worker::{Connection, Queue, Worker},
@@ -39,7 +45,7 @@ const SYNC_NS: u64 = 1_000_000;
 #[derive(Debug, Clone)]
 pub(crate) struct StageInfo {
     pub(crate) name: String,
-    pub(crate) context: usize,
+    pub(crate) context: ContextId,
     pub(crate) account: String,
     pub(crate) mode: Mode,
     pub(crate) frame_ps: u64,
@@ -50,31 +56,31 @@ pub(crate) struct StageInfo {
     pub(crate) drop_ps: Option<u64>,
 }
 
-/// A place of drops.
+/// Where frames wait, and may be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    Ring(usize),
-    Queue(usize),
-    Port(usize),
+pub(crate) enum DropPoint {
+    Ring(RingId),
+    Queue(QueueId),
+    Port(PortId),
 }
 
 /// A change, with names resolved.
 #[derive(Debug, Clone)]
 pub(crate) enum Change {
-    Flow { place: Place, flow: u32, settings: FlowSettings },
-    Shares { group: usize, shares: u64 },
-    Vcpu { context: usize, weight: u32, cap_pct: u32 },
-    Rate { flow: u16, rate_mpps: u64 },
+    Flow { at: DropPoint, flow: u32, settings: FlowSettings },
+    Shares { group: GroupId, shares: u64 },
+    Vcpu { context: ContextId, weight: u32, cap_pct: u32 },
+    Rate { flow: FlowId, rate_millipps: u64 },
 }
 
 /// Names, for the report.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    pub(crate) flows: Vec<String>,
-    pub(crate) routers: Vec<String>,
-    pub(crate) places: Vec<(String, Place)>,
+    pub(crate) flows: Table<FlowId, String>,
+    pub(crate) routers: Table<RouterId, String>,
+    pub(crate) drop_points: Table<DropPointId, (String, DropPoint)>,
     /// Router of each flow.
-    pub(crate) router_of: Vec<u16>,
+    pub(crate) router_of: Table<FlowId, RouterId>,
 }
 
 #[derive(Debug)]
@@ -83,62 +89,62 @@ pub(crate) struct Engine {
     pub(crate) end_ns: u64,
     pub(crate) steps: u64,
     pub(crate) events: Events,
-    pub(crate) cores: Vec<Core>,
-    pub(crate) contexts: Vec<Context>,
-    /// By core and number in its CFS: the context.
-    pub(crate) tasks: Vec<Vec<usize>>,
-    /// By number in the credit scheduler: the context.
-    pub(crate) vcpus: Vec<usize>,
-    /// By group: its number in each core's CFS.
-    pub(crate) groups: Vec<Vec<Option<usize>>>,
+    pub(crate) cores: Table<CoreId, Core>,
+    pub(crate) contexts: Table<ContextId, Context>,
+    /// By core, and by entity of its CFS: the context; none for a group.
+    pub(crate) tasks: Table<CoreId, Table<EntityId, Option<ContextId>>>,
+    /// The context of each vCPU of the credit scheduler.
+    pub(crate) vcpus: Table<VcpuId, ContextId>,
+    /// By group and core: the group's entity in the core's CFS.
+    pub(crate) groups: Table<GroupId, Table<CoreId, Option<EntityId>>>,
     pub(crate) credit: Option<Credit>,
     pub(crate) softirq_rules: Softirq,
-    pub(crate) workers: Vec<Worker>,
-    pub(crate) wires: Vec<Wire>,
-    pub(crate) rings: Vec<Ring>,
-    pub(crate) queues: Vec<Queue>,
-    pub(crate) shared: Vec<shared::Shared>,
-    pub(crate) ports: Vec<Port>,
-    pub(crate) connections: Vec<Connection>,
-    pub(crate) loads: Vec<Load>,
-    pub(crate) changes: Vec<(u64, Change)>,
-    pub(crate) stages: Vec<StageInfo>,
-    pub(crate) books: Books,
+    pub(crate) workers: Table<WorkerId, Worker>,
+    pub(crate) wires: Table<WireId, Wire>,
+    pub(crate) rings: Table<RingId, Ring>,
+    pub(crate) queues: Table<QueueId, Queue>,
+    pub(crate) shared: Table<BacklogId, shared::SharedBacklog>,
+    pub(crate) ports: Table<PortId, Port>,
+    pub(crate) connections: Table<ConnectionId, Connection>,
+    pub(crate) loads: Table<LoadId, Load>,
+    pub(crate) changes: Table<ChangeId, (u64, Change)>,
+    pub(crate) stages: Table<StageId, StageInfo>,
+    pub(crate) accounting: FrameAccounting,
     pub(crate) names: Names,
     /// The CPU figures, once the window has ended.
     pub(crate) times: Option<report::Times>,
     /// Whether it is time to ask.
     ask: bool,
     /// Cores to be looked at after what happens now.
-    pub(crate) kicks: Vec<usize>,
+    pub(crate) kicks: Vec<CoreId>,
 }
 
 impl Engine {
     /// An engine without anything in it.
-    pub(crate) fn empty(end_ns: u64, softirq_rules: Softirq, books: Books) -> Self {
+    pub(crate) fn empty(end_ns: u64, softirq_rules: Softirq, accounting: FrameAccounting) -> Self {
         Self {
             now_ns: 0,
             end_ns,
             steps: 0,
             events: Events::new(),
-            cores: Vec::new(),
-            contexts: Vec::new(),
-            tasks: Vec::new(),
-            vcpus: Vec::new(),
-            groups: Vec::new(),
+            cores: Table::default(),
+            contexts: Table::default(),
+            tasks: Table::default(),
+            vcpus: Table::default(),
+            groups: Table::default(),
             credit: None,
             softirq_rules,
-            workers: Vec::new(),
-            wires: Vec::new(),
-            rings: Vec::new(),
-            queues: Vec::new(),
-            shared: Vec::new(),
-            ports: Vec::new(),
-            connections: Vec::new(),
-            loads: Vec::new(),
-            changes: Vec::new(),
-            stages: Vec::new(),
-            books,
+            workers: Table::default(),
+            wires: Table::default(),
+            rings: Table::default(),
+            queues: Table::default(),
+            shared: Table::default(),
+            ports: Table::default(),
+            connections: Table::default(),
+            loads: Table::default(),
+            changes: Table::default(),
+            stages: Table::default(),
+            accounting,
             names: Names::default(),
             times: None,
             ask: false,
@@ -148,8 +154,8 @@ impl Engine {
 
     /// The first events.
     fn begin(&mut self) {
-        self.events.push(self.books.window_ns.0, Event::Window);
-        self.events.push(self.books.window_ns.1, Event::WindowEnd);
+        self.events.push(self.accounting.window_ns.0, Event::Window);
+        self.events.push(self.accounting.window_ns.1, Event::WindowEnd);
         self.events.push(0, Event::Sync);
         for wire in &mut self.wires {
             wire.feed.sort();
@@ -158,22 +164,22 @@ impl Engine {
         for port in &mut self.ports {
             port.feed.sort();
         }
-        for ring in 0..self.rings.len() {
-            if self.rings[ring].worker != usize::MAX {
+        for ring in self.rings.ids() {
+            if self.rings[ring].worker.is_some() {
                 self.arm(ring, 0);
             }
         }
-        for connection in 0..self.connections.len() {
+        for connection in self.connections.ids() {
             let Connection { worker, due_ns, .. } = self.connections[connection];
             self.plan_retry(worker, due_ns);
         }
-        for (index, load) in self.loads.iter().enumerate() {
+        for (index, load) in self.loads.enumerate() {
             self.events.push(load.start_ns, Event::Load(index));
         }
-        for (index, (at_ns, _)) in self.changes.iter().enumerate() {
+        for (index, (at_ns, _)) in self.changes.enumerate() {
             self.events.push(*at_ns, Event::Change(index));
         }
-        for (index, core) in self.cores.iter().enumerate() {
+        for (index, core) in self.cores.enumerate() {
             let tick_ns = match &core.scheduler {
                 CpuScheduler::Cfs(cfs) => cfs.settings().tick_ns,
                 CpuScheduler::Credit => self.credit.as_ref().map_or(0, |c| c.settings().tick_ns),
@@ -189,10 +195,10 @@ impl Engine {
     pub(crate) fn run(&mut self, stop: &mut dyn FnMut() -> bool) -> bool {
         self.begin();
         let finished = loop {
-            let (mut at_ns, mut core) = (self.events.next_ns(), usize::MAX);
-            for (index, candidate) in self.cores.iter().enumerate() {
+            let (mut at_ns, mut core) = (self.events.next_ns(), None);
+            for (index, candidate) in self.cores.enumerate() {
                 if candidate.due_ns < at_ns {
-                    (at_ns, core) = (candidate.due_ns, index);
+                    (at_ns, core) = (candidate.due_ns, Some(index));
                 }
             }
             if at_ns >= self.end_ns {
@@ -200,11 +206,11 @@ impl Engine {
                 break true;
             }
             self.now_ns = at_ns;
-            if core == usize::MAX {
+            if let Some(core) = core {
+                self.complete(core, at_ns);
+            } else {
                 let (_, event) = self.events.pop().expect("it is due");
                 self.handle(event, at_ns);
-            } else {
-                self.complete(core, at_ns);
             }
             if !self.kicks.is_empty() {
                 self.settle(at_ns);
@@ -251,10 +257,10 @@ impl Engine {
 
     /// Everything that is worked out when somebody looks is worked out now.
     fn catch_up(&mut self, now_ns: u64) {
-        for wire in 0..self.wires.len() {
+        for wire in self.wires.ids() {
             self.advance_wire(wire, now_ns);
         }
-        for port in 0..self.ports.len() {
+        for port in self.ports.ids() {
             self.advance_port(port, now_ns);
         }
     }
@@ -278,11 +284,14 @@ impl Engine {
             load.done_ns = 0;
         }
         let cores = self.cores.len();
-        for id in 0..self.contexts.len() {
+        for id in self.contexts.ids() {
             let edge_ns = -self.under_way_ns(id);
             self.contexts[id].before_ns = self.contexts[id].ran_ns();
-            self.contexts[id].bill =
-                core::ContextBill { cpu_ns: vec![0; cores], edge_ns, ..Default::default() };
+            self.contexts[id].bill = core::ContextBill {
+                cpu_ns: Table::filled(0, cores),
+                edge_ns,
+                ..Default::default()
+            };
         }
     }
 
@@ -291,23 +300,25 @@ impl Engine {
         self.times = Some(self.window_times(now_ns));
     }
 
-    fn change(&mut self, index: usize, now_ns: u64) {
+    fn change(&mut self, index: ChangeId, now_ns: u64) {
         match self.changes[index].1.clone() {
-            Change::Flow { place, flow, settings } => match place {
-                Place::Port(port) => {
+            Change::Flow { at, flow, settings } => match at {
+                DropPoint::Port(port) => {
                     self.advance_port(port, now_ns);
                     if let Some(backlog) = &mut self.ports[port].backlog {
                         backlog.set(flow, settings, now_ns);
                     }
                 }
-                Place::Queue(queue) => {
+                DropPoint::Queue(queue) => {
                     self.queues[queue].backlog.set(flow, settings, now_ns);
-                    self.raise(self.queues[queue].worker, now_ns);
+                    if let Some(worker) = self.queues[queue].worker {
+                        self.raise(worker, now_ns);
+                    }
                 }
-                Place::Ring(_) => {}
+                DropPoint::Ring(_) => {}
             },
             Change::Shares { group, shares } => {
-                for (core, entity) in self.groups[group].iter().enumerate() {
+                for (core, entity) in self.groups[group].enumerate() {
                     if let (Some(entity), CpuScheduler::Cfs(cfs)) =
                         (*entity, &mut self.cores[core].scheduler)
                     {
@@ -316,35 +327,34 @@ impl Engine {
                 }
             }
             Change::Vcpu { context, weight, cap_pct } => {
-                let entity = self.contexts[context].entity;
-                if let Some(credit) = &mut self.credit {
-                    credit.set(entity, weight, cap_pct);
+                let scheduled_as = self.contexts[context].scheduled_as;
+                if let (ScheduledAs::Vcpu(vcpu), Some(credit)) = (scheduled_as, &mut self.credit) {
+                    credit.set(vcpu, weight, cap_pct);
                 }
             }
-            Change::Rate { flow, rate_mpps } => self.change_rate(flow, rate_mpps, now_ns),
+            Change::Rate { flow, rate_millipps } => self.change_rate(flow, rate_millipps, now_ns),
         }
     }
 
-    fn change_rate(&mut self, flow: u16, rate_mpps: u64, now_ns: u64) {
+    fn change_rate(&mut self, flow: FlowId, rate_millipps: u64, now_ns: u64) {
         self.catch_up(now_ns);
-        let wires = self.wires.iter_mut().map(|wire| &mut wire.feed);
-        let ports = self.ports.iter_mut().map(|port| &mut port.feed);
-        for source in wires.chain(ports).flat_map(|feed| &mut feed.sources) {
-            if source.flow == flow {
-                source.gaps.set_rate(rate_mpps);
-            }
+        for wire in &mut self.wires {
+            wire.feed.set_rate(flow, rate_millipps);
+        }
+        for port in &mut self.ports {
+            port.feed.set_rate(flow, rate_millipps);
         }
         for connection in &mut self.connections {
             if connection.flow == flow && connection.pace.is_some() {
-                connection.pace = Some(source::Pace::new(rate_mpps));
+                connection.pace = Some(sources::Pace::new(rate_millipps));
             }
         }
     }
 
     /// Frames that are still somewhere, by flow; takes them out.
-    pub(crate) fn drain(&mut self) -> Vec<u64> {
-        let mut left = vec![0; self.names.flows.len()];
-        let mut tell = |flow: u16| left[flow as usize] += 1;
+    pub(crate) fn drain(&mut self) -> Table<FlowId, u64> {
+        let mut left = Table::filled(0, self.names.flows.len());
+        let mut tell = |flow: FlowId| left[flow] += 1;
         for ring in &mut self.rings {
             ring.frames.drain(..).for_each(|frame| tell(frame.flow));
             ring.coming.drain(..).for_each(|(_, frame)| tell(frame.flow));

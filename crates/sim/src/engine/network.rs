@@ -10,15 +10,16 @@ use super::{
     admission::{self, Admission},
     backlog::Backlog,
     events::Event,
+    ids::{DropPointId, FlowId, PortId, RingId, RouterId, Table, WireId, WorkerId},
     line::Line,
-    source::{Feed, Frame, NEVER, NO_CONNECTION},
+    sources::{Feed, Frame, NEVER},
     worker::Work,
 };
 
 /// A NIC's wire, with the sources that send on it.
 #[derive(Debug)]
 pub(crate) struct Wire {
-    pub(crate) feed: Feed,
+    pub(crate) feed: Feed<RingId>,
     pub(crate) line: Line,
     pub(crate) latency_ns: u64,
     /// When the latest transmission ends.
@@ -45,14 +46,14 @@ impl Wire {
     }
 
     /// A lower bound for this ring's next frame. Nothing comes before what is first on the wire.
-    fn next_for(&self, ring: usize) -> Option<u64> {
+    fn next_for(&self, ring: RingId) -> Option<u64> {
         let (due_ns, bytes) = self.feed.next_for(ring)?;
         Some(self.arrival_ns(due_ns, bytes).max(self.due_ns))
     }
 
     /// Sends the next frame: it, its ring, and when it is there.
     #[inline]
-    fn send(&mut self) -> (Frame, usize, u64) {
+    fn send(&mut self) -> (Frame, RingId, u64) {
         let (mut frame, ring) = self.feed.pop();
         // The sender's time stamp is that of the first bit.
         frame.stamp_ns = frame.stamp_ns.max(self.free_ns);
@@ -72,11 +73,11 @@ pub(crate) struct Ring {
     pub(crate) refill: usize,
     /// Taken, but not given back yet.
     pub(crate) empty_slots: usize,
-    pub(crate) wire: usize,
-    pub(crate) place: usize,
+    pub(crate) wire: WireId,
+    pub(crate) drop_point: DropPointId,
     pub(crate) moderation_ns: u64,
     pub(crate) irq_ns: u64,
-    pub(crate) worker: usize,
+    pub(crate) worker: Option<WorkerId>,
     /// Whether it raises an interrupt when a frame comes.
     pub(crate) armed: bool,
     /// When it may raise the next.
@@ -100,34 +101,34 @@ struct Leaving {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beyond {
     Receiver,
-    Ring(usize),
+    Ring(RingId),
 }
 
 #[derive(Debug)]
 pub(crate) struct Port {
     /// Sources that lead straight here, without a NIC.
-    pub(crate) feed: Feed,
+    pub(crate) feed: Feed<()>,
     line: Line,
     latency_ns: u64,
     capacity: usize,
     /// With a scheduler: what waits. Without: unused, as all waits in `leaving`.
     pub(crate) backlog: Option<Backlog>,
     /// By router; empty: all are welcome.
-    pub(crate) admission: Vec<Option<Box<Admission>>>,
+    pub(crate) admission: Table<RouterId, Option<Box<Admission>>>,
     /// What is being sent; without a scheduler also what waits, with the time at which it will be gone.
     leaving: VecDeque<Leaving>,
     /// When the wire is free.
     free_ns: u64,
     /// With a scheduler: it said to ask again then.
     asked_ns: u64,
-    pub(crate) beyond: Vec<Beyond>,
-    pub(crate) place: usize,
+    pub(crate) beyond: Table<RouterId, Beyond>,
+    pub(crate) drop_point: DropPointId,
     /// Whether what leaves matters before somebody looks.
     pub(crate) eager: bool,
     /// When its event is due.
     event_ns: u64,
     /// Workers that wait for room.
-    waiting: Vec<usize>,
+    waiting: Vec<WorkerId>,
     pub(crate) entered: u64,
     pub(crate) most: usize,
 }
@@ -138,6 +139,7 @@ impl Port {
         latency_ns: u64,
         capacity: u32,
         backlog: Option<Backlog>,
+        drop_point: DropPointId,
     ) -> Self {
         Self {
             feed: Feed::default(),
@@ -145,12 +147,12 @@ impl Port {
             latency_ns,
             capacity: capacity as usize,
             backlog,
-            admission: Vec::new(),
+            admission: Table::default(),
             leaving: VecDeque::new(),
             free_ns: 0,
             asked_ns: 0,
-            beyond: Vec::new(),
-            place: 0,
+            beyond: Table::default(),
+            drop_point,
             eager: false,
             event_ns: NEVER,
             waiting: Vec::new(),
@@ -219,7 +221,7 @@ impl Port {
         }
     }
 
-    pub(crate) fn drain(&mut self, mut tell: impl FnMut(u16)) {
+    pub(crate) fn drain(&mut self, mut tell: impl FnMut(FlowId)) {
         self.leaving.drain(..).for_each(|leaving| tell(leaving.frame.flow));
         if let Some(backlog) = &mut self.backlog {
             backlog.drain(tell);
@@ -229,19 +231,19 @@ impl Port {
 
 impl Engine {
     /// Lets all frames come that are in their rings by now.
-    pub(crate) fn advance_wire(&mut self, wire: usize, now_ns: u64) {
+    pub(crate) fn advance_wire(&mut self, wire: WireId, now_ns: u64) {
         while self.wires[wire].due_ns <= now_ns {
             let (frame, ring, arrival_ns) = self.wires[wire].send();
-            self.books.offer(frame.flow, frame.bytes, frame.stamp_ns);
+            self.accounting.offer(frame.flow, frame.bytes, frame.stamp_ns);
             self.put_into_ring(ring, frame, arrival_ns);
         }
     }
 
-    fn put_into_ring(&mut self, ring: usize, frame: Frame, now_ns: u64) {
+    fn put_into_ring(&mut self, ring: RingId, frame: Frame, now_ns: u64) {
         let to = &mut self.rings[ring];
         to.entered += 1;
         if to.frames.len() + to.empty_slots >= to.capacity {
-            let place = to.place;
+            let place = to.drop_point;
             self.lose(frame, place, now_ns);
             return;
         }
@@ -250,7 +252,7 @@ impl Engine {
     }
 
     /// Lets all frames come to the ring that are there by now.
-    pub(crate) fn advance_ring(&mut self, ring: usize, now_ns: u64) {
+    pub(crate) fn advance_ring(&mut self, ring: RingId, now_ns: u64) {
         let wire = self.rings[ring].wire;
         if self.wires[wire].due_ns <= now_ns {
             self.advance_wire(wire, now_ns);
@@ -265,13 +267,13 @@ impl Engine {
     }
 
     /// The ring is to raise an interrupt as soon as there is a frame and moderation allows it.
-    pub(crate) fn arm(&mut self, ring: usize, now_ns: u64) {
+    pub(crate) fn arm(&mut self, ring: RingId, now_ns: u64) {
         self.rings[ring].armed = true;
         self.advance_ring(ring, now_ns);
         self.plan_check(ring, now_ns);
     }
 
-    fn plan_check(&mut self, index: usize, now_ns: u64) {
+    fn plan_check(&mut self, index: RingId, now_ns: u64) {
         let ring = &self.rings[index];
         let check_ns = if ring.frames.is_empty() {
             let from_port = ring.coming.front().map(|&(arrival_ns, _)| arrival_ns);
@@ -288,7 +290,7 @@ impl Engine {
     }
 
     /// The time at which something may be in an armed ring.
-    pub(crate) fn check_ring(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn check_ring(&mut self, index: RingId, now_ns: u64) {
         if !self.rings[index].armed || self.rings[index].check_ns != now_ns {
             return;
         }
@@ -300,31 +302,31 @@ impl Engine {
         }
         ring.armed = false;
         ring.quiet_until_ns = now_ns + ring.moderation_ns;
-        let (worker, cost_ns) = (ring.worker, ring.irq_ns);
+        let (worker, cost_ns) = (ring.worker.expect("only served rings are armed"), ring.irq_ns);
         let core = self.core_of(self.workers[worker].context);
         self.interrupt(core, Work::Ring(index), cost_ns, now_ns);
     }
 
     /// Lets leave what has left by now.
     #[inline]
-    pub(crate) fn advance_port(&mut self, port: usize, now_ns: u64) {
+    pub(crate) fn advance_port(&mut self, port: PortId, now_ns: u64) {
         if self.ports[port].feed.next_ns() <= now_ns {
             self.advance_feed(port, now_ns);
         }
         self.advance_queue(port, now_ns);
     }
 
-    fn advance_feed(&mut self, port: usize, now_ns: u64) {
+    fn advance_feed(&mut self, port: PortId, now_ns: u64) {
         while self.ports[port].feed.next_ns() <= now_ns {
-            let (frame, _) = self.ports[port].feed.pop();
-            self.books.offer(frame.flow, frame.bytes, frame.stamp_ns);
+            let (frame, ()) = self.ports[port].feed.pop();
+            self.accounting.offer(frame.flow, frame.bytes, frame.stamp_ns);
             self.advance_queue(port, frame.stamp_ns);
             self.put_into_port(port, frame, frame.stamp_ns);
         }
     }
 
     #[inline]
-    fn advance_queue(&mut self, index: usize, now_ns: u64) {
+    fn advance_queue(&mut self, index: PortId, now_ns: u64) {
         loop {
             let port = &mut self.ports[index];
             while port.begin_next(now_ns) {}
@@ -334,20 +336,20 @@ impl Engine {
             }
             port.leaving.pop_front();
             let arrival_ns = gone_ns + port.latency_ns;
-            match port.beyond[frame.router as usize] {
+            match port.beyond[frame.router] {
                 Beyond::Receiver => {
-                    self.books.receive(frame.flow, frame.bytes, frame.stamp_ns, arrival_ns);
+                    self.accounting.receive(frame.flow, frame.bytes, frame.stamp_ns, arrival_ns);
                 }
                 Beyond::Ring(ring) => self.travel(ring, frame, arrival_ns, now_ns),
             }
-            if frame.connection != NO_CONNECTION {
+            if frame.connection.is_some() {
                 self.release(&frame, true, now_ns);
             }
         }
     }
 
     /// On to the ring of another NIC.
-    fn travel(&mut self, index: usize, frame: Frame, arrival_ns: u64, now_ns: u64) {
+    fn travel(&mut self, index: RingId, frame: Frame, arrival_ns: u64, now_ns: u64) {
         let ring = &mut self.rings[index];
         ring.coming.push_back((arrival_ns, frame));
         if ring.armed && arrival_ns.max(ring.quiet_until_ns) < ring.check_ns {
@@ -357,13 +359,13 @@ impl Engine {
 
     /// The frame may be dropped here.
     #[inline]
-    pub(crate) fn send(&mut self, port: usize, frame: Frame, now_ns: u64) {
+    pub(crate) fn send(&mut self, port: PortId, frame: Frame, now_ns: u64) {
         self.advance_port(port, now_ns);
         self.put_into_port(port, frame, now_ns);
     }
 
     #[inline]
-    fn put_into_port(&mut self, index: usize, frame: Frame, now_ns: u64) {
+    fn put_into_port(&mut self, index: PortId, frame: Frame, now_ns: u64) {
         let port = &mut self.ports[index];
         port.entered += 1;
         let let_in = admission::of(&mut port.admission, &frame).is_none_or(|admission| {
@@ -371,7 +373,7 @@ impl Engine {
             admission.admits(waiting, &frame, &self.contexts, now_ns)
         });
         if !let_in || !port.accept(frame, now_ns) {
-            let place = port.place;
+            let place = port.drop_point;
             self.lose(frame, place, now_ns);
             return;
         }
@@ -382,7 +384,7 @@ impl Engine {
     }
 
     /// When an eager port has to look again: at the end of the transmission under way.
-    fn plan_port(&mut self, index: usize) {
+    fn plan_port(&mut self, index: PortId) {
         let port = &mut self.ports[index];
         let next_ns = match (&port.backlog, port.leaving.front()) {
             (_, Some(leaving)) => leaving.gone_ns,
@@ -395,7 +397,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn port_due(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn port_due(&mut self, index: PortId, now_ns: u64) {
         if self.ports[index].event_ns != now_ns {
             return;
         }
@@ -412,9 +414,9 @@ impl Engine {
     #[inline]
     pub(crate) fn port_has_room(
         &mut self,
-        index: usize,
+        index: PortId,
         frame: &Frame,
-        worker: usize,
+        worker: WorkerId,
         now_ns: u64,
     ) -> bool {
         self.advance_port(index, now_ns);
@@ -428,9 +430,9 @@ impl Engine {
 
     /// The frame ends here.
     #[inline]
-    pub(crate) fn lose(&mut self, frame: Frame, place: usize, now_ns: u64) {
-        self.books.drop_at(place, frame.flow, frame.stamp_ns);
-        if frame.connection != NO_CONNECTION {
+    pub(crate) fn lose(&mut self, frame: Frame, place: DropPointId, now_ns: u64) {
+        self.accounting.drop_at(place, frame.flow, frame.stamp_ns);
+        if frame.connection.is_some() {
             self.release(&frame, true, now_ns);
         }
     }

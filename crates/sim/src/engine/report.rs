@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Engine, Place, StageInfo,
-    books::{self, FlowBook, Tally},
+    DropPoint, Engine, StageInfo,
+    accounting::{self, FlowAccount, Tally},
+    ids::{ContextId, FlowId, RouterId, StageId, Table},
     worker::PS,
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     },
 };
 
-fn count(count: books::Count) -> Count {
+fn count(count: accounting::Count) -> Count {
     Count { frames: count.frames, bytes: count.bytes }
 }
 
@@ -28,18 +29,18 @@ fn add_tally(sum: &mut Tally, tally: &Tally) {
     }
 }
 
-fn add_book(sum: &mut FlowBook, book: &FlowBook) {
-    add_tally(&mut sum.total, &book.total);
-    add_tally(&mut sum.window, &book.window);
-    sum.delays.merge(&book.delays);
-    for (stage, histogram) in &book.captures {
+fn add_account(sum: &mut FlowAccount, account: &FlowAccount) {
+    add_tally(&mut sum.total, &account.total);
+    add_tally(&mut sum.window, &account.window);
+    sum.delays.merge(&account.delays);
+    for (stage, histogram) in &account.captures {
         if let Some((_, to)) = sum.captures.iter_mut().find(|(at, _)| at == stage) {
             to.merge(histogram);
         } else {
             sum.captures.push((*stage, histogram.clone()));
         }
     }
-    for (to, from) in sum.bins.iter_mut().zip(&book.bins) {
+    for (to, from) in sum.bins.iter_mut().zip(&account.bins) {
         to.offered += from.offered;
         to.received += from.received;
         to.received_bytes += from.received_bytes;
@@ -73,7 +74,7 @@ struct Done {
     polls: u64,
     ps: u64,
     /// Of frames alone: number and ps by router.
-    routers: BTreeMap<usize, (u64, u64)>,
+    routers: BTreeMap<RouterId, (u64, u64)>,
 }
 
 /// Where the window's time went.
@@ -91,10 +92,13 @@ impl Engine {
         let times = self.times.take().expect("the window has ended");
         let places = self.place_counts();
         let left = self.drain();
-        let flows = (0..self.names.flows.len())
+        let flows = self
+            .names
+            .flows
+            .ids()
             .map(|flow| {
-                let router = &self.names.routers[self.names.router_of[flow] as usize];
-                self.flow(&self.names.flows[flow], router, &self.books.flows[flow], left[flow])
+                let router = &self.names.routers[self.names.router_of[flow]];
+                self.flow(&self.names.flows[flow], router, &self.accounting.flows[flow], left[flow])
             })
             .collect();
         Results {
@@ -113,10 +117,9 @@ impl Engine {
 
     /// Where the window's time went; it ends now.
     pub(crate) fn window_times(&self, now_ns: u64) -> Times {
-        let window_ns = (self.books.window_ns.0.min(now_ns), now_ns);
+        let window_ns = (self.accounting.window_ns.0.min(now_ns), now_ns);
         let stages = self.stage_work();
-        let bills: Vec<Bill> =
-            (0..self.contexts.len()).map(|id| self.bill_of(id, &stages)).collect();
+        let bills: Vec<Bill> = self.contexts.ids().map(|id| self.bill_of(id, &stages)).collect();
         Times {
             window_ns,
             cores: self.core_times(&bills, window_ns.1 - window_ns.0),
@@ -125,25 +128,25 @@ impl Engine {
         }
     }
 
-    fn routers(&self, left: &[u64]) -> Vec<Flow> {
+    fn routers(&self, left: &Table<FlowId, u64>) -> Vec<Flow> {
         let mut routers = Vec::new();
-        for (router, name) in (0..).zip(&self.names.routers) {
-            let of = || (0..left.len()).filter(|&flow| self.names.router_of[flow] == router);
+        for (router, name) in self.names.routers.enumerate() {
+            let of = || left.ids().filter(|&flow| self.names.router_of[flow] == router);
             let Some(first) = of().next() else { continue };
-            let mut sum = self.books.flows[first].empty_like();
-            of().for_each(|flow| add_book(&mut sum, &self.books.flows[flow]));
+            let mut sum = self.accounting.flows[first].empty_like();
+            of().for_each(|flow| add_account(&mut sum, &self.accounting.flows[flow]));
             routers.push(self.flow(name, name, &sum, of().map(|flow| left[flow]).sum()));
         }
         routers
     }
 
-    fn flow(&self, name: &str, router: &str, book: &FlowBook, left: u64) -> Flow {
+    fn flow(&self, name: &str, router: &str, account: &FlowAccount, left: u64) -> Flow {
         let drops = |tally: &Tally| {
-            let named = self.names.places.iter().zip(&tally.drops);
+            let named = self.names.drop_points.iter().zip(&tally.drops);
             named.filter(|(_, n)| **n > 0).map(|((name, _), n)| (name.clone(), *n)).collect()
         };
-        let captures = book.captures.iter();
-        let bins = book.bins.iter().map(|bin| BinCount {
+        let captures = account.captures.iter();
+        let bins = account.bins.iter().map(|bin| BinCount {
             offered: bin.offered,
             received: bin.received,
             received_bytes: bin.received_bytes,
@@ -151,16 +154,16 @@ impl Engine {
         Flow {
             name: name.to_owned(),
             router: router.to_owned(),
-            offered: count(book.total.offered),
-            received: count(book.total.received),
-            drops: drops(&book.total),
+            offered: count(account.total.offered),
+            received: count(account.total.received),
+            drops: drops(&account.total),
             left,
             window: Window {
-                offered: count(book.window.offered),
-                received: count(book.window.received),
-                drops: drops(&book.window),
+                offered: count(account.window.offered),
+                received: count(account.window.received),
+                drops: drops(&account.window),
             },
-            delay: Delay::from(&book.delays),
+            delay: Delay::from(&account.delays),
             captures: captures
                 .map(|(stage, delays)| (self.stages[*stage].name.clone(), Delay::from(delays)))
                 .collect(),
@@ -169,38 +172,39 @@ impl Engine {
     }
 
     fn place_counts(&self) -> Vec<PlaceCount> {
-        let places = self.names.places.iter().enumerate();
+        let places = self.names.drop_points.enumerate();
         places
-            .map(|(index, (name, place))| {
-                let (kind, entered, left, most) = match *place {
-                    Place::Ring(ring) => {
+            .map(|(index, (name, at))| {
+                let (kind, entered, left, most) = match *at {
+                    DropPoint::Ring(ring) => {
                         let ring = &self.rings[ring];
                         ("ring", ring.entered, ring.frames.len(), ring.most)
                     }
-                    Place::Queue(queue) => {
+                    DropPoint::Queue(queue) => {
                         let queue = &self.queues[queue];
                         ("queue", queue.entered, queue.backlog.len(), queue.most)
                     }
-                    Place::Port(port) => {
+                    DropPoint::Port(port) => {
                         let port = &self.ports[port];
                         ("port", port.entered, port.len(), port.most)
                     }
                 };
-                let dropped = self.books.flows.iter().map(|flow| flow.total.drops[index]).sum();
+                let dropped =
+                    self.accounting.flows.iter().map(|flow| flow.total.drops[index]).sum();
                 let (left, most) = (left as u64, most as u64);
                 PlaceCount { name: name.clone(), kind, entered, dropped, left, most }
             })
             .collect()
     }
 
-    fn stage_work(&self) -> Vec<Done> {
-        let mut stages = vec![Done::default(); self.stages.len()];
+    fn stage_work(&self) -> Table<StageId, Done> {
+        let mut stages = Table::filled(Done::default(), self.stages.len());
         for worker in &self.workers {
             if let Some(stage) = worker.stage {
                 stages[stage].polls += worker.polls;
                 stages[stage].ps += worker.polls * self.stages[stage].poll_ps;
             }
-            for (router, route) in worker.routes.iter().enumerate() {
+            for (router, route) in worker.routes.enumerate() {
                 let Some(route) = route else { continue };
                 for &stage in &route.stages {
                     let (info, done) = (&self.stages[stage], &mut stages[stage]);
@@ -219,7 +223,7 @@ impl Engine {
         stages
     }
 
-    fn bill_of(&self, id: usize, stages: &[Done]) -> Bill {
+    fn bill_of(&self, id: ContextId, stages: &Table<StageId, Done>) -> Bill {
         let context = &self.contexts[id];
         let own = match context.kind {
             ContextKind::Process => Mode::User,
@@ -251,7 +255,7 @@ impl Engine {
     }
 
     fn core_times(&self, bills: &[Bill], window_ns: u64) -> Vec<CoreTime> {
-        let cores = self.cores.iter().enumerate();
+        let cores = self.cores.enumerate();
         cores
             .map(|(index, core)| {
                 let bill = &core.bill;
@@ -311,7 +315,7 @@ impl Engine {
             .collect()
     }
 
-    fn stage_times(&self, stages: &[Done]) -> Vec<StageTime> {
+    fn stage_times(&self, stages: &Table<StageId, Done>) -> Vec<StageTime> {
         let infos = self.stages.iter().zip(stages);
         infos
             .map(|(info, done)| StageTime {

@@ -2,6 +2,7 @@
 
 use super::{
     Engine,
+    ids::{ContextId, CoreId},
     worker::{Step, Work},
 };
 
@@ -9,8 +10,8 @@ use super::{
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     /// The context that stands for it, if the core has one.
-    pub(crate) context: Option<usize>,
-    pub(crate) ksoftirqd: Option<usize>,
+    pub(crate) context: Option<ContextId>,
+    pub(crate) ksoftirqd: Option<ContextId>,
     /// Whether it runs, or is interrupted.
     pub(crate) active: bool,
     /// Whether it runs in ksoftirqd.
@@ -26,20 +27,20 @@ pub(crate) struct Run {
 }
 
 impl Engine {
-    pub(crate) fn softirq_pending(&self, core: usize) -> bool {
+    pub(crate) fn softirq_pending(&self, core: CoreId) -> bool {
         let context = self.cores[core].softirq.context;
         context.is_some_and(|context| !self.contexts[context].list.is_empty())
     }
 
     /// Whether it is to run now, ahead of threads.
     #[inline]
-    pub(crate) fn softirq_wanted(&mut self, index: usize) -> bool {
+    pub(crate) fn softirq_wanted(&mut self, index: CoreId) -> bool {
         let softirq = &self.cores[index].softirq;
         softirq.invoked && !softirq.active && self.softirq_due(index)
     }
 
     /// Somebody looks: whether there is something, and nobody else is to do it.
-    fn softirq_due(&mut self, index: usize) -> bool {
+    fn softirq_due(&mut self, index: CoreId) -> bool {
         let core = &self.cores[index];
         let deferred = self.softirq_rules.defer_to_ksoftirqd
             && core.softirq.ksoftirqd.is_some_and(|thread| self.contexts[thread].runnable);
@@ -48,7 +49,7 @@ impl Engine {
         wanted
     }
 
-    pub(crate) fn begin_softirq(&mut self, index: usize, in_thread: bool, now_ns: u64) {
+    pub(crate) fn begin_softirq(&mut self, index: CoreId, in_thread: bool, now_ns: u64) {
         let rules = &self.softirq_rules;
         let softirq = &mut self.cores[index].softirq;
         softirq.active = true;
@@ -61,7 +62,7 @@ impl Engine {
     }
 
     /// What it does next; `Over`: it has ended, with or without work left.
-    pub(crate) fn softirq_step(&mut self, index: usize, now_ns: u64) -> Step {
+    pub(crate) fn softirq_step(&mut self, index: CoreId, now_ns: u64) -> Step {
         if let Some((work, rest_ns)) = self.cores[index].softirq.suspended.take() {
             return Step::Work(work, rest_ns);
         }
@@ -92,7 +93,7 @@ impl Engine {
         }
     }
 
-    fn end_softirq(&mut self, index: usize) -> Step {
+    fn end_softirq(&mut self, index: CoreId) -> Step {
         let softirq = &mut self.cores[index].softirq;
         softirq.active = false;
         softirq.in_thread = false;
@@ -101,7 +102,7 @@ impl Engine {
     }
 
     /// Whether there is budget left, or another round may begin.
-    fn goes_on(&mut self, index: usize, now_ns: u64) -> bool {
+    fn goes_on(&mut self, index: CoreId, now_ns: u64) -> bool {
         let rules = &self.softirq_rules;
         let core = &mut self.cores[index];
         let softirq = &mut core.softirq;

@@ -5,8 +5,15 @@
 use isolane_sched::Next;
 
 use super::{
-    Engine, admission::Admission, backlog::Backlog, events::Event, source::Frame,
-    source::NO_CONNECTION,
+    Engine,
+    admission::Admission,
+    backlog::Backlog,
+    events::Event,
+    ids::{
+        BacklogId, ConnectionId, ContextId, DropPointId, FlowId, Id, LoadId, PortId, QueueId,
+        RingId, RouterId, StageId, Table, WorkerId,
+    },
+    sources::Frame,
 };
 
 /// Picoseconds: what is left of costs that are no whole number of ns is carried.
@@ -15,19 +22,19 @@ pub(crate) const PS: u64 = 1_000;
 /// Where a worker's frames come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Input {
-    Ring(usize),
-    Queue(usize),
+    Ring(RingId),
+    Queue(QueueId),
     /// A backlog that several stages share.
-    Shared(usize),
-    Connection(usize),
-    Load(usize),
+    Shared(BacklogId),
+    Connection(ConnectionId),
+    Load(LoadId),
 }
 
 /// Where they go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    Port(usize),
-    Queue(usize),
+    Port(PortId),
+    Queue(QueueId),
 }
 
 /// What a worker does with a router's frames.
@@ -40,9 +47,9 @@ pub(crate) struct Route {
     pub(crate) drop_ps: Option<u64>,
     pub(crate) exit: Exit,
     /// The stages in it.
-    pub(crate) stages: Vec<usize>,
+    pub(crate) stages: Vec<StageId>,
     /// Those of them that capture.
-    pub(crate) captures: Vec<usize>,
+    pub(crate) captures: Vec<StageId>,
     /// For the bill, in the window.
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
@@ -60,14 +67,14 @@ impl Route {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Worker {
-    pub(crate) context: usize,
+    pub(crate) context: ContextId,
     pub(crate) input: Input,
     pub(crate) batch: u32,
     pub(crate) poll_ps: u64,
     /// By router.
-    pub(crate) routes: Vec<Option<Route>>,
+    pub(crate) routes: Table<RouterId, Option<Route>>,
     /// The first stage; none for a load.
-    pub(crate) stage: Option<usize>,
+    pub(crate) stage: Option<StageId>,
     /// On its context's list, or in the middle of a poll.
     pub(crate) pending: bool,
     /// Frames of this poll so far.
@@ -93,7 +100,7 @@ impl Worker {
     /// What it does with this frame.
     #[inline]
     fn route(&self, frame: &Frame) -> &Route {
-        self.routes[frame.router as usize].as_ref().expect("frames follow paths")
+        self.routes[frame.router].as_ref().expect("frames follow paths")
     }
 
     /// Whole ns of this cost; the rest is carried.
@@ -109,16 +116,17 @@ impl Worker {
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) backlog: Backlog,
-    pub(crate) worker: usize,
-    pub(crate) place: usize,
+    /// None while no path leads through it.
+    pub(crate) worker: Option<WorkerId>,
+    pub(crate) drop_point: DropPointId,
     /// The backlog that decides when its frames are served, and how many may wait.
-    pub(crate) shared: Option<usize>,
+    pub(crate) shared: Option<BacklogId>,
     pub(crate) back_pressure: bool,
     pub(crate) notify_ps: u64,
     /// By router; empty: all are welcome.
-    pub(crate) admission: Vec<Option<Box<Admission>>>,
+    pub(crate) admission: Table<RouterId, Option<Box<Admission>>>,
     /// Workers that wait for room.
-    pub(crate) waiting: Vec<usize>,
+    pub(crate) waiting: Vec<WorkerId>,
     pub(crate) entered: u64,
     pub(crate) most: usize,
 }
@@ -126,16 +134,15 @@ pub(crate) struct Queue {
 /// A connection of a sender.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) worker: usize,
-    pub(crate) flow: u16,
-    pub(crate) router: u16,
-    pub(crate) number: u16,
-    pub(crate) sizes: super::source::Sizes,
+    pub(crate) worker: WorkerId,
+    pub(crate) flow: FlowId,
+    pub(crate) router: RouterId,
+    pub(crate) sizes: super::sources::Sizes,
     /// Sent, but not yet out of the socket buffer.
     pub(crate) in_flight: u32,
     pub(crate) window: u32,
     pub(crate) released_when_sent: bool,
-    pub(crate) pace: Option<super::source::Pace>,
+    pub(crate) pace: Option<super::sources::Pace>,
     pub(crate) catch_up_ns: u64,
     /// When it wants to send next.
     pub(crate) due_ns: u64,
@@ -157,19 +164,19 @@ pub(crate) enum Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Work {
     /// The cost of a poll itself.
-    Poll(usize),
+    Poll(WorkerId),
     /// One frame.
-    Frame(usize),
+    Frame(WorkerId),
     /// One frame that there is no place for.
-    Refuse(usize),
+    Refuse(WorkerId),
     /// Waking the next context.
-    Notify(usize),
+    Notify(WorkerId),
     /// A piece of a load.
-    Load(usize),
+    Load(LoadId),
     /// A switch to this context, or its waking up.
-    Overhead(usize),
+    Overhead(ContextId),
     /// An interrupt of this ring.
-    Ring(usize),
+    Ring(RingId),
     /// A timer tick.
     Tick,
 }
@@ -177,7 +184,7 @@ pub(crate) enum Work {
 impl Engine {
     /// Begins a poll.
     #[inline]
-    pub(crate) fn begin_poll(&mut self, index: usize, now_ns: u64) -> Step {
+    pub(crate) fn begin_poll(&mut self, index: WorkerId, now_ns: u64) -> Step {
         let worker = &mut self.workers[index];
         worker.polled = 0;
         worker.polls += 1;
@@ -194,7 +201,7 @@ impl Engine {
     /// What follows in the poll. Costs that are not a frame's own (of the poll, of waking others, of
     /// switches) are paid together with the next frame's, where there is one: one event less.
     #[inline]
-    pub(crate) fn next_step(&mut self, index: usize, now_ns: u64) -> Step {
+    pub(crate) fn next_step(&mut self, index: WorkerId, now_ns: u64) -> Step {
         let worker = &mut self.workers[index];
         if worker.debt_ps == 0 {
             return self.next_frame(index, now_ns);
@@ -209,7 +216,7 @@ impl Engine {
     }
 
     #[inline]
-    fn next_frame(&mut self, index: usize, now_ns: u64) -> Step {
+    fn next_frame(&mut self, index: WorkerId, now_ns: u64) -> Step {
         let worker = &mut self.workers[index];
         if worker.polled >= worker.batch {
             return Step::Over;
@@ -256,7 +263,7 @@ impl Engine {
 
     /// After a poll: whether the worker wants another one. If not, it is woken when there is work.
     #[inline]
-    pub(crate) fn end_poll(&mut self, index: usize, now_ns: u64) -> bool {
+    pub(crate) fn end_poll(&mut self, index: WorkerId, now_ns: u64) -> bool {
         let worker = &mut self.workers[index];
         let again = worker.polled >= worker.batch;
         worker.pending = again;
@@ -266,7 +273,7 @@ impl Engine {
         again
     }
 
-    fn take_from_ring(&mut self, ring: usize, now_ns: u64) -> Option<Frame> {
+    fn take_from_ring(&mut self, ring: RingId, now_ns: u64) -> Option<Frame> {
         self.advance_ring(ring, now_ns);
         let ring = &mut self.rings[ring];
         let frame = ring.frames.pop_front();
@@ -279,7 +286,7 @@ impl Engine {
     }
 
     #[inline]
-    fn take_from_queue(&mut self, worker: usize, index: usize, now_ns: u64) -> Option<Frame> {
+    fn take_from_queue(&mut self, worker: WorkerId, index: QueueId, now_ns: u64) -> Option<Frame> {
         if self.queues[index].back_pressure && !self.queue_may_serve(worker, now_ns) {
             return None;
         }
@@ -298,19 +305,19 @@ impl Engine {
             // Raising lets nobody wait; what the list has reserved stays.
             self.queues[index].waiting = waiting;
         }
-        if frame.connection != NO_CONNECTION && self.release(&frame, false, now_ns) {
-            frame.connection = NO_CONNECTION;
+        if frame.connection.is_some() && self.release(&frame, false, now_ns) {
+            frame.connection = None;
         }
         Some(frame)
     }
 
     /// Whether there is room behind a stage that looks for it, for a frame of any router.
-    fn queue_may_serve(&mut self, worker: usize, now_ns: u64) -> bool {
-        (0..self.workers[worker].routes.len()).all(|router| {
+    fn queue_may_serve(&mut self, worker: WorkerId, now_ns: u64) -> bool {
+        self.workers[worker].routes.ids().all(|router| {
             let Some(route) = &self.workers[worker].routes[router] else { return true };
             let exit = route.exit;
-            let router = u16::try_from(router).expect("checked when the model was built");
-            let frame = Frame { stamp_ns: 0, flow: 0, router, bytes: 0, connection: NO_CONNECTION };
+            let frame =
+                Frame { stamp_ns: 0, flow: FlowId::at(0), router, bytes: 0, connection: None };
             self.has_room(exit, &frame, worker, now_ns)
         })
     }
@@ -321,7 +328,7 @@ impl Engine {
         &mut self,
         exit: Exit,
         frame: &Frame,
-        worker: usize,
+        worker: WorkerId,
         now_ns: u64,
     ) -> bool {
         match exit {
@@ -339,16 +346,16 @@ impl Engine {
 
     /// The frame at hand is done: on to where it goes.
     #[inline]
-    pub(crate) fn finish_frame(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn finish_frame(&mut self, index: WorkerId, now_ns: u64) {
         let worker = &mut self.workers[index];
         let frame = worker.frame.take().expect("work on a frame has one");
-        let route = worker.routes[frame.router as usize].as_mut().expect("frames follow paths");
+        let route = worker.routes[frame.router].as_mut().expect("frames follow paths");
         route.frames += 1;
         route.bytes += u64::from(frame.bytes);
         route.colds += u64::from(std::mem::take(&mut worker.cold));
         let exit = route.exit;
         for &stage in &route.captures {
-            self.books.capture(stage, frame.flow, frame.stamp_ns, now_ns);
+            self.accounting.capture(stage, frame.flow, frame.stamp_ns, now_ns);
         }
         match exit {
             Exit::Port(port) => self.send(port, frame, now_ns),
@@ -357,21 +364,21 @@ impl Engine {
     }
 
     #[inline]
-    fn put_into_queue(&mut self, index: usize, frame: Frame, producer: usize, now_ns: u64) {
+    fn put_into_queue(&mut self, index: QueueId, frame: Frame, producer: WorkerId, now_ns: u64) {
         let room = self.queue_has_room(index, &frame);
         let queue = &mut self.queues[index];
         queue.entered += 1;
         if !room || !queue.backlog.push(frame, now_ns) {
-            let place = queue.place;
+            let place = queue.drop_point;
             self.lose(frame, place, now_ns);
             return;
         }
         queue.most = queue.most.max(queue.backlog.len());
-        let (mut consumer, notify_ps) = (queue.worker, queue.notify_ps);
-        if let Some(shared) = queue.shared {
-            self.shared[shared].push(consumer);
-            consumer = self.shared[shared].worker;
+        let notify_ps = queue.notify_ps;
+        if let (Some(shared), Some(worker)) = (queue.shared, queue.worker) {
+            self.shared[shared].push(worker);
         }
+        let consumer = self.poller_of(index);
         if !self.workers[consumer].pending {
             let producer = &mut self.workers[producer];
             if !producer.noticed {
@@ -383,7 +390,7 @@ impl Engine {
 
     /// The worker is to be raised then; `u64::MAX`: never.
     #[inline]
-    pub(crate) fn plan_retry(&mut self, worker: usize, at_ns: u64) {
+    pub(crate) fn plan_retry(&mut self, worker: WorkerId, at_ns: u64) {
         if at_ns != u64::MAX && self.workers[worker].retry_ns != at_ns {
             self.workers[worker].retry_ns = at_ns;
             self.events.push(at_ns, Event::Retry(worker));
@@ -392,7 +399,7 @@ impl Engine {
 
     /// There may be work for this worker.
     #[inline]
-    pub(crate) fn raise(&mut self, index: usize, now_ns: u64) {
+    pub(crate) fn raise(&mut self, index: WorkerId, now_ns: u64) {
         let worker = &mut self.workers[index];
         if worker.pending {
             return;
@@ -404,7 +411,7 @@ impl Engine {
     }
 
     #[inline]
-    fn take_from_connection(&mut self, index: usize, now_ns: u64) -> Option<Frame> {
+    fn take_from_connection(&mut self, index: ConnectionId, now_ns: u64) -> Option<Frame> {
         let connection = &mut self.connections[index];
         let worker = connection.worker;
         if connection.due_ns >= connection.stop_ns || connection.in_flight >= connection.window {
@@ -420,7 +427,7 @@ impl Engine {
             flow: connection.flow,
             router: connection.router,
             bytes: connection.bytes,
-            connection: connection.number,
+            connection: Some(index),
         };
         let exit = self.workers[worker].route(&frame).exit;
         if now_ns >= self.connections[index].stop_ns || !self.has_room(exit, &frame, worker, now_ns)
@@ -437,7 +444,7 @@ impl Engine {
             }
             None => now_ns,
         };
-        self.books.offer(frame.flow, frame.bytes, now_ns);
+        self.accounting.offer(frame.flow, frame.bytes, now_ns);
         Some(frame)
     }
 
@@ -445,7 +452,8 @@ impl Engine {
     /// whether it leaves its socket buffer by that.
     #[inline]
     pub(crate) fn release(&mut self, frame: &Frame, ended: bool, now_ns: u64) -> bool {
-        let connection = &mut self.connections[frame.connection as usize];
+        let Some(connection) = frame.connection else { return false };
+        let connection = &mut self.connections[connection];
         let leaves = ended || !connection.released_when_sent;
         if leaves {
             connection.in_flight -= 1;

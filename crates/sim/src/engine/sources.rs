@@ -3,6 +3,7 @@
 
 use isolane_sched::Prng;
 
+use super::ids::{ConnectionId, FlowId, RouterId};
 use crate::random::exponential_ns;
 
 /// Never.
@@ -16,14 +17,12 @@ pub(crate) struct Frame {
     /// When its first bit left its sender, ns.
     pub(crate) stamp_ns: u64,
     /// Entry of the traffic.
-    pub(crate) flow: u16,
-    pub(crate) router: u16,
+    pub(crate) flow: FlowId,
+    pub(crate) router: RouterId,
     pub(crate) bytes: u16,
-    /// Connection of a sender, or `NO_CONNECTION`.
-    pub(crate) connection: u16,
+    /// The sender's connection in whose socket buffer it is.
+    pub(crate) connection: Option<ConnectionId>,
 }
-
-pub(crate) const NO_CONNECTION: u16 = u16::MAX;
 
 /// Sizes of a stream's frames.
 #[derive(Debug, Clone)]
@@ -48,24 +47,24 @@ impl Sizes {
 /// Equal gaps, exact in the long run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    rate_mpps: u64,
+    rate_millipps: u64,
     gap_ns: u64,
     gap_remainder: u64,
     remainder: u64,
 }
 
 impl Pace {
-    /// `rate_mpps`: frames per 1,000 s, at least 1.
-    pub(crate) fn new(rate_mpps: u64) -> Self {
-        let (gap_ns, gap_remainder) = (MILLI / rate_mpps, MILLI % rate_mpps);
-        Self { rate_mpps, gap_ns, gap_remainder, remainder: 0 }
+    /// `rate_millipps`: frames per 1,000 s, at least 1.
+    pub(crate) fn new(rate_millipps: u64) -> Self {
+        let (gap_ns, gap_remainder) = (MILLI / rate_millipps, MILLI % rate_millipps);
+        Self { rate_millipps, gap_ns, gap_remainder, remainder: 0 }
     }
 
     #[inline]
     pub(crate) fn next_ns(&mut self) -> u64 {
         self.remainder += self.gap_remainder;
-        if self.remainder >= self.rate_mpps {
-            self.remainder -= self.rate_mpps;
+        if self.remainder >= self.rate_millipps {
+            self.remainder -= self.rate_millipps;
             self.gap_ns + 1
         } else {
             self.gap_ns
@@ -103,10 +102,10 @@ impl Gaps {
         }
     }
 
-    pub(crate) fn set_rate(&mut self, rate_mpps: u64) {
-        let gap_ns = MILLI as f64 / rate_mpps as f64;
+    pub(crate) fn set_rate(&mut self, rate_millipps: u64) {
+        let gap_ns = MILLI as f64 / rate_millipps as f64;
         match self {
-            Self::Cbr(pace) => *pace = Pace::new(rate_mpps),
+            Self::Cbr(pace) => *pace = Pace::new(rate_millipps),
             Self::Poisson { mean_ns, .. } => *mean_ns = gap_ns,
             Self::Bursts { mean_ns, burst_frames, .. } => {
                 *mean_ns = gap_ns * f64::from(*burst_frames);
@@ -117,20 +116,20 @@ impl Gaps {
 
 /// One open-loop entry of the traffic.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
+pub(crate) struct Source<To> {
     /// When its next frame is due, ns.
     pub(crate) next_ns: u64,
     pub(crate) next_bytes: u16,
-    pub(crate) flow: u16,
-    pub(crate) router: u16,
-    /// Its router's ring, where there is one.
-    pub(crate) ring: usize,
+    pub(crate) flow: FlowId,
+    pub(crate) router: RouterId,
+    /// Where its frames go.
+    pub(crate) to: To,
     pub(crate) stop_ns: u64,
     pub(crate) sizes: Sizes,
     pub(crate) gaps: Gaps,
 }
 
-impl Source {
+impl<To> Source<To> {
     fn advance(&mut self) {
         let next_ns = self.next_ns.saturating_add(self.gaps.next_ns());
         self.next_ns = if next_ns < self.stop_ns { next_ns } else { NEVER };
@@ -138,15 +137,21 @@ impl Source {
     }
 }
 
-/// Sources that share a wire, or a queue: their frames in the order in which they are due; of
+/// Sources that share a wire (their frames go to its rings) or a port (there is nowhere else to go): their frames in the order in which they are due; of
 /// those due at once, by the order of the traffic.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Feed {
-    pub(crate) sources: Vec<Source>,
+#[derive(Debug, Clone)]
+pub(crate) struct Feed<To> {
+    pub(crate) sources: Vec<Source<To>>,
     first: usize,
 }
 
-impl Feed {
+impl<To> Default for Feed<To> {
+    fn default() -> Self {
+        Self { sources: Vec::new(), first: 0 }
+    }
+}
+
+impl<To: Copy + PartialEq> Feed<To> {
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.sources.get(self.first).map_or(NEVER, |source| source.next_ns)
@@ -154,6 +159,13 @@ impl Feed {
 
     pub(crate) fn next_bytes(&self) -> u16 {
         self.sources.get(self.first).map_or(0, |source| source.next_bytes)
+    }
+
+    /// From its next frame on, a flow comes at this rate.
+    pub(crate) fn set_rate(&mut self, flow: FlowId, rate_millipps: u64) {
+        for source in self.sources.iter_mut().filter(|source| source.flow == flow) {
+            source.gaps.set_rate(rate_millipps);
+        }
     }
 
     /// After a source's times have changed from outside.
@@ -167,25 +179,25 @@ impl Feed {
         self.first = first;
     }
 
-    /// The next frame, with the ring it is for; there must be one.
-    pub(crate) fn pop(&mut self) -> (Frame, usize) {
+    /// The next frame, and where it goes; there must be one.
+    pub(crate) fn pop(&mut self) -> (Frame, To) {
         let source = &mut self.sources[self.first];
         let frame = Frame {
             stamp_ns: source.next_ns,
             flow: source.flow,
             router: source.router,
             bytes: source.next_bytes,
-            connection: NO_CONNECTION,
+            connection: None,
         };
-        let ring = source.ring;
+        let to = source.to;
         source.advance();
         self.sort();
-        (frame, ring)
+        (frame, to)
     }
 
-    /// When the next frame for this ring is due, before it waits for the wire.
-    pub(crate) fn next_for(&self, ring: usize) -> Option<(u64, u16)> {
-        let due = |source: &&Source| source.ring == ring && source.next_ns != NEVER;
+    /// When the next frame for there is due, before it waits for the wire.
+    pub(crate) fn next_for(&self, to: To) -> Option<(u64, u16)> {
+        let due = |source: &&Source<To>| source.to == to && source.next_ns != NEVER;
         let next = self.sources.iter().filter(due).min_by_key(|source| source.next_ns)?;
         Some((next.next_ns, next.next_bytes))
     }
