@@ -89,7 +89,8 @@ fn a_stage_that_looks_finds_the_room_of_the_backlog() {
     let lost = |results: &Results| results.flows[0].window.drops["forward.queue"];
     // A drop costs as much as the work: all else is the same.
     assert_eq!(lost(&looked), lost(&blind));
-    let most = |name: &str| looked.places.iter().find(|place| place.name == name).map(|p| p.most);
+    let most =
+        |name: &str| looked.drop_points.iter().find(|place| place.name == name).map(|p| p.max);
     assert!(most("forward.queue") <= Some(2000));
 }
 

@@ -30,8 +30,8 @@ fn a_sender_blocks_on_its_window_and_loses_nothing() {
     let total = kpps(&results, 0) + kpps(&results, 1);
     assert!((total - LINK_KPPS).abs() < 0.01, "the link is full: {total}");
     assert!((kpps(&results, 0) - kpps(&results, 1)).abs() < 0.05);
-    for place in &results.places {
-        assert!(place.most <= 80, "two windows are all there can be: {place:?}");
+    for point in &results.drop_points {
+        assert!(point.max <= 80, "two windows are all there can be: {point:?}");
     }
     same_bytes(&model);
 }
@@ -52,8 +52,8 @@ fn a_sender_blocks_on_a_full_adapter_queue() {
     let model = xen(&netback("on", &json!({"kind": "drr"})), &sender, ["p1", "p2"]);
     let results = simulate(&model);
     assert_eq!(lost(&results), 0, "it waits instead");
-    let queue = results.places.iter().find(|place| place.kind == "queue").unwrap();
-    assert_eq!(queue.most, 512, "256 for each adapter");
+    let queue = results.drop_points.iter().find(|place| place.kind == "queue").unwrap();
+    assert_eq!(queue.max, 512, "256 for each adapter");
 }
 
 #[test]

@@ -4,42 +4,41 @@ use isolane_sched::TokenBucket;
 
 use super::{names::Names, require};
 use crate::{
-    engine::{
-        admission::{Admission, Budget},
-        ids::{Id, RouterId, Table},
-    },
+    engine::network::admission::{Admission, Admissions, Budget},
     error::{Error, Result},
     model,
 };
 
-/// By router; empty where all are welcome. `room`: what the queue holds of each.
+/// What each router's frames must keep. `limit`: what the queue holds of each.
 pub(super) fn admissions(
     element: &str,
     names: &Names,
     all: &[model::Admission],
-    room: u32,
-) -> Result<Table<RouterId, Option<Box<Admission>>>> {
-    let mut by_router = Table::default();
+    limit: u32,
+) -> Result<Admissions> {
+    let mut admissions = Admissions::default();
     for one in all {
         let router = names.routers.find(element, "router", &one.router)?;
-        while by_router.len() <= router.index() {
-            by_router.push(None);
-        }
         let element = format!("{element}: admission of {}", one.router);
-        if by_router[router].is_some() {
+        if admissions.has(router) {
             return Err(Error::wrong(element, "it is given twice"));
         }
-        by_router[router] = Some(Box::new(admission(&element, names, one, room)?));
+        admissions.add(router, admission(&element, names, one, limit)?);
     }
-    Ok(by_router)
+    Ok(admissions)
 }
 
-fn admission(element: &str, names: &Names, one: &model::Admission, room: u32) -> Result<Admission> {
-    let capacity = one.capacity.unwrap_or(room);
+fn admission(
+    element: &str,
+    names: &Names,
+    one: &model::Admission,
+    limit: u32,
+) -> Result<Admission> {
+    let capacity = one.capacity.unwrap_or(limit);
     let burst = one.burst.unwrap_or(capacity);
-    require((1..=room).contains(&capacity), element, "capacity", capacity, "1 to the queue's")?;
+    require((1..=limit).contains(&capacity), element, "capacity", capacity, "1 to the queue's")?;
     require(
-        (capacity..=room).contains(&burst),
+        (capacity..=limit).contains(&burst),
         element,
         "burst",
         burst,
@@ -48,7 +47,7 @@ fn admission(element: &str, names: &Names, one: &model::Admission, room: u32) ->
     Ok(Admission {
         capacity: capacity as usize,
         burst: burst as usize,
-        calm_ns: one.calm_ns,
+        burst_recovery_ns: one.burst_recovery_ns,
         overflowed_ns: None,
         // A frame is a byte, and a byte takes 8 bits.
         frames: bucket(element, "rate_pps", one.rate_pps, "burst_frames", one.burst_frames, 8)?,

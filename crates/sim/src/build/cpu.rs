@@ -3,47 +3,45 @@
 use super::{names::Names, ps, require, whole_ns};
 use crate::{
     engine::{
-        Engine,
-        cfs::{Cfs, weight_of_nice},
-        core::{Context, ContextBill, Core, CpuScheduler, ScheduledAs},
-        credit::Credit,
-        ids::{ContextId, CoreId, EntityId, Id, Table},
+        cpu::{
+            Cpu,
+            cfs::Cfs,
+            context::ContextCosts,
+            core::{Core, CpuScheduler},
+            credit::Credit,
+        },
+        ids::{CoreId, GroupId, Id, Table},
     },
     error::{Error, Result},
     model::{self, ContextKind, Mode, Model, Softirq},
 };
 
-pub(super) fn softirq(model: &Model) -> Result<Softirq> {
+/// Cores, with all that runs on them.
+pub(super) fn build(model: &Model, names: &Names) -> Result<Cpu> {
+    let rules = softirq(model)?;
+    let cores = model.cores.iter().map(build_core).collect::<Result<Table<CoreId, Core>>>()?;
+    let mut cpu = Cpu::new(cores, credit(model)?, rules);
+    for group in &model.groups {
+        let element = format!("group {}", group.name);
+        let possible = (2..=262_144).contains(&group.shares);
+        require(possible, &element, "shares", group.shares, "2 to 262144")?;
+        cpu.add_group();
+    }
+    for context in &model.contexts {
+        build_context(&mut cpu, model, names, context)?;
+    }
+    // Behind all others, so that numbers of contexts are those of the model.
+    cpu.add_ksoftirqds();
+    Ok(cpu)
+}
+
+fn softirq(model: &Model) -> Result<Softirq> {
     let rules = model.softirq.clone();
     let Softirq { weight, budget, restarts, .. } = rules;
     for (key, value) in [("weight", weight), ("budget", budget), ("restarts", restarts)] {
         require(value > 0, "softirq", key, value, "1 or more")?;
     }
     Ok(rules)
-}
-
-pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
-    for core in &model.cores {
-        engine.cores.push(build_core(core)?);
-        engine.tasks.push(Table::default());
-    }
-    engine.credit = credit(model)?;
-    for group in &model.groups {
-        let element = format!("group {}", group.name);
-        let possible = (2..=262_144).contains(&group.shares);
-        require(possible, &element, "shares", group.shares, "2 to 262144")?;
-        engine.groups.push(Table::filled(None, model.cores.len()));
-    }
-    for context in &model.contexts {
-        build_context(engine, model, names, context)?;
-    }
-    // Behind all others, so that numbers of contexts are those of the model.
-    for core in engine.cores.ids() {
-        if engine.cores[core].softirq.context.is_some() {
-            add_ksoftirqd(engine, core);
-        }
-    }
-    Ok(())
 }
 
 fn build_core(core: &model::Core) -> Result<Core> {
@@ -60,7 +58,7 @@ fn build_core(core: &model::Core) -> Result<Core> {
             }
             let ns = settings.wakeup_granularity_ns;
             require(ns <= 1_000_000_000, &element, "wakeup_granularity_ns", ns, "at most 1 s")?;
-            CpuScheduler::Cfs(Box::new(Cfs::new(settings.clone())))
+            CpuScheduler::Cfs(Box::new(Cfs::new(settings.clone())), Table::default())
         }
         model::CpuScheduler::Credit(_) => CpuScheduler::Credit,
     };
@@ -103,52 +101,67 @@ pub(super) fn check_vcpu(element: &str, weight: u32, cap_pct: u32) -> Result<()>
 }
 
 fn build_context(
-    engine: &mut Engine,
+    cpu: &mut Cpu,
     model: &Model,
     names: &Names,
     context: &model::Context,
 ) -> Result<()> {
-    let element = format!("context {}", context.name);
+    let model::Context { name, kind, .. } = context;
+    let element = format!("context {name}");
     require(!context.cores.is_empty(), &element, "cores", "[]", "1 or more")?;
     let mut cores = Vec::new();
     for core in &context.cores {
         let core = names.cores.find(&element, "cores", core)?;
-        check_kind(&element, context, &engine.cores[core])?;
+        check_kind(&element, context, &cpu.cores()[core])?;
         cores.push(core);
     }
-    let id = engine.contexts.next_id();
-    let core = cores[0];
-    let scheduled_as = match context.kind {
+    match kind {
         ContextKind::Softirq => {
-            if engine.cores[core].softirq.context.replace(id).is_some() {
+            let costs = costs(&element, context)?;
+            if !cpu.add_softirq(name, cores[0], costs) {
                 return Err(Error::wrong(element, "its core has a softirq already"));
             }
-            ScheduledAs::Softirq
         }
         ContextKind::Thread | ContextKind::Process => {
-            ScheduledAs::Task(add_task(engine, model, names, context, core, id)?)
+            let nice = context.nice;
+            require((-20..=19).contains(&nice), &element, "nice", nice, "-20 to 19")?;
+            let group = group(&element, model, names, context)?;
+            cpu.add_task(name, *kind, cores[0], nice, group, costs(&element, context)?);
         }
         ContextKind::Vcpu => {
-            check_vcpu(&element, context.weight, context.cap_pct)?;
-            engine.vcpus.push(id);
-            let credit = engine.credit.as_mut().expect("its core is under the credit scheduler");
-            ScheduledAs::Vcpu(credit.add(context.weight, context.cap_pct, cores))
+            let (weight, cap_pct) = (context.weight, context.cap_pct);
+            check_vcpu(&element, weight, cap_pct)?;
+            cpu.add_vcpu(name, cores, weight, cap_pct, costs(&element, context)?);
         }
-    };
-    let own = if context.kind == ContextKind::Process { Mode::User } else { Mode::Kernel };
-    engine.contexts.push(Context {
-        wake_ps: ps(&element, "wake_ns", context.wake_ns)?,
-        exit_ps: ps(&element, "exit_ns", context.exit_ns)?,
-        cold_ps: ps(&element, "cold_ns", context.cold_ns)?,
-        wake_mode: context.wake_mode.unwrap_or(own),
-        whole_polls: context.whole_polls,
-        ..plain_context(&context.name, context.kind, scheduled_as, core, engine.cores.len())
-    });
+    }
     Ok(())
 }
 
+/// The control group that a context is in, and its shares.
+fn group(
+    element: &str,
+    model: &Model,
+    names: &Names,
+    context: &model::Context,
+) -> Result<Option<(GroupId, u32)>> {
+    let Some(name) = &context.group else { return Ok(None) };
+    let group = names.groups.find(element, "group", name)?;
+    Ok(Some((group, model.groups[group.index()].shares)))
+}
+
+fn costs(element: &str, context: &model::Context) -> Result<ContextCosts> {
+    let own = if context.kind == ContextKind::Process { Mode::User } else { Mode::Kernel };
+    Ok(ContextCosts {
+        wake_ps: ps(element, "wake_ns", context.wake_ns)?,
+        exit_ps: ps(element, "exit_ns", context.exit_ns)?,
+        cold_ps: ps(element, "cold_ns", context.cold_ns)?,
+        wake_mode: context.wake_mode.unwrap_or(own),
+        whole_polls: context.whole_polls,
+    })
+}
+
 fn check_kind(element: &str, context: &model::Context, core: &Core) -> Result<()> {
-    let is_cfs = matches!(core.scheduler, CpuScheduler::Cfs(_));
+    let is_cfs = core.is_fair();
     let problem = match context.kind {
         ContextKind::Vcpu if is_cfs => "a vcpu needs cores under the credit scheduler",
         ContextKind::Vcpu => return Ok(()),
@@ -157,83 +170,4 @@ fn check_kind(element: &str, context: &model::Context, core: &Core) -> Result<()
         _ => return Ok(()),
     };
     Err(Error::wrong(element, problem))
-}
-
-fn plain_context(
-    name: &str,
-    kind: ContextKind,
-    scheduled_as: ScheduledAs,
-    core: CoreId,
-    cores: usize,
-) -> Context {
-    Context {
-        name: name.to_owned(),
-        kind,
-        is_ksoftirqd: false,
-        core,
-        scheduled_as,
-        runnable: false,
-        blocked: 0,
-        list: std::collections::VecDeque::new(),
-        worker: None,
-        suspended: None,
-        overhead_ps: 0,
-        wake_ps: 0,
-        exit_ps: 0,
-        cold_ps: 0,
-        last_router: None,
-        wake_mode: Mode::Kernel,
-        whole_polls: false,
-        before_ns: 0,
-        bill: ContextBill { cpu_ns: Table::filled(0, cores), ..ContextBill::default() },
-    }
-}
-
-#[expect(clippy::too_many_arguments, reason = "a part of build_context")]
-fn add_task(
-    engine: &mut Engine,
-    model: &Model,
-    names: &Names,
-    context: &model::Context,
-    core: CoreId,
-    id: ContextId,
-) -> Result<EntityId> {
-    let element = format!("context {}", context.name);
-    require((-20..=19).contains(&context.nice), &element, "nice", context.nice, "-20 to 19")?;
-    let group = match &context.group {
-        None => None,
-        Some(name) => Some(names.groups.find(&element, "group", name)?),
-    };
-    let CpuScheduler::Cfs(cfs) = &mut engine.cores[core].scheduler else {
-        unreachable!("checked by kind");
-    };
-    let tasks = &mut engine.tasks[core];
-    let group = group.map(|group| {
-        *engine.groups[group][core].get_or_insert_with(|| {
-            // Groups and tasks are numbered together.
-            tasks.push(None);
-            cfs.add_group(model.groups[group.index()].shares.into())
-        })
-    });
-    tasks.push(Some(id));
-    Ok(cfs.add_task(weight_of_nice(context.nice), group))
-}
-
-fn add_ksoftirqd(engine: &mut Engine, core: CoreId) {
-    let id = engine.contexts.next_id();
-    let name = format!("ksoftirqd/{}", engine.cores[core].name);
-    let CpuScheduler::Cfs(cfs) = &mut engine.cores[core].scheduler else { return };
-    let entity = cfs.add_task(weight_of_nice(0), None);
-    engine.tasks[core].push(Some(id));
-    engine.cores[core].softirq.ksoftirqd = Some(id);
-    engine.contexts.push(Context {
-        is_ksoftirqd: true,
-        ..plain_context(
-            &name,
-            ContextKind::Thread,
-            ScheduledAs::Task(entity),
-            core,
-            engine.cores.len(),
-        )
-    });
 }

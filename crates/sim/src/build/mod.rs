@@ -26,11 +26,10 @@ pub(crate) fn engine(model: &Model) -> Result<Engine> {
     let drop_points = net::drop_points(model);
     let accounting =
         FrameAccounting::new(model.traffic.len(), drop_points.len(), window_ns, bins_ns);
-    let mut engine = Engine::empty(model.duration_ns, cpu::softirq(model)?, accounting);
+    let mut engine = Engine::new(model.duration_ns, cpu::build(model, &names)?, accounting);
     engine.names.flows = model.traffic.iter().map(|traffic| traffic.name.clone()).collect();
     engine.names.routers = model.routers.iter().map(|router| router.name.clone()).collect();
     engine.names.drop_points = drop_points;
-    cpu::build(&mut engine, model, &names)?;
     net::build(&mut engine, model, &names)?;
     paths::build(&mut engine, model, &names)?;
     traffic::build(&mut engine, model, &names)?;
@@ -158,7 +157,7 @@ fn changes(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
             model::Change::Vcpu { context, weight, cap_pct, .. } => {
                 let context = names.contexts.find(&at, "context", context)?;
                 cpu::check_vcpu(&at, *weight, *cap_pct)?;
-                if engine.contexts[context].kind != model::ContextKind::Vcpu {
+                if engine.host.cpu.contexts()[context].kind != model::ContextKind::Vcpu {
                     return Err(Error::wrong(at, "the context is no vcpu"));
                 }
                 Change::Vcpu { context, weight: *weight, cap_pct: *cap_pct }

@@ -7,13 +7,18 @@ use isolane_sched::{
 use super::{admission::admissions, names::Names, ps, require, whole_ns};
 use crate::{
     engine::{
-        DropPoint, Engine, StageInfo,
-        backlog::{Backlog, Scheduled},
+        DropPoint, Engine,
         ids::{BacklogId, DropPointId, Id, PortId, QueueId, RingId, Table},
-        line::Line,
-        network::{Beyond, Port, Ring, Wire},
-        shared::SharedBacklog,
-        worker::Queue,
+        names::StageInfo,
+        network::{
+            Network,
+            line::Line,
+            port::Port,
+            qdisc::{Qdisc, Scheduled},
+            queue::Queue,
+            ring::Ring,
+            wire::Wire,
+        },
     },
     error::{Error, Result},
     model::{self, BackPressure, ContextKind, Mode, Model, PacketScheduler, SchedulerKind, SortBy},
@@ -34,13 +39,14 @@ pub(super) fn drop_points(model: &Model) -> Table<DropPointId, (String, DropPoin
 
 pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
     for nic in &model.nics {
-        build_nic(engine, nic)?;
+        build_nic(&mut engine.host.network, nic)?;
     }
     for stage in &model.stages {
         build_stage(engine, model, names, stage)?;
     }
     for port in &model.ports {
-        build_port(engine, model, names, port)?;
+        let port = build_port(model, names, port)?;
+        engine.host.network.add_port(port);
     }
     Ok(())
 }
@@ -52,10 +58,10 @@ fn line(element: &str, rate_bps: u64, overhead_bytes: u32) -> Result<Line> {
     Ok(Line::new(rate_bps, overhead_bytes))
 }
 
-fn build_nic(engine: &mut Engine, nic: &model::Nic) -> Result<()> {
+fn build_nic(network: &mut Network, nic: &model::Nic) -> Result<()> {
     let element = format!("nic {}", nic.name);
     let line = line(&element, nic.rate_bps, nic.overhead_bytes)?;
-    let wire = engine.wires.push(Wire::new(line, nic.latency_ns));
+    let wire = network.add_wire(Wire::new(line, nic.latency_ns));
     for ring in &nic.rings {
         let element = format!("ring {}", ring.name);
         require(ring.capacity > 0, &element, "capacity", 0, "1 or more")?;
@@ -63,23 +69,9 @@ fn build_nic(engine: &mut Engine, nic: &model::Nic) -> Result<()> {
         require(possible, &element, "refill", ring.refill, "1 to the capacity")?;
         let irq_ns =
             ring.irq_ns.ok_or(Error::Missing { element: element.clone(), key: "irq_ns" })?;
-        engine.rings.push(Ring {
-            frames: std::collections::VecDeque::with_capacity(ring.capacity as usize),
-            capacity: ring.capacity as usize,
-            refill: ring.refill as usize,
-            empty_slots: 0,
-            wire,
-            drop_point: DropPointId::at(engine.rings.len()),
-            moderation_ns: ring.moderation_ns,
-            irq_ns: whole_ns(&element, "irq_ns", irq_ns)?,
-            worker: None,
-            armed: false,
-            quiet_until_ns: 0,
-            check_ns: u64::MAX,
-            coming: std::collections::VecDeque::new(),
-            entered: 0,
-            most: 0,
-        });
+        let irq_ns = whole_ns(&element, "irq_ns", irq_ns)?;
+        let (capacity, refill) = (ring.capacity, ring.refill);
+        network.add_ring(Ring::new(wire, capacity, refill, ring.moderation_ns, irq_ns));
     }
     Ok(())
 }
@@ -92,7 +84,7 @@ fn build_stage(
 ) -> Result<()> {
     let element = format!("stage {}", stage.name);
     let context = names.contexts.find(&element, "context", &stage.context)?;
-    let own = match engine.contexts[context].kind {
+    let own = match engine.host.cpu.contexts()[context].kind {
         ContextKind::Process => Mode::User,
         _ => Mode::Kernel,
     };
@@ -121,28 +113,20 @@ fn build_stage(
         drop_ps: stage.drop_ns.map(|ns| ps(&element, "drop_ns", ns)).transpose()?,
     });
     let Some(queue) = &stage.queue else { return Ok(()) };
-    let shared = shared(engine, &element, queue)?;
+    let network = &mut engine.host.network;
+    let shared = shared(network, &element, queue)?;
     // At most a backlog's capacity that was taken over, and as much again.
     let capacity = queue.capacity.saturating_mul(if shared.is_some() { 2 } else { 1 });
-    let rings = engine.rings.len();
-    let at = engine.queues.len();
-    engine.queues.push(Queue {
-        backlog: backlog(&element, model, names, capacity, queue.scheduler.as_ref())?,
-        worker: None,
-        drop_point: DropPointId::at(rings + at),
-        shared,
-        back_pressure: queue.back_pressure == BackPressure::On,
-        notify_ps: ps(&element, "notify_ns", queue.notify_ns)?,
-        admission: admissions(&element, names, &queue.admission, queue.capacity)?,
-        waiting: Vec::new(),
-        entered: 0,
-        most: 0,
-    });
+    let qdisc = qdisc(&element, model, names, capacity, queue.scheduler.as_ref())?;
+    let notify_ps = ps(&element, "notify_ns", queue.notify_ns)?;
+    let admissions = admissions(&element, names, &queue.admission, queue.capacity)?;
+    let back_pressure = queue.back_pressure == BackPressure::On;
+    network.add_queue(Queue::new(qdisc, shared, admissions).with(back_pressure, notify_ps));
     Ok(())
 }
 
 /// The backlog that a queue is part of; made when it is first named.
-fn shared(engine: &mut Engine, element: &str, queue: &model::Queue) -> Result<Option<BacklogId>> {
+fn shared(network: &mut Network, element: &str, queue: &model::Queue) -> Result<Option<BacklogId>> {
     let Some(name) = &queue.shared else { return Ok(None) };
     let looks = queue.back_pressure == BackPressure::On;
     if queue.scheduler.is_some() || !queue.admission.is_empty() || looks {
@@ -150,46 +134,39 @@ fn shared(engine: &mut Engine, element: &str, queue: &model::Queue) -> Result<Op
             format!("{name} is shared, so it has no scheduler, admission or back-pressure");
         return Err(Error::wrong(element, problem));
     }
-    let known = engine.shared.enumerate().find(|(_, shared)| shared.name == *name);
-    let known = known.map(|(index, _)| index);
-    let new = || SharedBacklog::new(name.clone(), queue.capacity);
-    let index = known.unwrap_or_else(|| engine.shared.push(new()));
-    let capacity = engine.shared[index].capacity;
+    let backlog = network.backlog(name, queue.capacity);
+    let capacity = network.shared_backlog(backlog).capacity();
     if capacity != queue.capacity as usize {
         let problem =
             format!("capacity {}, where others of {name} have {capacity}", queue.capacity);
         return Err(Error::wrong(element, problem));
     }
-    Ok(Some(index))
+    Ok(Some(backlog))
 }
 
-fn build_port(engine: &mut Engine, model: &Model, names: &Names, port: &model::Port) -> Result<()> {
+fn build_port(model: &Model, names: &Names, port: &model::Port) -> Result<Port> {
     let element = format!("port {}", port.name);
     let line = line(&element, port.rate_bps, port.overhead_bytes)?;
     require(port.capacity > 0, &element, "capacity", 0, "1 or more")?;
     let scheduler = port.scheduler.as_ref();
-    let backlog = match scheduler {
+    let qdisc = match scheduler {
         None => None,
-        Some(_) => Some(backlog(&element, model, names, port.capacity, scheduler)?),
+        Some(_) => Some(qdisc(&element, model, names, port.capacity, scheduler)?),
     };
-    let drop_point = engine.rings.len() + engine.queues.len() + engine.ports.len();
-    let drop_point = DropPointId::at(drop_point);
-    let mut built = Port::new(line, port.latency_ns, port.capacity, backlog, drop_point);
-    built.admission = admissions(&element, names, &port.admission, port.capacity)?;
-    built.beyond = Table::filled(Beyond::Receiver, model.routers.len());
-    engine.ports.push(built);
-    Ok(())
+    let admissions = admissions(&element, names, &port.admission, port.capacity)?;
+    let built = Port::new(line, port.latency_ns, port.capacity, qdisc, admissions);
+    Ok(built.for_routers(model.routers.len()))
 }
 
-fn backlog(
+fn qdisc(
     element: &str,
     model: &Model,
     names: &Names,
     capacity: u32,
     scheduler: Option<&PacketScheduler>,
-) -> Result<Backlog> {
+) -> Result<Qdisc> {
     require(capacity > 0, element, "capacity", 0, "1 or more")?;
-    let Some(settings) = scheduler else { return Ok(Backlog::fifo(capacity)) };
+    let Some(settings) = scheduler else { return Ok(Qdisc::fifo(capacity)) };
     let mut scheduler = scheduler_of(element, model, settings, capacity)?;
     for flow in &settings.settings {
         let (id, flow) = self::settings(element, model, names, settings, flow)?;
@@ -199,7 +176,7 @@ fn backlog(
     let overhead_bytes = settings.overhead_bytes;
     require(overhead_bytes <= 1_000, element, "overhead_bytes", overhead_bytes, "0 to 1000")?;
     let queued = Scheduled { scheduler, by_traffic, capacity, len: 0, overhead_bytes };
-    Ok(Backlog::Scheduled(Box::new(queued)))
+    Ok(Qdisc::Scheduled(Box::new(queued)))
 }
 
 fn flows(model: &Model, scheduler: &PacketScheduler) -> u32 {

@@ -9,11 +9,12 @@ use super::{
 };
 use crate::{
     engine::{
-        Engine,
+        Engine, NEVER,
         ids::{FlowId, Id, RouterId},
         load::Load,
-        sources::{Gaps, NEVER, Pace, Sizes, Source},
-        worker::{Connection, Input},
+        network::sources::{Gaps, Pace, Sizes, Source},
+        senders::Connection,
+        workers::Input,
     },
     error::{Error, Result},
     model::{self, ContextKind, FrameBytes, LoadKind, Model, Pattern, Release, Traffic},
@@ -34,9 +35,9 @@ pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result
     for load in &model.loads {
         add_load(engine, model, names, load)?;
     }
-    let released = engine.connections.iter().any(|connection| connection.released_when_sent);
-    for port in &mut engine.ports {
-        port.eager |= released && port.backlog.is_some();
+    let mut connections = engine.host.workers.connections().iter();
+    if connections.any(|connection| connection.released_when_sent) {
+        engine.host.network.tell_senders();
     }
     Ok(())
 }
@@ -78,10 +79,11 @@ fn phase_ns(model: &Model, element: &str, gap_ns: u64) -> u64 {
 fn add_source(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry) -> Result<()> {
     match paths::entrance(model, names, entry.router)? {
         Some(Node::Ring(ring)) => {
-            let wire = engine.rings[ring].wire;
-            engine.wires[wire].feed.sources.push(source(model, entry, ring)?);
+            engine.host.network.add_ring_source(ring, source(model, entry, ring)?);
         }
-        Some(Node::Port(port)) => engine.ports[port].feed.sources.push(source(model, entry, ())?),
+        Some(Node::Port(port)) => {
+            engine.host.network.add_port_source(port, source(model, entry, ())?);
+        }
         Some(Node::Stage(_)) | None => {
             let problem = "its router's path begins with a stage, which only a sender can feed";
             return Err(Error::wrong(&entry.element, problem));
@@ -145,33 +147,33 @@ fn add_senders(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry)
     else {
         unreachable!("only for senders");
     };
-    let Some((stage, route)) = paths::sender_route(engine, model, names, *router)? else {
+    let Some((stage, segment)) = paths::sender_segment(engine, model, names, *router)? else {
         let problem = "a sender needs a path that begins with the stage that it runs in";
         return Err(Error::wrong(element, problem));
     };
     let context = engine.stages[stage].context;
-    if engine.contexts[context].kind == ContextKind::Softirq {
+    if engine.host.cpu.contexts()[context].kind == ContextKind::Softirq {
         return Err(Error::wrong(element, "a sender cannot run in a softirq"));
     }
     require((1..=1_000).contains(&connections), element, "connections", connections, "1 to 1000")?;
     require(window_frames > 0, element, "window_frames", 0, "1 or more")?;
-    let total = engine.connections.len() + connections as usize;
+    let total = engine.host.workers.connections().len() + connections as usize;
     require(total < 65_535, element, "connections", total, "less than 65535 in all")?;
     let pace = rate_pps.map(|rate_pps| millipps(element, rate_pps)).transpose()?.map(Pace::new);
     for number in 0..connections {
         let name = format!("{element} connection {number}");
         let phase_ns = pace.map_or(0, |pace| phase_ns(model, &name, pace.gap_ns()));
-        let index = engine.connections.next_id();
-        let mut worker = paths::plain_worker(engine, context, Input::Connection(index));
-        worker.routes[*router] = Some(route.clone());
+        let index = engine.host.workers.connections().next_id();
+        let mut worker = paths::plain_worker(engine, Input::Connection(index));
+        worker.segments[*router] = Some(segment.clone());
         worker.stage = Some(stage);
         worker.batch = model.stages[stage.index()].batch.unwrap_or(worker.batch);
         let mut sizes = sizes(model, entry)?;
         if let Sizes::Of(_, generator) = &mut sizes {
             *generator = prng(model, &name, "sizes");
         }
-        engine.connections.push(Connection {
-            worker: engine.workers.next_id(),
+        engine.host.workers.add_connection(Connection {
+            worker: engine.host.workers.workers().next_id(),
             flow: *flow,
             router: *router,
             bytes: sizes.next(),
@@ -182,9 +184,9 @@ fn add_senders(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry)
             pace,
             catch_up_ns,
             due_ns: traffic.start_ns + phase_ns,
-            stop_ns: traffic.stop_ns.unwrap_or(u64::MAX),
+            stop_ns: traffic.stop_ns.unwrap_or(NEVER),
         });
-        engine.workers.push(worker);
+        engine.host.add_worker(context, worker);
     }
     Ok(())
 }
@@ -192,7 +194,7 @@ fn add_senders(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry)
 fn add_load(engine: &mut Engine, model: &Model, names: &Names, load: &model::Load) -> Result<()> {
     let element = format!("load {}", load.name);
     let context = names.contexts.find(&element, "context", &load.context)?;
-    if engine.contexts[context].kind == ContextKind::Softirq {
+    if engine.host.cpu.contexts()[context].kind == ContextKind::Softirq {
         return Err(Error::wrong(element, "a load cannot run in a softirq"));
     }
     let cpu_ps = match load.load {
@@ -213,21 +215,14 @@ fn add_load(engine: &mut Engine, model: &Model, names: &Names, load: &model::Loa
             accepted,
         )?;
     }
-    let index = engine.loads.next_id();
-    let mut worker = paths::plain_worker(engine, context, Input::Load(index));
+    let index = engine.host.workers.loads().next_id();
+    let mut worker = paths::plain_worker(engine, Input::Load(index));
     worker.batch = 1;
-    engine.loads.push(Load {
-        name: load.name.clone(),
-        kind: load.load.clone(),
-        worker: engine.workers.next_id(),
-        start_ns: load.start_ns,
-        stop_ns: load.stop_ns.unwrap_or(u64::MAX),
-        prng: prng(model, &element, "times"),
-        ready: 0,
-        cpu_ps,
-        done_ns: 0,
-        piece_ns: 0,
-    });
-    engine.workers.push(worker);
+    let stop_ns = load.stop_ns.unwrap_or(NEVER);
+    let generator = prng(model, &element, "times");
+    let id = engine.host.add_worker(context, worker);
+    let times_ns = (load.start_ns, stop_ns);
+    let built = Load::new(&load.name, load.load.clone(), id, times_ns, generator);
+    engine.host.workers.add_load(built.with_cost(cpu_ps));
     Ok(())
 }

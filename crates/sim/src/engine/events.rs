@@ -24,7 +24,7 @@ pub(crate) enum Event {
     /// The end of a core's slice, unless it has been put off.
     Slice(CoreId),
     /// Credit is given to vCPUs.
-    Account,
+    GiveCredit,
     /// A load has something to do again.
     Load(LoadId),
     /// A context is not blocked by this load any more.
@@ -108,10 +108,13 @@ mod tests {
         let mut events = Events::new();
         events.push(5, Event::Tick(CoreId::at(1)));
         events.push(3, Event::Sync);
-        events.push(5, Event::Account);
+        events.push(5, Event::GiveCredit);
         assert_eq!(events.next_ns(), 3);
         let order: Vec<_> = std::iter::from_fn(|| events.pop()).collect();
-        assert_eq!(order, [(3, Event::Sync), (5, Event::Tick(CoreId::at(1))), (5, Event::Account)]);
+        assert_eq!(
+            order,
+            [(3, Event::Sync), (5, Event::Tick(CoreId::at(1))), (5, Event::GiveCredit)]
+        );
         assert_eq!(events.next_ns(), u64::MAX);
     }
 

@@ -37,7 +37,7 @@ pub fn check(results: &Results) {
         assert!(flow.bins.is_empty() || binned == flow.received.frames);
     }
     let dropped = |flow: &Flow, place: &str| flow.drops.get(place).copied().unwrap_or(0);
-    for place in &results.places {
+    for place in &results.drop_points {
         let by_flow: u64 = results.flows.iter().map(|flow| dropped(flow, &place.name)).sum();
         assert_eq!(by_flow, place.dropped, "{}", place.name);
         assert!(place.entered >= place.dropped + place.left);

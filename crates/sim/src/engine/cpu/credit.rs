@@ -7,7 +7,7 @@
 //! caps. Who hoards more than a slice's worth counts as inactive: it earns nothing until a tick finds it
 //! running again. Each vCPU is a domain of its own.
 
-use super::ids::{CoreId, Table, VcpuId};
+use crate::engine::ids::{CoreId, Table, VcpuId};
 use crate::model;
 
 const PER_TICK: i64 = 100;
@@ -245,7 +245,7 @@ impl Credit {
     }
 
     /// `csched_acct`: gives credit. Tells the cores that should choose anew.
-    pub(crate) fn account(&mut self, now_ns: u64) -> Vec<CoreId> {
+    pub(crate) fn give(&mut self, now_ns: u64) -> Vec<CoreId> {
         let mut tickled = Vec::new();
         for core in self.cores.clone() {
             if let Some(current) = self.pcpus[core].current {
@@ -264,7 +264,7 @@ impl Credit {
                 total += share(fair - peak, weights, weight_left);
             }
             self.vcpus[id].credit += fair.min(peak);
-            balance += self.settle(id, &mut tickled);
+            balance += self.set_priority(id, &mut tickled);
         }
         self.balance = balance;
         self.sort();
@@ -292,7 +292,7 @@ impl Credit {
     }
 
     /// Priority, parking and bounds by what credit there is; its credit.
-    fn settle(&mut self, id: VcpuId, tickled: &mut Vec<CoreId>) -> i64 {
+    fn set_priority(&mut self, id: VcpuId, tickled: &mut Vec<CoreId>) -> i64 {
         let per_slice = self.per_slice();
         let vcpu = &mut self.vcpus[id];
         if vcpu.credit < 0 {
@@ -332,7 +332,7 @@ impl Credit {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::ids::Id, *};
+    use {super::*, crate::engine::ids::Id};
 
     const TICK_NS: u64 = 10_000_000;
 
@@ -360,7 +360,7 @@ mod tests {
                 credit.tick(core, now_ns);
             }
             if tick % 3 == 0 {
-                credit.account(now_ns);
+                credit.give(now_ns);
                 current = used.iter().map(|&core| credit.choose(core, now_ns)).collect();
             }
         }

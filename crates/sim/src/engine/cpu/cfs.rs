@@ -4,7 +4,7 @@
 //! Entities are tasks and groups. Each queue (the core's, and one per group) serves the entity with the
 //! least virtual runtime; a waking one gets the queue's least, less half a latency.
 
-use super::ids::{EntityId, Id, RunQueueId, Table};
+use crate::engine::ids::{EntityId, Id, RunQueueId, Table};
 use crate::model;
 
 const NICE_0: u64 = 1_024;

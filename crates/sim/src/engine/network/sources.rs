@@ -3,26 +3,16 @@
 
 use isolane_sched::Prng;
 
-use super::ids::{ConnectionId, FlowId, RouterId};
-use crate::random::exponential_ns;
+use crate::{
+    engine::{
+        frame::{Frame, NEVER},
+        ids::{FlowId, RouterId},
+    },
+    random::exponential_ns,
+};
 
-/// Never.
-pub(crate) const NEVER: u64 = u64::MAX;
 /// ns x (frames per 1,000 seconds).
 const MILLI: u64 = 1_000_000_000_000;
-
-/// A frame: 16 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Frame {
-    /// When its first bit left its sender, ns.
-    pub(crate) stamp_ns: u64,
-    /// Entry of the traffic.
-    pub(crate) flow: FlowId,
-    pub(crate) router: RouterId,
-    pub(crate) bytes: u16,
-    /// The sender's connection in whose socket buffer it is.
-    pub(crate) connection: Option<ConnectionId>,
-}
 
 /// Sizes of a stream's frames.
 #[derive(Debug, Clone)]
@@ -141,7 +131,7 @@ impl<To> Source<To> {
 /// those due at once, by the order of the traffic.
 #[derive(Debug, Clone)]
 pub(crate) struct Feed<To> {
-    pub(crate) sources: Vec<Source<To>>,
+    sources: Vec<Source<To>>,
     first: usize,
 }
 
@@ -152,35 +142,39 @@ impl<To> Default for Feed<To> {
 }
 
 impl<To: Copy + PartialEq> Feed<To> {
+    pub(super) fn add(&mut self, source: Source<To>) {
+        self.sources.push(source);
+    }
+
     #[inline]
-    pub(crate) fn next_ns(&self) -> u64 {
+    pub(super) fn next_ns(&self) -> u64 {
         self.sources.get(self.first).map_or(NEVER, |source| source.next_ns)
     }
 
-    pub(crate) fn next_bytes(&self) -> u16 {
+    pub(super) fn next_bytes(&self) -> u16 {
         self.sources.get(self.first).map_or(0, |source| source.next_bytes)
     }
 
     /// From its next frame on, a flow comes at this rate.
-    pub(crate) fn set_rate(&mut self, flow: FlowId, rate_millipps: u64) {
+    pub(super) fn set_rate(&mut self, flow: FlowId, rate_millipps: u64) {
         for source in self.sources.iter_mut().filter(|source| source.flow == flow) {
             source.gaps.set_rate(rate_millipps);
         }
     }
 
     /// After a source's times have changed from outside.
-    pub(crate) fn sort(&mut self) {
-        let mut first = 0;
+    pub(super) fn sort(&mut self) {
+        let (mut first, mut first_ns) = (0, NEVER);
         for (index, source) in self.sources.iter().enumerate() {
-            if source.next_ns < self.sources[first].next_ns {
-                first = index;
+            if source.next_ns < first_ns {
+                (first, first_ns) = (index, source.next_ns);
             }
         }
         self.first = first;
     }
 
     /// The next frame, and where it goes; there must be one.
-    pub(crate) fn pop(&mut self) -> (Frame, To) {
+    pub(super) fn pop(&mut self) -> (Frame, To) {
         let source = &mut self.sources[self.first];
         let frame = Frame {
             stamp_ns: source.next_ns,
@@ -196,7 +190,7 @@ impl<To: Copy + PartialEq> Feed<To> {
     }
 
     /// When the next frame for there is due, before it waits for the wire.
-    pub(crate) fn next_for(&self, to: To) -> Option<(u64, u16)> {
+    pub(super) fn next_for(&self, to: To) -> Option<(u64, u16)> {
         let due = |source: &&Source<To>| source.to == to && source.next_ns != NEVER;
         let next = self.sources.iter().filter(due).min_by_key(|source| source.next_ns)?;
         Some((next.next_ns, next.next_bytes))
@@ -213,10 +207,5 @@ mod tests {
         let total: u64 = (0..1_488_095_238 / 1_000).map(|_| pace.next_ns()).sum();
         // 1.488 million frames at 1,488,095.238 per second: one second, less the last fraction.
         assert!(total.abs_diff(1_000_000_000) < 1_000, "{total}");
-    }
-
-    #[test]
-    fn a_frame_is_small() {
-        assert_eq!(size_of::<Frame>(), 16);
     }
 }
