@@ -4,7 +4,7 @@
 const SUB_BITS: u32 = 6;
 const BUCKETS: usize = 2048;
 
-/// Counts by bucket; a value is known within 1.6 % (exactly below 64 ns). Sum, least and most are
+/// Counts by bucket; a value is known within 1.6 % (exactly below 64 ns). Sum, minimum and maximum are
 /// exact.
 #[derive(Clone, Debug)]
 pub struct Histogram {
@@ -75,13 +75,13 @@ impl Histogram {
         self.sum_ns
     }
 
-    /// The least, ns; none when empty.
+    /// Minimum, ns; none when empty.
     #[must_use]
     pub fn min_ns(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min_ns)
     }
 
-    /// The most, ns; none when empty.
+    /// Maximum, ns; none when empty.
     #[must_use]
     pub fn max_ns(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max_ns)

@@ -141,7 +141,7 @@ pub struct DropPointCount {
     pub dropped: u64,
     /// Frames that are there at the end.
     pub left: u64,
-    /// Most frames that were there at a time.
+    /// Maximum number of frames that were there at a time.
     #[serde(rename = "most")]
     pub max: u64,
 }

@@ -14,7 +14,7 @@ use crate::{
     model::{self, Model},
 };
 
-/// The most frames that all queues may hold together, and the most entries of tables: what bounds memory.
+/// Limit of frames that all queues may hold together, and of entries of tables: what bounds memory.
 const MAX_ENTRIES: u64 = 1 << 24;
 
 /// An engine, ready to run.

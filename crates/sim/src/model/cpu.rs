@@ -81,7 +81,7 @@ pub struct Credit {
     pub exact_accounting: bool,
     /// Whether a vCPU that wakes with credit left goes before all others until the next tick.
     pub boost: bool,
-    /// The least a vCPU runs before a waking one may take its place, ns (Xen 4.2's default: 1 ms).
+    /// How long a vCPU runs before a waking one may preempt it, ns (Xen 4.2's default: 1 ms).
     pub rate_limit_ns: u64,
 }
 
@@ -209,7 +209,7 @@ pub struct Context {
     /// Credit scheduler: weight.
     #[serde(default = "default_weight")]
     pub weight: u32,
-    /// Credit scheduler: most it may use, percent of a core; 0: no limit.
+    /// Credit scheduler: maximum it may use, percent of a core; 0: no limit.
     #[serde(default)]
     pub cap_pct: u32,
     /// Cost of each wake-up, besides the switch, ns: for a vCPU the exit, the injected interrupt

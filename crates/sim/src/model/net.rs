@@ -41,7 +41,7 @@ pub struct Ring {
     /// Drivers give descriptors back so many at a time; default 1.
     #[serde(default = "default_refill")]
     pub refill: u32,
-    /// The least time between two interrupts, ns.
+    /// Minimum time between two interrupts, ns.
     #[serde(default)]
     pub moderation_ns: u64,
     /// Cost of an interrupt, ns: on the core of the context that serves the ring.
@@ -194,7 +194,7 @@ pub struct Stage {
     /// there is none for costs this instead, ns, and is dropped.
     #[serde(default)]
     pub drop_ns: Option<f64>,
-    /// The most frames a poll takes; default: the softirq's weight.
+    /// Maximum number of frames a poll takes; default: the softirq's weight.
     #[serde(default)]
     pub batch: Option<u32>,
     /// What CPU accounting calls it (`driver`, `net`, `memory`, ...); default its name.
@@ -256,13 +256,13 @@ pub struct Admission {
     /// How long after it was full a queue takes no burst, ns.
     #[serde(default, rename = "calm_ns")]
     pub burst_recovery_ns: u64,
-    /// The most frames a second, on average.
+    /// Maximum frames per second, on average.
     #[serde(default)]
     pub rate_pps: Option<u64>,
     /// With `rate_pps`: frames at once.
     #[serde(default)]
     pub burst_frames: Option<u32>,
-    /// The most bit/s, on average; frames count with their 20 bytes of preamble and gap.
+    /// Maximum bit/s, on average; frames count with their 20 bytes of preamble and gap.
     #[serde(default)]
     pub rate_bps: Option<u64>,
     /// With `rate_bps`: bytes at once.

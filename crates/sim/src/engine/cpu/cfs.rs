@@ -2,7 +2,7 @@
 //! what is here), with one level of control groups. Not here: balancing between cores, buddies.
 //!
 //! Entities are tasks and groups. Each queue (the core's, and one per group) serves the entity with the
-//! least virtual runtime; a waking one gets the queue's least, less half a latency.
+//! minimum of virtual runtime; a waking one gets the queue's minimum, less half a latency.
 
 use crate::engine::ids::{EntityId, Id, RunQueueId, Table};
 use crate::model;
@@ -128,9 +128,9 @@ impl Cfs {
 
     fn update_min(&mut self, queue: RunQueueId) {
         if let Some(first) = self.first(queue) {
-            let least = self.entities[first].vruntime;
+            let min_vruntime = self.entities[first].vruntime;
             let queue = &mut self.queues[queue];
-            queue.min_vruntime = queue.min_vruntime.max(least);
+            queue.min_vruntime = queue.min_vruntime.max(min_vruntime);
         }
     }
 

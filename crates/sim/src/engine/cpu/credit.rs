@@ -208,19 +208,19 @@ impl Credit {
     #[inline]
     fn next(&self, core: CoreId) -> Option<VcpuId> {
         let own = self.pcpus[core].queue.first().copied();
-        let least = own.map(|id| self.vcpus[id].priority);
-        match least {
+        let own_priority = own.map(|id| self.vcpus[id].priority);
+        match own_priority {
             Some(Priority::Under | Priority::Boost) => own,
-            _ => self.steal(core, least).or(own),
+            _ => self.steal(core, own_priority).or(own),
         }
     }
 
     /// `csched_load_balance`: the first, of the next cores in turn, that goes before what is here.
-    fn steal(&self, core: CoreId, least: Option<Priority>) -> Option<VcpuId> {
+    fn steal(&self, core: CoreId, own_priority: Option<Priority>) -> Option<VcpuId> {
         let own = self.cores.iter().position(|&other| other == core)?;
         let others = self.cores[own + 1..].iter().chain(&self.cores[..own]);
         others.flat_map(|&other| &self.pcpus[other].queue).copied().find(|&id| {
-            least.is_none_or(|least| self.vcpus[id].priority > least)
+            own_priority.is_none_or(|own| self.vcpus[id].priority > own)
                 && self.vcpus[id].cores.contains(&core)
         })
     }

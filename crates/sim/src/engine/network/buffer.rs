@@ -7,7 +7,7 @@ use crate::engine::frame::Frame;
 pub(crate) struct Occupancy {
     /// Frames that came, also those for which there was no room.
     pub(crate) entered: u64,
-    /// The most that were there at a time.
+    /// Maximum number that were there at a time.
     pub(crate) max_len: usize,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Departure {
     pub(crate) arrival_ns: u64,
 }
 
-/// A frame that is being sent, or waits in a line whose order is settled.
+/// A frame that is being sent, or waits in a line whose order does not change any more.
 #[derive(Debug, Clone, Copy)]
 struct Leaving {
     gone_ns: u64,
@@ -241,11 +241,11 @@ impl Buffer for Port {
     #[inline]
     fn accept(&mut self, frame: Frame, now_ns: u64) -> bool {
         let Some(qdisc) = &mut self.qdisc else {
-            let room = self.leaving.len() < self.capacity;
-            if room {
+            let fits = self.leaving.len() < self.capacity;
+            if fits {
                 self.transmit(frame, now_ns);
             }
-            return room;
+            return fits;
         };
         let idle = qdisc.len() == 0;
         if !qdisc.enqueue(frame, now_ns) {

@@ -70,19 +70,19 @@ impl Qdisc {
     pub(super) fn enqueue(&mut self, frame: Frame, now_ns: u64) -> bool {
         match self {
             Self::Fifo { frames, capacity } => {
-                let room = frames.len() < *capacity;
-                if room {
+                let fits = frames.len() < *capacity;
+                if fits {
                     frames.push_back(frame);
                 }
-                room
+                fits
             }
             Self::Scheduled(scheduled) => {
                 let flow_and_one = NonZeroU32::MIN.saturating_add(scheduled.flow_of(&frame));
                 let bytes = u32::from(frame.bytes) + scheduled.overhead_bytes;
                 let queued = Queued { frame, flow_and_one, bytes };
-                let room = scheduled.scheduler.enqueue(queued, now_ns).is_ok();
-                scheduled.len += usize::from(room);
-                room
+                let fits = scheduled.scheduler.enqueue(queued, now_ns).is_ok();
+                scheduled.len += usize::from(fits);
+                fits
             }
         }
     }

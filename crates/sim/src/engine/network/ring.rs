@@ -133,11 +133,11 @@ impl Ring {
 impl Buffer for Ring {
     #[inline]
     fn accept(&mut self, frame: Frame, _now_ns: u64) -> bool {
-        let room = self.frames.len() + self.empty_slots < self.capacity;
-        if room {
+        let fits = self.frames.len() + self.empty_slots < self.capacity;
+        if fits {
             self.frames.push_back(frame);
         }
-        room
+        fits
     }
 
     #[inline]
