@@ -399,15 +399,18 @@ impl Host {
     pub(crate) fn advance_port(&mut self, port: PortId, now_ns: u64) {
         while let Some(frame) = self.network.next_from_source(port, now_ns) {
             self.accounting.offer(frame.flow, frame.bytes, frame.stamp_ns);
-            self.depart(port, frame.stamp_ns);
+            self.depart(port, frame.stamp_ns, now_ns);
             self.put_into_port(port, frame, frame.stamp_ns);
         }
-        self.depart(port, now_ns);
+        self.depart(port, now_ns, now_ns);
     }
 
+    /// Lets leave what has left until then. Who waits for that learns of it now.
     #[inline]
-    fn depart(&mut self, port: PortId, now_ns: u64) {
-        while let Some(departure) = self.network.next_departure(port, now_ns) {
+    fn depart(&mut self, port: PortId, until_ns: u64, now_ns: u64) {
+        while let Some(mut departure) = self.network.next_departure(port, until_ns) {
+            // It leaves its socket buffer here, also where it goes on to another host.
+            let connection = departure.frame.connection.take();
             let frame = departure.frame;
             match self.network.beyond(port, frame.router) {
                 Beyond::Receiver => {
@@ -418,7 +421,7 @@ impl Host {
                     self.network.go_on(ring, &departure, &mut self.events, now_ns);
                 }
             }
-            if let Some(connection) = frame.connection {
+            if let Some(connection) = connection {
                 self.release(connection, now_ns);
             }
         }
