@@ -144,10 +144,12 @@ def cpu_of(model: SimModel, router: str, found: Json) -> int | None:
     NIC's own thread, which is nobody's in particular.
     """
     shared = any(
-        segment.router is None and segment.context != "nic" and segment.name in _way(model, router)
+        segment.router is None
+        and segment.context != "nic"
+        and segment.name in model.simulation.path(router)
         for segment in model.segments.values()
     )
-    if shared and len(model.json["routers"]) > 1:
+    if shared and len(model.simulation.routers) > 1:
         return None
     total: float = sum(
         context["cpu_ns"]
@@ -160,13 +162,6 @@ def cpu_of(model: SimModel, router: str, found: Json) -> int | None:
         if common and segment.router in {router, None}:
             total += stage["cpu_ns"]
     return round(total)
-
-
-def _way(model: SimModel, router: str) -> list[str]:
-    for entry in model.json["routers"]:
-        if entry["name"] == router:
-            return list(entry["path"])
-    return []
 
 
 def _core(number: int, core: Json) -> CoreTrial:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,8 +150,9 @@ def link_shares(policies: Mapping[str, str], mbps: Mapping[str, float], size: ob
     wire_bits = spec.traffic.wire_bps(1.0)
     kpps = {name: 1e3 * rate / wire_bits for name, rate in mbps.items()}
     model, setting = model_of(spec, kpps, window_ms=600)
-    model.json["nics"][0]["rate_bps"] = 10_000_000_000
-    _, found = trial(model, setting)
+    (nic,) = model.simulation.nics
+    faster = replace(model.simulation, nics=(replace(nic, rate_bps=10_000_000_000),))
+    _, found = trial(replace(model, simulation=faster), setting)
     received = [flow["window"]["received"] for flow in found["routers"]]
     return [(r["bytes"] + 20 * r["frames"]) * 8 / 0.6 / 1e6 for r in received]
 
@@ -176,12 +178,12 @@ def test_queue_and_cores_are_the_policys() -> None:
     policies = {"a": "queue: 16, cores: [1]", "b": "cores: [0]", "c": "cores: [1]"}
     model, setting = model_of(experiment(policies, cores=2), dict.fromkeys("abc", 900.0))
     _, found = trial(model, setting)
-    cores = {context["name"]: context["cores"] for context in model.json["contexts"]}
-    assert cores["thread/a"] == cores["thread/c"] == ["cpu1"]
-    assert cores["thread/b"] == cores["nic/isolane/port"] == ["cpu0"]
-    most = {place["name"]: place["most"] for place in found["places"]}
-    assert most["a.memory.queue"] == 16
-    assert most["b.memory.queue"] == 240, "a burst, before it overflowed"
+    cores = {context.name: context.cores for context in model.simulation.contexts}
+    assert cores["thread/a"] == cores["thread/c"] == ("cpu1",)
+    assert cores["thread/b"] == cores["nic/isolane/port"] == ("cpu0",)
+    longest = {point["name"]: point["most"] for point in found["places"]}
+    assert longest["a.memory.queue"] == 16
+    assert longest["b.memory.queue"] == 240, "a burst, before it overflowed"
 
 
 def test_the_nics_own_thread_is_nobodys_bill() -> None:
