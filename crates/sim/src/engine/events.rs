@@ -11,7 +11,7 @@ pub(crate) enum Event {
     Window,
     /// The window ends.
     WindowEnd,
-    /// Lazy parts catch up; somebody may want to stop.
+    /// Lazily updated wires and ports are brought up to now; the caller may want to stop.
     Sync,
     /// An armed ring may raise an interrupt.
     Ring(RingId),

@@ -36,9 +36,9 @@ pub(crate) struct Host {
     pub(crate) accounting: FrameAccounting,
 }
 
-/// 1. From a wire into a receive ring. No event: whoever looks at a ring first lets come what has come.
+/// 1. From a wire into a receive ring. A wire is updated lazily: it needs no event for each frame.
 impl Host {
-    /// Lets all frames come that are in their rings by now.
+    /// Brings a wire up to now: puts the frames that have arrived into their rings.
     #[inline]
     pub(crate) fn advance_wire(&mut self, wire: WireId, now_ns: u64) {
         while let Some((frame, ring, arrival_ns)) = self.network.next_arrival(wire, now_ns) {
@@ -47,7 +47,7 @@ impl Host {
         }
     }
 
-    /// Lets all frames come to the ring that are there by now, also from another host's port.
+    /// Brings a ring up to now: puts in what has arrived over its wire and from another host's port.
     fn advance_ring(&mut self, ring: RingId, now_ns: u64) {
         self.advance_wire(self.network.wire_of(ring), now_ns);
         while let Some((arrival_ns, frame)) = self.network.next_from_port(ring, now_ns) {
@@ -65,7 +65,7 @@ impl Host {
         self.network.plan_ring(ring, &mut self.events, now_ns);
     }
 
-    /// The time at which something may be in an armed ring.
+    /// An armed ring may have its first frame now.
     pub(crate) fn ring_due(&mut self, ring: RingId, now_ns: u64) {
         if !self.network.ring_is_due(ring, now_ns) {
             return;
@@ -117,7 +117,7 @@ impl Host {
         }
     }
 
-    /// After whatever has just happened: cores for which something was found, or that have to choose anew.
+    /// Lets the cores choose anew for which that is pending, after an event or a piece of work.
     #[inline]
     pub(crate) fn reschedule(&mut self, now_ns: u64) {
         while let Some(core) = self.cpu.reschedule(now_ns) {
@@ -279,7 +279,7 @@ impl Host {
         room
     }
 
-    /// There is room again for those who wait for it.
+    /// Wakes the workers that wait for room: there may be some.
     #[inline]
     fn wake_waiting(&mut self, output: Output, now_ns: u64) {
         if let Some(waiting) = self.network.take_waiting(output) {
@@ -394,7 +394,7 @@ impl Host {
 
 /// 7. Out of a port: to the receiver, or to another host's ring, where it goes on at 1.
 impl Host {
-    /// Lets leave what has left by now, after what the port's own sources have sent has come.
+    /// Brings a port up to now: takes in what its own sources have sent, and completes departures.
     #[inline]
     pub(crate) fn advance_port(&mut self, port: PortId, now_ns: u64) {
         while let Some(frame) = self.network.next_from_source(port, now_ns) {
@@ -405,7 +405,7 @@ impl Host {
         self.depart(port, now_ns, now_ns);
     }
 
-    /// Lets leave what has left until then. Who waits for that learns of it now.
+    /// Completes the port's departures until then. Senders that wait for them are woken now.
     #[inline]
     fn depart(&mut self, port: PortId, until_ns: u64, now_ns: u64) {
         while let Some(mut departure) = self.network.next_departure(port, until_ns) {
@@ -427,7 +427,7 @@ impl Host {
         }
     }
 
-    /// The time at which somebody may wait for a departure.
+    /// A departure that a sender or another host's ring waits for may be due.
     pub(crate) fn port_due(&mut self, port: PortId, now_ns: u64) {
         if self.network.port_is_due(port, now_ns) {
             self.advance_port(port, now_ns);

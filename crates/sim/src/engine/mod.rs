@@ -39,7 +39,7 @@ use self::{
 pub(crate) use self::{frame::NEVER, frame_path::Host, network::DropPoint};
 use crate::results::Results;
 
-/// How often somebody is asked whether to stop, pieces of work and events.
+/// How often the caller is asked whether to stop: after so many pieces of work and events.
 const ASK_EVERY: u64 = 1 << 14;
 /// How often lazily updated wires and ports are brought up to date at the latest, ns.
 const SYNC_NS: u64 = 1_000_000;
@@ -65,7 +65,7 @@ pub(crate) struct Engine {
     steps: u64,
     /// The CPU figures, once the window has ended.
     times: Option<Times>,
-    /// Whether it is time to ask.
+    /// Whether it is time to ask the caller.
     ask: bool,
 }
 

@@ -119,7 +119,7 @@ impl Context {
         }
     }
 
-    /// Whether somebody else may have the core now.
+    /// Whether another context may have the core now.
     #[inline]
     pub(super) fn may_leave(&self) -> bool {
         !self.costs.whole_polls || self.polling.is_none()

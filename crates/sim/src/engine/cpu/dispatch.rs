@@ -179,7 +179,7 @@ impl Cpu {
         let core = &self.cores[index];
         let in_softirq = core.softirq.active;
         let context = if in_softirq { core.softirq.context } else { core.current };
-        let context = &mut self.contexts[context.expect("somebody polled")];
+        let context = &mut self.contexts[context.expect("a context polled")];
         let worker = context.polling.take().expect("a poll was under way");
         if polled.again {
             context.poll_list.push_back(worker);
@@ -254,7 +254,7 @@ impl Cpu {
         softirq.invoked && !softirq.active && self.softirq_due(core)
     }
 
-    /// Somebody looks: whether there is something, and nobody else is to do it.
+    /// The core looks for pending softirqs: whether there is one that ksoftirqd is not to run.
     fn softirq_due(&mut self, core: CoreId) -> bool {
         let softirq = &self.cores[core].softirq;
         let deferred = self.softirq_rules.defer_to_ksoftirqd

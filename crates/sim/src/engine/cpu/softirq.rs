@@ -13,7 +13,7 @@ pub(super) struct Run {
     pub(super) active: bool,
     /// Whether it runs in ksoftirqd.
     pub(super) in_thread: bool,
-    /// Whether somebody looks for pending softirqs: at the end of an interrupt, or when one is raised.
+    /// Whether the core is to look for pending softirqs: after an interrupt, or when one is raised.
     pub(super) invoked: bool,
     pub(super) suspended: Option<Job>,
     began_ns: u64,

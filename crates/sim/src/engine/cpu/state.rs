@@ -200,7 +200,7 @@ impl Cpu {
 
 /// CPU accounting.
 impl Cpu {
-    /// Adds the time since it began to the accounts of whoever has the core.
+    /// Adds the time since the work at hand began to the accounts of the core and of its context.
     #[inline]
     pub(super) fn account_time(&mut self, index: CoreId, now_ns: u64) {
         if let Some((context, ns)) = self.cores[index].account_time(now_ns) {

@@ -271,7 +271,7 @@ impl Network {
         self.wires.ids()
     }
 
-    /// Rings that somebody polls.
+    /// Rings that a worker polls.
     pub(crate) fn polled_rings(&self) -> impl Iterator<Item = RingId> {
         self.rings.enumerate().filter(|(_, ring)| ring.worker.is_some()).map(|(ring, _)| ring)
     }

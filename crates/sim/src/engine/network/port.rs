@@ -1,5 +1,5 @@
-//! A port: a queue and a wire on which frames leave. It is lazy: whoever looks at it first lets leave what
-//! has left meanwhile. Only a port whose departures matter to others needs events.
+//! A port: a queue and a wire on which frames leave. It is updated lazily; only a port whose departures wake
+//! senders, or feed another host's ring, needs events.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
 //! Open-loop traffic: when the next frame of a source is due is known in closed form, so that it needs no
-//! event of its own; whoever looks at a queue first lets come what has come meanwhile.
+//! event of its own: wires and ports are brought up to now before they are used.
 
 use isolane_sched::Prng;
 
@@ -127,8 +127,8 @@ impl<To> Source<To> {
     }
 }
 
-/// Sources that share a wire (their frames go to its rings) or a port (there is nowhere else to go): their frames in the order in which they are due; of
-/// those due at once, by the order of the traffic.
+/// Sources that share a wire (their frames go to its rings) or a port (there is nowhere else to go).
+/// Their frames come in the order in which they are due; of those due at once, in the order of the traffic.
 #[derive(Debug, Clone)]
 pub(crate) struct Feed<To> {
     sources: Vec<Source<To>>,

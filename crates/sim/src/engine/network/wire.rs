@@ -1,5 +1,4 @@
-//! A NIC's wire. Its sources have no event for each frame: whoever looks at a ring first lets come what has
-//! come meanwhile.
+//! A NIC's wire, updated lazily: its frames are put into their rings when something needs to know what is there.
 
 use super::{
     line::Line,
