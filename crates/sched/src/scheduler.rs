@@ -1,4 +1,4 @@
-//! The scheduler: queues, one discipline, the books.
+//! The scheduler: queues, one discipline, packet accounting.
 
 use crate::{
     config::{BackPressure, Config, FlowSettings, Kind},

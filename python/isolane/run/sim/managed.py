@@ -145,15 +145,15 @@ def check(arm: Arm) -> None:
         policy = router.policy
         if policy is None:
             continue
-        place = f"arm {arm.name}: policy of {router.group}"
+        subject = f"arm {arm.name}: policy of {router.group}"
         if policy.forward == "xdp":
             raise NotSupported(
-                f"{place}: forward: xdp cannot be simulated: no profile has its costs; "
+                f"{subject}: forward: xdp cannot be simulated: no profile has its costs; "
                 "forward: kernel can"
             )
         if policy.burst is not None and policy.rate_min is not None:
             raise NotSupported(
-                f"{place}: burst cannot be simulated beside rate_min, whose bursts the model of "
+                f"{subject}: burst cannot be simulated beside rate_min, whose bursts the model of "
                 "the link does not know"
             )
 

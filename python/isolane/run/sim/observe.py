@@ -43,11 +43,11 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
         generator=audit,
         placement=None,
         conserved=all(router.lost["unaccounted"] == 0 for router in routers),
-        doubts=_doubts(routers),
+        doubts=_wire_limits(routers),
     )
 
 
-def _doubts(routers: Sequence[RouterTrial]) -> tuple[str, ...]:
+def _wire_limits(routers: Sequence[RouterTrial]) -> tuple[str, ...]:
     """Say whose load the ingress wire could not carry; an aggressor is to be too much."""
     return tuple(
         f"the generator was the limit: the wire carried {format_pps(router.generated_pps)} of the "
@@ -107,7 +107,7 @@ _NOTHING: Json = {
 
 
 def _lost(flow: Json, found: Json) -> dict[Place, int]:
-    kinds = {place["name"]: place["kind"] for place in found["places"]}
+    kinds = {point["name"]: point["kind"] for point in found["places"]}
     words: dict[str, Place] = {"ring": "nic_queue", "queue": "router_queue", "port": "egress"}
     lost: dict[Place, int] = {
         "generator": 0,
@@ -117,8 +117,8 @@ def _lost(flow: Json, found: Json) -> dict[Place, int]:
         "egress": 0,
         "unaccounted": int(flow["left"]),
     }
-    for place, frames in flow["drops"].items():
-        lost[words[kinds[place]]] += int(frames)
+    for point, frames in flow["drops"].items():
+        lost[words[kinds[point]]] += int(frames)
     return lost
 
 

@@ -117,7 +117,7 @@ def test_cpu_max_is_a_cap_and_leaves_the_rest_to_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate_max", "kpps", "place"),
+    ("rate_max", "kpps", "drop_point"),
     [
         ("{ingress: 100kpps}", 100.0, "router_queue"),
         ("{ingress: 50Mbps}", 74.4, "router_queue"),
@@ -127,12 +127,12 @@ def test_cpu_max_is_a_cap_and_leaves_the_rest_to_others() -> None:
     ],
 )
 def test_rate_max_is_kept_and_lost_where_live_loses_it(
-    rate_max: str, kpps: float, place: str
+    rate_max: str, kpps: float, drop_point: str
 ) -> None:
     policies = {"a": f"rate_max: {rate_max}", "b": "cpu_weight: 100"}
     seen = core_trial(policies, {"a": 300.0, "b": 100.0})
     assert seen.routers[0].received_pps == pytest.approx(kpps * 1e3, rel=0.01)
-    assert {where for where, frames in seen.routers[0].lost.items() if frames} == {place}
+    assert {where for where, frames in seen.routers[0].lost.items() if frames} == {drop_point}
     assert retained(seen, 1) == 1
 
 
