@@ -1,4 +1,4 @@
-//! What a scheduler is made of, and what each flow is entitled to.
+//! What a scheduler is made of, and what each flow is guaranteed.
 
 use crate::{
     Prng, bits,
@@ -7,14 +7,14 @@ use crate::{
     token_bucket::MAX_BURST_BYTES,
 };
 
-/// The most flows that a scheduler takes.
+/// Maximum number of flows.
 pub const MAX_FLOWS: u32 = bits::CAPACITY;
 /// The largest weight.
 pub const MAX_WEIGHT: u32 = 1 << 20;
 /// Number of priorities, as many as HTB has.
 pub const PRIORITIES: u8 = 8;
 
-/// A scheduler: how many flows, how much room, which discipline.
+/// A scheduler: how many flows, how long its queues are, which discipline.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Number of flows, 1 to [`MAX_FLOWS`].
@@ -173,7 +173,7 @@ pub enum BackPressure {
     Off,
 }
 
-/// What a flow is entitled to. A discipline refuses settings that it does not use, unless they
+/// What a flow is guaranteed. A discipline refuses settings that it does not use, unless they
 /// are at their default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowSettings {
@@ -217,8 +217,8 @@ impl FlowSettings {
             mean_packet_bytes.into(),
             "1 to 1048576 bytes",
         )?;
-        let most_bps = rate_max_bps.unwrap_or(u64::MAX);
-        require(rate_min_bps <= most_bps, "rate_min_bps", rate_min_bps, "at most rate_max_bps")?;
+        let max_bps = rate_max_bps.unwrap_or(u64::MAX);
+        require(rate_min_bps <= max_bps, "rate_min_bps", rate_min_bps, "at most rate_max_bps")?;
         if let Some(burst) = burst_bytes {
             let possible = (1..=MAX_BURST_BYTES).contains(&burst.into());
             require(possible, "burst_bytes", burst.into(), "1 to 536870912 bytes")?;

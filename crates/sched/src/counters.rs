@@ -1,4 +1,4 @@
-//! The books: packets are conserved, and every drop has its reason.
+//! Packet accounting: packets are conserved, and every drop has its reason.
 
 /// Why a packet was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

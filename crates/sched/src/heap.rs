@@ -8,7 +8,7 @@ const ABSENT: u32 = u32::MAX;
 struct Positions(Vec<u32>);
 
 impl Positions {
-    fn placed(&mut self, flow: u32, index: usize) {
+    fn moved_to(&mut self, flow: u32, index: usize) {
         self.0[flow as usize] = u32::try_from(index).expect("a heap holds each flow once");
     }
 
@@ -116,10 +116,10 @@ impl Heap {
             if above <= moved {
                 break;
             }
-            self.place(index, above);
+            self.set(index, above);
             index = parent;
         }
-        self.place(index, moved);
+        self.set(index, moved);
     }
 
     fn sift_down(&mut self, mut index: usize, moved: u128) {
@@ -130,11 +130,11 @@ impl Heap {
             if smallest >= moved {
                 break;
             }
-            self.place(index, smallest);
+            self.set(index, smallest);
             let offset = if left < right { usize::from(b < a) } else { 2 + usize::from(d < c) };
             index = index * ARITY + 1 + offset;
         }
-        self.place(index, moved);
+        self.set(index, moved);
     }
 
     fn at(&self, index: usize) -> u128 {
@@ -147,9 +147,9 @@ impl Heap {
         self.groups[shifted / ARITY].0[shifted % ARITY] = entry;
     }
 
-    fn place(&mut self, index: usize, moved: u128) {
+    fn set(&mut self, index: usize, moved: u128) {
         self.put(index, moved);
-        self.positions.placed(flow_of(moved), index);
+        self.positions.moved_to(flow_of(moved), index);
     }
 }
 

@@ -4,7 +4,7 @@
 //! in as arguments, so that a simulator and a live back-end run the same code, and the same input
 //! gives the same decisions everywhere. Nothing is allocated per packet.
 //!
-//! A **flow** is what has a queue of its own: one adapter of a virtual router. A [`Scheduler`] holds
+//! A **flow** is what has a queue of its own: the traffic of a virtual router, or of one of its network interfaces. A [`Scheduler`] holds
 //! the queues of its flows and one of the disciplines of [`Kind`]. It is asked for the next packet
 //! when the output has room ([`Scheduler::dequeue`]); what happens where nobody looks at the output
 //! is [`Scheduler::hand_over`] with [`BackPressure::Off`].

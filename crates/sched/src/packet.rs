@@ -8,7 +8,7 @@ pub const MAX_PACKET_BYTES: u32 = 1 << 20;
 pub trait Packet {
     /// Length that counts for shares and rates, bytes.
     fn len_bytes(&self) -> u32;
-    /// The flow (adapter) it belongs to: `0..Config::flows`.
+    /// The flow it belongs to: `0..Config::flows`.
     fn flow(&self) -> u32;
 }
 

@@ -6,11 +6,11 @@ use crate::{
     packet::{MAX_PACKET_BYTES, Packet},
 };
 
-/// What does not fit a list's ring waits in places of the pool.
+/// What does not fit a list's ring waits in slots of the pool.
 #[derive(Debug, Clone)]
-struct Place<P> {
+struct PoolSlot<P> {
     packet: Option<P>,
-    /// The one behind it in its list, or in the list of free places.
+    /// The one behind it in its list, or in the list of free slots.
     next: u32,
 }
 
@@ -22,13 +22,13 @@ struct Queue {
     at: u32,
     /// Packets in the ring.
     in_ring: u32,
-    /// First and last place in the pool of those that come after the ring's.
+    /// First and last slot in the pool of those that come after the ring's.
     first: u32,
     last: u32,
     counters: FlowCounters,
 }
 
-/// The least that a ring holds.
+/// A ring holds no fewer than that.
 const RING_PACKETS: u32 = 8;
 
 /// Which list packets of flow `f` are in.
@@ -48,7 +48,7 @@ pub(crate) struct Queues<P> {
     rings: Vec<Option<P>>,
     /// Packets that a ring holds; a power of two.
     ring_packets: u32,
-    places: Vec<Place<P>>,
+    pool: Vec<PoolSlot<P>>,
     free: u32,
     flows: Vec<Queue>,
     sharing: Sharing,
@@ -73,7 +73,7 @@ impl<P: Packet> Queues<P> {
         Self {
             rings: std::iter::repeat_with(|| None).take(slots).collect(),
             ring_packets,
-            places: Vec::with_capacity(config.pool_packets as usize),
+            pool: Vec::with_capacity(config.pool_packets as usize),
             free: NIL,
             flows: vec![empty; config.flows as usize],
             sharing,
@@ -221,34 +221,34 @@ impl<P: Packet> Queues<P> {
         if queue.first == NIL {
             queue.first = at;
         } else {
-            self.places[queue.last as usize].next = at;
+            self.pool[queue.last as usize].next = at;
         }
         queue.last = at;
     }
 
     fn store(&mut self, packet: P) -> u32 {
-        let place = Place { packet: Some(packet), next: NIL };
+        let stored = PoolSlot { packet: Some(packet), next: NIL };
         let at = self.free;
         if at == NIL {
-            // Within the capacity reserved: refusal() keeps the pool's limit.
-            self.places.push(place);
-            return u32::try_from(self.places.len() - 1).expect("pool_packets is a u32");
+            // Never allocates: push() refuses what would be more than `pool_packets`, and that many are reserved.
+            self.pool.push(stored);
+            return u32::try_from(self.pool.len() - 1).expect("pool_packets is a u32");
         }
-        self.free = self.places[at as usize].next;
-        self.places[at as usize] = place;
+        self.free = self.pool[at as usize].next;
+        self.pool[at as usize] = stored;
         at
     }
 
-    /// Moves the first of those in the pool into the ring, which has room.
+    /// Moves the first of those in the pool into the ring, which has a free slot.
     fn refill(&mut self, list: u32) {
         let slot = self.slot(list, self.flows[list as usize].in_ring);
         let queue = &mut self.flows[list as usize];
         let at = queue.first;
-        let place = &mut self.places[at as usize];
-        self.rings[slot] = place.packet.take();
-        queue.first = place.next;
+        let stored = &mut self.pool[at as usize];
+        self.rings[slot] = stored.packet.take();
+        queue.first = stored.next;
         queue.in_ring += 1;
-        place.next = self.free;
+        stored.next = self.free;
         self.free = at;
     }
 }
@@ -272,7 +272,7 @@ mod tests {
         let kind = Kind::Fifo;
         let config = Config { flows: 3, queue_packets: 40, pool_packets: 70, kind };
         let mut queues = Queues::new(&config, Sharing::PerFlow);
-        let reserved = (queues.places.capacity(), queues.rings.capacity());
+        let reserved = (queues.pool.capacity(), queues.rings.capacity());
         for round in 0..1_000 {
             for flow in 0..3 {
                 let _ = queues.push((flow, 64 + round % 700));
@@ -285,7 +285,7 @@ mod tests {
             }
             assert!(queues.totals().is_conserved());
         }
-        assert_eq!((queues.places.capacity(), queues.rings.capacity()), reserved);
+        assert_eq!((queues.pool.capacity(), queues.rings.capacity()), reserved);
         assert!(queues.totals().dropped(DropReason::PoolFull).packets > 0);
     }
 

@@ -1,4 +1,4 @@
-//! The scheduler: queues, one discipline, the books.
+//! The scheduler: queues, one discipline, packet accounting.
 
 use crate::{
     config::{BackPressure, Config, FlowSettings, Kind},
@@ -131,19 +131,19 @@ impl<P: Packet> Scheduler<P> {
         }
     }
 
-    /// Changes what a flow is entitled to, from the next decision on; queued packets stay.
+    /// Changes what a flow is guaranteed, from the next decision on; queued packets stay.
     pub fn set(&mut self, flow: u32, settings: FlowSettings, now_ns: u64) -> Result<()> {
-        let Some(place) = self.settings.get_mut(flow as usize) else {
+        let Some(current) = self.settings.get_mut(flow as usize) else {
             let last = u32::try_from(self.settings.len() - 1).unwrap_or(u32::MAX);
             return Err(Error::NoSuchFlow { flow, last });
         };
         settings.check(&self.kind)?;
-        *place = settings;
+        *current = settings;
         self.discipline.set(&self.queues, flow, &settings, now_ns);
         Ok(())
     }
 
-    /// What a flow is entitled to.
+    /// What a flow is guaranteed.
     #[must_use]
     pub fn settings(&self, flow: u32) -> Option<&FlowSettings> {
         self.settings.get(flow as usize)

@@ -184,8 +184,8 @@ impl Tags {
     #[inline]
     fn sift_down_last(&mut self, mut index: usize, moved: u64) {
         let first = index * ARITY + 1;
-        let brothers = first..self.len.max(first);
-        if let Some(child) = brothers.min_by_key(|&child| self.ahead(self.at(child))) {
+        let siblings = first..self.len.max(first);
+        if let Some(child) = siblings.min_by_key(|&child| self.ahead(self.at(child))) {
             let smallest = self.at(child);
             if self.ahead(smallest) < self.ahead(moved) {
                 self.put(index, smallest);

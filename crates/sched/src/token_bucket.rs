@@ -11,7 +11,7 @@ pub const MAX_BURST_BYTES: u64 = 1 << 29;
 /// A token bucket (RFC 2697's committed bucket), exact: its level is kept in bit/s x ns, so that
 /// refilling is one multiplication without a remainder to lose, however often it is asked.
 ///
-/// It may go into debt: a packet longer than the burst conforms when the bucket is full, so that
+/// It may be overdrawn: a packet longer than the burst conforms when the bucket is full, so that
 /// no length can stop a flow for good; the rate holds in the long run all the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenBucket {
@@ -60,7 +60,7 @@ impl TokenBucket {
         self.rate_bps
     }
 
-    /// Whole bytes in the bucket; negative: debt.
+    /// Whole bytes in the bucket; negative: overdrawn.
     pub fn level_bytes(&mut self, now_ns: u64) -> i64 {
         self.refill(now_ns);
         self.level.div_euclid(in_units(1))
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(bucket.ready_ns(1_500, 1_000), Some(1_500));
         bucket.set_burst(500, 1_000).unwrap();
         assert_eq!(bucket.level_bytes(1_000), 500);
-        // Longer than the burst: conforms when full, and the debt is paid.
+        // Longer than the burst: conforms when full, and what was overdrawn is filled first.
         assert!(bucket.take(1_500, 1_000));
         assert_eq!(bucket.level_bytes(1_000), -1_000);
         assert_eq!(bucket.ready_ns(500, 1_000), Some(2_500));

@@ -3,25 +3,25 @@
 /// A result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Bad input. Each names its place.
+/// Bad input. Each names its element.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Not JSON, a key unknown or missing, or a value of the wrong type.
     #[error("model: {0}")]
     Format(String),
     /// A cost that is needed.
-    #[error("{place}: {key} is missing")]
+    #[error("{element}: {key} is missing")]
     Missing {
         /// Kind and name of the thing.
-        place: String,
+        element: String,
         /// Which key.
         key: &'static str,
     },
     /// A value outside its range.
-    #[error("{place}: {key}: {value} is not possible; accepted: {accepted}")]
+    #[error("{element}: {key}: {value} is not possible; accepted: {accepted}")]
     Range {
         /// Kind and name of the thing.
-        place: String,
+        element: String,
         /// Which key.
         key: &'static str,
         /// What was asked.
@@ -30,10 +30,10 @@ pub enum Error {
         accepted: &'static str,
     },
     /// A name that nothing has.
-    #[error("{place}: {key}: there is no {kind} `{name}`; there are: {known}")]
+    #[error("{element}: {key}: there is no {kind} `{name}`; there are: {known}")]
     Unknown {
         /// Kind and name of the thing.
-        place: String,
+        element: String,
         /// Which key.
         key: &'static str,
         /// What the name should be of.
@@ -60,17 +60,17 @@ pub enum Error {
         cycle: String,
     },
     /// Things that do not fit together.
-    #[error("{place}: {problem}")]
+    #[error("{element}: {problem}")]
     Wrong {
         /// Kind and name of the thing.
-        place: String,
+        element: String,
         /// What does not fit.
         problem: String,
     },
 }
 
 impl Error {
-    pub(crate) fn wrong(place: impl Into<String>, problem: impl Into<String>) -> Self {
-        Self::Wrong { place: place.into(), problem: problem.into() }
+    pub(crate) fn wrong(element: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Wrong { element: element.into(), problem: problem.into() }
     }
 }

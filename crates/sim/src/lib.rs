@@ -44,7 +44,7 @@ pub fn parse(json: &str) -> Result<Model> {
 pub fn run(model: &Model, stop: &mut dyn FnMut() -> bool) -> Result<Results> {
     let mut engine = build::engine(model)?;
     let finished = engine.run(stop);
-    Ok(engine.report(finished))
+    Ok(engine.results(finished))
 }
 
 /// The results as JSON.

@@ -22,7 +22,8 @@ pub struct Results {
     /// By router: sums over its flows.
     pub routers: Vec<Flow>,
     /// Where frames wait and may be dropped.
-    pub places: Vec<PlaceCount>,
+    #[serde(rename = "places")]
+    pub drop_points: Vec<DropPointCount>,
     /// The cores' time in the window.
     pub cores: Vec<CoreTime>,
     /// The contexts' time in the window.
@@ -47,7 +48,7 @@ pub struct Window {
     pub offered: Count,
     /// Arrived.
     pub received: Count,
-    /// Dropped, by place.
+    /// Dropped, by drop point.
     pub drops: BTreeMap<String, u64>,
 }
 
@@ -62,7 +63,7 @@ pub struct Flow {
     pub offered: Count,
     /// Arrived, in the whole run.
     pub received: Count,
-    /// Dropped, by place, in the whole run.
+    /// Dropped, by drop point, in the whole run.
     pub drops: BTreeMap<String, u64>,
     /// Still on the way at the end.
     pub left: u64,
@@ -84,7 +85,7 @@ pub struct Delay {
     pub count: u64,
     /// Sum, ns.
     pub sum_ns: u64,
-    /// The least, ns.
+    /// Minimum, ns.
     pub min_ns: Option<u64>,
     /// Median, ns.
     pub p50_ns: Option<u64>,
@@ -96,7 +97,7 @@ pub struct Delay {
     pub p999_ns: Option<u64>,
     /// 99.99th percentile, ns.
     pub p9999_ns: Option<u64>,
-    /// The most, ns.
+    /// Maximum, ns.
     pub max_ns: Option<u64>,
 }
 
@@ -127,9 +128,9 @@ pub struct BinCount {
     pub received_bytes: u64,
 }
 
-/// A place, in the whole run.
+/// A drop point, in the whole run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PlaceCount {
+pub struct DropPointCount {
     /// Its name: the ring's or the port's, or `<stage>.queue`.
     pub name: String,
     /// `ring`, `queue` or `port`.
@@ -140,8 +141,9 @@ pub struct PlaceCount {
     pub dropped: u64,
     /// Frames that are there at the end.
     pub left: u64,
-    /// Most frames that were there at a time.
-    pub most: u64,
+    /// Maximum number of frames that were there at a time.
+    #[serde(rename = "most")]
+    pub max: u64,
 }
 
 /// A core's time in the window, ns.
@@ -198,7 +200,7 @@ pub struct StageTime {
     pub name: String,
     /// Its context.
     pub context: String,
-    /// What the bill calls it.
+    /// What CPU accounting calls it.
     pub account: String,
     /// Whose time it is.
     pub mode: &'static str,

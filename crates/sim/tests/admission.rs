@@ -38,22 +38,23 @@ fn what_finds_no_room_costs_less_and_is_lost_before_any_work() {
     assert!((core_ns / 1e9 - 1.0).abs() < 0.002, "{core_ns}");
     let nic_ns = context(&results, "nic").cpu_ns as f64;
     assert!((nic_ns - served * 200.0 - dropped(&results) * 100.0).abs() < 1e6, "{nic_ns}");
-    assert_eq!(results.places[1].most, 256);
+    assert_eq!(results.drop_points[1].max, 256);
     assert!(results.flows[0].window.drops.keys().eq(["forward.queue"]));
 }
 
 #[test]
 fn a_queue_that_overflows_has_less_room_than_one_that_does_not() {
-    let p50_ns = |calm_ns: u64| {
-        let room = json!([{"router": "vr1", "capacity": 10, "burst": 200, "calm_ns": calm_ns}]);
-        let results = simulate(&demultiplexed(2_000_000, &room));
+    let p50_ns = |recovery_ns: u64| {
+        let admission =
+            json!([{"router": "vr1", "capacity": 10, "burst": 200, "calm_ns": recovery_ns}]);
+        let results = simulate(&demultiplexed(2_000_000, &admission));
         // At the beginning nothing has overflowed yet.
-        assert_eq!(results.places[1].most, 200);
+        assert_eq!(results.drop_points[1].max, 200);
         results.flows[0].delay.p50_ns.expect("frames arrived")
     };
-    let (overflowing_ns, calm_ns) = (p50_ns(20_000_000), p50_ns(0));
+    let (overflowing_ns, recovered_ns) = (p50_ns(20_000_000), p50_ns(0));
     assert!(overflowing_ns < 100_000, "{overflowing_ns}");
-    assert!(calm_ns > 200_000, "{calm_ns}");
+    assert!(recovered_ns > 200_000, "{recovered_ns}");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn slots_that_come_back_a_number_at_a_time_are_shared_as_the_load_is() {
 #[test]
 fn an_overloaded_backlog_that_is_passed_twice_keeps_the_golden_ratio() {
     let results = simulate(&bridge(900_000, Some("cpu")));
-    let drops = |place: &str| results.flows[0].window.drops[place] as f64;
+    let drops = |drop_point: &str| results.flows[0].window.drops[drop_point] as f64;
     let received = results.flows[0].window.received.frames as f64;
     let (first, second) = (drops("forward.queue"), drops("back.queue"));
     let came = received + first + second;
@@ -80,7 +80,7 @@ fn overload_of_a_shared_backlog_costs_most_of_the_throughput() {
 }
 
 /// The one rule for who gets in, also where a stage looks before it works: what it does then not work
-/// on is lost in the same place.
+/// on is lost at the same point.
 #[test]
 fn a_stage_that_looks_finds_the_room_of_the_backlog() {
     let mut model = bridge(900_000, Some("cpu"));
@@ -89,8 +89,9 @@ fn a_stage_that_looks_finds_the_room_of_the_backlog() {
     let lost = |results: &Results| results.flows[0].window.drops["forward.queue"];
     // A drop costs as much as the work: all else is the same.
     assert_eq!(lost(&looked), lost(&blind));
-    let most = |name: &str| looked.places.iter().find(|place| place.name == name).map(|p| p.most);
-    assert!(most("forward.queue") <= Some(2000));
+    let max =
+        |name: &str| looked.drop_points.iter().find(|point| point.name == name).map(|p| p.max);
+    assert!(max("forward.queue") <= Some(2000));
 }
 
 #[test]

@@ -195,3 +195,16 @@ fn an_echo_passes_two_hosts_and_is_stamped_on_the_way() {
     assert_eq!(flow.delay.min_ns, Some(echoed + 672 + 100));
     assert!(flow.drops.is_empty());
 }
+
+#[test]
+fn a_change_of_a_queue_that_no_path_passes_changes_nothing() {
+    let mut model = macvtap(100_000);
+    let settings = json!({"flow": "vr1", "weight": 2});
+    let queue = json!({"capacity": 9, "scheduler": {"kind": "drr"}});
+    let unused = json!({"name": "unused", "context": "vm", "frame_ns": 1, "queue": queue});
+    model["stages"].as_array_mut().expect("a list").push(unused);
+    let before = simulate(&model);
+    model["changes"] =
+        json!([{"set": "flow", "at_ns": SECOND_NS / 2, "at": "unused", "settings": settings}]);
+    assert_eq!(simulate(&model).flows, before.flows);
+}

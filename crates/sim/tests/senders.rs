@@ -30,8 +30,8 @@ fn a_sender_blocks_on_its_window_and_loses_nothing() {
     let total = kpps(&results, 0) + kpps(&results, 1);
     assert!((total - LINK_KPPS).abs() < 0.01, "the link is full: {total}");
     assert!((kpps(&results, 0) - kpps(&results, 1)).abs() < 0.05);
-    for place in &results.places {
-        assert!(place.most <= 80, "two windows are all there can be: {place:?}");
+    for point in &results.drop_points {
+        assert!(point.max <= 80, "two windows are all there can be: {point:?}");
     }
     same_bytes(&model);
 }
@@ -47,13 +47,13 @@ fn without_a_look_at_the_output_frames_are_lost_there() {
 }
 
 #[test]
-fn a_sender_blocks_on_a_full_adapter_queue() {
+fn a_sender_blocks_on_a_full_queue_of_its_own() {
     let sender = json!({"kind": "sender", "window_frames": 10_000});
     let model = xen(&netback("on", &json!({"kind": "drr"})), &sender, ["p1", "p2"]);
     let results = simulate(&model);
     assert_eq!(lost(&results), 0, "it waits instead");
-    let queue = results.places.iter().find(|place| place.kind == "queue").unwrap();
-    assert_eq!(queue.most, 512, "256 for each adapter");
+    let queue = results.drop_points.iter().find(|place| place.kind == "queue").unwrap();
+    assert_eq!(queue.max, 512, "256 for each flow");
 }
 
 #[test]
@@ -142,4 +142,48 @@ fn a_pace_is_kept_and_caught_up_with() {
     };
     assert!(paced(10 * SECOND_NS).abs_diff(10_000) <= 1);
     assert!(paced(0) < 9_990);
+}
+
+#[test]
+fn a_frame_that_goes_on_to_another_host_leaves_its_sender_once() {
+    let ring = json!([{"name": "in", "capacity": 4, "irq_ns": 500}]);
+    let model = json!({
+        "duration_ns": SECOND_NS,
+        "cores": [{"name": "cpu0"}, {"name": "cpu1"}],
+        "contexts": [{"name": "vm", "kind": "process", "cores": ["cpu0"]},
+                     {"name": "softirq", "kind": "softirq", "cores": ["cpu1"]}],
+        "nics": [{"name": "nic", "rate_bps": 1_000_000_000, "rings": ring}],
+        "stages": [{"name": "send", "context": "vm", "frame_ns": 1_000},
+                   {"name": "forward", "context": "softirq", "ring": "in", "frame_ns": 20_000}],
+        "ports": [{"name": "wire", "rate_bps": 1_000_000_000, "capacity": 16},
+                  {"name": "out", "rate_bps": 1_000_000_000, "capacity": 16}],
+        "routers": [{"name": "vr1", "path": ["send", "wire", "in", "forward", "out"]}],
+        "traffic": [{"name": "vr1", "router": "vr1", "frame_bytes": 1518,
+                     "pattern": {"kind": "sender", "window_frames": 8}}]
+    });
+    let results = simulate(&model);
+    // It sends at the rate of the wire, 81,274 frames/s; what the other host cannot take is lost there.
+    assert!((kpps(&results, 0) - 50.0).abs() < 1.0, "{}", kpps(&results, 0));
+    assert!(results.flows[0].offered.frames > 81_000, "{}", results.flows[0].offered.frames);
+    assert!(results.flows[0].drops["in"] > 30_000);
+}
+
+#[test]
+fn senders_may_share_a_port_with_sources_of_its_own() {
+    let traffic = |name: &str, pattern: Value| json!({"name": name, "router": name, "frame_bytes": 1518, "pattern": pattern});
+    let model = json!({
+        "duration_ns": SECOND_NS / 10,
+        "cores": [{"name": "cpu"}],
+        "contexts": [{"name": "vm", "kind": "process", "cores": ["cpu"], "wake_ns": 900},
+                     {"name": "other", "kind": "process", "cores": ["cpu"]}],
+        "loads": [{"name": "computing", "context": "other", "load": {"kind": "cpu"}}],
+        "stages": [{"name": "send", "context": "vm", "frame_ns": 1_000}],
+        // First in, first out: departures are worked out late, when somebody looks.
+        "ports": [{"name": "out", "rate_bps": 1_000_000_000, "capacity": 16}],
+        "routers": [{"name": "vm", "path": ["send", "out"]}, {"name": "straight", "path": ["out"]}],
+        "traffic": [traffic("vm", json!({"kind": "sender", "window_frames": 8})),
+                    traffic("straight", json!({"kind": "poisson", "rate_pps": 30_000}))]
+    });
+    let results = simulate(&model);
+    assert!(results.flows.iter().all(|flow| flow.received.frames > 500), "{:?}", results.flows);
 }

@@ -100,8 +100,8 @@ impl Hierarchical {
         }
     }
 
-    /// Puts a flow where it belongs, given its head's length (`None`: its queue is empty).
-    fn settle(&mut self, id: u32, head_bytes: Option<u32>, now_ns: u64) {
+    /// Puts a flow into the heap or the turn that it belongs to, given its head's length (`None`: its queue is empty).
+    fn classify(&mut self, id: u32, head_bytes: Option<u32>, now_ns: u64) {
         self.due.remove(id);
         self.later.remove(id);
         let Some(bytes) = head_bytes else { return self.leave_rest(id) };
@@ -162,12 +162,12 @@ impl Decide for Hierarchical {
             flow.clock_ns = now_ns;
             flow.clock_remainder = 0;
         }
-        self.settle(id, queues.head_bytes(id), now_ns);
+        self.classify(id, queues.head_bytes(id), now_ns);
     }
 
     fn choose<P: Packet>(&mut self, queues: &Queues<P>, now_ns: u64) -> Choice {
         while let Some((_, id)) = self.later.pop_until(now_ns) {
-            self.settle(id, queues.head_bytes(id), now_ns);
+            self.classify(id, queues.head_bytes(id), now_ns);
         }
         if let Some((_, id)) = self.due.first() {
             self.chosen_for_minimum = true;
@@ -190,7 +190,7 @@ impl Decide for Hierarchical {
         if let Some(bucket) = &mut flow.maximum {
             bucket.charge(bytes, now_ns);
         }
-        self.settle(id, queues.head_bytes(id), now_ns);
+        self.classify(id, queues.head_bytes(id), now_ns);
     }
 
     fn set<P: Packet>(
@@ -215,6 +215,6 @@ impl Decide for Hierarchical {
             self.leave_rest(id);
             self.flows[id as usize].priority = settings.priority;
         }
-        self.settle(id, queues.head_bytes(id), now_ns);
+        self.classify(id, queues.head_bytes(id), now_ns);
     }
 }

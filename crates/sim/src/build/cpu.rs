@@ -3,16 +3,39 @@
 use super::{names::Names, ps, require, whole_ns};
 use crate::{
     engine::{
-        Engine,
-        cfs::{Cfs, weight_of_nice},
-        core::{Context, ContextBill, Core, CpuScheduler},
-        credit::Credit,
+        cpu::{
+            Cpu,
+            cfs::Cfs,
+            context::ContextCosts,
+            core::{Core, CpuScheduler},
+            credit::Credit,
+        },
+        ids::{CoreId, GroupId, Id, Table},
     },
     error::{Error, Result},
     model::{self, ContextKind, Mode, Model, Softirq},
 };
 
-pub(super) fn softirq(model: &Model) -> Result<Softirq> {
+/// Cores, with all that runs on them.
+pub(super) fn build(model: &Model, names: &Names) -> Result<Cpu> {
+    let rules = softirq(model)?;
+    let cores = model.cores.iter().map(build_core).collect::<Result<Table<CoreId, Core>>>()?;
+    let mut cpu = Cpu::new(cores, credit(model)?, rules);
+    for group in &model.groups {
+        let element = format!("group {}", group.name);
+        let possible = (2..=262_144).contains(&group.shares);
+        require(possible, &element, "shares", group.shares, "2 to 262144")?;
+        cpu.add_group();
+    }
+    for context in &model.contexts {
+        build_context(&mut cpu, model, names, context)?;
+    }
+    // Behind all others, so that numbers of contexts are those of the model.
+    cpu.add_ksoftirqds();
+    Ok(cpu)
+}
+
+fn softirq(model: &Model) -> Result<Softirq> {
     let rules = model.softirq.clone();
     let Softirq { weight, budget, restarts, .. } = rules;
     for (key, value) in [("weight", weight), ("budget", budget), ("restarts", restarts)] {
@@ -21,32 +44,8 @@ pub(super) fn softirq(model: &Model) -> Result<Softirq> {
     Ok(rules)
 }
 
-pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
-    for core in &model.cores {
-        engine.cores.push(build_core(core)?);
-        engine.tasks.push(Vec::new());
-    }
-    engine.credit = credit(model)?;
-    for group in &model.groups {
-        let place = format!("group {}", group.name);
-        let possible = (2..=262_144).contains(&group.shares);
-        require(possible, &place, "shares", group.shares, "2 to 262144")?;
-        engine.groups.push(vec![None; model.cores.len()]);
-    }
-    for context in &model.contexts {
-        build_context(engine, model, names, context)?;
-    }
-    // Behind all others, so that numbers of contexts are those of the model.
-    for core in 0..engine.cores.len() {
-        if engine.cores[core].softirq.context.is_some() {
-            add_ksoftirqd(engine, core);
-        }
-    }
-    Ok(())
-}
-
 fn build_core(core: &model::Core) -> Result<Core> {
-    let place = format!("core {}", core.name);
+    let element = format!("core {}", core.name);
     let scheduler = match &core.scheduler {
         model::CpuScheduler::Cfs(settings) => {
             for (key, ns) in [
@@ -55,11 +54,11 @@ fn build_core(core: &model::Core) -> Result<Core> {
                 ("min_granularity_ns", settings.min_granularity_ns),
             ] {
                 let possible = (1_000..=1_000_000_000).contains(&ns);
-                require(possible, &place, key, ns, "1000 to 1000000000 ns")?;
+                require(possible, &element, key, ns, "1000 to 1000000000 ns")?;
             }
             let ns = settings.wakeup_granularity_ns;
-            require(ns <= 1_000_000_000, &place, "wakeup_granularity_ns", ns, "at most 1 s")?;
-            CpuScheduler::Cfs(Box::new(Cfs::new(settings.clone())))
+            require(ns <= 1_000_000_000, &element, "wakeup_granularity_ns", ns, "at most 1 s")?;
+            CpuScheduler::Cfs(Box::new(Cfs::new(settings.clone())), Table::default())
         }
         model::CpuScheduler::Credit(_) => CpuScheduler::Credit,
     };
@@ -67,8 +66,8 @@ fn build_core(core: &model::Core) -> Result<Core> {
         &core.name,
         core.mode,
         scheduler,
-        ps(&place, "switch_ns", core.switch_ns)?,
-        whole_ns(&place, "tick_cost_ns", core.tick_cost_ns)?,
+        ps(&element, "switch_ns", core.switch_ns)?,
+        whole_ns(&element, "tick_cost_ns", core.tick_cost_ns)?,
     ))
 }
 
@@ -76,79 +75,93 @@ fn build_core(core: &model::Core) -> Result<Core> {
 fn credit(model: &Model) -> Result<Option<Credit>> {
     let mut settings: Option<&model::Credit> = None;
     let mut cores = Vec::new();
-    for (index, core) in model.cores.iter().enumerate() {
+    for (index, core) in (0..).map(CoreId::at).zip(&model.cores) {
         let model::CpuScheduler::Credit(of_core) = &core.scheduler else { continue };
-        let place = format!("core {}", core.name);
+        let element = format!("core {}", core.name);
         if settings.is_some_and(|settings| settings != of_core) {
             return Err(Error::wrong(
-                place,
+                element,
                 "all cores under the credit scheduler share its settings",
             ));
         }
         let tick_ns = of_core.tick_ns;
         let possible = (1_000..=1_000_000_000).contains(&tick_ns);
-        require(possible, &place, "tick_ns", tick_ns, "1000 to 1000000000 ns")?;
+        require(possible, &element, "tick_ns", tick_ns, "1000 to 1000000000 ns")?;
         let possible = of_core.slice_ns >= tick_ns && of_core.slice_ns <= 10_000_000_000;
-        require(possible, &place, "slice_ns", of_core.slice_ns, "tick_ns to 10 s")?;
+        require(possible, &element, "slice_ns", of_core.slice_ns, "tick_ns to 10 s")?;
         settings = Some(of_core);
         cores.push(index);
     }
     Ok(settings.map(|settings| Credit::new(settings.clone(), model.cores.len(), cores)))
 }
 
-pub(super) fn check_vcpu(place: &str, weight: u32, cap_pct: u32) -> Result<()> {
-    require((1..=65_535).contains(&weight), place, "weight", weight, "1 to 65535")?;
-    require(cap_pct <= 100, place, "cap_pct", cap_pct, "0 to 100")
+pub(super) fn check_vcpu(element: &str, weight: u32, cap_pct: u32) -> Result<()> {
+    require((1..=65_535).contains(&weight), element, "weight", weight, "1 to 65535")?;
+    require(cap_pct <= 100, element, "cap_pct", cap_pct, "0 to 100")
 }
 
 fn build_context(
-    engine: &mut Engine,
+    cpu: &mut Cpu,
     model: &Model,
     names: &Names,
     context: &model::Context,
 ) -> Result<()> {
-    let place = format!("context {}", context.name);
-    require(!context.cores.is_empty(), &place, "cores", "[]", "1 or more")?;
+    let model::Context { name, kind, .. } = context;
+    let element = format!("context {name}");
+    require(!context.cores.is_empty(), &element, "cores", "[]", "1 or more")?;
     let mut cores = Vec::new();
     for core in &context.cores {
-        let core = names.cores.find(&place, "cores", core)?;
-        check_kind(&place, context, &engine.cores[core])?;
+        let core = names.cores.find(&element, "cores", core)?;
+        check_kind(&element, context, &cpu.cores()[core])?;
         cores.push(core);
     }
-    let id = engine.contexts.len();
-    let core = cores[0];
-    let entity = match context.kind {
+    match kind {
         ContextKind::Softirq => {
-            if engine.cores[core].softirq.context.replace(id).is_some() {
-                return Err(Error::wrong(place, "its core has a softirq already"));
+            let costs = costs(&element, context)?;
+            if !cpu.add_softirq(name, cores[0], costs) {
+                return Err(Error::wrong(element, "its core has a softirq already"));
             }
-            0
         }
         ContextKind::Thread | ContextKind::Process => {
-            add_task(engine, model, names, context, core, id)?
+            let nice = context.nice;
+            require((-20..=19).contains(&nice), &element, "nice", nice, "-20 to 19")?;
+            let group = group(&element, model, names, context)?;
+            cpu.add_task(name, *kind, cores[0], nice, group, costs(&element, context)?);
         }
         ContextKind::Vcpu => {
-            check_vcpu(&place, context.weight, context.cap_pct)?;
-            engine.vcpus.push(id);
-            let credit = engine.credit.as_mut().expect("its core is under the credit scheduler");
-            credit.add(context.weight, context.cap_pct, cores)
+            let (weight, cap_pct) = (context.weight, context.cap_pct);
+            check_vcpu(&element, weight, cap_pct)?;
+            cpu.add_vcpu(name, cores, weight, cap_pct, costs(&element, context)?);
         }
-    };
-    let own = if context.kind == ContextKind::Process { Mode::User } else { Mode::Kernel };
-    engine.contexts.push(Context {
-        wake_ps: ps(&place, "wake_ns", context.wake_ns)?,
-        exit_ps: ps(&place, "exit_ns", context.exit_ns)?,
-        cold_ps: ps(&place, "cold_ns", context.cold_ns)?,
-        wake_mode: context.wake_mode.unwrap_or(own),
-        whole_polls: context.whole_polls,
-        entity,
-        ..plain_context(&context.name, context.kind, core, engine.cores.len())
-    });
+    }
     Ok(())
 }
 
-fn check_kind(place: &str, context: &model::Context, core: &Core) -> Result<()> {
-    let is_cfs = matches!(core.scheduler, CpuScheduler::Cfs(_));
+/// The control group that a context is in, and its shares.
+fn group(
+    element: &str,
+    model: &Model,
+    names: &Names,
+    context: &model::Context,
+) -> Result<Option<(GroupId, u32)>> {
+    let Some(name) = &context.group else { return Ok(None) };
+    let group = names.groups.find(element, "group", name)?;
+    Ok(Some((group, model.groups[group.index()].shares)))
+}
+
+fn costs(element: &str, context: &model::Context) -> Result<ContextCosts> {
+    let own = if context.kind == ContextKind::Process { Mode::User } else { Mode::Kernel };
+    Ok(ContextCosts {
+        wake_ps: ps(element, "wake_ns", context.wake_ns)?,
+        exit_ps: ps(element, "exit_ns", context.exit_ns)?,
+        cold_ps: ps(element, "cold_ns", context.cold_ns)?,
+        wake_mode: context.wake_mode.unwrap_or(own),
+        whole_polls: context.whole_polls,
+    })
+}
+
+fn check_kind(element: &str, context: &model::Context, core: &Core) -> Result<()> {
+    let is_cfs = core.is_fair();
     let problem = match context.kind {
         ContextKind::Vcpu if is_cfs => "a vcpu needs cores under the credit scheduler",
         ContextKind::Vcpu => return Ok(()),
@@ -156,73 +169,5 @@ fn check_kind(place: &str, context: &model::Context, core: &Core) -> Result<()> 
         _ if context.cores.len() > 1 => "only a vcpu may have several cores",
         _ => return Ok(()),
     };
-    Err(Error::wrong(place, problem))
-}
-
-fn plain_context(name: &str, kind: ContextKind, core: usize, cores: usize) -> Context {
-    Context {
-        name: name.to_owned(),
-        kind,
-        is_ksoftirqd: false,
-        core,
-        entity: 0,
-        runnable: false,
-        blocked: 0,
-        list: std::collections::VecDeque::new(),
-        worker: None,
-        suspended: None,
-        overhead_ps: 0,
-        wake_ps: 0,
-        exit_ps: 0,
-        cold_ps: 0,
-        last_router: None,
-        wake_mode: Mode::Kernel,
-        whole_polls: false,
-        before_ns: 0,
-        bill: ContextBill { cpu_ns: vec![0; cores], ..ContextBill::default() },
-    }
-}
-
-#[expect(clippy::too_many_arguments, reason = "a part of build_context")]
-fn add_task(
-    engine: &mut Engine,
-    model: &Model,
-    names: &Names,
-    context: &model::Context,
-    core: usize,
-    id: usize,
-) -> Result<usize> {
-    let place = format!("context {}", context.name);
-    require((-20..=19).contains(&context.nice), &place, "nice", context.nice, "-20 to 19")?;
-    let group = match &context.group {
-        None => None,
-        Some(name) => Some(names.groups.find(&place, "group", name)?),
-    };
-    let CpuScheduler::Cfs(cfs) = &mut engine.cores[core].scheduler else {
-        unreachable!("checked by kind");
-    };
-    let tasks = &mut engine.tasks[core];
-    let group = group.map(|group| {
-        *engine.groups[group][core].get_or_insert_with(|| {
-            // A number that is no task's.
-            tasks.push(usize::MAX);
-            cfs.add_group(model.groups[group].shares.into())
-        })
-    });
-    tasks.push(id);
-    Ok(cfs.add_task(weight_of_nice(context.nice), group))
-}
-
-fn add_ksoftirqd(engine: &mut Engine, core: usize) {
-    let id = engine.contexts.len();
-    let name = format!("ksoftirqd/{}", engine.cores[core].name);
-    let CpuScheduler::Cfs(cfs) = &mut engine.cores[core].scheduler else { return };
-    let entity = cfs.add_task(weight_of_nice(0), None);
-    engine.tasks[core].push(id);
-    engine.cores[core].softirq.ksoftirqd = Some(id);
-    engine.contexts.push(Context {
-        is_ksoftirqd: true,
-        entity,
-        ..plain_context(&name, ContextKind::Thread, core, engine.cores.len())
-    });
+    Err(Error::wrong(element, problem))
 }

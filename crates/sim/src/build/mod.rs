@@ -9,13 +9,13 @@ mod traffic;
 
 use self::names::Names;
 use crate::{
-    engine::{Change, Engine, Place, books::Books},
+    engine::{Change, DropPoint, Engine, accounting::FrameAccounting, ids::Id},
     error::{Error, Result},
     model::{self, Model},
 };
 
-/// The most frames that all queues may hold together, and the most entries of tables: what bounds memory.
-const MOST: u64 = 1 << 24;
+/// Limit of frames that all queues may hold together, and of entries of tables: what bounds memory.
+const MAX_ENTRIES: u64 = 1 << 24;
 
 /// An engine, ready to run.
 pub(crate) fn engine(model: &Model) -> Result<Engine> {
@@ -23,13 +23,13 @@ pub(crate) fn engine(model: &Model) -> Result<Engine> {
     let window_ns = check_times(model)?;
     check_sizes(model)?;
     let bins_ns = model.bin_ns.map(|bin_ns| (bin_ns, model.duration_ns));
-    let places = net::places(model);
-    let books = Books::new(model.traffic.len(), places.len(), window_ns, bins_ns);
-    let mut engine = Engine::empty(model.duration_ns, cpu::softirq(model)?, books);
+    let drop_points = net::drop_points(model);
+    let accounting =
+        FrameAccounting::new(model.traffic.len(), drop_points.len(), window_ns, bins_ns);
+    let mut engine = Engine::new(model.duration_ns, cpu::build(model, &names)?, accounting);
     engine.names.flows = model.traffic.iter().map(|traffic| traffic.name.clone()).collect();
     engine.names.routers = model.routers.iter().map(|router| router.name.clone()).collect();
-    engine.names.places = places;
-    cpu::build(&mut engine, model, &names)?;
+    engine.names.drop_points = drop_points;
     net::build(&mut engine, model, &names)?;
     paths::build(&mut engine, model, &names)?;
     traffic::build(&mut engine, model, &names)?;
@@ -40,7 +40,7 @@ pub(crate) fn engine(model: &Model) -> Result<Engine> {
 /// `Ok` where `holds`.
 fn require(
     holds: bool,
-    place: &str,
+    element: &str,
     key: &'static str,
     value: impl std::fmt::Display,
     accepted: &'static str,
@@ -48,7 +48,7 @@ fn require(
     if holds {
         return Ok(());
     }
-    Err(Error::Range { place: place.to_owned(), key, value: format!("{value}"), accepted })
+    Err(Error::Range { element: element.to_owned(), key, value: format!("{value}"), accepted })
 }
 
 /// A cost in ns as ps.
@@ -57,14 +57,14 @@ fn require(
     clippy::cast_sign_loss,
     reason = "checked to be within 0 to 10^15"
 )]
-fn ps(place: &str, key: &'static str, ns: f64) -> Result<u64> {
-    require((0.0..=1e12).contains(&ns), place, key, ns, "0 to 10^12 ns")?;
+fn ps(element: &str, key: &'static str, ns: f64) -> Result<u64> {
+    require((0.0..=1e12).contains(&ns), element, key, ns, "0 to 10^12 ns")?;
     Ok((ns * 1e3).round() as u64)
 }
 
 /// A cost in whole ns.
-fn whole_ns(place: &str, key: &'static str, ns: f64) -> Result<u64> {
-    ps(place, key, ns).map(|ps| (ps + 500) / 1_000)
+fn whole_ns(element: &str, key: &'static str, ns: f64) -> Result<u64> {
+    ps(element, key, ns).map(|ps| (ps + 500) / 1_000)
 }
 
 /// A rate in frames per second as frames per 1,000 seconds.
@@ -73,9 +73,9 @@ fn whole_ns(place: &str, key: &'static str, ns: f64) -> Result<u64> {
     clippy::cast_sign_loss,
     reason = "checked to be within 1 to 10^12"
 )]
-fn mpps(place: &str, rate_pps: f64) -> Result<u64> {
+fn millipps(element: &str, rate_pps: f64) -> Result<u64> {
     let possible = (0.001..=1e9).contains(&rate_pps);
-    require(possible, place, "rate_pps", rate_pps, "0.001 to 10^9 frames/s")?;
+    require(possible, element, "rate_pps", rate_pps, "0.001 to 10^9 frames/s")?;
     Ok((rate_pps * 1e3).round() as u64)
 }
 
@@ -91,7 +91,7 @@ fn check_times(model: &Model) -> Result<(u64, u64)> {
         require(bin_ns > 0, "model", "bin_ns", bin_ns, "1 or more")?;
         let bins = duration_ns.div_ceil(bin_ns) * model.traffic.len() as u64;
         require(
-            bins <= MOST,
+            bins <= MAX_ENTRIES,
             "model",
             "bin_ns",
             bin_ns,
@@ -126,7 +126,7 @@ fn check_sizes(model: &Model) -> Result<()> {
             .map(|port| u64::from(port.capacity) * times(port.scheduler.is_some()))
             .sum::<u64>();
     require(
-        frames <= MOST,
+        frames <= MAX_ENTRIES,
         "model",
         "capacity",
         frames,
@@ -139,13 +139,13 @@ fn changes(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
         let at = format!("change {}", number + 1);
         let resolved = match change {
             model::Change::Flow { at: name, settings, .. } => {
-                let place = names.scheduler_place(&at, name)?;
-                let scheduler = scheduler_at(model, place);
+                let drop_point = names.scheduler_at(&at, name)?;
+                let scheduler = scheduler_at(model, drop_point);
                 let Some(scheduler) = scheduler else {
                     return Err(Error::wrong(at, format!("{name} has no packet scheduler")));
                 };
                 let (flow, settings) = net::settings(&at, model, names, scheduler, settings)?;
-                Change::Flow { place, flow, settings }
+                Change::Flow { at: drop_point, flow, settings }
             }
             model::Change::Shares { group, shares, .. } => {
                 require((2..=262_144).contains(shares), &at, "shares", shares, "2 to 262144")?;
@@ -157,15 +157,14 @@ fn changes(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
             model::Change::Vcpu { context, weight, cap_pct, .. } => {
                 let context = names.contexts.find(&at, "context", context)?;
                 cpu::check_vcpu(&at, *weight, *cap_pct)?;
-                if engine.contexts[context].kind != model::ContextKind::Vcpu {
+                if engine.host.cpu.contexts()[context].kind != model::ContextKind::Vcpu {
                     return Err(Error::wrong(at, "the context is no vcpu"));
                 }
                 Change::Vcpu { context, weight: *weight, cap_pct: *cap_pct }
             }
             model::Change::Rate { traffic, rate_pps, .. } => {
                 let flow = names.traffic.find(&at, "traffic", traffic)?;
-                let flow = u16::try_from(flow).expect("at most 4096");
-                Change::Rate { flow, rate_mpps: mpps(&at, *rate_pps)? }
+                Change::Rate { flow, rate_millipps: millipps(&at, *rate_pps)? }
             }
         };
         engine.changes.push((change.at_ns(), resolved));
@@ -173,13 +172,13 @@ fn changes(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
     Ok(())
 }
 
-fn scheduler_at(model: &Model, place: Place) -> Option<&model::PacketScheduler> {
-    match place {
-        Place::Port(port) => model.ports[port].scheduler.as_ref(),
-        Place::Queue(queue) => {
+fn scheduler_at(model: &Model, at: DropPoint) -> Option<&model::PacketScheduler> {
+    match at {
+        DropPoint::Port(port) => model.ports[port.index()].scheduler.as_ref(),
+        DropPoint::Queue(queue) => {
             let mut queues = model.stages.iter().filter_map(|stage| stage.queue.as_ref());
-            queues.nth(queue).and_then(|queue| queue.scheduler.as_ref())
+            queues.nth(queue.index()).and_then(|queue| queue.scheduler.as_ref())
         }
-        Place::Ring(_) => None,
+        DropPoint::Ring(_) => None,
     }
 }

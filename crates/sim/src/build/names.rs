@@ -1,21 +1,28 @@
 //! Names, and what they stand for.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, marker::PhantomData};
 
 use crate::{
-    engine::Place,
+    engine::{
+        DropPoint,
+        ids::{
+            ContextId, CoreId, DropPointId, FlowId, GroupId, Id, LoadId, PortId, QueueId, RingId,
+            RouterId, StageId, Table, WireId,
+        },
+    },
     error::{Error, Result},
     model::Model,
 };
 
 /// Names of one kind of thing.
-pub(super) struct Index {
+pub(super) struct Index<I> {
     kind: &'static str,
+    ids: PhantomData<I>,
     by_name: HashMap<String, usize>,
     in_order: Vec<String>,
 }
 
-impl Index {
+impl<I: Id> Index<I> {
     fn new<'a>(kind: &'static str, names: impl Iterator<Item = &'a String>) -> Result<Self> {
         let mut by_name = HashMap::new();
         let mut in_order = Vec::new();
@@ -25,23 +32,23 @@ impl Index {
             }
             in_order.push(name.clone());
         }
-        Ok(Self { kind, by_name, in_order })
+        Ok(Self { kind, ids: PhantomData, by_name, in_order })
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<usize> {
-        self.by_name.get(name).copied()
+    pub(super) fn get(&self, name: &str) -> Option<I> {
+        self.by_name.get(name).copied().map(I::at)
     }
 
-    /// Its number; `place` and `key` say who asks.
-    pub(super) fn find(&self, place: &str, key: &'static str, name: &str) -> Result<usize> {
+    /// Its number; `element` and `key` say who asks.
+    pub(super) fn find(&self, element: &str, key: &'static str, name: &str) -> Result<I> {
         self.get(name).ok_or_else(|| {
-            unknown(place, key, self.kind, name, self.in_order.iter().map(String::as_str))
+            unknown(element, key, self.kind, name, self.in_order.iter().map(String::as_str))
         })
     }
 }
 
 fn unknown<'a>(
-    place: &str,
+    element: &str,
     key: &'static str,
     kind: &'static str,
     name: &str,
@@ -49,28 +56,28 @@ fn unknown<'a>(
 ) -> Error {
     let known: Vec<&str> = known.take(20).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    Error::Unknown { place: place.to_owned(), key, kind, name: name.to_owned(), known }
+    Error::Unknown { element: element.to_owned(), key, kind, name: name.to_owned(), known }
 }
 
 /// A thing on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Node {
-    Ring(usize),
-    Stage(usize),
-    Port(usize),
+    Ring(RingId),
+    Stage(StageId),
+    Port(PortId),
 }
 
 pub(super) struct Names {
-    pub(super) cores: Index,
-    pub(super) groups: Index,
-    pub(super) contexts: Index,
-    pub(super) rings: Index,
-    pub(super) stages: Index,
-    pub(super) ports: Index,
-    pub(super) routers: Index,
-    pub(super) traffic: Index,
+    pub(super) cores: Index<CoreId>,
+    pub(super) groups: Index<GroupId>,
+    pub(super) contexts: Index<ContextId>,
+    pub(super) rings: Index<RingId>,
+    pub(super) stages: Index<StageId>,
+    pub(super) ports: Index<PortId>,
+    pub(super) routers: Index<RouterId>,
+    pub(super) traffic: Index<FlowId>,
     /// By stage: its queue, if it has one.
-    pub(super) queue_of: Vec<Option<usize>>,
+    pub(super) queue_of: Table<StageId, Option<QueueId>>,
 }
 
 impl Names {
@@ -78,10 +85,10 @@ impl Names {
         let rings = || model.nics.iter().flat_map(|nic| nic.rings.iter().map(|ring| &ring.name));
         let stages = || model.stages.iter().map(|stage| &stage.name);
         let ports = || model.ports.iter().map(|port| &port.name);
-        Index::new("nic", model.nics.iter().map(|nic| &nic.name))?;
-        Index::new("ring, stage or port", rings().chain(stages()).chain(ports()))?;
-        Index::new("load", model.loads.iter().map(|load| &load.name))?;
-        let mut queues = 0..;
+        Index::<WireId>::new("nic", model.nics.iter().map(|nic| &nic.name))?;
+        Index::<DropPointId>::new("ring, stage or port", rings().chain(stages()).chain(ports()))?;
+        Index::<LoadId>::new("load", model.loads.iter().map(|load| &load.name))?;
+        let mut queues = (0..).map(QueueId::at);
         Ok(Self {
             cores: Index::new("core", model.cores.iter().map(|core| &core.name))?,
             groups: Index::new("group", model.groups.iter().map(|group| &group.name))?,
@@ -100,26 +107,26 @@ impl Names {
     }
 
     /// What a name on a path stands for.
-    pub(super) fn node(&self, place: &str, name: &str) -> Result<Node> {
+    pub(super) fn node(&self, element: &str, name: &str) -> Result<Node> {
         let ring = self.rings.get(name).map(Node::Ring);
         let stage = || self.stages.get(name).map(Node::Stage);
         let port = || self.ports.get(name).map(Node::Port);
         ring.or_else(stage).or_else(port).ok_or_else(|| {
-            let known = [&self.rings, &self.stages, &self.ports];
-            let known = known.into_iter().flat_map(|index| &index.in_order).map(String::as_str);
-            unknown(place, "path", "ring, stage or port", name, known)
+            let known = [&self.rings.in_order, &self.stages.in_order, &self.ports.in_order];
+            let known = known.into_iter().flatten().map(String::as_str);
+            unknown(element, "path", "ring, stage or port", name, known)
         })
     }
 
     /// The port, or the queue of the stage, of this name.
-    pub(super) fn scheduler_place(&self, place: &str, name: &str) -> Result<Place> {
+    pub(super) fn scheduler_at(&self, element: &str, name: &str) -> Result<DropPoint> {
         if let Some(port) = self.ports.get(name) {
-            return Ok(Place::Port(port));
+            return Ok(DropPoint::Port(port));
         }
-        let stage = self.stages.find(place, "at", name)?;
+        let stage = self.stages.find(element, "at", name)?;
         match self.queue_of[stage] {
-            Some(queue) => Ok(Place::Queue(queue)),
-            None => Err(Error::wrong(place, format!("stage {name} has no queue"))),
+            Some(queue) => Ok(DropPoint::Queue(queue)),
+            None => Err(Error::wrong(element, format!("stage {name} has no queue"))),
         }
     }
 }

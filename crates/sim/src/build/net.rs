@@ -7,77 +7,71 @@ use isolane_sched::{
 use super::{admission::admissions, names::Names, ps, require, whole_ns};
 use crate::{
     engine::{
-        Engine, Place, StageInfo,
-        backlog::{Backlog, Scheduled},
-        line::Line,
-        network::{Port, Ring, Wire},
-        shared::Shared,
-        worker::Queue,
+        DropPoint, Engine,
+        ids::{BacklogId, DropPointId, Id, PortId, QueueId, RingId, Table},
+        names::StageInfo,
+        network::{
+            Network,
+            line::Line,
+            port::Port,
+            qdisc::{Qdisc, Scheduled},
+            queue::Queue,
+            ring::Ring,
+            wire::Wire,
+        },
     },
     error::{Error, Result},
     model::{self, BackPressure, ContextKind, Mode, Model, PacketScheduler, SchedulerKind, SortBy},
 };
 
-/// All places of drops, and their names: rings, queues, ports.
-pub(super) fn places(model: &Model) -> Vec<(String, Place)> {
+/// Where frames may be dropped, and the names: rings, queues, ports.
+pub(super) fn drop_points(model: &Model) -> Table<DropPointId, (String, DropPoint)> {
     let rings = model.nics.iter().flat_map(|nic| &nic.rings).map(|ring| ring.name.clone());
     let queues = model.stages.iter().filter(|stage| stage.queue.is_some());
     let queues = queues.map(|stage| format!("{}.queue", stage.name));
     let ports = model.ports.iter().map(|port| port.name.clone());
-    let rings = rings.enumerate().map(|(index, name)| (name, Place::Ring(index)));
-    let queues = queues.enumerate().map(|(index, name)| (name, Place::Queue(index)));
-    let ports = ports.enumerate().map(|(index, name)| (name, Place::Port(index)));
+    let rings = rings.enumerate().map(|(index, name)| (name, DropPoint::Ring(RingId::at(index))));
+    let queues =
+        queues.enumerate().map(|(index, name)| (name, DropPoint::Queue(QueueId::at(index))));
+    let ports = ports.enumerate().map(|(index, name)| (name, DropPoint::Port(PortId::at(index))));
     rings.chain(queues).chain(ports).collect()
 }
 
 pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
     for nic in &model.nics {
-        build_nic(engine, nic)?;
+        build_nic(&mut engine.host.network, nic)?;
     }
     for stage in &model.stages {
         build_stage(engine, model, names, stage)?;
     }
     for port in &model.ports {
-        build_port(engine, model, names, port)?;
+        let port = build_port(model, names, port)?;
+        engine.host.network.add_port(port);
     }
     Ok(())
 }
 
-fn line(place: &str, rate_bps: u64, overhead_bytes: u32) -> Result<Line> {
+fn line(element: &str, rate_bps: u64, overhead_bytes: u32) -> Result<Line> {
     let possible = (1..=1_000_000_000_000).contains(&rate_bps);
-    require(possible, place, "rate_bps", rate_bps, "1 to 10^12 bit/s")?;
-    require(overhead_bytes <= 1_000, place, "overhead_bytes", overhead_bytes, "0 to 1000")?;
+    require(possible, element, "rate_bps", rate_bps, "1 to 10^12 bit/s")?;
+    require(overhead_bytes <= 1_000, element, "overhead_bytes", overhead_bytes, "0 to 1000")?;
     Ok(Line::new(rate_bps, overhead_bytes))
 }
 
-fn build_nic(engine: &mut Engine, nic: &model::Nic) -> Result<()> {
-    let place = format!("nic {}", nic.name);
-    let wire = engine.wires.len();
-    let line = line(&place, nic.rate_bps, nic.overhead_bytes)?;
-    engine.wires.push(Wire::new(line, nic.latency_ns));
+fn build_nic(network: &mut Network, nic: &model::Nic) -> Result<()> {
+    let element = format!("nic {}", nic.name);
+    let line = line(&element, nic.rate_bps, nic.overhead_bytes)?;
+    let wire = network.add_wire(Wire::new(line, nic.latency_ns));
     for ring in &nic.rings {
-        let place = format!("ring {}", ring.name);
-        require(ring.capacity > 0, &place, "capacity", 0, "1 or more")?;
+        let element = format!("ring {}", ring.name);
+        require(ring.capacity > 0, &element, "capacity", 0, "1 or more")?;
         let possible = (1..=ring.capacity).contains(&ring.refill);
-        require(possible, &place, "refill", ring.refill, "1 to the capacity")?;
-        let irq_ns = ring.irq_ns.ok_or(Error::Missing { place: place.clone(), key: "irq_ns" })?;
-        engine.rings.push(Ring {
-            frames: std::collections::VecDeque::with_capacity(ring.capacity as usize),
-            capacity: ring.capacity as usize,
-            refill: ring.refill as usize,
-            empty_slots: 0,
-            wire,
-            place: engine.rings.len(),
-            moderation_ns: ring.moderation_ns,
-            irq_ns: whole_ns(&place, "irq_ns", irq_ns)?,
-            worker: usize::MAX,
-            armed: false,
-            quiet_until_ns: 0,
-            check_ns: u64::MAX,
-            coming: std::collections::VecDeque::new(),
-            entered: 0,
-            most: 0,
-        });
+        require(possible, &element, "refill", ring.refill, "1 to the capacity")?;
+        let irq_ns =
+            ring.irq_ns.ok_or(Error::Missing { element: element.clone(), key: "irq_ns" })?;
+        let irq_ns = whole_ns(&element, "irq_ns", irq_ns)?;
+        let (capacity, refill) = (ring.capacity, ring.refill);
+        network.add_ring(Ring::new(wire, capacity, refill, ring.moderation_ns, irq_ns));
     }
     Ok(())
 }
@@ -88,116 +82,101 @@ fn build_stage(
     names: &Names,
     stage: &model::Stage,
 ) -> Result<()> {
-    let place = format!("stage {}", stage.name);
-    let context = names.contexts.find(&place, "context", &stage.context)?;
-    let own = match engine.contexts[context].kind {
+    let element = format!("stage {}", stage.name);
+    let context = names.contexts.find(&element, "context", &stage.context)?;
+    let own = match engine.host.cpu.contexts()[context].kind {
         ContextKind::Process => Mode::User,
         _ => Mode::Kernel,
     };
     let frame_ns =
-        stage.frame_ns.ok_or(Error::Missing { place: place.clone(), key: "frame_ns" })?;
+        stage.frame_ns.ok_or(Error::Missing { element: element.clone(), key: "frame_ns" })?;
     let is_polled = stage.ring.is_some() || stage.queue.is_some();
     if stage.ring.is_some() && stage.queue.is_some() {
-        return Err(Error::wrong(place, "it has both a ring and a queue"));
+        return Err(Error::wrong(element, "it has both a ring and a queue"));
     }
     if stage.poll_ns != 0.0 && !is_polled {
-        return Err(Error::wrong(place, "poll_ns needs a ring or a queue"));
+        return Err(Error::wrong(element, "poll_ns needs a ring or a queue"));
     }
     if stage.drop_ns.is_some() && !is_polled {
-        return Err(Error::wrong(place, "drop_ns needs a ring or a queue"));
+        return Err(Error::wrong(element, "drop_ns needs a ring or a queue"));
     }
-    require(stage.batch != Some(0), &place, "batch", 0, "1 or more")?;
+    require(stage.batch != Some(0), &element, "batch", 0, "1 or more")?;
     engine.stages.push(StageInfo {
         name: stage.name.clone(),
         context,
         account: stage.account.clone().unwrap_or_else(|| stage.name.clone()),
         mode: stage.mode.unwrap_or(own),
-        frame_ps: ps(&place, "frame_ns", frame_ns)?,
-        byte_ps: ps(&place, "byte_ns", stage.byte_ns)?,
-        poll_ps: ps(&place, "poll_ns", stage.poll_ns)?,
-        cold_ps: ps(&place, "cold_ns", stage.cold_ns)?,
-        drop_ps: stage.drop_ns.map(|ns| ps(&place, "drop_ns", ns)).transpose()?,
+        frame_ps: ps(&element, "frame_ns", frame_ns)?,
+        byte_ps: ps(&element, "byte_ns", stage.byte_ns)?,
+        poll_ps: ps(&element, "poll_ns", stage.poll_ns)?,
+        cold_ps: ps(&element, "cold_ns", stage.cold_ns)?,
+        drop_ps: stage.drop_ns.map(|ns| ps(&element, "drop_ns", ns)).transpose()?,
     });
     let Some(queue) = &stage.queue else { return Ok(()) };
-    let shared = shared(engine, &place, queue)?;
+    let network = &mut engine.host.network;
+    let shared = shared(network, &element, queue)?;
     // At most a backlog's capacity that was taken over, and as much again.
     let capacity = queue.capacity.saturating_mul(if shared.is_some() { 2 } else { 1 });
-    let rings = engine.rings.len();
-    let at = engine.queues.len();
-    engine.queues.push(Queue {
-        backlog: backlog(&place, model, names, capacity, queue.scheduler.as_ref())?,
-        worker: usize::MAX,
-        place: rings + at,
-        shared,
-        back_pressure: queue.back_pressure == BackPressure::On,
-        notify_ps: ps(&place, "notify_ns", queue.notify_ns)?,
-        admission: admissions(&place, names, &queue.admission, queue.capacity)?,
-        waiting: Vec::new(),
-        entered: 0,
-        most: 0,
-    });
+    let qdisc = qdisc(&element, model, names, capacity, queue.scheduler.as_ref())?;
+    let notify_ps = ps(&element, "notify_ns", queue.notify_ns)?;
+    let admissions = admissions(&element, names, &queue.admission, queue.capacity)?;
+    let back_pressure = queue.back_pressure == BackPressure::On;
+    network.add_queue(Queue::new(qdisc, shared, admissions).with(back_pressure, notify_ps));
     Ok(())
 }
 
 /// The backlog that a queue is part of; made when it is first named.
-fn shared(engine: &mut Engine, place: &str, queue: &model::Queue) -> Result<Option<usize>> {
+fn shared(network: &mut Network, element: &str, queue: &model::Queue) -> Result<Option<BacklogId>> {
     let Some(name) = &queue.shared else { return Ok(None) };
     let looks = queue.back_pressure == BackPressure::On;
     if queue.scheduler.is_some() || !queue.admission.is_empty() || looks {
         let problem =
             format!("{name} is shared, so it has no scheduler, admission or back-pressure");
-        return Err(Error::wrong(place, problem));
+        return Err(Error::wrong(element, problem));
     }
-    let known = engine.shared.iter().position(|shared| shared.name == *name);
-    let index = known.unwrap_or(engine.shared.len());
-    if known.is_none() {
-        engine.shared.push(Shared::new(name.clone(), queue.capacity));
-    }
-    let capacity = engine.shared[index].capacity;
+    let backlog = network.backlog(name, queue.capacity);
+    let capacity = network.shared_backlog(backlog).capacity();
     if capacity != queue.capacity as usize {
         let problem =
             format!("capacity {}, where others of {name} have {capacity}", queue.capacity);
-        return Err(Error::wrong(place, problem));
+        return Err(Error::wrong(element, problem));
     }
-    Ok(Some(index))
+    Ok(Some(backlog))
 }
 
-fn build_port(engine: &mut Engine, model: &Model, names: &Names, port: &model::Port) -> Result<()> {
-    let place = format!("port {}", port.name);
-    let line = line(&place, port.rate_bps, port.overhead_bytes)?;
-    require(port.capacity > 0, &place, "capacity", 0, "1 or more")?;
+fn build_port(model: &Model, names: &Names, port: &model::Port) -> Result<Port> {
+    let element = format!("port {}", port.name);
+    let line = line(&element, port.rate_bps, port.overhead_bytes)?;
+    require(port.capacity > 0, &element, "capacity", 0, "1 or more")?;
     let scheduler = port.scheduler.as_ref();
-    let backlog = match scheduler {
+    let qdisc = match scheduler {
         None => None,
-        Some(_) => Some(backlog(&place, model, names, port.capacity, scheduler)?),
+        Some(_) => Some(qdisc(&element, model, names, port.capacity, scheduler)?),
     };
-    let mut built = Port::new(line, port.latency_ns, port.capacity, backlog);
-    built.admission = admissions(&place, names, &port.admission, port.capacity)?;
-    built.place = engine.rings.len() + engine.queues.len() + engine.ports.len();
-    built.beyond = vec![crate::engine::network::Beyond::Receiver; model.routers.len()];
-    engine.ports.push(built);
-    Ok(())
+    let admissions = admissions(&element, names, &port.admission, port.capacity)?;
+    let built = Port::new(line, port.latency_ns, port.capacity, qdisc, admissions);
+    Ok(built.for_routers(model.routers.len()))
 }
 
-fn backlog(
-    place: &str,
+fn qdisc(
+    element: &str,
     model: &Model,
     names: &Names,
     capacity: u32,
     scheduler: Option<&PacketScheduler>,
-) -> Result<Backlog> {
-    require(capacity > 0, place, "capacity", 0, "1 or more")?;
-    let Some(settings) = scheduler else { return Ok(Backlog::fifo(capacity)) };
-    let mut scheduler = scheduler_of(place, model, settings, capacity)?;
+) -> Result<Qdisc> {
+    require(capacity > 0, element, "capacity", 0, "1 or more")?;
+    let Some(settings) = scheduler else { return Ok(Qdisc::fifo(capacity)) };
+    let mut scheduler = scheduler_of(element, model, settings, capacity)?;
     for flow in &settings.settings {
-        let (id, flow) = self::settings(place, model, names, settings, flow)?;
-        scheduler.set(id, flow, 0).map_err(|error| Error::wrong(place, error.to_string()))?;
+        let (id, flow) = self::settings(element, model, names, settings, flow)?;
+        scheduler.set(id, flow, 0).map_err(|error| Error::wrong(element, error.to_string()))?;
     }
     let by_traffic = settings.flows == SortBy::Traffic;
     let overhead_bytes = settings.overhead_bytes;
-    require(overhead_bytes <= 1_000, place, "overhead_bytes", overhead_bytes, "0 to 1000")?;
+    require(overhead_bytes <= 1_000, element, "overhead_bytes", overhead_bytes, "0 to 1000")?;
     let queued = Scheduled { scheduler, by_traffic, capacity, len: 0, overhead_bytes };
-    Ok(Backlog::Scheduled(Box::new(queued)))
+    Ok(Qdisc::Scheduled(Box::new(queued)))
 }
 
 fn flows(model: &Model, scheduler: &PacketScheduler) -> u32 {
@@ -209,21 +188,21 @@ fn flows(model: &Model, scheduler: &PacketScheduler) -> u32 {
 }
 
 fn scheduler_of<P: Packet>(
-    place: &str,
+    element: &str,
     model: &Model,
     scheduler: &PacketScheduler,
     capacity: u32,
 ) -> Result<Scheduler<P>> {
     let flows = flows(model, scheduler);
-    let kind = kind(place, model.seed, scheduler)?;
+    let kind = kind(element, model.seed, scheduler)?;
     let pool_packets =
         scheduler.pool_packets.unwrap_or_else(|| capacity.saturating_mul(flows).clamp(1, 1 << 24));
     let config = Config { flows, queue_packets: capacity, pool_packets, kind };
-    Scheduler::new(config).map_err(|error| Error::wrong(place, error.to_string()))
+    Scheduler::new(config).map_err(|error| Error::wrong(element, error.to_string()))
 }
 
-fn kind(place: &str, seed: u64, scheduler: &PacketScheduler) -> Result<Kind> {
-    check_keys(place, scheduler)?;
+fn kind(element: &str, seed: u64, scheduler: &PacketScheduler) -> Result<Kind> {
+    check_keys(element, scheduler)?;
     let quantum_bytes = scheduler.quantum_bytes.unwrap_or(1_518);
     Ok(match scheduler.kind {
         SchedulerKind::Fifo => Kind::Fifo,
@@ -238,7 +217,7 @@ fn kind(place: &str, seed: u64, scheduler: &PacketScheduler) -> Result<Kind> {
         SchedulerKind::Credit => Kind::Credit {
             period_ns: scheduler.period_ns.unwrap_or(50_000_000),
             order: if scheduler.random.unwrap_or(false) {
-                Order::Random(Prng::new(seed, place))
+                Order::Random(Prng::new(seed, element))
             } else {
                 Order::InTurn
             },
@@ -251,7 +230,7 @@ fn kind(place: &str, seed: u64, scheduler: &PacketScheduler) -> Result<Kind> {
     })
 }
 
-fn check_keys(place: &str, scheduler: &PacketScheduler) -> Result<()> {
+fn check_keys(element: &str, scheduler: &PacketScheduler) -> Result<()> {
     use SchedulerKind::{Credit, Drr, Hierarchical, Wrr};
     let given: [(&str, bool, &[SchedulerKind]); 6] = [
         ("period_ns", scheduler.period_ns.is_some(), &[Credit]),
@@ -264,7 +243,7 @@ fn check_keys(place: &str, scheduler: &PacketScheduler) -> Result<()> {
     for (key, is_given, kinds) in given {
         if is_given && !kinds.contains(&scheduler.kind) {
             return Err(Error::wrong(
-                place,
+                element,
                 format!("{key}: this kind of scheduler does not use it"),
             ));
         }
@@ -272,22 +251,21 @@ fn check_keys(place: &str, scheduler: &PacketScheduler) -> Result<()> {
     Ok(())
 }
 
-/// A flow of a scheduler, and what it is entitled to.
+/// A flow of a scheduler, and what it is guaranteed.
 pub(super) fn settings(
-    place: &str,
+    element: &str,
     model: &Model,
     names: &Names,
     scheduler: &PacketScheduler,
     settings: &model::Settings,
 ) -> Result<(u32, FlowSettings)> {
-    let index = match scheduler.flows {
-        SortBy::Router => &names.routers,
-        SortBy::Traffic => &names.traffic,
+    let name = &settings.flow;
+    let flow: u32 = match scheduler.flows {
+        SortBy::Router => names.routers.find(element, "flow", name)?.into(),
+        SortBy::Traffic => names.traffic.find(element, "flow", name)?.into(),
     };
-    let flow = index.find(place, "flow", &settings.flow)?;
-    let flow = u32::try_from(flow).expect("at most 4096");
     let default = FlowSettings::default();
-    let entitled = FlowSettings {
+    let guaranteed = FlowSettings {
         weight: settings.weight.unwrap_or(default.weight),
         priority: settings.priority.unwrap_or(default.priority),
         rate_min_bps: settings.rate_min_bps.unwrap_or(default.rate_min_bps),
@@ -296,10 +274,10 @@ pub(super) fn settings(
         burst_bytes: settings.burst_bytes,
     };
     // A scheduler of the same kind says whether that is possible.
-    let mut trial = scheduler_of::<Nothing>(place, model, scheduler, 1)?;
-    let set = trial.set(flow, entitled, 0);
-    set.map_err(|error| Error::wrong(place, format!("flow {}: {error}", settings.flow)))?;
-    Ok((flow, entitled))
+    let mut trial = scheduler_of::<Nothing>(element, model, scheduler, 1)?;
+    let set = trial.set(flow, guaranteed, 0);
+    set.map_err(|error| Error::wrong(element, format!("flow {}: {error}", settings.flow)))?;
+    Ok((flow, guaranteed))
 }
 
 /// What is never queued.

@@ -1,11 +1,12 @@
-//! Paths: from a list of names to workers and their routes.
+//! Paths: from a list of names to workers, and what each does with a router's frames.
 
 use super::names::{Names, Node};
 use crate::{
     engine::{
-        Engine, Place,
-        network::Beyond,
-        worker::{Exit, Input, Route, Worker},
+        Engine,
+        ids::{BacklogId, Id, RouterId, StageId, WorkerId},
+        network::Output,
+        workers::{Input, Segment, SegmentAccount, Worker},
     },
     error::{Error, Result},
     model::{Model, Router, Stage},
@@ -13,23 +14,23 @@ use crate::{
 
 /// A path, its names resolved.
 struct Path<'a> {
-    router: usize,
-    place: String,
+    router: RouterId,
+    element: String,
     nodes: Vec<Node>,
     names: &'a [String],
 }
 
 pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
-    for (index, router) in model.routers.iter().enumerate() {
-        let path = resolve(model, names, index, router)?;
+    for (index, router) in engine.names.routers.ids().zip(&model.routers) {
+        let path = resolve(names, index, router)?;
         check(model, names, &path)?;
-        add_routes(engine, model, names, &path)?;
+        add_segments(engine, model, names, &path)?;
     }
     Ok(())
 }
 
-fn resolve<'a>(model: &Model, names: &Names, router: usize, of: &'a Router) -> Result<Path<'a>> {
-    let place = format!("router {}", of.name);
+fn resolve<'a>(names: &Names, router: RouterId, of: &'a Router) -> Result<Path<'a>> {
+    let element = format!("router {}", of.name);
     for (at, name) in of.path.iter().enumerate() {
         if let Some(before) = of.path[..at].iter().position(|other| other == name) {
             let cycle = of.path[before..=at].join(" > ");
@@ -37,14 +38,13 @@ fn resolve<'a>(model: &Model, names: &Names, router: usize, of: &'a Router) -> R
         }
     }
     let nodes =
-        of.path.iter().map(|name| names.node(&place, name)).collect::<Result<Vec<Node>>>()?;
-    debug_assert_eq!(model.routers[router].path.len(), nodes.len());
-    Ok(Path { router, place, nodes, names: &of.path })
+        of.path.iter().map(|name| names.node(&element, name)).collect::<Result<Vec<Node>>>()?;
+    Ok(Path { router, element, nodes, names: &of.path })
 }
 
 /// Whether each thing fits the one before it.
 fn check(model: &Model, names: &Names, path: &Path) -> Result<()> {
-    let wrong = |problem: String| Err(Error::wrong(&path.place, problem));
+    let wrong = |problem: String| Err(Error::wrong(&path.element, problem));
     for (at, &node) in path.nodes.iter().enumerate() {
         let name = &path.names[at];
         let before = at.checked_sub(1).map(|before| path.nodes[before]);
@@ -60,7 +60,7 @@ fn check(model: &Model, names: &Names, path: &Path) -> Result<()> {
                 }
             }
             Node::Stage(stage) => {
-                if let Some(problem) = misfit(model, names, &model.stages[stage], before) {
+                if let Some(problem) = misfit(model, names, &model.stages[stage.index()], before) {
                     return wrong(problem);
                 }
             }
@@ -90,7 +90,7 @@ fn misfit(model: &Model, names: &Names, stage: &Stage, before: Option<Node>) -> 
         }
         (Some(_), None) => Some(format!("stage {name} has a queue, but nothing is before it")),
         (None, Some(Node::Stage(before))) => {
-            let before = &model.stages[before];
+            let before = &model.stages[before.index()];
             (before.context != stage.context).then(|| {
                 format!(
                     "stage {name} has no queue, so it runs in the context of {}, which is {}, not {}",
@@ -102,24 +102,25 @@ fn misfit(model: &Model, names: &Names, stage: &Stage, before: Option<Node>) -> 
     }
 }
 
-fn add_routes(engine: &mut Engine, model: &Model, names: &Names, path: &Path) -> Result<()> {
+fn add_segments(engine: &mut Engine, model: &Model, names: &Names, path: &Path) -> Result<()> {
     let mut at = 0;
     while at < path.nodes.len() {
         match path.nodes[at] {
             Node::Ring(_) => at += 1,
             Node::Port(port) => {
                 if let Some(&Node::Ring(ring)) = path.nodes.get(at + 1) {
-                    engine.ports[port].beyond[path.router] = Beyond::Ring(ring);
-                    engine.ports[port].eager = true;
+                    engine.host.network.connect(port, path.router, ring);
                 }
                 at += 1;
             }
             Node::Stage(head) => {
-                let (route, next) = route(model, names, path, at, engine);
-                check_place(model, path, head, &route, engine)?;
-                if model.stages[head].ring.is_some() || model.stages[head].queue.is_some() {
+                let (segment, next) = segment(model, names, path, at, engine);
+                check_look_ahead(model, path, head, &segment, engine)?;
+                if model.stages[head.index()].ring.is_some()
+                    || model.stages[head.index()].queue.is_some()
+                {
                     let worker = worker_of(engine, model, names, head)?;
-                    engine.workers[worker].routes[path.router] = Some(route);
+                    engine.host.workers[worker].segments[path.router] = Some(segment);
                 }
                 at = next;
             }
@@ -128,173 +129,155 @@ fn add_routes(engine: &mut Engine, model: &Model, names: &Names, path: &Path) ->
     Ok(())
 }
 
-/// Who looks for a place behind it needs a queue there; a queue with conditions, who looks.
-fn check_place(
+/// A stage that looks before it works (`drop_ns`) needs a queue behind it; a queue with an admission needs a
+/// stage before it that looks.
+fn check_look_ahead(
     model: &Model,
     path: &Path,
-    head: usize,
-    route: &Route,
+    head: StageId,
+    segment: &Segment,
     engine: &Engine,
 ) -> Result<()> {
-    let conditions = match route.exit {
-        Exit::Queue(queue) => {
-            let admission = &engine.queues[queue].admission;
-            Some(admission.get(path.router).is_some_and(Option::is_some))
-        }
-        Exit::Port(_) => None,
+    let conditions = match segment.output {
+        Output::Queue(queue) => Some(engine.host.network.has_admission(queue, path.router)),
+        Output::Port(_) => None,
     };
-    let problem = match (route.drop_ps, conditions) {
+    let problem = match (segment.drop_ps, conditions) {
         (Some(_), None) => "drop_ns needs a queue behind the stage",
         (None, Some(true)) => "the queue behind it has an admission, so it needs drop_ns",
         _ => return Ok(()),
     };
-    Err(Error::wrong(format!("stage {}", model.stages[head].name), problem))
+    Err(Error::wrong(format!("stage {}", model.stages[head.index()].name), problem))
 }
 
-/// The route from this stage on, and where the path goes on behind it.
-fn route(
+/// What is done from this stage on until the next queue, and where the path goes on behind it.
+fn segment(
     model: &Model,
     names: &Names,
     path: &Path,
     from: usize,
     engine: &Engine,
-) -> (Route, usize) {
+) -> (Segment, usize) {
     let mut stages = Vec::new();
     let mut at = from;
-    let exit = loop {
+    let output = loop {
         match path.nodes[at] {
             Node::Stage(stage) if at == from || names.queue_of[stage].is_none() => {
                 stages.push(stage);
                 at += 1;
             }
             Node::Stage(stage) => {
-                break Exit::Queue(names.queue_of[stage].expect("it has a queue"));
+                break Output::Queue(names.queue_of[stage].expect("it has a queue"));
             }
-            Node::Port(port) => break Exit::Port(port),
+            Node::Port(port) => break Output::Port(port),
             Node::Ring(_) => unreachable!("a ring follows a port only"),
         }
     };
-    let sum = |cost: fn(&crate::engine::StageInfo) -> u64| {
+    let sum = |cost: fn(&crate::engine::names::StageInfo) -> u64| {
         stages.iter().map(|&stage| cost(&engine.stages[stage])).sum()
     };
-    let captures = stages.iter().copied().filter(|&stage| model.stages[stage].capture).collect();
-    let route = Route {
+    let captures =
+        stages.iter().copied().filter(|&stage| model.stages[stage.index()].capture).collect();
+    let segment = Segment {
         frame_ps: sum(|stage| stage.frame_ps),
         byte_ps: sum(|stage| stage.byte_ps),
         cold_ps: sum(|stage| stage.cold_ps),
         drop_ps: engine.stages[stages[0]].drop_ps,
-        exit,
+        output,
         captures,
         stages,
-        frames: 0,
-        bytes: 0,
-        colds: 0,
-        refused: 0,
+        account: SegmentAccount::default(),
     };
-    (route, at)
+    (segment, at)
 }
 
-/// The route of a router's senders: from its path's first stage.
-pub(super) fn sender_route(
+/// What a router's senders do: its path's first stage, and what follows without a queue.
+pub(super) fn sender_segment(
     engine: &Engine,
     model: &Model,
     names: &Names,
-    router: usize,
-) -> Result<Option<(usize, Route)>> {
-    let path = resolve(model, names, router, &model.routers[router])?;
+    router: RouterId,
+) -> Result<Option<(StageId, Segment)>> {
+    let path = resolve(names, router, &model.routers[router.index()])?;
     match path.nodes.first() {
-        Some(&Node::Stage(stage)) => Ok(Some((stage, route(model, names, &path, 0, engine).0))),
+        Some(&Node::Stage(stage)) => Ok(Some((stage, segment(model, names, &path, 0, engine).0))),
         _ => Ok(None),
     }
 }
 
-pub(super) fn plain_worker(engine: &Engine, context: usize, input: Input) -> Worker {
-    Worker {
-        context,
-        input,
-        batch: engine.softirq_rules.weight,
-        poll_ps: 0,
-        routes: vec![None; engine.names.routers.len()],
-        stage: None,
-        pending: false,
-        polled: 0,
-        frame: None,
-        cold: false,
-        noticed: false,
-        remainder_ps: 0,
-        debt_ps: 0,
-        retry_ns: u64::MAX,
-        polls: 0,
-        notify_ps: 0,
-    }
+/// A worker that takes as much at a time as a poll may, and that has no stage yet.
+pub(super) fn plain_worker(engine: &Engine, input: Input) -> Worker {
+    Worker::new(input, engine.host.cpu.softirq_rules().weight, engine.names.routers.len())
 }
 
 /// The worker of a stage with a ring or a queue; made when it is first met.
-fn worker_of(engine: &mut Engine, model: &Model, names: &Names, stage: usize) -> Result<usize> {
-    let of = &model.stages[stage];
-    let place = format!("stage {}", of.name);
-    let input = match (&of.ring, names.queue_of[stage]) {
-        (Some(ring), _) => Input::Ring(names.rings.find(&place, "ring", ring)?),
-        (None, Some(queue)) => Input::Queue(queue),
+fn worker_of(
+    engine: &mut Engine,
+    model: &Model,
+    names: &Names,
+    stage: StageId,
+) -> Result<WorkerId> {
+    let of = &model.stages[stage.index()];
+    let element = format!("stage {}", of.name);
+    let network = &mut engine.host.network;
+    let (input, known) = match (&of.ring, names.queue_of[stage]) {
+        (Some(ring), _) => {
+            let ring = names.rings.find(&element, "ring", ring)?;
+            (Input::Ring(ring), *network.poller_of_ring(ring))
+        }
+        (None, Some(queue)) => (Input::Queue(queue), *network.server_of_queue(queue)),
         (None, None) => unreachable!("only stages with a ring or a queue"),
     };
-    let known = match input {
-        Input::Ring(ring) => engine.rings[ring].worker,
-        Input::Queue(queue) => engine.queues[queue].worker,
-        Input::Shared(_) | Input::Connection(_) | Input::Load(_) => {
-            unreachable!("not a stage's")
-        }
-    };
-    if known != usize::MAX {
-        if engine.workers[known].stage != Some(stage) {
-            return Err(Error::wrong(place, "another stage serves its ring already"));
+    if let Some(known) = known {
+        if engine.host.workers[known].stage != Some(stage) {
+            return Err(Error::wrong(element, "another stage serves its ring already"));
         }
         return Ok(known);
     }
     let info = &engine.stages[stage];
-    let mut worker = plain_worker(engine, info.context, input);
+    let mut worker = plain_worker(engine, input);
     worker.poll_ps = info.poll_ps;
     worker.stage = Some(stage);
     worker.batch = of.batch.unwrap_or(worker.batch);
-    let index = engine.workers.len();
-    engine.workers.push(worker);
+    let id = engine.host.add_worker(info.context, worker);
     match input {
-        Input::Ring(ring) => engine.rings[ring].worker = index,
+        Input::Ring(ring) => *engine.host.network.poller_of_ring(ring) = Some(id),
         Input::Queue(queue) => {
-            engine.queues[queue].worker = index;
-            if let Some(shared) = engine.queues[queue].shared {
-                add_poller(engine, &place, shared, index)?;
+            *engine.host.network.server_of_queue(queue) = Some(id);
+            if let Some(backlog) = engine.host.network.backlog_of(queue) {
+                add_poller(engine, &element, backlog, stage)?;
             }
         }
-        Input::Shared(_) | Input::Connection(_) | Input::Load(_) => {}
+        Input::Backlog(_) | Input::Connection(_) | Input::Load(_) => {}
     }
-    Ok(index)
+    Ok(id)
 }
 
 /// Makes who polls a shared backlog, unless it is there: its polls cost what the first stage's would.
-fn add_poller(engine: &mut Engine, place: &str, shared: usize, first: usize) -> Result<()> {
-    let (context, poller) = (engine.workers[first].context, engine.shared[shared].worker);
-    if poller != usize::MAX {
-        if engine.workers[poller].context == context {
+fn add_poller(
+    engine: &mut Engine,
+    element: &str,
+    backlog: BacklogId,
+    first: StageId,
+) -> Result<()> {
+    let context = engine.stages[first].context;
+    if let Some(poller) = *engine.host.network.poller_of_backlog(backlog) {
+        if engine.host.cpu.context_of(poller) == context {
             return Ok(());
         }
-        let name = &engine.shared[shared].name;
-        return Err(Error::wrong(place, format!("{name} is shared in another context")));
+        let name = engine.host.network.shared_backlog(backlog).name();
+        return Err(Error::wrong(element, format!("{name} is shared in another context")));
     }
-    let mut worker = plain_worker(engine, context, Input::Shared(shared));
-    worker.poll_ps = engine.workers[first].poll_ps;
-    worker.stage = engine.workers[first].stage;
-    engine.shared[shared].worker = engine.workers.len();
-    engine.workers.push(worker);
+    let mut worker = plain_worker(engine, Input::Backlog(backlog));
+    worker.poll_ps = engine.stages[first].poll_ps;
+    worker.stage = Some(first);
+    let id = engine.host.add_worker(context, worker);
+    *engine.host.network.poller_of_backlog(backlog) = Some(id);
     Ok(())
 }
 
-/// Where open-loop traffic of this router enters.
-pub(super) fn entrance(model: &Model, names: &Names, router: usize) -> Result<Option<Place>> {
-    let path = resolve(model, names, router, &model.routers[router])?;
-    Ok(match path.nodes.first() {
-        Some(&Node::Ring(ring)) => Some(Place::Ring(ring)),
-        Some(&Node::Port(port)) => Some(Place::Port(port)),
-        _ => None,
-    })
+/// Where this router's path begins: its open-loop traffic enters there.
+pub(super) fn entrance(model: &Model, names: &Names, router: RouterId) -> Result<Option<Node>> {
+    let path = resolve(names, router, &model.routers[router.index()])?;
+    Ok(path.nodes.first().copied())
 }

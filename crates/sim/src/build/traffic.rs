@@ -2,24 +2,30 @@
 
 use isolane_sched::Prng;
 
-use super::{mpps, names::Names, paths, ps, require};
+use super::{
+    millipps,
+    names::{Names, Node},
+    paths, ps, require,
+};
 use crate::{
     engine::{
-        Engine, Place,
+        Engine, NEVER,
+        ids::{FlowId, Id, RouterId},
         load::Load,
-        source::{Gaps, Pace, Sizes, Source},
-        worker::{Connection, Input},
+        network::sources::{Gaps, Pace, Sizes, Source},
+        senders::Connection,
+        workers::Input,
     },
     error::{Error, Result},
     model::{self, ContextKind, FrameBytes, LoadKind, Model, Pattern, Release, Traffic},
 };
 
 pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
-    for (flow, traffic) in model.traffic.iter().enumerate() {
-        let place = format!("traffic {}", traffic.name);
-        let router = names.routers.find(&place, "router", &traffic.router)?;
-        engine.names.router_of.push(small(router));
-        let entry = Entry { flow, router, place, traffic };
+    for (flow, traffic) in engine.names.flows.ids().zip(&model.traffic) {
+        let element = format!("traffic {}", traffic.name);
+        let router = names.routers.find(&element, "router", &traffic.router)?;
+        engine.names.router_of.push(router);
+        let entry = Entry { flow, router, element, traffic };
         if let Pattern::Sender { .. } = traffic.pattern {
             add_senders(engine, model, names, &entry)?;
         } else {
@@ -29,26 +35,22 @@ pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result
     for load in &model.loads {
         add_load(engine, model, names, load)?;
     }
-    let released = engine.connections.iter().any(|connection| connection.released_when_sent);
-    for port in &mut engine.ports {
-        port.eager |= released && port.backlog.is_some();
+    let mut connections = engine.host.workers.connections().iter();
+    if connections.any(|connection| connection.released_when_sent) {
+        engine.host.network.tell_senders();
     }
     Ok(())
 }
 
 struct Entry<'a> {
-    flow: usize,
-    router: usize,
-    place: String,
+    flow: FlowId,
+    router: RouterId,
+    element: String,
     traffic: &'a Traffic,
 }
 
-fn small(index: usize) -> u16 {
-    u16::try_from(index).expect("at most 4096")
-}
-
-fn prng(model: &Model, place: &str, what: &str) -> Prng {
-    Prng::new(model.seed, &format!("{place} {what}"))
+fn prng(model: &Model, element: &str, what: &str) -> Prng {
+    Prng::new(model.seed, &format!("{element} {what}"))
 }
 
 fn sizes(model: &Model, entry: &Entry) -> Result<Sizes> {
@@ -56,118 +58,124 @@ fn sizes(model: &Model, entry: &Entry) -> Result<Sizes> {
     match &entry.traffic.frame_bytes {
         FrameBytes::Fixed(bytes) => {
             let accepted = "1 to 16384 bytes";
-            require(possible(*bytes), &entry.place, "frame_bytes", bytes, accepted)?;
+            require(possible(*bytes), &entry.element, "frame_bytes", bytes, accepted)?;
             Ok(Sizes::Fixed(*bytes))
         }
         FrameBytes::Of(sizes) => {
             let holds = !sizes.is_empty() && sizes.iter().all(|&bytes| possible(bytes));
             let accepted = "one or more sizes of 1 to 16384 bytes";
-            require(holds, &entry.place, "frame_bytes", format!("{sizes:?}"), accepted)?;
-            Ok(Sizes::Of(sizes.clone(), prng(model, &entry.place, "sizes")))
+            require(holds, &entry.element, "frame_bytes", format!("{sizes:?}"), accepted)?;
+            Ok(Sizes::Of(sizes.clone(), prng(model, &entry.element, "sizes")))
         }
     }
 }
 
 /// A moment within the first gap, ns.
-fn phase_ns(model: &Model, place: &str, gap_ns: u64) -> u64 {
+fn phase_ns(model: &Model, element: &str, gap_ns: u64) -> u64 {
     let gap_ns = u32::try_from(gap_ns).unwrap_or(u32::MAX);
-    prng(model, place, "phase").below(gap_ns).into()
+    prng(model, element, "phase").below(gap_ns).into()
 }
 
 fn add_source(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry) -> Result<()> {
-    let Entry { flow, router, place, traffic } = entry;
-    let Some(entrance) = paths::entrance(model, names, *router)? else {
-        let problem = "its router's path begins with a stage, which only a sender can feed";
-        return Err(Error::wrong(place, problem));
-    };
-    let gaps = match traffic.pattern {
-        Pattern::Cbr { rate_pps } => Gaps::Cbr(Pace::new(mpps(place, rate_pps)?)),
-        Pattern::Poisson { rate_pps } => {
-            let mut gaps = Gaps::Poisson { mean_ns: 0.0, prng: prng(model, place, "gaps") };
-            gaps.set_rate(mpps(place, rate_pps)?);
-            gaps
+    match paths::entrance(model, names, entry.router)? {
+        Some(Node::Ring(ring)) => {
+            engine.host.network.add_ring_source(ring, source(model, entry, ring)?);
         }
-        Pattern::Bursts { rate_pps, burst_frames } => {
-            require(burst_frames > 0, place, "burst_frames", 0, "1 or more")?;
-            let prng = prng(model, place, "gaps");
-            let mut gaps =
-                Gaps::Bursts { mean_ns: 0.0, burst_frames, left: burst_frames - 1, prng };
-            gaps.set_rate(mpps(place, rate_pps)?);
-            gaps
+        Some(Node::Port(port)) => {
+            engine.host.network.add_port_source(port, source(model, entry, ())?);
         }
-        Pattern::Sender { .. } => unreachable!("senders are no open-loop sources"),
-    };
-    let first_gap_ns = match &gaps {
-        Gaps::Cbr(pace) => pace.gap_ns(),
-        Gaps::Poisson { mean_ns, .. } | Gaps::Bursts { mean_ns, .. } => {
-            crate::random::exponential_ns(&mut prng(model, place, "phase"), *mean_ns)
+        Some(Node::Stage(_)) | None => {
+            let problem = "its router's path begins with a stage, which only a sender can feed";
+            return Err(Error::wrong(&entry.element, problem));
         }
-    };
-    let offset_ns = match &gaps {
-        Gaps::Cbr(_) => phase_ns(model, place, first_gap_ns),
-        _ => first_gap_ns,
-    };
-    let stop_ns = traffic.stop_ns.unwrap_or(u64::MAX);
-    let start_ns = traffic.start_ns + offset_ns;
-    let mut sizes = sizes(model, entry)?;
-    let source = Source {
-        next_ns: if start_ns < stop_ns { start_ns } else { u64::MAX },
-        next_bytes: sizes.next(),
-        flow: small(*flow),
-        router: small(*router),
-        ring: if let Place::Ring(ring) = entrance { ring } else { usize::MAX },
-        stop_ns,
-        sizes,
-        gaps,
-    };
-    match entrance {
-        Place::Ring(ring) => {
-            let wire = engine.rings[ring].wire;
-            engine.wires[wire].feed.sources.push(source);
-        }
-        Place::Port(port) => engine.ports[port].feed.sources.push(source),
-        Place::Queue(_) => unreachable!("no path begins with a queue"),
     }
     Ok(())
 }
 
+fn source<To>(model: &Model, entry: &Entry, to: To) -> Result<Source<To>> {
+    let Entry { flow, router, element, traffic } = entry;
+    let gaps = gaps(model, element, &traffic.pattern)?;
+    let first_gap_ns = match &gaps {
+        Gaps::Cbr(pace) => pace.gap_ns(),
+        Gaps::Poisson { mean_ns, .. } | Gaps::Bursts { mean_ns, .. } => {
+            crate::random::exponential_ns(&mut prng(model, element, "phase"), *mean_ns)
+        }
+    };
+    let offset_ns = match &gaps {
+        Gaps::Cbr(_) => phase_ns(model, element, first_gap_ns),
+        _ => first_gap_ns,
+    };
+    let stop_ns = traffic.stop_ns.unwrap_or(NEVER);
+    let start_ns = traffic.start_ns + offset_ns;
+    let mut sizes = sizes(model, entry)?;
+    Ok(Source {
+        next_ns: if start_ns < stop_ns { start_ns } else { NEVER },
+        next_bytes: sizes.next(),
+        flow: *flow,
+        router: *router,
+        to,
+        stop_ns,
+        sizes,
+        gaps,
+    })
+}
+
+fn gaps(model: &Model, element: &str, pattern: &Pattern) -> Result<Gaps> {
+    match *pattern {
+        Pattern::Cbr { rate_pps } => Ok(Gaps::Cbr(Pace::new(millipps(element, rate_pps)?))),
+        Pattern::Poisson { rate_pps } => {
+            let mut gaps = Gaps::Poisson { mean_ns: 0.0, prng: prng(model, element, "gaps") };
+            gaps.set_rate(millipps(element, rate_pps)?);
+            Ok(gaps)
+        }
+        Pattern::Bursts { rate_pps, burst_frames } => {
+            require(burst_frames > 0, element, "burst_frames", 0, "1 or more")?;
+            let prng = prng(model, element, "gaps");
+            let mut gaps =
+                Gaps::Bursts { mean_ns: 0.0, burst_frames, left: burst_frames - 1, prng };
+            gaps.set_rate(millipps(element, rate_pps)?);
+            Ok(gaps)
+        }
+        Pattern::Sender { .. } => unreachable!("senders are no open-loop sources"),
+    }
+}
+
 fn add_senders(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry) -> Result<()> {
-    let Entry { flow, router, place, traffic } = entry;
+    let Entry { flow, router, element, traffic } = entry;
     let Pattern::Sender { connections, window_frames, rate_pps, catch_up_ns, release } =
         traffic.pattern
     else {
         unreachable!("only for senders");
     };
-    let Some((stage, route)) = paths::sender_route(engine, model, names, *router)? else {
+    let Some((stage, segment)) = paths::sender_segment(engine, model, names, *router)? else {
         let problem = "a sender needs a path that begins with the stage that it runs in";
-        return Err(Error::wrong(place, problem));
+        return Err(Error::wrong(element, problem));
     };
     let context = engine.stages[stage].context;
-    if engine.contexts[context].kind == ContextKind::Softirq {
-        return Err(Error::wrong(place, "a sender cannot run in a softirq"));
+    if engine.host.cpu.contexts()[context].kind == ContextKind::Softirq {
+        return Err(Error::wrong(element, "a sender cannot run in a softirq"));
     }
-    require((1..=1_000).contains(&connections), place, "connections", connections, "1 to 1000")?;
-    require(window_frames > 0, place, "window_frames", 0, "1 or more")?;
-    let total = engine.connections.len() + connections as usize;
-    require(total < 65_535, place, "connections", total, "less than 65535 in all")?;
-    let pace = rate_pps.map(|rate_pps| mpps(place, rate_pps)).transpose()?.map(Pace::new);
+    require((1..=1_000).contains(&connections), element, "connections", connections, "1 to 1000")?;
+    require(window_frames > 0, element, "window_frames", 0, "1 or more")?;
+    let total = engine.host.workers.connections().len() + connections as usize;
+    require(total < 65_535, element, "connections", total, "less than 65535 in all")?;
+    let pace = rate_pps.map(|rate_pps| millipps(element, rate_pps)).transpose()?.map(Pace::new);
     for number in 0..connections {
-        let name = format!("{place} connection {number}");
+        let name = format!("{element} connection {number}");
         let phase_ns = pace.map_or(0, |pace| phase_ns(model, &name, pace.gap_ns()));
-        let index = engine.connections.len();
-        let mut worker = paths::plain_worker(engine, context, Input::Connection(index));
-        worker.routes[*router] = Some(route.clone());
+        let index = engine.host.workers.connections().next_id();
+        let mut worker = paths::plain_worker(engine, Input::Connection(index));
+        worker.segments[*router] = Some(segment.clone());
         worker.stage = Some(stage);
-        worker.batch = model.stages[stage].batch.unwrap_or(worker.batch);
+        worker.batch = model.stages[stage.index()].batch.unwrap_or(worker.batch);
         let mut sizes = sizes(model, entry)?;
         if let Sizes::Of(_, generator) = &mut sizes {
             *generator = prng(model, &name, "sizes");
         }
-        engine.connections.push(Connection {
-            worker: engine.workers.len(),
-            flow: small(*flow),
-            router: small(*router),
-            number: small(index),
+        engine.host.workers.add_connection(Connection {
+            worker: engine.host.workers.workers().next_id(),
+            flow: *flow,
+            router: *router,
             bytes: sizes.next(),
             sizes,
             in_flight: 0,
@@ -176,52 +184,45 @@ fn add_senders(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry)
             pace,
             catch_up_ns,
             due_ns: traffic.start_ns + phase_ns,
-            stop_ns: traffic.stop_ns.unwrap_or(u64::MAX),
+            stop_ns: traffic.stop_ns.unwrap_or(NEVER),
         });
-        engine.workers.push(worker);
+        engine.host.add_worker(context, worker);
     }
     Ok(())
 }
 
 fn add_load(engine: &mut Engine, model: &Model, names: &Names, load: &model::Load) -> Result<()> {
-    let place = format!("load {}", load.name);
-    let context = names.contexts.find(&place, "context", &load.context)?;
-    if engine.contexts[context].kind == ContextKind::Softirq {
-        return Err(Error::wrong(place, "a load cannot run in a softirq"));
+    let element = format!("load {}", load.name);
+    let context = names.contexts.find(&element, "context", &load.context)?;
+    if engine.host.cpu.contexts()[context].kind == ContextKind::Softirq {
+        return Err(Error::wrong(element, "a load cannot run in a softirq"));
     }
     let cpu_ps = match load.load {
         LoadKind::Cpu => 0,
         LoadKind::Periodic { cpu_ns, .. } | LoadKind::Disk { cpu_ns, .. } => {
-            require(cpu_ns >= 1.0, &place, "cpu_ns", cpu_ns, "1 ns or more")?;
-            ps(&place, "cpu_ns", cpu_ns)?
+            require(cpu_ns >= 1.0, &element, "cpu_ns", cpu_ns, "1 ns or more")?;
+            ps(&element, "cpu_ns", cpu_ns)?
         }
     };
     if let LoadKind::Disk { depth, blocking_permille, .. } = load.load {
-        require((1..=4_096).contains(&depth), &place, "depth", depth, "1 to 4096")?;
+        require((1..=4_096).contains(&depth), &element, "depth", depth, "1 to 4096")?;
         let accepted = "0 to 1000";
         require(
             blocking_permille <= 1_000,
-            &place,
+            &element,
             "blocking_permille",
             blocking_permille,
             accepted,
         )?;
     }
-    let index = engine.loads.len();
-    let mut worker = paths::plain_worker(engine, context, Input::Load(index));
+    let index = engine.host.workers.loads().next_id();
+    let mut worker = paths::plain_worker(engine, Input::Load(index));
     worker.batch = 1;
-    engine.loads.push(Load {
-        name: load.name.clone(),
-        kind: load.load.clone(),
-        worker: engine.workers.len(),
-        start_ns: load.start_ns,
-        stop_ns: load.stop_ns.unwrap_or(u64::MAX),
-        prng: prng(model, &place, "times"),
-        ready: 0,
-        cpu_ps,
-        done_ns: 0,
-        piece_ns: 0,
-    });
-    engine.workers.push(worker);
+    let stop_ns = load.stop_ns.unwrap_or(NEVER);
+    let generator = prng(model, &element, "times");
+    let id = engine.host.add_worker(context, worker);
+    let times_ns = (load.start_ns, stop_ns);
+    let built = Load::new(&load.name, load.load.clone(), id, times_ns, generator);
+    engine.host.workers.add_load(built.with_cost(cpu_ps));
     Ok(())
 }

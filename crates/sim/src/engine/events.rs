@@ -2,33 +2,35 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-/// The kinds of event; numbers are indices into the engine's tables.
+use super::ids::{ChangeId, CoreId, LoadId, PortId, RingId, WorkerId};
+
+/// The kinds of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
     /// The window begins.
     Window,
     /// The window ends.
     WindowEnd,
-    /// Lazy parts catch up; somebody may want to stop.
+    /// Lazily updated wires and ports are brought up to now; the caller may want to stop.
     Sync,
     /// An armed ring may raise an interrupt.
-    Ring(usize),
+    Ring(RingId),
     /// A worker that waited for something outside may go on.
-    Retry(usize),
+    Retry(WorkerId),
     /// A port begins its next transmission.
-    Port(usize),
+    Port(PortId),
     /// A timer tick of a core.
-    Tick(usize),
+    Tick(CoreId),
     /// The end of a core's slice, unless it has been put off.
-    Slice(usize),
+    Slice(CoreId),
     /// Credit is given to vCPUs.
-    Account,
+    GiveCredit,
     /// A load has something to do again.
-    Load(usize),
+    Load(LoadId),
     /// A context is not blocked by this load any more.
-    Unblock(usize),
+    Unblock(LoadId),
     /// A setting changes.
-    Change(usize),
+    Change(ChangeId),
 }
 
 /// How many of the next events are kept in order; a model has few pending at a time.
@@ -99,17 +101,20 @@ impl Events {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{super::ids::Id, *};
 
     #[test]
     fn time_first_then_the_order_of_coming() {
         let mut events = Events::new();
-        events.push(5, Event::Tick(1));
+        events.push(5, Event::Tick(CoreId::at(1)));
         events.push(3, Event::Sync);
-        events.push(5, Event::Account);
+        events.push(5, Event::GiveCredit);
         assert_eq!(events.next_ns(), 3);
         let order: Vec<_> = std::iter::from_fn(|| events.pop()).collect();
-        assert_eq!(order, [(3, Event::Sync), (5, Event::Tick(1)), (5, Event::Account)]);
+        assert_eq!(
+            order,
+            [(3, Event::Sync), (5, Event::Tick(CoreId::at(1))), (5, Event::GiveCredit)]
+        );
         assert_eq!(events.next_ns(), u64::MAX);
     }
 
@@ -121,17 +126,17 @@ mod tests {
             let mut model = std::collections::BTreeSet::new();
             for (number, (at_ns, step)) in steps.into_iter().enumerate() {
                 if step < 2 {
-                    events.push(at_ns, Event::Load(number));
+                    events.push(at_ns, Event::Load(LoadId::at(number)));
                     model.insert((at_ns, number));
                 } else {
-                    let expected = model.pop_first().map(|(at_ns, n)| (at_ns, Event::Load(n)));
+                    let expected = model.pop_first().map(|(at_ns, n)| (at_ns, Event::Load(LoadId::at(n))));
                     prop_assert_eq!(events.pop(), expected);
                 }
                 let next_ns = model.first().map_or(u64::MAX, |&(at_ns, _)| at_ns);
                 prop_assert_eq!(events.next_ns(), next_ns);
             }
             while let Some((at_ns, number)) = model.pop_first() {
-                prop_assert_eq!(events.pop(), Some((at_ns, Event::Load(number))));
+                prop_assert_eq!(events.pop(), Some((at_ns, Event::Load(LoadId::at(number)))));
             }
             prop_assert_eq!(events.pop(), None);
         }

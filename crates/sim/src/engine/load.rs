@@ -2,11 +2,7 @@
 
 use isolane_sched::Prng;
 
-use super::{
-    Engine,
-    events::Event,
-    worker::{PS, Step, Work},
-};
+use super::{cpu::PS, ids::WorkerId};
 use crate::{model::LoadKind, random::exponential_ns};
 
 /// How long a computing process is left alone before it is asked whether it is to stop, ns.
@@ -15,81 +11,99 @@ const CHUNK_NS: u64 = 1_000_000;
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) name: String,
-    pub(crate) kind: LoadKind,
-    pub(crate) worker: usize,
+    kind: LoadKind,
+    pub(crate) worker: WorkerId,
     pub(crate) start_ns: u64,
-    pub(crate) stop_ns: u64,
-    pub(crate) prng: Prng,
+    stop_ns: u64,
+    prng: Prng,
     /// Pieces of work that wait.
-    pub(crate) ready: u32,
-    pub(crate) cpu_ps: u64,
+    ready: u32,
+    cpu_ps: u64,
     /// In the window, ns.
     pub(crate) done_ns: u64,
     /// The piece under way, ns.
     pub(crate) piece_ns: u64,
 }
 
-impl Engine {
-    /// Its next piece of work.
-    #[inline]
-    pub(crate) fn next_load(&mut self, index: usize, now_ns: u64) -> Step {
-        let load = &mut self.loads[index];
-        if now_ns >= load.stop_ns || load.ready == 0 {
-            return Step::Over;
+/// What follows a piece of a load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pause {
+    /// When the next piece is there.
+    pub(crate) until_ns: u64,
+    /// Whether it blocks its context until then.
+    pub(crate) blocks: bool,
+}
+
+impl Load {
+    pub(crate) fn new(
+        name: &str,
+        kind: LoadKind,
+        worker: WorkerId,
+        times_ns: (u64, u64),
+        prng: Prng,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            worker,
+            start_ns: times_ns.0,
+            stop_ns: times_ns.1,
+            prng,
+            ready: 0,
+            cpu_ps: 0,
+            done_ns: 0,
+            piece_ns: 0,
         }
-        load.piece_ns = match load.kind {
-            LoadKind::Cpu => CHUNK_NS.min(load.stop_ns - now_ns),
-            LoadKind::Periodic { .. } | LoadKind::Disk { .. } => {
-                load.ready -= 1;
-                load.cpu_ps / PS
-            }
-        };
-        let piece_ns = load.piece_ns;
-        self.workers[load.worker].polled += 1;
-        Step::Work(Work::Load(index), piece_ns)
     }
 
-    pub(crate) fn finish_load(&mut self, index: usize, now_ns: u64) {
-        let load = &mut self.loads[index];
-        load.done_ns += load.piece_ns;
-        match load.kind {
-            LoadKind::Cpu => {}
+    /// What a piece of it costs, if that is always the same.
+    pub(crate) fn with_cost(mut self, cpu_ps: u64) -> Self {
+        self.cpu_ps = cpu_ps;
+        self
+    }
+
+    /// Its next piece of work: how long it takes, ns.
+    #[inline]
+    pub(super) fn next(&mut self, now_ns: u64) -> Option<u64> {
+        if now_ns >= self.stop_ns || self.ready == 0 {
+            return None;
+        }
+        self.piece_ns = match self.kind {
+            LoadKind::Cpu => CHUNK_NS.min(self.stop_ns - now_ns),
+            LoadKind::Periodic { .. } | LoadKind::Disk { .. } => {
+                self.ready -= 1;
+                self.cpu_ps / PS
+            }
+        };
+        Some(self.piece_ns)
+    }
+
+    /// A piece of it is done.
+    pub(super) fn finish(&mut self, now_ns: u64) -> Option<Pause> {
+        self.done_ns += self.piece_ns;
+        match self.kind {
+            LoadKind::Cpu => None,
             LoadKind::Periodic { idle_ns, .. } => {
-                let idle_ns = exponential_ns(&mut load.prng, idle_ns as f64);
-                self.events.push(now_ns + idle_ns, Event::Load(index));
+                let idle_ns = exponential_ns(&mut self.prng, idle_ns as f64);
+                Some(Pause { until_ns: now_ns + idle_ns, blocks: false })
             }
             LoadKind::Disk { disk_ns, blocking_permille, .. } => {
-                let blocks = load.prng.below(1_000) < blocking_permille;
-                let back_ns = now_ns + exponential_ns(&mut load.prng, disk_ns as f64);
-                self.events.push(back_ns, Event::Load(index));
-                if blocks {
-                    self.events.push(back_ns, Event::Unblock(index));
-                    let context = self.workers[self.loads[index].worker].context;
-                    self.contexts[context].blocked += 1;
-                }
+                let blocks = self.prng.below(1_000) < blocking_permille;
+                let until_ns = now_ns + exponential_ns(&mut self.prng, disk_ns as f64);
+                Some(Pause { until_ns, blocks })
             }
         }
     }
 
-    /// It begins, or a piece of work is there again.
-    pub(crate) fn load_due(&mut self, index: usize, now_ns: u64) {
-        let load = &mut self.loads[index];
-        if now_ns >= load.stop_ns {
-            return;
+    /// It begins, or a piece of work is there again; whether there is something to do.
+    pub(super) fn wake(&mut self, now_ns: u64) -> bool {
+        if now_ns >= self.stop_ns {
+            return false;
         }
-        load.ready += match load.kind {
-            LoadKind::Disk { depth, .. } if now_ns == load.start_ns && load.ready == 0 => depth,
+        self.ready += match self.kind {
+            LoadKind::Disk { depth, .. } if now_ns == self.start_ns && self.ready == 0 => depth,
             _ => 1,
         };
-        let worker = load.worker;
-        self.raise(worker, now_ns);
-    }
-
-    pub(crate) fn unblock(&mut self, index: usize, now_ns: u64) {
-        let context = self.workers[self.loads[index].worker].context;
-        self.contexts[context].blocked -= 1;
-        if self.contexts[context].has_work() {
-            self.rouse(context, now_ns);
-        }
+        true
     }
 }

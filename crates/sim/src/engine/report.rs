@@ -3,18 +3,22 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Engine, Place, StageInfo,
-    books::{self, FlowBook, Tally},
-    worker::PS,
+    accounting::{self, FlowAccount, Tally},
+    cpu::PS,
+    frame_path::Host,
+    ids::{ContextId, FlowId, RouterId, StageId, Table},
+    names::{Names, StageInfo},
+    network::DropPoint,
+    workers::SegmentAccount,
 };
 use crate::{
     model::{ContextKind, Mode},
     results::{
-        BinCount, ContextTime, CoreTime, Count, Delay, Flow, PlaceCount, Results, StageTime, Window,
+        BinCount, ContextTime, CoreTime, Count, Delay, DropPointCount, Flow, StageTime, Window,
     },
 };
 
-fn count(count: books::Count) -> Count {
+fn count(count: accounting::Count) -> Count {
     Count { frames: count.frames, bytes: count.bytes }
 }
 
@@ -28,32 +32,32 @@ fn add_tally(sum: &mut Tally, tally: &Tally) {
     }
 }
 
-fn add_book(sum: &mut FlowBook, book: &FlowBook) {
-    add_tally(&mut sum.total, &book.total);
-    add_tally(&mut sum.window, &book.window);
-    sum.delays.merge(&book.delays);
-    for (stage, histogram) in &book.captures {
+fn add_account(sum: &mut FlowAccount, account: &FlowAccount) {
+    add_tally(&mut sum.total, &account.total);
+    add_tally(&mut sum.window, &account.window);
+    sum.delays.merge(&account.delays);
+    for (stage, histogram) in &account.captures {
         if let Some((_, to)) = sum.captures.iter_mut().find(|(at, _)| at == stage) {
             to.merge(histogram);
         } else {
             sum.captures.push((*stage, histogram.clone()));
         }
     }
-    for (to, from) in sum.bins.iter_mut().zip(&book.bins) {
+    for (to, from) in sum.bins.iter_mut().zip(&account.bins) {
         to.offered += from.offered;
         to.received += from.received;
         to.received_bytes += from.received_bytes;
     }
 }
 
-/// A context's bill by account and by mode, ns.
+/// CPU accounting of a context: its time by account and by mode, ns.
 #[derive(Default)]
-struct Bill {
+struct Split {
     accounts: BTreeMap<String, i64>,
     modes: BTreeMap<Mode, i64>,
 }
 
-impl Bill {
+impl Split {
     fn add(&mut self, account: &str, mode: Mode, ns: i64) {
         if ns != 0 {
             *self.accounts.entry(account.to_owned()).or_default() += ns;
@@ -68,82 +72,90 @@ fn signed(ns: u64) -> i64 {
 
 /// Frames, polls and ps of a stage.
 #[derive(Clone, Default)]
-struct Done {
+struct StageWork {
     frames: u64,
     polls: u64,
     ps: u64,
     /// Of frames alone: number and ps by router.
-    routers: BTreeMap<usize, (u64, u64)>,
+    routers: BTreeMap<RouterId, (u64, u64)>,
+}
+
+impl StageWork {
+    fn add(&mut self, stage: &StageInfo, router: RouterId, account: SegmentAccount) {
+        let ps = account.frames * stage.frame_ps
+            + account.bytes * stage.byte_ps
+            + account.cache_misses * stage.cold_ps
+            + account.refused * stage.drop_ps.unwrap_or(0);
+        self.frames += account.frames;
+        self.ps += ps;
+        let of_router = self.routers.entry(router).or_default();
+        of_router.0 += account.frames;
+        of_router.1 += ps;
+    }
 }
 
 /// Where the window's time went.
 #[derive(Debug)]
-pub(crate) struct Times {
-    window_ns: (u64, u64),
-    cores: Vec<CoreTime>,
-    contexts: Vec<ContextTime>,
-    stages: Vec<StageTime>,
+pub(super) struct Times {
+    pub(super) window_ns: (u64, u64),
+    pub(super) cores: Vec<CoreTime>,
+    pub(super) contexts: Vec<ContextTime>,
+    pub(super) stages: Vec<StageTime>,
 }
 
-impl Engine {
-    /// The results so far; the engine is done.
-    pub(crate) fn report(mut self, finished: bool) -> Results {
-        let times = self.times.take().expect("the window has ended");
-        let places = self.place_counts();
-        let left = self.drain();
-        let flows = (0..self.names.flows.len())
-            .map(|flow| {
-                let router = &self.names.routers[self.names.router_of[flow] as usize];
-                self.flow(&self.names.flows[flow], router, &self.books.flows[flow], left[flow])
+/// What there is to report of.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Report<'a> {
+    pub(super) host: &'a Host,
+    pub(super) stages: &'a Table<StageId, StageInfo>,
+    pub(super) names: &'a Names,
+}
+
+impl Report<'_> {
+    /// `left`: frames that are still somewhere.
+    pub(super) fn flows(&self, left: &Table<FlowId, u64>) -> Vec<Flow> {
+        let flows = self.names.flows.enumerate();
+        flows
+            .map(|(flow, name)| {
+                let router = &self.names.routers[self.names.router_of[flow]];
+                self.flow(name, router, &self.host.accounting.flows[flow], left[flow])
             })
-            .collect();
-        Results {
-            interrupted: !finished,
-            ended_ns: self.now_ns,
-            window_ns: times.window_ns,
-            events: self.steps,
-            flows,
-            routers: self.routers(&left),
-            places,
-            cores: times.cores,
-            contexts: times.contexts,
-            stages: times.stages,
-        }
+            .collect()
     }
 
     /// Where the window's time went; it ends now.
-    pub(crate) fn window_times(&self, now_ns: u64) -> Times {
-        let window_ns = (self.books.window_ns.0.min(now_ns), now_ns);
+    pub(super) fn times(&self, now_ns: u64) -> Times {
+        let window_ns = (self.host.accounting.window_ns.0.min(now_ns), now_ns);
         let stages = self.stage_work();
-        let bills: Vec<Bill> =
-            (0..self.contexts.len()).map(|id| self.bill_of(id, &stages)).collect();
+        let splits: Vec<Split> =
+            self.host.cpu.contexts().ids().map(|id| self.split_of(id, &stages)).collect();
         Times {
             window_ns,
-            cores: self.core_times(&bills, window_ns.1 - window_ns.0),
-            contexts: self.context_times(bills),
+            cores: self.core_times(&splits, window_ns.1 - window_ns.0),
+            contexts: self.context_times(splits),
             stages: self.stage_times(&stages),
         }
     }
 
-    fn routers(&self, left: &[u64]) -> Vec<Flow> {
+    pub(super) fn routers(&self, left: &Table<FlowId, u64>) -> Vec<Flow> {
         let mut routers = Vec::new();
-        for (router, name) in (0..).zip(&self.names.routers) {
-            let of = || (0..left.len()).filter(|&flow| self.names.router_of[flow] == router);
+        for (router, name) in self.names.routers.enumerate() {
+            let of = || left.ids().filter(|&flow| self.names.router_of[flow] == router);
             let Some(first) = of().next() else { continue };
-            let mut sum = self.books.flows[first].empty_like();
-            of().for_each(|flow| add_book(&mut sum, &self.books.flows[flow]));
+            let mut sum = self.host.accounting.flows[first].empty_like();
+            of().for_each(|flow| add_account(&mut sum, &self.host.accounting.flows[flow]));
             routers.push(self.flow(name, name, &sum, of().map(|flow| left[flow]).sum()));
         }
         routers
     }
 
-    fn flow(&self, name: &str, router: &str, book: &FlowBook, left: u64) -> Flow {
+    fn flow(&self, name: &str, router: &str, account: &FlowAccount, left: u64) -> Flow {
         let drops = |tally: &Tally| {
-            let named = self.names.places.iter().zip(&tally.drops);
+            let named = self.names.drop_points.iter().zip(&tally.drops);
             named.filter(|(_, n)| **n > 0).map(|((name, _), n)| (name.clone(), *n)).collect()
         };
-        let captures = book.captures.iter();
-        let bins = book.bins.iter().map(|bin| BinCount {
+        let captures = account.captures.iter();
+        let bins = account.bins.iter().map(|bin| BinCount {
             offered: bin.offered,
             received: bin.received,
             received_bytes: bin.received_bytes,
@@ -151,16 +163,16 @@ impl Engine {
         Flow {
             name: name.to_owned(),
             router: router.to_owned(),
-            offered: count(book.total.offered),
-            received: count(book.total.received),
-            drops: drops(&book.total),
+            offered: count(account.total.offered),
+            received: count(account.total.received),
+            drops: drops(&account.total),
             left,
             window: Window {
-                offered: count(book.window.offered),
-                received: count(book.window.received),
-                drops: drops(&book.window),
+                offered: count(account.window.offered),
+                received: count(account.window.received),
+                drops: drops(&account.window),
             },
-            delay: Delay::from(&book.delays),
+            delay: Delay::from(&account.delays),
             captures: captures
                 .map(|(stage, delays)| (self.stages[*stage].name.clone(), Delay::from(delays)))
                 .collect(),
@@ -168,97 +180,89 @@ impl Engine {
         }
     }
 
-    fn place_counts(&self) -> Vec<PlaceCount> {
-        let places = self.names.places.iter().enumerate();
-        places
-            .map(|(index, (name, place))| {
-                let (kind, entered, left, most) = match *place {
-                    Place::Ring(ring) => {
-                        let ring = &self.rings[ring];
-                        ("ring", ring.entered, ring.frames.len(), ring.most)
-                    }
-                    Place::Queue(queue) => {
-                        let queue = &self.queues[queue];
-                        ("queue", queue.entered, queue.backlog.len(), queue.most)
-                    }
-                    Place::Port(port) => {
-                        let port = &self.ports[port];
-                        ("port", port.entered, port.len(), port.most)
-                    }
+    pub(super) fn drop_point_counts(&self) -> Vec<DropPointCount> {
+        let drop_points = self.names.drop_points.enumerate();
+        drop_points
+            .map(|(id, (name, at))| {
+                let kind = match at {
+                    DropPoint::Ring(_) => "ring",
+                    DropPoint::Queue(_) => "queue",
+                    DropPoint::Port(_) => "port",
                 };
-                let dropped = self.books.flows.iter().map(|flow| flow.total.drops[index]).sum();
-                let (left, most) = (left as u64, most as u64);
-                PlaceCount { name: name.clone(), kind, entered, dropped, left, most }
+                let (occupancy, left) = self.host.network.occupancy(*at);
+                let flows = self.host.accounting.flows.iter();
+                DropPointCount {
+                    name: name.clone(),
+                    kind,
+                    entered: occupancy.entered,
+                    dropped: flows.map(|flow| flow.total.drops[id]).sum(),
+                    left: left as u64,
+                    max: occupancy.max_len as u64,
+                }
             })
             .collect()
     }
 
-    fn stage_work(&self) -> Vec<Done> {
-        let mut stages = vec![Done::default(); self.stages.len()];
-        for worker in &self.workers {
+    fn stage_work(&self) -> Table<StageId, StageWork> {
+        let mut stages = Table::filled(StageWork::default(), self.stages.len());
+        for worker in self.host.workers.workers() {
             if let Some(stage) = worker.stage {
-                stages[stage].polls += worker.polls;
-                stages[stage].ps += worker.polls * self.stages[stage].poll_ps;
+                stages[stage].polls += worker.account.polls;
+                stages[stage].ps += worker.account.polls * self.stages[stage].poll_ps;
             }
-            for (router, route) in worker.routes.iter().enumerate() {
-                let Some(route) = route else { continue };
-                for &stage in &route.stages {
-                    let (info, done) = (&self.stages[stage], &mut stages[stage]);
-                    let ps = route.frames * info.frame_ps
-                        + route.bytes * info.byte_ps
-                        + route.colds * info.cold_ps
-                        + route.refused * info.drop_ps.unwrap_or(0);
-                    done.frames += route.frames;
-                    done.ps += ps;
-                    let of_router = done.routers.entry(router).or_default();
-                    of_router.0 += route.frames;
-                    of_router.1 += ps;
+            for (router, segment) in worker.segments.enumerate() {
+                let Some(segment) = segment else { continue };
+                for &stage in &segment.stages {
+                    stages[stage].add(&self.stages[stage], router, segment.account);
                 }
             }
         }
         stages
     }
 
-    fn bill_of(&self, id: usize, stages: &[Done]) -> Bill {
-        let context = &self.contexts[id];
+    fn split_of(&self, id: ContextId, stages: &Table<StageId, StageWork>) -> Split {
+        let (cpu, workers) = (&self.host.cpu, &self.host.workers);
+        let context = &cpu.contexts()[id];
         let own = match context.kind {
             ContextKind::Process => Mode::User,
             _ => Mode::Kernel,
         };
-        let mut bill = Bill::default();
-        for (info, done) in self.stages.iter().zip(stages) {
+        let mut split = Split::default();
+        for (info, work) in self.stages.iter().zip(stages) {
             if info.context == id {
-                bill.add(&info.account, info.mode, signed(done.ps / PS));
+                split.add(&info.account, info.mode, signed(work.ps / PS));
             }
         }
-        for worker in self.workers.iter().filter(|worker| worker.context == id) {
-            let mode = worker.stage.map_or(own, |stage| self.stages[stage].mode);
-            bill.add("notify", mode, signed(worker.notify_ps / PS));
-        }
-        for load in &self.loads {
-            if self.workers[load.worker].context == id {
-                bill.add(&load.name, own, signed(load.done_ns));
+        for (worker, of) in workers.workers().enumerate() {
+            if cpu.context_of(worker) == id {
+                let mode = of.stage.map_or(own, |stage| self.stages[stage].mode);
+                split.add("notify", mode, signed(of.account.notify_ps / PS));
             }
         }
-        let core = self.cores[context.core].mode;
-        bill.add("switch", core, signed(context.bill.switch_ps / PS));
-        let wake_ps = context.bill.wakes * context.wake_ps;
-        bill.add("wake", context.wake_mode, signed(wake_ps / PS));
-        let exit_ps = context.bill.exits * context.exit_ps;
-        bill.add("exit", context.wake_mode, signed(exit_ps / PS));
-        bill.add("unfinished", own, context.bill.edge_ns + self.under_way_ns(id));
-        bill
+        for load in workers.loads() {
+            if cpu.context_of(load.worker) == id {
+                split.add(&load.name, own, signed(load.done_ns));
+            }
+        }
+        let (account, costs) = (&context.account, context.costs());
+        split.add("switch", cpu.cores()[context.core].mode, signed(account.switch_ps / PS));
+        let wake_ps = account.wakes * costs.wake_ps;
+        split.add("wake", costs.wake_mode, signed(wake_ps / PS));
+        let exit_ps = account.exits * costs.exit_ps;
+        split.add("exit", costs.wake_mode, signed(exit_ps / PS));
+        split.add("unfinished", own, account.edge_ns + self.host.under_way_ns(id));
+        split
     }
 
-    fn core_times(&self, bills: &[Bill], window_ns: u64) -> Vec<CoreTime> {
-        let cores = self.cores.iter().enumerate();
+    fn core_times(&self, splits: &[Split], window_ns: u64) -> Vec<CoreTime> {
+        let cores = self.host.cpu.cores().enumerate();
         cores
             .map(|(index, core)| {
-                let bill = &core.bill;
-                let mut modes = BTreeMap::from([(core.mode, i128::from(bill.interrupt_ns))]);
-                for (context, split) in self.contexts.iter().zip(bills) {
-                    let here = i128::from(context.bill.cpu_ns[index]);
-                    let all: i128 = context.bill.cpu_ns.iter().copied().map(i128::from).sum();
+                let account = &core.account;
+                let mut modes = BTreeMap::from([(core.mode, i128::from(account.interrupt_ns))]);
+                for (context, split) in self.host.cpu.contexts().iter().zip(splits) {
+                    let here = i128::from(context.account.cpu_ns[index]);
+                    let all: i128 = context.account.cpu_ns.iter().copied().map(i128::from).sum();
                     for (mode, ns) in &split.modes {
                         *modes.entry(*mode).or_default() += i128::from(*ns) * here / all.max(1);
                     }
@@ -266,13 +270,13 @@ impl Engine {
                 CoreTime {
                     name: core.name.clone(),
                     window_ns,
-                    busy_ns: bill.interrupt_ns + bill.softirq_ns + bill.thread_ns,
-                    irq_ns: bill.interrupt_ns,
-                    softirq_ns: bill.softirq_ns,
-                    ksoftirqd_ns: bill.ksoftirqd_ns,
-                    thread_ns: bill.thread_ns,
-                    switches: bill.switches,
-                    interrupts: bill.interrupts,
+                    busy_ns: account.interrupt_ns + account.softirq_ns + account.thread_ns,
+                    irq_ns: account.interrupt_ns,
+                    softirq_ns: account.softirq_ns,
+                    ksoftirqd_ns: account.ksoftirqd_ns,
+                    thread_ns: account.thread_ns,
+                    switches: account.switches,
+                    interrupts: account.interrupts,
                     modes: modes
                         .into_iter()
                         .map(|(mode, ns)| (mode.name(), u64::try_from(ns).unwrap_or(0)))
@@ -282,12 +286,13 @@ impl Engine {
             .collect()
     }
 
-    fn context_times(&self, bills: Vec<Bill>) -> Vec<ContextTime> {
-        self.contexts
+    fn context_times(&self, splits: Vec<Split>) -> Vec<ContextTime> {
+        let (cores, contexts) = (self.host.cpu.cores(), self.host.cpu.contexts());
+        contexts
             .iter()
-            .zip(bills)
-            .map(|(context, bill)| {
-                let by_core = self.cores.iter().zip(&context.bill.cpu_ns);
+            .zip(splits)
+            .map(|(context, split)| {
+                let by_core = cores.iter().zip(&context.account.cpu_ns);
                 ContextTime {
                     name: context.name.clone(),
                     kind: match context.kind {
@@ -297,26 +302,26 @@ impl Engine {
                         ContextKind::Process => "process",
                         ContextKind::Vcpu => "vcpu",
                     },
-                    cpu_ns: context.bill.cpu_ns.iter().sum(),
+                    cpu_ns: context.account.cpu_ns.iter().sum(),
                     cores: by_core
                         .filter(|(_, ns)| **ns > 0)
                         .map(|(core, ns)| (core.name.clone(), *ns))
                         .collect(),
-                    modes: bill.modes.into_iter().map(|(mode, ns)| (mode.name(), ns)).collect(),
-                    accounts: bill.accounts,
-                    wakes: context.bill.wakes,
-                    switches: context.bill.switches,
+                    modes: split.modes.into_iter().map(|(mode, ns)| (mode.name(), ns)).collect(),
+                    accounts: split.accounts,
+                    wakes: context.account.wakes,
+                    switches: context.account.switches,
                 }
             })
             .collect()
     }
 
-    fn stage_times(&self, stages: &[Done]) -> Vec<StageTime> {
+    fn stage_times(&self, stages: &Table<StageId, StageWork>) -> Vec<StageTime> {
         let infos = self.stages.iter().zip(stages);
         infos
             .map(|(info, done)| StageTime {
                 name: info.name.clone(),
-                context: self.contexts[info.context].name.clone(),
+                context: self.host.cpu.contexts()[info.context].name.clone(),
                 account: info.account.clone(),
                 mode: info.mode.name(),
                 frames: done.frames,
@@ -327,7 +332,7 @@ impl Engine {
             .collect()
     }
 
-    fn stage_by_router(&self, info: &StageInfo, done: &Done) -> BTreeMap<String, u64> {
+    fn stage_by_router(&self, info: &StageInfo, done: &StageWork) -> BTreeMap<String, u64> {
         if done.routers.len() < 2 {
             return BTreeMap::new();
         }

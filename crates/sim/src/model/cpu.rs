@@ -17,7 +17,7 @@ pub struct Core {
     /// Cost of a timer interrupt, ns.
     #[serde(default)]
     pub tick_cost_ns: f64,
-    /// Whose bill interrupts and switches go on: `kernel`, or `hypervisor` on a Xen host.
+    /// On whose account interrupts and switches go: `kernel`, or `hypervisor` on a Xen host.
     #[serde(default)]
     pub mode: Mode,
 }
@@ -51,7 +51,7 @@ pub struct Cfs {
     pub wakeup_granularity_ns: u64,
     /// Timer tick, ns (1 s / HZ).
     pub tick_ns: u64,
-    /// Whether interrupts' and softirqs' time is kept off the bill of the thread they interrupt
+    /// Whether interrupts' and softirqs' time is kept off the account of the thread they interrupt
     /// (`CONFIG_IRQ_TIME_ACCOUNTING`).
     pub irq_time_accounting: bool,
 }
@@ -81,7 +81,7 @@ pub struct Credit {
     pub exact_accounting: bool,
     /// Whether a vCPU that wakes with credit left goes before all others until the next tick.
     pub boost: bool,
-    /// The least a vCPU runs before a waking one may take its place, ns (Xen 4.2's default: 1 ms).
+    /// How long a vCPU runs before a waking one may preempt it, ns (Xen 4.2's default: 1 ms).
     pub rate_limit_ns: u64,
 }
 
@@ -181,11 +181,11 @@ impl Mode {
 pub enum ContextKind {
     /// The receive softirq of a core; at most one per core. ksoftirqd comes with it.
     Softirq,
-    /// A kernel thread (vhost, threaded NAPI); bills to `kernel` unless its stages say otherwise.
+    /// A kernel thread (vhost, threaded NAPI); accounted as `kernel` unless its stages say otherwise.
     Thread,
-    /// A process, or a KVM guest's vCPU, which is one; bills to `user`.
+    /// A process, or a KVM guest's vCPU, which is one; accounted as `user`.
     Process,
-    /// A Xen vCPU; bills to `kernel`.
+    /// A Xen vCPU; accounted as `kernel`.
     Vcpu,
 }
 
@@ -209,22 +209,22 @@ pub struct Context {
     /// Credit scheduler: weight.
     #[serde(default = "default_weight")]
     pub weight: u32,
-    /// Credit scheduler: most it may use, percent of a core; 0: no limit.
+    /// Credit scheduler: maximum it may use, percent of a core; 0: no limit.
     #[serde(default)]
     pub cap_pct: u32,
     /// Cost of each wake-up, besides the switch, ns: for a vCPU the exit, the injected interrupt
-    /// and the entry. Billed as `wake`.
+    /// and the entry. Accounted as `wake`.
     #[serde(default)]
     pub wake_ns: f64,
     /// What each interrupt costs it that hits its core while it runs, ns: for a KVM guest the exit
-    /// and the entry. Billed as `exit`.
+    /// and the entry. Accounted as `exit`.
     #[serde(default)]
     pub exit_ns: f64,
     /// Cost of finding caches cold, ns, for each other context with such a cost that ran on the core
     /// since this one did.
     #[serde(default)]
     pub cold_ns: f64,
-    /// Whose bill `wake_ns` and `exit_ns` go on; default that of the context's kind.
+    /// On whose account `wake_ns` and `exit_ns` go; default that of the context's kind.
     #[serde(default)]
     pub wake_mode: Option<Mode>,
     /// CFS: whether others get the core between its polls only, as with NAPI threads, which poll with

@@ -34,14 +34,14 @@ fn default_refill() -> u32 {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ring {
-    /// Its name, the place of its drops.
+    /// Its name, also that of its drop point.
     pub name: String,
     /// Descriptors.
     pub capacity: u32,
     /// Drivers give descriptors back so many at a time; default 1.
     #[serde(default = "default_refill")]
     pub refill: u32,
-    /// The least time between two interrupts, ns.
+    /// Minimum time between two interrupts, ns.
     #[serde(default)]
     pub moderation_ns: u64,
     /// Cost of an interrupt, ns: on the core of the context that serves the ring.
@@ -52,7 +52,7 @@ pub struct Ring {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Port {
-    /// Its name, the place of its drops.
+    /// Its name, also that of its drop point.
     pub name: String,
     /// Line rate, bit/s.
     pub rate_bps: u64,
@@ -81,7 +81,7 @@ pub struct PacketScheduler {
     /// What makes a flow of it.
     #[serde(default)]
     pub flows: SortBy,
-    /// What flows are entitled to, by name of the router or the traffic; others have defaults.
+    /// What flows are guaranteed, by name of the router or the traffic; others have defaults.
     #[serde(default)]
     pub settings: Vec<Settings>,
     /// Frames that all its queues hold together; default: what they hold each, summed.
@@ -144,7 +144,7 @@ pub enum SchedulerKind {
     Hierarchical,
 }
 
-/// What a flow of a packet scheduler is entitled to; as `isolane_sched::FlowSettings`.
+/// What a flow of a packet scheduler is guaranteed; as `isolane_sched::FlowSettings`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -190,14 +190,14 @@ pub struct Stage {
     /// Cost of a frame, on top, when the context worked for another router before (cold caches), ns.
     #[serde(default)]
     pub cold_ns: f64,
-    /// With it, the stage looks for a place in the queue behind it before it works on a frame; one that
+    /// With it, the stage looks for room in the queue behind it before it works on a frame; one that
     /// there is none for costs this instead, ns, and is dropped.
     #[serde(default)]
     pub drop_ns: Option<f64>,
-    /// The most frames a poll takes; default: the softirq's weight.
+    /// Maximum number of frames a poll takes; default: the softirq's weight.
     #[serde(default)]
     pub batch: Option<u32>,
-    /// What the bill calls it (`driver`, `net`, `memory`, ...); default its name.
+    /// What CPU accounting calls it (`driver`, `net`, `memory`, ...); default its name.
     #[serde(default)]
     pub account: Option<String>,
     /// Whose time it is; default that of the context's kind.
@@ -214,7 +214,7 @@ pub struct Stage {
     pub capture: bool,
 }
 
-/// A queue of frames that wait for a stage; its drops are at the place `<stage>.queue`.
+/// A queue of frames that wait for a stage; its drop point is `<stage>.queue`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Queue {
@@ -250,19 +250,19 @@ pub struct Admission {
     /// Frames that may wait; default: what the queue holds.
     #[serde(default)]
     pub capacity: Option<u32>,
-    /// Frames that may wait if none was refused for want of room for `calm_ns`; default: `capacity`.
+    /// Frames that may wait if the queue limit was not reached for `calm_ns`; default: `capacity`.
     #[serde(default)]
     pub burst: Option<u32>,
-    /// See `burst`, ns.
-    #[serde(default)]
-    pub calm_ns: u64,
-    /// The most frames a second, on average.
+    /// How long after it was full a queue takes no burst, ns.
+    #[serde(default, rename = "calm_ns")]
+    pub burst_recovery_ns: u64,
+    /// Maximum frames per second, on average.
     #[serde(default)]
     pub rate_pps: Option<u64>,
     /// With `rate_pps`: frames at once.
     #[serde(default)]
     pub burst_frames: Option<u32>,
-    /// The most bit/s, on average; frames count with their 20 bytes of preamble and gap.
+    /// Maximum bit/s, on average; frames count with their 20 bytes of preamble and gap.
     #[serde(default)]
     pub rate_bps: Option<u64>,
     /// With `rate_bps`: bytes at once.

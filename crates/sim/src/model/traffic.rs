@@ -95,7 +95,7 @@ pub enum Release {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Its name, also its account in bills.
+    /// Its name, also its CPU account.
     pub name: String,
     /// The context that does it.
     pub context: String,
@@ -142,7 +142,7 @@ pub enum LoadKind {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "set", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Change {
-    /// What a flow of a packet scheduler is entitled to.
+    /// What a flow of a packet scheduler is guaranteed.
     Flow {
         /// When, ns.
         at_ns: u64,

@@ -36,11 +36,11 @@ pub fn check(results: &Results) {
         let binned: u64 = flow.bins.iter().map(|bin| bin.received).sum();
         assert!(flow.bins.is_empty() || binned == flow.received.frames);
     }
-    let dropped = |flow: &Flow, place: &str| flow.drops.get(place).copied().unwrap_or(0);
-    for place in &results.places {
-        let by_flow: u64 = results.flows.iter().map(|flow| dropped(flow, &place.name)).sum();
-        assert_eq!(by_flow, place.dropped, "{}", place.name);
-        assert!(place.entered >= place.dropped + place.left);
+    let dropped = |flow: &Flow, point: &str| flow.drops.get(point).copied().unwrap_or(0);
+    for point in &results.drop_points {
+        let by_flow: u64 = results.flows.iter().map(|flow| dropped(flow, &point.name)).sum();
+        assert_eq!(by_flow, point.dropped, "{}", point.name);
+        assert!(point.entered >= point.dropped + point.left);
     }
     for core in &results.cores {
         assert!(core.busy_ns <= core.window_ns, "{}", core.name);

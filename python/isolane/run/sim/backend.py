@@ -57,7 +57,7 @@ class SimBackEnd:
             if "xen" in kinds and len(kinds) > 1:
                 raise NotSupported(
                     f"arm {arm.name}: kind xen cannot be simulated beside others on one host, "
-                    "because Xen takes the place of Linux's CPU scheduler"
+                    "because Xen's CPU scheduler replaces Linux's"
                 )
             for router in arm.routers:
                 self.sim_host.path_of(router)

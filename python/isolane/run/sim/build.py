@@ -4,46 +4,39 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from isolane.enforce.groups import shares_of
 from isolane.enforce.policy_plan import NIC_NICE
 from isolane.run.backend import Setting
+from isolane.run.sim import simulation as to
 from isolane.run.sim.catalogue import SimHost
 from isolane.run.sim.managed import Managed, managed
+from isolane.run.sim.segments import Segment, segments
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.spec.arms import DEFAULT_CPU_WEIGHT
-from isolane.spec.hostmodel import PathData, Stage
+from isolane.spec.hostmodel import ContextKind, PathData
 
 DRAIN_NS = 100_000_000
 """After the last frame was sent: whatever is in a queue then leaves it, or never will."""
 
-Json = dict[str, Any]
-
 
 @dataclass(frozen=True)
-class Segment:
-    """Stages that follow each other in one context, as one stage of the simulator."""
-
-    name: str
-    context: str
-    router: str | None
-    """None where all routers of the path share it."""
-    stages: tuple[tuple[str, Stage], ...]
-
-
-@dataclass
 class SimModel:
-    """A model in the making, and what its names mean."""
+    """A model, and what its names mean."""
 
     host: SimHost
     arm: Arm
-    policy: Managed
-    json: Json = field(default_factory=dict)
-    segments: dict[str, Segment] = field(default_factory=dict)
-    owners: dict[str, str | None] = field(default_factory=dict)
+    simulation: to.Simulation
+    segments: Mapping[str, Segment]
+    owners: Mapping[str, str | None]
     """Context -> router; None for what serves several."""
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The model as it is handed to the simulator; a new object each time."""
+        return self.simulation.written()
 
 
 def build(
@@ -67,39 +60,27 @@ def build(
         Offered loads and times.
     """
     line_bps = int(experiment.traffic.line_rate_bps)
-    model = SimModel(host, arm, managed(arm, routers, line_bps))
+    parts = _Parts(host, arm, managed(arm, routers, line_bps), line_bps)
+    for number, router in enumerate(routers):
+        parts.add_router(router, number)
     xen = any(arm.router(router.group).kind == "xen" for router in routers)
     end_ns = setting.warmup_ns + setting.window_ns
-    model.json = {
-        "seed": seed_of(experiment.trial.seed, setting.label),
-        "duration_ns": end_ns + DRAIN_NS,
-        "warm_up_ns": setting.warmup_ns,
-        "window_end_ns": end_ns,
-        "softirq": _softirq(host),
-        "cores": [_core(model, i, xen=xen) for i in range(arm.cores)],
-        "groups": [],
-        "contexts": [],
-        "nics": [],
-        "ports": [],
-        "stages": [],
-        "routers": [],
-        "traffic": [],
-    }
-    for number, router in enumerate(routers):
-        _add_router(model, router, number, line_bps)
-    for demand in setting.demands:
-        if demand.offered_pps > 0:
-            sizes = _sizes(experiment, demand.router.name)
-            model.json["traffic"].append(
-                {
-                    "name": demand.router.name,
-                    "router": demand.router.name,
-                    "frame_bytes": sizes[0] if len(sizes) == 1 else sizes,
-                    "pattern": {"kind": "cbr", "rate_pps": demand.offered_pps},
-                    "stop_ns": end_ns,
-                }
-            )
-    return model
+    simulation = to.Simulation(
+        seed=seed_of(experiment.trial.seed, setting.label),
+        duration_ns=end_ns + DRAIN_NS,
+        warm_up_ns=setting.warmup_ns,
+        window_end_ns=end_ns,
+        softirq=_softirq(host),
+        cores=tuple(_core(host, i, xen=xen) for i in range(arm.cores)),
+        groups=tuple(parts.groups),
+        contexts=tuple(parts.contexts.values()),
+        nics=tuple(parts.nics.values()),
+        ports=tuple(parts.ports),
+        stages=tuple(parts.stages),
+        routers=tuple(parts.routers),
+        traffic=_traffic(experiment, setting, end_ns),
+    )
+    return SimModel(host, arm, simulation, parts.segments, parts.owners)
 
 
 def seed_of(seed: int, label: str) -> int:
@@ -108,179 +89,179 @@ def seed_of(seed: int, label: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def _sizes(experiment: Experiment, router: str) -> list[int]:
-    sizes = experiment.traffic_of(router).frame_sizes()
-    return [size for size, weight in sizes for _ in range(weight)]
+def _traffic(experiment: Experiment, setting: Setting, end_ns: int) -> tuple[to.Traffic, ...]:
+    found = []
+    for demand in setting.demands:
+        if demand.offered_pps > 0:
+            name = demand.router.name
+            weighted = experiment.traffic_of(name).frame_sizes()
+            sizes = tuple(size for size, weight in weighted for _ in range(weight))
+            frame_bytes = sizes[0] if len(sizes) == 1 else sizes
+            pattern = to.Pattern("cbr", demand.offered_pps)
+            found.append(to.Traffic(name, name, frame_bytes, pattern, end_ns))
+    return tuple(found)
 
 
-def _softirq(host: SimHost) -> Json:
+def _softirq(host: SimHost) -> to.SoftirqRules | to.CurrentSoftirqRules:
     if host.profile.host.kernel == "linux-6":
-        return {}
+        return to.CurrentSoftirqRules()
     # Linux 3.2 runs ten rounds whoever waits, and on every interrupt again.
-    return {"restart_time_ns": None, "stop_for_threads": False, "defer_to_ksoftirqd": False}
+    return to.SoftirqRules(restart_time_ns=None, stop_for_threads=False, defer_to_ksoftirqd=False)
 
 
-def _core(model: SimModel, number: int, *, xen: bool) -> Json:
-    host = model.host.profile.host
-    cfs = {
-        "kind": "cfs",
-        "latency_ns": int(host.latency_ns),
-        "min_granularity_ns": int(host.min_granularity_ns),
-        "wakeup_granularity_ns": int(host.wakeup_granularity_ns),
-    }
-    return {
-        "name": f"cpu{number}",
-        "switch_ns": host.switch_ns,
-        "tick_cost_ns": host.tick_cost_ns,
-        "mode": "hypervisor" if xen else "kernel",
-        "scheduler": {"kind": "credit"} if xen else cfs,
-    }
-
-
-def _add_router(model: SimModel, router: PointRouter, number: int, line_bps: int) -> None:
-    of_arm = model.arm.router(router.group)
-    path = model.host.path_of(of_arm)
-    wire = of_arm.wire if of_arm.shares_wire else f"{of_arm.path}:{router.name}"
-    core = f"cpu{model.policy.core(router.name, number)}"
-    ring = f"{wire}/{path.ring}" if path.ring == "port" else f"{wire}/{router.name}"
-    _add_wire(model, wire, line_bps, shaped=of_arm.policy is not None)
-    # Whoever polls a ring that is shared stays on the core of the first router behind it.
-    first = path.stages[path.first].context
-    at = _add_ring(model, wire, ring, path, "cpu0" if first == "nic" else core)
-    way = [ring]
-    for segment in _segments(path, router.name, wire, link=model.policy.shares_link()):
-        if segment.name not in model.segments:
-            on = at if segment.context in {"softirq", "nic"} else core
-            _add_segment(model, segment, ring, on, first=len(way) == 1)
-        way.append(segment.name)
-    model.json["routers"].append({"name": router.name, "path": [*way, f"{wire}/out"]})
-
-
-def _add_wire(model: SimModel, wire: str, line_bps: int, *, shaped: bool) -> None:
-    if any(nic["name"] == wire for nic in model.json["nics"]):
-        return
-    host = model.host.profile.host
-    model.json["nics"].append(
-        {"name": wire, "rate_bps": line_bps, "latency_ns": int(host.wire_ns), "rings": []}
+def _core(host: SimHost, number: int, *, xen: bool) -> to.Core:
+    of = host.profile.host
+    cfs = to.FairScheduler(
+        "cfs", int(of.latency_ns), int(of.min_granularity_ns), int(of.wakeup_granularity_ns)
     )
-    port = {"name": f"{wire}/out", "rate_bps": line_bps, "capacity": host.egress_frames}
-    if shaped:
-        model.policy.way_out(port)
-    model.json["ports"].append(port)
+    return to.Core(
+        name=f"cpu{number}",
+        switch_ns=of.switch_ns,
+        tick_cost_ns=of.tick_cost_ns,
+        mode="hypervisor" if xen else "kernel",
+        scheduler=to.CreditScheduler("credit") if xen else cfs,
+    )
 
 
-def _add_ring(model: SimModel, wire: str, name: str, path: PathData, core: str) -> str:
-    """Add the ring unless it is there; return the core that serves it."""
-    nic = next(nic for nic in model.json["nics"] if nic["name"] == wire)
-    known = [ring for ring in nic["rings"] if ring["name"] == name]
-    if not known:
-        size = model.host.profile.rings[path.ring]
-        given = model.arm.moderation_given
-        nic["rings"].append(
-            {
-                "name": name,
-                "capacity": size.capacity,
-                "refill": size.refill,
-                "moderation_ns": model.arm.moderation_ns if given else int(size.moderation_ns),
-                "irq_ns": size.irq_ns,
-            }
+@dataclass
+class _Parts:
+    """A model in the making: what routers that came so far need."""
+
+    host: SimHost
+    arm: Arm
+    policy: Managed
+    line_bps: int
+    groups: list[to.Group] = field(default_factory=list)
+    contexts: dict[str, to.Context] = field(default_factory=dict)
+    nics: dict[str, to.Nic] = field(default_factory=dict)
+    ports: list[to.Port] = field(default_factory=list)
+    stages: list[to.Stage] = field(default_factory=list)
+    routers: list[to.Router] = field(default_factory=list)
+    segments: dict[str, Segment] = field(default_factory=dict)
+    owners: dict[str, str | None] = field(default_factory=dict)
+    cores: dict[str, str] = field(default_factory=dict)
+    """Ring -> the core that serves it."""
+
+    def add_router(self, router: PointRouter, number: int) -> None:
+        """Add a router with all that is on its path and is not there yet."""
+        of_arm = self.arm.router(router.group)
+        path = self.host.path_of(of_arm)
+        wire = of_arm.wire if of_arm.shares_wire else f"{of_arm.path}:{router.name}"
+        core = f"cpu{self.policy.core(router.name, number)}"
+        ring = f"{wire}/{path.ring}" if path.ring == "port" else f"{wire}/{router.name}"
+        self._add_wire(wire, shaped=of_arm.policy is not None)
+        # Whoever polls a ring that is shared stays on the core of the first router behind it.
+        first = path.stages[path.first].context
+        polled_on = self._add_ring(wire, ring, path, "cpu0" if first == "nic" else core)
+        passed = [ring]
+        for segment in segments(path, router.name, wire, link=self.policy.shares_link()):
+            if segment.name not in self.segments:
+                on = polled_on if segment.context in {"softirq", "nic"} else core
+                self._add_stage(segment, ring, on, first=len(passed) == 1)
+            passed.append(segment.name)
+        self.routers.append(to.Router(router.name, (*passed, f"{wire}/out")))
+
+    def _add_wire(self, wire: str, *, shaped: bool) -> None:
+        if wire in self.nics:
+            return
+        host = self.host.profile.host
+        self.nics[wire] = to.Nic(wire, self.line_bps, int(host.wire_ns), rings=())
+        port = to.Port(f"{wire}/out", self.line_bps, host.egress_frames)
+        self.ports.append(self.policy.shaped(port) if shaped else port)
+
+    def _add_ring(self, wire: str, name: str, path: PathData, core: str) -> str:
+        """Add the ring unless it is there; return the core that serves it."""
+        if name not in self.cores:
+            size = self.host.profile.rings[path.ring]
+            given = self.arm.moderation_given
+            ring = to.Ring(
+                name=name,
+                capacity=size.capacity,
+                refill=size.refill,
+                moderation_ns=self.arm.moderation_ns if given else int(size.moderation_ns),
+                irq_ns=size.irq_ns,
+            )
+            nic = self.nics[wire]
+            self.nics[wire] = replace(nic, rings=(*nic.rings, ring))
+            self.cores[name] = core
+        return self.cores[name]
+
+    def _add_stage(self, segment: Segment, ring: str, core: str, *, first: bool) -> None:
+        costs_of = self.host.profile.costs
+        costs = [costs_of[cost] for _, stage in segment.stages for cost in stage.cost]
+        head = segment.stages[0][1]
+        context = self._add_context(segment, ring, core)
+        polled = first or head.queue is not None
+        drop_ns = None if head.drop is None else sum(costs_of[cost].frame_ns for cost in head.drop)
+        self.stages.append(
+            to.Stage(
+                name=segment.name,
+                context=context,
+                frame_ns=sum(cost.frame_ns for cost in costs),
+                byte_ns=sum(cost.byte_ns for cost in costs),
+                cold_ns=sum(cost.cold_ns for cost in costs),
+                drop_ns=drop_ns,
+                mode=head.mode,
+                ring=ring if first else None,
+                queue=None if head.queue is None else self._queue(segment, head.queue, context),
+                poll_ns=sum(cost.poll_ns for cost in costs) if polled else None,
+            )
         )
-        model.owners[name] = core
-    return str(model.owners[name])
+        self.segments[segment.name] = segment
 
+    def _queue(self, segment: Segment, name: str, context: str) -> to.Queue:
+        size = self.host.profile.queues[name]
+        router = segment.router
+        admission = None
+        if router is not None and self.policy.weight(router) is not None:
+            admission = (self.policy.queue_admission(router, context),)
+        shared = f"{context}/{name}" if size.shared else None
+        return to.Queue(size.capacity, size.notify_ns, shared, admission)
 
-def _segments(path: PathData, router: str, wire: str, *, link: bool) -> list[Segment]:
-    """Join the stages of a path that run one after the other in one context."""
-    found: list[Segment] = []
-    for name, stage in path.ordered():
-        if stage.only == "shared-link" and not link:
-            continue
-        owner = wire if stage.shared else router
-        last = found[-1] if found else None
-        same = last is not None and last.stages[-1][1].shared == stage.shared
-        if last is not None and same and stage.queue is None and _alike(last, stage):
-            found[-1] = Segment(last.name, last.context, last.router, (*last.stages, (name, stage)))
-            continue
-        whose = None if stage.shared else router
-        found.append(Segment(f"{owner}.{name}", stage.context, whose, ((name, stage),)))
-    return found
-
-
-def _alike(segment: Segment, stage: Stage) -> bool:
-    """Tell whether a stage's time goes on the same bill as the segment's."""
-    first = segment.stages[0][1]
-    return stage.context == first.context and stage.mode == first.mode
-
-
-def _add_segment(model: SimModel, segment: Segment, ring: str, core: str, *, first: bool) -> None:
-    profile = model.host.profile
-    costs = [profile.costs[cost] for _, stage in segment.stages for cost in stage.cost]
-    head = segment.stages[0][1]
-    entry: Json = {
-        "name": segment.name,
-        "context": _context(model, segment, ring, core),
-        "frame_ns": sum(cost.frame_ns for cost in costs),
-        "byte_ns": sum(cost.byte_ns for cost in costs),
-        "cold_ns": sum(cost.cold_ns for cost in costs),
-    }
-    if head.drop is not None:
-        entry["drop_ns"] = sum(profile.costs[cost].frame_ns for cost in head.drop)
-    if head.mode is not None:
-        entry["mode"] = head.mode
-    if first:
-        entry["ring"] = ring
-    if head.queue is not None:
-        queue = profile.queues[head.queue]
-        entry["queue"] = {"capacity": queue.capacity, "notify_ns": queue.notify_ns}
-        if queue.shared:
-            entry["queue"]["shared"] = f"{entry['context']}/{head.queue}"
-        if segment.router is not None and model.policy.weight(segment.router) is not None:
-            way_in = model.policy.way_in(segment.router, str(entry["context"]))
-            entry["queue"]["admission"] = [way_in]
-    if first or head.queue is not None:
-        entry["poll_ns"] = sum(cost.poll_ns for cost in costs)
-    model.json["stages"].append(entry)
-    model.segments[segment.name] = segment
-
-
-def _context(model: SimModel, segment: Segment, ring: str, core: str) -> str:
-    """Return the name of the context that a segment runs in; it is added if it is new."""
-    kind, router = segment.context, segment.router
-    threaded = kind == "softirq" and model.arm.receive == "threaded"
-    name = {
-        "softirq": f"napi/{ring}" if threaded else f"softirq/{core}",
-        "nic": f"nic/{ring}",
-        "dom0": "dom0",
-    }.get(kind, f"{kind}/{router}")
-    if any(context["name"] == name for context in model.json["contexts"]):
+    def _add_context(self, segment: Segment, ring: str, core: str) -> str:
+        """Return the name of the context that a segment runs in; it is added if it is new."""
+        kind, router = segment.context, segment.router
+        threaded = kind == "softirq" and self.arm.receive == "threaded"
+        name = {
+            "softirq": f"napi/{ring}" if threaded else f"softirq/{core}",
+            "nic": f"nic/{ring}",
+            "dom0": "dom0",
+        }.get(kind, f"{kind}/{router}")
+        if name in self.contexts:
+            return name
+        managed_thread = kind == "thread" and self.policy.weight(router or "") is not None
+        grouped = router is not None and (kind == "process" or managed_thread)
+        if router is not None and grouped:
+            self.groups.append(to.Group(router, self._shares(router)))
+        guest = kind in {"process", "domain"}
+        host = self.host.profile.host
+        self.contexts[name] = to.Context(
+            name=name,
+            kind="thread" if threaded else _KINDS[segment.context],
+            cores=("cpu0" if kind == "dom0" else core,),
+            wake_ns=host.wake_ns if guest else None,
+            exit_ns=host.exit_ns if guest else None,
+            cold_ns=host.cold_ns if guest else None,
+            wake_mode="hypervisor" if guest else None,
+            nice=NIC_NICE if kind == "nic" else None,
+            whole_polls=True if threaded or kind == "nic" or managed_thread else None,
+            group=router if grouped else None,
+        )
+        shared = kind in {"softirq", "nic", "dom0"}
+        self.owners[name] = None if shared and not threaded else router
         return name
-    cores = [core]
-    entry: Json = {"name": name, "kind": _KINDS[kind], "cores": cores}
-    if threaded:
-        entry["kind"] = "thread"
-        entry["whole_polls"] = True
-    if kind in {"process", "domain"}:
-        entry["wake_ns"] = model.host.profile.host.wake_ns
-        entry["exit_ns"] = model.host.profile.host.exit_ns
-        entry["cold_ns"] = model.host.profile.host.cold_ns
-        entry["wake_mode"] = "hypervisor"
-    if kind == "nic":
-        entry |= {"nice": NIC_NICE, "whole_polls": True}
-    managed_thread = kind == "thread" and model.policy.weight(router or "") is not None
-    if managed_thread:
-        entry["whole_polls"] = True
-    if router is not None and (kind == "process" or managed_thread):
-        entry["group"] = router
-        model.json["groups"].append({"name": router, "shares": _shares(model, router)})
-    if kind == "dom0":
-        entry["cores"] = ["cpu0"]
-    model.json["contexts"].append(entry)
-    shared = kind in {"softirq", "nic", "dom0"}
-    model.owners[name] = None if shared and not threaded else router
-    return name
+
+    def _shares(self, router: str) -> int:
+        weight = self.policy.weight(router)
+        if weight is not None:
+            return shares_of(weight)
+        for of_arm in self.arm.routers:
+            if router == of_arm.group or router.startswith(f"{of_arm.group}-"):
+                return shares_of(of_arm.cpu_weight)
+        return shares_of(DEFAULT_CPU_WEIGHT)
 
 
-_KINDS: Mapping[str, str] = {
+_KINDS: Mapping[ContextKind, Literal["softirq", "thread", "process", "vcpu"]] = {
     "softirq": "softirq",
     "nic": "thread",
     "thread": "thread",
@@ -288,13 +269,3 @@ _KINDS: Mapping[str, str] = {
     "domain": "vcpu",
     "dom0": "vcpu",
 }
-
-
-def _shares(model: SimModel, router: str) -> int:
-    weight = model.policy.weight(router)
-    if weight is not None:
-        return shares_of(weight)
-    for of_arm in model.arm.routers:
-        if router == of_arm.group or router.startswith(f"{of_arm.group}-"):
-            return shares_of(of_arm.cpu_weight)
-    return shares_of(DEFAULT_CPU_WEIGHT)

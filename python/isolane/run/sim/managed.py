@@ -1,14 +1,14 @@
 """Path ``isolane``: what a policy makes of the model.
 
-Room, rates and classes are worked out by the code of `isolane apply`
+Queue limits, rates and classes are worked out by the code of `isolane apply`
 (:mod:`isolane.enforce.fair_share`, :mod:`isolane.enforce.kernel_settings`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, wants_link
@@ -19,13 +19,18 @@ from isolane.enforce.kernel_settings import (
     queue_limits,
 )
 from isolane.errors import NotSupported
+from isolane.run.sim.simulation import (
+    FlowSettings,
+    PacketScheduler,
+    Port,
+    PortAdmission,
+    QueueAdmission,
+)
 from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, NicEntry, PointRouter, Policy, build_policy
 
-CALM_NS: Final = 20_000_000
+BURST_RECOVERY_NS: Final = 20_000_000
 """A queue that has not overflowed for this long may take a burst (``CALM_NS``, bpf/demux.bpf.c)."""
 _NICS: Final = ("in", "out")
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,8 @@ class Managed:
             return None
         return self.policy.routers[router].cpu_weight
 
-    def way_in(self, router: str, context: str) -> Json:
-        """Return what the router's frames must keep to get into its queue.
+    def queue_admission(self, router: str, context: str) -> QueueAdmission:
+        """Return what a router's frames must keep to get into its queue.
 
         Parameters
         ----------
@@ -68,39 +73,50 @@ class Managed:
         policy = self._policy()
         mine = policy.routers[router]
         limit, burst = queue_limits(policy, router, policy.routers)
-        entry: Json = {"router": router, "capacity": limit, "burst": burst, "calm_ns": CALM_NS}
         frames, bits = limits(mine.rate_max.ingress, mine.burst)
-        _add_bucket(entry, frames, "rate_pps", "burst_frames")
-        _add_bucket(entry, [bits[0], bits[1] // 8], "rate_bps", "burst_bytes")
-        if mine.cpu_max:
-            entry |= {"context": context, "cpu_pct": mine.cpu_max}
-        return entry
+        return QueueAdmission(
+            router=router,
+            capacity=limit,
+            burst=burst,
+            calm_ns=BURST_RECOVERY_NS,
+            rate_pps=frames[0] or None,
+            burst_frames=frames[1] if frames[0] else None,
+            rate_bps=bits[0] or None,
+            burst_bytes=bits[1] // 8 if bits[0] else None,
+            context=context if mine.cpu_max else None,
+            cpu_pct=mine.cpu_max or None,
+        )
 
-    def way_out(self, port: Json) -> None:
-        """Put the policy on the port by which the routers send: classes, and rates in frames."""
+    def shaped(self, port: Port) -> Port:
+        """Return the port under the policy: with classes of the link, and rates in frames."""
         policy = self._policy()
-        shared = self.shares_link()
         link = Link("out", round(self.line_bps / 8), tuple(policy.routers))
         classes = {name: class_settings(mine, link) for name, mine in policy.routers.items()}
-        if shared:
-            port["capacity"] = htb.leaf_frames(link.rate)
-            port["scheduler"] = {
-                "kind": "hierarchical",
-                "quantum_bytes": htb.QUANTUM,
-                "overhead_bytes": WIRE_OVERHEAD_BYTES,
-                "settings": [
-                    _class(name, settings, policy.routers[name].link_weight, link.rate)
-                    for name, settings in classes.items()
-                ],
-            }
-        port["admission"] = []
+        shared = self.shares_link()
+        admission = []
         for name, mine in policy.routers.items():
-            entry: Json = {"router": name}
             frames, _ = limits(mine.rate_max.egress, mine.burst, bits=False)
-            _add_bucket(entry, frames, "rate_pps", "burst_frames")
-            if shared:
-                entry["capacity"] = htb.leaf_frames(classes[name][1])
-            port["admission"].append(entry)
+            admission.append(
+                PortAdmission(
+                    router=name,
+                    rate_pps=frames[0] or None,
+                    burst_frames=frames[1] if frames[0] else None,
+                    capacity=htb.leaf_frames(classes[name][1]) if shared else None,
+                )
+            )
+        if not shared:
+            return replace(port, admission=tuple(admission))
+        scheduler = PacketScheduler(
+            kind="hierarchical",
+            quantum_bytes=htb.QUANTUM,
+            overhead_bytes=WIRE_OVERHEAD_BYTES,
+            settings=tuple(
+                _class(name, settings, policy.routers[name].link_weight, link.rate)
+                for name, settings in classes.items()
+            ),
+        )
+        capacity = htb.leaf_frames(link.rate)
+        return replace(port, capacity=capacity, scheduler=scheduler, admission=tuple(admission))
 
     def _policy(self) -> Policy:
         if self.policy is None:
@@ -129,30 +145,28 @@ def check(arm: Arm) -> None:
         policy = router.policy
         if policy is None:
             continue
-        place = f"arm {arm.name}: policy of {router.group}"
+        subject = f"arm {arm.name}: policy of {router.group}"
         if policy.forward == "xdp":
             raise NotSupported(
-                f"{place}: forward: xdp cannot be simulated: no profile has its costs; "
+                f"{subject}: forward: xdp cannot be simulated: no profile has its costs; "
                 "forward: kernel can"
             )
         if policy.burst is not None and policy.rate_min is not None:
             raise NotSupported(
-                f"{place}: burst cannot be simulated beside rate_min, whose bursts the model of "
+                f"{subject}: burst cannot be simulated beside rate_min, whose bursts the model of "
                 "the link does not know"
             )
 
 
-def _add_bucket(entry: Json, bucket: list[int], rate: str, depth: str) -> None:
-    if bucket[0]:
-        entry[rate], entry[depth] = bucket
-
-
-def _class(name: str, settings: list[int], weight: int, link_rate: int) -> Json:
+def _class(name: str, settings: list[int], weight: int, link_rate: int) -> FlowSettings:
     """Return a class of HTB as the hierarchical scheduler has it; rates from bytes/s to bit/s."""
     rate, ceil, _, priority, _ = settings
-    found: Json = {"flow": name, "weight": weight, "priority": priority}
-    if rate > LEAST_RATE:
-        found["rate_min_bps"] = rate * 8
-    if ceil < link_rate:
-        found |= {"rate_max_bps": ceil * 8, "burst_bytes": htb.burst_bytes(ceil)}
-    return found
+    limited = ceil < link_rate
+    return FlowSettings(
+        flow=name,
+        weight=weight,
+        priority=priority,
+        rate_min_bps=rate * 8 if rate > LEAST_RATE else None,
+        rate_max_bps=ceil * 8 if limited else None,
+        burst_bytes=htb.burst_bytes(ceil) if limited else None,
+    )

@@ -44,11 +44,11 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
         generator=audit,
         placement=None,
         conserved=all(router.lost["unaccounted"] == 0 for router in routers),
-        invalid=_invalid(routers),
+        invalid=_wire_limits(routers),
     )
 
 
-def _invalid(routers: Sequence[RouterTrial]) -> tuple[InvalidReason, ...]:
+def _wire_limits(routers: Sequence[RouterTrial]) -> tuple[InvalidReason, ...]:
     """Say whose load the ingress wire could not carry; an aggressor is to be too much."""
     return tuple(
         InvalidReason(
@@ -111,7 +111,7 @@ _NOTHING: Json = {
 
 
 def _lost(flow: Json, found: Json) -> dict[Place, int]:
-    kinds = {place["name"]: place["kind"] for place in found["places"]}
+    kinds = {point["name"]: point["kind"] for point in found["places"]}
     words: dict[str, Place] = {"ring": "nic_queue", "queue": "router_queue", "port": "egress"}
     lost: dict[Place, int] = {
         "generator": 0,
@@ -121,8 +121,8 @@ def _lost(flow: Json, found: Json) -> dict[Place, int]:
         "egress": 0,
         "unaccounted": int(flow["left"]),
     }
-    for place, frames in flow["drops"].items():
-        lost[words[kinds[place]]] += int(frames)
+    for point, frames in flow["drops"].items():
+        lost[words[kinds[point]]] += int(frames)
     return lost
 
 
@@ -148,10 +148,12 @@ def cpu_of(model: SimModel, router: str, found: Json) -> int | None:
     NIC's own thread, which is nobody's in particular.
     """
     shared = any(
-        segment.router is None and segment.context != "nic" and segment.name in _way(model, router)
+        segment.router is None
+        and segment.context != "nic"
+        and segment.name in model.simulation.path(router)
         for segment in model.segments.values()
     )
-    if shared and len(model.json["routers"]) > 1:
+    if shared and len(model.simulation.routers) > 1:
         return None
     total: float = sum(
         context["cpu_ns"]
@@ -164,13 +166,6 @@ def cpu_of(model: SimModel, router: str, found: Json) -> int | None:
         if common and segment.router in {router, None}:
             total += stage["cpu_ns"]
     return round(total)
-
-
-def _way(model: SimModel, router: str) -> list[str]:
-    for entry in model.json["routers"]:
-        if entry["name"] == router:
-            return list(entry["path"])
-    return []
 
 
 def _core(number: int, core: Json) -> CoreTrial:

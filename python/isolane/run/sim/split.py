@@ -21,9 +21,7 @@ def split(model: SimModel, found: Mapping[str, Any], core: int = 0) -> dict[str,
     entry = found["cores"][core]
     window = entry["window_ns"]
     shares: dict[str, float] = defaultdict(float)
-    here = {
-        context["name"] for context in model.json["contexts"] if entry["name"] in context["cores"]
-    }
+    here = {context.name for context in model.simulation.contexts if entry["name"] in context.cores}
     for stage in found["stages"]:
         segment = model.segments[stage["name"]]
         if stage["context"] not in here:
@@ -36,7 +34,7 @@ def split(model: SimModel, found: Mapping[str, Any], core: int = 0) -> dict[str,
         whole = sum(costs.values())
         for account, cost in costs.items():
             shares[account] += stage["cpu_ns"] * (cost / whole if whole else 1 / len(costs))
-    xen = any(core["scheduler"]["kind"] == "credit" for core in model.json["cores"])
+    xen = any(of.scheduler.kind == "credit" for of in model.simulation.cores)
     rest = entry["busy_ns"] - sum(shares.values())
     shares["hypervisor" if xen else "kernel"] += max(0.0, rest)
     result = {account: value / window for account, value in shares.items()}

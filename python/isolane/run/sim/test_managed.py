@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_cpu_max_is_a_cap_and_leaves_the_rest_to_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate_max", "kpps", "place"),
+    ("rate_max", "kpps", "drop_point"),
     [
         ("{ingress: 100kpps}", 100.0, "router_queue"),
         ("{ingress: 50Mbps}", 74.4, "router_queue"),
@@ -126,12 +127,12 @@ def test_cpu_max_is_a_cap_and_leaves_the_rest_to_others() -> None:
     ],
 )
 def test_rate_max_is_kept_and_lost_where_live_loses_it(
-    rate_max: str, kpps: float, place: str
+    rate_max: str, kpps: float, drop_point: str
 ) -> None:
     policies = {"a": f"rate_max: {rate_max}", "b": "cpu_weight: 100"}
     seen = core_trial(policies, {"a": 300.0, "b": 100.0})
     assert seen.routers[0].received_pps == pytest.approx(kpps * 1e3, rel=0.01)
-    assert {where for where, frames in seen.routers[0].lost.items() if frames} == {place}
+    assert {where for where, frames in seen.routers[0].lost.items() if frames} == {drop_point}
     assert retained(seen, 1) == 1
 
 
@@ -149,8 +150,9 @@ def link_shares(policies: Mapping[str, str], mbps: Mapping[str, float], size: ob
     wire_bits = spec.traffic.wire_bps(1.0)
     kpps = {name: 1e3 * rate / wire_bits for name, rate in mbps.items()}
     model, setting = model_of(spec, kpps, window_ms=600)
-    model.json["nics"][0]["rate_bps"] = 10_000_000_000
-    _, found = trial(model, setting)
+    (nic,) = model.simulation.nics
+    faster = replace(model.simulation, nics=(replace(nic, rate_bps=10_000_000_000),))
+    _, found = trial(replace(model, simulation=faster), setting)
     received = [flow["window"]["received"] for flow in found["routers"]]
     return [(r["bytes"] + 20 * r["frames"]) * 8 / 0.6 / 1e6 for r in received]
 
@@ -176,12 +178,12 @@ def test_queue_and_cores_are_the_policys() -> None:
     policies = {"a": "queue: 16, cores: [1]", "b": "cores: [0]", "c": "cores: [1]"}
     model, setting = model_of(experiment(policies, cores=2), dict.fromkeys("abc", 900.0))
     _, found = trial(model, setting)
-    cores = {context["name"]: context["cores"] for context in model.json["contexts"]}
-    assert cores["thread/a"] == cores["thread/c"] == ["cpu1"]
-    assert cores["thread/b"] == cores["nic/isolane/port"] == ["cpu0"]
-    most = {place["name"]: place["most"] for place in found["places"]}
-    assert most["a.memory.queue"] == 16
-    assert most["b.memory.queue"] == 240, "a burst, before it overflowed"
+    cores = {context.name: context.cores for context in model.simulation.contexts}
+    assert cores["thread/a"] == cores["thread/c"] == ("cpu1",)
+    assert cores["thread/b"] == cores["nic/isolane/port"] == ("cpu0",)
+    longest = {point["name"]: point["most"] for point in found["places"]}
+    assert longest["a.memory.queue"] == 16
+    assert longest["b.memory.queue"] == 240, "a burst, before it overflowed"
 
 
 def test_the_nics_own_thread_is_nobodys_bill() -> None:

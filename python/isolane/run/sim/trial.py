@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from isolane import _native
-from isolane.errors import MeasurementError
 from isolane.run.backend import Observation, Setting
 from isolane.run.sim.build import SimModel, build
 from isolane.run.sim.catalogue import SimHost, find_host
+from isolane.run.sim.engine import simulate_model
 from isolane.run.sim.observe import observe
 from isolane.spec import Arm, Experiment, PointRouter
 
@@ -70,10 +68,4 @@ def simulate(
         If the simulator refuses the model: a mistake of ours, or of a path file.
     """
     model = build(host, experiment, arm, routers, setting)
-    try:
-        found: dict[str, Any] = json.loads(_native.simulate(json.dumps(model.json)))
-    except _native.NativeError as error:
-        raise MeasurementError(f"the simulator refuses arm {arm.name}: {error}") from error
-    if found["interrupted"]:
-        raise KeyboardInterrupt
-    return model, found
+    return model, simulate_model(model.json, f"arm {arm.name}")

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, num::NonZeroU32};
 
 use isolane_sched::{FlowSettings, Next, Packet, Scheduler};
 
-use super::source::Frame;
+use crate::engine::{frame::Frame, ids::FlowId};
 
 /// A frame in a scheduler, with the flow it counts for there, plus one: `Option` then needs no space
 /// of its own.
@@ -39,7 +39,7 @@ pub(crate) struct Scheduled {
 }
 
 #[derive(Debug)]
-pub(crate) enum Backlog {
+pub(crate) enum Qdisc {
     Fifo { frames: VecDeque<Frame>, capacity: usize },
     Scheduled(Box<Scheduled>),
 }
@@ -47,18 +47,18 @@ pub(crate) enum Backlog {
 impl Scheduled {
     #[inline]
     fn flow_of(&self, frame: &Frame) -> u32 {
-        u32::from(if self.by_traffic { frame.flow } else { frame.router })
+        if self.by_traffic { frame.flow.into() } else { frame.router.into() }
     }
 }
 
-impl Backlog {
+impl Qdisc {
     pub(crate) fn fifo(capacity: u32) -> Self {
         let capacity = capacity as usize;
         Self::Fifo { frames: VecDeque::with_capacity(capacity), capacity }
     }
 
     #[inline]
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         match self {
             Self::Fifo { frames, .. } => frames.len(),
             Self::Scheduled(scheduled) => scheduled.len,
@@ -67,29 +67,29 @@ impl Backlog {
 
     /// Whether it was taken.
     #[inline]
-    pub(crate) fn push(&mut self, frame: Frame, now_ns: u64) -> bool {
+    pub(super) fn enqueue(&mut self, frame: Frame, now_ns: u64) -> bool {
         match self {
             Self::Fifo { frames, capacity } => {
-                let room = frames.len() < *capacity;
-                if room {
+                let fits = frames.len() < *capacity;
+                if fits {
                     frames.push_back(frame);
                 }
-                room
+                fits
             }
             Self::Scheduled(scheduled) => {
                 let flow_and_one = NonZeroU32::MIN.saturating_add(scheduled.flow_of(&frame));
                 let bytes = u32::from(frame.bytes) + scheduled.overhead_bytes;
                 let queued = Queued { frame, flow_and_one, bytes };
-                let room = scheduled.scheduler.enqueue(queued, now_ns).is_ok();
-                scheduled.len += usize::from(room);
-                room
+                let fits = scheduled.scheduler.enqueue(queued, now_ns).is_ok();
+                scheduled.len += usize::from(fits);
+                fits
             }
         }
     }
 
     /// What goes next. Times must not go back.
     #[inline]
-    pub(crate) fn pop(&mut self, now_ns: u64) -> Next<Frame> {
+    pub(super) fn dequeue(&mut self, now_ns: u64) -> Next<Frame> {
         match self {
             Self::Fifo { frames, .. } => frames.pop_front().map_or(Next::Empty, Next::Packet),
             Self::Scheduled(scheduled) => match scheduled.scheduler.dequeue(now_ns) {
@@ -104,7 +104,7 @@ impl Backlog {
     }
 
     /// How many frames wait where this one would.
-    pub(crate) fn waiting(&self, frame: &Frame) -> usize {
+    pub(super) fn waiting(&self, frame: &Frame) -> usize {
         match self {
             Self::Fifo { frames, .. } => frames.len(),
             Self::Scheduled(scheduled) => {
@@ -116,7 +116,7 @@ impl Backlog {
 
     /// Whether a frame of this flow and router would be taken.
     #[inline]
-    pub(crate) fn has_room(&self, frame: &Frame) -> bool {
+    pub(super) fn has_room(&self, frame: &Frame) -> bool {
         match self {
             Self::Fifo { frames, capacity } => frames.len() < *capacity,
             Self::Scheduled(scheduled) => scheduled
@@ -126,7 +126,7 @@ impl Backlog {
         }
     }
 
-    pub(crate) fn set(&mut self, flow: u32, settings: FlowSettings, now_ns: u64) {
+    pub(super) fn set(&mut self, flow: u32, settings: FlowSettings, now_ns: u64) {
         if let Self::Scheduled(scheduled) = self {
             let set = scheduled.scheduler.set(flow, settings, now_ns);
             set.expect("checked when the model was built");
@@ -134,7 +134,7 @@ impl Backlog {
     }
 
     /// Takes everything out, whatever the scheduler would say, and tells each frame's flow.
-    pub(crate) fn drain(&mut self, mut tell: impl FnMut(u16)) {
+    pub(super) fn drain(&mut self, mut tell: impl FnMut(FlowId)) {
         match self {
             Self::Fifo { frames, .. } => frames.drain(..).for_each(|frame| tell(frame.flow)),
             Self::Scheduled(scheduled) => {

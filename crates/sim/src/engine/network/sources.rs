@@ -1,29 +1,18 @@
 //! Open-loop traffic: when the next frame of a source is due is known in closed form, so that it needs no
-//! event of its own; whoever looks at a queue first lets come what has come meanwhile.
+//! event of its own: wires and ports are brought up to now before they are used.
 
 use isolane_sched::Prng;
 
-use crate::random::exponential_ns;
+use crate::{
+    engine::{
+        frame::{Frame, NEVER},
+        ids::{FlowId, RouterId},
+    },
+    random::exponential_ns,
+};
 
-/// Never.
-pub(crate) const NEVER: u64 = u64::MAX;
 /// ns x (frames per 1,000 seconds).
 const MILLI: u64 = 1_000_000_000_000;
-
-/// A frame: 16 bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Frame {
-    /// When its first bit left its sender, ns.
-    pub(crate) stamp_ns: u64,
-    /// Entry of the traffic.
-    pub(crate) flow: u16,
-    pub(crate) router: u16,
-    pub(crate) bytes: u16,
-    /// Connection of a sender, or `NO_CONNECTION`.
-    pub(crate) connection: u16,
-}
-
-pub(crate) const NO_CONNECTION: u16 = u16::MAX;
 
 /// Sizes of a stream's frames.
 #[derive(Debug, Clone)]
@@ -48,24 +37,24 @@ impl Sizes {
 /// Equal gaps, exact in the long run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
-    rate_mpps: u64,
+    rate_millipps: u64,
     gap_ns: u64,
     gap_remainder: u64,
     remainder: u64,
 }
 
 impl Pace {
-    /// `rate_mpps`: frames per 1,000 s, at least 1.
-    pub(crate) fn new(rate_mpps: u64) -> Self {
-        let (gap_ns, gap_remainder) = (MILLI / rate_mpps, MILLI % rate_mpps);
-        Self { rate_mpps, gap_ns, gap_remainder, remainder: 0 }
+    /// `rate_millipps`: frames per 1,000 s, at least 1.
+    pub(crate) fn new(rate_millipps: u64) -> Self {
+        let (gap_ns, gap_remainder) = (MILLI / rate_millipps, MILLI % rate_millipps);
+        Self { rate_millipps, gap_ns, gap_remainder, remainder: 0 }
     }
 
     #[inline]
     pub(crate) fn next_ns(&mut self) -> u64 {
         self.remainder += self.gap_remainder;
-        if self.remainder >= self.rate_mpps {
-            self.remainder -= self.rate_mpps;
+        if self.remainder >= self.rate_millipps {
+            self.remainder -= self.rate_millipps;
             self.gap_ns + 1
         } else {
             self.gap_ns
@@ -103,10 +92,10 @@ impl Gaps {
         }
     }
 
-    pub(crate) fn set_rate(&mut self, rate_mpps: u64) {
-        let gap_ns = MILLI as f64 / rate_mpps as f64;
+    pub(crate) fn set_rate(&mut self, rate_millipps: u64) {
+        let gap_ns = MILLI as f64 / rate_millipps as f64;
         match self {
-            Self::Cbr(pace) => *pace = Pace::new(rate_mpps),
+            Self::Cbr(pace) => *pace = Pace::new(rate_millipps),
             Self::Poisson { mean_ns, .. } => *mean_ns = gap_ns,
             Self::Bursts { mean_ns, burst_frames, .. } => {
                 *mean_ns = gap_ns * f64::from(*burst_frames);
@@ -117,20 +106,20 @@ impl Gaps {
 
 /// One open-loop entry of the traffic.
 #[derive(Debug, Clone)]
-pub(crate) struct Source {
+pub(crate) struct Source<To> {
     /// When its next frame is due, ns.
     pub(crate) next_ns: u64,
     pub(crate) next_bytes: u16,
-    pub(crate) flow: u16,
-    pub(crate) router: u16,
-    /// Its router's ring, where there is one.
-    pub(crate) ring: usize,
+    pub(crate) flow: FlowId,
+    pub(crate) router: RouterId,
+    /// Where its frames go.
+    pub(crate) to: To,
     pub(crate) stop_ns: u64,
     pub(crate) sizes: Sizes,
     pub(crate) gaps: Gaps,
 }
 
-impl Source {
+impl<To> Source<To> {
     fn advance(&mut self) {
         let next_ns = self.next_ns.saturating_add(self.gaps.next_ns());
         self.next_ns = if next_ns < self.stop_ns { next_ns } else { NEVER };
@@ -138,54 +127,71 @@ impl Source {
     }
 }
 
-/// Sources that share a wire, or a queue: their frames in the order in which they are due; of
-/// those due at once, by the order of the traffic.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Feed {
-    pub(crate) sources: Vec<Source>,
+/// Sources that share a wire (their frames go to its rings) or a port (there is nowhere else to go).
+/// Their frames come in the order in which they are due; of those due at once, in the order of the traffic.
+#[derive(Debug, Clone)]
+pub(crate) struct Feed<To> {
+    sources: Vec<Source<To>>,
     first: usize,
 }
 
-impl Feed {
+impl<To> Default for Feed<To> {
+    fn default() -> Self {
+        Self { sources: Vec::new(), first: 0 }
+    }
+}
+
+impl<To: Copy + PartialEq> Feed<To> {
+    pub(super) fn add(&mut self, source: Source<To>) {
+        self.sources.push(source);
+    }
+
     #[inline]
-    pub(crate) fn next_ns(&self) -> u64 {
+    pub(super) fn next_ns(&self) -> u64 {
         self.sources.get(self.first).map_or(NEVER, |source| source.next_ns)
     }
 
-    pub(crate) fn next_bytes(&self) -> u16 {
+    pub(super) fn next_bytes(&self) -> u16 {
         self.sources.get(self.first).map_or(0, |source| source.next_bytes)
     }
 
+    /// From its next frame on, a flow comes at this rate.
+    pub(super) fn set_rate(&mut self, flow: FlowId, rate_millipps: u64) {
+        for source in self.sources.iter_mut().filter(|source| source.flow == flow) {
+            source.gaps.set_rate(rate_millipps);
+        }
+    }
+
     /// After a source's times have changed from outside.
-    pub(crate) fn sort(&mut self) {
-        let mut first = 0;
+    pub(super) fn sort(&mut self) {
+        let (mut first, mut first_ns) = (0, NEVER);
         for (index, source) in self.sources.iter().enumerate() {
-            if source.next_ns < self.sources[first].next_ns {
-                first = index;
+            if source.next_ns < first_ns {
+                (first, first_ns) = (index, source.next_ns);
             }
         }
         self.first = first;
     }
 
-    /// The next frame, with the ring it is for; there must be one.
-    pub(crate) fn pop(&mut self) -> (Frame, usize) {
+    /// The next frame, and where it goes; there must be one.
+    pub(super) fn pop(&mut self) -> (Frame, To) {
         let source = &mut self.sources[self.first];
         let frame = Frame {
             stamp_ns: source.next_ns,
             flow: source.flow,
             router: source.router,
             bytes: source.next_bytes,
-            connection: NO_CONNECTION,
+            connection: None,
         };
-        let ring = source.ring;
+        let to = source.to;
         source.advance();
         self.sort();
-        (frame, ring)
+        (frame, to)
     }
 
-    /// When the next frame for this ring is due, before it waits for the wire.
-    pub(crate) fn next_for(&self, ring: usize) -> Option<(u64, u16)> {
-        let due = |source: &&Source| source.ring == ring && source.next_ns != NEVER;
+    /// When the next frame for there is due, before it waits for the wire.
+    pub(super) fn next_for(&self, to: To) -> Option<(u64, u16)> {
+        let due = |source: &&Source<To>| source.to == to && source.next_ns != NEVER;
         let next = self.sources.iter().filter(due).min_by_key(|source| source.next_ns)?;
         Some((next.next_ns, next.next_bytes))
     }
@@ -201,10 +207,5 @@ mod tests {
         let total: u64 = (0..1_488_095_238 / 1_000).map(|_| pace.next_ns()).sum();
         // 1.488 million frames at 1,488,095.238 per second: one second, less the last fraction.
         assert!(total.abs_diff(1_000_000_000) < 1_000, "{total}");
-    }
-
-    #[test]
-    fn a_frame_is_small() {
-        assert_eq!(size_of::<Frame>(), 16);
     }
 }

@@ -7,6 +7,7 @@
 //! caps. Who hoards more than a slice's worth counts as inactive: it earns nothing until a tick finds it
 //! running again. Each vCPU is a domain of its own.
 
+use crate::engine::ids::{CoreId, Table, VcpuId};
 use crate::model;
 
 const PER_TICK: i64 = 100;
@@ -30,26 +31,26 @@ struct Vcpu {
     /// It could run.
     runnable: bool,
     /// The core whose queue it is in, or on which it runs.
-    home: usize,
-    cores: Vec<usize>,
+    home: CoreId,
+    cores: Vec<CoreId>,
     /// Paid for until then, ns (exact accounting).
     paid_ns: u64,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Pcpu {
-    queue: Vec<usize>,
-    current: Option<usize>,
+    queue: Vec<VcpuId>,
+    current: Option<VcpuId>,
     since_ns: u64,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Credit {
     settings: model::Credit,
-    vcpus: Vec<Vcpu>,
+    vcpus: Table<VcpuId, Vcpu>,
     /// By core; cores under another scheduler are empty and take no part.
-    pcpus: Vec<Pcpu>,
-    cores: Vec<usize>,
+    pcpus: Table<CoreId, Pcpu>,
+    cores: Vec<CoreId>,
     balance: i64,
     /// In all queues together.
     waiting: usize,
@@ -61,16 +62,16 @@ fn share(total: i64, part: i64, whole: i64) -> i64 {
 }
 
 impl Credit {
-    pub(crate) fn new(settings: model::Credit, all_cores: usize, cores: Vec<usize>) -> Self {
-        let pcpus = vec![Pcpu::default(); all_cores];
-        Self { settings, vcpus: Vec::new(), pcpus, cores, balance: 0, waiting: 0 }
+    pub(crate) fn new(settings: model::Credit, all_cores: usize, cores: Vec<CoreId>) -> Self {
+        let pcpus = Table::filled(Pcpu::default(), all_cores);
+        Self { settings, vcpus: Table::default(), pcpus, cores, balance: 0, waiting: 0 }
     }
 
     pub(crate) fn settings(&self) -> &model::Credit {
         &self.settings
     }
 
-    pub(crate) fn add(&mut self, weight: u32, cap_pct: u32, cores: Vec<usize>) -> usize {
+    pub(crate) fn add(&mut self, weight: u32, cap_pct: u32, cores: Vec<CoreId>) -> VcpuId {
         self.vcpus.push(Vcpu {
             weight: weight.into(),
             cap_pct: cap_pct.into(),
@@ -82,23 +83,22 @@ impl Credit {
             home: cores[0],
             cores,
             paid_ns: 0,
-        });
-        self.vcpus.len() - 1
+        })
     }
 
-    pub(crate) fn set(&mut self, vcpu: usize, weight: u32, cap_pct: u32) {
+    pub(crate) fn set(&mut self, vcpu: VcpuId, weight: u32, cap_pct: u32) {
         self.vcpus[vcpu].weight = weight.into();
         self.vcpus[vcpu].cap_pct = cap_pct.into();
     }
 
     #[inline]
-    pub(crate) fn home(&self, vcpu: usize) -> usize {
+    pub(crate) fn home(&self, vcpu: VcpuId) -> CoreId {
         self.vcpus[vcpu].home
     }
 
     /// `csched_vcpu_wake`: the core that should choose anew, and from when on.
     #[inline]
-    pub(crate) fn wake(&mut self, id: usize, now_ns: u64) -> Option<(usize, u64)> {
+    pub(crate) fn wake(&mut self, id: VcpuId, now_ns: u64) -> Option<(CoreId, u64)> {
         let vcpu = &mut self.vcpus[id];
         vcpu.runnable = true;
         if vcpu.parked {
@@ -113,7 +113,7 @@ impl Credit {
 
     /// `__runq_tickle`.
     #[inline]
-    fn tickle(&self, id: usize, now_ns: u64) -> Option<(usize, u64)> {
+    fn tickle(&self, id: VcpuId, now_ns: u64) -> Option<(CoreId, u64)> {
         let vcpu = &self.vcpus[id];
         let pcpu = &self.pcpus[vcpu.home];
         match pcpu.current {
@@ -122,7 +122,7 @@ impl Credit {
                 Some((vcpu.home, now_ns.max(pcpu.since_ns + self.settings.rate_limit_ns)))
             }
             Some(_) => {
-                let idle = |core: &&usize| self.pcpus[**core].current.is_none();
+                let idle = |core: &&CoreId| self.pcpus[**core].current.is_none();
                 vcpu.cores.iter().find(idle).map(|&core| (core, now_ns))
             }
         }
@@ -130,7 +130,7 @@ impl Credit {
 
     /// `__runq_insert`: behind all of the same priority.
     #[inline]
-    fn insert(&mut self, id: usize) {
+    fn insert(&mut self, id: VcpuId) {
         self.waiting += 1;
         let Vcpu { priority, home, .. } = self.vcpus[id];
         let queue = &mut self.pcpus[home].queue;
@@ -144,7 +144,7 @@ impl Credit {
 
     /// Takes it out of the queue that it may be in.
     #[inline]
-    fn remove(&mut self, id: usize) {
+    fn remove(&mut self, id: VcpuId) {
         let queue = &mut self.pcpus[self.vcpus[id].home].queue;
         let before = queue.len();
         if *queue == [id] {
@@ -157,7 +157,7 @@ impl Credit {
 
     /// The running vCPU has nothing to do any more.
     #[inline]
-    pub(crate) fn sleep(&mut self, id: usize, now_ns: u64) {
+    pub(crate) fn sleep(&mut self, id: VcpuId, now_ns: u64) {
         self.pay(id, now_ns);
         self.vcpus[id].runnable = false;
         let home = self.vcpus[id].home;
@@ -170,7 +170,7 @@ impl Credit {
     }
 
     #[inline]
-    fn pay(&mut self, id: usize, now_ns: u64) {
+    fn pay(&mut self, id: VcpuId, now_ns: u64) {
         let vcpu = &mut self.vcpus[id];
         if self.settings.exact_accounting {
             let tick_ns = i64::try_from(self.settings.tick_ns).unwrap_or(i64::MAX);
@@ -184,7 +184,7 @@ impl Credit {
 
     /// `csched_schedule`: who runs on this core now.
     #[inline]
-    pub(crate) fn choose(&mut self, core: usize, now_ns: u64) -> Option<usize> {
+    pub(crate) fn choose(&mut self, core: CoreId, now_ns: u64) -> Option<VcpuId> {
         if let Some(current) = self.pcpus[core].current.take() {
             self.pay(current, now_ns);
             if self.vcpus[current].runnable && !self.vcpus[current].parked {
@@ -206,27 +206,27 @@ impl Credit {
 
     /// The first of its queue, or of another's if that goes before it.
     #[inline]
-    fn next(&self, core: usize) -> Option<usize> {
+    fn next(&self, core: CoreId) -> Option<VcpuId> {
         let own = self.pcpus[core].queue.first().copied();
-        let least = own.map(|id| self.vcpus[id].priority);
-        match least {
+        let own_priority = own.map(|id| self.vcpus[id].priority);
+        match own_priority {
             Some(Priority::Under | Priority::Boost) => own,
-            _ => self.steal(core, least).or(own),
+            _ => self.steal(core, own_priority).or(own),
         }
     }
 
     /// `csched_load_balance`: the first, of the next cores in turn, that goes before what is here.
-    fn steal(&self, core: usize, least: Option<Priority>) -> Option<usize> {
+    fn steal(&self, core: CoreId, own_priority: Option<Priority>) -> Option<VcpuId> {
         let own = self.cores.iter().position(|&other| other == core)?;
         let others = self.cores[own + 1..].iter().chain(&self.cores[..own]);
         others.flat_map(|&other| &self.pcpus[other].queue).copied().find(|&id| {
-            least.is_none_or(|least| self.vcpus[id].priority > least)
+            own_priority.is_none_or(|own| self.vcpus[id].priority > own)
                 && self.vcpus[id].cores.contains(&core)
         })
     }
 
     /// Whether another could have the core when the slice ends.
-    pub(crate) fn tick(&mut self, core: usize, now_ns: u64) {
+    pub(crate) fn tick(&mut self, core: CoreId, now_ns: u64) {
         let Some(id) = self.pcpus[core].current else { return };
         self.pay(id, now_ns);
         let exact = self.settings.exact_accounting;
@@ -245,15 +245,14 @@ impl Credit {
     }
 
     /// `csched_acct`: gives credit. Tells the cores that should choose anew.
-    pub(crate) fn account(&mut self, now_ns: u64) -> Vec<usize> {
+    pub(crate) fn give(&mut self, now_ns: u64) -> Vec<CoreId> {
         let mut tickled = Vec::new();
         for core in self.cores.clone() {
             if let Some(current) = self.pcpus[core].current {
                 self.pay(current, now_ns);
             }
         }
-        let active: Vec<usize> =
-            (0..self.vcpus.len()).filter(|&id| self.vcpus[id].active).collect();
+        let active: Vec<VcpuId> = self.vcpus.ids().filter(|&id| self.vcpus[id].active).collect();
         let weights: i64 = active.iter().map(|&id| self.vcpus[id].weight).sum();
         let mut weight_left = weights;
         let mut total = self.per_slice() * i64::try_from(self.cores.len()).unwrap_or(1);
@@ -265,7 +264,7 @@ impl Credit {
                 total += share(fair - peak, weights, weight_left);
             }
             self.vcpus[id].credit += fair.min(peak);
-            balance += self.settle(id, &mut tickled);
+            balance += self.set_priority(id, &mut tickled);
         }
         self.balance = balance;
         self.sort();
@@ -280,7 +279,7 @@ impl Credit {
     }
 
     /// What its weight gives it, and the most it may get.
-    fn fair(&self, id: usize, total: i64, weights: i64) -> (i64, i64) {
+    fn fair(&self, id: VcpuId, total: i64, weights: i64) -> (i64, i64) {
         let vcpu = &self.vcpus[id];
         let mut peak = self.per_slice();
         if self.balance < 0 {
@@ -293,7 +292,7 @@ impl Credit {
     }
 
     /// Priority, parking and bounds by what credit there is; its credit.
-    fn settle(&mut self, id: usize, tickled: &mut Vec<usize>) -> i64 {
+    fn set_priority(&mut self, id: VcpuId, tickled: &mut Vec<CoreId>) -> i64 {
         let per_slice = self.per_slice();
         let vcpu = &mut self.vcpus[id];
         if vcpu.credit < 0 {
@@ -333,22 +332,26 @@ impl Credit {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use {super::*, crate::engine::ids::Id};
 
     const TICK_NS: u64 = 10_000_000;
 
+    fn core(number: usize) -> CoreId {
+        CoreId::at(number)
+    }
+
     /// All always want to run; ns each got.
-    fn hogs(settings: model::Credit, vcpus: &[(u32, u32, Vec<usize>)], ticks: u64) -> Vec<u64> {
-        let cores: Vec<usize> = vec![0, 1];
-        let used: Vec<usize> =
+    fn hogs(settings: model::Credit, vcpus: &[(u32, u32, Vec<CoreId>)], ticks: u64) -> Vec<u64> {
+        let cores = [core(0), core(1)];
+        let used: Vec<CoreId> =
             cores.into_iter().filter(|core| vcpus.iter().any(|v| v.2.contains(core))).collect();
         let mut credit = Credit::new(settings, 2, used.clone());
         for (weight, cap, on) in vcpus {
             let id = credit.add(*weight, *cap, on.clone());
             credit.wake(id, 0);
         }
-        let mut ran = vec![0; vcpus.len()];
-        let mut current: Vec<Option<usize>> =
+        let mut ran = Table::filled(0, vcpus.len());
+        let mut current: Vec<Option<VcpuId>> =
             used.iter().map(|&core| credit.choose(core, 0)).collect();
         for tick in 1..=ticks {
             let now_ns = tick * TICK_NS;
@@ -357,18 +360,18 @@ mod tests {
                 credit.tick(core, now_ns);
             }
             if tick % 3 == 0 {
-                credit.account(now_ns);
+                credit.give(now_ns);
                 current = used.iter().map(|&core| credit.choose(core, now_ns)).collect();
             }
         }
-        ran
+        ran.iter().copied().collect()
     }
 
     #[test]
     fn time_goes_by_weight() {
         for exact_accounting in [false, true] {
             let settings = model::Credit { exact_accounting, ..model::Credit::default() };
-            let ran = hogs(settings, &[(512, 0, vec![0]), (256, 0, vec![0])], 30_000);
+            let ran = hogs(settings, &[(512, 0, vec![core(0)]), (256, 0, vec![core(0)])], 30_000);
             let ratio = ran[0] as f64 / ran[1] as f64;
             assert!((ratio - 2.0).abs() < 0.06, "{ratio}");
         }
@@ -377,7 +380,7 @@ mod tests {
     #[test]
     fn a_cap_holds_on_an_idle_core() {
         let settings = model::Credit { exact_accounting: true, ..model::Credit::default() };
-        let ran = hogs(settings, &[(256, 40, vec![0])], 30_000);
+        let ran = hogs(settings, &[(256, 40, vec![core(0)])], 30_000);
         let used = ran[0] as f64 / (30_000 * TICK_NS) as f64;
         assert!((used - 0.4).abs() < 0.02, "{used}");
     }
@@ -386,7 +389,7 @@ mod tests {
     fn cores_balance() {
         // Three on two cores: 2/3 of a core each, although all begin on the first.
         let settings = model::Credit { exact_accounting: true, ..model::Credit::default() };
-        let ran = hogs(settings, &[0; 3].map(|_| (256, 0, vec![0, 1])), 30_000);
+        let ran = hogs(settings, &[0; 3].map(|_| (256, 0, vec![core(0), core(1)])), 30_000);
         let total: u64 = ran.iter().sum();
         assert_eq!(total, 2 * 30_000 * TICK_NS, "both cores busy throughout");
         for ran_ns in ran {
@@ -396,21 +399,21 @@ mod tests {
 
     #[test]
     fn who_wakes_with_credit_goes_first_until_the_next_tick() {
-        let mut credit = Credit::new(model::Credit::default(), 1, vec![0]);
-        let ids = [credit.add(256, 0, vec![0]), credit.add(256, 0, vec![0])];
-        assert_eq!(credit.wake(ids[0], 0), Some((0, 0)));
-        assert_eq!(credit.choose(0, 0), Some(ids[0]));
-        credit.tick(0, TICK_NS);
-        assert_eq!(credit.wake(ids[1], TICK_NS), Some((0, TICK_NS)), "boosted: preempts");
-        assert_eq!(credit.choose(0, TICK_NS), Some(ids[1]));
-        credit.tick(0, 2 * TICK_NS);
+        let mut credit = Credit::new(model::Credit::default(), 1, vec![core(0)]);
+        let ids = [credit.add(256, 0, vec![core(0)]), credit.add(256, 0, vec![core(0)])];
+        assert_eq!(credit.wake(ids[0], 0), Some((core(0), 0)));
+        assert_eq!(credit.choose(core(0), 0), Some(ids[0]));
+        credit.tick(core(0), TICK_NS);
+        assert_eq!(credit.wake(ids[1], TICK_NS), Some((core(0), TICK_NS)), "boosted: preempts");
+        assert_eq!(credit.choose(core(0), TICK_NS), Some(ids[1]));
+        credit.tick(core(0), 2 * TICK_NS);
         credit.sleep(ids[1], 2 * TICK_NS);
-        assert_eq!(credit.choose(0, 2 * TICK_NS), Some(ids[0]));
+        assert_eq!(credit.choose(core(0), 2 * TICK_NS), Some(ids[0]));
         let plain = model::Credit { boost: false, ..model::Credit::default() };
-        let mut credit = Credit::new(plain, 1, vec![0]);
-        let ids = [credit.add(256, 0, vec![0]), credit.add(256, 0, vec![0])];
+        let mut credit = Credit::new(plain, 1, vec![core(0)]);
+        let ids = [credit.add(256, 0, vec![core(0)]), credit.add(256, 0, vec![core(0)])];
         credit.wake(ids[0], 0);
-        credit.choose(0, 0);
+        credit.choose(core(0), 0);
         assert_eq!(credit.wake(ids[1], 0), None, "not boosted: waits its turn");
     }
 }

@@ -2,8 +2,9 @@
 //! what is here), with one level of control groups. Not here: balancing between cores, buddies.
 //!
 //! Entities are tasks and groups. Each queue (the core's, and one per group) serves the entity with the
-//! least virtual runtime; a waking one gets the queue's least, less half a latency.
+//! minimum of virtual runtime; a waking one gets the queue's minimum, less half a latency.
 
+use crate::engine::ids::{EntityId, Id, RunQueueId, Table};
 use crate::model;
 
 const NICE_0: u64 = 1_024;
@@ -31,31 +32,37 @@ struct Entity {
     chosen_ns: u64,
     queued: bool,
     /// The queue it is in.
-    queue: usize,
+    queue: RunQueueId,
     /// The queue that it owns, if it is a group.
-    owns: Option<usize>,
+    owns: Option<RunQueueId>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Queue {
-    members: Vec<usize>,
+    members: Vec<EntityId>,
     min_vruntime: u64,
     load: u64,
     running: u64,
     /// The group that owns it.
-    owner: Option<usize>,
+    owner: Option<EntityId>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Cfs {
     settings: model::Cfs,
-    entities: Vec<Entity>,
-    queues: Vec<Queue>,
+    entities: Table<EntityId, Entity>,
+    queues: Table<RunQueueId, Queue>,
+}
+
+/// The core's own run queue.
+fn top() -> RunQueueId {
+    RunQueueId::at(0)
 }
 
 impl Cfs {
     pub(crate) fn new(settings: model::Cfs) -> Self {
-        Self { settings, entities: Vec::new(), queues: vec![Queue::default()] }
+        let queues = Table::filled(Queue::default(), 1);
+        Self { settings, entities: Table::default(), queues }
     }
 
     pub(crate) fn settings(&self) -> &model::Cfs {
@@ -63,18 +70,18 @@ impl Cfs {
     }
 
     /// A new task in the core's queue, or in a group's.
-    pub(crate) fn add_task(&mut self, weight: u64, group: Option<usize>) -> usize {
-        let queue = group.and_then(|group| self.entities[group].owns).unwrap_or(0);
+    pub(crate) fn add_task(&mut self, weight: u64, group: Option<EntityId>) -> EntityId {
+        let queue = group.and_then(|group| self.entities[group].owns).unwrap_or(top());
         self.add(weight, queue, None)
     }
 
-    pub(crate) fn add_group(&mut self, shares: u64) -> usize {
-        let group = self.add(shares, 0, Some(self.queues.len()));
+    pub(crate) fn add_group(&mut self, shares: u64) -> EntityId {
+        let group = self.add(shares, top(), Some(self.queues.next_id()));
         self.queues.push(Queue { owner: Some(group), ..Queue::default() });
         group
     }
 
-    fn add(&mut self, weight: u64, queue: usize, owns: Option<usize>) -> usize {
+    fn add(&mut self, weight: u64, queue: RunQueueId, owns: Option<RunQueueId>) -> EntityId {
         let entity = Entity {
             weight,
             vruntime: 0,
@@ -85,12 +92,12 @@ impl Cfs {
             queue,
             owns,
         };
-        self.entities.push(entity);
-        self.queues[queue].members.push(self.entities.len() - 1);
-        self.entities.len() - 1
+        let id = self.entities.push(entity);
+        self.queues[queue].members.push(id);
+        id
     }
 
-    pub(crate) fn set_weight(&mut self, entity: usize, weight: u64) {
+    pub(crate) fn set_weight(&mut self, entity: EntityId, weight: u64) {
         let Entity { queued, queue, weight: old, .. } = self.entities[entity];
         if queued {
             self.queues[queue].load += weight;
@@ -101,13 +108,13 @@ impl Cfs {
     }
 
     /// A task, then its group.
-    fn chain(&self, task: usize) -> impl Iterator<Item = usize> + use<> {
+    fn chain(&self, task: EntityId) -> impl Iterator<Item = EntityId> + use<> {
         let group = self.queues[self.entities[task].queue].owner;
         std::iter::once(task).chain(group)
     }
 
     /// `update_curr`: the running task has used so much more of the core.
-    pub(crate) fn charge(&mut self, task: usize, ran_ns: u64) {
+    pub(crate) fn charge(&mut self, task: EntityId, ran_ns: u64) {
         for id in self.chain(task) {
             let entity = &mut self.entities[id];
             entity.ran_ns += ran_ns;
@@ -119,15 +126,15 @@ impl Cfs {
         }
     }
 
-    fn update_min(&mut self, queue: usize) {
+    fn update_min(&mut self, queue: RunQueueId) {
         if let Some(first) = self.first(queue) {
-            let least = self.entities[first].vruntime;
+            let min_vruntime = self.entities[first].vruntime;
             let queue = &mut self.queues[queue];
-            queue.min_vruntime = queue.min_vruntime.max(least);
+            queue.min_vruntime = queue.min_vruntime.max(min_vruntime);
         }
     }
 
-    fn first(&self, queue: usize) -> Option<usize> {
+    fn first(&self, queue: RunQueueId) -> Option<EntityId> {
         let queued = self.queues[queue].members.iter().copied();
         queued
             .filter(|&id| self.entities[id].queued)
@@ -135,7 +142,7 @@ impl Cfs {
     }
 
     /// `enqueue_task` with `ENQUEUE_WAKEUP`.
-    pub(crate) fn wake(&mut self, task: usize) {
+    pub(crate) fn wake(&mut self, task: EntityId) {
         for id in self.chain(task) {
             if self.entities[id].queued {
                 break;
@@ -152,7 +159,7 @@ impl Cfs {
     }
 
     /// `dequeue_task` with `DEQUEUE_SLEEP`.
-    pub(crate) fn sleep(&mut self, task: usize) {
+    pub(crate) fn sleep(&mut self, task: EntityId) {
         for id in self.chain(task) {
             let entity = &mut self.entities[id];
             entity.queued = false;
@@ -168,8 +175,8 @@ impl Cfs {
     }
 
     /// The task that is next.
-    pub(crate) fn choose(&mut self) -> Option<usize> {
-        let mut queue = 0;
+    pub(crate) fn choose(&mut self) -> Option<EntityId> {
+        let mut queue = top();
         loop {
             let first = self.first(queue)?;
             self.entities[first].chosen_ns = self.entities[first].ran_ns;
@@ -181,7 +188,7 @@ impl Cfs {
     }
 
     /// `check_preempt_wakeup`: whether a task that has woken goes before the one that runs.
-    pub(crate) fn preempts(&self, woken: usize, running: usize) -> bool {
+    pub(crate) fn preempts(&self, woken: EntityId, running: EntityId) -> bool {
         let (woken, running) = self.matching(woken, running);
         let (woken, running) = (&self.entities[woken], &self.entities[running]);
         let granularity = self.settings.wakeup_granularity_ns * NICE_0 / woken.weight;
@@ -189,7 +196,7 @@ impl Cfs {
     }
 
     /// `find_matching_se`: two tasks or groups that are in the same queue.
-    fn matching(&self, a: usize, b: usize) -> (usize, usize) {
+    fn matching(&self, a: EntityId, b: EntityId) -> (EntityId, EntityId) {
         if self.entities[a].queue == self.entities[b].queue {
             return (a, b);
         }
@@ -198,11 +205,11 @@ impl Cfs {
     }
 
     /// `task_tick_fair`: whether the running task's time is over.
-    pub(crate) fn tick(&self, running: usize) -> bool {
+    pub(crate) fn tick(&self, running: EntityId) -> bool {
         self.chain(running).any(|id| self.tick_entity(id))
     }
 
-    fn tick_entity(&self, id: usize) -> bool {
+    fn tick_entity(&self, id: EntityId) -> bool {
         let entity = &self.entities[id];
         if self.queues[entity.queue].running <= 1 {
             return false;
@@ -220,7 +227,7 @@ impl Cfs {
     }
 
     /// `sched_slice`.
-    fn slice_ns(&self, id: usize) -> u64 {
+    fn slice_ns(&self, id: EntityId) -> u64 {
         let model::Cfs { latency_ns, min_granularity_ns, .. } = self.settings;
         let running = self.queues[self.entities[id].queue].running;
         let period_ns = latency_ns.max(running * min_granularity_ns);
@@ -235,9 +242,9 @@ impl Cfs {
 mod tests {
     use super::*;
 
-    fn run(cfs: &mut Cfs, slices: usize) -> Vec<u64> {
+    fn run(cfs: &mut Cfs, slices: usize) -> Table<EntityId, u64> {
         let tick_ns = cfs.settings.tick_ns;
-        let mut ran = vec![0; cfs.entities.len()];
+        let mut ran = Table::filled(0, cfs.entities.len());
         let mut current = cfs.choose().unwrap();
         for _ in 0..slices {
             cfs.charge(current, tick_ns);
@@ -257,7 +264,7 @@ mod tests {
             cfs.wake(task);
         }
         let ran = run(&mut cfs, 100_000);
-        let ratio = ran[0] as f64 / ran[1] as f64;
+        let ratio = ran[tasks[0]] as f64 / ran[tasks[1]] as f64;
         assert!((ratio / (1_024.0 / 335.0) - 1.0).abs() < 0.01, "{ratio}");
     }
 
@@ -299,9 +306,9 @@ mod tests {
         cfs.wake(inside);
         cfs.wake(outside);
         cfs.sleep(inside);
-        assert_eq!((cfs.choose(), cfs.queues[0].running), (Some(outside), 1));
+        assert_eq!((cfs.choose(), cfs.queues[top()].running), (Some(outside), 1));
         cfs.sleep(outside);
         assert_eq!(cfs.choose(), None);
-        assert_eq!(cfs.queues[0].load, 0);
+        assert_eq!(cfs.queues[top()].load, 0);
     }
 }

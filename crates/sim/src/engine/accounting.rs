@@ -1,5 +1,7 @@
-//! The books: what became of every frame. Nothing here is computed from something else here.
+//! Frame accounting: what became of every frame. Each figure is counted by itself, and none is computed from
+//! another, so that sums which do not match show a mistake.
 
+use super::ids::{DropPointId, FlowId, StageId, Table};
 use crate::histogram::Histogram;
 
 /// A number of frames and their bytes.
@@ -22,8 +24,8 @@ impl Count {
 pub(crate) struct Tally {
     pub(crate) offered: Count,
     pub(crate) received: Count,
-    /// By place.
-    pub(crate) drops: Vec<u64>,
+    /// By drop point.
+    pub(crate) drops: Table<DropPointId, u64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,21 +55,21 @@ impl Cursor {
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct FlowBook {
+pub(crate) struct FlowAccount {
     pub(crate) total: Tally,
     pub(crate) window: Tally,
     pub(crate) delays: Histogram,
     /// By stage; only of stages on the way that capture.
-    pub(crate) captures: Vec<(usize, Histogram)>,
+    pub(crate) captures: Vec<(StageId, Histogram)>,
     pub(crate) bins: Vec<Bin>,
     offered_at: Cursor,
     received_at: Cursor,
 }
 
-impl FlowBook {
-    /// One with as many places and bins, and nothing in it.
+impl FlowAccount {
+    /// One with as many drop points and bins, and nothing in it.
     pub(crate) fn empty_like(&self) -> Self {
-        let tally = Tally { drops: vec![0; self.total.drops.len()], ..Tally::default() };
+        let tally = Tally { drops: Table::filled(0, self.total.drops.len()), ..Tally::default() };
         Self {
             total: tally.clone(),
             window: tally,
@@ -81,22 +83,22 @@ impl FlowBook {
 }
 
 #[derive(Debug)]
-pub(crate) struct Books {
-    pub(crate) flows: Vec<FlowBook>,
+pub(crate) struct FrameAccounting {
+    pub(crate) flows: Table<FlowId, FlowAccount>,
     pub(crate) window_ns: (u64, u64),
     bin_ns: u64,
 }
 
-impl Books {
+impl FrameAccounting {
     pub(crate) fn new(
         flows: usize,
-        places: usize,
+        drop_points: usize,
         window_ns: (u64, u64),
         bins_ns: Option<(u64, u64)>,
     ) -> Self {
         let bins = bins_ns.map_or(0, |(bin_ns, end_ns)| end_ns.div_ceil(bin_ns));
-        let tally = Tally { drops: vec![0; places], ..Tally::default() };
-        let flow = FlowBook {
+        let tally = Tally { drops: Table::filled(0, drop_points), ..Tally::default() };
+        let flow = FlowAccount {
             total: tally.clone(),
             window: tally,
             delays: Histogram::default(),
@@ -106,7 +108,7 @@ impl Books {
             received_at: Cursor::default(),
         };
         Self {
-            flows: vec![flow; flows],
+            flows: Table::filled(flow, flows),
             window_ns,
             bin_ns: bins_ns.map_or(u64::MAX, |(bin_ns, _)| bin_ns),
         }
@@ -119,50 +121,50 @@ impl Books {
     }
 
     #[inline]
-    pub(crate) fn offer(&mut self, flow: u16, bytes: u16, now_ns: u64) {
+    pub(crate) fn offer(&mut self, flow: FlowId, bytes: u16, now_ns: u64) {
         let in_window = self.in_window(now_ns);
-        let book = &mut self.flows[flow as usize];
-        book.total.offered.add(bytes);
+        let account = &mut self.flows[flow];
+        account.total.offered.add(bytes);
         if in_window {
-            book.window.offered.add(bytes);
+            account.window.offered.add(bytes);
         }
-        if !book.bins.is_empty() {
-            let bin = book.offered_at.at(now_ns, self.bin_ns, book.bins.len());
-            book.bins[bin].offered += 1;
+        if !account.bins.is_empty() {
+            let bin = account.offered_at.at(now_ns, self.bin_ns, account.bins.len());
+            account.bins[bin].offered += 1;
         }
     }
 
     #[inline]
-    pub(crate) fn receive(&mut self, flow: u16, bytes: u16, stamp_ns: u64, now_ns: u64) {
+    pub(crate) fn receive(&mut self, flow: FlowId, bytes: u16, stamp_ns: u64, now_ns: u64) {
         let in_window = self.in_window(stamp_ns);
-        let book = &mut self.flows[flow as usize];
-        book.total.received.add(bytes);
+        let account = &mut self.flows[flow];
+        account.total.received.add(bytes);
         if in_window {
-            book.window.received.add(bytes);
-            book.delays.add(now_ns - stamp_ns);
+            account.window.received.add(bytes);
+            account.delays.add(now_ns - stamp_ns);
         }
-        if !book.bins.is_empty() {
-            let bin = book.received_at.at(now_ns, self.bin_ns, book.bins.len());
-            book.bins[bin].received += 1;
-            book.bins[bin].received_bytes += u64::from(bytes);
+        if !account.bins.is_empty() {
+            let bin = account.received_at.at(now_ns, self.bin_ns, account.bins.len());
+            account.bins[bin].received += 1;
+            account.bins[bin].received_bytes += u64::from(bytes);
         }
     }
 
     #[inline]
-    pub(crate) fn drop_at(&mut self, place: usize, flow: u16, stamp_ns: u64) {
+    pub(crate) fn drop_at(&mut self, drop_point: DropPointId, flow: FlowId, stamp_ns: u64) {
         let in_window = self.in_window(stamp_ns);
-        let book = &mut self.flows[flow as usize];
-        book.total.drops[place] += 1;
+        let account = &mut self.flows[flow];
+        account.total.drops[drop_point] += 1;
         if in_window {
-            book.window.drops[place] += 1;
+            account.window.drops[drop_point] += 1;
         }
     }
 
-    pub(crate) fn capture(&mut self, stage: usize, flow: u16, stamp_ns: u64, now_ns: u64) {
+    pub(crate) fn capture(&mut self, stage: StageId, flow: FlowId, stamp_ns: u64, now_ns: u64) {
         if !self.in_window(stamp_ns) {
             return;
         }
-        let captures = &mut self.flows[flow as usize].captures;
+        let captures = &mut self.flows[flow].captures;
         if let Some((_, histogram)) = captures.iter_mut().find(|(at, _)| *at == stage) {
             histogram.add(now_ns - stamp_ns);
         } else {

@@ -1,0 +1,255 @@
+"""What the simulator is given, typed: cores, contexts, wires, stages, paths, traffic.
+
+The keys are those of ``crates/sim/src/model``, in the order in which they are written. What is None
+is left out, and the simulator takes its default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, Final, Literal
+
+ALWAYS: Final[Mapping[str, bool]] = {"always": True}
+"""Of a field that is written also when it is None, which says something else than the default."""
+
+
+@dataclass(frozen=True)
+class SoftirqRules:
+    """Rules of the receive softirq."""
+
+    restart_time_ns: int | None = field(metadata=ALWAYS)
+    """None: it goes on whatever time it has taken."""
+    stop_for_threads: bool
+    defer_to_ksoftirqd: bool
+
+
+@dataclass(frozen=True)
+class CurrentSoftirqRules:
+    """The simulator's own: those of Linux 6."""
+
+
+@dataclass(frozen=True)
+class FairScheduler:
+    """Linux's CFS."""
+
+    kind: Literal["cfs"]
+    latency_ns: int
+    min_granularity_ns: int
+    wakeup_granularity_ns: int
+
+
+@dataclass(frozen=True)
+class CreditScheduler:
+    """Xen's."""
+
+    kind: Literal["credit"]
+
+
+@dataclass(frozen=True)
+class Core:
+    """A core."""
+
+    name: str
+    switch_ns: float
+    tick_cost_ns: float
+    mode: Literal["kernel", "hypervisor"]
+    scheduler: FairScheduler | CreditScheduler
+
+
+@dataclass(frozen=True)
+class Group:
+    """A CPU control group."""
+
+    name: str
+    shares: int
+
+
+@dataclass(frozen=True)
+class Context:
+    """What runs on a core."""
+
+    name: str
+    kind: Literal["softirq", "thread", "process", "vcpu"]
+    cores: tuple[str, ...]
+    wake_ns: float | None = None
+    exit_ns: float | None = None
+    cold_ns: float | None = None
+    wake_mode: Literal["hypervisor"] | None = None
+    nice: int | None = None
+    whole_polls: Literal[True] | None = None
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Ring:
+    """A receive ring."""
+
+    name: str
+    capacity: int
+    refill: int
+    moderation_ns: float
+    irq_ns: float
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A NIC's wire and its rings."""
+
+    name: str
+    rate_bps: int
+    latency_ns: int
+    rings: tuple[Ring, ...]
+
+
+@dataclass(frozen=True)
+class FlowSettings:
+    """What a router is guaranteed by a packet scheduler, and its limit."""
+
+    flow: str
+    weight: int
+    priority: int
+    rate_min_bps: int | None = None
+    rate_max_bps: int | None = None
+    burst_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class PacketScheduler:
+    """The packet scheduler of a port."""
+
+    kind: Literal["hierarchical"]
+    quantum_bytes: int
+    overhead_bytes: int
+    settings: tuple[FlowSettings, ...]
+
+
+@dataclass(frozen=True)
+class PortAdmission:
+    """What a router's frames must keep to get into a port."""
+
+    router: str
+    rate_pps: int | None = None
+    burst_frames: int | None = None
+    capacity: int | None = None
+
+
+@dataclass(frozen=True)
+class Port:
+    """Where frames leave."""
+
+    name: str
+    rate_bps: int
+    capacity: int
+    scheduler: PacketScheduler | None = None
+    admission: tuple[PortAdmission, ...] | None = None
+
+
+@dataclass(frozen=True)
+class QueueAdmission:
+    """What a router's frames must keep to get into its queue."""
+
+    router: str
+    capacity: int
+    burst: int
+    calm_ns: int
+    """The burst recovery time."""
+    rate_pps: int | None = None
+    burst_frames: int | None = None
+    rate_bps: int | None = None
+    burst_bytes: int | None = None
+    context: str | None = None
+    cpu_pct: float | None = None
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Frames that wait for a stage."""
+
+    capacity: int
+    notify_ns: float
+    shared: str | None = None
+    admission: tuple[QueueAdmission, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Work on frames."""
+
+    name: str
+    context: str
+    frame_ns: float
+    byte_ns: float
+    cold_ns: float
+    drop_ns: float | None = None
+    mode: str | None = None
+    ring: str | None = None
+    queue: Queue | None = None
+    poll_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class Router:
+    """A router's path: names of rings, stages and ports."""
+
+    name: str
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """How frames follow each other."""
+
+    kind: Literal["cbr"]
+    rate_pps: float
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """A stream of frames."""
+
+    name: str
+    router: str
+    frame_bytes: int | tuple[int, ...]
+    pattern: Pattern
+    stop_ns: int
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """All of it."""
+
+    seed: int
+    duration_ns: int
+    warm_up_ns: int
+    window_end_ns: int
+    softirq: SoftirqRules | CurrentSoftirqRules
+    cores: tuple[Core, ...]
+    groups: tuple[Group, ...]
+    contexts: tuple[Context, ...]
+    nics: tuple[Nic, ...]
+    ports: tuple[Port, ...]
+    stages: tuple[Stage, ...]
+    routers: tuple[Router, ...]
+    traffic: tuple[Traffic, ...]
+
+    def written(self) -> dict[str, Any]:
+        """Return the model as it is handed to the simulator."""
+        model: dict[str, Any] = _written(self)
+        return model
+
+    def path(self, router: str) -> tuple[str, ...]:
+        """Return the path of a router; empty if there is no such router."""
+        return next((entry.path for entry in self.routers if entry.name == router), ())
+
+
+def _written(value: Any) -> Any:
+    if is_dataclass(value):
+        return {
+            each.name: _written(found)
+            for each in fields(value)
+            if (found := getattr(value, each.name)) is not None or each.metadata == ALWAYS
+        }
+    if isinstance(value, tuple):
+        return [_written(each) for each in value]
+    return value

@@ -1,0 +1,110 @@
+"""No circle between the simulator's files: each can be read after those that it uses."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+Module = tuple[str, ...]
+
+
+def module_of(path: Path, source: Path) -> Module:
+    """Return the module that a file is: ``("engine", "ids")`` of ``engine/ids.rs``."""
+    parts = path.relative_to(source).with_suffix("").parts
+    return parts[:-1] if parts[-1] in {"mod", "lib"} else parts
+
+
+def code_of(text: str) -> str:
+    """Return a file without its tests and comments."""
+    return re.sub(r"//[^\n]*", "", text.partition("\n#[cfg(test)]\nmod ")[0])
+
+
+def expanded(tree: str) -> Iterator[str]:
+    """Yield the single paths of a use tree: ``a::b`` and ``a::c`` of ``a::{b, c}``."""
+    head, brace, rest = tree.partition("{")
+    if not brace:
+        yield tree.strip()
+        return
+    depth, start = 0, 0
+    body = rest[: rest.rindex("}")]
+    for at, char in enumerate(f"{body},"):
+        depth += {"{": 1, "}": -1}.get(char, 0)
+        if char == "," and depth == 0:
+            if body[start:at].strip():
+                yield from (head.strip() + path for path in expanded(body[start:at]))
+            start = at + 1
+
+
+def used(path: str, at: Module, modules: Mapping[Module, Path]) -> Module | None:
+    """Return the module of this crate that a path leads into; None for another crate's."""
+    words = re.findall(r"\w+", path.partition(" as ")[0])
+    if words[0] == "crate":
+        base: Module = ()
+        words = words[1:]
+    elif words[0] in {"self", "super"}:
+        base = at
+        while words and words[0] in {"self", "super"}:
+            base = base[:-1] if words.pop(0) == "super" else base
+    elif (*at, words[0]) in modules:
+        base = at
+    else:
+        return None
+    while words and (*base, words[0]) in modules:
+        base = (*base, words.pop(0))
+    return base if base != at else None
+
+
+def uses(source: Path) -> dict[Module, set[Module]]:
+    """Return which modules each module of a crate uses, by ``use`` or by a path in its code."""
+    modules = {module_of(path, source): path for path in sorted(source.rglob("*.rs"))}
+    found: dict[Module, set[Module]] = {}
+    for module, path in modules.items():
+        code = code_of(path.read_text())
+        trees = re.findall(r"\buse ([^;]+);", code)
+        rest = re.sub(r"\buse [^;]+;", "", code)
+        paths = [one for tree in trees for one in expanded(tree)]
+        paths += re.findall(r"\b(?:crate|super|self)(?:::\w+)+", rest)
+        targets = (used(one, module, modules) for one in paths)
+        found[module] = {target for target in targets if target is not None}
+    return found
+
+
+def circle(graph: Mapping[Module, set[Module]]) -> list[str]:
+    """Return the files on a circle, if there is one."""
+    done: set[Module] = set()
+
+    def walk(module: Module, way: list[Module]) -> list[Module]:
+        if module in way:
+            return [*way[way.index(module) :], module]
+        if module in done:
+            return []
+        for other in sorted(graph.get(module, ())):
+            if found := walk(other, [*way, module]):
+                return found
+        done.add(module)
+        return []
+
+    for module in sorted(graph):
+        if found := walk(module, []):
+            return ["::".join(one) or "lib" for one in found]
+    return []
+
+
+def test_no_circle_between_files() -> None:
+    graph = uses(ROOT / "crates" / "sim" / "src")
+    assert sum(map(len, graph.values())) > len(graph), "uses are found"
+    assert circle(graph) == []
+
+
+def test_a_circle_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "lib.rs").write_text("mod a;\nuse a::run;\n")
+    (tmp_path / "a" / "mod.rs").write_text("mod b;\nmod c;\npub use self::b::{run, x::Y};\n")
+    (tmp_path / "a" / "b.rs").write_text("use std::fmt;\n// use super::a::Z;\nuse super::{c::X};\n")
+    (tmp_path / "a" / "c.rs").write_text("fn f() {}\n#[cfg(test)]\nmod tests { use super::b; }\n")
+    assert circle(uses(tmp_path)) == []
+    (tmp_path / "a" / "c.rs").write_text("fn f() { crate::a::b::run() }\n")
+    assert circle(uses(tmp_path)) == ["a::b", "a::c", "a::b"]
