@@ -27,7 +27,7 @@ which every poll takes (each timer is an exit to the hypervisor in a virtual mac
 
 _QUIET_S = 0.03
 """No frame for this long: several times the longest pause between multicast listener reports."""
-_SETTLE_S = 1.0
+_SILENCE_S = 1.0
 
 
 class Testbed:
@@ -89,15 +89,15 @@ class Testbed:
         self._ifindex = builder.ifindex
         builder.build()
         self._reader = Reader(self._layout, self._ns)
-        self._place()
+        self._assign_cores()
         if self.plan.ip == 6:
-            self._settle()
+            self._await_silence()
 
-    def _place(self) -> None:
+    def _assign_cores(self) -> None:
         """Give each receiving interface to its core."""
         for receiving in self._receiving:
             threads.arm(self._ns[RCV], receiving.ifname, self.receiver_moderation_ns)
-            threads.kick(receiving)
+            threads.start_polling(receiving)
         if self.plan.receive == "threaded":
             own = {nic.ifname: nic for nic in self._layout.dut_nics}
             for nic in own.values():
@@ -105,7 +105,7 @@ class Testbed:
             self.receive_threads = threads.find_threads(list(own))
             for ifname, nic in own.items():
                 threads.pin(self.receive_threads[ifname], nic.core)
-        self._kick()
+        self._start_polling()
 
     @property
     def _receiving(self) -> list[Polled]:
@@ -137,10 +137,10 @@ class Testbed:
         alone = len(self.plan.measure_cores) > 1
         return (RECEIVER_ALONE_NS if alone else RECEIVER_SHARING_NS) * max(2, wires)
 
-    def _settle(self) -> None:
+    def _await_silence(self) -> None:
         """Wait until the routers have sent what IPv6 has to say about a new interface."""
         sides = [(r.netns, i) for r in self._layout.routers for i in (r.in_ifname, r.out_ifname)]
-        deadline, sent, before = time.monotonic() + _SETTLE_S, 0, -1
+        deadline, sent, before = time.monotonic() + _SILENCE_S, 0, -1
         while sent != before and time.monotonic() < deadline:
             before = sent
             time.sleep(_QUIET_S)
@@ -240,26 +240,28 @@ class Testbed:
             raise TestbedError("the test bed is not built")
         return self._hands.do(reader.read)
 
-    def kick(self) -> None:
+    def start_polling(self) -> None:
         """Start timed polling of the DUT's NICs on their cores.
 
-        Done once by building. Needed again after :meth:`quiet`, and after a program was attached
-        to a DUT NIC or its GRO or threading was switched.
+        Building the test bed does so, too. Call it again after :meth:`stop_polling`, and after
+        attaching a program to a DUT NIC or switching its GRO or threading.
         """
-        self._hands.do(self._kick)
+        self._hands.do(self._start_polling)
 
-    def quiet(self) -> None:
-        """Stop timed polling: an idle DUT costs nothing. The opposite of :meth:`kick`."""
-        self._hands.do(self._quiet)
+    def stop_polling(self) -> None:
+        """Stop timed polling: an idle DUT costs nothing. The opposite of :meth:`start_polling`."""
+        self._hands.do(self._stop_polling)
 
-    def _kick(self) -> None:
-        self._quiet()  # a NAPI that polls already would take the frame on the core it is on
+    def _start_polling(self) -> None:
+        self._stop_polling()  # a NAPI that polls already would take the frame on the core it is on
         for nic in self._layout.dut_nics:
             dut = self._ns[nic.netns]
             threads.arm(dut, nic.ifname, self.plan.moderation_ns)
-            threads.kick(Polled(dut, nic.ifname, nic.mac, nic.core, self._ns[GEN], nic.gen_ifname))
+            sender = self._ns[GEN]
+            polled = Polled(dut, nic.ifname, nic.mac, nic.core, sender, nic.gen_ifname)
+            threads.start_polling(polled)
 
-    def _quiet(self) -> None:
+    def _stop_polling(self) -> None:
         armed = False
         for nic in self._layout.dut_nics:
             dut = self._ns[nic.netns]
@@ -267,7 +269,7 @@ class Testbed:
             threads.arm(dut, nic.ifname, 0)
         if armed:
             # The last timer has yet to fire; only then is the NAPI given back.
-            time.sleep(self.plan.moderation_ns / 1e9 + threads.SETTLE_S)
+            time.sleep(self.plan.moderation_ns / 1e9 + threads.TIMER_SLACK_S)
 
     def check_alive(self) -> None:
         """Check that every interface is still there and is the one that was made.

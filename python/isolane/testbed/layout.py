@@ -86,7 +86,7 @@ class RouterLayout:
     gen_ifname: str
     rcv_ifname: str
     counted: dict[str, tuple[str, str]]
-    """Place -> (namespace, device) whose ``tx_dropped`` counts this router's losses there."""
+    """Drop point -> (namespace, device) whose ``tx_dropped`` counts this router's losses there."""
     host_side: str | None = None
     """The DUT's end of its sending interface, on path ``isolane``."""
 
@@ -107,7 +107,7 @@ class DutNic:
 class SharedWire:
     """A wire of several routers; its sending end counts the losses on it in ``tx_dropped``."""
 
-    place: str
+    drop_point: str
     netns: str
     ifname: str
     parts: tuple[tuple[str, str], ...]
