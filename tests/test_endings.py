@@ -150,8 +150,8 @@ def test_an_interface_that_vanishes_ends_both_sides_with_their_counts(tmp_path: 
                 assert generator.end() == 1
             assert receiver.end() == 1
         sent, received = json.loads(generator.stdout), json.loads(receiver.stdout)
-    assert f"isolane: error: {line.gen} vanished; the audit is of" in generator.stderr
-    assert f"isolane: error: {line.rcv} vanished; the counts are" in receiver.stderr
+    assert f"isolane: error: {line.gen} vanished; the audit covers" in generator.stderr
+    assert f"isolane: error: {line.rcv} vanished; the counts cover" in receiver.stderr
     assert 500 < received["streams"][0]["received"] <= sent["frames"] < 60 * 2000
 
 

@@ -39,7 +39,9 @@ def printed(notes: tuple[str, ...] = ()) -> list[str]:
 def test_figures_have_units_signs_and_verdicts() -> None:
     lines = printed()
     assert "gold cpu_weight all overloaded at least 66.67 % 67.00 % +0.33 pp held" in lines
-    assert "gold rate_min every router fills eth1 at least 200 Mbps 150 Mbps -25.00 % broken" in lines
+    assert (
+        "gold rate_min every router fills eth1 at least 200 Mbps 150 Mbps -25.00 % broken" in lines
+    )
     assert (
         "tin rate_max ingress at most 100 kpps not measured: its egress ceiling in bps is "
         "reached before"
