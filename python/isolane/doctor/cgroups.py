@@ -1,4 +1,4 @@
-"""Control groups: which version, which controllers, and whether one can be made."""
+"""Cgroups: which version, which controllers, and whether a group can be created."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _try_v1(controller: str, mount: Path) -> Answer:
     except OSError as error:
         status: Answer = Answer(
             "unknown" if isinstance(error, PermissionError) else "no",
-            f"v1 at {mount}, but a group cannot be made: {error.strerror}",
+            f"v1 at {mount}, but no group can be created: {error.strerror}",
         )
         return status
     try:
@@ -55,12 +55,12 @@ def _try_v1(controller: str, mount: Path) -> Answer:
         group.rmdir()
     if not works:
         return Answer("no", f"v1 at {mount}, without {_SETTING[controller]}")
-    return Answer("yes", f"v1 at {mount}; made a group and removed it")
+    return Answer("yes", f"v1 at {mount}; created a group and removed it")
 
 
 def _look_at_v2(controller: str, mount: Path | None) -> Answer:
     if mount is None:
-        return Answer("no", "no control groups mounted")
+        return Answer("no", "no cgroup file system is mounted")
     offered = (mount / "cgroup.controllers").read_text().split()
     # v2 accounts CPU time in every group (cpu.stat), whatever the controllers.
     if controller == "cpuacct" or controller in offered:
