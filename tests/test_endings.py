@@ -158,6 +158,17 @@ def test_an_interface_that_vanishes_ends_both_sides_with_their_counts(tmp_path: 
 @pytest.mark.root
 @pytest.mark.native
 @pytest.mark.usefixtures("needs_root")
+def test_a_receiver_with_a_limit_shows_the_time_left(tmp_path: Path) -> None:
+    with plain_line(4) as line:
+        receive = ("receive", line.rcv, "--netns", line.rcv_netns, "--duration", "4s")
+        with background(tmp_path / "rcv", *receive) as receiver:
+            receiver.until(lambda: " of 4 seconds: 0 frames, 0 pps, about " in receiver.stderr)
+            receiver.end(signal.SIGTERM)
+
+
+@pytest.mark.root
+@pytest.mark.native
+@pytest.mark.usefixtures("needs_root")
 def test_the_receiver_tells_rates(tmp_path: Path) -> None:
     with plain_line(4) as line:
         receive = ("receive", line.rcv, "--netns", line.rcv_netns, "--json")

@@ -47,10 +47,10 @@ def command(
     """Give running routers their shares of CPU and link.
 
     Puts a policy in force. Use it when several virtual routers share this host's cores and NICs
-    and one must not starve the others. The command changes only the settings that differ from the policy, so a second
-    apply changes nothing. When a step fails, it undoes the steps before. A router that does not
-    run waits: apply again once it runs, or let `isolane watch` do so. What others put on the host
-    (an XDP program, a qdisc, a cgroup) is reported and stays untouched.
+    and one must not starve the others. The command changes only the settings that differ from the
+    policy, so a second apply changes nothing. When a step fails, it undoes the steps before. A
+    router that does not run waits: apply again once it runs, or let `isolane watch` do so. What
+    others put on the host (an XDP program, a qdisc, a cgroup) is reported and stays untouched.
 
     No process keeps running: the kernel keeps the policy until `isolane clear` or a reboot. Needs
     root.

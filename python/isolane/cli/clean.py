@@ -17,9 +17,10 @@ want a clean host without another run.
 def command() -> None:
     """Remove what a killed run left behind.
 
-    That is network namespaces, links and BPF programs. Needed only after a kill -9 or a crash: after Ctrl-C, SIGTERM and errors a run cleans up by
-    itself. The command removes only what Isolane's journal names and what carries Isolane's mark.
-    It waits until everything is gone, names what it cannot remove, and refuses to start while a
+    That is network namespaces, links and BPF programs. The command is needed only
+    after a kill -9 or a crash: after Ctrl-C, SIGTERM and errors a run cleans up by itself. The
+    command removes only what Isolane's journal names and what carries Isolane's mark. It waits
+    until everything is gone, names what it cannot remove, and refuses to start while a
     run is under way. Needs root.
     """
     from isolane.cli.rights import need_root

@@ -99,9 +99,9 @@ def _hooks(counting: Counting) -> str:
 
 
 def _wait(counting: Counting, limit_s: float | None, frames: int | None) -> None:
-    """Wait until time, frames, the user or the end of an interface end it; tell what comes."""
+    """Wait for the limit, the user or the end of an interface; show frames and rate."""
     end = time.monotonic() + limit_s if limit_s is not None else float("inf")
-    with _telling() as tell:
+    with _telling() if limit_s is None and frames is None else _limited(limit_s, frames) as tell:
         while (now := time.monotonic()) < end:
             time.sleep(min(0.05, max(0.0, end - now)))
             total = counting.total()
@@ -111,8 +111,34 @@ def _wait(counting: Counting, limit_s: float | None, frames: int | None) -> None
 
 
 @contextmanager
+def _limited(limit_s: float | None, frames: int | None) -> Iterator[Callable[[int], None]]:
+    """Show frames and rate beside the progress towards a limit: of frames if there is one."""
+    from isolane.cli.progress import progress
+    from isolane.spec import format_pps
+
+    started = shown = time.monotonic()
+    before = 0
+    seconds = max(1, round(limit_s or 0))
+    with progress(f"{'seconds' if frames is None else 'frames'}: {{label}}") as show:
+
+        def tell(total: int) -> None:
+            nonlocal before, shown
+            now = time.monotonic()
+            if now - shown < _TERMINAL_S:
+                return
+            label = f"{total} frames, {format_pps((total - before) / (now - shown))}"
+            before, shown = total, now
+            if frames is None:
+                show(min(seconds, int(now - started)), seconds, label)
+            else:
+                show(min(total, frames), frames, label)
+
+        yield tell
+
+
+@contextmanager
 def _telling() -> Iterator[Callable[[int], None]]:
-    """Tell frames and rate: each second on a terminal, in place; elsewhere a line each 10 s."""
+    """Show frames and rate without a limit: each second on a terminal, else a line each 10 s."""
     from isolane.spec import format_pps
 
     terminal = sys.stderr.isatty()

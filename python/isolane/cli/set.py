@@ -44,10 +44,10 @@ def command(
 ) -> None:
     """Change the shares of one router while it runs.
 
-    No frame is lost. Use it to try other values before you write them into the policy file: the command leaves the
-    file as it is, and the next `isolane apply` of the file undoes the change. Values are checked
-    like those of the file; a wrong one (an unknown key, guarantees above the link's rate) changes
-    nothing. Needs root.
+    No frame is lost. Use it to try other values before you write them into the policy file: the
+    command leaves the file as it is, and the next `isolane apply` of the file undoes the change.
+    Values are checked like those of the file; a wrong one (an unknown key, guarantees above the
+    link's rate) changes nothing. Needs root.
     """
     from isolane.cli.enforcing import enforcer, need_rights, print_outcome
 

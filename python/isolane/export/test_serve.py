@@ -99,7 +99,7 @@ def test_every_other_address_is_refused(text: str, words: str) -> None:
     with pytest.raises(SpecError, match=words) as refused:
         parse_address(text)
     assert str(refused.value).startswith(f"--listen {text}: ")
-    assert "accepted: an address of loopback with a port" in str(refused.value)
+    assert "accepted: a loopback address with a port" in str(refused.value)
 
 
 def collect(form: Format) -> str:

@@ -1,4 +1,4 @@
-"""Where frames were lost, from the kernel's counters.
+"""Counts lost frames by drop point, from the kernel's counters.
 
 A drop on a veth wire shows in ``tx_dropped`` of its *sending* end, whether an XDP redirect or a
 socket brought the frame (the receiving end repeats the former in ``rx_dropped``, and a full
@@ -40,7 +40,7 @@ class Counters:
         )
 
     def plus(self, lost: Mapping[tuple[str, str], int]) -> Counters:
-        """Return these with what somebody else has counted: (router, point) -> frames."""
+        """Return these counters plus losses counted elsewhere: (router, point) -> frames."""
         total = dict(self.lost)
         for key, count in lost.items():
             total[key] = total.get(key, 0) + count
@@ -52,7 +52,7 @@ class Counters:
 
     @property
     def total(self) -> int:
-        """Frames lost at all places."""
+        """Frames lost at all drop points."""
         return sum(self.lost.values())
 
 
@@ -98,9 +98,9 @@ class Reader:
         return dropped + queues.get((name, ifname), 0)
 
     def _queue_drops(self) -> dict[tuple[str, str], int]:
-        """Read the drops of queueing disciplines, which the kernel does not add to the device's.
+        """Read the drops of qdiscs, which the kernel does not add to those of the device.
 
-        We attach none; a user who limits a router's rate does. Drops of the classes are part of
+        The test bed attaches none; a user who limits a router's rate does. Drops of the classes are part of
         the root's.
         """
         drops = {}

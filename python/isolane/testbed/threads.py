@@ -1,4 +1,4 @@
-"""Who polls an interface: kernel threads on chosen cores, or the softirq of a chosen core."""
+"""Chooses who polls an interface: kernel threads on given cores, or the softirq of a given core."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ETHERTYPE = 0x88B5
 """IEEE Std 802, local experimental: no protocol listens to it."""
 _FIRST_POLL_S = 1.0
 TIMER_SLACK_S = 0.002
-"""A timer of the kernel's fires later than asked for, in a virtual machine by some 30 us."""
+"""Wait for a kernel timer that fires late: in a virtual machine by some 30 us."""
 
 
 def thread_napi(namespace: Namespace, ifname: str) -> None:
@@ -87,7 +87,7 @@ class Polled:
 
 
 def start_polling(nic: Polled) -> None:
-    """Have ``nic`` polled once by its core, by a frame that no protocol takes.
+    """Have ``nic`` polled once by its core: send it a frame that no protocol takes.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def start_polling(nic: Polled) -> None:
     deadline = time.monotonic() + _FIRST_POLL_S
     while _seen(nic) == before:
         if time.monotonic() > deadline:
-            raise TestbedError(f"{nic.ifname} does not receive: the frame sent to it was not seen")
+            raise TestbedError(f"{nic.ifname} does not receive: a frame sent to it did not arrive")
         time.sleep(0.001)
 
 
