@@ -250,7 +250,7 @@ class Testbed:
         self._hands.do(self._start_polling)
 
     def stop_polling(self) -> None:
-        """Stop timed polling, so that an idle DUT uses no CPU time. The opposite of :meth:`start_polling`."""
+        """Stop timed polling, so that an idle DUT uses no CPU time."""
         self._hands.do(self._stop_polling)
 
     def _start_polling(self) -> None:

@@ -100,8 +100,8 @@ class Reader:
     def _queue_drops(self) -> dict[tuple[str, str], int]:
         """Read the drops of qdiscs, which the kernel does not add to those of the device.
 
-        The test bed attaches none; a user who limits a router's rate does. Drops of the classes are part of
-        the root's.
+        The test bed attaches none; a user who limits a router's rate does. Drops of the
+        classes are part of the root's.
         """
         drops = {}
         for name in {router.netns for router in self._layout.routers} | {DUT}:

@@ -91,8 +91,8 @@ class Namespace:
         path = NETNS_DIR / name
         if path.exists():
             raise TestbedError(
-                f"{path} exists and is not Isolane's: run `ip netns delete {name}` if nobody needs it, "
-                "or rename the router whose namespace would have this name"
+                f"{path} exists and is not Isolane's: run `ip netns delete {name}` if nobody "
+                "needs it, or rename the router whose namespace would have this name"
             )
         journal.record("netns", name=name)
         with step(f"making network namespace {name}", "network namespaces (CONFIG_NET_NS)"):
