@@ -28,7 +28,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         rate = format_pps(summary.capacity.pps.median)
         source = summary.capacity.source
         about = (
-            f"maximum that {summary.capacity.router} forwards alone on {summary.capacity.arm}"
+            f"forwarding rate of {summary.capacity.router} alone on arm {summary.capacity.arm}, "
+            "overloaded"
             if source is None
             else f"taken from {source}, not measured in this run"
         )

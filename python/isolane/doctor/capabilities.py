@@ -43,7 +43,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "steal",
         "host",
-        "Cores of its own",
+        "Cores that nobody else uses",
         "repeatable results: the hypervisor takes CPU time away",
         "give this virtual machine dedicated cores, or use bare metal",
     ),
