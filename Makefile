@@ -8,7 +8,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
-# rustup's default place, for shells that have not read its profile.
+# rustup installs cargo here, for shells that have not read its profile.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 # maturin looks for patchelf in PATH.

@@ -83,7 +83,7 @@ def test_the_next_run_removes_what_a_killed_one_left(tiny: Tiny, tmp_path: Path)
         process.end(signal.SIGKILL)
     done = isolane("run", file, "--output", tmp_path / "next")
     assert done.returncode == 0, done.stderr
-    assert "removed what an earlier run left: network namespace isolane-gen" in done.stderr
+    assert "removed what a killed run left behind: network namespace isolane-gen" in done.stderr
     assert_same_host(before)
 
 

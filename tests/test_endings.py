@@ -150,9 +150,20 @@ def test_an_interface_that_vanishes_ends_both_sides_with_their_counts(tmp_path: 
                 assert generator.end() == 1
             assert receiver.end() == 1
         sent, received = json.loads(generator.stdout), json.loads(receiver.stdout)
-    assert f"isolane: error: {line.gen} vanished; the audit is of" in generator.stderr
-    assert f"isolane: error: {line.rcv} vanished; the counts are" in receiver.stderr
+    assert f"isolane: error: {line.gen} vanished; the audit covers" in generator.stderr
+    assert f"isolane: error: {line.rcv} vanished; the counts cover" in receiver.stderr
     assert 500 < received["streams"][0]["received"] <= sent["frames"] < 60 * 2000
+
+
+@pytest.mark.root
+@pytest.mark.native
+@pytest.mark.usefixtures("needs_root")
+def test_a_receiver_with_a_limit_shows_the_time_left(tmp_path: Path) -> None:
+    with plain_line(4) as line:
+        receive = ("receive", line.rcv, "--netns", line.rcv_netns, "--duration", "4s")
+        with background(tmp_path / "rcv", *receive) as receiver:
+            receiver.until(lambda: " of 4 seconds: 0 frames, 0 pps, about " in receiver.stderr)
+            receiver.end(signal.SIGTERM)
 
 
 @pytest.mark.root

@@ -84,7 +84,7 @@ def test_a_rate_has_to_be_named_once(line: Line) -> None:
     for rates in ((), ("--rate", "1kpps", "--flow-rate", "1pps")):
         done = in_process("generate", line.gen, "--netns", line.gen_netns, *TO, *rates)
         assert done.returncode == 2
-        assert "name one of --rate, --flow-rate and --schedule" in done.stderr
+        assert "give one of --rate, --flow-rate and --schedule" in done.stderr
 
 
 def test_unknown_interfaces_and_namespaces_are_named(line: Line) -> None:
@@ -109,7 +109,7 @@ def test_a_destination_has_to_be_named_for_each_stream(line: Line) -> None:
     before = line.sent()
     done = in_process("generate", line.gen, "--netns", line.gen_netns, *streams)
     assert done.returncode == 2
-    assert "name a destination: --to ADDRESS, or to= in each --stream" in done.stderr
+    assert "give a destination: --to ADDRESS, or to=ADDRESS in each --stream" in done.stderr
     assert line.sent() == before
 
 

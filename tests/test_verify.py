@@ -253,7 +253,7 @@ def test_options_that_do_not_fit_together(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(CPU)
     for words, message in (
-        (("--from", "eth0"), "name both --from and --to"),
+        (("--from", "eth0"), "give both --from and --to"),
         (("--nic", "eth1"), "need --from and --to"),
         (("--duration", "1ms"), "accepted: 50ms to 1h"),
     ):

@@ -162,9 +162,9 @@ class Rig:
 
     def apply(self, rate: str = "10Gbps", **keys: str) -> None:
         """Put a policy in force for measuring: the NICs are polled by timer, as by interrupts."""
-        self.bed.quiet()
+        self.bed.stop_polling()
         self.enforcer.apply(self.policy(rate, **keys))
-        self.bed.kick()
+        self.bed.start_polling()
 
     def offer(
         self,
@@ -314,7 +314,7 @@ def rigged(folder: Path, routers: int, path: str, ip: int) -> Iterator[Rig]:
         rig = Rig(bed, plan, folder, nics)
         stack.callback(_end, rig)
         stack.enter_context(_living_in(NETNS_DIR / DUT))
-        bed.quiet()
+        bed.stop_polling()
         yield rig
 
 

@@ -188,7 +188,7 @@ def test_without_root_it_is_said_what_is_needed(command: str, tmp_path: Path) ->
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert "need root, or the capabilities CAP_DAC_OVERRIDE, CAP_NET_ADMIN" in done.stderr
-    assert "lacking: CAP_DAC_OVERRIDE" in done.stderr
+    assert "missing: CAP_DAC_OVERRIDE" in done.stderr
 
 
 def in_namespace(netns: str, *words: object) -> subprocess.CompletedProcess[str]:

@@ -163,14 +163,14 @@ def test_polls_follow_the_sender_without_moderation(journal: Any, plan: Any, tra
     dut, measure = setting.dut_cores[0], setting.measure_cores[0]
     with Testbed(setting, journal) as bed:
         wire = bed.wires[0]
-        bed.quiet()
+        bed.stop_polling()
         with polls() as seen:
             time.sleep(0.2)
         assert not [device for _, device in seen if device == "isl-in0"]
         with polls() as seen:
             traffic.blast(wire, traffic.frame(wire), MANY, measure)
         assert measure in {core for core, device in seen if device == "isl-in0"}
-        bed.kick()
+        bed.start_polling()
         with polls() as seen:
             traffic.blast(wire, traffic.frame(wire), MANY, measure)
         assert {core for core, device in seen if device == "isl-in0"} == {dut}

@@ -1,4 +1,4 @@
-"""The application: its commands, and what becomes of errors and signals.
+"""The application: its commands, and how errors and signals turn into exit statuses.
 
 A command is a module ``isolane.cli.<name>`` with a function ``command`` and an ``EPILOG`` of
 examples. Modules import only typer and the standard library at their top, so that ``--help`` is
@@ -30,23 +30,24 @@ COMMANDS: Final = (
 )  # fmt: skip
 """In the order of ``isolane --help``."""
 
-_HELP: Final = """Keep virtual routers on one Linux host out of each other's way, and measure it.
+_HELP: Final = """Keep virtual routers on one Linux host out of each other's way, and prove it by
+measurement.
 
-Isolane gives each running router its share of CPU and link (apply). It also builds test beds out
-of network namespaces, sends real frames through real routers, overloads one of them, and shows
-what that does to the others (run).
+`isolane apply` gives each running router its share of CPU time and link rate. `isolane run` builds
+a test bed out of network namespaces, sends real frames through real routers, overloads one of them
+and shows what that does to the others.
 """
 
 _EPILOG: Final = """Start here:
 
 \b
-  isolane doctor                                 what this host can do
-  isolane run experiments/noisy-neighbour.yaml   measure, as root
-  isolane report runs/RUN --format pdf           the report again, otherwise
-  isolane apply POLICY.yaml                      shares for routers that run here, as root
+  isolane doctor                                 tells what this host can do
+  isolane run experiments/noisy-neighbour.yaml   measures an experiment (as root)
+  isolane report runs/RUN --format pdf           writes the run's report as PDF
+  isolane apply POLICY.yaml                      gives running routers their shares (as root)
 
 \b
-Exit status: 0 done; 1 failed; 2 usage, experiment or policy file;
+Exit status: 0 done; 1 failed; 2 mistake in the command line, experiment or policy file;
 3 not supported on this host; 4 an isolation target was missed.
 """
 
@@ -68,7 +69,7 @@ def _options(
         ),
     ] = False,
 ) -> None:
-    """Hold the options that stand before a command."""
+    """Hold the options that come before a command."""
 
 
 def build() -> typer.Typer:
@@ -92,17 +93,17 @@ def build() -> typer.Typer:
 def main() -> NoReturn:
     """Run the command line and leave with its exit status."""
     streams.prepare()
-    # What fails while it is thrown away, such as half an event loop, has nothing to tell a user.
+    # An error in a destructor, such as that of half an event loop, means nothing to a user.
     sys.unraisablehook = lambda _: None
     status = guarded(lambda: build()(prog_name="isolane"))
-    # What stdout still holds back counts, too: half of the data is not done.
+    # Data in the buffer of stdout counts, too: without it the command is not done.
     status = status or guarded(streams.finish)
     streams.abandon()
     sys.exit(status)
 
 
 class _Ended(BaseException):
-    """A signal has ended a command. Typer would turn KeyboardInterrupt into a silent exit."""
+    """A signal ended a command. Typer would turn KeyboardInterrupt into a silent exit."""
 
 
 def _ended_by_signals(command: Callable[..., None]) -> Callable[..., None]:
@@ -117,7 +118,7 @@ def _ended_by_signals(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def guarded(action: Callable[[], object]) -> int:
-    """Run an action and turn whatever ends it into an exit status.
+    """Run an action and return the exit status that fits how it ended.
 
     Returns
     -------
@@ -135,7 +136,7 @@ def guarded(action: Callable[[], object]) -> int:
         _say(str(error))
         return error.exit_code
     except (KeyboardInterrupt, _Ended):
-        print(f"isolane: {signals.word()}", file=sys.stderr)  # no error: somebody wants it
+        print(f"isolane: {signals.word()}", file=sys.stderr)  # no error: somebody asked for it
         return signals.status()
     except BrokenPipeError:
         # The reader of our output (head, less) has had enough.
@@ -160,7 +161,7 @@ def _say(message: str) -> None:
 
 
 def _printable(message: str) -> str:
-    """Show control characters, which names and values may hold, instead of obeying them."""
+    """Escape control characters in names and values, so that the terminal does not obey them."""
     return "".join(
         char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
         for char in message
@@ -185,7 +186,7 @@ def _unexpected(error: Exception) -> str:
 
 
 def _out_of(error: OSError) -> str:
-    """Say what this process, or the host, has run out of; that is no mistake of ours."""
+    """Say what this process or the host has run out of: no mistake in Isolane, so no traceback."""
     named = f"{error.filename}: " if error.filename else ""
     reason = error.strerror or str(error)
     if error.errno == errno.EMFILE and "ulimit" not in reason:

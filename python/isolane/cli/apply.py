@@ -10,13 +10,13 @@ import typer
 EPILOG = """Examples:
 
 \b
-  sudo isolane apply POLICY.yaml               put it in force; again after changing the file
+  sudo isolane apply POLICY.yaml               put it in force; repeat after changing the file
   sudo isolane apply POLICY.yaml --dry-run     check file and host, change nothing
-  sudo isolane apply POLICY.yaml --verbose     list every setting that was changed
+  sudo isolane apply POLICY.yaml --verbose     list every changed setting
   sudo isolane apply POLICY.yaml --json | jq '.waiting'
 
 \b
-A policy of two routers that share eth1:
+A policy for two routers that share eth1:
   isolane: 1
   name: edge
   nics: {eth1: {rate: 10Gbps}}
@@ -24,7 +24,7 @@ A policy of two routers that share eth1:
     gold: {docker: frr-gold, cpu_weight: 200, rate_min: 2Gbps}
     bronze: {netns: bronze, rate_max: 1Gbps}
 
-Then: isolane status, isolane top, isolane set gold cpu_weight=300, isolane clear.
+Next: isolane status, isolane top, isolane set gold cpu_weight=300, isolane clear.
 """
 
 
@@ -32,24 +32,27 @@ def command(
     policy: Annotated[Path, typer.Argument(metavar="POLICY", help="The policy file.")],
     adopt: Annotated[
         bool,
-        typer.Option("--adopt", help="Use control groups that others made under our names."),
+        typer.Option(
+            "--adopt", help="Use cgroups with Isolane's names although somebody else made them."
+        ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the file and this host, then stop.")
+        bool, typer.Option("--dry-run", help="Check file and host, change nothing.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="List every setting that was changed.")
+        bool, typer.Option("--verbose", "-v", help="List every changed setting.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what changed as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the changes as JSON.")] = False,
 ) -> None:
-    """Give running routers the shares that a policy says.
+    """Give running routers their shares of CPU and link.
 
-    Only what differs from the policy is changed, so a second apply changes nothing. When a step
-    fails, everything is as it was before. A router that does not run waits: apply again once it
-    does, or have `isolane watch` do so. What somebody else put on the host (an XDP program, a
-    queueing discipline, a control group) is named and left alone.
+    Puts a policy in force. Use it when several virtual routers share this host's cores and NICs
+    and one must not starve the others. The command changes only the settings that differ from the
+    policy, so a second apply changes nothing. When a step fails, it undoes the steps before. A
+    router that does not run waits: apply again once it runs, or let `isolane watch` do so. What
+    others put on the host (an XDP program, a qdisc, a cgroup) is reported and stays untouched.
 
-    Nothing stays resident: the kernel keeps the policy until `isolane clear` or a reboot. Needs
+    No process keeps running: the kernel keeps the policy until `isolane clear` or a reboot. Needs
     root.
     """
     from isolane.cli.enforcing import enforcer, need_rights, print_outcome
@@ -81,4 +84,6 @@ def _examine(file: Path, *, as_json: bool) -> None:
         return
     for router in waiting:
         typer.echo(f"{router.name} would wait: {router.reason}")
-    typer.echo(f"{file}: the policy is valid and fits this host; nothing was changed", err=True)
+    typer.echo(
+        f"{file}: the policy is valid and fits this host; dry run: nothing was changed", err=True
+    )

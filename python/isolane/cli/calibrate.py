@@ -1,4 +1,4 @@
-"""``isolane calibrate``: fits a host profile."""
+"""``isolane calibrate``: fits the costs of a host profile."""
 
 from __future__ import annotations
 
@@ -20,67 +20,95 @@ if TYPE_CHECKING:
 EPILOG = """Examples:
 
 \b
-  isolane calibrate runs/RUN --output my-host.yaml     this host's costs, from a live run
+  isolane calibrate runs/RUN --output my-host.yaml     fits to a live run on this host
   isolane run EXPERIMENT.yaml --on sim --profile my-host.yaml
-  isolane calibrate rathore2013 --output fitted.yaml   the costs behind published figures
+  isolane calibrate rathore2013 --output fitted.yaml   fits to a paper's figures
 """
 
 
-def command(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="RUN|PAPER", help="A live run's folder, or rathore2013 or ahn."),
-    ],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where the profile goes.")
-    ],
-    profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="NAME|FILE", help="Profile to start from."),
-    ] = None,
-    trials: Annotated[
-        str | None,
-        typer.Option("--trials", metavar="N,N,...", help="These trials of the run only."),
-    ] = None,
-    hold_out: Annotated[
-        str | None,
-        typer.Option(
-            "--hold-out",
-            metavar="PART",
-            help="Leave a part of the paper's figures out, and predict it: 'figures 7 and 8', "
-            "'tables 1 and 2', 'every other load of tables 1 and 2'.",
-        ),
-    ] = None,
-    rounds: Annotated[
-        int,
-        typer.Option(
-            "--rounds",
-            min=1,
-            max=1000,
-            help="How often, at most, to improve all costs together, then single ones.",
-        ),
-    ] = 12,
-    starts: Annotated[
-        int, typer.Option("--starts", min=0, help="Points to look at before, within the limits.")
-    ] = 0,
-    scale: Annotated[
-        float,
-        typer.Option("--scale", min=0.01, max=100, help="Simulated time, times the trials' own."),
-    ] = 1.0,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the simulations.")
-    ] = 1,
-    jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="Processes; default: one per core.")
-    ] = None,
-) -> None:
-    """Fit a host profile to a run or to published figures.
+_Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="RUN|PAPER", help="Folder of a live run, or a paper: rathore2013 or ahn."
+    ),
+]
+_Output = Annotated[
+    Path, typer.Option("--output", "-o", metavar="FILE", help="Write the profile to this file.")
+]
+_Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME|FILE",
+        help="Start from this profile; default: veth, or the paper's.",
+    ),
+]
+_Trials = Annotated[
+    str | None,
+    typer.Option(
+        "--trials",
+        metavar="N,N,...",
+        help="Fit to these trials only, and predict the run's others.",
+    ),
+]
+_HoldOut = Annotated[
+    str | None,
+    typer.Option(
+        "--hold-out",
+        metavar="PART",
+        help="Leave a part of the paper's figures out of the fit, and predict it: "
+        "'figures 7 and 8', 'tables 1 and 2', 'every other load of tables 1 and 2'.",
+    ),
+]
+_Rounds = Annotated[
+    int,
+    typer.Option(
+        "--rounds",
+        min=1,
+        max=1000,
+        help="Maximum number of rounds, of all costs together and then of single costs.",
+    ),
+]
+_Starts = Annotated[
+    int,
+    typer.Option("--starts", min=0, help="Random starting points to try before the first round."),
+]
+_Scale = Annotated[
+    float,
+    typer.Option(
+        "--scale", min=0.01, max=100, help="Simulated time, as a multiple of the trials' time."
+    ),
+]
+_Seed = Annotated[
+    int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the simulations.")
+]
+_Jobs = Annotated[
+    int | None, typer.Option("--jobs", min=1, help="Parallel processes; default: one per core.")
+]
 
-    Changes the costs that the profile lists under `fitted`, within the limits given there, by
-    least squares over simulations. The same seed gives the same profile. Needs no root. Ctrl-C
-    keeps the best so far. With --trials, all other trials of the run are then predicted, at the
-    loads that were really sent, and the errors shown and written into the profile; with --hold-out,
-    the figures of the paper that were left out.
+
+def command(
+    source: _Source,
+    output: _Output,
+    profile: _Profile = None,
+    trials: _Trials = None,
+    hold_out: _HoldOut = None,
+    rounds: _Rounds = 12,
+    starts: _Starts = 0,
+    scale: _Scale = 1.0,
+    seed: _Seed = 1,
+    jobs: _Jobs = None,
+) -> None:
+    """Fit a host profile to a live run or to published figures.
+
+    Use it before `isolane run --on sim`, so that the simulated host has the costs of yours. The
+    fit changes the costs that the profile lists under `fitted`, within the limits given there,
+    until the simulated figures match the measured ones (least squares). Ctrl-C keeps the best fit
+    so far. The same seed gives the same profile. Needs no root.
+
+    With --trials the command also predicts the run's other trials, at the loads that were really
+    sent; with --hold-out the figures of the paper that were left out. It prints the errors of
+    these predictions and writes them into the profile.
     """
     from isolane.reproduce.model import Options
 
@@ -117,7 +145,8 @@ def _fit(
     (numbers, part), (rounds, starts, jobs) = left_out, effort
     if numbers is not None and (of_paper or part is not None):
         raise SpecError(
-            "--trials: picks trials of a run; leave out a part of a paper's figures with --hold-out"
+            "--trials: picks trials of a run, and this is a paper; use --hold-out to leave a part "
+            "of its figures out"
         )
     error, check = "", None
     with progress("rounds at most ({label})") as shown, Pool(jobs) as pool:
@@ -133,15 +162,15 @@ def _fit(
             )
             if not problem.free:
                 raise SpecError(
-                    f"profile {problem.profile.name}: nothing under `fitted` takes part in "
-                    f"{problem.what}"
+                    f"profile {problem.profile.name}: none of the costs under `fitted` affects "
+                    f"{problem.what}; list costs that do, or start from another --profile"
                 )
             fit = Fitter(problem, pool, starts=starts, seed=options.seed, tell=tell).run(rounds)
             if numbers is not None and not of_paper and fit.complete:
                 check = predict(Path(source), numbers, fit.values, options, pool)
                 error = check.sentence if check else ""
     start = options.profile or problem.profile.name
-    try:  # what cannot be written to one place is not lost for the other
+    try:  # a file that cannot be written does not keep the table from being printed
         write_output(output, profile_text(problem, start, fit, _name(output), error).encode())
     finally:
         _print(problem, fit)
@@ -151,7 +180,7 @@ def _fit(
     typer.echo(f"profile: {output}")
     if fit.complete and not pool.interrupted:
         return 0
-    what = "the prediction is not complete" if fit.complete else "the profile is the best so far"
+    what = "the prediction is incomplete" if fit.complete else "the profile is the best fit so far"
     typer.echo(
         f"isolane: {signals.word()}; {what}; go on with: isolane calibrate {shlex.quote(source)} "
         f"--profile {shlex.quote(str(output))} --output {shlex.quote(str(output))}",
@@ -165,19 +194,19 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
         return None
     words = [word.strip() for word in text.split(",")]
     if not all(re.fullmatch(r"[0-9]{1,9}", word) for word in words):
-        message = f"--trials {text[:40]}: accepted are numbers of trials, such as 0,3,7"
+        message = f"--trials {text[:40]}: not a list of trials; accepted: numbers such as 0,3,7"
         raise typer.BadParameter(message)
     return tuple(int(word) for word in words)
 
 
 def _name(output: Path) -> str:
-    """Make a profile's name of its file's: what is no letter or digit becomes a hyphen."""
+    """Derive a profile's name from its file's: other characters become hyphens."""
     letters = "".join(c if c.isascii() and c.isalnum() else "-" for c in output.stem.lower())
     return letters.strip("-")[:64].strip("-") or "profile"
 
 
 def _round(tell: Tell) -> Round:
-    """Return what a fit tells of its rounds; it may end before the last."""
+    """Return a function that shows a fit's rounds; a fit may end before the last one."""
 
     def told(done: int, rounds: int, where: str, mean: float, largest: float) -> None:
         tell(done, rounds, f"{where}: mean error {100 * mean:.2f} %, largest {100 * largest:.1f} %")
@@ -193,8 +222,8 @@ def _print(problem: Problem, fit: Fit) -> None:
     if not console.is_terminal:
         console.width = 150
     table = Table(header_style="bold", pad_edge=False, box=None)
-    for name in ("arm", "trial", "figure", "given", "error"):
-        table.add_column(name, justify="right" if name in {"given", "error"} else "left")
+    for name in ("arm", "trial", "metric", "target", "error"):
+        table.add_column(name, justify="right" if name in {"target", "error"} else "left")
     for target, error in zip(problem.targets, fit.errors, strict=True):
         f = target.figure
         about = f"{f.metric} of {f.router}"
@@ -218,8 +247,10 @@ def _print_check(check: Check) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 150
-    table = Table(title="Predicted, not fitted: throughput, pps", title_justify="left", box=None)
-    for name in ("arm", "load", "router", "live", "least", "greatest", "simulated", "error"):
+    table = Table(
+        title="Throughput of the trials outside the fit, pps", title_justify="left", box=None
+    )
+    for name in ("arm", "load", "router", "live", "min", "max", "simulated", "error"):
         left = name in {"arm", "load", "router"}
         table.add_column(name, justify="left" if left else "right")
     for p in check.predictions:

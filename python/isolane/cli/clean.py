@@ -1,4 +1,4 @@
-"""``isolane clean``: removes what a killed run left behind."""
+"""``isolane clean``: removes what a killed run left on the host."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ EPILOG = """Example:
 \b
   sudo isolane clean
 
-Every `isolane run` does the same before it starts; this command is for a host that is not going
-to run another one.
+Every `isolane run` and `isolane verify` does the same before it starts. Use this command when you
+want a clean host without another run.
 """
 
 
 def command() -> None:
-    """Remove what a killed run left behind. Only what Isolane made, never anything else.
+    """Remove what a killed run left behind.
 
-    Runs clean up after themselves, also after Ctrl-C, SIGTERM and errors. Only after a kill -9 or
-    the like is there anything to do here. Waits until what it removes is gone, and names what it
-    cannot remove. Refuses while a run is under way.
+    That is network namespaces, links and BPF programs. The command is needed only
+    after a kill -9 or a crash: after Ctrl-C, SIGTERM and errors a run cleans up by itself. The
+    command removes only what Isolane's journal names and what carries Isolane's mark. It waits
+    until everything is gone, names what it cannot remove, and refuses to start while a
+    run is under way. Needs root.
     """
     from isolane.cli.rights import need_root
     from isolane.errors import TestbedError
@@ -33,11 +35,11 @@ def command() -> None:
         for remove in (clean, clear_leftovers):
             try:
                 removed += remove()
-            except TestbedError as error:  # what one cannot remove does not keep the other from it
+            except TestbedError as error:  # the other one still has its turn
                 problems.append(str(error))
     for thing in removed:
         typer.echo(f"removed {thing}")
     if problems:
         raise TestbedError("; ".join(problems))
     if not removed:
-        typer.echo("nothing was left behind", err=True)
+        typer.echo("nothing to remove: no run left anything behind", err=True)

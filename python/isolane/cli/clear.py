@@ -14,13 +14,14 @@ EPILOG = """Example:
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print what changed as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the changes as JSON.")] = False,
 ) -> None:
-    """End the policy in force and put everything back.
+    """End the policy in force and restore the host.
 
-    Programs, queueing disciplines, classes, control groups, threads, cores and priorities. Also
-    rolls back what a killed `isolane apply` left. What cannot be put back is named, and tried
-    again by the next clear. Frames go the usual way from then on. Needs root.
+    Removes Isolane's BPF programs, qdiscs, classes and cgroups, and restores threads, cores and
+    priorities; the routers share the host as without Isolane again. Also rolls back what a killed
+    `isolane apply` left. The command names each setting that it cannot restore, and the next
+    clear tries again. Needs root.
     """
     from isolane.cli.enforcing import enforcer, need_rights, print_json
 

@@ -1,4 +1,4 @@
-"""``isolane doctor``: what this host can do."""
+"""``isolane doctor``: tells what this host can do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EPILOG = """Examples:
 
 \b
-  sudo isolane doctor
+  sudo isolane doctor                  as root, so that everything can be tried
   sudo isolane doctor --json | jq '.findings[] | select(.status != "yes")'
   sudo isolane doctor --require measure && sudo isolane run EXPERIMENT.yaml
 """
@@ -30,24 +30,27 @@ def command(
         list[str] | None,
         typer.Option(
             metavar="JOB",
-            help="Exit 3 when this host lacks what a job needs: measure, enforce or vm. "
-            "May be given more than once.",
+            help="Exit with status 3 when this host lacks what a job needs: measure, enforce or "
+            "vm; repeat for several.",
         ),
     ] = None,
 ) -> None:
-    """Say what this host can do. Line by line, with what each lack rules out and how to get it.
+    """Tell what this host can do, and how to get what is missing.
 
-    Everything that can be tried is tried: links and queueing disciplines are made in network
-    namespaces of their own, frames are sent through a BPF program, a guest is started. Nothing is
-    attached to real NICs, nothing is left behind, and it takes some seconds.
+    Use it first on a new host, and when a command says `not supported on this host`. For each
+    missing feature the table says what it rules out and how to get it.
 
-    A lack is no failure: the exit status is 0, unless --require is given.
+    The command really tries what it can: it creates links and qdiscs in network namespaces of its
+    own, sends frames through a BPF program and starts a small virtual machine. It attaches nothing
+    to real NICs and leaves nothing behind. It takes some seconds.
+
+    A missing feature is no failure: the exit status is 0, unless --require is given.
     """
     from isolane.doctor import examine, lacking
 
     jobs = require or []
     for job in jobs:
-        lacking(job, ())  # refuses an unknown job before the examination
+        lacking(job, ())  # refuses an unknown job before it examines the host
     findings = examine()
     if as_json:
         typer.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2))

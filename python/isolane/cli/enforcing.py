@@ -1,4 +1,4 @@
-"""What the commands on policies share: whose policy, who may, how it is told."""
+"""What the policy commands share: which policy they work on, rights, output."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from isolane.enforce import Enforcer, MissingRouter, Outcome
 
 POLICY_VARIABLE: Final = "ISOLANE_POLICY"
-"""Environment variable that names another policy than the host's one, with a state and control
-groups of its own: for hosts whose NICs lie in several network namespaces, and for tests."""
+"""Environment variable that names a second policy, with a state and cgroups of its own: for hosts
+whose NICs are in several network namespaces, and for tests."""
 _RUN: Final = Path("/run/isolane")
 _RIGHTS: Final = (
     "CAP_DAC_OVERRIDE", "CAP_NET_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_ADMIN", "CAP_SYS_NICE"
 )  # fmt: skip
-"""Files of control groups and interfaces; interfaces and BPF; namespaces of processes; entering
-them; threads' cores and priorities."""
+"""In this order for: files of cgroups and interfaces; interfaces and BPF; reading the namespaces of
+processes; entering them; cores and priorities of threads."""
 _FEW: Final = 20
-"""So many changes are listed without being asked for."""
+"""Up to this many changes are listed without --verbose."""
 
 
 def enforcer() -> Enforcer:
-    """Return what works on the policy of this command line.
+    """Return the enforcer for the policy that this command works on.
 
     Raises
     ------
     SpecError
-        If the environment names a policy that cannot be named so.
+        If the environment variable holds no valid name.
     """
     from isolane.enforce import Enforcer
     from isolane.errors import SpecError
@@ -41,7 +41,9 @@ def enforcer() -> Enforcer:
     if not name:
         return Enforcer()
     if not re.fullmatch(r"[a-z0-9-]{1,24}", name):
-        raise SpecError(f"{POLICY_VARIABLE}={name!r}: accepted: 1 to 24 of a-z, 0-9 and -")
+        raise SpecError(
+            f"{POLICY_VARIABLE}={name!r}: not a name; accepted: 1 to 24 of a-z, 0-9 and -"
+        )
     return Enforcer(directory=_directory(), group=f"isolane-{name}")
 
 
@@ -51,12 +53,12 @@ def _directory() -> Path:
 
 
 def need_rights() -> None:
-    """Refuse to go on without root or the capabilities that stand for it here.
+    """Refuse to go on without root or the capabilities that the policy commands need.
 
     Raises
     ------
     NotSupported
-        Naming what is lacking.
+        Names the missing capabilities.
     """
     from isolane.cli.rights import in_user_namespace, lacking
     from isolane.errors import NotSupported
@@ -65,17 +67,17 @@ def need_rights() -> None:
     if missing:
         raise NotSupported(
             "not supported on this host: policies need root, or the capabilities "
-            f"{', '.join(_RIGHTS)}; lacking: {', '.join(missing)}; run it with sudo"
+            f"{', '.join(_RIGHTS)}; missing: {', '.join(missing)}; run the command with sudo"
         )
     if in_user_namespace():
         raise NotSupported(
-            "not supported on this host: policies need root, and this is the root of a user "
-            "namespace only; run it outside, with sudo"
+            "not supported on this host: policies need root of the host, and this is only the root "
+            "of a user namespace; run the command outside of it, with sudo"
         )
 
 
 def complete_router(incomplete: str) -> list[str]:
-    """Return the routers of the policy in force whose names begin so, for the shell."""
+    """Return the routers of the policy in force whose names begin so, for shell completion."""
     try:
         text = (_directory() / "policy.yaml").read_text()
     except OSError:
@@ -91,12 +93,12 @@ def complete_router(incomplete: str) -> list[str]:
 
 
 def waiting_as_data(waiting: tuple[MissingRouter, ...]) -> list[dict[str, str]]:
-    """Return routers that wait, as JSON has them."""
+    """Return the waiting routers as JSON data."""
     return [{"router": router.name, "reason": router.reason} for router in waiting]
 
 
 def print_outcome(policy: str | None, outcome: Outcome, *, as_json: bool, verbose: bool) -> None:
-    """Print what a command has changed, and what waits."""
+    """Print which settings a command changed, and which routers wait."""
     if as_json:
         data = {
             "policy": policy,
@@ -123,7 +125,7 @@ def _settings(count: int) -> str:
 
 
 def print_json(data: Any, *, indent: int | None = 2) -> None:
-    """Print data on stdout, at once."""
+    """Print data on stdout and flush it."""
     import json
 
     typer.echo(json.dumps(data, indent=indent))

@@ -1,4 +1,4 @@
-"""``isolane export``: what other programs take from Isolane."""
+"""``isolane export``: counters, a dashboard and units for other programs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 EPILOG = """Examples:
 
 \b
-  sudo isolane export prometheus
-  sudo isolane export prometheus --listen 127.0.0.1:9816
+  sudo isolane export prometheus                            prints the counters once
+  sudo isolane export prometheus --listen 127.0.0.1:9816    serves them to Prometheus
   sudo isolane export prometheus --every 15s \\
       --textfile /var/lib/prometheus/node-exporter/isolane.prom
   isolane export grafana --output isolane-dashboard.json
@@ -30,7 +30,7 @@ EPILOG = """Examples:
 
 
 class What(StrEnum):
-    """For whom."""
+    """The program that the output is for."""
 
     PROMETHEUS = "prometheus"
     GRAFANA = "grafana"
@@ -39,22 +39,22 @@ class What(StrEnum):
 
 def command(
     what: Annotated[
-        What, typer.Argument(metavar="prometheus|grafana|systemd", help="For whom.")
+        What, typer.Argument(metavar="prometheus|grafana|systemd", help="What to export.")
     ],
     listen: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS:PORT", help="prometheus: serve /metrics there; loopback."),
+        typer.Option(metavar="ADDRESS:PORT", help="prometheus: serve /metrics there, on loopback."),
     ] = None,
     textfile: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="prometheus: write there, for node_exporter."),
+        typer.Option(metavar="FILE", help="prometheus: write this file, for node_exporter."),
     ] = None,
     every: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Write the textfile this often; default: once."),
+        typer.Option(metavar="DURATION", help="prometheus: write FILE this often; default: once."),
     ] = None,
     drift: Annotated[
-        bool, typer.Option("--drift", help="prometheus: count settings that have drifted, too.")
+        bool, typer.Option("--drift", help="prometheus: also count settings that have drifted.")
     ] = False,
     output: Annotated[
         Path | None,
@@ -62,11 +62,16 @@ def command(
                      help="grafana: write this file; systemd: write into this folder."),
     ] = None,
 ) -> None:  # fmt: skip
-    """Give counters, a dashboard or units to other programs.
+    """Export counters, a dashboard or systemd units.
 
-    prometheus: counters of the policy in force, as OpenMetrics on stdout unless told otherwise; the
-    endpoint listens on loopback only, because it asks for no password. grafana: a dashboard for
-    them. systemd: units that apply a policy at boot, and again when a router returns.
+    prometheus: prints the counters of the policy in force as OpenMetrics, serves them over HTTP
+    (--listen) or writes them for node_exporter (--textfile). The HTTP endpoint listens on loopback
+    only, because it asks for no password. Needs root.
+
+    grafana: prints a dashboard for these counters.
+
+    systemd: prints units that apply /etc/isolane/policy.yaml at boot, apply it again when a router
+    returns, and serve the counters.
     """
     _refuse_what_does_not_fit(what, listen, textfile, every, output, drift=drift)
     if what is What.GRAFANA:
@@ -120,7 +125,7 @@ def _prometheus(
         try:
             serve(address, collect, lambda port: _say(f"metrics at http://{where}:{port}/metrics"))
         except KeyboardInterrupt:
-            _say("no longer served; the counters go on counting")
+            _say("stopped serving; the kernel keeps counting")
             raise
     if textfile is None:
         typer.echo(collect("openmetrics"), nl=False)
@@ -130,7 +135,7 @@ def _prometheus(
         try:
             _again_and_again(pause_ns / 1e9, textfile, lambda: collect("text"))
         except KeyboardInterrupt:
-            _say(f"no longer written; {textfile} holds what was counted last")
+            _say(f"stopped writing; {textfile} keeps the last counters")
             raise
 
 
@@ -142,8 +147,8 @@ def _again_and_again(seconds: float, path: Path, text: Callable[[], str]) -> Non
         time.sleep(seconds)
         try:
             write_textfile(path, text())
-        except IsolaneError as error:  # a full disk has room again, sooner or later
-            _say(f"not written, will be tried again: {error}")
+        except IsolaneError as error:  # a full disk gets free again, sooner or later
+            _say(f"{error}; trying again in {seconds:g} s")
 
 
 def _units(folder: Path | None) -> None:
@@ -156,8 +161,12 @@ def _units(folder: Path | None) -> None:
         if folder is None:
             typer.echo(f"# {name}\n{text}")
         else:
-            if (folder / name).is_char_device():  # a link to /dev/null, which takes any text
-                raise IsolaneError(f"{folder / name}: is masked; systemctl unmask {name}")
+            if (
+                folder / name
+            ).is_char_device():  # a link to /dev/null, which would swallow the unit
+                raise IsolaneError(
+                    f"{folder / name}: the unit is masked; first run: systemctl unmask {name}"
+                )
             write_text(text, folder / name)
             _say(f"wrote {folder / name}")
 

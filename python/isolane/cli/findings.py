@@ -1,4 +1,4 @@
-"""The table that a verification prints."""
+"""Prints the findings of a verification as a table."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from isolane.spec import format_bps, format_pps
 from isolane.verify import Finding, Report
 
 _STYLES = {"held": "green", "broken": "bold red", "not measured": "yellow"}
-_AT_MOST = ("cpu_max", "rate_max")
+_UPPER_LIMITS = ("cpu_max", "rate_max")
 
 
 def print_report(report: Report, console: Console | None = None) -> None:
-    """Print table and sum to stdout."""
+    """Print the table and the counts to stdout."""
     console = console or Console()
     if not console.is_terminal:
-        console.width = 150  # a file has no width: nothing is to be cut
+        console.width = 150  # a file has no width: print whole cells
     console.print(_table(report))
     counts = ", ".join(
         f"{report.count(verdict)} {verdict}" for verdict in ("held", "broken", "not measured")
@@ -32,7 +32,7 @@ def print_report(report: Report, console: Console | None = None) -> None:
 
 def _table(report: Report) -> Table:
     table = Table(header_style="bold", pad_edge=False, box=None)
-    for name in ("router", "promise", "when"):
+    for name in ("router", "promise", "situation"):
         table.add_column(name)
     for name in ("promised", "measured", "margin"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -50,7 +50,7 @@ def _table(report: Report) -> Table:
 
 
 def _figures(finding: Finding) -> tuple[str, str, str]:
-    sign = "at most " if finding.promise in _AT_MOST else "at least "
+    sign = "at most " if finding.promise in _UPPER_LIMITS else "at least "
     promised = "" if finding.promised is None else sign + _value(finding, finding.promised)
     measured = "" if finding.measured is None else _value(finding, finding.measured)
     if finding.margin is None:

@@ -1,4 +1,4 @@
-"""``isolane generate``: the traffic generator as a tool of its own."""
+"""``isolane generate``: the traffic generator as a command."""
 
 from __future__ import annotations
 
@@ -27,73 +27,106 @@ EPILOG = """Examples:
       --stream 'to=2001:2:0:1::2 rate=10kpps size=84'
 
 \b
-Departures follow a schedule: a frame that leaves late does not delay the next.
-The audit at the end says how well the schedule was kept.
+A late frame does not delay the next one: each frame has its time in a schedule.
+The audit at the end says how well the generator kept the schedule.
 """
 
 
 _LOOK_S = 0.2
-"""How often it is looked whether the interface is still there."""
+"""Interval at which the command checks that the interface still exists."""
+
+
+_Interface = Annotated[
+    str, typer.Argument(metavar="INTERFACE", help="Interface that sends the frames.")
+]
+_To = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="ADDRESS",
+        help="Destination address, IPv4 or IPv6; or give one in each --stream.",
+    ),
+]
+_Rate = Annotated[
+    str | None,
+    typer.Option("--rate", "-r", help="Offered load of all flows together: 100kpps, 1Gbps, ..."),
+]
+_FlowRate = Annotated[
+    str | None,
+    typer.Option("--flow-rate", help="Instead of --rate: offered load of each flow."),
+]
+_Schedule = Annotated[
+    str | None,
+    typer.Option(
+        "--schedule",
+        help="Instead of --rate: steps and ramps, such as 5s:1kpps,10s:1kpps-1Mpps.",
+    ),
+]
+_Duration = Annotated[str, typer.Option("--duration", "-d", help="How long to send.")]
+_FrameSize = Annotated[
+    str, typer.Option("--frame-size", "-s", help="64 to 1518 bytes with the checksum, or imix.")
+]
+_Flows = Annotated[int, typer.Option("--flows", "-f", help="Number of UDP flows, 1 to 100000.")]
+_Stream = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stream",
+        help="A stream with values of its own, separated by spaces: to=, from=, mac=, rate=, "
+        "flow-rate=, schedule=, size=, flows=; repeat for several streams.",
+    ),
+]
+_Source = Annotated[
+    str | None,
+    typer.Option("--from", metavar="ADDRESS", help="Source address; default: the interface's."),
+]
+_Mac = Annotated[
+    str | None, typer.Option("--mac", help="Destination MAC address; default: the next hop's.")
+]
+_Netns = Annotated[
+    str | None,
+    typer.Option("--netns", help="Network namespace of the interface: name or path."),
+]
+_Core = Annotated[
+    int | None,
+    typer.Option(
+        "--core",
+        help="Core to send from; default: the first one that no other thread is pinned to.",
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")]
 
 
 def command(
-    interface: Annotated[str, typer.Argument(metavar="INTERFACE", help="Where frames leave.")],
-    to: Annotated[
-        str | None,
-        typer.Option(
-            "--to", metavar="ADDRESS", help="Destination, IPv4 or IPv6; or in each --stream."
-        ),
-    ] = None,
-    rate: Annotated[
-        str | None, typer.Option("--rate", "-r", help="Offered load: 100kpps, 1Gbps, ...")
-    ] = None,
-    flow_rate: Annotated[
-        str | None, typer.Option("--flow-rate", help="Offered load of each flow, instead.")
-    ] = None,
-    schedule: Annotated[
-        str | None,
-        typer.Option("--schedule", help="Steps and ramps, instead: 5s:1kpps,10s:1kpps-1Mpps."),
-    ] = None,
-    duration: Annotated[str, typer.Option("--duration", "-d", help="How long.")] = "10s",
-    frame_size: Annotated[
-        str, typer.Option("--frame-size", "-s", help="64 to 1518 bytes with checksum, or imix.")
-    ] = "64",
-    flows: Annotated[int, typer.Option("--flows", "-f", help="UDP flows, 1 to 100000.")] = 1,
-    stream: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--stream",
-            help="A stream that differs: to=, from=, mac=, rate=, flow-rate=, schedule=, size=, "
-            "flows=; repeat for several.",
-        ),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--from", metavar="ADDRESS", help="Default: the interface's.")
-    ] = None,
-    mac: Annotated[
-        str | None, typer.Option("--mac", help="Destination MAC; default: the next hop's.")
-    ] = None,
-    netns: Annotated[
-        str | None, typer.Option("--netns", help="Network namespace of the interface.")
-    ] = None,
-    core: Annotated[
-        int | None,
-        typer.Option("--core", help="Core; default: the first that nothing else has to run on."),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the audit as JSON.")] = False,
+    interface: _Interface,
+    to: _To = None,
+    rate: _Rate = None,
+    flow_rate: _FlowRate = None,
+    schedule: _Schedule = None,
+    duration: _Duration = "10s",
+    frame_size: _FrameSize = "64",
+    flows: _Flows = 1,
+    stream: _Stream = None,
+    source: _Source = None,
+    mac: _Mac = None,
+    netns: _Netns = None,
+    core: _Core = None,
+    json: _Json = False,
 ) -> None:
-    """Send frames at exact times from any interface. `isolane receive` counts them.
+    """Send UDP frames at exact times from any interface.
 
-    UDP over IPv4 or IPv6, each frame with a sequence number and the time of its departure. Needs
-    root. Bounded in time; Ctrl-C ends it early and prints the audit all the same.
+    Use it to load a router that Isolane did not build; `isolane receive` counts what comes back.
+    Each frame carries a sequence number and the time at which it was sent. The command ends after
+    --duration and prints an audit; Ctrl-C ends it early and prints the audit, too. Needs root.
     """
     from isolane.cli.rights import need_root
     from isolane.run.live.plans import Segment, StreamPlan, parse_schedule, parse_stream
     from isolane.spec import parse_duration_ns, parse_rate
 
-    need_root("this needs root (BPF)", bpf_alone=netns is None)
+    need_root("sending frames needs root (BPF)", bpf_alone=netns is None)
     if sum(value is not None for value in (rate, flow_rate, schedule)) != 1 and not stream:
-        message = "name one of --rate, --flow-rate and --schedule (or --stream)"
+        message = (
+            "give one of --rate, --flow-rate and --schedule, or --stream; such as --rate 100kpps"
+        )
         raise typer.BadParameter(message)
     given = rate if rate is not None else flow_rate
     load = parse_rate("0pps" if given is None else given)
@@ -110,7 +143,7 @@ def command(
 def _prepared(
     interface: str, plans: tuple[StreamPlan, ...], netns: str | None, core: int | None
 ) -> Sending:
-    """Load the generator, and warn about whom it will starve."""
+    """Load the generator; warn about threads that it will starve."""
     from isolane.run.live import starving
     from isolane.run.live.target import Header, resolve_all
     from isolane.run.live.traffic import Sending
@@ -118,7 +151,9 @@ def _prepared(
     headers = []
     for plan in plans:
         if plan.to is None:
-            raise typer.BadParameter("name a destination: --to ADDRESS, or to= in each --stream")
+            raise typer.BadParameter(
+                "give a destination: --to ADDRESS, or to=ADDRESS in each --stream"
+            )
         headers.append(Header(plan.to, plan.source, plan.mac))
     targets = resolve_all(interface, headers, netns=netns)
     usable, others = sorted(os.sched_getaffinity(0)), starving.threads()
@@ -148,23 +183,26 @@ def _send(sending: Sending, *, json: bool) -> None:
     _print(sending.report(elapsed), json=json)
     if gone:
         raise MeasurementError(
-            f"{wire.name} vanished; the audit is of what was sent until then, and of up to "
-            f"{_LOOK_S:g} s of frames that nobody took"
+            f"{wire.name} vanished; the audit covers the frames until then, and up to "
+            f"{_LOOK_S:g} s of frames that were sent to no interface"
         )
     if interrupted:
-        typer.echo(f"isolane: {signals.word()}; the audit is of what was sent until then", err=True)
+        typer.echo(f"isolane: {signals.word()}; the audit covers the frames until then", err=True)
         raise typer.Exit(signals.status())
     if not finished:
-        typer.echo("isolane: error: the generator had not finished in time", err=True)
+        typer.echo(
+            "isolane: error: the generator did not finish in time; the audit covers what it sent",
+            err=True,
+        )
         raise typer.Exit(1)
 
 
 def _watch(sending: Sending, wire: Presence, limit_s: float) -> bool:
-    """Wait with a bar; false where the interface goes, or time runs out."""
+    """Wait and show progress; return False when the interface vanishes or time runs out."""
     from isolane.cli.progress import progress
 
     seconds, started = round(sending.end_ns / 1e9), time.monotonic()
-    with progress("s") as tell:
+    with progress("seconds") as tell:
         while time.monotonic() - started < limit_s:
             if sending.wait(_LOOK_S):
                 return True

@@ -1,4 +1,4 @@
-"""Text that goes to a file or to standard output."""
+"""Writes text to a file or to standard output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 def write_text(text: str, path: Path | None) -> None:
-    """Write to a file, as :mod:`isolane.files` does; None: standard output.
+    """Write text to a file as :mod:`isolane.files` does, or, with None, to standard output.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""How far the work is: a bar with the time left on a terminal, a line per tenth elsewhere."""
+"""Progress of long work: a bar with the time left on a terminal, else a line for each tenth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Tell = Callable[[int, int, str], None]
-"""Is told how many things are done, of how many, and what is being done."""
+"""Called with the number of things done, the number of all things, and what is being done."""
 
 
 @contextmanager
@@ -22,9 +22,10 @@ def progress(things: str, *, by_part: bool = False) -> Iterator[Tell]:
     Parameters
     ----------
     things
-        What is counted, such as ``trials``, for the lines; ``{label}`` stands for what is done.
+        Name of the things that are counted, such as ``trials``, for the lines; ``{label}`` stands
+        for what is being done.
     by_part
-        Count each label by itself, with a time left of its own.
+        Count each label by itself and estimate the time left for it alone.
     """
     if not sys.stderr.isatty():
         yield lines(things, by_part=by_part)
@@ -36,7 +37,7 @@ def progress(things: str, *, by_part: bool = False) -> Iterator[Tell]:
 
 
 class _Parts:
-    """Notices when another part of the work begins: what went before tells nothing about it."""
+    """Notices when another part of the work begins, whose speed may differ."""
 
     def __init__(self, *, by_part: bool) -> None:
         self._by_part = by_part
@@ -52,7 +53,7 @@ class _Parts:
 def lines(
     things: str, *, by_part: bool = False, clock: Callable[[], float] = time.monotonic
 ) -> Tell:
-    """Return what prints a line for each new tenth, with the time left."""
+    """Return a function that prints a line for each new tenth, with the time left."""
     parts = _Parts(by_part=by_part)
     first, started, told = 0, clock(), -1
 
@@ -79,7 +80,7 @@ def lines(
 
 @contextmanager
 def bar(console: Console, *, by_part: bool = False) -> Iterator[Tell]:
-    """Draw a bar that goes away at the end."""
+    """Draw a bar, and remove it at the end."""
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -95,7 +96,7 @@ def bar(console: Console, *, by_part: bool = False) -> Iterator[Tell]:
         TimeRemainingColumn(elapsed_when_finished=True),
     )
     parts = _Parts(by_part=by_part)
-    # A trial may take long: the speed is that of an hour, not of rich's half a minute.
+    # A trial may take long: average the speed over an hour, not over rich's 30 s.
     with Progress(*columns, console=console, transient=True, speed_estimate_period=3600) as drawn:
         task = drawn.add_task("starting", total=None)
 

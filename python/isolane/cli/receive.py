@@ -1,4 +1,4 @@
-"""``isolane receive``: the traffic receiver as a tool of its own."""
+"""``isolane receive``: the traffic receiver as a command."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 EPILOG = """Examples:
 
 \b
-  isolane receive eth2                      until Ctrl-C
+  isolane receive eth2                      counts until Ctrl-C
   isolane receive eth2 eth3 --duration 30s --json
-  isolane receive eth2 --frames 1000000     until so many have arrived
+  isolane receive eth2 --frames 1000000     counts until 1000000 frames have arrived
 
 \b
-One-way delays are shown when generator and receiver run on the same machine;
-the clocks of two machines are not comparable to a microsecond.
+One-way delays appear only when generator and receiver run on the same machine:
+the clocks of two machines do not agree to a microsecond.
 """
 
 
@@ -32,27 +32,37 @@ _LINE_S = 10.0
 
 def command(
     interfaces: Annotated[
-        list[str], typer.Argument(metavar="INTERFACE...", help="Where frames arrive.")
+        list[str],
+        typer.Argument(metavar="INTERFACE...", help="Interfaces that receive the frames."),
     ],
     duration: Annotated[
-        str | None, typer.Option("--duration", "-d", help="How long; default: until Ctrl-C.")
+        str | None,
+        typer.Option("--duration", "-d", help="How long to count; default: until Ctrl-C."),
     ] = None,
     frames: Annotated[
-        int | None, typer.Option("--frames", "-n", min=1, help="End after so many frames.")
+        int | None, typer.Option("--frames", "-n", min=1, help="End after this many frames.")
     ] = None,
     flows: Annotated[
-        int, typer.Option("--flows", min=1, max=1_000_000, help="Flows checked for order.")
+        int,
+        typer.Option(
+            "--flows",
+            min=1,
+            max=1_000_000,
+            help="Number of flows per stream that are checked for order.",
+        ),
     ] = 100_000,
     netns: Annotated[
-        str | None, typer.Option("--netns", help="Network namespace of the interfaces.")
+        str | None,
+        typer.Option("--netns", help="Network namespace of the interfaces: name or path."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
-    """Count what `isolane generate` sent.
+    """Count the frames that `isolane generate` sent.
 
-    Frames, loss, order, duplicates and delay, by stream. Counts in XDP and drops what it counted;
-    all other traffic passes untouched. Needs root.
-    Detaches when it ends, however it ends.
+    Use it where the frames come back from the router under test. For each stream the command
+    prints received, missing, reordered and duplicated frames, and the one-way delay. Its XDP
+    program drops the frames that it counts; all other traffic passes. The program is detached
+    however the command ends. Needs root.
     """
     from isolane.cli import signals
     from isolane.cli.rights import need_root
@@ -60,13 +70,13 @@ def command(
     from isolane.run.live.counting import Counting
     from isolane.spec import parse_duration_within
 
-    need_root("this needs root (BPF)", bpf_alone=netns is None)
+    need_root("receiving frames needs root (BPF)", bpf_alone=netns is None)
     limit_s = None
     if duration is not None:
         limit_s = parse_duration_within("--duration", duration, "1ms", "8760h") / 1e9
     twice = next((name for name in interfaces if interfaces.count(name) > 1), None)
     if twice is not None:
-        raise SpecError(f"{twice}: named twice; accepted: each interface once")
+        raise SpecError(f"{twice}: the interface is named twice; accepted: each interface once")
     with Counting(tuple(interfaces), netns, flows) as counting:
         typer.echo(f"isolane: receiving on {_hooks(counting)}", err=True)
         interrupted = False
@@ -77,10 +87,10 @@ def command(
         _print(counting.report(), json=json)
         gone = counting.gone()
     if gone:
-        raise MeasurementError(f"{', '.join(gone)} vanished; the counts are those until then")
-    # Without a limit Ctrl-C is how it is meant to end.
+        raise MeasurementError(f"{', '.join(gone)} vanished; the counts cover the time until then")
+    # Without a limit Ctrl-C is the normal end.
     if interrupted and not (signals.by_ctrl_c() and limit_s is None and frames is None):
-        typer.echo(f"isolane: {signals.word()}; the counts are those until then", err=True)
+        typer.echo(f"isolane: {signals.word()}; the counts cover the time until then", err=True)
         raise typer.Exit(signals.status())
 
 
@@ -89,9 +99,9 @@ def _hooks(counting: Counting) -> str:
 
 
 def _wait(counting: Counting, limit_s: float | None, frames: int | None) -> None:
-    """Wait until time, frames, the user or the end of an interface end it; tell what comes."""
+    """Wait for the limit, the user or the end of an interface; show frames and rate."""
     end = time.monotonic() + limit_s if limit_s is not None else float("inf")
-    with _telling() as tell:
+    with _telling() if limit_s is None and frames is None else _limited(limit_s, frames) as tell:
         while (now := time.monotonic()) < end:
             time.sleep(min(0.05, max(0.0, end - now)))
             total = counting.total()
@@ -101,8 +111,34 @@ def _wait(counting: Counting, limit_s: float | None, frames: int | None) -> None
 
 
 @contextmanager
+def _limited(limit_s: float | None, frames: int | None) -> Iterator[Callable[[int], None]]:
+    """Show frames and rate beside the progress towards a limit: of frames if there is one."""
+    from isolane.cli.progress import progress
+    from isolane.spec import format_pps
+
+    started = shown = time.monotonic()
+    before = 0
+    seconds = max(1, round(limit_s or 0))
+    with progress(f"{'seconds' if frames is None else 'frames'}: {{label}}") as show:
+
+        def tell(total: int) -> None:
+            nonlocal before, shown
+            now = time.monotonic()
+            if now - shown < _TERMINAL_S:
+                return
+            label = f"{total} frames, {format_pps((total - before) / (now - shown))}"
+            before, shown = total, now
+            if frames is None:
+                show(min(seconds, int(now - started)), seconds, label)
+            else:
+                show(min(total, frames), frames, label)
+
+        yield tell
+
+
+@contextmanager
 def _telling() -> Iterator[Callable[[int], None]]:
-    """Tell frames and rate: each second on a terminal, in place; elsewhere a line each 10 s."""
+    """Show frames and rate without a limit: each second on a terminal, else a line each 10 s."""
     from isolane.spec import format_pps
 
     terminal = sys.stderr.isatty()
@@ -133,7 +169,7 @@ def _print(report: dict[str, Any], *, json: bool) -> None:
     from isolane.spec import format_ns, format_pps
 
     if not report["streams"]:
-        typer.echo("no frames of a generator arrived")
+        typer.echo("no frames from isolane generate arrived")
     if report["rate_pps"] is not None:
         rate, seconds = format_pps(report["rate_pps"]), report["seconds"]
         typer.echo(f"{rate} over {seconds:.1f} s")

@@ -1,4 +1,4 @@
-"""``isolane report``: renders a run folder again."""
+"""``isolane report``: writes the report of a run."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ EPILOG = """Examples:
 \b
   isolane report runs/demo                           writes runs/demo/report.html
   isolane report runs/demo --format pdf --output noisy-neighbour.pdf
-  isolane report runs/demo --format csv --output -   every arm, point and router
+  isolane report runs/demo --format csv --output -   one row per arm, point and router
 """
 
 
 class Format(StrEnum):
-    """What a report can be."""
+    """Formats of a report."""
 
     HTML = "html"
     SVG = "svg"
@@ -32,24 +32,27 @@ class Format(StrEnum):
 
 def command(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run folder, as `isolane run` wrote it.")
+        Path, typer.Argument(metavar="RUN", help="A run folder that `isolane run` wrote.")
     ],
-    form: Annotated[Format, typer.Option("--format", "-f", help="What to write.")] = Format.HTML,
+    form: Annotated[
+        Format, typer.Option("--format", "-f", help="Format of the report.")
+    ] = Format.HTML,
     output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
             metavar="PATH",
-            help="Write there; - is stdout. Default: report.FORMAT in the run folder.",
+            help="Write to this file; - is stdout. Default: report.FORMAT in the run folder.",
         ),
     ] = None,
 ) -> None:
-    """Render the report of a run again.
+    """Write the report of a run again, also in another format.
 
-    As a page, a picture, a document, or as data. Prints the path of what it wrote. Needs neither
-    root nor the host that the run was made on. An interrupted run gives a report of what was
-    measured until then.
+    `isolane run` has already written report.html. Use this command for a picture (svg, png), a
+    document (pdf, md) or a table of all figures (csv), and after an interrupted run, for a report
+    of the trials that were finished. It prints the path of the file. It needs no root, and works
+    on any host.
     """
     from isolane.report import render
 

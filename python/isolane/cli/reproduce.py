@@ -1,4 +1,4 @@
-"""``isolane reproduce``: published experiments on a simulated host."""
+"""``isolane reproduce``: simulates published experiments and compares the figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EPILOG = """Examples:
 
 \b
-  isolane reproduce rathore2013                        all of its figures
+  isolane reproduce rathore2013                        all figures of the paper
   isolane reproduce rathore2013 --figure 7 --output figure7.html
   isolane reproduce ahn --json | jq '.rows[].relative_error'
 """
@@ -26,34 +26,40 @@ EPILOG = """Examples:
 
 def command(
     paper: Annotated[
-        str, typer.Argument(metavar="PAPER", help="rathore2013, ahn or adamczyk2012.")
+        str, typer.Argument(metavar="PAPER", help="The paper: rathore2013, ahn or adamczyk2012.")
     ],
     figure: Annotated[
         str | None,
-        typer.Option("--figure", metavar="N", help="This figure or table only; default: all."),
+        typer.Option("--figure", metavar="N", help="Only this figure or table; default: all."),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="Print rows, claims and plots as JSON, not tables.")
+        bool, typer.Option("--json", help="Print rows, claims and plots as JSON instead of tables.")
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write an HTML report there."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write an HTML report to this file, too."
+        ),
     ] = None,
     profile: Annotated[
         str | None,
-        typer.Option("--profile", metavar="NAME|FILE", help="Another host profile."),
+        typer.Option(
+            "--profile", metavar="NAME|FILE", help="Use this host profile instead of the paper's."
+        ),
     ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the simulations.")
     ] = 1,
     jobs: Annotated[
-        int | None, typer.Option("--jobs", min=1, help="Processes; default: one per core.")
+        int | None, typer.Option("--jobs", min=1, help="Parallel processes; default: one per core.")
     ] = None,
 ) -> None:
     """Reproduce a published experiment on a simulated host.
 
-    Puts each published figure beside the simulated one, and says of each claim of the paper
-    whether it is reproduced. Needs no root. Ctrl-C keeps what has been simulated.
+    Use it to see how close Isolane's simulator comes to published measurements. The command
+    simulates the paper's experiments, prints each published figure beside the simulated one, and
+    tells for each claim of the paper whether the simulation reproduces it. Ctrl-C keeps the
+    figures that are finished. Needs no root.
     """
     from isolane.cli import signals
     from isolane.files import check_output
@@ -68,15 +74,15 @@ def command(
         check_output(output)
     with _progress() as watch, Pool(jobs, watch) as pool:
         found = it.reproduce(figures, Options(seed=seed, profile=profile), pool)
-    try:  # what cannot be written to one place is not lost for the other
+    try:  # a report that cannot be written does not keep the tables from being printed
         if output is not None:
             _write(found, output)
     finally:
         _print(found, json=json)
     if not found.complete:
         typer.echo(
-            f"isolane: {signals.word()}; this is what had been simulated by then, the next start "
-            "begins anew",
+            f"isolane: {signals.word()}; the tables show what was simulated until then; another "
+            "start begins anew",
             err=True,
         )
         raise typer.Exit(signals.status())
@@ -112,7 +118,7 @@ def print_reproduction(found: Reproduction) -> None:
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = 160  # a file has no width: nothing is to be cut
+        console.width = 160  # a file has no width: print whole cells
     console.print(f"{found.title}\n{found.source}\nhost profile: {found.profile}", markup=False)
     for figure in dict.fromkeys(row.figure for row in found.rows):
         console.print(f"\n{figure}", style="bold", markup=False)

@@ -1,4 +1,4 @@
-"""Who may do what: root, and the capabilities that a root may lack in a container."""
+"""Checks for root, and for the capabilities that root may lack in a container."""
 
 from __future__ import annotations
 
@@ -21,42 +21,44 @@ _ALL_IDS: Final = 4_294_967_295
 
 
 def lacking(*names: str) -> list[str]:
-    """Return those of the capabilities that this process does not have."""
+    """Return the capabilities that this process lacks."""
     return [name for name in names if not _effective() >> _BITS[name] & 1]
 
 
 def need_root(why: str, otherwise: str = "", *, bpf_alone: bool = False) -> None:
-    """Refuse to go on without root that may change interfaces, namespaces and BPF programs.
+    """Refuse to go on without the right to change interfaces, namespaces and BPF programs.
 
     Parameters
     ----------
     why
-        What root is needed for, such as ``this needs root (BPF)``.
+        What root is needed for, such as ``sending frames needs root (BPF)``.
     otherwise
-        What to do instead, if there is something.
+        What the user can do instead, if anything.
     bpf_alone
-        BPF programs are all that it takes, so the narrower capabilities do as well.
+        The command only needs BPF programs, so the narrower capabilities are enough.
 
     Raises
     ------
     NotSupported
-        Naming what is lacking.
+        Names what is missing.
     """
     without = lacking("CAP_NET_ADMIN", "CAP_SYS_ADMIN")
     if bpf_alone:  # the kernel takes CAP_SYS_ADMIN for all three
         narrow = lacking("CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN")
         without = narrow if lacking("CAP_SYS_ADMIN") else []
     if os.geteuid() != 0:
-        raise NotSupported(f"not supported on this host: {why}; run it with sudo{otherwise}")
+        raise NotSupported(
+            f"not supported on this host: {why}; run the command with sudo{otherwise}"
+        )
     if without:
         raise NotSupported(
             f"not supported on this host: {why}, and this root lacks {', '.join(without)}; "
-            f"give its container all capabilities (--privileged){otherwise}"
+            f"give the container all capabilities (--privileged){otherwise}"
         )
     if in_user_namespace():
         raise NotSupported(
-            f"not supported on this host: {why}, and this is the root of a user namespace only; "
-            f"run it outside, with sudo{otherwise}"
+            f"not supported on this host: {why}, and this is only the root of a user "
+            f"namespace; run the command outside of it, with sudo{otherwise}"
         )
 
 
@@ -69,7 +71,7 @@ def _effective() -> int:
 
 
 def in_user_namespace() -> bool:
-    """Whether root here is not the host's: it maps fewer users than there are."""
+    """Whether root is only that of a user namespace, which maps fewer users than the host has."""
     try:
         words = Path("/proc/self/uid_map").read_text().split()
     except OSError:  # a kernel without user namespaces

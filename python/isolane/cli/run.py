@@ -29,15 +29,15 @@ EPILOG = """Examples:
 \b
   isolane run experiments/noisy-neighbour.yaml
   isolane run experiments/papers/rathore2013/scenario1.yaml --output runs/scenario1
-  isolane run --resume runs/scenario1          goes on with what an interruption left
+  isolane run --resume runs/scenario1          finishes an interrupted run
   isolane run EXPERIMENT.yaml --dry-run        checks everything, sends nothing
-  isolane run EXPERIMENT.yaml --on sim         predicts it on a simulated host, without root
+  isolane run EXPERIMENT.yaml --on sim         simulates it, without root
   isolane run EXPERIMENT.yaml --json | jq .verdict
 """
 
 
 class On(StrEnum):
-    """Where trials are carried out."""
+    """Where the trials are carried out."""
 
     LIVE = "live"
     SIM = "sim"
@@ -46,50 +46,74 @@ class On(StrEnum):
 Watch = Callable[["Step"], None]
 
 
-def command(
-    experiment: Annotated[
-        Path | None,
-        typer.Argument(metavar="EXPERIMENT", help="An experiment file; see `isolane schema`."),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Run folder; default runs/NAME-TIME."),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option("--resume", metavar="DIR", help="Go on with the run in this folder."),
-    ] = None,
-    repeats: Annotated[
-        int | None,
-        typer.Option("--repeats", min=1, max=1000, help="Trials of each point, not the file's."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check the experiment and this host, then stop.")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
-    ] = False,
-    on: Annotated[
-        On | None, typer.Option("--on", help="Real frames here, or a simulated host.")
-    ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="NAME|FILE", help="The simulated host's profile."),
-    ] = None,
-    capacity_from: Annotated[
-        str | None,
-        typer.Option(
-            "--capacity-from",
-            metavar="RUN|RATE",
-            help="What 1x is: that run's, or a rate such as 720kpps.",
-        ),
-    ] = None,
-) -> None:
-    """Measure what an experiment file says, or predict it.
+_Experiment = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="EXPERIMENT", help="The experiment file; `isolane schema` has its keys."
+    ),
+]
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="Folder for the results; default: runs/NAME-TIME."
+    ),
+]
+_Resume = Annotated[
+    Path | None,
+    typer.Option("--resume", metavar="DIR", help="Finish the interrupted run in this folder."),
+]
+_Repeats = Annotated[
+    int | None,
+    typer.Option(
+        "--repeats", min=1, max=1000, help="Trials of each point; default: as the file says."
+    ),
+]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check the experiment and this host, measure nothing.")
+]
+_Json = Annotated[
+    bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
+]
+_Where = Annotated[
+    On | None,
+    typer.Option(
+        "--on", help="live: real frames on this host; sim: a simulated host. Default: live."
+    ),
+]
+_Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", metavar="NAME|FILE", help="Profile of the simulated host, with --on sim."
+    ),
+]
+_CapacityFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--capacity-from",
+        metavar="RUN|RATE",
+        help="Load that 1x stands for: that of another run, or a rate such as 720kpps.",
+    ),
+]
 
-    Checks everything before the first frame. Each trial's result is on disk as soon as the trial
-    ends; after an interruption --resume goes on. Needs root, except with --on sim. Leaves the
-    host as it was.
+
+def command(
+    experiment: _Experiment = None,
+    output: _Output = None,
+    resume: _Resume = None,
+    repeats: _Repeats = None,
+    dry_run: _DryRun = False,
+    json: _Json = False,
+    on: _Where = None,
+    profile: _Profile = None,
+    capacity_from: _CapacityFrom = None,
+) -> None:
+    """Measure an experiment on this host, or simulate it.
+
+    Use it to see what one overloaded router does to the others. The command builds a test bed out
+    of network namespaces, sends real frames through its routers, and prints a table and a verdict;
+    the report is an HTML page in the run folder. It checks everything before the first frame, and
+    leaves the host as it was. Each trial is stored as soon as it ends: after an interruption
+    --resume measures the rest. Needs root, except with --on sim.
     """
     from isolane.spec import load_experiment
 
@@ -103,7 +127,7 @@ def command(
     if where is On.SIM:
         summary = _simulate(plan, _text(kept.get("profile")) if profile is None else profile)
     elif profile is not None:
-        message = "--profile is about a simulated host: it needs --on sim"
+        message = "--profile names the profile of a simulated host; add --on sim"
         raise typer.BadParameter(message)
     else:
         summary = _measure(plan)
@@ -117,7 +141,7 @@ def command(
 
 
 def _repeated(spec: Experiment, repeats: int | None) -> Experiment:
-    """Return the experiment with as many repeats as the command line says, if it does."""
+    """Return the experiment with the repeats of the command line, if it has any."""
     if repeats is None:
         return spec
     trial = spec.trial.model_copy(update={"repeats": repeats})
@@ -126,7 +150,7 @@ def _repeated(spec: Experiment, repeats: int | None) -> Experiment:
 
 def _source(experiment: Path | None, resume: Path | None) -> tuple[Path | None, Path]:
     if (experiment is None) == (resume is None):
-        message = "name either an EXPERIMENT file or --resume DIR"
+        message = "give either an EXPERIMENT file or --resume DIR"
         raise typer.BadParameter(message)
     if resume is None:
         assert experiment is not None
@@ -138,7 +162,7 @@ def _source(experiment: Path | None, resume: Path | None) -> tuple[Path | None, 
 
 
 def _kept(folder: Path | None) -> dict[str, int | str]:
-    """Return the options that a run to be resumed was started with; none for a new run."""
+    """Return the options that a resumed run was started with; none for a new run."""
     if folder is None:
         return {}
     from isolane.run.folder import RunFolder
@@ -147,7 +171,7 @@ def _kept(folder: Path | None) -> dict[str, int | str]:
 
 
 def _capacity(text: str | None, spec: Experiment, folder: Path | None) -> Capacity | None:
-    """Return what 1x was given to be, now or when the run began."""
+    """Return the capacity (1x) that was given on the command line, now or when the run began."""
     from isolane.run.capacity import given_capacity, kept_capacity
     from isolane.run.folder import RunFolder
 
@@ -166,7 +190,7 @@ def _text(value: int | str | None) -> str | None:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is to be run, from which file, and where its results go."""
+    """What to run, from which file, and where the results go."""
 
     spec: Experiment
     source: Path
@@ -174,14 +198,14 @@ class _Plan:
     resumed: bool
     dry_run: bool
     given: Experiment
-    """The experiment as the file has it, without what the command line changes."""
+    """The experiment of the file, without changes by the command line."""
     capacity: Capacity | None
-    """What 1x is, where it is given."""
+    """The given capacity, which 1x stands for; None: measured."""
 
     def settings(
         self, host: HostFacts, on: On, simulated: Mapping[str, BaseModel]
     ) -> dict[str, str]:
-        """Return all that the trials depend on; a run with others is not continued."""
+        """Return all settings that the trials depend on; a resumed run must have the same."""
         from isolane.run.resume import settings_of
 
         options = {"--on": on.value}
@@ -219,7 +243,7 @@ class _Plan:
 
 @contextmanager
 def _whole(target: Path) -> Iterator[None]:
-    """Leave no half of a run folder, which could neither be gone on with nor begun anew."""
+    """Remove a half-written run folder, which could neither be resumed nor written again."""
     from isolane.errors import MeasurementError
 
     try:
@@ -250,13 +274,13 @@ def _measure(plan: _Plan) -> Summary | None:
     refuse_simulated(plan.spec)
     refuse_beyond(plan.source, plan.spec, plan.capacity)
     need_root(
-        "a live run needs root (namespaces, BPF, thread settings)", ", or predict it with --on sim"
+        "a live run needs root (namespaces, BPF, thread settings)", ", or simulate it: --on sim"
     )
     settings = plan.settings(host_facts(), On.LIVE, {})
     plan.refuse_changes(settings)
     with exclusive() as journal:
         for left in clean():
-            typer.echo(f"isolane: removed what an earlier run left: {left}", err=True)
+            typer.echo(f"isolane: removed what a killed run left behind: {left}", err=True)
         back_end = LiveBackEnd(plan.spec, journal)
         back_end.check(plan.spec.resolved_arms())
         if plan.dry_run:
@@ -282,7 +306,7 @@ def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
         kept = {"on": "sim"} if profile is None else {"on": "sim", "profile": profile}
         folder = plan.folder(back_end.host(), settings, **kept)
         with resumable(folder), logged(folder), _progress() as watch:
-            # A simulated trial has no date: the same seed gives the same bytes.
+            # A simulated trial has no date, so that the same seed gives the same bytes.
             run = Run(plan.spec, back_end, folder, watch, lambda: 0.0, plan.capacity)
             return run.execute()
 
@@ -294,7 +318,7 @@ def _progress() -> Iterator[Watch]:
 
 
 def _present(summary: Summary, target: Path, *, json: bool) -> None:
-    """Print the results, and make the report whatever becomes of stdout."""
+    """Print the results; write the report even when stdout fails."""
     from isolane.errors import OutputError
     from isolane.report import render
 
@@ -307,14 +331,14 @@ def _present(summary: Summary, target: Path, *, json: bool) -> None:
             report = render(target, "html", None)
         except OutputError as error:
             folder = shlex.quote(str(target))
-            hint = f"the results are kept; the report later: isolane report {folder}"
+            hint = f"the results are kept; write the report later with: isolane report {folder}"
             raise OutputError(f"{error}; {hint}") from error
         typer.echo(f"report: {report}" if json else f"\nreport: {report}", err=json or not told)
     if summary.trials_failed:
         folder = shlex.quote(str(target))
         typer.echo(
-            f"isolane: {summary.trials_failed} of {summary.trials} trials failed; done again with: "
-            f"isolane run --resume {folder}",
+            f"isolane: {summary.trials_failed} of {summary.trials} trials failed; repeat them "
+            f"with: isolane run --resume {folder}",
             err=True,
         )
 

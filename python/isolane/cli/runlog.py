@@ -1,4 +1,4 @@
-"""What `isolane run` keeps beside the results: its log, and words on how to go on."""
+"""The log of `isolane run`, and its message on how to resume an interrupted run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _LogFile(logging.FileHandler):
-    """A log that may end where the disk does: results count, and they tell on their own."""
+    """A log file that stops when the disk is full; the run goes on, because its results count."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -32,16 +32,16 @@ class _LogFile(logging.FileHandler):
         if not self._told:
             self._told = True
             reason = (error.strerror or str(error)).lower()
-            print(f"isolane: {self._path} is not complete: {reason}", file=sys.stderr)
+            print(f"isolane: warning: {self._path} is incomplete: {reason}", file=sys.stderr)
 
     def close(self) -> None:
-        with suppress(OSError):  # what could not be written has been told
+        with suppress(OSError):  # handleError() has reported it
             super().close()
 
 
 @contextmanager
 def logged(folder: RunFolder) -> Iterator[None]:
-    """Write what happens into the run's log.
+    """Write the messages of the package into the run's log.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def logged(folder: RunFolder) -> Iterator[None]:
 
 @contextmanager
 def resumable(folder: RunFolder) -> Iterator[None]:
-    """Say what is kept, and how to go on, whatever ends a run early."""
+    """Say how many trials are kept and how to resume, when something ends a run early."""
     try:
         yield
     except BaseException:

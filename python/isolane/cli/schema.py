@@ -16,7 +16,7 @@ EPILOG = """Examples:
   isolane schema > experiment.schema.json
   isolane schema policy > policy.schema.json
 
-An editor with a YAML language server completes and checks an experiment that starts with:
+Then begin the experiment file with this line:
 
 \b
   # yaml-language-server: $schema=experiment.schema.json
@@ -24,7 +24,7 @@ An editor with a YAML language server completes and checks an experiment that st
 
 
 class Files(StrEnum):
-    """What a schema is for."""
+    """Kinds of files that have a schema."""
 
     EXPERIMENT = "experiment"
     POLICY = "policy"
@@ -32,14 +32,21 @@ class Files(StrEnum):
 
 def command(
     files: Annotated[
-        Files, typer.Argument(metavar="[experiment|policy]", help="Which files.")
+        Files,
+        typer.Argument(metavar="[experiment|policy]", help="Kind of file that the schema is for."),
     ] = Files.EXPERIMENT,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to stdout."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write to this file instead of stdout."
+        ),
     ] = None,
 ) -> None:
-    """Print the JSON Schema of experiment or policy files. Editors complete and check with it."""
+    """Print the JSON Schema of experiment or policy files.
+
+    Use it to see all keys of these files, or to let an editor with a YAML language server complete
+    and check them.
+    """
     from isolane.spec import policy_schema_text, schema_text
 
     text = policy_schema_text() if files is Files.POLICY else schema_text()

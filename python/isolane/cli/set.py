@@ -1,4 +1,4 @@
-"""``isolane set``: changes keys of one router of the policy in force."""
+"""``isolane set``: changes keys of one router in the policy in force."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ EPILOG = """Examples:
   sudo isolane set gold cpu_weight=300
   sudo isolane set gold rate_min=200Mbps rate_max=1Gbps
   sudo isolane set bronze 'rate_max={ingress: 100kpps, egress: 300Mbps}'
-  sudo isolane set bronze rate_max=none        back to the default
+  sudo isolane set bronze rate_max=none        no value: back to the default
 
 \b
 Keys: cpu_weight cpu_max cores rate_min rate_max priority link_weight burst forward queue
-Values are written as in the policy file; the file itself stays as it is.
+Values have the form that they have in the policy file.
 """
 
 
@@ -26,21 +26,28 @@ def command(
     router: Annotated[
         str,
         typer.Argument(
-            metavar="ROUTER", help="A router of the policy.", autocompletion=complete_router
+            metavar="ROUTER",
+            help="Name of a router in the policy in force.",
+            autocompletion=complete_router,
         ),
     ],
     changes: Annotated[
-        list[str], typer.Argument(metavar="KEY=VALUE", help="What is to be changed.")
+        list[str],
+        typer.Argument(
+            metavar="KEY=VALUE", help="Key and new value; several are changed together."
+        ),
     ],
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="List every setting that was changed.")
+        bool, typer.Option("--verbose", "-v", help="List every changed setting.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what changed as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the changes as JSON.")] = False,
 ) -> None:
-    """Change what a router is entitled to, while it runs.
+    """Change the shares of one router while it runs.
 
-    Checked like the policy file; a value that does not fit (an unknown key, guarantees above the
-    link) changes nothing. Holds until the next `isolane apply`. Needs root.
+    No frame is lost. Use it to try other values before you write them into the policy file: the
+    command leaves the file as it is, and the next `isolane apply` of the file undoes the change.
+    Values are checked like those of the file; a wrong one (an unknown key, guarantees above the
+    link's rate) changes nothing. Needs root.
     """
     from isolane.cli.enforcing import enforcer, need_rights, print_outcome
 
@@ -55,10 +62,10 @@ def _pairs(texts: list[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            message = f"{text!r} is not KEY=VALUE, such as cpu_weight=300"
+            message = f"{text!r} is not of the form KEY=VALUE, such as cpu_weight=300"
             raise typer.BadParameter(message)
         if key in pairs:
-            message = f"{key} is given twice"
+            message = f"{key} is given twice; accepted: each key once"
             raise typer.BadParameter(message)
         pairs[key] = value
     return pairs

@@ -1,4 +1,4 @@
-"""``isolane status``: what is in force, and whether the kernel still has it."""
+"""``isolane status``: shows the policy in force, and whether the kernel still has it."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ EPILOG = """Examples:
 \b
   sudo isolane status
   sudo isolane status --json | jq '.drift'
-  sudo isolane status >/dev/null || sudo isolane apply POLICY.yaml    repair a drift
+  sudo isolane status >/dev/null || sudo isolane apply POLICY.yaml    repairs a drift
 
 \b
-Exit status: 0 all is as it was applied; 1 something else has changed a setting (a drift).
+Exit status: 0 every setting is as applied; 1 somebody else changed a setting (a drift).
 """
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
 ) -> None:
-    """Show the policy in force and what the kernel really has of it. Changes nothing.
+    """Show the policy in force, and whether the kernel still has it.
 
-    For each router what it is entitled to, what is in force, or why it waits. Every setting is
-    read back: one that somebody else has changed or removed since is listed as a drift. Needs
-    root.
+    For each router the table shows what the policy says and what is in force, or why the router
+    waits. The command reads every setting back from the kernel and changes none. A setting that
+    somebody else has changed or removed since `isolane apply` is listed as a drift; the next apply
+    repairs it. Needs root.
     """
     from isolane.cli.enforcing import enforcer, need_rights, print_json
 
@@ -58,7 +59,7 @@ def _print(status: InForce) -> None:
     from rich.console import Console
 
     if status.policy is None:
-        typer.echo("no policy is in force")
+        typer.echo("no policy is in force; put one in force with: isolane apply POLICY.yaml")
         return
     running = sum(router.present for router in status.routers)
     typer.echo(
@@ -67,14 +68,14 @@ def _print(status: InForce) -> None:
     )
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
-        console.width = 160  # a file has no width: nothing is to be cut
+        console.width = 160  # a file has no width: print whole cells
     console.print(_table(status))
     for note in status.notes:
         typer.echo(f"note: {note}")
     for drift in status.drift:
         whose = f"{drift.router}: " if drift.router not in drift.setting else ""
-        found = "gone" if drift.found is None else f"{drift.found} found"
-        typer.echo(f"drift: {whose}{drift.setting}: {drift.wanted} wanted, {found}")
+        found = "nothing" if drift.found is None else drift.found
+        typer.echo(f"drift: {whose}{drift.setting}: applied {drift.wanted}, found {found}")
 
 
 def _table(status: InForce) -> Any:
@@ -83,7 +84,7 @@ def _table(status: InForce) -> Any:
     table = Table(header_style="bold", pad_edge=False, box=None)
     table.add_column("router", no_wrap=True)
     table.add_column("state", no_wrap=True)
-    table.add_column("entitled to")
+    table.add_column("policy")
     table.add_column("in force")
     for router in status.routers:
         words = _words(router.in_force) if router.present else router.reason or ""

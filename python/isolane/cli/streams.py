@@ -1,7 +1,7 @@
-"""Standard streams that are closed, full, or of another encoding than what is written.
+"""Handles standard streams that are closed or full, or whose encoding lacks a letter.
 
-Data that cannot be written to stdout is an error that says so. A word that cannot be written to
-stderr is lost: it must not end a run of hours.
+When data cannot be written to stdout, the command fails and says so. When a message cannot be
+written to stderr, it is lost: it must not end a run of hours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ESCAPES: Final = "isolane-escapes"
 
 
 def prepare() -> None:
-    """Make all three standard streams usable, whatever the caller left of them."""
+    """Make all three standard streams usable, also those that the caller closed."""
     for number in (0, 1, 2):
         _occupy(number)
     if sys.stdin is None:  # Python has found the descriptor closed
@@ -35,21 +35,21 @@ def prepare() -> None:
 
 
 def finish() -> None:
-    """Write what stdout still holds back.
+    """Flush stdout.
 
     Raises
     ------
     OutputError
         If it cannot be written.
     BrokenPipeError
-        If its reader has gone.
+        If nobody reads the pipe any more.
     """
     with suppress(ValueError):  # closed
         sys.stdout.flush()
 
 
 def abandon() -> None:
-    """Throw away what stdout holds back: Python would complain once more on its way out."""
+    """Discard the buffer of stdout: Python would complain about it once more at its exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -58,11 +58,11 @@ def abandon() -> None:
 
 
 def _occupy(number: int) -> None:
-    """Take a closed descriptor: the next file that is opened would get it, and our output."""
+    """Open a closed descriptor: else the next file that is opened would get it, and our output."""
     try:
         os.fstat(number)
     except OSError:
-        # Opened for reading, writing to stdout fails, as it should: somebody misses that data.
+        # Open stdout for reading only: writing to it then fails, so that no data is lost silently.
         mode = os.O_RDWR if number == 2 else os.O_RDONLY
         nowhere = os.open(os.devnull, mode)
         if nowhere != number:
@@ -71,7 +71,7 @@ def _occupy(number: int) -> None:
 
 
 class _Stdout(io.FileIO):
-    """Says what is wrong with stdout, and not only that something is."""
+    """Stdout whose errors name the reason and what to do."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         try:
@@ -82,13 +82,13 @@ class _Stdout(io.FileIO):
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             if error.errno == errno.EBADF:
-                reason = "it is closed; send what nobody needs to /dev/null"
+                reason = "it is closed; redirect it to /dev/null if nobody needs the data"
             raise OutputError(f"stdout cannot be written to: {reason}") from None
         return written
 
 
 class _Stderr(io.FileIO):
-    """Loses what cannot be written."""
+    """Stderr that drops messages which cannot be written."""
 
     def write(self, data: ReadableBuffer, /) -> int:
         with suppress(OSError):
@@ -108,7 +108,7 @@ def _text(raw: io.FileIO, like: TextIO | None, *, by_line: bool = False) -> Text
 
 
 def _escaped(error: UnicodeError) -> tuple[str, int]:
-    r"""Replace what an encoding lacks by ``\uXXXX``, which leaves JSON what it is."""
+    r"""Replace letters that the encoding lacks by ``\uXXXX``, which is also valid in JSON."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")

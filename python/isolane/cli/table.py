@@ -1,4 +1,4 @@
-"""The table that a run prints."""
+"""Prints the summary of a run as a table."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from isolane.run.wording import listing
 from isolane.spec import format_ns, format_pps
 
 NARROW = 110
-"""Columns below which the table leaves out what the report has anyway."""
+"""Terminal width below which the table leaves out columns that only the report needs."""
 
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
-    """Print verdict and table to stdout."""
+    """Print table and verdict to stdout."""
     console = console or Console()
     if not console.is_terminal:
-        console.width = 150  # a file has no width: nothing is to be cut
+        console.width = 150  # a file has no width: print whole cells
     if summary.simulated is not None:
         told = f"predicted by simulation, not measured: profile {summary.simulated}"
         console.print(told, style="bold", highlight=False, markup=False)
@@ -28,7 +28,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         rate = format_pps(summary.capacity.pps.median)
         source = summary.capacity.source
         about = (
-            f"what {summary.capacity.router} forwards alone on {summary.capacity.arm}, overloaded"
+            f"forwarding rate of {summary.capacity.router} alone on arm {summary.capacity.arm}, "
+            "overloaded"
             if source is None
             else f"taken from {source}, not measured in this run"
         )

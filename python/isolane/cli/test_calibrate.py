@@ -35,7 +35,7 @@ def test_a_profile_is_fitted_and_tells_how_far_it_is_off(tmp_path: Path) -> None
     assert isolane("run", spec, *words).returncode in {0, 3}, "without a victim: no verdict"
     done = isolane("calibrate", run, "--trials", "1", "--rounds", "1", "--output", profile)
     assert done.returncode == 0, done.stderr
-    assert "Predicted, not fitted" in done.stdout
+    assert "Throughput of the trials outside the fit" in done.stdout
     assert (
         "On 2 throughputs (medians of 3 trials) of the run run" in find_host(profile).profile.error
     )
@@ -44,9 +44,9 @@ def test_a_profile_is_fitted_and_tells_how_far_it_is_off(tmp_path: Path) -> None
     assert all(int(number) <= int(limit) == 1 for _, number, limit in rounds), done.stderr
     profile.unlink()
     for trials, message in (
-        ("x", "accepted are numbers of trials"),
-        ("1,²", "accepted are numbers of trials"),
-        ("1," + "9" * 5000, "accepted are numbers of trials"),
+        ("x", "accepted: numbers such as"),
+        ("1,²", "accepted: numbers such as"),
+        ("1," + "9" * 5000, "accepted: numbers such as"),
         ("0,999", "--trials: trial 999 is not in this run; accepted: 0 to"),
         ("0,1,77,3", "--trials: trial 77 is not in this run"),
     ):

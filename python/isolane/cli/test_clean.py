@@ -23,7 +23,7 @@ def test_nothing_to_clean_is_fine_and_said_on_stderr() -> None:
     shown = isolane("clean")
     assert shown.returncode == 0
     assert shown.stdout == ""
-    assert shown.stderr == "nothing was left behind\n"
+    assert shown.stderr == "nothing to remove: no run left anything behind\n"
 
 
 @needs_root

@@ -15,7 +15,7 @@ FINDINGS = (
         promised=2 / 3, measured=0.67, low=0.66, high=0.68, margin=0.67 - 2 / 3, tolerance=0.01,
     ),
     Finding(
-        router="gold", promise="rate_min", about="all want all of eth1", verdict="broken",
+        router="gold", promise="rate_min", about="every router fills eth1", verdict="broken",
         unit="bps", promised=200e6, measured=150e6, low=140e6, high=160e6, margin=-50e6,
         tolerance=2e6,
     ),
@@ -39,7 +39,9 @@ def printed(notes: tuple[str, ...] = ()) -> list[str]:
 def test_figures_have_units_signs_and_verdicts() -> None:
     lines = printed()
     assert "gold cpu_weight all overloaded at least 66.67 % 67.00 % +0.33 pp held" in lines
-    assert "gold rate_min all want all of eth1 at least 200 Mbps 150 Mbps -25.00 % broken" in lines
+    assert (
+        "gold rate_min every router fills eth1 at least 200 Mbps 150 Mbps -25.00 % broken" in lines
+    )
     assert (
         "tin rate_max ingress at most 100 kpps not measured: its egress ceiling in bps is "
         "reached before"

@@ -16,7 +16,7 @@ import pytest
 from isolane.report import test_data as data
 
 ISOLANE = (sys.executable, "-m", "isolane")
-CLOSED = "isolane: error: stdout cannot be written to: it is closed; send what nobody needs to "
+CLOSED = "isolane: error: stdout cannot be written to: it is closed; redirect it "
 FULL = "isolane: error: stdout cannot be written to: no space left on device\n"
 SHORT = """\
 isolane: 1
@@ -83,7 +83,7 @@ def test_data_that_stdout_does_not_take_is_an_error_of_one_line(
         assert b"/dev/stdout: cannot be written: bad file descriptor\n" in closed.stderr
         assert b"/dev/stdout: cannot be written: no space left on device\n" in no_room.stderr
     else:
-        assert closed.stderr.decode() == CLOSED + "/dev/null\n"
+        assert closed.stderr.decode() == CLOSED + "to /dev/null if nobody needs the data\n"
         assert no_room.stderr.decode() == FULL
     assert stat.S_ISCHR(full.stat().st_mode)
     everything = start(words)

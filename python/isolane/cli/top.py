@@ -1,4 +1,4 @@
-"""``isolane top``: what the routers of the policy in force are doing, live."""
+"""``isolane top``: shows live what the routers of the policy in force do."""
 
 from __future__ import annotations
 
@@ -21,32 +21,37 @@ if TYPE_CHECKING:
 EPILOG = """Examples:
 
 \b
-  sudo isolane top                   refreshes each second; ends with Ctrl-C
-  sudo isolane top --once            one interval, then ends
+  sudo isolane top                   refreshes each second until Ctrl-C
+  sudo isolane top --once            prints one interval and ends
   sudo isolane top --json --interval 10 >> top.jsonl
   sudo isolane top --json --once | jq '.routers[] | {name, cpu_share, cpu_entitled}'
 
 \b
-Columns: frames/s that came for a router, that it sent, that were dropped and where (queue: its
-queue was full; rate_in, rate_out: above rate_max; cpu: above cpu_max; link: its class of the link
-was full; size: too long for the next interface; redirect: lost by the kernel on the way); frames
-that wait in its queues; CPU share of its cores and share of each link, beside its fair share
-when all routers that run want more (none is given where routers share a part of their cores only).
+offered: frames/s that arrived for the router; forwarded: frames/s that it sent.
+dropped: frames/s, by drop point: queue (its queue was full), rate_in and rate_out (above
+rate_max), cpu (above cpu_max), link (its HTB class was full), size (too long for the next
+interface), redirect (lost by the kernel after XDP had sent the frame on).
+queued: frames in its queues, and how many fit.
+CPU, and each NIC: the share that it uses of its cores or of the link, "of" its fair share. The
+fair share is what it gets when every running router wants more; it is missing where routers
+share only a part of their cores.
 """
 
 
 def command(
-    once: Annotated[bool, typer.Option("--once", help="One interval, then end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print one interval, then end.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object a line for each interval.")
+        bool, typer.Option("--json", help="Print a line with one JSON object for each interval.")
     ] = False,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", min=0.1, max=3600, help="Seconds.")
+        float, typer.Option("--interval", "-i", min=0.1, max=3600, help="Interval in seconds.")
     ] = 1.0,
 ) -> None:
-    """Show what routers do and use against their shares.
+    """Show live what each router forwards, drops and uses.
 
-    Reads counters of the kernel; frames are not held up by it. Needs root.
+    Use it to see which router is overloaded, where it loses frames, and whether it gets its share
+    of CPU and link. The command only reads counters of the kernel, so it does not slow traffic
+    down. Needs root.
     """
     from isolane.cli import signals
     from isolane.cli.enforcing import enforcer, need_rights
@@ -61,13 +66,13 @@ def command(
         else:
             _print_tables(steps)
     except KeyboardInterrupt:
-        if once or not signals.by_ctrl_c():  # otherwise it is how it is meant to end
+        if once or not signals.by_ctrl_c():  # otherwise Ctrl-C is the normal end
             raise
         raise typer.Exit(0) from None
 
 
 def _steps(enforcer: Enforcer, interval_s: float, *, once: bool) -> Iterator[Rates]:
-    """Yield what happened in each interval; ends when the policy does."""
+    """Yield the rates of each interval; ends when the policy is cleared."""
     from isolane.enforce.rates import rates
     from isolane.errors import TestbedError
 
@@ -75,14 +80,14 @@ def _steps(enforcer: Enforcer, interval_s: float, *, once: bool) -> Iterator[Rat
     with closing(enforcer.samples()) as samples:
         before = next(samples)
         if before is None:
-            raise TestbedError("no policy is in force: isolane apply POLICY.yaml comes first")
+            raise TestbedError("no policy is in force; first run: isolane apply POLICY.yaml")
         due = time.monotonic()
         while True:
             due = max(due + interval_s, time.monotonic())
             time.sleep(max(0.0, due - time.monotonic()))
             after = next(samples)
             if after is None:
-                typer.echo("isolane: the policy was ended", err=True)
+                typer.echo("isolane: somebody cleared the policy", err=True)
                 return
             yield rates(before, after, cores)
             if once:
@@ -102,7 +107,7 @@ def _print_tables(steps: Iterator[Rates]) -> None:
 
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
-        console.width = 160  # a file has no width: nothing is to be cut
+        console.width = 160  # a file has no width: print whole cells
     for step in steps:
         console.print(_table(step))
         sys.stdout.flush()
@@ -130,7 +135,7 @@ def _table(step: Rates) -> Table:
     for name in ("offered", "forwarded"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("dropped")
-    table.add_column("waiting", justify="right", no_wrap=True)
+    table.add_column("queued", justify="right", no_wrap=True)
     for name in ("CPU", *nics):
         table.add_column(f"{name} of", justify="right", no_wrap=True)
     for router in step.routers:
@@ -143,7 +148,7 @@ def _row(router: RouterRates, nics: list[str]) -> list[str]:
 
     if not router.present:
         return [router.name, "waits"]
-    drops = [f"{place} {format_pps(pps)}" for place, pps in router.dropped_pps.items() if pps]
+    drops = [f"{point} {format_pps(pps)}" for point, pps in router.dropped_pps.items() if pps]
     shares: list[tuple[Any, Any]] = [(router.cpu_share, router.cpu_entitled)]
     shares += [(router.link_share.get(nic), router.link_entitled.get(nic)) for nic in nics]
     return [

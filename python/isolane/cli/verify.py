@@ -1,4 +1,4 @@
-"""``isolane verify``: whether a policy's promises hold, each measured with real frames."""
+"""``isolane verify``: measures with real frames whether a policy's promises hold."""
 
 from __future__ import annotations
 
@@ -25,63 +25,102 @@ EPILOG = """Examples:
       --destination gold=198.51.100.9 --destination bronze=203.0.113.9
 
 \b
-Exit status: 0 each promise that could be measured was kept; 4 one was not;
+Exit status: 0 every promise that could be measured holds; 4 one does not;
 3 none could be measured on this host.
 """
 
 
+_Policy = Annotated[Path, typer.Argument(metavar="POLICY.yaml", help="The policy file.")]
+_Repeats = Annotated[
+    int,
+    typer.Option(
+        "--repeats",
+        min=1,
+        max=1000,
+        metavar="N",
+        help="Trials of each load; their median counts.",
+    ),
+]
+_Duration = Annotated[
+    str, typer.Option("--duration", metavar="TIME", help="Measuring window of each trial.")
+]
+_Tolerance = Annotated[
+    float,
+    typer.Option(
+        "--tolerance",
+        min=0.1,
+        max=100.0,
+        metavar="FACTOR",
+        help="Multiply the tolerances by this.",
+    ),
+]
+_Sending = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="IFACE[@NETNS]",
+        help="Load the running routers: interface to send from.",
+    ),
+]
+_Receiving = Annotated[
+    str | None,
+    typer.Option(
+        "--to",
+        metavar="IFACE[@NETNS]",
+        help="Interface at which the routers' frames come back.",
+    ),
+]
+_Destination = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--destination",
+        metavar="ROUTER=ADDRESS[@IFACE]",
+        help="An address that this router forwards to --to; repeat for each router.",
+    ),
+]
+_Source = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        metavar="ADDRESS",
+        help="Source address of the frames; default: that of --from.",
+    ),
+]
+_Nic = Annotated[
+    str | None,
+    typer.Option(
+        "--nic",
+        metavar="NIC",
+        help="The policy's NIC that --to is cabled to; default: the only one.",
+    ),
+]
+_Json = Annotated[
+    bool, typer.Option("--json", help="Print the findings as JSON instead of the table.")
+]
+
+
 def command(
-    policy: Annotated[Path, typer.Argument(metavar="POLICY.yaml", help="The policy.")],
-    repeats: Annotated[
-        int, typer.Option("--repeats", min=1, max=1000, metavar="N", help="Trials of each load.")
-    ] = 3,
-    duration: Annotated[
-        str, typer.Option("--duration", metavar="TIME", help="Measuring window of a trial.")
-    ] = "300ms",
-    tolerance: Annotated[
-        float,
-        typer.Option(
-            "--tolerance", min=0.1, max=100.0, metavar="FACTOR", help="Times the usual tolerances."
-        ),
-    ] = 1.0,
-    sending: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="IFACE[@NETNS]", help="Real interfaces: the one to send from."
-        ),
-    ] = None,
-    receiving: Annotated[
-        str | None,
-        typer.Option("--to", metavar="IFACE[@NETNS]", help="The one that it comes back to."),
-    ] = None,
-    destination: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--destination",
-            metavar="ROUTER=ADDRESS[@IFACE]",
-            help="An address that a router forwards to there; once for each router.",
-        ),
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option("--source", metavar="ADDRESS", help="Source address; default: --from's own."),
-    ] = None,
-    nic: Annotated[
-        str | None,
-        typer.Option("--nic", metavar="NIC", help="The policy's NIC that --to is cabled to."),
-    ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the findings as JSON instead of the table.")
-    ] = False,
+    policy: _Policy,
+    repeats: _Repeats = 3,
+    duration: _Duration = "300ms",
+    tolerance: _Tolerance = 1.0,
+    sending: _Sending = None,
+    receiving: _Receiving = None,
+    destination: _Destination = None,
+    source: _Source = None,
+    nic: _Nic = None,
+    json: _Json = False,
 ) -> None:
     """Measure whether the promises of a policy hold.
 
-    Overloads each router in turn, with real frames, in a test bed that mirrors the policy, and
-    says of each promise whether it was kept and by how much. What could not be measured is named.
-    Leaves the host as it was. Needs root.
+    Use it before you rely on a policy, and after a change of kernel or hardware. The command builds
+    a test bed that mirrors the policy, overloads each router in turn with real frames, and tells
+    for each promise whether it held and by how much. It names the promises that it could not
+    measure, and leaves the host as it was. Needs root.
 
-    With --from and --to the running routers themselves are overloaded, under the policy in force:
-    they lose frames of others, too. Both interfaces are cabled to NICs that the routers share.
+    With --from and --to it overloads the running routers themselves, with the policy in force:
+    they then lose frames of other users, too. Cable both interfaces to NICs that the routers
+    share.
     """
     from isolane.cli.enforcing import need_rights
     from isolane.spec import load_policy
@@ -93,7 +132,7 @@ def command(
     try:
         report = _really(wanted, options, named) if named else _in_test_bed(wanted, options)
     except KeyboardInterrupt:
-        typer.echo("isolane: nothing is kept of a verification that was not finished", err=True)
+        typer.echo("isolane: an unfinished verification keeps no results", err=True)
         raise
     _print(report, json=json)
     _judge(report)
@@ -108,20 +147,22 @@ def _options(repeats: int, duration: str, tolerance: float) -> Options:
 
 
 def _judge(report: Report) -> None:
-    """Leave with the status that the findings ask for."""
+    """Raise the error whose exit status fits the findings."""
     from isolane.errors import NotSupported, TargetMissed
 
     broken = report.count("broken")
     if broken:
         of = broken + report.count("held")
-        raise TargetMissed(f"{broken} of {of} promises that were measured did not hold")
+        raise TargetMissed(f"{broken} of {of} measured promises did not hold")
     if not report.count("held"):
-        raise NotSupported("not supported on this host: no promise could be measured, see above")
+        raise NotSupported(
+            "not supported on this host: no promise could be measured; the table says why"
+        )
 
 
 @dataclass(frozen=True)
 class _Named:
-    """What the options say about real interfaces."""
+    """The options for real interfaces."""
 
     sending: str
     receiving: str
@@ -137,9 +178,9 @@ def _in_test_bed(policy: Policy, options: Options) -> Report:
 
     with exclusive() as journal:
         for left in clean():
-            typer.echo(f"isolane: removed what an earlier run left: {left}", err=True)
-        place = TestBed(policy, journal, options.window_ns, options.tolerance)
-        return _watched(Verification(policy, place, options))
+            typer.echo(f"isolane: removed what a killed run left behind: {left}", err=True)
+        environment = TestBed(policy, journal, options.window_ns, options.tolerance)
+        return _watched(Verification(policy, environment, options))
 
 
 def _named(
@@ -150,9 +191,9 @@ def _named(
     source: str | None,
     nic: str | None,
 ) -> _Named | None:
-    """Put together what the options say; None where they say nothing."""
+    """Collect the options for real interfaces; None if there are none."""
     if (sending is None) != (receiving is None):
-        message = "name both --from and --to (real interfaces), or neither (a test bed)"
+        message = "give both --from and --to (real interfaces), or neither (a test bed)"
         raise typer.BadParameter(message)
     if sending is None or receiving is None:
         if destinations or source or nic:
@@ -170,7 +211,7 @@ def _really(policy: Policy, options: Options, named: _Named) -> Report:
     pairs = [text.partition("=") for text in named.destinations]
     wrong = next((name for name, equals, value in pairs if not (name and equals and value)), None)
     if wrong is not None:
-        message = f"{wrong!r} is not ROUTER=ADDRESS or ROUTER=ADDRESS@INTERFACE"
+        message = f"{wrong!r} is not of the form ROUTER=ADDRESS or ROUTER=ADDRESS@INTERFACE"
         raise typer.BadParameter(message, param_hint="--destination")
     wiring = Wiring(
         Port.read(named.sending),
@@ -179,12 +220,12 @@ def _really(policy: Policy, options: Options, named: _Named) -> Report:
         named.nic,
         named.source,
     )
-    place, absent = connect(policy, enforcer(), wiring, options)
-    return _watched(Verification(policy, place, options, absent=absent))
+    environment, absent = connect(policy, enforcer(), wiring, options)
+    return _watched(Verification(policy, environment, options, absent=absent))
 
 
 def _watched(verification: Verification) -> Report:
-    """Carry it out, and show how far it is."""
+    """Carry the verification out and show its progress."""
     with progress("trials of this step") as tell:
         verification.watch = lambda step: tell(step.done, step.total, step.label)
         return verification.execute()

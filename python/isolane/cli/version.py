@@ -1,4 +1,4 @@
-"""``isolane version``: versions, for reports of errors."""
+"""``isolane version``: versions, for bug reports."""
 
 from __future__ import annotations
 
@@ -19,10 +19,16 @@ _OF_INTEREST = ("pydantic", "polars", "pyroute2", "scipy", "altair", "typer")
 
 def command(
     everything: Annotated[
-        bool, typer.Option("--all", help="Also Python, the kernel, and the packages used.")
+        bool,
+        typer.Option(
+            "--all", help="Also print the versions of Python, the kernel and the packages used."
+        ),
     ] = False,
 ) -> None:
-    """Print the version of Isolane. With --all: of everything that matters."""
+    """Print the version of Isolane.
+
+    With --all also the versions that a bug report needs: Python, kernel, packages.
+    """
     from isolane import __version__
 
     typer.echo(f"isolane {__version__}")

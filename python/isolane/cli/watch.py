@@ -1,4 +1,4 @@
-"""``isolane watch``: the policy again for a router that returns."""
+"""``isolane watch``: applies the policy again when a router returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EPILOG = """Examples:
   sudo isolane watch
 
 \b
-As a service, that starts at boot:
+As a service that starts at boot:
   sudo isolane export systemd --output /etc/systemd/system
   sudo systemctl daemon-reload
   sudo systemctl enable --now isolane.service isolane-watch.service
@@ -23,16 +23,16 @@ As a service, that starts at boot:
 def command(
     sweep: Annotated[
         str,
-        typer.Option(
-            metavar="DURATION", help="Search for the routers this often though nothing happened."
-        ),
+        typer.Option(metavar="DURATION", help="Search for routers at least this often."),
     ] = "60s",
 ) -> None:
-    """Apply the policy again when a router stops, starts or returns. Runs until it is stopped.
+    """Apply the policy again when a router returns.
 
-    Looks after the policy that is in force; `isolane apply` puts one in force and `isolane clear`
-    ends it, while this runs or not. Nothing needs it for traffic to flow: when it ends, everything
-    stays in force. What it does is written to stderr, a line each.
+    Use it when containers or virtual machines restart while the policy is in force: a restarted
+    router has new interfaces, and without this command it waits until the next `isolane apply`.
+    The command runs until Ctrl-C and writes a line to stderr for each change. Traffic does not
+    depend on it: when it ends, the policy stays in force. You can apply another policy, or clear
+    it, while the command runs. Needs root.
     """
     import sys
 
@@ -49,5 +49,5 @@ def command(
     try:
         Watcher(enforcer(), say, sweep_s=seconds).run()
     except KeyboardInterrupt:
-        say("no longer watching; whatever is in force stays in force")
+        say("stopped watching; the policy stays in force")
         raise

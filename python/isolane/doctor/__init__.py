@@ -1,4 +1,4 @@
-"""What this host can do: each capability is tried, not looked up, wherever it can be."""
+"""Tells what this host can do. Tries each capability wherever that is possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor knows and says: capabilities, answers, findings."""
+"""The doctor's data: capabilities, answers of probes, findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STATUSES: tuple[Status, ...] = ("yes", "limited", "no", "unknown")
 
 @dataclass(frozen=True)
 class Capability:
-    """Something that a host may be able to do, and what follows when it is not.
+    """Something that a host may be able to do, and the consequences if it cannot.
 
     ``id`` may be extended in a finding by the thing examined: ``nic-xdp`` by ``nic-xdp:eth0``.
     """
@@ -27,7 +27,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a probe found: a status, and the detail that it rests on."""
+    """The result of a probe: a status and the detail that explains it."""
 
     status: Status
     detail: str
@@ -35,7 +35,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the doctor's report: a capability and its answer on this host."""
+    """One line of the doctor's table: a capability and its status on this host."""
 
     id: str
     group: str
@@ -52,15 +52,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Probe:
-    """A function that really tries something, and the ids of the capabilities that it answers.
+    """A function that really tries something, and the ids of the capabilities that it examines.
 
-    It runs in a child process of its own, so that it may enter private namespaces, may hang, and
-    leaves nothing behind.
+    It runs in a child process of its own, so that it can enter private namespaces, cannot block
+    the doctor, and leaves nothing behind.
 
     Attributes
     ----------
     seconds
-        Time limit, s; when it has passed, every answer is ``unknown``.
+        Time limit, s; after it every answer is ``unknown``.
     """
 
     answers: tuple[str, ...]

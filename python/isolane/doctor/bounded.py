@@ -15,7 +15,7 @@ from typing import NoReturn
 from isolane.doctor.answers import Answer, Probe
 
 _KILL_WAIT_S = 1.0
-"""How long a killed child may take to go; one that hangs in the kernel is left to init."""
+"""How long to wait for a killed child to end; one that hangs in the kernel is left to init."""
 
 
 @dataclass
@@ -30,8 +30,8 @@ class _Child:
 def answer_all(probes: Iterable[Probe]) -> dict[str, Answer]:
     """Run all probes at once and return their answers by capability id.
 
-    A probe that fails or exceeds its time gives ``unknown`` with the reason for everything that
-    it should have answered.
+    A probe that fails or exceeds its time gives ``unknown``, with the reason, for all of its
+    capabilities.
     """
     answers: dict[str, Answer] = {}
     with _children() as children:
@@ -63,7 +63,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Let no Ctrl-C fall between a fork and its entry in the list, where Python would lose it."""
+    """Block signals between a fork and its entry in the list, so that no child is forgotten."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
@@ -92,7 +92,10 @@ def _be_the_child(probe: Probe, pipe: int) -> NoReturn:
         try:
             found = dict(probe.function())
         except PermissionError as error:
-            found = _unknown(probe, f"only root may try this ({error.strerror or error})")
+            found = _unknown(
+                probe,
+                f"only root can try this ({error.strerror or error}); run the doctor with sudo",
+            )
         except Exception as error:  # noqa: BLE001 - whatever a host does, the doctor goes on
             found = _unknown(probe, f"the attempt failed: {error}")
         text = json.dumps({name: (answer.status, answer.detail) for name, answer in found.items()})
@@ -102,15 +105,15 @@ def _be_the_child(probe: Probe, pipe: int) -> NoReturn:
 
 
 def _next_done(waiting: dict[int, _Child]) -> list[_Child]:
-    """Wait until children have answered or are late; return them."""
+    """Wait until children have answered or exceeded their time; return these."""
     now = time.monotonic()
     patience = max(0.0, min(child.deadline for child in waiting.values()) - now)
     readable, _, _ = select.select(list(waiting), [], [], patience)
     done = []
     for pipe in readable:
-        piece = os.read(pipe, 65536)
-        if piece:
-            waiting[pipe].data += piece
+        chunk = os.read(pipe, 65536)
+        if chunk:
+            waiting[pipe].data += chunk
         else:
             done.append(waiting[pipe])
     now = time.monotonic()

@@ -63,7 +63,7 @@ def _live_frames() -> Mapping[str, Answer]:
         return {"live-frames": Answer("no", f"the kernel refused them: {error.strerror}")}
     finally:
         os.close(program)
-    return {"live-frames": Answer("yes", "64 frames sent through a program and dropped")}
+    return {"live-frames": Answer("yes", "sent 64 frames through a BPF program")}
 
 
 def _settings() -> Mapping[str, Answer]:
@@ -91,7 +91,7 @@ def _native_module() -> Mapping[str, Answer]:
     if refused:
         return {"native-module": Answer("no", "; ".join(refused))}
     names = ", ".join(found.program for found in tried)
-    return {"native-module": Answer("yes", f"loaded and run: {names}")}
+    return {"native-module": Answer("yes", f"loaded and ran: {names}")}
 
 
 def _af_xdp() -> Mapping[str, Answer]:
@@ -99,9 +99,13 @@ def _af_xdp() -> Mapping[str, Answer]:
         socket.socket(_AF_XDP, socket.SOCK_RAW, 0).close()
     except OSError as error:
         if error.errno in (errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT):
-            return {"af-xdp": Answer("no", "the kernel knows no such socket")}
+            return {"af-xdp": Answer("no", "the kernel has no AF_XDP sockets")}
         raise
-    return {"af-xdp": Answer("yes", "a socket opens (copy mode; see each NIC for zero copy)")}
+    return {
+        "af-xdp": Answer(
+            "yes", "opened a socket (in copy mode; the lines of the NICs tell about zero copy)"
+        )
+    }
 
 
 PROBES: tuple[Probe, ...] = (

@@ -1,12 +1,10 @@
-"""Every capability the doctor examines: what its lack rules out, and how to get it."""
+"""All capabilities that the doctor examines: what a missing one rules out, and how to get it."""
 
 from __future__ import annotations
 
 from isolane.doctor.answers import Capability
 
-_KERNEL_CONFIG = (
-    "a kernel built with {} (Debian's stock kernels are: apt-get install linux-image-amd64)"
-)
+_KERNEL_CONFIG = "a kernel built with {}, such as Debian's: apt-get install linux-image-amd64"
 
 
 def _config(option: str) -> str:
@@ -18,42 +16,42 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "root",
         "host",
         "Root",
-        "every live measurement: namespaces and BPF need it",
+        "every live measurement: namespaces and BPF need root",
         "run as root: sudo isolane ...",
     ),
     (
         "kernel",
         "host",
         "Linux 5.18 or later",
-        "the frame generator (live frames came with 5.18)",
-        "a newer kernel; Debian 12 has 6.1",
+        "the frame generator: live frames exist since Linux 5.18",
+        "install a newer kernel; Debian 12 has 6.1",
     ),
     (
         "cores",
         "host",
         "Two cores or more",
-        "measuring: generator and receiver must not run on the cores of the device under test",
+        "live measurements: generator and receiver need a core beside the routers' cores",
         "a machine with more cores",
     ),
     (
         "clock",
         "host",
         "Steady clock",
-        "trustworthy delays: every clock reading costs more",
+        "exact delays: reading this clock is slow",
         "boot with clocksource=tsc, if the machine's TSC is stable",
     ),
     (
         "steal",
         "host",
-        "Cores of its own",
-        "steady results: the hypervisor takes the core away",
-        "dedicated cores for this virtual machine, or bare metal",
+        "Cores that nobody else uses",
+        "repeatable results: the hypervisor takes CPU time away",
+        "give this virtual machine dedicated cores, or use bare metal",
     ),
     (
         "frequency",
         "host",
         "Steady core frequency",
-        "steady results: costs per frame follow the clock",
+        "repeatable results: the cost per frame follows the core's frequency",
         "cpupower frequency-set --governor performance",
     ),
     (
@@ -70,7 +68,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "hugepages",
         "host",
         "Huge pages",
-        "the comparison with DPDK (Isolane itself needs none)",
+        "only the comparison with DPDK; Isolane itself needs none",
         "sysctl vm.nr_hugepages=512",
     ),
     (
@@ -84,7 +82,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "jit",
         "bpf",
         "BPF compiled to machine code",
-        "full speed: interpreted programs are slow",
+        "full speed: the kernel interprets BPF programs, which is slow",
         "sysctl net.core.bpf_jit_enable=1",
     ),
     (
@@ -92,7 +90,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "bpf",
         "Isolane's own BPF programs",
         "generator and receiver: every live measurement",
-        "make setup (from a clone), or the wheel",
+        "run make setup in a clone, or install the wheel",
     ),
     (
         "live-frames",
@@ -113,8 +111,8 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "bpf",
         "XDP on this NIC",
         (
-            "measuring over this NIC at full speed (generic mode still works, more slowly); under "
-            "a policy: dropping frames before the kernel receives them, cpu_max, forward: xdp"
+            "full speed over this NIC (generic mode works, but is slower); under a policy: dropping "
+            "frames before the kernel receives them, cpu_max, forward: xdp"
         ),
         "a NIC whose driver has native XDP: i40e, ice, ixgbe, mlx5, virtio_net, ...",
     ),
@@ -132,7 +130,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "containers as routers, and every test bed",
         _config("CONFIG_NET_NS"),
     ),
-    ("veth", "network", "veth", "every test bed: veth pairs are its wires", _config("CONFIG_VETH")),
+    ("veth", "network", "veth", "every test bed: its wires are veth pairs", _config("CONFIG_VETH")),
     ("bridge", "network", "bridge", "path bridge", _config("CONFIG_BRIDGE")),
     ("macvlan", "network", "macvlan", "path macvlan", _config("CONFIG_MACVLAN")),
     ("macvtap", "network", "macvtap", "path macvtap (virtual machines)", _config("CONFIG_MACVTAP")),
@@ -145,21 +143,21 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "threaded-napi",
         "network",
         "Threaded NAPI",
-        "receive: threaded",
+        "experiments with `receive: threaded`",
         "Linux 5.12 or later",
     ),
     *(
         (
             f"qdisc-{kind}",
             "network",
-            f"Queueing discipline {kind}",
+            f"qdisc {kind}",
             lack,
             _config(f"CONFIG_NET_SCH_{option}"),
         )
         for kind, option, lack in (
             ("htb", "HTB", "sharing a link by rates and weights"),
             ("tbf", "TBF", "rate limits as reference in tests"),
-            ("clsact", "INGRESS", "BPF on egress: billing and sharing the link"),
+            ("clsact", "INGRESS", "BPF on egress: frame accounting and sharing a link"),
             ("fq", "FQ", "pacing by the kernel"),
             ("fq_codel", "FQ_CODEL", "short queues by the kernel"),
             ("netem", "NETEM", "added delay and loss"),
@@ -170,38 +168,38 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "cgroup-cpu",
         "cpu",
-        "CPU control group",
+        "CPU cgroup",
         "CPU shares for routers",
         "cgroup v2 with the cpu controller delegated, or v1 mounted with cpu",
     ),
     (
         "cgroup-cpuacct",
         "cpu",
-        "CPU accounting per control group",
-        "exact CPU bills for threaded routers",
+        "CPU accounting per cgroup",
+        "exact CPU accounting of threaded routers",
         "cgroup v2 with the cpu controller, or v1 mounted with cpuacct",
     ),
     (
         "cgroup-cpuset",
         "cpu",
-        "Core sets per control group",
+        "Core sets per cgroup",
         "pinning whole routers to cores",
         "cgroup v2 with the cpuset controller, or v1 mounted with cpuset",
     ),
     (
         "kvm",
         "vm",
-        "KVM starts a guest",
+        "KVM starts a virtual machine",
         "virtual machines as routers at full speed",
         (
-            "hardware virtualisation on (BIOS), or nested virtualisation by the hypervisor; "
+            "switch hardware virtualisation on (BIOS), or nested virtualisation (hypervisor); "
             "apt-get install qemu-system-x86; modprobe kvm_intel or kvm_amd"
         ),
     ),
     (
         "tcg",
         "vm",
-        "QEMU starts a guest by emulation",
+        "QEMU emulates a virtual machine",
         "virtual machines where KVM does not work",
         "apt-get install --no-install-recommends qemu-system-x86 seabios",
     ),
@@ -217,14 +215,14 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "vm",
         "IOMMU and VFIO",
         "passing a NIC or a VF through to a virtual machine",
-        "IOMMU on (BIOS; intel_iommu=on) and modprobe vfio-pci",
+        "switch the IOMMU on (BIOS; intel_iommu=on) and modprobe vfio-pci",
     ),
     (
         "sr-iov",
         "vm",
         "SR-IOV",
-        "path sriov; path direct over veth stands in for it",
-        "a NIC with SR-IOV, switched on in its firmware and in the BIOS",
+        "path sriov; use path direct over veth instead",
+        "a NIC with SR-IOV; switch it on in firmware and BIOS",
     ),
 )
 
@@ -235,7 +233,7 @@ GROUP_TITLES: dict[str, str] = {
     "host": "Host",
     "bpf": "BPF and XDP",
     "network": "Links and queues",
-    "cpu": "Control groups",
+    "cpu": "Cgroups",
     "vm": "Virtual machines and NIC hardware",
 }
 
@@ -250,4 +248,4 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     ),
     "vm": ("root", "kvm", "tun", "vhost-net"),
 }  # fmt: skip
-"""What each of Isolane's jobs cannot do without."""
+"""Capabilities that each of Isolane's jobs needs."""

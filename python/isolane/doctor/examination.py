@@ -1,4 +1,4 @@
-"""Puts the probes to work and turns their answers into findings."""
+"""Runs the probes and turns their answers into findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROBES: tuple[Probe, ...] = (
 
 
 def examine(only: Collection[str] | None = None) -> tuple[Finding, ...]:
-    """Try everything this host may be able to do and say what was found.
+    """Try everything that this host may be able to do, and return the findings.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def examine(only: Collection[str] | None = None) -> tuple[Finding, ...]:
     """
     wanted = set(CAPABILITIES) if only is None else set(only)
     probes = [probe for probe in PROBES if wanted & set(probe.answers)]
-    # Guests come last and alone: they keep the cores busy, which the others would notice.
+    # Virtual machines come last and alone: they keep the cores busy, which disturbs other probes.
     answers = answer_all(probe for probe in probes if probe not in guests.PROBES)
     answers |= answer_all(probe for probe in probes if probe in guests.PROBES)
     return _findings(answers, wanted)
@@ -66,14 +66,14 @@ def _findings(answers: Mapping[str, Answer], wanted: Collection[str]) -> tuple[F
 
 
 def lacking(job: str, findings: Iterable[Finding] | None = None) -> tuple[Finding, ...]:
-    """Return what a job needs and this host is not known to have.
+    """Return the findings that keep this host from doing a job.
 
     Parameters
     ----------
     job
         ``measure``, ``enforce`` or ``vm``.
     findings
-        Those of an earlier examination; by default the host is examined now.
+        Findings of an earlier examination; by default the host is examined now.
 
     Raises
     ------
@@ -82,7 +82,7 @@ def lacking(job: str, findings: Iterable[Finding] | None = None) -> tuple[Findin
     """
     needed = REQUIREMENTS.get(job)
     if needed is None:
-        raise SpecError(f"unknown job {job!r}: accepted are {', '.join(REQUIREMENTS)}")
+        raise SpecError(f"--require {job}: not a job; accepted: {', '.join(REQUIREMENTS)}")
     looked = examine(needed) if findings is None else tuple(findings)
     return tuple(
         finding
@@ -92,12 +92,12 @@ def lacking(job: str, findings: Iterable[Finding] | None = None) -> tuple[Findin
 
 
 def require(job: str) -> None:
-    """Refuse, with a complete message, when this host cannot do a job.
+    """Refuse when this host cannot do a job.
 
     Raises
     ------
     NotSupported
-        Naming each lack and how to get it.
+        Names everything that is missing and how to get it.
     """
     lacks = lacking(job)
     if lacks:

@@ -1,4 +1,4 @@
-"""Virtual machines: a guest of 512 bytes is really started, within a time limit."""
+"""Virtual machines: really starts one of 512 bytes, within a time limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from isolane.doctor.answers import Answer, Probe
 _LIMIT_S: Final = 5.0
 _KILL_WAIT_S: Final = 2.0
 _SLOW_S: Final = 1.0
-"""A guest this small takes 0.2 s under plain emulation; a KVM that needs more is of no use."""
+"""Emulation starts a machine this small in 0.2 s; a KVM that takes longer is of no use."""
 
 _GREETING: Final = b"isolane\n"
 _GUEST_SAYS_DONE: Final = 0x10
@@ -40,7 +40,7 @@ def boot_sector() -> bytes:
 
 @dataclass(frozen=True)
 class _Start:
-    """How an attempt to start the guest went."""
+    """Result of an attempt to start the virtual machine."""
 
     ran: bool
     seconds: float
@@ -98,18 +98,18 @@ def _kvm() -> Mapping[str, Answer]:
         return {"kvm": lacking}
     start = _start_guest("kvm")
     if not start.ran:
-        return {"kvm": Answer("no", f"a guest of 512 bytes {start.message}")}
+        return {"kvm": Answer("no", f"a virtual machine of 512 bytes {start.message}")}
     if start.seconds > _SLOW_S:
-        detail = f"a guest of 512 bytes {start.message}: slower than emulation, of no use"
+        detail = f"a virtual machine of 512 bytes {start.message}: slower than emulation"
         return {"kvm": Answer("limited", detail)}
-    return {"kvm": Answer("yes", f"a guest {start.message}")}
+    return {"kvm": Answer("yes", f"a virtual machine {start.message}")}
 
 
 def _tcg() -> Mapping[str, Answer]:
     start = _qemu_lacking() or _start_guest("tcg")
     if isinstance(start, Answer):
         return {"tcg": start}
-    return {"tcg": Answer("yes" if start.ran else "no", f"a guest {start.message}")}
+    return {"tcg": Answer("yes" if start.ran else "no", f"a virtual machine {start.message}")}
 
 
 def _devices() -> Mapping[str, Answer]:
@@ -122,7 +122,7 @@ def _devices() -> Mapping[str, Answer]:
     elif count:
         iommu = Answer("limited", f"{count} IOMMU groups, but no {vfio}")
     else:
-        iommu = Answer("no", "no IOMMU group" + ("" if vfio.exists() else f", no {vfio}"))
+        iommu = Answer("no", "no IOMMU groups" + ("" if vfio.exists() else f", no {vfio}"))
     return {
         "vhost-net": Answer("yes", str(vhost)) if vhost.exists() else Answer("no", f"no {vhost}"),
         "iommu": iommu,

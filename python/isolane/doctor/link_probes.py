@@ -1,4 +1,4 @@
-"""Links and queueing disciplines, really made in a network namespace of the probe's own."""
+"""Links and qdiscs, really created in a network namespace of the probe's own."""
 
 from __future__ import annotations
 
@@ -43,25 +43,27 @@ _QDISCS: Final[dict[str, dict[str, object]]] = {
     "cake": {},
 }
 _UNKNOWN_KIND: Final = (errno.EOPNOTSUPP, errno.ENOENT)
-"""What the kernel answers for a kind of link, and of queueing discipline, that it does not know."""
+"""The kernel's errors for a kind of link or of qdisc that it does not have."""
 
 
 def _pair(netlink: IPRoute) -> int:
-    """Make the pair doc0, doc1 and return the index of doc0."""
+    """Create the pair doc0, doc1 and return the index of doc0."""
     netlink.link("add", ifname="doc0", kind="veth", peer="doc1")
     return int(netlink.link_lookup(ifname="doc0")[0])
 
 
 def _links() -> Mapping[str, Answer]:
     syscalls.enter_private_network()
-    found = {"netns": Answer("yes", "made one and entered it")}
+    found = {"netns": Answer("yes", "created one and entered it")}
     with IPRoute() as netlink:
         try:
             index = _pair(netlink)
         except NetlinkError as error:
             found["veth"] = _refusal(error)
-            return found | dict.fromkeys(_LINKS, Answer("unknown", "not tried: no veth"))
-        found["veth"] = Answer("yes", "made a pair")
+            return found | dict.fromkeys(
+                _LINKS, Answer("unknown", "not tried, because the kernel has no veth")
+            )
+        found["veth"] = Answer("yes", "created a pair")
         for kind, settings in _LINKS.items():
             found[kind] = _try_link(netlink, kind, settings, index)
     found["tun"] = _try_tap()
@@ -75,7 +77,7 @@ def _try_link(netlink: IPRoute, kind: str, settings: Mapping[str, object], paren
     except NetlinkError as error:
         return _refusal(error)
     netlink.link("del", ifname="probe0")
-    return Answer("yes", "made one")
+    return Answer("yes", "created one")
 
 
 def _try_tap() -> Answer:
@@ -89,7 +91,7 @@ def _try_tap() -> Answer:
         return Answer("no", f"{device} refused a tap: {error.strerror}")
     finally:
         os.close(file)
-    return Answer("yes", "made a tap")
+    return Answer("yes", "created a tap")
 
 
 def _qdiscs() -> Mapping[str, Answer]:
@@ -111,17 +113,17 @@ def _try_qdisc(netlink: IPRoute, kind: str, settings: Mapping[str, Any], number:
             netlink.tc("replace", kind, handle=number << 16, **settings)
     except NetlinkError as error:
         return _refusal(error)
-    return Answer("yes", "put on a veth")
+    return Answer("yes", "attached to a veth")
 
 
 def _refusal(error: NetlinkError) -> Answer:
     if error.code in _UNKNOWN_KIND:
-        return Answer("no", "this kernel does not know it")
+        return Answer("no", "this kernel does not have it")
     return Answer("no", f"the kernel refused it: {os.strerror(error.code)}")
 
 
 def _xdp_and_threads() -> Mapping[str, Answer]:
-    """Attach XDP to a veth, which gives it a NAPI context, and have a thread poll it."""
+    """Attach XDP to a veth, which gives it a NAPI context, and let a kernel thread poll it."""
     syscalls.enter_private_network()
     program = bpf.load_drop_all()
     attributes = [("IFLA_XDP_FD", program), ("IFLA_XDP_FLAGS", _XDP_NATIVE_ONLY)]
@@ -131,7 +133,7 @@ def _xdp_and_threads() -> Mapping[str, Answer]:
             netlink.link("set", index=index, xdp={"attrs": attributes})
         except NetlinkError as error:
             refused = _refusal(error)
-            untried = Answer("unknown", "not tried: it needs XDP on a veth here")
+            untried = Answer("unknown", "not tried, because this attempt needs XDP on a veth")
             return {"xdp-veth": refused, "threaded-napi": untried}
         netlink.link("set", index=index, state="up")
         shown = netlink.get_links(index)[0].get_nested("IFLA_XDP", "IFLA_XDP_ATTACHED")
@@ -153,7 +155,7 @@ def _try_threads() -> Answer:
         if _kernel_thread("napi/doc0-"):
             return Answer("yes", "a kernel thread polls a veth")
         time.sleep(0.01)
-    return Answer("no", "switched on for a veth, but no kernel thread napi/doc0-* came")
+    return Answer("no", "switched on for a veth, but no kernel thread napi/doc0-* appeared")
 
 
 def _kernel_thread(prefix: str) -> bool:

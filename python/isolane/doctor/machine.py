@@ -31,8 +31,8 @@ def _rights() -> Mapping[str, Answer]:
     if os.geteuid() != 0:
         return {"root": Answer("no", f"running as user {os.geteuid()}")}
     if lacking:
-        return {"root": Answer("limited", f"root without CAP_{', CAP_'.join(lacking)}")}
-    return {"root": Answer("yes", "with the capabilities needed")}
+        return {"root": Answer("limited", f"root, but without CAP_{', CAP_'.join(lacking)}")}
+    return {"root": Answer("yes", "with all capabilities that Isolane needs")}
 
 
 def kernel_version(release: str) -> tuple[int, int]:
@@ -50,7 +50,7 @@ def _kernel() -> Mapping[str, Answer]:
 def _cores() -> Mapping[str, Answer]:
     usable = len(os.sched_getaffinity(0))
     total = os.cpu_count() or usable
-    detail = f"{usable} usable of {total}" if usable < total else f"{total}"
+    detail = f"{usable} usable of {total}" if usable < total else f"{total} cores"
     return {"cores": Answer("yes" if usable >= 2 else "no", detail)}
 
 
@@ -68,7 +68,11 @@ def _frequency() -> Mapping[str, Answer]:
     files = sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
     governors = sorted({file.read_text().strip() for file in files})
     if not governors:
-        return {"frequency": Answer("unknown", "no frequency control to be seen (virtual machine)")}
+        return {
+            "frequency": Answer(
+                "unknown", "the host shows no frequency control, like most virtual machines"
+            )
+        }
     steady = governors == ["performance"]
     return {
         "frequency": Answer("yes" if steady else "limited", f"governor {', '.join(governors)}"),
@@ -82,7 +86,7 @@ def _steal() -> Mapping[str, Answer]:
     spent = after.since(before)
     now = spent.steal / max(1, spent.total)
     ever = after.steal / max(1, after.total)
-    detail = f"stolen: {now:.1%} now, {ever:.2%} since boot"
+    detail = f"the hypervisor took {now:.1%} of CPU time now, {ever:.2%} since boot"
     return {"steal": Answer("limited" if max(now, ever) > _STEAL_LIMIT else "yes", detail)}
 
 
@@ -91,7 +95,7 @@ def _hugepages() -> Mapping[str, Answer]:
     total = re.search(r"^HugePages_Total:\s*(\d+)", text, re.MULTILINE)
     size = re.search(r"^Hugepagesize:\s*(\d+) kB", text, re.MULTILINE)
     if not total or not size:
-        return {"hugepages": Answer("no", "this kernel has none")}
+        return {"hugepages": Answer("no", "this kernel has no huge pages")}
     count = int(total.group(1))
     detail = f"{count} of {size.group(1)} KiB"
     return {"hugepages": Answer("yes" if count else "no", detail)}

@@ -1,4 +1,4 @@
-"""The real NICs: what they could do. Nothing is attached to them."""
+"""The features of the real NICs. Attaches nothing to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NATIVE_DRIVERS: Final = frozenset(
         *("mlx5_core", "mvneta", "mvpp2", "nfp", "qede", "sfc", "stmmac", "virtio_net", "vif"),
     }
 )
-"""Drivers with native XDP, for kernels before 6.3, which do not tell."""
+"""Drivers with native XDP, for kernels before 6.3, which do not report it."""
 
 
 class _DeviceMessage(genlmsg):  # type: ignore[misc] # pyroute2 has no types
@@ -75,7 +75,7 @@ def xdp_features() -> dict[int, int]:
 def _nic_xdp() -> Mapping[str, Answer]:
     nics = physical_nics()
     if not nics:
-        return {"nic-xdp": Answer("no", "no NIC found, only software interfaces")}
+        return {"nic-xdp": Answer("no", "this host has no NIC, only software interfaces")}
     try:
         told: dict[int, int] = xdp_features()
     except (NetlinkError, OSError, KeyError):
@@ -88,15 +88,17 @@ def _nic_xdp() -> Mapping[str, Answer]:
 
 
 def judge_nic(driver: str, features: int | None) -> Answer:
-    """Say which mode of XDP a NIC has, by its driver and its feature bits, if known."""
+    """Tell which XDP mode a NIC has, from its driver and, if known, its feature bits."""
     if features is None:
         if driver in _NATIVE_DRIVERS:
-            return Answer("yes", f"driver {driver}: native, by its name; not tried")
-        return Answer("limited", f"driver {driver}: generic mode only, by its name; not tried")
+            return Answer("yes", f"driver {driver}: native mode, judging by the driver; not tried")
+        return Answer(
+            "limited", f"driver {driver}: only generic mode, judging by the driver; not tried"
+        )
     words = [word for bit, word in _FEATURES.items() if features & bit]
     if not features & 0x01:
-        return Answer("limited", f"driver {driver}: generic mode only, as the kernel reports")
-    return Answer("yes", f"driver {driver}: {', '.join(words)}, as the kernel reports; not tried")
+        return Answer("limited", f"driver {driver}: the kernel reports only generic mode")
+    return Answer("yes", f"driver {driver}: the kernel reports {', '.join(words)}; not tried")
 
 
 def _sr_iov() -> Mapping[str, Answer]:

@@ -32,10 +32,10 @@ def _perf() -> Mapping[str, Answer]:
         return {"perf": Answer("yes", f"counted {', '.join(working)}")}
     if working:
         lacking = ", ".join(name for name in _EVENTS if name not in working)
-        return {"perf": Answer("limited", f"counted {', '.join(working)}; not {lacking}")}
+        return {"perf": Answer("limited", f"counted {', '.join(working)}, but not {lacking}")}
     paranoid = Path("/proc/sys/kernel/perf_event_paranoid")
     level = paranoid.read_text().strip() if paranoid.exists() else "unknown"
-    return {"perf": Answer("no", f"none counts: {reason} (perf_event_paranoid {level})")}
+    return {"perf": Answer("no", f"no counter works: {reason} (perf_event_paranoid {level})")}
 
 
 def _count(config: int) -> int:

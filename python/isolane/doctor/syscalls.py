@@ -1,4 +1,4 @@
-"""The few system calls that Python 3.11 does not offer, for probes in their child process."""
+"""System calls that Python 3.11 lacks, for probes in their child process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def call(name: str, *arguments: object) -> int:
 def enter_private_network() -> None:
     """Move this process into a network namespace without a name, and show it in ``/sys``.
 
-    Everything made in it goes when the process ends.
+    Everything that the process creates there disappears when it ends.
     """
     _checked("unshare", _libc.unshare(_CLONE_NEWNET | _CLONE_NEWNS))
     _mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE)

@@ -43,7 +43,7 @@ def test_answers_come_back() -> None:
     ("function", "reason"),
     [
         (broken, "No such device"),
-        (forbidden, "only root may try this"),
+        (forbidden, "only root can try this"),
         (dies, "ended without an answer"),
         (hangs, "no answer within 0.2 s"),
     ],

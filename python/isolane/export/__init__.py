@@ -1,4 +1,4 @@
-"""What other programs get: counters for Prometheus, a dashboard for Grafana, units for systemd."""
+"""Exports counters for Prometheus, a dashboard for Grafana and units for systemd."""
 
 from isolane.export.exposition import CONTENT_TYPES, Format, exposition
 from isolane.export.files import dashboard, unit_files

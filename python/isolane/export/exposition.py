@@ -1,7 +1,7 @@
-"""Families of metrics as text: OpenMetrics 1.0, and the older format that textfiles are read in.
+"""Writes metrics as text: OpenMetrics 1.0, and the older Prometheus format for textfiles.
 
-They differ where it matters: OpenMetrics names a counter without its ``_total``, knows units and
-infos, and ends in a line that says so; node_exporter's textfile collector reads the older one only.
+OpenMetrics names a counter without ``_total``, has units and infos, and ends with the line
+``# EOF``; node_exporter's textfile collector reads only the older format.
 Sources: OpenMetrics 1.0 (https://prometheus.io/docs/specs/om/open_metrics_spec/), Prometheus text
 format 0.0.4.
 """

@@ -20,8 +20,8 @@ def unit_files(executable: str | None = None) -> dict[str, str]:
     Parameters
     ----------
     executable
-        Absolute path of ``isolane`` that they are to start; None: as they are shipped, for one in
-        the folders that systemd searches (``/usr/local/bin``, ``/usr/bin``).
+        Absolute path of the ``isolane`` that the units start; None: systemd searches its folders
+        for it (``/usr/local/bin``, ``/usr/bin``).
     """
     units = {}
     for entry in _HERE.joinpath("systemd").iterdir():

@@ -1,4 +1,4 @@
-"""The counters of the policy in force as families of metrics: names, units, what they mean."""
+"""The metrics of the policy in force: names, units, meaning."""
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ class Family:
     """Without the ``_total`` and ``_info`` that samples of counters and infos end in."""
     kind: Kind
     unit: str
-    """What the name ends in; empty: a number without a unit."""
+    """Unit, in which the name ends; empty: a number without a unit."""
     about: str
     samples: tuple[tuple[Labels, float], ...]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What is known of the policy in force at one moment."""
+    """The state of the policy in force at one moment."""
 
     policy: str
     applied_at: str | None
     sample: Sample
     drifted: int | None
-    """Settings that the kernel has otherwise than the policy; None: not looked at."""
+    """Number of settings that differ in the kernel from the policy; None: not checked."""
 
 
 @dataclass(frozen=True)
 class _OfRouter:
-    """A metric that each router has."""
+    """A metric of each router."""
 
     name: str
     kind: Kind
     unit: str
     about: str
     label: str | None
-    """Label that tells the values of one router apart; None: it has one."""
+    """Label that distinguishes the values of one router; None: there is one value."""
     values: Callable[[RouterSample], Mapping[str, float]]
 
 
@@ -63,12 +63,12 @@ def _one(value: float) -> Mapping[str, float]:
 
 
 _OF_ROUTER: Final = (
-    _OfRouter("present", "gauge", "", "1 when the router runs, 0 when its policy waits for it.",
+    _OfRouter("present", "gauge", "", "1 when the router runs, 0 when the policy waits for it.",
               None, lambda r: _one(r.present)),
-    _OfRouter("offered_frames", "counter", "frames", "Frames that came for the router.",
+    _OfRouter("offered_frames", "counter", "frames", "Frames that arrived for the router.",
               None, lambda r: _one(r.offered)),
     _OfRouter("offered_bytes", "counter", "bytes",
-              "Bytes of the frames that came for the router, with the frame check sequence.",
+              "Bytes of the frames that arrived for the router, with the frame check sequence.",
               None, lambda r: _one(r.offered_bytes)),
     _OfRouter("served_frames", "counter", "frames", "Frames that the router took from its queues.",
               None, lambda r: _one(r.served)),
@@ -82,9 +82,9 @@ _OF_ROUTER: Final = (
               "or link class (queue, link), too long for the next interface (size), lost by the "
               "kernel after XDP had sent them on (redirect).",
               "place", lambda r: r.dropped),
-    _OfRouter("queue_frames", "gauge", "frames", "Frames that wait in the router's queues.",
+    _OfRouter("queue_frames", "gauge", "frames", "Frames in the router's queues.",
               None, lambda r: _one(r.waiting)),
-    _OfRouter("queue_limit_frames", "gauge", "frames", "Frames that may wait there.",
+    _OfRouter("queue_limit_frames", "gauge", "frames", "Frames that fit into the router's queues.",
               None, lambda r: _one(r.room)),
     _OfRouter("cpu_seconds", "counter", "seconds", "CPU time of the router's threads.",
               None, lambda r: _one(r.cpu_ns / 1e9)),
@@ -92,7 +92,7 @@ _OF_ROUTER: Final = (
               None, lambda r: _one(len(r.cores) or os.cpu_count() or 1)),
     _OfRouter("cpu_entitled_ratio", "gauge", "ratio",
               "Fair share of the router's cores when all routers that run want more, 0 to 1; "
-              "missing where routers share a part of their cores only.",
+              "missing where routers share only a part of their cores.",
               None, lambda r: {} if r.cpu_entitled is None else _one(r.cpu_entitled)),
     _OfRouter("link_bytes", "counter", "bytes",
               "Bytes on the wire that the router sent by a NIC, with preamble and gap.",
@@ -109,7 +109,7 @@ def read(enforcer: Enforcer, *, drift: bool = False) -> Reading | None:
     Parameters
     ----------
     drift
-        Compare each setting with what the kernel has, too; that takes as long as `isolane status`.
+        Also compare each setting with the kernel; that takes as long as `isolane status`.
     """
 
     def work(host: Host, state: State, policy: Policy) -> Reading:
@@ -123,7 +123,7 @@ def read(enforcer: Enforcer, *, drift: bool = False) -> Reading | None:
 
 
 def families(reading: Reading | None) -> list[Family]:
-    """Return all metrics; without a policy in force those that say so.
+    """Return all metrics; without a policy in force only those that say so.
 
     Returns
     -------
@@ -158,12 +158,12 @@ def _info(name: str, about: str, labels: Labels) -> Family:
 
 def _of_policy(reading: Reading) -> Iterable[Family]:
     yield _info("policy", "Name of the policy in force.", {"policy": reading.policy})
-    with suppress(TypeError, ValueError):  # not known, or written by another version
+    with suppress(TypeError, ValueError):  # unknown, or written by another version
         when = datetime.fromisoformat(reading.applied_at or "").timestamp()
         about = "When the policy was applied."
         yield _single("policy_applied_timestamp_seconds", "seconds", about, when)
     if reading.drifted is not None:
-        about = "Settings that the kernel has otherwise than the policy."
+        about = "Settings that differ in the kernel from the policy."
         yield _single("policy_drifted_settings", "settings", about, reading.drifted)
 
 

@@ -1,4 +1,4 @@
-"""Handing metrics over: a file that appears whole, or an HTTP endpoint of this host's own."""
+"""Delivers metrics: in a file that is replaced in one step, or over HTTP on loopback."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from isolane.files import write_output
 Collect = Callable[[Format], str]
 
 _CLIENT_S: Final = 10.0
-"""How long a client may take; one that sends nothing is not to hold a thread for ever."""
+"""Time limit for a client: one that sends nothing must not block a thread for ever."""
 
 
 def write_textfile(path: Path, text: str) -> None:
-    """Replace a file in one step: whoever reads it finds the old text or the new one.
+    """Replace a file in one step: a reader finds either the old text or the new one.
 
     Raises
     ------
     OutputError
-        If it cannot be written; what was there stays.
+        If it cannot be written; the old file then stays.
     """
-    # A new one is readable for all, because the collector is another user; one that is there keeps
-    # the mode that somebody has given it.
+    # A new file is readable for all, because the collector is another user; an existing file keeps
+    # its mode.
     write_output(path, text.encode(), mode=None if path.exists() else 0o644)
 
 
@@ -41,9 +41,9 @@ def parse_address(text: str) -> tuple[str, int]:
     Raises
     ------
     SpecError
-        If it is no such address, or not one of loopback: the endpoint asks for no password.
+        If it is no such address, or not on loopback: the endpoint asks for no password.
     """
-    accepted = "an address of loopback with a port, such as 127.0.0.1:9816 or [::1]:9816"
+    accepted = "a loopback address with a port, such as 127.0.0.1:9816 or [::1]:9816"
     match = re.fullmatch(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):([0-9]{1,5})", text)
     if match is None or int(match[3]) > 65535:
         raise SpecError(f"--listen {text}: not an address; accepted: {accepted}")
@@ -54,8 +54,8 @@ def parse_address(text: str) -> tuple[str, int]:
         raise SpecError(f"--listen {text}: not an address; accepted: {accepted}") from None
     if not address.is_loopback:
         raise SpecError(
-            f"--listen {text}: {address} can be reached from elsewhere, and the endpoint asks for "
-            f"no password; accepted: {accepted}"
+            f"--listen {text}: other hosts can reach {address}, and the endpoint asks for no "
+            f"password; accepted: {accepted}"
         )
     return str(address), int(match[3])
 
@@ -75,7 +75,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         if self.path.partition("?")[0] != "/metrics":
-            self._send(HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", "see /metrics\n")
+            self._send(
+                HTTPStatus.NOT_FOUND,
+                "text/plain; charset=utf-8",
+                "not found; the metrics are at /metrics\n",
+            )
             return
         wanted = "application/openmetrics-text" in self.headers.get("Accept", "")
         form: Format = "openmetrics" if wanted else "text"
@@ -97,25 +101,25 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Keep quiet: a scrape a second is no news."""
+        """Print nothing: a scrape is no news."""
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """Keep quiet about clients that go away in the middle."""
+        """Print nothing when a client closes the connection early."""
 
 
 def serve(address: tuple[str, int], collect: Collect, ready: Callable[[int], None]) -> NoReturn:
-    """Answer ``GET /metrics`` until a signal ends it.
+    """Answer ``GET /metrics`` until a signal ends the process.
 
     Parameters
     ----------
     collect
         Returns the metrics in the format that is asked for; called by one thread at a time.
     ready
-        Called with the port, once it is open.
+        Called with the port as soon as it is open.
 
     Raises
     ------
@@ -135,7 +139,9 @@ def serve(address: tuple[str, int], collect: Collect, ready: Callable[[int], Non
         server: ThreadingHTTPServer = kind(address, handler)
     except OSError as error:
         where = f"{address[0]} port {address[1]}"
-        raise IsolaneError(f"cannot listen on {where}: {error.strerror}") from None
+        raise IsolaneError(
+            f"cannot listen on {where}: {error.strerror}; choose another --listen"
+        ) from None
     with server:
         ready(server.server_address[1])
         while True:

@@ -82,10 +82,10 @@ def test_addresses_of_loopback_are_read(text: str, address: tuple[str, int]) -> 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("0.0.0.0:9816", "can be reached from elsewhere"),
-        ("[::]:9816", "can be reached from elsewhere"),
-        ("192.0.2.1:9816", "can be reached from elsewhere"),
-        ("[::ffff:192.0.2.1]:80", "can be reached from elsewhere"),
+        ("0.0.0.0:9816", "other hosts can reach"),
+        ("[::]:9816", "other hosts can reach"),
+        ("192.0.2.1:9816", "other hosts can reach"),
+        ("[::ffff:192.0.2.1]:80", "other hosts can reach"),
         ("example.org:80", "not an address"),
         ("9816", "not an address"),
         (":9816", "not an address"),
@@ -99,7 +99,7 @@ def test_every_other_address_is_refused(text: str, words: str) -> None:
     with pytest.raises(SpecError, match=words) as refused:
         parse_address(text)
     assert str(refused.value).startswith(f"--listen {text}: ")
-    assert "accepted: an address of loopback with a port" in str(refused.value)
+    assert "accepted: a loopback address with a port" in str(refused.value)
 
 
 def collect(form: Format) -> str:
@@ -147,7 +147,7 @@ def test_a_head_has_no_body_and_other_paths_lead_to_the_right_one(port: int) -> 
     assert get(port, method="HEAD") == (200, CONTENT_TYPES["text"], "")
     assert get(port, "/metrics?x=1")[0] == 200
     status, _, text = get(port, "/")
-    assert (status, text) == (404, "see /metrics\n")
+    assert (status, text) == (404, "not found; the metrics are at /metrics\n")
     assert get(port, method="POST")[0] == 501
 
 

@@ -1,4 +1,4 @@
-"""The test bed as a whole: built on entry, gone on exit, whatever happens in between."""
+"""The test bed as a whole: built on entry and removed on exit, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from isolane.testbed.threads import Polled
 
 RECEIVER_ALONE_NS = 10_000
 RECEIVER_SHARING_NS = 25_000
-"""For each of the receiver's interfaces: on a core of its own, and beside the generator, from
-which every poll takes (each timer is an exit to the hypervisor in a virtual machine)."""
+"""Pause between two polls of each of the receiver's interfaces, ns: with a core of its own, and on
+the generator's core, where every poll delays the generator (in a virtual machine each timer is an
+exit to the hypervisor)."""
 
 _QUIET_S = 0.03
-"""No frame for this long: several times the longest pause between multicast listener reports."""
-_SETTLE_S = 1.0
+"""Without a frame for this long: several times the maximum pause between multicast reports."""
+_SILENCE_S = 1.0
 
 
 class Testbed:
@@ -38,12 +39,12 @@ class Testbed:
     plan
         What to build.
     journal
-        Where it is written down first; from :func:`~isolane.testbed.journal.exclusive`.
+        Records everything before it is created; from :func:`~isolane.testbed.journal.exclusive`.
 
     Raises
     ------
     TestbedError
-        When the plan makes no sense, or a step of building failed; nothing is left then.
+        When the plan cannot be built or a step failed; nothing is left behind then.
     NotSupported
         When the kernel lacks what a step needs; the message names both.
     """
@@ -89,15 +90,15 @@ class Testbed:
         self._ifindex = builder.ifindex
         builder.build()
         self._reader = Reader(self._layout, self._ns)
-        self._place()
+        self._assign_cores()
         if self.plan.ip == 6:
-            self._settle()
+            self._await_silence()
 
-    def _place(self) -> None:
-        """Give each receiving interface to its core."""
+    def _assign_cores(self) -> None:
+        """Assign each receiving interface to its core."""
         for receiving in self._receiving:
             threads.arm(self._ns[RCV], receiving.ifname, self.receiver_moderation_ns)
-            threads.kick(receiving)
+            threads.start_polling(receiving)
         if self.plan.receive == "threaded":
             own = {nic.ifname: nic for nic in self._layout.dut_nics}
             for nic in own.values():
@@ -105,14 +106,14 @@ class Testbed:
             self.receive_threads = threads.find_threads(list(own))
             for ifname, nic in own.items():
                 threads.pin(self.receive_threads[ifname], nic.core)
-        self._kick()
+        self._start_polling()
 
     @property
     def _receiving(self) -> list[Polled]:
         """The receiver's interfaces: in the softirq of the last measuring core.
 
-        By timer, so that a router that sends need not wake anybody: a wake-up for each of its
-        frames would be on its bill, and in a virtual machine that is several microseconds.
+        They are polled by timer, so that a router that sends wakes nobody: the CPU accounting would
+        charge it with a wake-up per frame, which costs several microseconds in a virtual machine.
         """
         return [
             Polled(
@@ -129,7 +130,7 @@ class Testbed:
 
     @property
     def receiver_moderation_ns(self) -> int:
-        """Pause between two polls of a receiver's interface, ns: delays are up to this too long.
+        """Pause between two polls of a receiver's interface, ns; delays are too long by up to this.
 
         Longer with more interfaces, whose timers share a core; a ring of 256 frames bears it.
         """
@@ -137,10 +138,10 @@ class Testbed:
         alone = len(self.plan.measure_cores) > 1
         return (RECEIVER_ALONE_NS if alone else RECEIVER_SHARING_NS) * max(2, wires)
 
-    def _settle(self) -> None:
-        """Wait until the routers have sent what IPv6 has to say about a new interface."""
+    def _await_silence(self) -> None:
+        """Wait until the routers have sent the multicast reports of their new interfaces."""
         sides = [(r.netns, i) for r in self._layout.routers for i in (r.in_ifname, r.out_ifname)]
-        deadline, sent, before = time.monotonic() + _SETTLE_S, 0, -1
+        deadline, sent, before = time.monotonic() + _SILENCE_S, 0, -1
         while sent != before and time.monotonic() < deadline:
             before = sent
             time.sleep(_QUIET_S)
@@ -157,10 +158,10 @@ class Testbed:
         atexit.unregister(self._last_resort)
 
     def _last_resort(self) -> None:
-        """Remove what is still there when the interpreter ends.
+        """Remove the test bed when the interpreter ends, if it is still there.
 
-        A signal may raise just as the ``with`` block ends, before the taking down has begun; then
-        nobody else would begin it.
+        A signal may raise just as the ``with`` block ends, before the removal has begun; then
+        nothing else would start it.
         """
         self._stop.set()
         self._thread.close()
@@ -180,7 +181,7 @@ class Testbed:
 
     @property
     def wires(self) -> tuple[Wire, ...]:
-        """What generator and receiver need, one per router, in the plan's order."""
+        """The wires of generator and receiver, one per router, in the plan's order."""
         return tuple(
             Wire(
                 router=router.name,
@@ -215,7 +216,7 @@ class Testbed:
 
     @property
     def host_sides(self) -> dict[str, DutInterface]:
-        """Router -> the DUT's end of its sending interface, for those that have a policy."""
+        """Router -> the DUT's end of its sending interface, for routers with a policy."""
         return {
             router.name: DutInterface(
                 netns=str(netns.NETNS_DIR / DUT),
@@ -234,32 +235,34 @@ class Testbed:
         return {r.name: (r.in_ifname, r.out_ifname) for r in self._layout.routers}
 
     def counters(self) -> Counters:
-        """Take a snapshot of what was lost where; the difference of two is what counts."""
+        """Take a snapshot of the loss counters; subtract two to get the losses in between."""
         reader = self._reader
         if reader is None:
             raise TestbedError("the test bed is not built")
         return self._thread.do(reader.read)
 
-    def kick(self) -> None:
+    def start_polling(self) -> None:
         """Start timed polling of the DUT's NICs on their cores.
 
-        Done once by building. Needed again after :meth:`quiet`, and after a program was attached
-        to a DUT NIC or its GRO or threading was switched.
+        Building the test bed does so, too. Call it again after :meth:`stop_polling`, and after
+        attaching a program to a DUT NIC or switching its GRO or threading.
         """
-        self._thread.do(self._kick)
+        self._thread.do(self._start_polling)
 
-    def quiet(self) -> None:
-        """Stop timed polling: an idle DUT costs nothing. The opposite of :meth:`kick`."""
-        self._thread.do(self._quiet)
+    def stop_polling(self) -> None:
+        """Stop timed polling, so that an idle DUT uses no CPU time."""
+        self._thread.do(self._stop_polling)
 
-    def _kick(self) -> None:
-        self._quiet()  # a NAPI that polls already would take the frame on the core it is on
+    def _start_polling(self) -> None:
+        self._stop_polling()  # a NAPI that polls already would take the frame on the core it is on
         for nic in self._layout.dut_nics:
             dut = self._ns[nic.netns]
             threads.arm(dut, nic.ifname, self.plan.moderation_ns)
-            threads.kick(Polled(dut, nic.ifname, nic.mac, nic.core, self._ns[GEN], nic.gen_ifname))
+            sender = self._ns[GEN]
+            polled = Polled(dut, nic.ifname, nic.mac, nic.core, sender, nic.gen_ifname)
+            threads.start_polling(polled)
 
-    def _quiet(self) -> None:
+    def _stop_polling(self) -> None:
         armed = False
         for nic in self._layout.dut_nics:
             dut = self._ns[nic.netns]
@@ -267,7 +270,7 @@ class Testbed:
             threads.arm(dut, nic.ifname, 0)
         if armed:
             # The last timer has yet to fire; only then is the NAPI given back.
-            time.sleep(self.plan.moderation_ns / 1e9 + threads.SETTLE_S)
+            time.sleep(self.plan.moderation_ns / 1e9 + threads.TIMER_SLACK_S)
 
     def check_alive(self) -> None:
         """Check that every interface is still there and is the one that was made.
@@ -291,11 +294,11 @@ class Testbed:
     def drawing(
         self, cores: Mapping[str, tuple[int, ...]]
     ) -> tuple[tuple[Node, ...], tuple[Edge, ...]]:
-        """Draw who is wired to whom, and which core does what.
+        """Draw the wires between the devices, and the core of each.
 
         Parameters
         ----------
         cores
-            Of routers that a policy has put on cores of its own choice.
+            Cores of routers that a policy has pinned.
         """
         return bed_drawing.draw(self.plan, self._layout, cores)

@@ -1,7 +1,7 @@
 """Builds a layout: namespaces, wires, bridges, addresses, neighbours.
 
-Each function is one step, takes namespaces by name and leaves the thread in the one that it
-worked in last.
+Each function is one step. It takes namespaces by name and leaves the thread in the last one that it
+worked in.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NUD_PERMANENT = 0x80
 _MTU = 1500
 _FIRST_INDEX = 1000
 _CARRIER_S = 3.0
-"""The kernel may hold changes of carriers back for a second."""
+"""The kernel may report a change of carrier up to a second late."""
 _NTF_MASTER = 0x04
 _NUD_NOARP = 0x40  # in a bridge's table: static; "permanent" would mean the bridge's own address
 
@@ -84,7 +84,7 @@ class Builder:
             raise TestbedError("building the test bed was interrupted")
 
     def _settings(self, name: str) -> None:
-        """Sysctls of a namespace, before any device is made: devices inherit ``default``."""
+        """Write the sysctls of a namespace before it has devices, which inherit ``default``."""
         namespace = self._ns[name]
         routers = [router for router in self._layout.routers if router.netns == name]
         for scope in ("all", "default"):
@@ -181,7 +181,7 @@ class Builder:
                 kernel.set_gro(ioctl, end.ifname, on=end.nic)
 
     def _attach(self, end: End) -> None:
-        """Make a veth's end a port of its bridge, one that neither learns nor floods."""
+        """Make a veth's end a port of its bridge that neither learns nor floods."""
         if end.master is None:
             return
         links = self._ns[end.netns].links
@@ -193,7 +193,7 @@ class Builder:
             )
 
     def _bring_up(self) -> None:
-        """Bring up what is down, and wait until it is in service."""
+        """Bring up all devices that are down, and wait until they have a carrier."""
         for (name, ifname), index in self.ifindex.items():
             namespace = self._ns[name]
             if int(namespace.read(ifname, "flags"), 16) & _IFF_UP:
@@ -227,7 +227,7 @@ class Builder:
                 )
 
     def _await_carriers(self) -> None:
-        """Wait until each device is in service: before that it drops what it is to send."""
+        """Wait until each device has a carrier: before that it drops frames."""
         deadline = time.monotonic() + _CARRIER_S
         bridges = {bridge.ifname for bridge in self._layout.bridges}  # forward without a carrier
         for name, ifname in self.ifindex:

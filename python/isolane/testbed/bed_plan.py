@@ -1,4 +1,4 @@
-"""What to build, and what was built: plain data between the test bed and the one who runs it."""
+"""The plan of a test bed, and the description of a built one: plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is at work on this host, and what a run that died has left behind.
+"""The lock that lets one run work on this host, and the journals of what each run created.
 
 Everything that outlives a process is written into the run's journal *before* it is made, and
 carries a mark that names the run. Cleaning up removes only what is in a journal and carries that
@@ -29,7 +29,7 @@ _own: set[Path] = set()
 
 
 class Journal:
-    """What this run has made or is about to make; one JSON object a line."""
+    """The list of what this run creates; one JSON object a line, written before each step."""
 
     def __init__(self, directory: Path = RUN_DIR) -> None:
         self.run = f"{os.getpid()}-{procfs.started()}-{next(_numbers)}"
@@ -39,27 +39,29 @@ class Journal:
         _own.add(self.path)
 
     def record(self, what: str, **facts: str | int) -> None:
-        """Write down what is about to be made.
+        """Record what the run is about to create.
 
         Raises
         ------
         TestbedError
-            When the journal cannot be written: then nothing may be made either.
+            When the journal cannot be written; the caller must then create nothing.
         """
         self.made.add(what)
         try:
             with self.path.open("a") as file:
                 file.write(json.dumps({"what": what, "run": self.run, **facts}) + "\n")
         except OSError as error:
-            raise TestbedError(f"cannot write the journal {self.path}: {error.strerror}") from None
+            raise TestbedError(
+                f"cannot write the journal {self.path}: {error.strerror}; nothing was created"
+            ) from None
 
     def finish(self) -> None:
-        """Forget everything: all of it has been removed."""
+        """Delete the journal: everything in it has been removed."""
         self.path.unlink(missing_ok=True)
         self.made.clear()
 
     def close(self) -> None:
-        """Give up a journal: the next cleaning up removes what is still in it."""
+        """Give up the journal: the next clean-up removes what is still in it."""
         _own.discard(self.path)
 
 
@@ -122,7 +124,7 @@ def _holder(lock: int) -> str:
             facts = json.loads(os.pread(lock, 65536, 0))
             return f"pid {facts['pid']}, started {facts['started']}, command {facts['command']}"
         time.sleep(0.01)
-    return f"it has not signed {RUN_DIR}/lock"
+    return f"which is not yet named in {RUN_DIR}/lock"
 
 
 def left_behind(directory: Path = RUN_DIR) -> Iterator[tuple[Path, str]]:

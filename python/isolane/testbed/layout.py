@@ -1,4 +1,4 @@
-"""From a plan to every namespace, device and address of the test bed. Pure: touches nothing.
+"""Computes every namespace, device and address of a test bed from its plan. Pure.
 
 Device names are unique over all namespaces, because a NAPI thread's only name is that of its
 device. MACs are fixed and locally administered (02:15:...), so that no ARP and no neighbour
@@ -86,7 +86,7 @@ class RouterLayout:
     gen_ifname: str
     rcv_ifname: str
     counted: dict[str, tuple[str, str]]
-    """Place -> (namespace, device) whose ``tx_dropped`` counts this router's losses there."""
+    """Drop point -> (namespace, device) whose ``tx_dropped`` counts this router's losses there."""
     host_side: str | None = None
     """The DUT's end of its sending interface, on path ``isolane``."""
 
@@ -107,7 +107,7 @@ class DutNic:
 class SharedWire:
     """A wire of several routers; its sending end counts the losses on it in ``tx_dropped``."""
 
-    place: str
+    drop_point: str
     netns: str
     ifname: str
     parts: tuple[tuple[str, str], ...]
@@ -146,7 +146,7 @@ _WIRE = {"bridge": ("b", 1000), "macvlan": ("m", 1001), "isolane": ("i", 1002)}
 
 
 def make_layout(plan: BedPlan) -> Layout:
-    """Work out the test bed.
+    """Compute the layout of a test bed.
 
     Raises
     ------
@@ -174,7 +174,9 @@ def _check(plan: BedPlan) -> None:
             "what keeps the softirq on the DUT's cores"
         )
     if len(plan.routers) > MAX_ROUTERS:
-        raise TestbedError(f"{len(plan.routers)} routers: at most {MAX_ROUTERS} can be addressed")
+        raise TestbedError(
+            f"{len(plan.routers)} routers: the test bed has addresses for at most {MAX_ROUTERS}"
+        )
     names = [router.name for router in plan.routers]
     for name in names:
         if names.count(name) > 1:
@@ -199,7 +201,7 @@ def _check(plan: BedPlan) -> None:
 
 
 def _shared_wire(layout: Layout, plan: BedPlan, path: str, members: list[int]) -> None:
-    """One wire from the generator, one to the receiver, and what joins the routers to them."""
+    """Add the wires from generator and to receiver that routers share, and their bridges."""
     letter, number = _WIRE[path]
     gen, rcv = f"{PREFIX}g{letter}", f"{PREFIX}r{letter}"
     nic_in, nic_out = f"{PREFIX}n{letter}0", f"{PREFIX}n{letter}1"

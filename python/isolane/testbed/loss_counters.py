@@ -1,4 +1,4 @@
-"""Where frames were lost, from the kernel's counters.
+"""Counts lost frames by drop point, from the kernel's counters.
 
 A drop on a veth wire shows in ``tx_dropped`` of its *sending* end, whether an XDP redirect or a
 socket brought the frame (the receiving end repeats the former in ``rx_dropped``, and a full
@@ -15,7 +15,7 @@ from pathlib import Path
 from isolane.testbed.layout import DUT, RCV, Layout
 from isolane.testbed.netns import Namespace
 
-PLACES = ("nic_queue", "router_queue", "no_route", "egress")
+DROP_POINTS = ("nic_queue", "router_queue", "no_route", "egress")
 _TC_H_ROOT = 0xFFFFFFFF
 
 
@@ -24,7 +24,7 @@ class Counters:
     """Frames lost since the test bed was built, or between two snapshots (a difference)."""
 
     lost: dict[tuple[str | None, str], int]
-    """(router, place) -> frames; router None: on a wire that several routers share."""
+    """(router, point) -> frames; router None: on a wire that several routers share."""
     backlog_dropped: int
     """Frames that this host's per-core backlogs dropped, whoever they belonged to: a cross-check
     of ``router_queue`` and ``egress`` on the bridge path, part of them, not to be added."""
@@ -40,19 +40,19 @@ class Counters:
         )
 
     def plus(self, lost: Mapping[tuple[str, str], int]) -> Counters:
-        """Return these with what somebody else has counted: (router, place) -> frames."""
+        """Return these counters plus losses counted elsewhere: (router, point) -> frames."""
         total = dict(self.lost)
         for key, count in lost.items():
             total[key] = total.get(key, 0) + count
         return Counters(total, self.backlog_dropped, self.receiver_dropped)
 
     def of(self, router: str | None) -> dict[str, int]:
-        """Return place -> frames of one router, or (None) of the shared wires."""
-        return {place: self.lost.get((router, place), 0) for place in PLACES}
+        """Return point -> frames of one router, or (None) of the shared wires."""
+        return {point: self.lost.get((router, point), 0) for point in DROP_POINTS}
 
     @property
     def total(self) -> int:
-        """Frames lost at all places."""
+        """Frames lost at all drop points."""
         return sum(self.lost.values())
 
 
@@ -80,15 +80,15 @@ class Reader:
         lost: dict[tuple[str | None, str], int] = {}
         queues = self._queue_drops()
         for router in self._layout.routers:
-            for place in PLACES:
-                lost[router.name, place] = 0
-            for place, (namespace, ifname) in router.counted.items():
-                lost[router.name, place] += self._device(namespace, ifname, queues)
+            for point in DROP_POINTS:
+                lost[router.name, point] = 0
+            for point, (namespace, ifname) in router.counted.items():
+                lost[router.name, point] += self._device(namespace, ifname, queues)
             lost[router.name, "no_route"] = self._not_forwarded(router.name)
         for wire in self._layout.shared:
             parts = sum(self._device(name, ifname, {}) for name, ifname in wire.parts)
             count = max(0, self._device(wire.netns, wire.ifname, queues) - parts)
-            lost[None, wire.place] = lost.get((None, wire.place), 0) + count
+            lost[None, wire.drop_point] = lost.get((None, wire.drop_point), 0) + count
         wires = [veth.tx for veth in self._layout.veths if veth.rx.netns == RCV]
         receiver = sum(self._device(end.netns, end.ifname, {}) for end in wires)
         return Counters(lost, backlog_drops(), receiver)
@@ -98,10 +98,10 @@ class Reader:
         return dropped + queues.get((name, ifname), 0)
 
     def _queue_drops(self) -> dict[tuple[str, str], int]:
-        """Read the drops of queueing disciplines, which the kernel does not add to the device's.
+        """Read the drops of qdiscs, which the kernel does not add to those of the device.
 
-        We attach none; a user who limits a router's rate does. Drops of the classes are part of
-        the root's.
+        The test bed attaches none; a user who limits a router's rate does. Drops of the
+        classes are part of the root's.
         """
         drops = {}
         for name in {router.netns for router in self._layout.routers} | {DUT}:

@@ -1,4 +1,4 @@
-"""Network namespaces: made, entered, configured and removed, without a process of their own.
+"""Creates, enters, configures and removes network namespaces, without a process of their own.
 
 Methods of :class:`Namespace` move the calling thread into the namespace and leave it there, so
 they belong into a thread that does nothing else (see :mod:`isolane.testbed.namespace_thread`).
@@ -40,7 +40,7 @@ _LACKING = {
 
 @contextlib.contextmanager
 def step(what: str, needs: str) -> Iterator[None]:
-    """Turn a failure of the kernel's into a message that names the step and what it needs.
+    """Turn an error of the kernel into a message that names the step and what it needs.
 
     Raises
     ------
@@ -91,8 +91,8 @@ class Namespace:
         path = NETNS_DIR / name
         if path.exists():
             raise TestbedError(
-                f"{path} exists and is not Isolane's: `ip netns delete {name}`, or rename the "
-                "router that is to be built there"
+                f"{path} exists and is not Isolane's: run `ip netns delete {name}` if nobody "
+                "needs it, or rename the router whose namespace would have this name"
             )
         journal.record("netns", name=name)
         with step(f"making network namespace {name}", "network namespaces (CONFIG_NET_NS)"):
@@ -150,12 +150,12 @@ class Namespace:
         return found
 
     def delete_links(self) -> None:
-        """Delete all devices of ours, in one go; waits until they are gone."""
+        """Delete all of Isolane's devices at once; wait until they are gone."""
         with contextlib.suppress(NetlinkError):  # ENODEV: there are none
             self.links.link("del", group=GROUP)
 
     def close(self) -> None:
-        """Let go of the namespace; without a name it vanishes with its last user."""
+        """Close the namespace; without a name it disappears with its last user."""
         self.links.close()
         self.ioctl.close()
         os.close(self.sysfs)

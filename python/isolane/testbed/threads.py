@@ -1,4 +1,4 @@
-"""Who polls an interface: kernel threads on chosen cores, or the softirq of a chosen core."""
+"""Chooses who polls an interface: kernel threads on given cores, or the softirq of a given core."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from isolane.testbed.netns import Namespace, step
 _NEVER = 2**31 - 1
 _ETHERTYPE = 0x88B5
 """IEEE Std 802, local experimental: no protocol listens to it."""
-_KICK_S = 1.0
-SETTLE_S = 0.002
-"""A timer of the kernel's fires later than asked for, in a virtual machine by some 30 us."""
+_FIRST_POLL_S = 1.0
+TIMER_SLACK_S = 0.002
+"""Wait for a kernel timer that fires late: in a virtual machine by some 30 us."""
 
 
 def thread_napi(namespace: Namespace, ifname: str) -> None:
@@ -67,7 +67,7 @@ def arm(namespace: Namespace, ifname: str, moderation_ns: int) -> None:
     ``napi_defer_hard_irqs`` the NAPI is never given back, so that no sender can schedule it
     (``rx_notify_masked`` in drivers/net/veth.c stays set), and each poll arms a timer that is
     pinned to the core that polled (``napi_complete_done()`` in net/core/dev.c). The NAPI so stays
-    where its first poll was: see :func:`kick`.
+    where its first poll was: see :func:`start_polling`.
     """
     with step(f"moderating {ifname}", "napi_defer_hard_irqs (Linux 5.9)"):
         namespace.write(ifname, "gro_flush_timeout", moderation_ns)
@@ -86,8 +86,8 @@ class Polled:
     sender_ifname: str
 
 
-def kick(nic: Polled) -> None:
-    """Have ``nic`` polled once by its core, by a frame that no protocol takes.
+def start_polling(nic: Polled) -> None:
+    """Have ``nic`` polled once by its core: send it a frame that no protocol takes.
 
     Raises
     ------
@@ -96,10 +96,10 @@ def kick(nic: Polled) -> None:
     """
     before = _seen(nic)
     run_in_thread(lambda: _send_to(nic))
-    deadline = time.monotonic() + _KICK_S
+    deadline = time.monotonic() + _FIRST_POLL_S
     while _seen(nic) == before:
         if time.monotonic() > deadline:
-            raise TestbedError(f"{nic.ifname} does not receive: the frame sent to it was not seen")
+            raise TestbedError(f"{nic.ifname} does not receive: a frame sent to it did not arrive")
         time.sleep(0.001)
 
 

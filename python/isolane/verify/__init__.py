@@ -1,4 +1,4 @@
-"""Whether a policy's promises hold: each is measured with real frames, or named as not measured."""
+"""Measures with real frames whether the promises of a policy hold; says which it cannot measure."""
 
 from isolane.verify.report_data import Finding, Report
 

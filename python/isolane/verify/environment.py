@@ -1,4 +1,7 @@
-"""What carries out the trials: a test bed that mirrors the policy, or another one."""
+"""The test environment: where trials are carried out. Here: a test bed that mirrors the policy.
+
+The other environment, the running routers between real interfaces, is :mod:`isolane.verify.real`.
+"""
 
 from __future__ import annotations
 
@@ -19,26 +22,26 @@ from isolane.verify.report_data import Tolerance
 from isolane.verify.scenarios import Scenario
 
 HARDLY: Final = 0.3
-"""Part of an overload that must be made: a generator that runs so late counts in no window."""
+"""Part of an overload that the generator must really send for the trial to count."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One router in one trial."""
+    """What was measured of one router in one trial."""
 
     sent_pps: float
-    """Frames made for it, a second."""
+    """Frames/s that the generator sent to it."""
     received_pps: float
-    """Of these, that came out of it."""
+    """Frames/s of these that arrived at the receiver."""
     cpu: float | None
     """CPU time of its threads, as a share of one core; None where it is not known."""
     lost_at_link: int = 0
-    """Frames that its class of the link dropped in the whole trial."""
+    """Frames that its HTB class dropped in the whole trial."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What came of one trial."""
+    """The result of one trial."""
 
     routers: Mapping[str, Seen]
     """By router of the policy."""
@@ -49,39 +52,39 @@ class Measured:
 
 
 class Trials(Protocol):
-    """Routers of the policy, under their entitlements, ready for trials."""
+    """Routers with the policy in force, ready for trials."""
 
     def trial(self, scenario: Scenario, label: str) -> Measured:
         """Carry out one trial; MeasurementError if it cannot be finished."""
 
 
-class Place(Protocol):
-    """Where a policy is verified."""
+class Environment(Protocol):
+    """The test environment in which a policy is verified."""
 
     @property
     def mode(self) -> Literal["test bed", "real interfaces"]:
-        """What kind of place it is."""
+        """Which kind of environment it is."""
 
     @property
-    def most_cores(self) -> int | None:
-        """How many cores there are for the routers; None: they have them already."""
+    def max_cores(self) -> int | None:
+        """Cores that can be given to the routers; None: they have their cores already."""
 
     @property
     def overload_pps(self) -> float:
-        """Small frames/s that are more than any router forwards."""
+        """Load of small frames, frames/s, that is more than any router forwards."""
 
     def reaches(self, nic: str) -> bool:
-        """Tell whether frames that leave by a NIC of the policy come to the receiver."""
+        """Tell whether frames that the routers send by a NIC arrive at the receiver."""
 
     def open(
         self, routers: tuple[str, ...], *, frame_bytes: int, line_bps: float, fold: bool
     ) -> AbstractContextManager[Trials]:
-        """Have routers of the policy ready; see :func:`isolane.verify.mirror.mirror`."""
+        """Set up routers of the policy for trials; see :func:`isolane.verify.mirror.mirror`."""
 
 
 @dataclass(frozen=True)
 class TestBed:
-    """A test bed of this host, made for the purpose."""
+    """A test bed on this host, built for the verification."""
 
     __test__ = False  # the name starts with "Test": pytest is not to collect it
 
@@ -92,25 +95,25 @@ class TestBed:
     mode: Literal["test bed", "real interfaces"] = "test bed"
 
     @property
-    def most_cores(self) -> int:
-        """One core at least is left to generate and receive."""
+    def max_cores(self) -> int:
+        """Return the cores for routers: one is kept for generator and receiver."""
         cores = divide(1)
         return len(cores.dut) + len(cores.measure) - 1
 
     @property
     def overload_pps(self) -> float:
-        """Return what overloads a router on one core."""
+        """Return the load that overloads a router on one core."""
         return KERNEL_OVERLOAD_PPS
 
     def reaches(self, nic: str) -> bool:
-        """Tell that the bed's wire stands for any NIC."""
+        """Tell whether the policy has the NIC: one wire stands for each of its NICs."""
         return nic in self.policy.nics
 
     @contextmanager
     def open(
         self, routers: tuple[str, ...], *, frame_bytes: int, line_bps: float, fold: bool
     ) -> Iterator[Trials]:
-        """Build the bed; it is taken down afterwards."""
+        """Build the test bed; take it down afterwards."""
         made = mirror(self.policy, routers, frame_bytes=frame_bytes, line_bps=line_bps, fold=fold)
         (arm,) = made.experiment.resolved_arms()
         (point,) = made.experiment.points()
@@ -122,7 +125,7 @@ class TestBed:
 
 @dataclass(frozen=True)
 class _BedTrials:
-    """The test bed's bench, spoken to in the policy's names."""
+    """Trials on the test bed, with the names that the routers have in the policy."""
 
     mirror: Mirror
     routers: tuple[PointRouter, ...]
@@ -149,23 +152,26 @@ class _BedTrials:
 
     def _disturbed(self, cores: Sequence[CoreTrial]) -> Iterator[InvalidReason]:
         for core in cores:
-            used = {"processes of others": core.user, "the hypervisor": core.steal}
+            used = {"other processes": core.user, "the hypervisor": core.steal}
             yield from disturbances(core.core, used, self.bed.tolerance)
 
 
 def too_few(scenario: Scenario, routers: Mapping[str, Seen]) -> Iterator[InvalidReason]:
-    """Yield overloaded routers whose frames were hardly made: the generator was starved."""
+    """Yield a reason for each overloaded router that the generator sent far too little to."""
     for name in sorted(scenario.overloaded):
         wanted, sent = scenario.offered_pps[name], routers[name].sent_pps
         if sent < HARDLY * wanted:
-            text = f"the generator was the limit: it sent {format_pps(sent)} for {name}"
+            text = (
+                f"the generator was the limit: it sent {format_pps(sent)} to {name} instead of "
+                f"{format_pps(wanted)}"
+            )
             yield InvalidReason(InvalidKind.GENERATOR_LIMIT, text)
 
 
 def disturbances(
     core: int, used: Mapping[str, float], tolerance: Tolerance
 ) -> Iterator[InvalidReason]:
-    """Yield what kept a core of the routers' from being theirs: who -> part of it, 0 to 1."""
+    """Yield a reason for each other user of a router's core; used: who -> part of the core."""
     for who, part in used.items():
         if part > tolerance.others:
             text = f"{who} used {100 * part:.0f} % of core {core}"

@@ -1,7 +1,8 @@
-"""From a policy to experiments on a test bed that mirrors it. Pure.
+"""Builds experiments on a test bed that mirrors a policy. Pure.
 
 Each router becomes a container on path isolane with the same policy; one wire stands for the
-NIC that they share. Numbers of cores become places among the bed's cores.
+NIC that they share. Core numbers become positions in the
+list of the test bed's cores.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from isolane.spec import Dut, Experiment, Load, Policy, Router, Traffic
 from isolane.spec.policy_models import ALONE
 
 LINE_BPS = 10e9
-"""Rate of the bed's wire where no NIC tells another."""
+"""Rate of the test bed's wire where neither the policy nor the NIC's driver says one."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,11 @@ class Mirror:
 
     experiment: Experiment
     names: dict[str, str]
-    """Router of the policy -> router of the bed, whose names are shorter."""
+    """Router of the policy -> router of the test bed, whose names are shorter."""
 
 
 def cores_of(policy: Policy, routers: tuple[str, ...]) -> tuple[int, ...]:
-    """Return the cores that routers are pinned to together; empty if none is."""
+    """Return all cores that any of the routers is pinned to; empty if none is pinned."""
     return tuple(sorted({core for name in routers for core in policy.routers[name].cores}))
 
 
@@ -46,18 +47,18 @@ def mirror(
     frame_bytes
         Size of all frames, with the checksum.
     line_bps
-        Rate of the bed's wire, bit/s.
+        Rate of the test bed's wire, bit/s.
     fold
-        Put all on one core, for what is not about cores.
+        Put all routers on one core, for promises that do not concern cores.
     """
     cores = () if fold else cores_of(policy, routers)
     names = {name: f"r{number + 1}" for number, name in enumerate(routers)}
     entries = []
     for name in routers:
         router = policy.routers[name]
-        places = tuple(cores.index(core) for core in router.cores) if cores else ()
+        positions = tuple(cores.index(core) for core in router.cores) if cores else ()
         cap = min(100.0, router.cpu_max) if fold and router.cpu_max else router.cpu_max
-        keys = router.model_copy(update={"cores": places, "cpu_max": cap}).as_keys()
+        keys = router.model_copy(update={"cores": positions, "cpu_max": cap}).as_keys()
         entries.append(Router.model_construct(name=names[name], path="isolane", policy=keys))
     experiment = Experiment.model_construct(
         isolane=1,
@@ -74,12 +75,12 @@ def mirror(
 
 
 def links_of(policy: Policy, routers: tuple[str, ...]) -> tuple[dict[str, Link], dict[str, str]]:
-    """Return the NICs whose link the policy shares out among routers.
+    """Return the NICs whose link the policy divides among routers.
 
     Returns
     -------
     links, unknown
-        By NIC; and for NICs of unknown rate the reason why nothing can be said about them.
+        Links by NIC; and for NICs of unknown rate why their promises cannot be measured.
     """
     links, unknown = {}, {}
     for nic in policy.nics:
@@ -88,7 +89,9 @@ def links_of(policy: Policy, routers: tuple[str, ...]) -> tuple[dict[str, Link],
             continue
         rate_bps = policy.nics[nic].rate_bps or _speed_bps(nic)
         if rate_bps is None:
-            unknown[nic] = f"the rate of {nic} is not known here; give nics.{nic}.rate"
+            unknown[nic] = (
+                f"the rate of {nic} is not known on this host; set nics.{nic}.rate in the policy"
+            )
         links[nic] = Link(nic, round((rate_bps or LINE_BPS) / 8), members)
     return links, unknown
 
@@ -100,7 +103,7 @@ def whole_line_bps(policy: Policy) -> float:
 
 
 def _leaves_by(policy: Policy, router: str, nic: str) -> bool:
-    """Tell whether a router's frames may leave by a NIC: by any, where the policy does not say."""
+    """Tell whether a router may send by a NIC: by any, where the policy names none."""
     if policy.routers[router].identity[0] in ALONE:
         return False
     named = policy.nics_of(router)
@@ -108,7 +111,7 @@ def _leaves_by(policy: Policy, router: str, nic: str) -> bool:
 
 
 def _speed_bps(nic: str) -> float | None:
-    """Return what the driver of an interface of this host says of its speed, bit/s."""
+    """Return the speed that the driver of an interface of this host reports, bit/s."""
     try:
         speed = int(Path("/sys/class/net", nic, "speed").read_text())
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
-"""Real interfaces: the routers that run, under the policy in force, between two of our own ports.
+"""Verifies the running routers, with the policy in force, between two real interfaces.
 
-The frames go from an interface of this host (cabled to the NIC that the routers share) to the
-routers and from there to another one; both are the user's to name.
+The generator sends from an interface of this host that is cabled to the NIC that the routers share.
+The routers forward the frames to a second interface of this host. The user names both.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ FLOWS = 100
 LEAD_NS = 20_000_000
 STUCK_S = 5.0
 SHORT = 0.02
-"""Part of a router's frames that may not be made before a trial gives no verdict."""
+"""Part of a router's load that the generator may fail to send in a valid trial."""
 DRAIN_S = 0.1
-"""What is still on its way when the generator has ended."""
+"""Wait for the frames that are still on their way when the generator has ended."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ class Port:
 
 @dataclass(frozen=True)
 class Wiring:
-    """How the routers are reached."""
+    """How frames reach the routers and come back."""
 
     sending: Port
     receiving: Port
     destinations: Mapping[str, str]
-    """By router of the policy: an address that it forwards to ``receiving``, ``ADDRESS`` or
-    ``ADDRESS@INTERFACE`` with the interface of the router's that frames come in by."""
+    """By router of the policy: an address that it forwards to ``receiving``, as ``ADDRESS`` or
+    ``ADDRESS@INTERFACE``, where INTERFACE is the router's interface that receives the frames."""
     nic: str | None = None
     """NIC of the policy that ``receiving`` is cabled to."""
     source: str | None = None
@@ -81,7 +81,7 @@ class Wiring:
 
 @dataclass(frozen=True)
 class RealInterfaces:
-    """The routers that run; see the module."""
+    """The running routers as a test environment; see the module."""
 
     policy: Policy
     enforcer: Enforcer
@@ -90,17 +90,17 @@ class RealInterfaces:
     tolerance: Tolerance
     targets: Mapping[str, Target] = field(default_factory=dict)
     core: int = 0
-    """That generates."""
+    """Core of the generator."""
     mode: Literal["test bed", "real interfaces"] = "real interfaces"
-    most_cores: None = None
+    max_cores: None = None
 
     @property
     def overload_pps(self) -> float:
-        """Return what overloads a router on one core."""
+        """Return the load that overloads a router on one core."""
         return KERNEL_OVERLOAD_PPS
 
     def reaches(self, nic: str) -> bool:
-        """Tell whether frames that leave by a NIC come to the receiver."""
+        """Tell whether frames that the routers send by a NIC arrive at the receiver."""
         return nic == self.wiring.nic or len(self.policy.nics) == 1
 
     @contextmanager
@@ -112,7 +112,7 @@ class RealInterfaces:
         line_bps: float,  # noqa: ARG002 - a real link has the rate that it has
         fold: bool,  # noqa: ARG002 - the routers have the cores that they have
     ) -> Iterator[Trials]:
-        """Attach the receiver; it is taken away afterwards."""
+        """Attach the receiver; detach it afterwards."""
         netns, index = self.wiring.receiving.index()
         cookie = host_cookie()
         try:
@@ -132,7 +132,7 @@ class RealInterfaces:
 
 @dataclass(frozen=True)
 class _RealTrials:
-    place: RealInterfaces
+    environment: RealInterfaces
     routers: tuple[str, ...]
     frame_bytes: int
     receiver: _native.Receiver
@@ -147,11 +147,13 @@ class _RealTrials:
 
     def _trial(self, scenario: Scenario) -> Measured:
         source = self._generator(scenario)
-        cores = {core for name in self.routers for core in self.place.policy.routers[name].cores}
-        cores = cores or os.sched_getaffinity(0) - {self.place.core}
+        cores = {
+            core for name in self.routers for core in self.environment.policy.routers[name].cores
+        }
+        cores = cores or os.sched_getaffinity(0) - {self.environment.core}
         self.receiver.reset()
         start_ns = _native.monotonic_ns() + LEAD_NS
-        end_ns = start_ns + scenario.warmup_ns + self.place.window_ns
+        end_ns = start_ns + scenario.warmup_ns + self.environment.window_ns
         try:
             source.start(start_ns)
             _until(start_ns + scenario.warmup_ns)
@@ -159,7 +161,9 @@ class _RealTrials:
             _until(end_ns)
             after, later = self._sample(), core_ticks()
             if not source.wait(STUCK_S):
-                raise MeasurementError(f"the generator had not finished after {STUCK_S:g} s")
+                raise MeasurementError(
+                    f"the generator did not finish within {STUCK_S:g} s after the trial"
+                )
         finally:
             source.stop()
         time.sleep(DRAIN_S)
@@ -167,12 +171,12 @@ class _RealTrials:
         return self._measured(scenario, source.report(), (before, after), used)
 
     def _generator(self, scenario: Scenario) -> _native.Generator:
-        end_ns = scenario.warmup_ns + self.place.window_ns
+        end_ns = scenario.warmup_ns + self.environment.window_ns
         traffic = Traffic(frame_size=self.frame_bytes, flows=FLOWS)
-        targets = [self.place.targets[name] for name in self.routers]
+        targets = [self.environment.targets[name] for name in self.routers]
         return _native.Generator(
             netns=targets[0].netns,
-            core=self.place.core,
+            core=self.environment.core,
             cookie=host_cookie(),
             streams=[
                 stream(_demand(name, scenario), _wire(name, target), traffic, end_ns)
@@ -186,7 +190,9 @@ class _RealTrials:
     def _sample(self) -> Sample:
         sample = next(self.samples)
         if sample is None:
-            raise MeasurementError("the policy is no longer in force")
+            raise MeasurementError(
+                "the policy is no longer in force: somebody cleared it during the verification"
+            )
         return sample
 
     def _measured(
@@ -196,12 +202,12 @@ class _RealTrials:
         samples: tuple[Sample, Sample],
         ticks: dict[int, CoreTicks],
     ) -> Measured:
-        window_s = self.place.window_ns / 1e9
+        window_s = self.environment.window_ns / 1e9
         counts = self.receiver.counts()
         seen: dict[str, Seen] = {}
         invalid: list[InvalidReason] = []
         if scenario.about_cpu:
-            invalid += _disturbed(ticks, self.place.tolerance)
+            invalid += _disturbed(ticks, self.environment.tolerance)
         for number, name in enumerate(self.routers):
             sent = report.streams[number].sent_window
             received = counts[number].received_window
@@ -219,7 +225,7 @@ class _RealTrials:
 def connect(
     policy: Policy, enforcer: Enforcer, wiring: Wiring, options: Options
 ) -> tuple[RealInterfaces, dict[str, str]]:
-    """Return the place, and the routers of the policy that cannot be reached, with the reason.
+    """Return the test environment, and the routers that cannot be reached with the reason.
 
     Raises
     ------
@@ -244,38 +250,44 @@ def connect(
     targets, missing = {}, {}
     for router in state.found:
         if isinstance(router, MissingRouter):
-            missing[router.name] = f"it is not running: {router.reason}"
+            missing[router.name] = f"it does not run: {router.reason}"
         elif router.name not in wiring.destinations:
             missing[router.name] = (
-                f"no destination behind it was named (--destination {router.name}=)"
+                f"no destination was given for it (--destination {router.name}=ADDRESS)"
             )
         else:
             targets[router.name] = _target(router, wiring)
     free = sorted(os.sched_getaffinity(0) - {c for r in policy.routers.values() for c in r.cores})
     if not free:
         raise NotSupported(
-            "not supported on this host: no core is left beside those of the routers"
+            "not supported on this host: the policy's routers use all cores, and the generator "
+            "needs one of its own; change `cores` in the policy"
         )
-    place = RealInterfaces(
+    environment = RealInterfaces(
         policy, enforcer, wiring, options.window_ns, options.tolerance, targets, free[0]
     )
-    return place, missing
+    return environment, missing
 
 
 def _check_address(router: str, destination: str) -> None:
     try:
         ipaddress.ip_address(destination.partition("@")[0])
     except ValueError:
-        raise SpecError(f"--destination {router}={destination}: not an IP address") from None
+        raise SpecError(
+            f"--destination {router}={destination}: not an IP address; accepted: ADDRESS or "
+            "ADDRESS@INTERFACE, such as 198.51.100.9"
+        ) from None
 
 
 def _same(policy: Policy, state: InForce) -> None:
     if state.policy is None:
-        raise SpecError(f"no policy is in force; isolane apply {policy.name} comes first")
+        raise SpecError(
+            f"no policy is in force; apply policy {policy.name} first: isolane apply FILE"
+        )
     if state.policy != policy:
         raise SpecError(
-            f"the policy in force ({state.policy.name}, of {state.applied_at}) is another than "
-            "this one; isolane apply it first"
+            f"the policy in force ({state.policy.name}, applied {state.applied_at}) differs from "
+            "this file; apply the file first: isolane apply FILE"
         )
 
 
@@ -286,7 +298,10 @@ def _target(router: FoundRouter, wiring: Wiring) -> Target:
         there = ", ".join(i.ifname for i in router.interfaces)
         raise SpecError(f"router {router.name} has no interface {ifname}; accepted: {there}")
     if inside[0].vlan:
-        raise SpecError(f"router {router.name}: {inside[0].ifname} is in a VLAN; frames have none")
+        raise SpecError(
+            f"router {router.name}: {inside[0].ifname} is in a VLAN, and the generator sends "
+            "untagged frames; name another interface: --destination ROUTER=ADDRESS@INTERFACE"
+        )
     port = wiring.sending
     try:
         return resolve(
@@ -342,7 +357,7 @@ def _disturbed(ticks: Mapping[int, CoreTicks], tolerance: Tolerance) -> Iterator
     for core, spent in ticks.items():
         total = max(1, spent.total)
         used = {
-            "processes of others": (spent.user + spent.nice) / total,
+            "other processes": (spent.user + spent.nice) / total,
             "the hypervisor": spent.steal / total,
         }
         yield from disturbances(core, used, tolerance)

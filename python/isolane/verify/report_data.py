@@ -1,4 +1,4 @@
-"""What a verification finds: plain data, the same in tables and in JSON."""
+"""The findings of a verification: plain data, the same in tables and in JSON."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ class _Model(BaseModel):
 
 
 class Finding(_Model):
-    """One promise to one router, and what became of it."""
+    """One promise to one router, and whether it held."""
 
     router: str
     promise: Promise
     about: str
-    """In which situation: ``all overloaded``, ``while vr2 is overloaded``, ``egress``."""
+    """The situation: ``all overloaded``, ``while vr2 is overloaded``, ``egress``."""
     verdict: Verdict
     unit: Unit
     """``share``: of a core, of the link or of the throughput alone, 0 to 1; ``bps``: on the wire,
     with preamble and gap; ``pps``: frames a second."""
     promised: float | None = None
     """What the policy promises: at most this for ``cpu_max`` and ``rate_max``, at least this for
-    all others; None where it could not be worked out."""
+    all others; None where it cannot be computed."""
     measured: float | None = None
     """Median over the trials; None when not measured."""
     low: float | None = None
     high: float | None = None
-    """Least and greatest of the trials."""
+    """Minimum and maximum over the trials."""
     margin: float | None = None
-    """By how much it was kept (positive) or broken (negative), in ``unit``; the tolerance is not
-    in it."""
+    """By how much it was kept (positive) or broken (negative), in ``unit``, without the
+    tolerance."""
     tolerance: float | None = None
-    """By how much it may be missed and still counts as held, in ``unit``."""
+    """By how much it may be missed and still count as held, in ``unit``."""
     why: str | None = None
     """Why it was not measured."""
 
 
 class Report(_Model):
-    """All that was found."""
+    """All findings of a verification."""
 
     policy: str
     mode: Literal["test bed", "real interfaces"]
@@ -59,16 +59,16 @@ class Report(_Model):
     repeats: int
     window_s: float
     notes: tuple[str, ...] = ()
-    """How what was measured differs from what the policy is about."""
+    """In which respects the test environment differs from what the policy describes."""
 
     def count(self, verdict: Verdict) -> int:
-        """Return how many promises came out like this."""
+        """Return how many promises have this verdict."""
         return sum(finding.verdict == verdict for finding in self.findings)
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """By how much a promise may be missed; all times ``factor``."""
+    """By how much a promise may be missed; each value is multiplied by ``factor``."""
 
     factor: float = 1.0
     share: float = 0.01
@@ -84,12 +84,12 @@ class Tolerance:
 
     @property
     def unused(self) -> float:
-        """Part of a core, or of a link, that may be idle where it is to be in use."""
+        """Part of a core or a link that may be idle although the load should fill it."""
         return min(0.5, 0.05 * self.factor)
 
     @property
     def others(self) -> float:
-        """Part of the routers' cores that others may use in a trial that counts."""
+        """Part of the routers' cores that other processes may use in a valid trial."""
         return min(0.5, 0.05 * self.factor)
 
 

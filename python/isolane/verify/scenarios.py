@@ -1,4 +1,4 @@
-"""What the routers are offered to find out about each promise. Pure."""
+"""The loads that test each promise of a policy. Pure."""
 
 from __future__ import annotations
 
@@ -19,53 +19,54 @@ from isolane.spec import Policy, RouterPolicy, wire_bps
 SMALL, LARGE = 64, 1518
 """Frame sizes, bytes: small ones load the CPU, large ones the link."""
 WITHIN = 0.8
-"""Part of what it may have that a router is offered which is to notice nothing: the rest is what
+"""Load of a router that an attack must not affect, as a part of its fair share; the rest is what
 serving and dropping the aggressor's frames costs."""
 BEYOND = 2.0
-"""Times the most that any router forwards that an overloaded one, or all of them, are offered."""
+"""Load of an overloaded router, as a multiple of the maximum that any router forwards."""
 BRISK = 0.35
-"""Part of a flood that is offered to see what a router forwards when little is to be dropped."""
+"""Part of a flood that shows what a router forwards when it has little to drop."""
 ABOVE = 1.5
-"""Times a ceiling that a router is offered to test it."""
+"""Load that tests a ceiling, as a multiple of the ceiling."""
 FILLING = 1.5
-"""Times its part of the link that a router is offered: more would be lost for want of CPU time."""
+"""Load that fills a link, as a multiple of the router's share of it; of more, frames would be lost
+before the link because the CPU has no time for them."""
 WARMUP_NS = 100_000_000
 FILLING_NS = 500_000_000
-"""Warm-up that fills the queues of a link: as long as they fill, more goes in than comes out."""
+"""Warm-up that fills the queues of a link: while they fill, more frames go in than come out."""
 MAX_WARMUP_NS = 10_000_000_000
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One setting of loads, to be measured some times."""
+    """One setting of loads, measured in several trials."""
 
     key: str
-    """What tells it from the others: ``alone:vr1``, ``attack:vr2``."""
+    """Its unique name: ``alone:vr1``, ``attack:vr2``."""
     frame_bytes: int
     offered_pps: Mapping[str, float]
-    """By router of the policy; those that are not named are offered nothing."""
+    """By router of the policy; routers that are not named are offered nothing."""
     warmup_ns: int = WARMUP_NS
     overloaded: frozenset[str] = frozenset()
-    """Routers whose whole load need not be made: they are to have too much."""
+    """Routers whose load need not be sent completely: any overload will do."""
     about_cpu: bool = True
-    """False for what is about rates: who else uses the cores does not matter to it."""
+    """False for rates: other users of the cores do not invalidate such a trial."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What routers forward alone, and what the policy leaves them of it, small frames/s."""
+    """What routers forward alone and what the policy allows them of it, small frames/s."""
 
     alone_pps: Mapping[str, float]
     within_pps: Mapping[str, float] = field(default_factory=dict)
-    """What each may send and is served, as far as CPU time and ceilings go."""
-    most_pps: float = 0.0
-    """Most that any forwards, when little is to be dropped."""
+    """What each router may be offered and still forward, given CPU shares and ceilings."""
+    max_pps: float = 0.0
+    """Maximum that any router forwards when it has little to drop."""
     shares: Mapping[str, float] = field(default_factory=dict)
     """CPU share of each in the cores of its group when all are overloaded, 0 to 1."""
     held_down: Mapping[str, str] = field(default_factory=dict)
-    """Router -> the key that keeps it below the CPU share that its weight would give it."""
+    """Router -> the policy's key that keeps it below the CPU share that its weight gives."""
     groups: tuple[tuple[str, ...], ...] = ()
-    """Routers that share cores."""
+    """Groups of routers that share cores."""
     cores: Mapping[str, int] = field(default_factory=dict)
     """Number of cores of each router's group."""
 
@@ -75,22 +76,23 @@ class Capacity:
 
 
 def alone(router: str, overload_pps: float) -> Scenario:
-    """One router gets more than it can forward, the others nothing."""
+    """Offer one router more than it can forward, the others nothing."""
     return Scenario(
         f"alone:{router}", SMALL, {router: overload_pps}, overloaded=frozenset({router})
     )
 
 
 def brisk(router: str, overload_pps: float) -> Scenario:
-    """One router gets about as much as it can forward, the others nothing."""
+    """Offer one router about as much as it can forward, the others nothing."""
     offered = {router: BRISK * overload_pps}
     return Scenario(f"brisk:{router}", SMALL, offered, overloaded=frozenset({router}))
 
 
 def capped(router: str, share: float, frames_per_core: float) -> Scenario:
-    """One router gets more than its cap serves, the others nothing.
+    """Offer one router more than its cap lets it forward, the others nothing.
 
-    Not more than needed: dropping a flood would take the rest of the core, and hide the cap.
+    The load is not larger than needed: dropping a flood would use the rest of the core and hide
+    the cap.
 
     Parameters
     ----------
@@ -104,16 +106,16 @@ def capped(router: str, share: float, frames_per_core: float) -> Scenario:
 
 
 def quiet(router: str, under: Scenario) -> Scenario:
-    """One router gets what it gets in another scenario, the others nothing."""
+    """Offer one router what it is offered in another scenario, the others nothing."""
     offered = under.offered_pps[router]
     return Scenario(f"quiet:{router}:{offered:.0f}", SMALL, {router: offered})
 
 
 def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[Link]) -> Scenario:
-    """One router is offered far more than it may have, all others what they may have.
+    """Offer one router far more than its fair share, and each other router less than its own.
 
-    What they may have on a link depends on who the aggressor is: nothing but its guarantee
-    is promised to a router against one of an earlier priority.
+    The fair share of a link depends on the aggressor: against an aggressor of an earlier
+    priority the policy promises a router only its guaranteed rate.
     """
     offered = {name: WITHIN * pps for name, pps in capacity.within_pps.items()}
     each_bps = wire_bps(1.0, SMALL)
@@ -125,31 +127,31 @@ def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[L
         for name, bps in wanted.items():
             if due[name] < bps:
                 offered[name] = min(offered[name], WITHIN * due[name] / each_bps)
-    offered[aggressor] = BEYOND * capacity.most_pps
+    offered[aggressor] = BEYOND * capacity.max_pps
     return Scenario(f"attack:{aggressor}", SMALL, offered, overloaded=frozenset({aggressor}))
 
 
 def everyone(capacity: Capacity) -> Scenario:
-    """Every router gets more than its CPU share serves, and than an equal part would serve.
+    """Offer every router more than it can forward with its CPU share, and with an equal share.
 
-    So that whoever gets too much because a weight is not kept wants it, too.
+    So a router that gets too much CPU time, because the weights do not work, also uses it.
     """
     offered = {}
     for name, share in capacity.shares.items():
         equal = 1 / len(capacity.group_of(name))
-        offered[name] = BEYOND * max(share, equal) * capacity.cores[name] * capacity.most_pps
+        offered[name] = BEYOND * max(share, equal) * capacity.cores[name] * capacity.max_pps
     return Scenario("everyone", SMALL, offered, overloaded=frozenset(offered))
 
 
-def capacity_of(policy: Policy, alone_pps: Mapping[str, float], most_pps: float) -> Capacity:
-    """Work out CPU shares and what each router may send, from what each forwards alone.
+def capacity_of(policy: Policy, alone_pps: Mapping[str, float], max_pps: float) -> Capacity:
+    """Compute CPU shares and what each router may be offered, from what each forwards alone.
 
     Parameters
     ----------
     alone_pps
         Small frames/s that each router forwards alone, under a flood.
-    most_pps
-        Most small frames/s that any of them forwards.
+    max_pps
+        Maximum of small frames/s that any of them forwards.
     """
     groups = groups_sharing_cores(policy, alone_pps)
     shares: dict[str, float] = {}
@@ -164,13 +166,13 @@ def capacity_of(policy: Policy, alone_pps: Mapping[str, float], most_pps: float)
         shares |= found[0]
         within |= found[1]
         held_down |= found[2]
-    return Capacity(alone_pps, within, most_pps, shares, held_down, groups, cores)
+    return Capacity(alone_pps, within, max_pps, shares, held_down, groups, cores)
 
 
-def at_most(capacity: Capacity, served_pps: Mapping[str, float]) -> Capacity:
-    """Return a capacity that promises no router more than it got when all were overloaded.
+def limited_to(capacity: Capacity, served_pps: Mapping[str, float]) -> Capacity:
+    """Return a capacity that allows no router more than it forwarded when all were overloaded.
 
-    In a crowd a frame costs more than alone: polls are shorter, caches colder.
+    A frame costs more CPU time then: polls are shorter, and the caches miss more often.
     """
     within = {
         name: min(pps, served_pps.get(name, pps)) for name, pps in capacity.within_pps.items()
@@ -181,11 +183,13 @@ def at_most(capacity: Capacity, served_pps: Mapping[str, float]) -> Capacity:
 def _of_group(
     policy: Policy, alone_pps: Mapping[str, float], cores: int
 ) -> tuple[dict[str, float], dict[str, float], dict[str, str]]:
-    """Return CPU shares, what each may send, and what holds some down, in a group."""
+    """Return for one group: CPU shares, allowed loads, and the keys that keep routers lower."""
     routers = {name: policy.routers[name] for name in alone_pps}
     reference = {
-        way: max((alone_pps[name] for name in routers if routers[name].forward == way), default=0.0)
-        for way in ("kernel", "xdp")
+        forward: max(
+            (alone_pps[name] for name in routers if routers[name].forward == forward), default=0.0
+        )
+        for forward in ("kernel", "xdp")
     }
     caps: dict[str, float] = {}
     keys: dict[str, str] = {}
@@ -197,15 +201,15 @@ def _of_group(
     held_down = {name: key for name, key in keys.items() if shares[name] >= caps[name] - 1e-12}
     within = {}
     for name, router in routers.items():
-        most = [shares[name] * reference[router.forward] * cores, alone_pps[name]]
+        limits = [shares[name] * reference[router.forward] * cores, alone_pps[name]]
         limit = ceiling_pps(router, SMALL)
-        most += [] if limit is None else [limit]
-        within[name] = min(most)
+        limits += [] if limit is None else [limit]
+        within[name] = min(limits)
     return shares, within, held_down
 
 
 def _caps(router: RouterPolicy, reference_pps: float, cores: int) -> dict[str, float]:
-    """Return by key what holds a router below its weight, as a share of all the cores."""
+    """Return the limits below a router's weight by the policy's key, as shares of all the cores."""
     # A router has one receiving interface in the bed, so it runs on one core at a time.
     caps = {"cores": 1 / cores}
     if router.cpu_max is not None:
@@ -218,7 +222,7 @@ def _caps(router: RouterPolicy, reference_pps: float, cores: int) -> dict[str, f
 
 @dataclass(frozen=True)
 class Ceiling:
-    """One ``rate_max`` of a router."""
+    """One value of a router's ``rate_max``."""
 
     router: str
     direction: str
@@ -258,7 +262,7 @@ def ceilings_of(name: str, router: RouterPolicy) -> tuple[Ceiling, ...]:
 
 
 def above(ceiling: Ceiling, burst: int | None) -> Scenario:
-    """One router gets more than its ceiling, the others nothing; its burst goes before."""
+    """Offer one router more than its ceiling, the others nothing; the warm-up uses up its burst."""
     excess_bps = (ABOVE - 1) * wire_bps(ceiling.pps, ceiling.frame_bytes)
     burst_ns = 0 if burst is None else round(1.2 * 8 * burst / excess_bps * 1e9)
     return Scenario(
@@ -271,14 +275,14 @@ def above(ceiling: Ceiling, burst: int | None) -> Scenario:
 
 
 def link(nic: str, level: int, due_bps: Mapping[str, float], rate_bps: float) -> Scenario:
-    """Every router gets more than its part of the link, and than an equal part.
+    """Offer every router more than its share of the link, and more than an equal share.
 
     Parameters
     ----------
     level
-        The first priority that is active.
+        Number of the earliest priority that is active.
     due_bps
-        What each active router may have, bit/s on the wire.
+        Fair share of each active router, bit/s on the wire.
     """
     equal_bps = rate_bps / len(due_bps)
     offered = {

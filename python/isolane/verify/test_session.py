@@ -15,7 +15,7 @@ from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.runner import Step
 from isolane.spec import Policy, parse_policy, wire_bps
 from isolane.verify import Finding, Report
-from isolane.verify.environment import Measured, Place, Seen, Trials
+from isolane.verify.environment import Environment, Measured, Seen, Trials
 from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 from isolane.verify.session import Verification
@@ -49,7 +49,7 @@ class Arithmetic:
     spoil: Callable[[Scenario, Kept], Kept] = lambda _scenario, kept: kept
     invalid: Callable[[Scenario], tuple[InvalidReason, ...]] = lambda _scenario: ()
     lost_at_link: int = 1
-    most_cores: int | None = 1
+    max_cores: int | None = 1
     mode: Literal["test bed", "real interfaces"] = "test bed"
     overload_pps: float = 4 * CORE_PPS
     opened: list[tuple[tuple[str, ...], int, float, bool]] = field(default_factory=list)
@@ -135,9 +135,9 @@ def policy() -> Policy:
     return parse_policy(POLICY)
 
 
-def test_a_host_is_a_place(policy: Policy) -> None:
-    place: Place = Arithmetic(policy)
-    assert place.most_cores == 1
+def test_a_stand_in_is_a_test_environment(policy: Policy) -> None:
+    environment: Environment = Arithmetic(policy)
+    assert environment.max_cores == 1
 
 
 def test_all_that_is_promised_is_measured_or_named(policy: Policy) -> None:
@@ -145,10 +145,11 @@ def test_all_that_is_promised_is_measured_or_named(policy: Policy) -> None:
     assert report.count("broken") == 0
     assert {(f.router, f.promise, f.about) for f in report.findings if f.why} == {
         ("tin", "cpu_weight", "all overloaded"),
-        ("bronze", "link_weight", "its priority shares eth1"),
+        ("bronze", "link_weight", "its priority fills eth1"),
     }
     assert (
-        found(report, "tin", "cpu_weight").why == "cpu_max holds it below the share of its weight"
+        found(report, "tin", "cpu_weight").why
+        == "cpu_max keeps it below the share that its weight gives"
     )
     assert found(report, "gold", "cpu_weight").promised == 0.5
     assert found(report, "silver", "cpu_weight").promised == 0.25
@@ -247,7 +248,9 @@ def test_a_link_that_is_never_full_tells_nothing(policy: Policy) -> None:
     about_links = [f for f in report.findings if "eth1" in f.about]
     assert len(about_links) == 6
     assert {f.verdict for f in about_links} == {"not measured"}
-    assert str(found(report, "gold", "rate_min").why).startswith("the link was never full: 500 Mb")
+    assert str(found(report, "gold", "rate_min").why).startswith(
+        "the link was never full: all routers together forwarded 500 Mb"
+    )
 
 
 def test_a_link_that_nothing_holds_to_its_rate_tells_nothing(policy: Policy) -> None:
@@ -255,7 +258,7 @@ def test_a_link_that_nothing_holds_to_its_rate_tells_nothing(policy: Policy) -> 
         return {n: pps * 2 for n, pps in kept.items()} if "link" in scenario.key else kept
 
     report = verified(Arithmetic(policy, spoil=fast))
-    assert str(found(report, "gold", "rate_min").why).startswith("nothing holds the link to its ra")
+    assert str(found(report, "gold", "rate_min").why).startswith("the link exceeds its rate")
 
 
 def test_invalid_trials_are_made_again_and_never_count(policy: Policy) -> None:
@@ -283,7 +286,7 @@ def test_a_router_that_forwards_nothing_tells_nothing(policy: Policy) -> None:
         return kept | ({"tin": 0.0} if "tin" in kept else {})
 
     report = verified(Arithmetic(policy, spoil=dead))
-    assert found(report, "gold", "cpu_weight").why == "tin forwarded nothing when it was alone"
+    assert found(report, "gold", "cpu_weight").why == "tin forwarded no frame although it was alone"
 
 
 def test_an_overload_that_cannot_be_made_tells_nothing(policy: Policy) -> None:
@@ -291,14 +294,14 @@ def test_an_overload_that_cannot_be_made_tells_nothing(policy: Policy) -> None:
     host.overload_pps = 1_000.0  # nobody is ever overloaded: capacity looks tiny
     report = verified(host)
     why = found(report, "gold", "cpu_weight").why
-    assert str(why).endswith("idle: CPU was not what lacked")
+    assert str(why).endswith("idle: CPU time was not the limit")
 
 
 def test_cores_that_the_host_has_not(policy: Policy) -> None:
     text = POLICY.replace("netns: gold,", "netns: gold, cores: [2, 3],")
     host = Arithmetic(parse_policy(text))
     report = verified(host)
-    why = "2 cores for the routers and one to measure are needed, 2 are here"
+    why = "2 cores for the routers and one to measure: this host has 2"
     assert found(report, "gold", "cpu_weight").why == why
     assert found(report, "silver", "cpu_weight").verdict == "held"
     assert found(report, "gold", "rate_min").verdict == "held", "the link is not about cores"
@@ -320,7 +323,7 @@ def test_virtual_machines_are_named() -> None:
 def test_a_link_of_unknown_rate_is_named() -> None:
     text = POLICY.replace("{rate: 1Gbps}", "").replace("eth1: ", "nosuchnic: ")
     report = verified(Arithmetic(parse_policy(text)))
-    why = "the rate of nosuchnic is not known here; give nics.nosuchnic.rate"
+    why = "the rate of nosuchnic is not known on this host; set nics.nosuchnic.rate in the policy"
     assert found(report, "gold", "rate_min").why == why
     assert found(report, "gold", "cpu_weight").verdict == "held"
 
@@ -337,7 +340,7 @@ def test_lower_ceilings_hide_higher_ones() -> None:
     report = verified(Arithmetic(parse_policy(text)))
     ceilings = {(f.about, f.unit): f for f in report.findings if f.promise == "rate_max"}
     assert ceilings["ingress", "pps"].verdict == "held"
-    hidden = "its ingress ceiling in pps is reached before"
+    hidden = "it reaches its ingress ceiling in pps first"
     assert ceilings["egress", "pps"].why == hidden
     assert ceilings["egress", "bps"].why == hidden
 
@@ -364,7 +367,7 @@ def test_what_is_lost_before_the_link_says_nothing_about_it(policy: Policy) -> N
         report = verified(Arithmetic(policy, spoil=starve, lost_at_link=lost_at_link))
         finding = found(report, "silver", "rate_min")
         assert finding.verdict == verdict
-    assert str(finding.why).startswith("its frames were lost before they came to the link")
+    assert str(finding.why).startswith("its frames were lost before they reached the link")
 
 
 def test_what_looks_broken_is_measured_again_before_it_is_said(policy: Policy) -> None:

@@ -13,8 +13,8 @@ NONE: Final = "no policy is in force"
 
 SET: Final[dict[str, tuple[str, str]]] = {
     "nothing": ("gold", "Missing argument"),
-    "no pair": ("gold cpu_weight", "is not KEY=VALUE"),
-    "a key of nothing": ("gold =5", "is not KEY=VALUE"),
+    "no pair": ("gold cpu_weight", "is not of the form KEY=VALUE"),
+    "a key of nothing": ("gold =5", "is not of the form KEY=VALUE"),
     "a key twice": ("gold cpu_weight=1 cpu_weight=2", "given twice"),
     "an unknown key": ("gold cpu_wieght=5", "cpu_wieght.*cpu_weight"),
     "a key that cannot be changed": ("gold netns=x", "netns"),
@@ -59,7 +59,7 @@ ROWS: Final[dict[str, Row]] = {
     "watch every NaN": Row("watch --sweep nans", 2, "nan", limit_s=5),
     "watch with a word": Row("watch now", 2, "unexpected extra argument"),
     "clean with a word": Row("clean all", 2, "unexpected extra argument"),
-    "clean when there is nothing": Row("clean", 0, "nothing was left behind"),
+    "clean when there is nothing": Row("clean", 0, "nothing to remove"),
     "clean during a run": Row("clean", 1, "another run is under way", lock=LOCK),
     "run during a run": Row("run good.yaml", 1, "another run is under way", lock=LOCK),
     "verify during a run": Row("verify policy.yaml", 1, "another run is under way", lock=LOCK),

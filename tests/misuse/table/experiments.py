@@ -117,8 +117,8 @@ ROWS: Final[dict[str, Row]] = {
     "a profile that there is not": Row(
         "run good.yaml --on sim --profile none-such", 2, "profile 'none-such' is not known; accepted: .*veth"
     ),
-    "neither file nor folder": Row("run", 2, "name either an EXPERIMENT file or --resume"),
-    "both file and folder": Row("run good.yaml --resume {run}", 2, "name either an EXPERIMENT"),
+    "neither file nor folder": Row("run", 2, "give either an EXPERIMENT file or --resume"),
+    "both file and folder": Row("run good.yaml --resume {run}", 2, "give either an EXPERIMENT"),
     "two experiments": Row("run good.yaml policy.yaml", 2, "unexpected extra argument"),
     "more than this host has cores": Row(
         "run x.yaml", 3, "cores", files={"x.yaml": good("load:", "dut: {cores: 500}\nload:")}, lines=3

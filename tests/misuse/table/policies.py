@@ -100,7 +100,7 @@ ROWS: Final[dict[str, Row]] = {
         "apply x.yaml", 2, "lo is loopback", files={"x.yaml": policy("w0:", "lo:")},
     ),
     "verify without routers that run": Row("verify x.yaml", 2, "x.yaml: no such file"),
-    "verify: half of it": Row("verify policy.yaml --from w0", 2, "name both --from and --to"),
+    "verify: half of it": Row("verify policy.yaml --from w0", 2, "give both --from and --to"),
     "verify: where, without to": Row("verify policy.yaml --nic w0", 2, "need --from and --to"),
     "verify: no repeats": Row("verify policy.yaml --repeats 0", 2, "--repeats"),
     "verify: tolerance NaN": Row("verify policy.yaml --tolerance nan", 2, "--tolerance"),

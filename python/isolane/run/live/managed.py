@@ -87,9 +87,9 @@ class Managed:
         if self._policy is None:
             return self
         hand = enforcer()
-        self._bed.quiet()
+        self._bed.stop_polling()
         hand.apply(self._policy)
-        self._bed.kick()
+        self._bed.start_polling()
         self.threads = hand.threads()
         self.nic_threads = hand.nic_threads()
         nic = next(n for n in self._bed.dut_interfaces if n.ifname == POLICY_NICS[0])
