@@ -14,7 +14,7 @@ from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.procfs import cpu_ns
 from isolane.run.live.cores import awake
-from isolane.run.live.streams import MILLIPPS
+from isolane.run.live.generator_streams import MILLIPPS
 from isolane.spec.policy import parse_policy
 from isolane.testbed import NETNS_DIR
 from isolane.testbed.journal import RUN_DIR

@@ -13,7 +13,7 @@ from typing import Any
 from isolane import _native
 from isolane.errors import IsolaneError
 from isolane.reproduce import trials
-from isolane.reproduce.adamczyk import build, runs
+from isolane.reproduce.adamczyk import runs, variant_model
 from isolane.reproduce.model import Options as Chosen
 from isolane.run.live.cores import staying_on
 from isolane.run.sim.build import build as build_model
@@ -107,7 +107,7 @@ def xen_model(name: str, variant: str) -> dict[str, Any]:
     """Return a variant of one of the 100 Mbit/s experiments."""
     experiment = runs.load_experiment(name)
     (chosen,) = [one for one in experiment.variants if one.name == variant]
-    model = build.model(runs.load_host(None), experiment, chosen, 1)
+    model = variant_model.model(runs.load_host(None), experiment, chosen, 1)
     return {**model, "bin_ns": 1_000_000_000}
 
 

@@ -14,7 +14,7 @@ from isolane.enforce.host_access import Host
 from isolane.enforce.pieces import Group, tasks
 from isolane.errors import TestbedError
 from isolane.run.live import managed
-from isolane.run.live.backend import LiveBackEnd
+from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import parse_experiment
 from isolane.testbed import clean, exclusive
 

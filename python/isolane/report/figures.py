@@ -10,7 +10,7 @@ from isolane.report.resources import cpu_figure, gap_tip, loss_figure
 from isolane.run import wording
 from isolane.run.missing import MissingPoint
 from isolane.run.results import Cell, Interval, PublishedCell, Summary
-from isolane.run.rows import arms_of
+from isolane.run.table_rows import arms_of
 from isolane.spec.units import format_ns, format_pps
 
 MOST_SERIES = 8

@@ -14,8 +14,8 @@ from isolane.report import tables
 from isolane.report.chart import Figure, Panel, Swatch
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
+from isolane.report.loaded_run import Run
 from isolane.report.papertable import draw_table
-from isolane.report.run import Run
 from isolane.report.swatch import WIDTH as SWATCH_WIDTH
 from isolane.report.swatch import picture
 from isolane.report.theme import LIGHT, PAPER_FONT, PaletteName, vega_config

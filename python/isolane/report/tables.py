@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from isolane.run import wording
 from isolane.run.cells import sent_less
-from isolane.run.findings import by_finding
 from isolane.run.results import Cell, Finding, HostFacts, Interval, PublishedCell, Summary
-from isolane.run.rows import NO_VERDICT, MissingRow, rows_of
+from isolane.run.table_rows import NO_VERDICT, MissingRow, rows_of
+from isolane.run.victim_findings import by_finding
 from isolane.spec.units import format_ns, format_pps
 from isolane.stats import interval_is_range
 

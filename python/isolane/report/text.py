@@ -6,7 +6,7 @@ import csv
 import io
 from datetime import UTC, datetime
 
-from isolane.report.run import Run
+from isolane.report.loaded_run import Run
 from isolane.report.tables import (
     Table,
     badges,
@@ -18,7 +18,7 @@ from isolane.report.tables import (
     results,
 )
 from isolane.run.results import PLACES, Cell, Interval
-from isolane.run.rows import MissingRow, rows_of
+from isolane.run.table_rows import MissingRow, rows_of
 
 
 def markdown(run: Run) -> str:

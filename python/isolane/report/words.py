@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from isolane.report.tables import NOTHING
-from isolane.reproduce.errors import errors
 from isolane.reproduce.model import Reproduction, Row
+from isolane.reproduce.relative_errors import errors
 from isolane.run import wording
 
 NO_RESULT = "no result"

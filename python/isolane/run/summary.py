@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from isolane import __version__
 from isolane.run.cells import aggregates, cells, core_cells, measured_capacity, sent_less, usable
-from isolane.run.findings import Asked, never_overloaded
 from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.published import Measured, beside_measured
 from isolane.run.results import Capacity, Cell, Drawing, NotMeasured, Summary, Trial
 from isolane.run.verdict import verdict
+from isolane.run.victim_findings import Asked, never_overloaded
 from isolane.run.wording import plural
 from isolane.spec import Experiment, Point, format_pps
 from isolane.stats import interval_is_range

@@ -9,8 +9,8 @@ import pytest
 
 from isolane.report import test_data as data
 from isolane.run.results import Summary, Trial
-from isolane.run.rows import MissingRow, rows_of
 from isolane.run.summary import summarise
+from isolane.run.table_rows import MissingRow, rows_of
 from isolane.run.test_cells import cell, summary_of, without
 
 HARDEST, REFERENCE = 4, 0

@@ -7,7 +7,9 @@ from typing import Literal
 
 from isolane.run import wording
 from isolane.run.cells import sent_less
-from isolane.run.findings import (
+from isolane.run.missing import MissingPoint, in_arm
+from isolane.run.results import Aggregate, ArmVerdict, Capacity, Cell, Interval, Trial, Verdict
+from isolane.run.victim_findings import (
     GOOD,
     Asked,
     by_arm,
@@ -16,8 +18,6 @@ from isolane.run.findings import (
     unpaired,
     worst_by_arm,
 )
-from isolane.run.missing import MissingPoint, in_arm
-from isolane.run.results import Aggregate, ArmVerdict, Capacity, Cell, Interval, Trial, Verdict
 from isolane.spec.units import format_pps
 
 MAX_NAMED = 3

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from isolane.reproduce.adamczyk.build import HEADER_BYTES, model
 from isolane.reproduce.adamczyk.spec import Variant, XenExperiment, XenHost
+from isolane.reproduce.adamczyk.variant_model import HEADER_BYTES, model
 from isolane.reproduce.model import Options, Workers
 from isolane.run.sim.engine import simulate_model
 from isolane.spec.loader import load_file, parse_file

@@ -9,15 +9,14 @@ from isolane import _native
 from isolane.errors import MeasurementError
 from isolane.procfs import core_ticks
 from isolane.run.backend import Observation, Setting
-from isolane.run.live import bill as bills
-from isolane.run.live import books
-from isolane.run.live.bill import Accounts, Bill
+from isolane.run.live import cpu_accounting, frame_accounting
 from isolane.run.live.cores import Cores
+from isolane.run.live.cpu_accounting import Accounts, Bill
 from isolane.run.live.draining import drained
+from isolane.run.live.generator_streams import generator
 from isolane.run.live.host import nic_facts
+from isolane.run.live.live_observation import Raw, observe
 from isolane.run.live.managed import Managed
-from isolane.run.live.observe import Raw, observe
-from isolane.run.live.streams import generator
 from isolane.run.results import Drawing, Edge, Node, NotMeasured
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_ns
 from isolane.testbed import Counters, Testbed
@@ -55,7 +54,7 @@ class LiveBench:
         self._traffic = [experiment.traffic_of(router.name) for router in routers]
         self._equipment = equipment
         names = [router.name for router in routers]
-        self._accounts: Accounts = bills.open_accounts(
+        self._accounts: Accounts = cpu_accounting.open_accounts(
             equipment.accountant, equipment.bed, names, equipment.managed
         )
 
@@ -87,7 +86,7 @@ class LiveBench:
         )
         report = source.report()
         accounts = [
-            books.Account(
+            frame_accounting.Account(
                 demand.router.name,
                 scheduled=sent.sent + sent.missed,
                 sent=sent.sent,
@@ -101,7 +100,7 @@ class LiveBench:
             sent=report,
             received=counts,
             delays=[tools.receiver.delays(i) for i in range(len(counts))],
-            lost=books.close(accounts, lost),
+            lost=frame_accounting.close(accounts, lost),
             receiver_dropped=lost.receiver_dropped,
             bill=bill,
         )

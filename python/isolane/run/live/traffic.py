@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported, SpecError
+from isolane.run.live.generator_streams import DISCARD_PORT, FIRST_SOURCE_PORT, MILLIPPS, size_cycle
 from isolane.run.live.plans import StreamPlan, frame_sizes
-from isolane.run.live.streams import DISCARD_PORT, FIRST_SOURCE_PORT, MILLIPPS, size_cycle
 from isolane.spec import (
     WIRE_OVERHEAD_BYTES,
     Load,

@@ -11,7 +11,7 @@ from isolane.enforce.groups import shares_of
 from isolane.enforce.policy_plan import NIC_NICE
 from isolane.run.backend import Setting
 from isolane.run.sim.catalogue import SimHost
-from isolane.run.sim.managed import Managed, managed
+from isolane.run.sim.simulated_policy import Managed, managed
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.spec.arms import DEFAULT_CPU_WEIGHT
 from isolane.spec.hostmodel import PathData, Stage

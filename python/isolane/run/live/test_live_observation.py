@@ -9,9 +9,9 @@ from isolane._native import CpuUse, GeneratorReport, Percentiles, StreamReceived
 from isolane.procfs import CoreTicks
 from isolane.run.backend import Demand, Setting
 from isolane.run.invalid import InvalidKind
-from isolane.run.live.bill import IDLE, Accounts, Bill, Bills
 from isolane.run.live.cores import Cores
-from isolane.run.live.observe import Raw, observe
+from isolane.run.live.cpu_accounting import IDLE, Accounts, Bill, Bills
+from isolane.run.live.live_observation import Raw, observe
 from isolane.run.results import PLACES, Place
 from isolane.spec import ArmRouter, Load, PointRouter
 

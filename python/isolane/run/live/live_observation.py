@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from isolane import _native
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.run.live.bill import SHARED_REASON, TOLERANCE, Bill
+from isolane.run.live.cpu_accounting import SHARED_REASON, TOLERANCE, Bill
 from isolane.run.results import Delay, GeneratorAudit, Place, RouterTrial
 from isolane.spec import ArmRouter, format_pps
 

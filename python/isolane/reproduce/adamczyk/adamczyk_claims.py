@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from isolane.reproduce.adamczyk import measures as m
-from isolane.reproduce.adamczyk.build import weights_at
-from isolane.reproduce.adamczyk.rows import Found
+from isolane.reproduce.adamczyk.guest_rows import Found
 from isolane.reproduce.adamczyk.runs import Interval, Repeats, Series, interval
+from isolane.reproduce.adamczyk.variant_model import weights_at
 from isolane.reproduce.model import Claim
 
 RATES = (25, 30, 35, 40)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isolane.run.live.books import SHARED_PLACES, Account, close
+from isolane.run.live.frame_accounting import SHARED_PLACES, Account, close
 from isolane.run.results import PLACES, Place
 from isolane.testbed import Counters
 

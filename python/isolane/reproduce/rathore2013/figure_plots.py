@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from isolane.reproduce.model import Plot, PlotPoint, Row
-from isolane.reproduce.rathore2013 import rows
+from isolane.reproduce.rathore2013 import figure_rows
 from isolane.reproduce.trials import Trials
 
 _X = {
@@ -34,7 +34,8 @@ def of(found: Trials, figures: Sequence[str]) -> tuple[Plot, ...]:
     """Return a plot of each of the figures."""
     plots = []
     for figure in figures:
-        own = [row for row in rows.of(found, [figure], fitted=False) if row.simulated is not None]
+        rows = figure_rows.of(found, [figure], fitted=False)
+        own = [row for row in rows if row.simulated is not None]
         if own:
             plots.append(_plot(own))
     return tuple(plots)

@@ -15,7 +15,7 @@ from isolane import __version__, _native
 from isolane.errors import MeasurementError, NotSupported
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Expected, Observation, Setting
 from isolane.run.results import Drawing, HostFacts, NotMeasured
-from isolane.run.sim import host_drawing, managed
+from isolane.run.sim import host_drawing, simulated_policy
 from isolane.run.sim.catalogue import SimHost, find_host
 from isolane.run.sim.trial import TrialJob, run_trial
 from isolane.run.sim.worker import executor, stop, workers
@@ -61,7 +61,7 @@ class SimBackEnd:
                 )
             for router in arm.routers:
                 self.sim_host.path_of(router)
-            managed.check(arm)
+            simulated_policy.check(arm)
 
     def host(self) -> HostFacts:
         """Describe the simulated host."""

@@ -6,8 +6,8 @@ import pytest
 
 from isolane._native import CpuUse
 from isolane.procfs import CoreTicks
-from isolane.run.live.bill import BACKLOG, IDLE, PROCESS, Accounts, Bill, Bills, Ticks
 from isolane.run.live.cores import Cores
+from isolane.run.live.cpu_accounting import BACKLOG, IDLE, PROCESS, Accounts, Bill, Bills, Ticks
 
 WINDOW_NS = 1_000_000_000
 ACCOUNTS = Accounts({"one": 8, "two": 9}, shared=10)
