@@ -45,7 +45,7 @@ def weights(numbers: Sequence[int], more: str = "") -> tuple[str, ...]:
 
 
 def capacity(arm: Arm, journal: Journal, options: Options) -> float:
-    """Return the greatest rate that the first router forwards alone, frames/s."""
+    """Return the highest rate that the first router forwards alone, frames/s."""
     with bed(arm, journal, options.seconds) as here:
         silent = [0.0] * (len(arm.policies) - 1)
         return max(
@@ -233,7 +233,7 @@ def many(found: Found, journal: Journal, options: Options) -> None:
     text = ", ".join(f"{cost:.0f} ns with {number}" for number, cost in costs.items())
     grown = costs[64] / costs[2]
     found.say("cost of a frame, demultiplexer included", text, "does not grow", met=grown < 1.25)
-    what = "CPU bill of routers and rest against the time: greatest gap"
+    what = "CPU time of routers and rest against the window: largest gap"
     found.say(what, f"{100 * max(gaps):.2f} %", "2 %", met=max(gaps) <= 0.02)
 
 

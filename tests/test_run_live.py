@@ -1,7 +1,7 @@
 """`isolane run`, from an experiment file to a run folder, with real frames.
 
-On a machine that is busy with other things a trial may give no verdict; its books are closed to
-the frame all the same.
+On a machine that is busy with other things a trial may give no verdict; all
+frames are accounted for nevertheless.
 """
 
 from __future__ import annotations

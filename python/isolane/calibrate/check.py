@@ -28,7 +28,7 @@ class Prediction:
     live_pps: float
     low_pps: float
     high_pps: float
-    """Least and greatest live: what the host itself repeats."""
+    """Smallest and largest live value: how well the host itself repeats a measurement."""
     simulated_pps: float
 
     @property

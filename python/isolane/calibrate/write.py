@@ -46,9 +46,9 @@ def profile_text(problem: Problem, start: str | Path, fit: Fit, name: str, error
     elif any(problem.profile.figure(key) != value for key, value in fit.values.items()):
         data.pop("error", None)  # that of the start says nothing about this one
     for key, value in fit.values.items():
-        *way, last = key.split(".")
+        *parents, last = key.split(".")
         here = data
-        for word in way:
+        for word in parents:
             here = here[word]
         here[last] = int(value) if value == int(value) else value
     out = io.StringIO()

@@ -108,9 +108,9 @@ def _next_done(waiting: dict[int, _Child]) -> list[_Child]:
     readable, _, _ = select.select(list(waiting), [], [], patience)
     done = []
     for pipe in readable:
-        piece = os.read(pipe, 65536)
-        if piece:
-            waiting[pipe].data += piece
+        chunk = os.read(pipe, 65536)
+        if chunk:
+            waiting[pipe].data += chunk
         else:
             done.append(waiting[pipe])
     now = time.monotonic()

@@ -149,14 +149,14 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         (
             f"qdisc-{kind}",
             "network",
-            f"Queueing discipline {kind}",
+            f"qdisc {kind}",
             lack,
             _config(f"CONFIG_NET_SCH_{option}"),
         )
         for kind, option, lack in (
             ("htb", "HTB", "sharing a link by rates and weights"),
             ("tbf", "TBF", "rate limits as reference in tests"),
-            ("clsact", "INGRESS", "BPF on egress: billing and sharing the link"),
+            ("clsact", "INGRESS", "BPF on egress: frame counters and sharing the link"),
             ("fq", "FQ", "pacing by the kernel"),
             ("fq_codel", "FQ_CODEL", "short queues by the kernel"),
             ("netem", "NETEM", "added delay and loss"),
@@ -167,21 +167,21 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "cgroup-cpu",
         "cpu",
-        "CPU control group",
+        "CPU cgroup",
         "CPU shares for routers",
         "cgroup v2 with the cpu controller delegated, or v1 mounted with cpu",
     ),
     (
         "cgroup-cpuacct",
         "cpu",
-        "CPU accounting per control group",
-        "exact CPU bills for threaded routers",
+        "CPU accounting per cgroup",
+        "exact CPU accounting of threaded routers",
         "cgroup v2 with the cpu controller, or v1 mounted with cpuacct",
     ),
     (
         "cgroup-cpuset",
         "cpu",
-        "Core sets per control group",
+        "Core sets per cgroup",
         "pinning whole routers to cores",
         "cgroup v2 with the cpuset controller, or v1 mounted with cpuset",
     ),
@@ -232,7 +232,7 @@ GROUP_TITLES: dict[str, str] = {
     "host": "Host",
     "bpf": "BPF and XDP",
     "network": "Links and queues",
-    "cpu": "Control groups",
+    "cpu": "cgroups",
     "vm": "Virtual machines and NIC hardware",
 }
 

@@ -1,4 +1,4 @@
-"""Control groups: which version, which controllers, and whether one can be made."""
+"""cgroups: which version, which controllers, and whether one can be made."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def mounts(mountinfo: str) -> tuple[dict[str, Path], Path | None]:
     second = None
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
-        place = Path(before.split()[4])
+        mount = Path(before.split()[4])
         kind, _, options = after.split(maxsplit=2)
         if kind == "cgroup2":
-            second = place
+            second = mount
         elif kind == "cgroup":
-            first |= {name: place for name in options.split(",") if name in _CONTROLLERS}
+            first |= {name: mount for name in options.split(",") if name in _CONTROLLERS}
     return first, second
 
 
@@ -39,14 +39,14 @@ def _cgroups() -> Mapping[str, Answer]:
     return found
 
 
-def _try_v1(controller: str, place: Path) -> Answer:
-    group = place / f"isolane-doctor-{os.getpid()}"
+def _try_v1(controller: str, mount: Path) -> Answer:
+    group = mount / f"isolane-doctor-{os.getpid()}"
     try:
         group.mkdir()
     except OSError as error:
         status: Answer = Answer(
             "unknown" if isinstance(error, PermissionError) else "no",
-            f"v1 at {place}, but a group cannot be made: {error.strerror}",
+            f"v1 at {mount}, but a group cannot be made: {error.strerror}",
         )
         return status
     try:
@@ -54,18 +54,18 @@ def _try_v1(controller: str, place: Path) -> Answer:
     finally:
         group.rmdir()
     if not works:
-        return Answer("no", f"v1 at {place}, without {_SETTING[controller]}")
-    return Answer("yes", f"v1 at {place}; made a group and removed it")
+        return Answer("no", f"v1 at {mount}, without {_SETTING[controller]}")
+    return Answer("yes", f"v1 at {mount}; made a group and removed it")
 
 
-def _look_at_v2(controller: str, place: Path | None) -> Answer:
-    if place is None:
-        return Answer("no", "no control groups mounted")
-    offered = (place / "cgroup.controllers").read_text().split()
+def _look_at_v2(controller: str, mount: Path | None) -> Answer:
+    if mount is None:
+        return Answer("no", "no cgroups mounted")
+    offered = (mount / "cgroup.controllers").read_text().split()
     # v2 accounts CPU time in every group (cpu.stat), whatever the controllers.
     if controller == "cpuacct" or controller in offered:
-        return Answer("yes", f"v2 at {place}")
-    return Answer("no", f"v2 at {place} offers only: {' '.join(offered) or 'nothing'}")
+        return Answer("yes", f"v2 at {mount}")
+    return Answer("no", f"v2 at {mount} offers only: {' '.join(offered) or 'nothing'}")
 
 
 PROBES: tuple[Probe, ...] = (Probe(tuple(f"cgroup-{name}" for name in _CONTROLLERS), _cgroups),)

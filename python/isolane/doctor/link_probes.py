@@ -1,4 +1,4 @@
-"""Links and queueing disciplines, really made in a network namespace of the probe's own."""
+"""Links and qdiscs, really made in a network namespace of the probe's own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _QDISCS: Final[dict[str, dict[str, object]]] = {
     "cake": {},
 }
 _UNKNOWN_KIND: Final = (errno.EOPNOTSUPP, errno.ENOENT)
-"""What the kernel answers for a kind of link, and of queueing discipline, that it does not know."""
+"""What the kernel answers to a kind of link, and of qdisc, that it does not know."""
 
 
 def _pair(netlink: IPRoute) -> int:

@@ -72,7 +72,7 @@ def themes() -> dict[str, Any]:
             "palettes": {
                 "series": colours.series,
                 "states": colours.states,
-                "places": colours.places,
+                "drops": colours.drops,
             },
         }
         for mode, colours in MODES.items()

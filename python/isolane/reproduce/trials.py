@@ -20,7 +20,7 @@ Named = TypeVar("Named")
 TOTAL = "total"
 """All routers together."""
 
-LEAST_WINDOW_NS = 20_000_000
+MIN_WINDOW_NS = 20_000_000
 
 Key = tuple[str, str, int]
 """Experiment, arm, number of the point."""
@@ -137,7 +137,7 @@ def jobs(
     """
     wanted = None if only is None else set(only)
     plan = experiment.trial
-    window_ns = max(LEAST_WINDOW_NS, round(plan.duration_ns * options.scale))
+    window_ns = max(MIN_WINDOW_NS, round(plan.duration_ns * options.scale))
     seeded = experiment.model_copy(
         update={"trial": plan.model_copy(update={"seed": options.seed}), "published": None}
     )

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import (
-    PLACES,
+    DROP_POINTS,
     Aggregate,
     Capacity,
     Cell,
     CoreCell,
     CoreTrial,
     Delay,
+    DropPoint,
     Interval,
-    Place,
     RouterTrial,
     Trial,
 )
@@ -121,9 +121,9 @@ def _reference(groups: Groups, arm: str, runs: Runs, missing: Sequence[MissingPo
     if len(rivals) < 2:
         return []
     best = min(rivals, key=lambda found: _attack_pps(found[0][0]))
-    least = _attack_pps(best[0][0])
+    min_pps = _attack_pps(best[0][0])
     absent = (point for point in in_arm(missing, arm) if _same_victim(point, router))
-    return [] if any((point.aggressor_pps or 0) < least for point in absent) else best
+    return [] if any((point.aggressor_pps or 0) < min_pps for point in absent) else best
 
 
 def _attack_pps(trial: Trial) -> float:
@@ -150,8 +150,10 @@ def _shares(trials: Sequence[Trial], router: str) -> list[float]:
     return values
 
 
-def _lost(runs: Runs) -> dict[Place, float]:
-    return {place: _mean([router.lost.get(place, 0) for _, router in runs]) for place in PLACES}
+def _lost(runs: Runs) -> dict[DropPoint, float]:
+    return {
+        where: _mean([router.lost.get(where, 0) for _, router in runs]) for where in DROP_POINTS
+    }
 
 
 def _cell(

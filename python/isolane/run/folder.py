@@ -141,8 +141,8 @@ class RunFolder:
             lines = complete_lines(journal)
         found = []
         for number, line in enumerate(lines, start=1):
-            place = f"{journal}, line {number}: this is not a trial of this version of Isolane"
-            found.append(_parsed(line, Trial, place))
+            location = f"{journal}, line {number}: this is not a trial of this version of Isolane"
+            found.append(_parsed(line, Trial, location))
         self.record.check_trials(journal, lines)
         return found
 
@@ -222,7 +222,7 @@ def _errors(path: Path, what: str) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            reason += "; make room"
+            reason += "; free some space"
         raise MeasurementError(f"{path}: cannot {what}: {reason}") from error
 
 
@@ -239,5 +239,5 @@ def _parsed(text: bytes, model: type[Data], otherwise: str) -> Data:
 
 def _first(error: ValidationError) -> str:
     problem = error.errors()[0]
-    place = ".".join(str(part) for part in problem["loc"])
-    return f"{place}: {problem['msg']}" if place else problem["msg"]
+    location = ".".join(str(part) for part in problem["loc"])
+    return f"{location}: {problem['msg']}" if location else problem["msg"]

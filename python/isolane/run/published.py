@@ -96,7 +96,7 @@ class Measured:
         return _only(shares)
 
     def _cpu(self, arm: str, point: int, router: str, metric: str) -> float | None:
-        """CPU of all routers is that of the DUT's cores; of one router what it was billed."""
+        """CPU of all routers is that of the DUT's cores; of one router what was charged to it."""
         if router != TOTAL:
             shares = [
                 c.cpu_share.median

@@ -243,14 +243,14 @@ def _without_delay(found: Sequence[Cell]) -> list[NotMeasured]:
 
 
 def _without_interval(found: Sequence[Cell]) -> list[NotMeasured]:
-    least = min((cell.throughput_pps.n for cell in found), default=0)
-    if not found or not interval_is_range(least):
+    min_repeats = min((cell.throughput_pps.n for cell in found), default=0)
+    if not found or not interval_is_range(min_repeats):
         return []
     why = (
         "with one repeat there is no interval at all"
-        if least == 1
-        else f"the fewest that a point has is {plural(least, 'repeat')}: below six, the interval "
-        "shown is their range, which holds the median less often than that "
-        f"({100 * (1 - 2 ** (1 - least)):.0f} % of the time)"
+        if min_repeats == 1
+        else f"the fewest that a point has is {plural(min_repeats, 'repeat')}: below six, the "
+        "interval shown is their range, which holds the median less often than that "
+        f"({100 * (1 - 2 ** (1 - min_repeats)):.0f} % of the time)"
     )
     return [NotMeasured(what="95 % confidence intervals", why=why)]

@@ -123,14 +123,14 @@ def never_overloaded(cells: Sequence[Cell], capacity: Capacity | None) -> str | 
     offered: dict[tuple[str, int], float] = defaultdict(float)
     for cell in cells:
         offered[cell.arm, cell.point] += cell.offered_pps.median
-    most = max(offered.values())
+    max_pps = max(offered.values())
     if capacity is None:
-        return f"up to {format_pps(most)} were offered in all and nothing was lost on any arm"
-    if most <= capacity.pps.median:
+        return f"up to {format_pps(max_pps)} were offered in all and nothing was lost on any arm"
+    if max_pps <= capacity.pps.median:
         return None
     return (
-        f"up to {wording.multiple(most / capacity.pps.median)} the capacity was offered in all and "
-        "nothing was lost on any arm"
+        f"up to {wording.multiple(max_pps / capacity.pps.median)} the capacity was offered in all "
+        "and nothing was lost on any arm"
     )
 
 
@@ -155,5 +155,7 @@ def _rank(cell: Cell, kept: Interval) -> tuple[float, float]:
 
 
 def _is_reference(cell: Cell, cells: Sequence[Cell]) -> bool:
-    least = min(c.aggressor_pps or 0 for c in cells if c.arm == cell.arm and c.retained is not None)
-    return (cell.aggressor_pps or 0) <= least
+    min_pps = min(
+        c.aggressor_pps or 0 for c in cells if c.arm == cell.arm and c.retained is not None
+    )
+    return (cell.aggressor_pps or 0) <= min_pps

@@ -1,4 +1,4 @@
-"""The subnets of an experiment's routers: of the right kind and place, and without overlap."""
+"""The subnets of an experiment's routers: right kind, right range, no overlap."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def clashes(data: ExperimentData) -> Iterator[Problem]:
     points = {tuple(r.name for r in point.routers): point for point in resolve_points(data)}
     for point in points.values():
         for pair in combinations(point.routers, 2):
-            # The place is that of an address that was asked for, the later one if both were.
+            # The location is that of an address that was asked for, the later one if both were.
             asked = [router for router in reversed(pair) if router.group in own]
             if not asked or groups[asked[0].group] in told or not _clash(*pair):
                 continue

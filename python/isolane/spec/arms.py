@@ -8,10 +8,10 @@ from itertools import islice
 from isolane.spec.fields import Kind, NicModel, Receive, RouterPath
 from isolane.spec.kinds import SHARED, default_nic
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
-from isolane.spec.policy_router import Entitlement, entitlement
+from isolane.spec.policy_router import PolicyValues, policy_values
 
 DEFAULT_CPU_WEIGHT = 100
-"""Of a control group that nobody gave another."""
+"""Weight of a cgroup that nobody has changed."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class ArmRouter:
     """NIC model of a virtual machine; None for every other kind."""
     cpu_weight: int = DEFAULT_CPU_WEIGHT
     """Of a virtual machine's process, relative to the others; on path ``isolane`` see `policy`."""
-    policy: Entitlement | None = None
-    """What each router is entitled to, on path ``isolane`` only; its ``cores`` are numbers of the
-    arm's cores, from 0 (see :meth:`Entitlement.on`)."""
+    policy: PolicyValues | None = None
+    """The router's policy, on path ``isolane`` only; its ``cores`` are positions among the arm's
+    cores, from 0 (see :meth:`PolicyValues.on`)."""
 
     @property
     def wire(self) -> str:
@@ -77,7 +77,7 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     path: RouterPath = (change and change.path) or router.path or "none"
     if kind == "native":
         return ArmRouter(router.name, kind, "none")
-    policy = entitlement(router.policy, ((change and change.policy) or {}).get(router.name))
+    policy = policy_values(router.policy, ((change and change.policy) or {}).get(router.name))
     if path == "isolane":
         return ArmRouter(router.name, kind, path, policy=policy)
     nic = (change and change.nic) or router.nic or default_nic(kind, path)

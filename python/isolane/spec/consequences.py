@@ -56,7 +56,7 @@ def _frames(data: ExperimentData) -> Iterator[Problem]:
 
 
 def _traffic_loc(data: ExperimentData, router: int) -> Loc:
-    """Return the place of the frame size that is in force for a router."""
+    """Return the location of the frame size that is in force for a router."""
     override = data.routers[router].traffic
     if override is not None and override.frame_size is not None:
         return ("routers", router, "traffic", "frame_size")

@@ -40,7 +40,7 @@ class Document:
     lines: dict[Loc, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
-    def place(self, loc: Loc) -> tuple[int, Loc]:
+    def location(self, loc: Loc) -> tuple[int, Loc]:
         """Return the line of ``loc`` and as much of it as the document has."""
         while loc and loc not in self.lines:
             loc = loc[:-1]

@@ -72,12 +72,12 @@ class Stage(SpecModel):
     shared: bool = False
     """One stage for all routers of the path, instead of one for each."""
     account: str | None = None
-    """What the CPU bill calls it; default: its name."""
+    """What the CPU accounting calls it; default: its name."""
     mode: Mode | None = None
     """Whose CPU time it is; default: that of its context."""
     drop: CostNames | None = None
-    """With it, the stage looks for a place in the queue behind it before it works; costs of a frame
-    that there is none for, instead of `cost`."""
+    """With it, the stage first looks whether the queue behind it has a free slot; these are the
+    costs of a frame that finds none, instead of `cost`."""
     only: Condition | None = None
     """Only where that is so: shared-link, where a policy shares out the link."""
 
@@ -196,7 +196,7 @@ def _polls(path: PathData, name: str) -> bool:
 
 
 class Cost(SpecModel):
-    """What a piece of work costs, ns; all parts add up."""
+    """What one operation costs, ns; all parts add up."""
 
     frame_ns: Nanoseconds
     """Each frame."""
@@ -232,7 +232,7 @@ class RingSize(SpecModel):
     refill: Capacity = 1
     """Descriptors that are given back at a time."""
     moderation_ns: Nanoseconds
-    """The least time between two interrupts, ns."""
+    """The minimum time between two interrupts, ns."""
     irq_ns: Nanoseconds
     """Cost of an interrupt, ns."""
     source: f.ShortText
@@ -257,11 +257,11 @@ class Host(SpecModel):
     latency_ns: Nanoseconds = 24_000_000.0
     """CFS: period in which each runs once, ns."""
     min_granularity_ns: Nanoseconds = 3_000_000.0
-    """CFS: least turn, ns."""
+    """CFS: minimum granularity, ns."""
     wakeup_granularity_ns: Nanoseconds = 4_000_000.0
     """CFS: lead that a woken task must have to take the core at once, ns."""
     egress_frames: Capacity = 1256
-    """Frames that wait for the line: queueing discipline and transmit ring."""
+    """Frames that wait for the line: qdisc and transmit ring."""
     line_rate: f.LineRate | None = None
     """Rate of its NICs, bit/s: no load may be more; default: what the experiment says."""
     wire_ns: Nanoseconds = 0.0
@@ -336,9 +336,9 @@ class ProfileData(SpecModel):
         """Return a profile with other figures at these dotted keys."""
         data = self.model_dump(mode="json")
         for key, value in figures.items():
-            *way, last = key.split(".")
+            *parents, last = key.split(".")
             here = data
-            for word in way:
+            for word in parents:
                 here = here[word]
             here[last] = round(value) if isinstance(here[last], int) else value
         return type(self).model_validate(data)

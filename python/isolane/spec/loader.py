@@ -147,7 +147,7 @@ def _read(path: Path, what: str = "an experiment") -> str:
 def _error(name: str, document: Document, problems: list[Problem]) -> SpecError | NotSupported:
     """Return the error that tells all problems, in the order of the file."""
     wrong = [problem for problem in problems if not problem.unsupported]
-    shown = sorted({(*document.place(p.loc), str(p)) for p in problems}, key=_order)
+    shown = sorted({(*document.location(p.loc), str(p)) for p in problems}, key=_order)
     lines = [f"{name}:{line}: {_key(loc)}{what}" for line, loc, what in shown]
     if len(lines) > MAX_PROBLEMS:
         lines[MAX_PROBLEMS:] = [f"{name}: and {len(lines) - MAX_PROBLEMS} more"]
@@ -159,6 +159,6 @@ def _order(shown: tuple[int, Loc, str]) -> tuple[int, str, str]:
 
 
 def _key(loc: Loc) -> str:
-    """Return a place as ``routers[0].path: ``; nothing for the document itself."""
+    """Return a location as ``routers[0].path: ``; nothing for the document itself."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     return f"{text.lstrip('.')}: " if text else ""

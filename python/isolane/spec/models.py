@@ -46,7 +46,7 @@ class Traffic(SpecModel):
     """What is sent to each router."""
 
     frame_size: f.FrameSize = 64
-    """Ethernet frame size with the 4-byte checksum, bytes, or imix; IPv6 needs at least 84."""
+    """Ethernet frame size with the 4-byte checksum, bytes, or imix; IPv6 needs at min_bytes 84."""
     ip: f.IpVersion = 4
     """IP version, the same for all routers."""
     flows: f.Flows = 100
@@ -57,8 +57,8 @@ class Traffic(SpecModel):
     def frame_sizes(self) -> tuple[tuple[int, int], ...]:
         """Return the frame sizes (bytes with checksum) and their weights."""
         if self.frame_size == "imix":
-            least = MIN_FRAME_BYTES[self.ip]
-            return tuple((max(size, least), weight) for size, weight in IMIX)
+            min_bytes = MIN_FRAME_BYTES[self.ip]
+            return tuple((max(size, min_bytes), weight) for size, weight in IMIX)
         return ((int(self.frame_size), 1),)
 
     @property
@@ -101,15 +101,15 @@ class Router(SpecModel):
     address: f.Subnet | None = None
     """Ingress subnet; further members of a group get the subnets that follow it."""
     policy: PolicyKeys | None = None
-    """What it is entitled to on path isolane (of a virtual machine its cpu_weight, on any path);
+    """Its policy on path isolane (of a virtual machine its cpu_weight, on any path);
     each member of a group by itself."""
 
     def member_names(self, count: int | None = None) -> tuple[str, ...]:
-        """Return the names of the members when there are ``count`` (default: the most)."""
-        most = max(self.count)
+        """Return the names of the members when there are ``count`` (default: the largest count)."""
+        largest = max(self.count)
         if self.count == (1,):
             return (self.name,)
-        return tuple(f"{self.name}-{i + 1}" for i in range(most if count is None else count))
+        return tuple(f"{self.name}-{i + 1}" for i in range(largest if count is None else count))
 
 
 class ArmChange(SpecModel):
@@ -188,7 +188,7 @@ class Published(SpecModel):
     """Figures of a publication, to be shown beside the measured ones."""
 
     source: f.ShortText
-    """The publication, and the place in it."""
+    """The publication, and the table or figure in it."""
     capacity: f.Rate
     """What 1x is in the publication."""
     figure: f.ShortText | None = None

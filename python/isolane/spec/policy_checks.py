@@ -14,7 +14,7 @@ from isolane.spec.policy_models import (
     PolicyFile,
     VirtualFunction,
 )
-from isolane.spec.policy_router import Entitlement, RouterPolicy
+from isolane.spec.policy_router import PolicyValues, RouterPolicy
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.units import Load, format_bps
 
@@ -65,17 +65,17 @@ def together(
     yield from _sums(routers, nics)
 
 
-def of_one_router(loc: Loc, router: Entitlement) -> Iterator[Problem]:
-    """Yield what contradicts itself in what one router is entitled to; ``loc`` is its place."""
+def of_one_router(loc: Loc, router: PolicyValues) -> Iterator[Problem]:
+    """Yield the contradictions in the policy of one router, which stands at ``loc``."""
     ceiling = router.rate_max.egress
     if router.rate_min is not None and ceiling is not None:
-        least = router.rate_min
-        same = ceiling.pps if least.unit == "pps" else ceiling.bps
-        other = ceiling.bps if least.unit == "pps" else ceiling.pps
-        most_bps = None if other is None else reserved_bps(_in_other_unit(least, other))
-        above = same is not None and least.value > same
-        if above or (most_bps is not None and reserved_bps(least) > most_bps):
-            what = f"rate_min {least} is above rate_max {_told(ceiling.written())}"
+        wanted = router.rate_min
+        same = ceiling.pps if wanted.unit == "pps" else ceiling.bps
+        other = ceiling.bps if wanted.unit == "pps" else ceiling.pps
+        max_bps = None if other is None else reserved_bps(_in_other_unit(wanted, other))
+        above = same is not None and wanted.value > same
+        if above or (max_bps is not None and reserved_bps(wanted) > max_bps):
+            what = f"rate_min {wanted} is above rate_max {_told(ceiling.written())}"
             yield Problem((*loc, "rate_min"), what, "at most rate_max")
     if router.cpu_max is not None and router.cores and router.cpu_max > 100 * len(router.cores):
         cores = "core" if len(router.cores) == 1 else "cores"

@@ -49,7 +49,7 @@ RateMaxValue = Annotated[
 
 
 class PolicyKeys(SpecModel):
-    """What a router is entitled to, as it is written: None for what is not given."""
+    """The keys of a router's policy as they are written; None for a key that is not given."""
 
     cpu_weight: Weight | None = None
     """CPU share relative to the other routers of the same cores, 1 to 10000; default 100."""
@@ -75,7 +75,7 @@ class PolicyKeys(SpecModel):
     @field_validator("*", mode="before")
     @classmethod
     def _given(cls, value: object) -> object:
-        if value is None:  # a key without a value is a mistake, not the wish for the default
+        if value is None:  # a key without a value is a mistake, and does not ask for the default
             raise Refused("nothing is given", "a value, or the key left out")
         return value
 
@@ -167,7 +167,7 @@ def _some(value: object) -> object:
 
 
 class PolicyFile(SpecModel):
-    """A policy: what each router is entitled to."""
+    """A policy: rates, weights and cores of each router."""
 
     isolane: Version
     """Version of the format: 1."""

@@ -16,7 +16,7 @@ Loc = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, at one place."""
+    """One thing that is wrong, and where."""
 
     loc: Loc
     what: str
@@ -25,12 +25,12 @@ class Problem:
     """True for what is right in itself but cannot be done by this version (exit 3)."""
 
     def __str__(self) -> str:
-        """Return the message without its place."""
+        """Return the message without its location."""
         return self.what if self.accepted is None else f"{self.what}; accepted: {self.accepted}"
 
 
 class Refused(ValueError):  # noqa: N818 - a verdict on a value, turned into an error by its caller
-    """A single value is refused; the place is known to whoever called the check."""
+    """A single value is refused; the caller of the check knows the location."""
 
     def __init__(self, what: str, accepted: str | None = None, *, unsupported: bool = False):
         problem = Problem((), what, accepted, unsupported)

@@ -96,7 +96,7 @@ class Background(SpecModel):
     """What else a guest does now and then."""
 
     cpu_ns: Nanoseconds
-    """CPU time of a piece of work, ns."""
+    """CPU time of an operation, ns."""
     every_s: Seconds
     """Mean time between two, s."""
     source: f.ShortText

@@ -58,7 +58,7 @@ def test_domination_is_counted_in_seconds_on_end() -> None:
     vm2 = [95.0 - value for value in vm1]
     it = repeats("no-rate", "unmodified", (vm1, vm2))
     assert measures.longest_domination_s(it) == 6
-    assert measures.greatest_share(it) == pytest.approx(90 / 95)
+    assert measures.max_share(it) == pytest.approx(90 / 95)
 
 
 def test_the_half_width_is_that_of_ten_repeats() -> None:

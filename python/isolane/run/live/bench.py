@@ -11,7 +11,7 @@ from isolane.procfs import core_ticks
 from isolane.run.backend import Observation, Setting
 from isolane.run.live import cpu_accounting, frame_accounting
 from isolane.run.live.cores import Cores
-from isolane.run.live.cpu_accounting import Accounts, Bill
+from isolane.run.live.cpu_accounting import Accounts, CpuAccounting
 from isolane.run.live.draining import drained
 from isolane.run.live.generator_streams import generator
 from isolane.run.live.host import nic_facts
@@ -77,7 +77,7 @@ class LiveBench:
         tools.bed.check_alive()
         counts = drained(tools.receiver.counts)
         lost = self._counters() - before
-        bill = Bill(
+        cpu = CpuAccounting(
             tools.accountant.read(cores=len(ticks)),
             self._accounts,
             tools.cores,
@@ -100,9 +100,9 @@ class LiveBench:
             sent=report,
             received=counts,
             delays=[tools.receiver.delays(i) for i in range(len(counts))],
-            lost=frame_accounting.close(accounts, lost),
+            lost=frame_accounting.lost_frames(accounts, lost),
             receiver_dropped=lost.receiver_dropped,
-            bill=bill,
+            cpu=cpu,
         )
         return observe(raw)
 

@@ -1,14 +1,15 @@
-"""Closing the books: every frame that was scheduled is received, or lost at a named place."""
+"""Frame accounting: each scheduled frame was received, or lost at a named drop point."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from isolane.run.results import Place
+from isolane.run.results import DropPoint
 from isolane.testbed import Counters
 
-SHARED_PLACES: tuple[Place, ...] = ("nic_queue", "router_queue", "egress")
+SHARED_DROP_POINTS: tuple[DropPoint, ...] = ("nic_queue", "router_queue", "egress")
+"""Drop points whose counters the kernel keeps for all routers together."""
 
 
 @dataclass(frozen=True)
@@ -22,19 +23,33 @@ class Account:
     """Without duplicates."""
 
 
-def close(accounts: Sequence[Account], lost: Counters) -> list[dict[Place, int]]:
-    """Say where each router's missing frames went.
+def lost_frames(accounts: Sequence[Account], lost: Counters) -> list[dict[DropPoint, int]]:
+    """Return the lost frames of each router by drop point.
 
-    What the kernel counted for a router alone is its own. The rest of its missing frames went at
-    the places that routers share (a bridge's NIC queue counts drops, but not whose they were):
-    they are booked there in proportion to these places' counts. What then remains is unaccounted,
-    and so is what the shared places counted beyond the missing frames.
+    What the kernel counted for one router is that router's. Routers also share drop points: a
+    bridge's NIC queue counts drops, but not whose frames they were. The rest of a router's missing
+    frames is therefore divided among the shared drop points, in proportion to their counters.
+    Missing frames that no counter explains are ``unaccounted``; frames that the shared counters
+    report beyond the missing ones are subtracted from ``unaccounted``.
+
+    Parameters
+    ----------
+    accounts
+        What each router was offered and what arrived.
+    lost
+        What the kernel counted in the same time.
+
+    Returns
+    -------
+    list of dict
+        For each account, in the same order, frames by drop point. Over all routers, scheduled
+        frames are received plus lost.
     """
     missing = []
-    books: list[dict[Place, int]] = []
+    losses: list[dict[DropPoint, int]] = []
     for account in accounts:
         own = lost.of(account.router)
-        book: dict[Place, int] = {
+        router: dict[DropPoint, int] = {
             "generator": account.scheduled - account.sent,
             "nic_queue": own["nic_queue"],
             "router_queue": own["router_queue"],
@@ -42,31 +57,33 @@ def close(accounts: Sequence[Account], lost: Counters) -> list[dict[Place, int]]
             "egress": own["egress"],
             "unaccounted": 0,
         }
-        books.append(book)
+        losses.append(router)
         missing.append(account.sent - account.received - sum(own.values()))
     shared = lost.of(None)
-    _spread(books, missing, {place: shared.get(place, 0) for place in SHARED_PLACES})
-    return books
+    _spread(losses, missing, {point: shared.get(point, 0) for point in SHARED_DROP_POINTS})
+    return losses
 
 
-def _spread(books: list[dict[Place, int]], missing: list[int], shared: dict[Place, int]) -> None:
-    """Book the missing frames at the shared places, to the frame."""
+def _spread(
+    losses: list[dict[DropPoint, int]], missing: list[int], shared: dict[DropPoint, int]
+) -> None:
+    """Divide the missing frames among the shared drop points; no frame is counted twice."""
     left = dict(shared)
-    for book, wanted in zip(books, missing, strict=True):
+    for router, wanted in zip(losses, missing, strict=True):
         rest = wanted
         total = sum(left.values())
-        for place in sorted(left, key=lambda p: -left[p]):
-            share = min(left[place], rest, -(-wanted * left[place] // total)) if total else 0
+        for point in sorted(left, key=lambda p: -left[p]):
+            share = min(left[point], rest, -(-wanted * left[point] // total)) if total else 0
             taken = max(0, share)
-            book[place] += taken
-            left[place] -= taken
+            router[point] += taken
+            left[point] -= taken
             rest -= taken
-        for place, room in list(left.items()):  # what rounding left over, where there is room
-            taken = max(0, min(rest, room))
-            book[place] += taken
-            left[place] -= taken
+        for point, uncharged in list(left.items()):  # rounding left these over
+            taken = max(0, min(rest, uncharged))
+            router[point] += taken
+            left[point] -= taken
             rest -= taken
-        book["unaccounted"] += rest
+        router["unaccounted"] += rest
     surplus = sum(left.values())
-    if surplus and books:
-        books[0]["unaccounted"] -= surplus
+    if surplus and losses:
+        losses[0]["unaccounted"] -= surplus

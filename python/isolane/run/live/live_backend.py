@@ -84,8 +84,8 @@ class LiveBackEnd:
                 yield LiveBench(self._experiment, arm, routers, equipment)
 
     def _receiver(self, bed: Testbed, routers: Sequence[PointRouter]) -> _native.Receiver:
-        places = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)
-        interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in places]
+        receiving = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)
+        interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in receiving]
         flows = [self._experiment.traffic_of(router.name).flows for router in routers]
         return _native.Receiver(interfaces=interfaces, cookie=self._cookie, flows=flows)
 

@@ -234,7 +234,7 @@ def describe(report: dict[str, Any]) -> str:
     took = f"{report['seconds']:.3f} s"
     lines = [
         f"sent {report['frames']} of {report['scheduled']} frames in {took}: {_rate(report)}",
-        f"departure error: {times}, greatest {departure['max_ns']} ns",
+        f"departure error: {times}, max {departure['max_ns']} ns",
     ]
     streams = report["streams"] if len(report["streams"]) > 1 else []
     lines += [

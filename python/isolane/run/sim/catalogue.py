@@ -25,7 +25,7 @@ class SimHost:
 
     profile: ProfileData
     paths: Mapping[PathKey, PathData]
-    place: str
+    origin: str
     """Where the profile came from, for messages."""
 
     def path_of(self, router: ArmRouter) -> PathData:
@@ -47,7 +47,7 @@ class SimHost:
         path = self.paths[key]
         problems = missing(self.profile, path)
         if problems:
-            raise SpecError("\n".join(f"{self.place}: {problem}" for problem in problems))
+            raise SpecError("\n".join(f"{self.origin}: {problem}" for problem in problems))
         return path
 
     def frame_ns(self, router: ArmRouter) -> float:
@@ -117,8 +117,8 @@ def find_host(profile: str | Path | None) -> SimHost:
     file = profile_file(wanted)
     data = load_file(file, ProfileData, "a host profile")
     theirs = _by_key(file.parent / name for name in data.paths)
-    place = wanted if wanted in own_profiles() else str(file)
-    return SimHost(data, {**own_paths(), **theirs}, f"profile {place}")
+    origin = wanted if wanted in own_profiles() else str(file)
+    return SimHost(data, {**own_paths(), **theirs}, f"profile {origin}")
 
 
 def _by_key(files: Iterable[Path]) -> dict[PathKey, PathData]:

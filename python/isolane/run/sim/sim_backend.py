@@ -44,7 +44,7 @@ class SimBackEnd:
     jobs: int | None = None
     _pool: ProcessPoolExecutor | None = None
     _ahead: dict[TrialJob, Future[Observation]] = field(default_factory=dict)
-    _most_bps: float = 0.0
+    _max_wire_bps: float = 0.0
     """The most that a wire is offered in a trial, bit/s."""
 
     def __post_init__(self) -> None:
@@ -100,7 +100,7 @@ class SimBackEnd:
 
     def foresee(self, expected: Sequence[Expected]) -> None:
         """Begin with trials that will be asked for, on all cores."""
-        self._most_bps = max((self._wire_bps(one) for one in expected), default=0.0)
+        self._max_wire_bps = max((self._wire_bps(one) for one in expected), default=0.0)
         jobs = workers(self.jobs)
         if jobs == 1 or len(expected) < 2:
             return
@@ -126,10 +126,10 @@ class SimBackEnd:
         """
         profile, wire_bps = self.sim_host.profile, self.experiment.traffic.line_rate_bps
         rate = profile.host.line_rate
-        if rate is None or self._most_bps <= rate:
+        if rate is None or self._max_wire_bps <= rate:
             return ()
         why = (
-            f"up to {format_bps(self._most_bps)} are offered on a wire, the NICs of profile "
+            f"up to {format_bps(self._max_wire_bps)} are offered on a wire, the NICs of profile "
             f"{profile.name} carry {format_bps(rate)}, and the simulated wires "
             f"{format_bps(wire_bps)} (traffic.line_rate)"
         )

@@ -116,7 +116,7 @@ def test_cpu_max_is_a_cap_and_leaves_the_rest_to_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate_max", "kpps", "place"),
+    ("rate_max", "kpps", "drop_point"),
     [
         ("{ingress: 100kpps}", 100.0, "router_queue"),
         ("{ingress: 50Mbps}", 74.4, "router_queue"),
@@ -126,12 +126,12 @@ def test_cpu_max_is_a_cap_and_leaves_the_rest_to_others() -> None:
     ],
 )
 def test_rate_max_is_kept_and_lost_where_live_loses_it(
-    rate_max: str, kpps: float, place: str
+    rate_max: str, kpps: float, drop_point: str
 ) -> None:
     policies = {"a": f"rate_max: {rate_max}", "b": "cpu_weight: 100"}
     seen = core_trial(policies, {"a": 300.0, "b": 100.0})
     assert seen.routers[0].received_pps == pytest.approx(kpps * 1e3, rel=0.01)
-    assert {where for where, frames in seen.routers[0].lost.items() if frames} == {place}
+    assert {where for where, frames in seen.routers[0].lost.items() if frames} == {drop_point}
     assert retained(seen, 1) == 1
 
 
@@ -179,12 +179,12 @@ def test_queue_and_cores_are_the_policys() -> None:
     cores = {context["name"]: context["cores"] for context in model.json["contexts"]}
     assert cores["thread/a"] == cores["thread/c"] == ["cpu1"]
     assert cores["thread/b"] == cores["nic/isolane/port"] == ["cpu0"]
-    most = {place["name"]: place["most"] for place in found["places"]}
-    assert most["a.memory.queue"] == 16
-    assert most["b.memory.queue"] == 240, "a burst, before it overflowed"
+    longest = {queue["name"]: queue["most"] for queue in found["places"]}
+    assert longest["a.memory.queue"] == 16
+    assert longest["b.memory.queue"] == 240, "a burst, before it overflowed"
 
 
-def test_the_nics_own_thread_is_nobodys_bill() -> None:
+def test_the_nics_own_thread_is_charged_to_nobody() -> None:
     policies = {"a": "cpu_weight: 100", "b": "cpu_weight: 100"}
     model, setting = model_of(experiment(policies), {"a": 300.0, "b": 1000.0})
     seen, found = trial(model, setting)
