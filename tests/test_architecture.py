@@ -202,7 +202,7 @@ def repeated_names(root: Path) -> dict[str, list[str]]:
     for path in sorted(root.rglob("*.py")):
         if not is_test(path) and path.name not in ("__init__.py", "__main__.py"):
             found.setdefault(path.stem, []).append(str(path.relative_to(root).parent))
-    return {name: places for name, places in found.items() if len(places) > 1}
+    return {name: folders for name, folders in found.items() if len(folders) > 1}
 
 
 def test_each_module_has_a_name_that_says_what_it_alone_holds() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
 
-from isolane.report.placing import Box, Placed, cores_of, heading_of, place
+from isolane.report.placing import Box, Placed, cores_of, heading_of, lay_out
 from isolane.report.theme import Colours
 from isolane.report.wiring import simplify
 from isolane.run import wording
@@ -41,7 +41,7 @@ def draw(drawing: Drawing, colours: Colours, *, down: bool = False) -> Drawn:
         Turned for a narrow screen: generator on top, receiver at the bottom.
     """
     whole, drawing = drawing, simplify(drawing)
-    placed = place(drawing, down=down)
+    placed = lay_out(drawing, down=down)
     boxes = placed.boxes
     cores = sorted({core for node in drawing.nodes for core in node.cores})
     tints = {core: colours.series[i % len(colours.series)] for i, core in enumerate(cores)}

@@ -65,8 +65,8 @@ class Placed:
     lanes: dict[Edge, list[Box]]
 
 
-def place(drawing: Drawing, *, down: bool = False) -> Placed:
-    """Place generator left, receiver right, and the DUT's boxes in columns between them.
+def lay_out(drawing: Drawing, *, down: bool = False) -> Placed:
+    """Put the generator left, receiver right, and the DUT's boxes in columns between them.
 
     Parameters
     ----------

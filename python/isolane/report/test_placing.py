@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 from isolane.report.drawing import draw
-from isolane.report.placing import Box, place
+from isolane.report.placing import Box, lay_out
 from isolane.report.theme import LIGHT
 from isolane.report.wiring import simplify
 from isolane.run.results import Drawing, Edge, Node
@@ -77,7 +77,7 @@ def do_not_overlap(one: Box, other: Box) -> bool:
 @pytest.mark.parametrize("drawing", DRAWINGS)
 def test_generator_and_receiver_stand_outside_the_dut(drawing: Drawing) -> None:
     shown = simplify(drawing)
-    boxes = place(shown).boxes
+    boxes = lay_out(shown).boxes
     parts = {node.part: boxes[node.id] for node in shown.nodes}
     generator, dut, receiver = (parts[part] for part in ("generator", "dut", "receiver"))
     assert generator.x + generator.width < dut.x
@@ -107,7 +107,7 @@ def test_every_router_is_on_the_way_from_generator_to_receiver(drawing: Drawing)
 @pytest.mark.parametrize("drawing", DRAWINGS)
 def test_on_a_narrow_screen_frames_run_downwards(drawing: Drawing) -> None:
     shown = simplify(drawing)
-    boxes = place(shown, down=True).boxes
+    boxes = lay_out(shown, down=True).boxes
     parts = {node.part: boxes[node.id] for node in shown.nodes}
     generator, dut, receiver = (parts[part] for part in ("generator", "dut", "receiver"))
     assert generator.y + generator.height < dut.y
@@ -123,7 +123,7 @@ def test_on_a_narrow_screen_frames_run_downwards(drawing: Drawing) -> None:
 @pytest.mark.parametrize("drawing", DRAWINGS)
 def test_no_wire_runs_through_a_box(drawing: Drawing, *, down: bool) -> None:
     shown = simplify(drawing)
-    placed = place(shown, down=down)
+    placed = lay_out(shown, down=down)
     boxes = [placed.boxes[node.id] for node in shown.nodes if node.part != "dut"]
     wires = re.findall(r'<path d="(M[^"]+)" fill="none"', draw(drawing, LIGHT, down=down).body)
     assert len(wires) == len(shown.edges)

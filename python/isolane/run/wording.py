@@ -12,8 +12,8 @@ def digits(value: float, significant: int = 3) -> str:
     if value == 0:
         return "0"
     rounded = float(f"{value:.{significant - 1}e}")
-    places = max(0, significant - 1 - int(f"{rounded:e}".split("e")[1]))
-    text = f"{rounded:,.{places}f}"
+    decimals = max(0, significant - 1 - int(f"{rounded:e}".split("e")[1]))
+    text = f"{rounded:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -25,8 +25,8 @@ def percent(share: float, like: float | None = None) -> str:
     value, rule = 100 * share, 100 * (share if like is None else like)
     if like is None and 0 < abs(value) < 0.1:
         return digits(value, 1)
-    places = 1 if abs(rule) < 10 or 98.95 <= abs(rule) < 101 else 0
-    text = f"{value:.{places}f}"
+    decimals = 1 if abs(rule) < 10 or 98.95 <= abs(rule) < 101 else 0
+    text = f"{value:.{decimals}f}"
     return text.removesuffix(".0") if like is None else text
 
 

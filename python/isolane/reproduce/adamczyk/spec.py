@@ -182,8 +182,8 @@ class Guest(SpecModel):
 class Sweep(SpecModel):
     """Weights that change every second, from the first guest's favour to the other's."""
 
-    most: f.Weight
-    """Weight of the favoured; the other has 1."""
+    favoured: f.Weight = Field(alias="most")
+    """Weight of the favoured guest; the other has 1."""
 
 
 class DiskLoad(SpecModel):

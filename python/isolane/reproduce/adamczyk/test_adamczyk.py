@@ -134,7 +134,7 @@ def test_a_disk_load_too_short_to_tell_is_not_claimed() -> None:
 
 
 def test_weights_go_from_one_to_the_other() -> None:
-    sweep = Sweep(most=30)
+    sweep = Sweep.model_validate({"most": 30})
     steps = [weights_at(sweep, second, 150) for second in range(150)]
     assert steps[0] == (30, 1)
     assert steps[-1] == (1, 30)

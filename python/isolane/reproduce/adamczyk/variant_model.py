@@ -171,8 +171,8 @@ def _loads(host: XenHost, variant: Variant) -> list[Json]:
 
 def weights_at(sweep: Sweep, second: int, seconds: int) -> tuple[int, int]:
     """Return the two guests' weights in this second: from most:1 to 1:most in equal steps."""
-    step = round((sweep.most - 1) * second / max(seconds - 1, 1))
-    return sweep.most - step, 1 + step
+    step = round((sweep.favoured - 1) * second / max(seconds - 1, 1))
+    return sweep.favoured - step, 1 + step
 
 
 def _changes(experiment: XenExperiment, sweep: Sweep | None) -> list[Json]:
