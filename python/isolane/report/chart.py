@@ -12,7 +12,7 @@ import altair as alt
 from isolane.report.theme import DASHES, SHAPES, PaletteName
 
 HEIGHT, BAR_HEIGHT = 240, 180
-"""Of the drawn area of lines and of bars, pixels."""
+"""Height of the drawn area, of lines and of bars, pixels."""
 
 _SHOWN = "indexof(hidden, datum.series) < 0"
 """The page sets the signal `hidden` to the series that its reader has switched off."""
@@ -57,11 +57,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Axis:
-    """What a plot's axis shows."""
+    """One axis of a plot."""
 
     title: str
     expr: str = "datum.label"
-    """Vega expression that writes a tick; by default what Vega would write."""
+    """Vega expression that writes a tick; by default Vega's own."""
     ticks: tuple[float, ...] | None = None
     log: bool = False
     domain: tuple[float, float] | None = None
@@ -92,7 +92,7 @@ class Row:
     high: float
     published: bool = False
     tip: Mapping[str, str] = field(default_factory=dict)
-    """What the pointer is told, by its heading."""
+    """The tooltip: values by heading."""
 
     def values(self) -> dict[str, Any]:
         """Return the row as Vega's datum."""
@@ -107,7 +107,7 @@ class Gap:
     series: str
     x: float
     tip: Mapping[str, str]
-    """What the pointer is told."""
+    """The tooltip."""
 
     def values(self) -> dict[str, Any]:
         """Return the gap as Vega's datum."""
@@ -115,7 +115,7 @@ class Gap:
 
 
 GAP_MARK = "M-1,-1L1,1M1,-1L-1,1"
-"""A cross: what stands at the bottom of a plot where there is no verdict."""
+"""A cross, drawn at the bottom of a plot where there is no verdict."""
 
 
 def _tooltip(rows: Sequence[Row | Gap]) -> list[alt.Tooltip]:

@@ -15,7 +15,7 @@ from isolane.run import wording
 from isolane.run.results import Drawing, Edge, Node
 
 MIN_LEGEND, LEGEND_LETTER = 300.0, 7.4
-"""Least width of a line of the legend, and of one of its letters, pixels."""
+"""Minimum width of a line of the legend, and of one of its letters, pixels."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def _wire(edge: Edge, placed: Placed, colours: Colours, arrow: str, *, down: boo
 
 
 def _halo(colour: str) -> str:
-    """Return what keeps a text readable where a wire runs behind it."""
+    """Return a background that keeps a text readable where a wire runs behind it."""
     return f' paint-order="stroke" stroke="{colour}" stroke-width="4" stroke-linejoin="round"'
 
 

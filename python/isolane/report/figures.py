@@ -27,7 +27,7 @@ _TIME = (
 
 
 def figures(summary: Summary) -> tuple[Figure, ...]:
-    """Return every plot for which there is data, the most telling first."""
+    """Return every plot for which there is data, the most important first."""
     if not summary.cells:
         return ()
     positions = across(summary)
@@ -43,7 +43,7 @@ def figures(summary: Summary) -> tuple[Figure, ...]:
 
 
 def arms(summary: Summary) -> list[str]:
-    """Names of the arms, in the order of the experiment; also of those that gave no result."""
+    """Return the names of all arms in the experiment's order, also of those without a result."""
     return arms_of(summary)
 
 
@@ -273,7 +273,7 @@ def _focus(summary: Summary) -> list[Cell]:
 
 
 def _slowest(cells: Sequence[Cell], pick: Callable[[Cell], Interval | None]) -> Iterator[Cell]:
-    """Of several routers at one point the one that waits longest."""
+    """Return, of several routers at one point, the one with the longest delay."""
     worst: dict[tuple[str, int], tuple[float, Cell]] = {}
     for cell in cells:
         value = pick(cell)

@@ -1,4 +1,4 @@
-"""Where the boxes of a drawing stand, and which way its wires take between them."""
+"""The positions of a drawing's boxes, and the course of the wires between them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Box:
     height: float
 
     def widened(self, min_width: float) -> Box:
-        """Return the box at min_width so wide, its middle where it was."""
+        """Return the box widened to at least `min_width`, with its middle unchanged."""
         more = max(0.0, min_width - self.width)
         return Box(self.x - more / 2, self.y, self.width + more, self.height)
 
@@ -41,7 +41,7 @@ class Box:
         return Box(self.x + right, self.y, self.width, self.height)
 
     def ends(self, *, down: bool) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return where a wire comes in, and where it goes out."""
+        """Return the points at which a wire enters and leaves."""
         if down:
             x = self.x + self.width / 2
             return (x, self.y), (x, self.y + self.height)
@@ -230,12 +230,12 @@ def _width(node: Node) -> float:
 
 
 def heading_of(node: Node) -> str:
-    """Return what stands on top of a box that others stand in."""
+    """Return the heading of a box that contains others."""
     return f"{node.label} · {cores_of(node.cores)}" if node.cores else node.label
 
 
 def cores_of(cores: Sequence[int]) -> str:
-    """Name cores in words; nothing for none."""
+    """Name cores in words; an empty text for no cores."""
     if not cores:
         return ""
     return f"core{'s' if len(cores) > 1 else ''} {', '.join(str(core) for core in cores)}"

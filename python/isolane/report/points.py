@@ -1,4 +1,4 @@
-"""Where the points of a run stand on the horizontal axis of its plots."""
+"""The positions of a run's points on the horizontal axis of its plots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RATE = "format(datum.value, '~s')"
 
 @dataclass(frozen=True)
 class Across:
-    """The horizontal axis that fits a run, and where each point stands on it."""
+    """The horizontal axis that fits a run, and each point's position on it."""
 
     kind: Kind
     axis: Axis

@@ -1,4 +1,4 @@
-"""One run folder in, one report out."""
+"""Renders the report of a run folder."""
 
 from __future__ import annotations
 

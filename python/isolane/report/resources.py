@@ -1,4 +1,4 @@
-"""Plots of what is used up: processor time and frames."""
+"""Plots of CPU time and of lost frames."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def cpu_figure(summary: Summary, positions: Across) -> Figure | None:
     swatches = (*(Swatch(s.label, s.palette, s.index, "bar") for s in legend), _TICK)
     caption = (
         "What each core did, means over the repeats. The tick marks how much of it was charged "
-        "to routers. A generator that polls keeps its core busy at any load: that is its way of "
-        "sending on time."
+        "to routers. The generator keeps its core busy at any load, because it polls to send "
+        "each frame on time."
     )
     return Figure(
         "cpu", "Where the cores' time went", caption, tuple(panels), swatches, "states", arms
@@ -61,7 +61,7 @@ _TICK = Swatch("charged to routers", "states", 0, "tick")
 
 
 def gap_tip(point: MissingPoint) -> dict[str, str]:
-    """Return what the pointer is told where there is no verdict."""
+    """Return the tooltip of a point without a verdict."""
     return {"arm": point.arm, "point": point.point_label, "no verdict": point.why}
 
 

@@ -1,4 +1,4 @@
-"""From trials to cells: one router at one point in one arm, over the repeats."""
+"""Cells: the results of one router at one point in one arm, over the repeats."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from isolane.run.results import (
 from isolane.stats import estimate, paired_ratios, share_errors
 
 SAME_LOAD = 0.01
-"""Loads that differ by less than this part are the same load."""
+"""Loads that differ by a smaller share than this count as the same."""
 
 SHORT = 0.02
-"""A generator that sends less than this part short of the offered load has offered it."""
+"""A generator that falls short by a smaller share than this has sent the offered load."""
 
 Groups = dict[tuple[str, int], list[Trial]]
 Runs = list[tuple[Trial, RouterTrial]]
@@ -106,9 +106,9 @@ def same_load(a: float, b: float) -> bool:
 def _reference(groups: Groups, arm: str, runs: Runs, missing: Sequence[MissingPoint]) -> Runs:
     """Trials of the point that `runs`, a victim's, are compared with.
 
-    That is where the aggressors' offered load is least among the points of the arm at which the
-    victim is offered the same. A point without another one to compare with has no reference; nor
-    has any point of an arm whose reference is missing: another one does not take its place.
+    The reference is the point of the arm at which the victim is offered the same and the
+    aggressors are offered least. A point that has no other one to compare with has no reference.
+    If the reference itself gave no result, no other point replaces it.
     """
     router = runs[0][1]
     rivals = [

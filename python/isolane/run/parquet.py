@@ -24,7 +24,7 @@ _NESTED = {"lost", "delay", "routers", "cores", "generator", "placement"}
 
 
 def _columns(model: Any, prefix: str = "") -> dict[str, Any]:
-    """Name and type of each plain field; stated, so that a column of nulls has its type too."""
+    """Return name and type of each plain field, so that a column of nulls has a type, too."""
     found = {}
     for name, field in model.model_fields.items():
         if name not in _NESTED:

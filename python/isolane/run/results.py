@@ -97,7 +97,7 @@ class CoreTrial(_Model):
     softirq: float
     idle: float
     routers: float
-    """Of the above, charged to routers (threads or softirq NAPI)."""
+    """Part of the above that is charged to routers (threads or softirq NAPI)."""
     steal: float
     """Taken by the hypervisor (tick resolution; overlaps the rest)."""
 
@@ -118,7 +118,7 @@ class GeneratorAudit(_Model):
 
 
 class Placement(_Model):
-    """Did receive processing run on the DUT's cores and nowhere else?"""
+    """Whether receive processing ran on the DUT's cores and nowhere else."""
 
     polls_on_dut: int
     polls_elsewhere: int
@@ -279,7 +279,7 @@ class Edge(_Model):
 
 
 class Drawing(_Model):
-    """Who is wired to whom in one arm, and which core does what."""
+    """The set-up of one arm: wires, and which core does what."""
 
     arm: str
     nodes: tuple[Node, ...]
@@ -287,7 +287,7 @@ class Drawing(_Model):
 
 
 class NotMeasured(_Model):
-    """Something that a reader may expect here, and why it is absent."""
+    """Something that a reader may expect, and why it was not measured."""
 
     what: str
     why: str
@@ -311,7 +311,7 @@ class ArmVerdict(_Model):
 
 
 class Verdict(_Model):
-    """The run in a sentence."""
+    """The verdict of a run."""
 
     sentence: str
     level: Literal["good", "bad", "neutral", "none"]

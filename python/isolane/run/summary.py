@@ -1,4 +1,4 @@
-"""From the trials of a run to everything that its table and its report show."""
+"""The summary of a run: everything that its table and its report show."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     Parameters
     ----------
     experiment
-        What was asked for.
+        The experiment that was run.
     trials
-        What was done, in any order.
+        All trials, in any order.
     drawings
         The test bed of each arm.
     started, finished
@@ -50,9 +50,9 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     complete
         False where the run was interrupted.
     capacity
-        What 1x was, where the run knows; by default it is taken from the capacity trials.
+        What 1x was; by default the capacity trials tell.
     not_measured
-        What the run itself left out, and why.
+        What the run itself did not measure, and why.
     simulated
         Profile of the simulated host, for a prediction.
     """
@@ -198,7 +198,7 @@ def _not_overloaded(found: Sequence[Cell], capacity: Capacity | None) -> list[No
 
 
 def _disturbed(trials: Sequence[Trial]) -> list[NotMeasured]:
-    """Name the trials in which somebody else used the device under test's cores."""
+    """Count the trials in which other processes used the DUT's cores."""
     shares = [
         max((core.user for core in trial.cores if core.part == "dut"), default=0.0)
         for trial in trials

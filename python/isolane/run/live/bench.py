@@ -1,4 +1,4 @@
-"""One test bed with generator, receiver and CPU accountant, and the course of a trial on it."""
+"""A live bench: a test bed with generator, receiver and CPU accountant, and a trial on it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_ns
 from isolane.testbed import Counters, Testbed
 
 LEAD_NS = 15_000_000
-"""From the order to send to the first departure: the kernel's set-up of the run takes some ms."""
+"""Time from the call to the first departure; the kernel takes some ms to set up the run."""
 STUCK_S = 5.0
 
 
 @dataclass(frozen=True)
 class Equipment:
-    """What a bench works with; all of it outlives a trial."""
+    """The parts of a bench; all of them outlive a trial."""
 
     bed: Testbed
     receiver: _native.Receiver
@@ -36,7 +36,7 @@ class Equipment:
     cores: Cores
     cookie: int
     managed: Managed
-    """The policy in force on the bed, if any."""
+    """The policy that is applied on the bed, if any."""
 
 
 class LiveBench:
@@ -107,7 +107,7 @@ class LiveBench:
         return observe(raw)
 
     def _counters(self) -> Counters:
-        """Take a snapshot of all losses, those that the policy caused included."""
+        """Read all loss counters, those of the policy included."""
         return self._equipment.bed.counters().plus(self._equipment.managed.dropped())
 
     def _send(self, source: _native.Generator, setting: Setting) -> None:
@@ -125,11 +125,11 @@ class LiveBench:
             raise MeasurementError(f"the generator had not finished after {limit_s:.1f} s")
 
     def limits(self) -> tuple[NotMeasured, ...]:
-        """Say how exact the delays are; see :class:`isolane.run.backend.Bench`."""
+        """Return how exact the delays are; see :class:`isolane.run.backend.Bench`."""
         pause = format_ns(self._equipment.bed.receiver_moderation_ns)
         return (
             NotMeasured(
-                what="Delays more exactly than the receiver looks",
+                what="Delays more exactly than the receiver polls",
                 why=f"on {self._arm.name} it polls its interfaces every {pause} (and some tens of "
                 "microseconds late in a virtual machine), so each delay is up to so much too long",
             ),

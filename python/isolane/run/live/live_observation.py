@@ -1,4 +1,4 @@
-"""From raw counts to the observation of a trial, with every reason why it may be invalid."""
+"""Turns the raw counts of a live trial into its observation, with every invalid reason."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Raw:
     delays: Sequence[_native.Percentiles]
     lost: Sequence[dict[DropPoint, int]]
     receiver_dropped: int
-    """Frames that found the receiver's wires full."""
+    """Frames that the receiver's full wires dropped."""
     cpu: CpuAccounting
 
 
 def observe(raw: Raw) -> Observation:
-    """Work out the observation."""
+    """Return the observation."""
     audit = _audit(raw)
     placement = raw.cpu.placement()
     routers = tuple(_router(raw, i, d) for i, d in enumerate(raw.setting.demands))
@@ -114,7 +114,7 @@ def _audit(raw: Raw) -> GeneratorAudit:
 def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason]:
     """Yield every reason why the trial gives no verdict."""
     for router in routers:
-        # An aggressor is to be too much; how much it really was is in the results.
+        # An aggressor only has to be too much; the results say how much it really sent.
         short = router.generated_frames < (1 - GENERATOR_SHORT) * router.offered_frames
         if router.role != "aggressor" and short:
             yield InvalidReason(
