@@ -239,7 +239,7 @@ def fps_check(
     found: Mapping[tuple[str, str], list[Speed]], key: tuple[str, str], min_speed: float
 ) -> Check:
     """Hold frames per second against a target."""
-    target = f"{key[0]}, {key[1]}: at min_speed {min_speed / 1e6:.0f} million frames/s"
+    target = f"{key[0]}, {key[1]}: at least {min_speed / 1e6:.0f} million frames/s"
     values = [speed.fps for speed in found.get(key, [])]
     if not values:
         return Check(target, "nothing", None)
@@ -252,7 +252,7 @@ def fps_check(
 
 def time_check(found: Mapping[tuple[str, str], list[Speed]], key: tuple[str, str]) -> Check:
     """Hold simulated time against real time."""
-    target = f"{key[1]}: at min_speed {REAL_TIME:.0f} times real time"
+    target = f"{key[1]}: at least {REAL_TIME:.0f} times real time"
     values = [speed.times_real for speed in found.get(key, [])]
     if not values:
         return Check(target, "nothing", None)

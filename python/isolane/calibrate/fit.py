@@ -16,8 +16,8 @@ from isolane.run.backend import Observation
 from isolane.run.sim.trial import TrialJob, run_trial
 
 STEP = 0.03
-"""Share of a cost's plausible range by which it is moved to see its effect. Smaller steps drown in the
-grain of a simulation, whose frames are whole."""
+"""Share of a cost's plausible range by which it is moved to see its effect. Smaller steps have no
+effect that stands out, because a simulation has whole frames only."""
 
 WIDEST, NARROWEST = 0.12, 0.004
 """Shares of a cost's plausible range: the steps of the search's second part."""
@@ -277,7 +277,7 @@ class Fitter:
         return np.stack(columns, axis=1)
 
     def _errors(self, points: Sequence[Vector]) -> list[Vector]:
-        """Return the errors of all targets at each point; trials that no cost changes are not repeated."""
+        """Return the errors of all targets at each point; unchanged trials are not repeated."""
         wanted = [self._named(self._values(x)) for x in points]
         todo = {
             name: (job,)

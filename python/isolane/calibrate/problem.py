@@ -60,7 +60,7 @@ class Problem:
     what: str
     """What the targets are, for the profile's `source`."""
     free: tuple[str, ...] = field(default=())
-    """Dotted keys of the costs to fit; default: all that the profile lists and that a trial uses."""
+    """Dotted keys of the costs to fit; default: those that the profile lists and a trial uses."""
     start: Literal["profile", "limits", "middle"] = "profile"
     """Where the fit starts: at the profile's values; or where the limits say (default: in their
     middle), so that what the profile holds already has no influence; or in their middle."""

@@ -1,4 +1,4 @@
-"""What this host can do: each capability is tried, not looked up, wherever it can be."""
+"""Finds out what this host can do; each capability is tried wherever possible."""
 
 from __future__ import annotations
 

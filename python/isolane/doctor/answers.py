@@ -1,4 +1,4 @@
-"""What the doctor knows and says: capabilities, answers, findings."""
+"""The doctor's data: capabilities, answers and findings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STATUSES: tuple[Status, ...] = ("yes", "limited", "no", "unknown")
 
 @dataclass(frozen=True)
 class Capability:
-    """Something that a host may be able to do, and what follows when it is not.
+    """Something that a host may be able to do, and what is impossible without it.
 
     ``id`` may be extended in a finding by the thing examined: ``nic-xdp`` by ``nic-xdp:eth0``.
     """
@@ -27,7 +27,7 @@ class Capability:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a probe found: a status, and the detail that it rests on."""
+    """The result of a probe: a status, and the detail that it is based on."""
 
     status: Status
     detail: str
@@ -52,7 +52,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Probe:
-    """A function that really tries something, and the ids of the capabilities that it answers.
+    """A function that tries something on this host, and the ids of the capabilities it answers.
 
     It runs in a child process of its own, so that it may enter private namespaces, may hang, and
     leaves nothing behind.

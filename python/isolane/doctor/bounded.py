@@ -15,7 +15,7 @@ from typing import NoReturn
 from isolane.doctor.answers import Answer, Probe
 
 _KILL_WAIT_S = 1.0
-"""How long a killed child may take to go; one that hangs in the kernel is left to init."""
+"""Time that a killed child may take to end; a child that hangs in the kernel is left to init."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ def answer_all(probes: Iterable[Probe]) -> dict[str, Answer]:
 
 @contextmanager
 def _children() -> Iterator[list[_Child]]:
-    """Hold the children, and end those that still run, by their pid, however the block ends."""
+    """Keep the list of children; at the end of the block, kill by pid those that still run."""
     children: list[_Child] = []
     try:
         yield children
@@ -63,7 +63,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Let no Ctrl-C fall between a fork and its entry in the list, where Python would lose it."""
+    """Block Ctrl-C between a fork and its entry in the list; the child would be lost."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield

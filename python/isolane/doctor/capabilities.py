@@ -1,4 +1,4 @@
-"""Every capability the doctor examines: what its lack rules out, and how to get it."""
+"""The capabilities that the doctor examines: what is impossible without each, how to get it."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
 )
 
 CAPABILITIES: dict[str, Capability] = {row[0]: Capability(*row) for row in _ROWS}
-"""By id, in the order of the report."""
+"""Capabilities by id, in the order of the report."""
 
 GROUP_TITLES: dict[str, str] = {
     "host": "Host",
@@ -247,4 +247,4 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     ),
     "vm": ("root", "kvm", "tun", "vhost-net"),
 }  # fmt: skip
-"""What each of Isolane's jobs cannot do without."""
+"""The capabilities that each of Isolane's jobs needs."""

@@ -1,4 +1,4 @@
-"""Puts the probes to work and turns their answers into findings."""
+"""Runs the probes and turns their answers into findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROBES: tuple[Probe, ...] = (
 
 
 def examine(only: Collection[str] | None = None) -> tuple[Finding, ...]:
-    """Try everything this host may be able to do and say what was found.
+    """Try every capability on this host and return the findings.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def examine(only: Collection[str] | None = None) -> tuple[Finding, ...]:
     Returns
     -------
     tuple of Finding
-        In the order of the catalogue; one per capability, or one per NIC.
+        Findings in the order of the catalogue; one per capability, or one per NIC.
     """
     wanted = set(CAPABILITIES) if only is None else set(only)
     probes = [probe for probe in PROBES if wanted & set(probe.answers)]
@@ -66,19 +66,19 @@ def _findings(answers: Mapping[str, Answer], wanted: Collection[str]) -> tuple[F
 
 
 def lacking(job: str, findings: Iterable[Finding] | None = None) -> tuple[Finding, ...]:
-    """Return what a job needs and this host is not known to have.
+    """Return the capabilities that a job needs and this host may lack.
 
     Parameters
     ----------
     job
         ``measure``, ``enforce`` or ``vm``.
     findings
-        Those of an earlier examination; by default the host is examined now.
+        Findings of an earlier examination; by default the host is examined now.
 
     Raises
     ------
     SpecError
-        For a job that is not known.
+        If the job is not known.
     """
     needed = REQUIREMENTS.get(job)
     if needed is None:
@@ -97,7 +97,7 @@ def require(job: str) -> None:
     Raises
     ------
     NotSupported
-        Naming each lack and how to get it.
+        Naming each missing capability and how to get it.
     """
     lacks = lacking(job)
     if lacks:

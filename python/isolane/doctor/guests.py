@@ -1,4 +1,4 @@
-"""Virtual machines: a guest of 512 bytes is really started, within a time limit."""
+"""Probes virtual machines: starts a guest of 512 bytes, within a time limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from isolane.doctor.answers import Answer, Probe
 _LIMIT_S: Final = 5.0
 _KILL_WAIT_S: Final = 2.0
 _SLOW_S: Final = 1.0
-"""A guest this small takes 0.2 s under plain emulation; a KVM that needs more is of no use."""
+"""A guest this small takes 0.2 s even under emulation; a KVM that takes longer is useless."""
 
 _GREETING: Final = b"isolane\n"
 _GUEST_SAYS_DONE: Final = 0x10
@@ -40,7 +40,7 @@ def boot_sector() -> bytes:
 
 @dataclass(frozen=True)
 class _Start:
-    """How an attempt to start the guest went."""
+    """The result of an attempt to start the guest."""
 
     ran: bool
     seconds: float

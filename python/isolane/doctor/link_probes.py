@@ -1,4 +1,4 @@
-"""Links and qdiscs, really made in a network namespace of the probe's own."""
+"""Probes links and qdiscs: makes each in a network namespace of the probe's own."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _QDISCS: Final[dict[str, dict[str, object]]] = {
     "cake": {},
 }
 _UNKNOWN_KIND: Final = (errno.EOPNOTSUPP, errno.ENOENT)
-"""What the kernel answers to a kind of link, and of qdisc, that it does not know."""
+"""Errors that the kernel returns for an unknown kind of link and of qdisc."""
 
 
 def _pair(netlink: IPRoute) -> int:

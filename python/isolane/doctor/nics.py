@@ -1,4 +1,4 @@
-"""The real NICs: what they could do. Nothing is attached to them."""
+"""Looks up what the real NICs can do; attaches nothing to them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _nic_xdp() -> Mapping[str, Answer]:
 
 
 def judge_nic(driver: str, features: int | None) -> Answer:
-    """Say which mode of XDP a NIC has, by its driver and its feature bits, if known."""
+    """Tell which mode of XDP a NIC supports, by its driver and its feature bits, if known."""
     if features is None:
         if driver in _NATIVE_DRIVERS:
             return Answer("yes", f"driver {driver}: native, by its name; not tried")

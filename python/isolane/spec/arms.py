@@ -16,7 +16,7 @@ DEFAULT_CPU_WEIGHT = 100
 
 @dataclass(frozen=True)
 class ArmRouter:
-    """What a router (or group) is in one arm."""
+    """A router (or group) in one arm: kind, path, NIC model, CPU weight and policy."""
 
     group: str
     kind: Kind
@@ -25,14 +25,14 @@ class ArmRouter:
     nic: NicModel | None = None
     """NIC model of a virtual machine; None for every other kind."""
     cpu_weight: int = DEFAULT_CPU_WEIGHT
-    """Of a virtual machine's process, relative to the others; on path ``isolane`` see `policy`."""
+    """CPU weight of a virtual machine's process; on path ``isolane`` see `policy`."""
     policy: PolicyValues | None = None
     """The router's policy, on path ``isolane`` only; its ``cores`` are positions among the arm's
     cores, from 0 (see :meth:`PolicyValues.on`)."""
 
     @property
     def wire(self) -> str:
-        """Name of the wire that it is reached by: of its own, or shared by all of its path."""
+        """Name of the wire to the router: its own, or one that all routers of its path share."""
         return SHARED.get(self.path, f"{self.path}:{self.group}")
 
     @property
@@ -52,12 +52,12 @@ class Arm:
     cores: int
     """Number of host cores that the routers share."""
     routers: tuple[ArmRouter, ...]
-    """In the order of the file, one for each group."""
+    """The routers in the order of the file, one for each group."""
     moderation_given: bool = False
-    """False where `moderation_ns` is the default: a simulated NIC then has its profile's."""
+    """False if `moderation_ns` is the default; a simulated NIC then uses its profile's value."""
 
     def router(self, group: str) -> ArmRouter:
-        """Return what the group is in this arm; KeyError if there is none."""
+        """Return the group's router in this arm; KeyError if there is none."""
         for router in self.routers:
             if router.group == group:
                 return router
@@ -72,7 +72,7 @@ def resolve_arms(data: ExperimentData) -> tuple[Arm, ...]:
 
 
 def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
-    """Return what a router is in an arm; a container that was given no path has ``none``."""
+    """Return a router in an arm; the path of a container without one is ``none``."""
     kind = (change and change.kind) or router.kind
     path: RouterPath = (change and change.path) or router.path or "none"
     if kind == "native":

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, in words that help: the value, and what would be accepted."""
+"""Explains the errors that pydantic finds: the wrong value, and what would be accepted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _explain(details: ErrorDetails, root: Model) -> list[Problem]:
 
 
 def _about_shape(loc: Loc, details: ErrorDetails, root: Model) -> Problem:
-    """Return what is wrong with the keys, or with the kind of a value."""
+    """Return the problem with a key, or with the kind of a value."""
     value = details["input"]
     match details["type"]:
         case "extra_forbidden":
@@ -75,7 +75,7 @@ def keys_at(loc: Loc, root: Model = ExperimentData) -> tuple[str, ...]:
 
 
 def _fields(loc: Loc, root: Model) -> dict[str, FieldInfo]:
-    """Return the keys at a location with what the models say of them."""
+    """Return the keys at a location with their descriptions from the models."""
     fields = _of(root)
     free = False
     for key in loc:

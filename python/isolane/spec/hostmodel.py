@@ -1,4 +1,4 @@
-"""What a simulated host is made of: paths (stages that frames pass) and profiles (what they cost).
+"""Models of a simulated host: paths (the stages that frames pass) and profiles (their costs).
 
 Both are data files in the format of experiments: YAML, unknown keys refused, each message with
 file, line, key, value and what would be accepted.
@@ -17,7 +17,7 @@ from isolane.spec.fields import Kind, NicModel, RouterPath
 from isolane.spec.problems import Contradictions, Problem, Refused, listed, nearest, show
 
 WIRE: Final = "wire"
-"""What follows the last stage of a path."""
+"""Name of what follows the last stage of a path."""
 
 ContextKind = Literal["softirq", "nic", "thread", "process", "domain", "dom0"]
 RingKind = Literal["port", "vf", "guest"]
@@ -61,8 +61,8 @@ class Stage(SpecModel):
     """One stage of a path: work on each frame, in one context."""
 
     context: ContextKind
-    """Who does it: the softirq, the NIC's own thread (ahead of all others), a thread or process of
-    the router, a Xen domain, dom0."""
+    """Context that does the work: the softirq, the NIC's own thread (ahead of all others), a thread
+    or process of the router, a Xen domain, dom0."""
     cost: CostNames
     """Costs of the profile that add up to this stage's."""
     next: str
@@ -79,7 +79,7 @@ class Stage(SpecModel):
     """With it, the stage first looks whether the queue behind it has a free slot; these are the
     costs of a frame that finds none, instead of `cost`."""
     only: Condition | None = None
-    """Only where that is so: shared-link, where a policy shares out the link."""
+    """Condition for this stage: shared-link, if a policy shares out the link."""
 
 
 class PathData(SpecModel):
@@ -90,13 +90,13 @@ class PathData(SpecModel):
     kind: Kind
     """Kind of router that has this path."""
     path: RouterPath
-    """Its word in experiments."""
+    """The path's name in experiments."""
     nic: NicModel | None = None
     """NIC model of a virtual machine; nothing for other kinds."""
     title: f.ShortText
-    """What it is, in a line."""
+    """Title, one line."""
     source: f.LongText
-    """Where its stages come from."""
+    """Source of the stages."""
     ring: RingKind
     """First queue: the port's only ring, or one for each router, of a virtual function that the
     host drives, or that a guest drives itself."""
@@ -205,23 +205,23 @@ class Cost(SpecModel):
     poll_ns: Nanoseconds = 0.0
     """Each visit to the ring or queue, however many frames it takes."""
     cold_ns: Nanoseconds = 0.0
-    """A frame of another router than the one served before: cold caches."""
+    """Extra cost of a frame of another router than the last: cold caches."""
     source: f.ShortText
-    """Where the figures come from."""
+    """Source of the figures."""
 
 
 class QueueSize(SpecModel):
     """A queue between two contexts."""
 
     capacity: Capacity
-    """Frames."""
+    """Capacity, frames."""
     notify_ns: Nanoseconds = 0.0
-    """What it costs to wake whoever serves it, ns."""
+    """Cost of waking the context that serves it, ns."""
     shared: bool = False
     """One for all stages of a core that name it, taken over whole by a poll that has nothing left:
     the kernel's backlog. Up to twice its capacity then waits."""
     source: f.ShortText
-    """Where the figures come from."""
+    """Source of the figures."""
 
 
 class RingSize(SpecModel):
@@ -236,14 +236,14 @@ class RingSize(SpecModel):
     irq_ns: Nanoseconds
     """Cost of an interrupt, ns."""
     source: f.ShortText
-    """Where the figures come from."""
+    """Source of the figures."""
 
 
 class Host(SpecModel):
     """Cores and the kernel's rules on them."""
 
     kernel: Generation
-    """Softirq rules: before 3.10 nothing stops them, later ones give way to threads."""
+    """Rules for softirqs: before Linux 3.10 nothing stops them, later they yield to threads."""
     switch_ns: Nanoseconds
     """Cost of a context switch, ns."""
     wake_ns: Nanoseconds
@@ -267,33 +267,33 @@ class Host(SpecModel):
     wire_ns: Nanoseconds = 0.0
     """Constant part of the one-way delay: wires, NICs, the receiver, ns."""
     source: f.ShortText
-    """Where the figures come from."""
+    """Source of the figures."""
 
 
 class Limits(SpecModel):
-    """Between which values a fit may move a cost."""
+    """Limits within which a fit may move a cost."""
 
     low: Nanoseconds
-    """Least plausible value, ns."""
+    """Smallest plausible value, ns."""
     high: Nanoseconds
-    """Greatest plausible value, ns."""
+    """Largest plausible value, ns."""
     start: Nanoseconds | None = None
     """Where a fit that forgets the fitted costs starts; default: in the middle, ns."""
     why: f.ShortText
-    """Why no more and no less."""
+    """Reason for these limits."""
 
 
 class ProfileData(SpecModel):
-    """A host: what everything costs on it."""
+    """A host profile: the costs of everything on it."""
 
     isolane: f.Version
     """Version of the format: 1."""
     name: f.Slug
     """Name, as in --profile."""
     title: f.ShortText
-    """What machine it is."""
+    """Title: the machine."""
     source: f.LongText
-    """What it was fitted to."""
+    """Source: what the profile was fitted to."""
     host: Host
     """Cores and kernel."""
     rings: dict[RingKind, RingSize]
@@ -303,11 +303,11 @@ class ProfileData(SpecModel):
     costs: dict[str, Cost]
     """Costs by the names that paths use."""
     fitted: dict[str, Limits] = Field(default_factory=dict)
-    """What a fit may change, such as costs.forward.frame_ns, and within which limits."""
+    """Figures that a fit may change, such as costs.forward.frame_ns, with their limits."""
     error: f.LongText = ""
-    """How far its predictions were off, on figures that it was not fitted to."""
+    """Errors of its predictions of figures that it was not fitted to."""
     paths: tuple[str, ...] = ()
-    """Path files (relative to this one) that take the place of those of Isolane."""
+    """Path files (relative to this one) that replace those of Isolane."""
 
     @model_validator(mode="after")
     def _names_what_it_has(self) -> Self:

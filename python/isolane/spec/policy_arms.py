@@ -1,4 +1,4 @@
-"""Policies inside experiments: where they stand, and how they fit to arms, cores and the line."""
+"""Checks of policies in experiments: do they fit the arms, the cores and the line?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ISOLANE = "isolane"
 
 
 def misfits(data: ExperimentData) -> Iterator[Problem]:
-    """Yield what is wrong with the policies of an experiment."""
+    """Yield the problems of the policies of an experiment."""
     arms = resolve_arms(data)
     yield from _misplaced(data, arms)
     told: set[str] = set()
@@ -27,7 +27,7 @@ def misfits(data: ExperimentData) -> Iterator[Problem]:
 
 
 def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]:
-    """Yield policies of routers that there are not, or that are never on path isolane.
+    """Yield policies of routers that do not exist, or that are never on path isolane.
 
     Virtual machines are processes, which have a CPU weight on every path.
     """

@@ -1,4 +1,4 @@
-"""How the values of a policy fit together, as far as that can be told without the host."""
+"""Checks of a policy that need more than one value, but not the host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from isolane.spec.units import Load, format_bps
 
 
 def as_written(policy: PolicyFile) -> Iterator[Problem]:
-    """Yield what is wrong with the identities, before which nothing else can be told."""
+    """Yield the problems of the identities; all other checks need them."""
     taken: dict[tuple[str, object], str] = {}
     for name, router in policy.routers.items():
         loc: Loc = ("routers", name)
@@ -47,7 +47,7 @@ def as_written(policy: PolicyFile) -> Iterator[Problem]:
 def together(
     routers: Mapping[str, RouterPolicy], nics: Mapping[str, NicEntry]
 ) -> Iterator[Problem]:
-    """Yield what contradicts itself within a router, and between routers and links."""
+    """Yield contradictions within a router, and between routers and links."""
     for name, router in routers.items():
         yield from of_one_router(("routers", name), router)
         if router.is_guest and router.forward == "xdp":

@@ -37,13 +37,13 @@ class PolicyValues(SpecModel):
     rate_max: RateMaxValue = DEFAULT_RATE_MAX
     """Ceilings by direction."""
     priority: p.Priority = 3
-    """On the link: 0 (first) to 7."""
+    """Strict priority on the link: 0 (first) to 7."""
     link_weight: p.LinkWeight = 1
     """Share of what the link has left over, relative to the other routers."""
     burst: p.Burst | None = None
     """Bytes that may exceed a rate at once; None: worked out from the rate."""
     forward: p.ForwardWord = "kernel"
-    """Who forwards."""
+    """Who forwards: kernel or xdp."""
     queue: p.QueueFrames | None = None
     """Frames that may wait for the router; None: a limit that suits how it forwards."""
 

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment, kept apart from how and where it is shown.
+"""Problems of an experiment or a policy, separate from how they are shown.
 
 A check knows the key and the value; only the loader knows the file and the line. So checks raise
 or return these, and the loader turns them into one :class:`~isolane.errors.SpecError`.
@@ -22,7 +22,7 @@ class Problem:
     what: str
     accepted: str | None = None
     unsupported: bool = False
-    """True for what is right in itself but cannot be done by this version (exit 3)."""
+    """True for a valid value that this version does not support (exit 3)."""
 
     def __str__(self) -> str:
         """Return the message without its location."""

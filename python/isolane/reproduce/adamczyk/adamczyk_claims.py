@@ -1,4 +1,4 @@
-"""What the paper says, and whether the simulation bears it out: each decided by computation."""
+"""The claims of Adamczyk and Chydzinski, each checked against the simulation by computation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from isolane.reproduce.model import Claim
 
 RATES = (25, 30, 35, 40)
 EVEN = 0.05
-"""A share is even within this of one half."""
+"""A share that differs from one half by no more than this is even."""
 
 Variants = Mapping[str, Repeats]
 

@@ -1,4 +1,4 @@
-"""Plots of the same kinds as the paper's, made of the same rows as the tables."""
+"""Plots like the paper's, from the same rows as the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All figures of the paper as rows."""
+"""The rows of the tables: all figures of the paper."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNITS = {
     "cpu-user": ("%", 100.0),
     "delay": ("µs", 1e-3),
 }
-"""Unit of each metric in the paper, and what it takes to get there."""
+"""Unit of each metric in the paper, and the factor that converts to it."""
 
 _VR = {"vr1": "VR1", "vr2": "VR2", "vr": "router", TOTAL: "total"}
 _CPU = {"cpu": "CPU", "cpu-kernel": "CPU, kernel", "cpu-user": "CPU, user"}

@@ -1,4 +1,4 @@
-"""What the paper says, held against the simulation."""
+"""The claims of Rathore et al., each checked against the simulation."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Counting:
         }
 
     def _rate(self) -> tuple[float | None, float | None]:
-        """Return how long frames arrived, s, and their rate, frames/s; None for too short a time."""
+        """Return how long frames arrived, s, and their rate, frames/s; None if too short."""
         self.total()
         if len(self._looks) < 3:
             return None, None
