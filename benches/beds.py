@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from isolane.run.backend import Bench, Demand, Observation, Setting
-from isolane.run.live.backend import LiveBackEnd
+from isolane.run.live.live_backend import LiveBackEnd
 from isolane.run.results import RouterTrial
 from isolane.spec import parse_experiment
 from isolane.testbed import Journal, clean, exclusive

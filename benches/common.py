@@ -70,7 +70,7 @@ def median(values: Sequence[float]) -> float:
 
 
 def spread(values: Sequence[float], scale: float = 1.0, digits: int = 3) -> str:
-    """Say least and greatest value, divided by ``scale``."""
+    """Write the smallest and the largest value, divided by ``scale``."""
     if not values:
         return "-"
     return f"{min(values) / scale:.{digits}f} - {max(values) / scale:.{digits}f}"

@@ -1,4 +1,4 @@
-"""Conservation: sent = received + counted drops, to the frame, up to the greatest rate."""
+"""Conservation: sent = received + counted drops, to the frame, up to the highest rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benches.sent import drain, send
 from benches.wire import RCV_IFNAME, make_wire
 
 RATES_PPS = (1e4, 1e5, 3e5, 1e6, 2e6)
-GREATEST_PPS = 1e7
+MAX_PPS = 1e7
 """More than any core sends, so that the generator is the limit."""
 FLOWS = 100
 MODERATION_NS = 20_000
@@ -27,18 +27,18 @@ MODERATION_NS = 20_000
 
 @dataclass(frozen=True)
 class Course:
-    """A way from the generator to the receiver, ready for trials."""
+    """A connection from the generator to the receiver, ready for trials."""
 
     name: str
     target: Target
     receiver: Counting
     lost: Callable[[], dict[str, int]]
-    """Place -> frames lost there since it was built."""
+    """DropPoint -> frames lost there since it was built."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The books of one trial, frames."""
+    """The frame accounting of one trial."""
 
     course: str
     asked_pps: float
@@ -93,7 +93,7 @@ def through(kind: Literal["native", "container"]) -> Iterator[Course]:
 
 
 def trial(course: Course, rate_pps: float, seconds: float) -> Trial:
-    """Send at one rate and close the books."""
+    """Send at one rate and account for every frame."""
     arrived, before = drain(course.receiver), course.lost()
     report = send(course.target, rate_pps, seconds, FLOWS)
     received, after = drain(course.receiver) - arrived, course.lost()
@@ -103,14 +103,14 @@ def trial(course: Course, rate_pps: float, seconds: float) -> Trial:
         report["frames"],
         seconds,
         received,
-        {place: after[place] - before[place] for place in after},
+        {point: after[point] - before[point] for point in after},
     )
 
 
 def row(done: Trial) -> tuple[str, ...]:
     """Say a trial in a line of the table."""
-    asked = "greatest" if done.asked_pps == GREATEST_PPS else format_pps(done.asked_pps)
-    lost = ", ".join(f"{place} {count}" for place, count in done.lost.items() if count)
+    asked = "maximum" if done.asked_pps == MAX_PPS else format_pps(done.asked_pps)
+    lost = ", ".join(f"{point} {count}" for point, count in done.lost.items() if count)
     return (
         done.course,
         asked,
@@ -123,7 +123,7 @@ def row(done: Trial) -> tuple[str, ...]:
 
 
 def checks(trials: list[Trial]) -> list[Check]:
-    """Judge: the books, and whether the receiver kept up with what routers forwarded."""
+    """Judge whether every frame is accounted for, and whether the receiver kept up."""
     wrong = [done for done in trials if done.unaccounted]
     refused = sum(done.lost.get("egress", 0) for done in trials)
     return [
@@ -148,7 +148,7 @@ def bench(options: Options) -> Outcome:
             trials += [
                 trial(course, rate_pps, options.seconds)
                 for _ in range(options.rounds)
-                for rate_pps in (*RATES_PPS, GREATEST_PPS)
+                for rate_pps in (*RATES_PPS, MAX_PPS)
             ]
     return Outcome(
         title=f"Conservation: {options.rounds} rounds, {options.seconds:g} s each",

@@ -45,7 +45,7 @@ def weights(numbers: Sequence[int], more: str = "") -> tuple[str, ...]:
 
 
 def capacity(arm: Arm, journal: Journal, options: Options) -> float:
-    """Return the greatest rate that the first router forwards alone, frames/s."""
+    """Return the highest rate that the first router forwards alone, frames/s."""
     with bed(arm, journal, options.seconds) as here:
         silent = [0.0] * (len(arm.policies) - 1)
         return max(
@@ -58,14 +58,14 @@ def shares(found: Found, journal: Journal, options: Options) -> None:
     """Overload everybody: who gets how much of the core."""
     for numbers in WEIGHTS:
         arm = Arm("isolane", weights(numbers))
-        entitled = [number / sum(numbers) for number in numbers]
+        fair = [number / sum(numbers) for number in numbers]
         with bed(arm, journal, 2 * options.seconds) as here:
             seen = [
                 here.offer([OVERLOAD_PPS / len(numbers)] * len(numbers))
                 for _ in range(options.rounds)
             ]
-        cpu = _errors(seen, entitled, lambda r: float(r.cpu_ns or 0))
-        frames = _errors(seen, entitled, lambda r: r.received_pps)
+        cpu = _errors(seen, fair, lambda r: float(r.cpu_ns or 0))
+        frames = _errors(seen, fair, lambda r: r.received_pps)
         name = ":".join(map(str, numbers))
         found.say(
             f"CPU share error at weights {name}",
@@ -77,11 +77,11 @@ def shares(found: Found, journal: Journal, options: Options) -> None:
 
 
 def _errors(
-    seen: Sequence[Observation], entitled: Sequence[float], of: Callable[[Any], float]
+    seen: Sequence[Observation], fair: Sequence[float], of: Callable[[Any], float]
 ) -> list[float]:
     """Return each router's median share error, percentage points."""
     errors = []
-    for number, share in enumerate(entitled):
+    for number, share in enumerate(fair):
         got = [of(one.routers[number]) / sum(map(of, one.routers)) for one in seen]
         errors.append(100 * abs(median(got) - share))
     return errors
@@ -91,14 +91,14 @@ def alone_now(here: Bed) -> float:
     """Return what the first router forwards alone at this moment, frames/s.
 
     The speed of a shared machine changes within seconds: multiples of a capacity that was measured
-    a minute ago would say little about entitlements.
+    a minute ago would say little about fair shares.
     """
     silent = [0.0] * (len(here.routers) - 1)
     return here.forwarded([PROBE_PPS, *silent])[0]
 
 
 def protection(found: Found, journal: Journal, options: Options, core_pps: float) -> None:
-    """Attack a victim within its entitlement, from half to four times the capacity."""
+    """Attack a victim within its fair share, from half to four times the capacity."""
     for path in ("isolane", "macvlan", "bridge"):
         managed = path == "isolane"
         rounds = []
@@ -122,7 +122,7 @@ def protection(found: Found, journal: Journal, options: Options, core_pps: float
 
 
 def scenario_2(found: Found, journal: Journal, options: Options) -> None:
-    """Rathore et al., scenario II: VR1 above half of the core, entitled to two thirds."""
+    """Rathore et al., scenario II: VR1 above half of the core, with a fair share of two thirds."""
     first, others = SCENARIO_2
     rounds = []
     with bed(Arm("isolane", weights((2, 1))), journal, options.seconds) as here:
@@ -233,7 +233,7 @@ def many(found: Found, journal: Journal, options: Options) -> None:
     text = ", ".join(f"{cost:.0f} ns with {number}" for number, cost in costs.items())
     grown = costs[64] / costs[2]
     found.say("cost of a frame, demultiplexer included", text, "does not grow", met=grown < 1.25)
-    what = "CPU bill of routers and rest against the time: greatest gap"
+    what = "CPU time of routers and rest against the window: largest gap"
     found.say(what, f"{100 * max(gaps):.2f} %", "2 %", met=max(gaps) <= 0.02)
 
 

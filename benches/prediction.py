@@ -45,7 +45,7 @@ def live_run(folder: Path, repeats: int, seconds: float) -> list[Trial]:
 
 
 def threes(trials: list[Trial]) -> list[tuple[int, ...]]:
-    """Choose what profiles are fitted to: of each repeat, each arm's trial at the greatest load."""
+    """Choose what profiles are fitted to: of each repeat, each arm's trial at the highest load."""
     last = max(trial.point for trial in trials)
     found: dict[int, list[int]] = defaultdict(list)
     for trial in trials:

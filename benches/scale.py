@@ -14,7 +14,7 @@ from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.procfs import cpu_ns
 from isolane.run.live.cores import awake
-from isolane.run.live.streams import MILLIPPS
+from isolane.run.live.generator_streams import MILLIPPS
 from isolane.spec.policy import parse_policy
 from isolane.testbed import NETNS_DIR
 from isolane.testbed.journal import RUN_DIR
@@ -248,8 +248,8 @@ def bench(options: Options) -> Outcome:
         for count in COUNTS:
             found[count] = measure(count, options)
     costs = {count: median(one.frame_ns) for count, one in found.items()}
-    most, least = max(COUNTS), min(COUNTS)
-    grown = costs[most] / costs[least]
+    largest, smallest = max(COUNTS), min(COUNTS)
+    grown = costs[largest] / costs[smallest]
     return Outcome(
         title=f"Routers under one policy; two of them get {OFFERED_PPS / 1e3:.0f} kpps each",
         columns=("routers", "apply, s", "set, s", "clear, s", "ns a frame", "came through, %"),
@@ -266,13 +266,13 @@ def bench(options: Options) -> Outcome:
         ],
         checks=[
             Check(
-                f"{most} routers applied in under {APPLY_S:.0f} s",
-                f"{found[most].apply_s:.2f} s",
-                found[most].apply_s < APPLY_S,
+                f"{largest} routers applied in under {APPLY_S:.0f} s",
+                f"{found[largest].apply_s:.2f} s",
+                found[largest].apply_s < APPLY_S,
             ),
             Check(
                 "the cost of a frame does not grow with their number",
-                f"{grown:.2f} times that with {least}",
+                f"{grown:.2f} times that with {smallest}",
                 grown < GROWTH,
             ),
         ],

@@ -25,12 +25,12 @@ Cell = tuple[str, int]
 
 
 def isolane_ns(executable: Path, kind: str, size: int, seconds: float) -> float:
-    """Have criterion measure dequeue + enqueue with ``size`` adapters, ns."""
+    """Have criterion measure dequeue + enqueue with ``size`` flows, ns."""
     argv = [str(executable), "--bench", f"^{kind}/steady/{size}$", "--noplot"]
     argv += ["--measurement-time", str(seconds), "--sample-size", "20"]
     found = re.search(r"time:\s+\[\S+ \S+ (\S+) (\S+) ", programs.output(argv, GENERATOR_CORE))
     if not found:
-        raise MeasurementError(f"criterion printed no time for {kind} with {size} adapters")
+        raise MeasurementError(f"criterion printed no time for {kind} with {size} flows")
     return float(found[1]) * UNITS_NS[found[2]]
 
 
@@ -63,7 +63,7 @@ def bench(options: Options) -> Outcome:
                 found[PEER, size].append(peer_ns(peer, size, options.seconds))
     rows = [
         [
-            f"{name}, {size:,} adapters",
+            f"{name}, {size:,} flows",
             f"{min(values):.1f}",
             f"{median(values):.1f}",
             spread(values, digits=1),
@@ -71,7 +71,7 @@ def bench(options: Options) -> Outcome:
         for (name, size), values in sorted(found.items())
     ]
     return Outcome(
-        title=f"Dequeue + enqueue, all adapters backlogged, ns ({options.rounds} rounds)",
+        title=f"Dequeue + enqueue, all flows backlogged, ns ({options.rounds} rounds)",
         columns=("scheduler", "best", "median", "range"),
         rows=rows,
         checks=[check(cell, found[cell], limit) for cell, limit in TARGETS_NS.items()],
@@ -84,7 +84,7 @@ def check(cell: Cell, values: list[float], limit_ns: float) -> Check:
     """Hold the median against a target."""
     kind, size = cell
     figure = f"{median(values):.1f} ns (best {min(values):.1f})"
-    target = f"{kind} with {size:,} adapters under {limit_ns:.0f} ns"
+    target = f"{kind} with {size:,} flows under {limit_ns:.0f} ns"
     return Check(target, figure, median(values) < limit_ns)
 
 

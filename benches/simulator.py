@@ -13,7 +13,7 @@ from typing import Any
 from isolane import _native
 from isolane.errors import IsolaneError
 from isolane.reproduce import trials
-from isolane.reproduce.adamczyk import build, runs
+from isolane.reproduce.adamczyk import runs, variant_model
 from isolane.reproduce.model import Options as Chosen
 from isolane.run.live.cores import staying_on
 from isolane.run.sim.build import build as build_model
@@ -107,7 +107,7 @@ def xen_model(name: str, variant: str) -> dict[str, Any]:
     """Return a variant of one of the 100 Mbit/s experiments."""
     experiment = runs.load_experiment(name)
     (chosen,) = [one for one in experiment.variants if one.name == variant]
-    model = build.model(runs.load_host(None), experiment, chosen, 1)
+    model = variant_model.model(runs.load_host(None), experiment, chosen, 1)
     return {**model, "bin_ns": 1_000_000_000}
 
 
@@ -236,17 +236,17 @@ def bench(options: Options) -> Outcome:
 
 
 def fps_check(
-    found: Mapping[tuple[str, str], list[Speed]], key: tuple[str, str], least: float
+    found: Mapping[tuple[str, str], list[Speed]], key: tuple[str, str], min_speed: float
 ) -> Check:
     """Hold frames per second against a target."""
-    target = f"{key[0]}, {key[1]}: at least {least / 1e6:.0f} million frames/s"
+    target = f"{key[0]}, {key[1]}: at least {min_speed / 1e6:.0f} million frames/s"
     values = [speed.fps for speed in found.get(key, [])]
     if not values:
         return Check(target, "nothing", None)
     return Check(
         target,
         f"{median(values) / 1e6:.2f} million (best {max(values) / 1e6:.2f})",
-        median(values) >= least,
+        median(values) >= min_speed,
     )
 
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benches").glob("*.md")]
 )
-PLACES = (
+FOLDERS = (
     "bpf", "crates", "python", "tests", "benches", "experiments", "examples", "schema",
     "tools", "docs",
 )  # fmt: skip
@@ -28,7 +28,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 TEST = re.compile(r"([\w/.]+\.py)::(\w+)")
-FILE = re.compile(rf"(?:{'|'.join(PLACES)})/[\w./-]*[\w/]")
+FILE = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./-]*[\w/]")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 TASK = re.compile(r"\bmake ([a-z][a-z-]*)")
 COMMAND = re.compile(r"(?<!on )\bisolane ([a-z]+)\b")  # "on isolane" is the path

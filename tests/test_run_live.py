@@ -1,7 +1,7 @@
 """`isolane run`, from an experiment file to a run folder, with real frames.
 
-On a machine that is busy with other things a trial may give no verdict; its books are closed to
-the frame all the same.
+On a machine that is busy with other things a trial may give no verdict; all
+frames are accounted for nevertheless.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def assert_sound(trials: list[Trial], count: int) -> None:
             # 120 ms at a rate in whole frames per ms; the first frames of streams are spread out
             assert abs(router.offered_total - router.offered_pps * 0.12) <= 1, where
         assert sum(router.received_total for router in trial.routers) > 0, where
-        place = trial.placement
-        assert place is not None
-        frames = place.frames_on_dut + place.frames_elsewhere
-        assert place.frames_elsewhere <= MISPLACED * frames, where
+        placement = trial.placement
+        assert placement is not None
+        frames = placement.frames_on_dut + placement.frames_elsewhere
+        assert placement.frames_elsewhere <= MISPLACED * frames, where
         for core in trial.cores:
             parts = core.user + core.system + core.softirq + core.idle
             assert parts == pytest.approx(1, abs=0.1), where
@@ -133,7 +133,7 @@ def assert_parquet_equals_journal(folder: Path, trials: list[Trial]) -> None:
             assert row[name] == getattr(trial, name)
         for name in ("router", "offered_total", "received_total", "received_pps", "loss_ratio"):
             assert row[name] == getattr(router, name)
-        assert {place: row[f"lost_{place}"] for place in router.lost} == router.lost
+        assert {point: row[f"lost_{point}"] for point in router.lost} == router.lost
         assert router.delay is not None
         assert row["delay_p99_ns"] == router.delay.p99_ns
         assert trial.placement is not None
@@ -157,7 +157,7 @@ def test_losses_of_an_overloaded_router_are_booked_at_its_nic(tiny: Tiny, tmp_pa
     one, two = trials[0].routers
     assert trials[0].conserved, trials[0].reason
     assert two.lost["nic_queue"] > 0, "the router kept up with 2.5 Mpps"
-    elsewhere = sum(two.lost[place] for place in ("router_queue", "no_route", "unaccounted"))
+    elsewhere = sum(two.lost[point] for point in ("router_queue", "no_route", "unaccounted"))
     assert elsewhere == 0
     assert two.offered_total == two.received_total + sum(two.lost.values())
     assert one.offered_total == one.received_total + sum(one.lost.values())

@@ -1,8 +1,8 @@
 """`isolane generate` and `isolane receive` on interfaces that Isolane did not build.
 
-What is asserted holds on a busy machine too: books, not speeds. A frame that the generator could
-not send in time is missed and said to be so; every frame that it sent arrives or is counted as
-dropped by the kernel.
+These tests judge frame accounting and no speeds, so they hold on a busy machine too. The generator
+reports each frame that it could not send in time as missed; every frame that it sent arrives, or
+the kernel counts it as dropped.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A known rate limit is measured as what it is.
 
-A queueing discipline counts the bytes of a frame without the 4-byte frame check sequence: 20 Mbit/s
+A qdisc counts the bytes of a frame without the 4-byte frame check sequence: 20 Mbit/s
 of 512-byte frames are 20e6 / (8 x 508) = 4921 frames per second.
 
 A token bucket starts full and its queue empty, so what leaves in a time is the rate times that time

@@ -107,7 +107,7 @@ def verify_while(folder: Path, text: str, work: Callable[[], object]) -> tuple[i
 
 
 def groups_of_bed(router: str) -> list[Path]:
-    """Control groups of a router of a test bed, of all hierarchies."""
+    """cgroups of a router of a test bed, of all hierarchies."""
     root = Path("/sys/fs/cgroup")
     return [at for top in (root, *root.glob("*")) if (at := top / BED_GROUP / router).is_dir()]
 

@@ -55,7 +55,7 @@ class Line:
         return count
 
     def queue(self) -> dict[str, int]:
-        """Counters of the queueing discipline on the router's egress."""
+        """Counters of the qdisc on the router's egress."""
         assert self.router_netns
         text = inside(self.router_netns, "tc", "-s", "-j", "qdisc", "show", "dev", self.router_out)
         found: list[dict[str, int]] = json.loads(text)
@@ -66,7 +66,7 @@ def _namespace(stack: contextlib.ExitStack, role: str, version: int) -> str:
     name = f"e2e-{os.getpid()}-{next(_numbers)}-{role}"
     ip("netns", "add", name)
     stack.callback(ip, "netns", "del", name)
-    # An idle interface with IPv6 talks; the books are to hold what the test sent and nothing else.
+    # An idle interface with IPv6 sends by itself; the counters are to hold the test's frames only.
     quiet = {"disable_ipv6": 1} if version == 4 else {
         "accept_dad": 0, "router_solicitations": 0, "addr_gen_mode": 1,
         "mldv2_unsolicited_report_interval": 0,

@@ -82,7 +82,7 @@ def test_somebody_elses_queueing_discipline_stays(rig: Rig, refused: Callable[..
         file = rig.file(vr1="rate_min: 1Gbps")
         for words in ([], ["--adopt"]):
             said = refused(file, *words)
-            assert "root qdisc of isl-ni1: the queueing discipline htb 7:" in said
+            assert "root qdisc of isl-ni1: the qdisc htb 7:" in said
         assert "htb 7:" in shown("tc", "qdisc", "show", "dev", "isl-ni1")
         # A policy that needs no shares of the link does not mind it.
         rig.cli("apply", rig.file())

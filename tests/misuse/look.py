@@ -32,7 +32,7 @@ def look(netns: tuple[str, ...] = ()) -> Look:
     """Everything that a command could leave on the host, and in some more namespaces."""
     return {
         "namespaces": _names(NETNS_DIR),
-        "control groups": _groups(),
+        "cgroups": _groups(),
         "programs": _PROGRAMS.ours(),
         "maps": _MAPS.ours(),
         "pinned": _tree(Path("/sys/fs/bpf")),
@@ -47,7 +47,7 @@ def _names(directory: Path) -> list[str]:
 
 
 def _groups() -> list[str]:
-    """Control groups of ours, in every hierarchy; others come and go."""
+    """cgroups of ours, in every hierarchy; others come and go."""
     root = Path("/sys/fs/cgroup")
     found = [path for depth in ("*", "*/*") for path in root.glob(f"{depth}isolane*")]
     return sorted(f"{path}/{name}" for path in found for name in ("", *_below(path)))
@@ -124,7 +124,7 @@ def _inside(path: str) -> Look:
 
 
 def _network() -> Look:
-    """Links, their settings, programs and queueing disciplines, in the thread's namespace."""
+    """Links, their settings, programs and qdiscs, in the thread's namespace."""
     with IPRoute() as netlink:
         links = {
             link["index"]: (

@@ -48,7 +48,7 @@ pub(crate) fn is_native(ifindex: u32) -> bool {
 }
 
 /// Whether the interface sends what XDP redirects to it; a frame that it refuses would count as
-/// sent. Kernels before 6.3 do not tell: they get the benefit of the doubt.
+/// sent. Kernels before 6.3 do not tell; they are assumed to do it.
 pub(crate) fn takes_redirects(ifindex: u32) -> bool {
     /// `NETDEV_XDP_ACT_NDO_XMIT`
     const NDO_XMIT: u64 = 4;

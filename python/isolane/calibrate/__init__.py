@@ -1,1 +1,1 @@
-"""Host profiles fitted to figures: published ones, or those of a run on this host."""
+"""Fits host profiles to published figures or to a run on this host."""

@@ -1,4 +1,4 @@
-"""How far a fitted profile's predictions are from trials that it was not fitted to."""
+"""Compares a fitted profile's predictions with trials that it was not fitted to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Prediction:
     live_pps: float
     low_pps: float
     high_pps: float
-    """Least and greatest live: what the host itself repeats."""
+    """Smallest and largest live value: how well the host itself repeats a measurement."""
     simulated_pps: float
 
     @property
@@ -56,7 +56,7 @@ class Check:
 
     @property
     def sentence(self) -> str:
-        """What the profile's `error` says."""
+        """The sentence for the profile's `error`."""
         trials = sum(p.trials for p in self.predictions)
         return (
             f"On {len(self.predictions)} throughputs (medians of {trials} trials) of the run "
@@ -79,7 +79,7 @@ def predict(
     folder
         The run's folder.
     fitted_to
-        Numbers of the trials that the profile was fitted to: they are left out.
+        Numbers of the trials that the profile was fitted to; they are left out.
     values
         Fitted figures by their dotted keys.
     options

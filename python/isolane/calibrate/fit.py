@@ -1,4 +1,4 @@
-"""Costs that bring simulated figures close to given ones: by least squares, or by a search."""
+"""Fits costs so that simulated figures come close to given ones, by least squares or a search."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from isolane.run.backend import Observation
 from isolane.run.sim.trial import TrialJob, run_trial
 
 STEP = 0.03
-"""Of a cost's plausible range: how far it is moved to see what it does. Smaller steps drown in the
-grain of a simulation, whose frames are whole."""
+"""Share of a cost's plausible range by which it is moved to see its effect. Smaller steps have no
+effect that stands out, because a simulation has whole frames only."""
 
 WIDEST, NARROWEST = 0.12, 0.004
-"""Of a cost's plausible range: the steps of the search's second part."""
+"""Shares of a cost's plausible range: the steps of the search's second part."""
 
 QUICK = 2
-"""Repeats of each trial while a search looks around."""
+"""Repeats of each trial during a search."""
 
 ELITE, DRAWS, SHRINK = 6, 10, 0.75
-"""Best points that others are drawn near; how often; how much nearer each time."""
+"""A search draws new points near so many of the best, so often, each time so much nearer."""
 
 Vector = NDArray[np.float64]
 Name = tuple[Key, int, tuple[tuple[str, float], ...]]
-"""A repeat of a trial with the costs that take part in it."""
+"""One repeat of a trial, with the costs that affect it."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted costs and what they lead to."""
+    """Fitted costs and the errors that remain."""
 
     values: Mapping[str, float]
     errors: tuple[float, ...]
@@ -44,9 +44,9 @@ class Fit:
     """The same before the fit."""
     simulations: int
     complete: bool
-    """False where it was interrupted: the best so far."""
+    """False if the fit was interrupted; it then holds the best costs so far."""
     how: str = ""
-    """The options of the command that does the same again."""
+    """The options of the command that repeats this fit."""
 
     @property
     def mean(self) -> float:
@@ -60,7 +60,7 @@ class Fit:
 
 
 Round = Callable[[int, int, str, float, float], None]
-"""Is told of each round of a fit: its number, how many there are at most, what it is, errors."""
+"""Called at each round of a fit: its number, the maximum, its name, the errors."""
 
 
 @dataclass
@@ -78,9 +78,9 @@ class Fitter:
     problem
         Targets, trials and limits.
     workers
-        Processes that simulate; how many has no influence on the result.
+        Processes that simulate; their number does not change the result.
     tolerance
-        Errors beyond it count more and more, so that none stays large for the sake of the others.
+        Errors above it count more and more, so that no error stays large for the sake of others.
     starts
         Points of a search within the limits of each block of costs; 0: no search.
     seed
@@ -144,7 +144,7 @@ class Fitter:
         )
 
     def _look_around(self, start: Vector) -> Vector:
-        """Return the best of points all over the limits, found block by block."""
+        """Search the whole range within the limits, block by block, and return the best point."""
         draw = np.random.default_rng(self.seed)
         self._repeats = QUICK
         for number, block in enumerate(self.problem.blocks(), start=1):
@@ -200,7 +200,7 @@ class Fitter:
         )
 
     def _polish(self, rounds: int) -> None:
-        """Move single costs while that helps: what a slope does not tell about steps and cliffs.
+        """Move single costs as long as that helps, because slopes do not show steps and cliffs.
 
         A search also moves the costs of a block together, in drawn directions.
         """
@@ -231,7 +231,7 @@ class Fitter:
                 break
 
     def _try(self, points: Sequence[Vector]) -> None:
-        """Look at some points at once; the best is kept."""
+        """Evaluate several points at once and keep the best."""
         for x, errors in zip(points, self._errors(points), strict=True):
             square = self._square(errors)
             if self._best is None or square < self._best[0]:
@@ -266,7 +266,7 @@ class Fitter:
         return float(np.sum(self._weighted(errors) ** 2))
 
     def _jacobian(self, x: Vector) -> Vector:
-        """Move each cost a step, into its range, and see what every target does."""
+        """Move each cost by a step within its range, and return the change of every target."""
         steps = np.where(x + STEP <= 1.0, STEP, -STEP)
         moved = [x + np.eye(len(x))[i] * steps[i] for i in range(len(x))]
         here, *there = self._errors([x, *moved])
@@ -277,7 +277,7 @@ class Fitter:
         return np.stack(columns, axis=1)
 
     def _errors(self, points: Sequence[Vector]) -> list[Vector]:
-        """Return the errors of all targets at each point; trials that nothing changes are kept."""
+        """Return the errors of all targets at each point; unchanged trials are not repeated."""
         wanted = [self._named(self._values(x)) for x in points]
         todo = {
             name: (job,)

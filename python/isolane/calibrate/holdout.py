@@ -18,7 +18,7 @@ from isolane.reproduce.trials import Figure, carry_out
 from isolane.run.sim.trial import run_trial
 
 LOADS: Final = frozenset({1, 3})
-"""Points of scenario I that are left out where every other one is."""
+"""Points of scenario I that are left out when every other point is."""
 
 PARTS: Final[Mapping[str, Mapping[str, Callable[[Figure], bool]]]] = {
     "rathore2013": {
@@ -29,19 +29,19 @@ PARTS: Final[Mapping[str, Mapping[str, Callable[[Figure], bool]]]] = {
         ),
     }
 }
-"""What is left out in turn, by paper."""
+"""Parts of each paper's figures that can be left out."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """A part that was left out, and how it was predicted."""
+    """A part that was left out, with the errors of its prediction."""
 
     part: str
     predicted: tuple[tuple[Target, float], ...]
     """Each figure of the part with its relative error."""
     problem: Problem
     fit: Fit
-    """What the profile was fitted to, and how."""
+    """The problem that the profile was fitted to."""
 
     @property
     def fitted_mean(self) -> float:
@@ -50,7 +50,7 @@ class HeldOut:
 
     @property
     def mean(self) -> float:
-        """Mean absolute error of what was predicted."""
+        """Mean absolute error of the predicted figures."""
         return sum(abs(error) for _, error in self.predicted) / len(self.predicted)
 
     @property
@@ -60,7 +60,7 @@ class HeldOut:
 
     @property
     def sentence(self) -> str:
-        """What the profile's `error` says."""
+        """The sentence for the profile's `error`."""
         if not self.predicted:
             return ""
         target, error = self.worst
@@ -109,7 +109,7 @@ def held_out(
     left_out = parts[part]
     starts, rounds = effort
     known = paper_problem(paper, options, lambda figure: not left_out(figure))
-    # Where the profile's own fit starts was found with all figures in sight.
+    # The start values of the profile's own fit were found with all figures known.
     known = replace(
         known,
         start="middle",

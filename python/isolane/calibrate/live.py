@@ -19,7 +19,7 @@ from isolane.run.sim.trial import TrialJob
 from isolane.spec import Experiment, PointRouter, load_experiment
 
 PROFILE = "veth"
-"""Where fits to live runs start: Isolane's test bed of veth pairs."""
+"""Profile that fits to live runs start from: Isolane's test bed of veth pairs."""
 
 
 def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = None) -> Problem:
@@ -34,7 +34,7 @@ def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = N
     options
         Seed and profile to start from.
     wanted
-        Numbers of the trials that count; default: all that gave a verdict.
+        Numbers of the trials to fit to; default: all that gave a verdict.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = N
 
 
 def _refuse_unusable(recorded: Sequence[Trial], wanted: Sequence[int]) -> None:
-    """Refuse numbers of trials that nothing can be fitted to."""
+    """Refuse numbers of trials that do not exist or gave no verdict."""
     usable = {trial.trial for trial in recorded if trial.status == "ok"}
     known = {trial.trial for trial in recorded}
     for number in wanted:
@@ -112,7 +112,7 @@ def _figures(key: tuple[str, str, int], trial: Trial) -> list[Figure]:
 
 
 def _weighted(target: Target) -> Target:
-    """CPU counts less: a live core also does what no frame has to do with."""
+    """CPU use counts less, because a live core also does work that no frame causes."""
     if target.figure.metric != "cpu":
         return target
     return Target(target.figure, target.value, target.scale, weight=0.3)

@@ -1,4 +1,4 @@
-"""How much a run's own repeats differ: no fit can be better than that."""
+"""Measures how much the repeats of a run differ; no fit can be better than that."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from isolane.run.results import Trial
 from isolane.spec import format_pps
 
 NOISY = 0.08
-"""Half the range of the repeats over their median: beyond it a fit counts its error more."""
+"""Half the range of the repeats over their median; a fit weighs errors above it more."""
 MAX_NAMED = 3
 """Points that the hint names, the worst first."""
 
 
 def hint(folder: Path) -> str | None:
-    """Say which repeats of a run differ too much to calibrate by; None if none do."""
+    """Return a hint naming repeats that differ too much for a fit; None if none do."""
     found = sorted(_spreads(RunFolder.open(folder).trials()), reverse=True)
     noisy = [(spread, what) for spread, what in found if spread > NOISY]
     if not noisy:

@@ -24,7 +24,7 @@ def paper_problem(
 ) -> Problem:
     """Return the problem of fitting a profile to a paper's figures.
 
-    Without a profile to start from, it is the paper's own, but its fitted costs are forgotten.
+    By default the fit starts from the paper's own profile, without its fitted costs.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def paper_problem(
     options
         Seed, profile to start from, simulated time.
     wanted
-        Which of the figures count.
+        Selects the figures to fit to.
 
     Raises
     ------
     SpecError
-        If there is nothing of this paper to fit to.
+        If this paper has no figures to fit to.
     """
     if paper not in FITTED_TO:
         raise SpecError(f"no profile is fitted to {paper!r}; accepted: {', '.join(FITTED_TO)}")

@@ -1,4 +1,4 @@
-"""What is to be fitted to what."""
+"""The problem of a fit: targets, trials, and the costs that may change."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from isolane.run.sim.trial import TrialJob
 from isolane.spec.hostmodel import ProfileData
 
 SMALLEST = 0.02
-"""Of the largest target of its metric: below it, errors are relative to this instead."""
+"""Share of a metric's largest target; errors of smaller targets are relative to this."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A figure that the simulation is to meet."""
+    """A figure that the simulation should meet."""
 
     figure: Figure
     value: float
     """frames/s, a share of 1, or ns."""
     scale: float
-    """What its error is relative to: the value itself, unless that is (nearly) 0."""
+    """The error is relative to this: the value itself, unless it is nearly 0."""
     weight: float = 1.0
     offset: float = 0.0
-    """Added to what is simulated, such as CPU time that the model leaves out."""
+    """Added to the simulated figure, such as CPU time that the model leaves out."""
 
     def error(self, observations: Sequence[Observation]) -> float:
         """Return the relative error of the repeats' mean, simulated minus wanted."""
@@ -52,7 +52,7 @@ def targets_of(figures: Sequence[Figure]) -> tuple[Target, ...]:
 
 @dataclass(frozen=True)
 class Problem:
-    """A profile, the trials that it is judged by, and what may be changed of it."""
+    """A profile, the trials that it is judged by, and the costs that may change."""
 
     host: SimHost
     jobs: Mapping[Key, Sequence[TrialJob]]
@@ -60,9 +60,9 @@ class Problem:
     what: str
     """What the targets are, for the profile's `source`."""
     free: tuple[str, ...] = field(default=())
-    """Dotted keys of what is to be fitted; default: all that the profile lists and that matter."""
+    """Dotted keys of the costs to fit; default: those that the profile lists and a trial uses."""
     start: Literal["profile", "limits", "middle"] = "profile"
-    """Where a fit starts: at the profile's figures; or where the limits say (default: in their
+    """Where the fit starts: at the profile's values; or where the limits say (default: in their
     middle), so that what the profile holds already has no influence; or in their middle."""
     command: str = ""
     """The command that poses this problem, for the profile's `source`."""
@@ -78,11 +78,11 @@ class Problem:
         return self.host.profile
 
     def matters(self, key: str) -> list[bool]:
-        """Tell for each trial whether a figure of the profile takes part in it."""
+        """Tell for each trial whether a value of the profile affects it."""
         return [_takes_part(self.host, own[0], key) for own in self.jobs.values()]
 
     def blocks(self) -> list[tuple[str, ...]]:
-        """Return the free figures in blocks that are looked for one after the other.
+        """Return the free costs in blocks that the search fits one after the other.
 
         A block is what takes part in an arm's trials and in no arm's before; arms with many targets
         come first, because they say most about what several of them share.
@@ -101,7 +101,7 @@ class Problem:
         return [*found, tuple(left)] if left else found
 
     def relevant(self, job: TrialJob) -> tuple[str, ...]:
-        """Return the free figures that take part in a trial."""
+        """Return the free costs that affect a trial."""
         return tuple(key for key in self.free if _takes_part(self.host, job, key))
 
 

@@ -1,4 +1,4 @@
-"""A fitted profile as a file: that of the start with other figures, its comments kept."""
+"""Writes a fitted profile: the start's file with new costs, its comments kept."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from isolane.calibrate.problem import Problem
 from isolane.run.sim.catalogue import profile_file
 
 WIDTH = 106
-"""Of the lines of `source`."""
+"""Width of the lines of `source`."""
 LONGEST = 4096
-"""Of lines: those of the profile that a fit starts from stay as they are."""
+"""Width of lines: long enough to leave the lines of the start's file as they are."""
 
 
 def profile_text(problem: Problem, start: str | Path, fit: Fit, name: str, error: str = "") -> str:
@@ -25,7 +25,7 @@ def profile_text(problem: Problem, start: str | Path, fit: Fit, name: str, error
     Parameters
     ----------
     problem
-        What was fitted to what.
+        The problem that was solved.
     start
         Name or file of the profile that the fit started from.
     fit
@@ -33,7 +33,7 @@ def profile_text(problem: Problem, start: str | Path, fit: Fit, name: str, error
     name
         Name of the new profile.
     error
-        How far its predictions were off on what it was not fitted to, if that is known.
+        Its errors on figures that it was not fitted to, if they are known.
     """
     yaml = YAML(typ="rt")
     yaml.preserve_quotes = True
@@ -46,9 +46,9 @@ def profile_text(problem: Problem, start: str | Path, fit: Fit, name: str, error
     elif any(problem.profile.figure(key) != value for key, value in fit.values.items()):
         data.pop("error", None)  # that of the start says nothing about this one
     for key, value in fit.values.items():
-        *way, last = key.split(".")
+        *parents, last = key.split(".")
         here = data
-        for word in way:
+        for word in parents:
             here = here[word]
         here[last] = int(value) if value == int(value) else value
     out = io.StringIO()

@@ -266,8 +266,8 @@ def _measure(plan: _Plan) -> Summary | None:
     from isolane.cli.rights import need_root
     from isolane.run.limits import refuse_beyond
     from isolane.run.live import LiveBackEnd
-    from isolane.run.live.backend import refuse_simulated
     from isolane.run.live.host import host_facts
+    from isolane.run.live.live_backend import refuse_simulated
     from isolane.run.runner import Run
     from isolane.testbed import clean, exclusive
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from isolane.run.findings import by_finding
 from isolane.run.results import Cell, Interval, Summary
-from isolane.run.rows import NO_VERDICT, MissingRow, rows_of
+from isolane.run.table_rows import NO_VERDICT, MissingRow, rows_of
 from isolane.run.verdict import missing_points
+from isolane.run.victim_findings import by_finding
 from isolane.run.wording import listing
 from isolane.spec import format_ns, format_pps
 

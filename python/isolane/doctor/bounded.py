@@ -48,7 +48,7 @@ def answer_all(probes: Iterable[Probe]) -> dict[str, Answer]:
 
 @contextmanager
 def _children() -> Iterator[list[_Child]]:
-    """Hold the children, and end those that still run, by their pid, however the block ends."""
+    """Keep the list of children; at the end of the block, kill by pid those that still run."""
     children: list[_Child] = []
     try:
         yield children

@@ -1,4 +1,4 @@
-"""BPF and XDP, tried with a program of two instructions that drops every frame."""
+"""Probes BPF and XDP with a program of two instructions that drops every frame."""
 
 from __future__ import annotations
 

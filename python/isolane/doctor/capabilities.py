@@ -111,8 +111,8 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "bpf",
         "XDP on this NIC",
         (
-            "full speed over this NIC (generic mode works, but is slower); under a policy: dropping "
-            "frames before the kernel receives them, cpu_max, forward: xdp"
+            "full speed over this NIC (generic mode works, but is slower); under a policy: "
+            "dropping frames before the kernel receives them, cpu_max, forward: xdp"
         ),
         "a NIC whose driver has native XDP: i40e, ice, ixgbe, mlx5, virtio_net, ...",
     ),
@@ -227,7 +227,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
 )
 
 CAPABILITIES: dict[str, Capability] = {row[0]: Capability(*row) for row in _ROWS}
-"""By id, in the order of the report."""
+"""Capabilities by id, in the order of the report."""
 
 GROUP_TITLES: dict[str, str] = {
     "host": "Host",

@@ -14,7 +14,7 @@ _SETTING: Final = {"cpu": "cpu.shares", "cpuacct": "cpuacct.usage", "cpuset": "c
 
 
 def mounts(mountinfo: str) -> tuple[dict[str, Path], Path | None]:
-    """Return where each v1 controller is mounted, and where v2 is (proc(5), mountinfo)."""
+    """Return the mount points of the v1 controllers and of v2 (proc(5), mountinfo)."""
     first: dict[str, Path] = {}
     second = None
     for line in mountinfo.splitlines():

@@ -33,7 +33,7 @@ def examine(only: Collection[str] | None = None) -> tuple[Finding, ...]:
     Returns
     -------
     tuple of Finding
-        In the order of the catalogue; one per capability, or one per NIC.
+        Findings in the order of the catalogue; one per capability, or one per NIC.
     """
     wanted = set(CAPABILITIES) if only is None else set(only)
     probes = [probe for probe in PROBES if wanted & set(probe.answers)]
@@ -78,7 +78,7 @@ def lacking(job: str, findings: Iterable[Finding] | None = None) -> tuple[Findin
     Raises
     ------
     SpecError
-        For a job that is not known.
+        If the job is not known.
     """
     needed = REQUIREMENTS.get(job)
     if needed is None:

@@ -1,4 +1,4 @@
-"""The machine itself: rights, kernel, cores, clocks, memory."""
+"""Probes the machine: rights, kernel, cores, clocks, memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isolane.doctor.answers import Answer, Probe
 from isolane.procfs import all_ticks
 
 OLDEST_KERNEL: Final = (5, 18)
-"""The first with BPF_F_TEST_XDP_LIVE_FRAMES."""
+"""The first kernel with BPF_F_TEST_XDP_LIVE_FRAMES."""
 
 _STEAL_LIMIT: Final = 0.01
 _STEAL_WINDOW_S: Final = 0.3
@@ -59,7 +59,7 @@ def _clock() -> Mapping[str, Answer]:
     if not path.exists():
         return {"clock": Answer("unknown", f"no {path}")}
     source = path.read_text().strip()
-    # Others are right too, but a reading costs a microsecond or a call to the hypervisor.
+    # Other clocks are correct too, but each reading takes a microsecond or a hypervisor call.
     cheap = source in {"tsc", "arch_sys_counter", "kvm-clock"}
     return {"clock": Answer("yes" if cheap else "limited", f"clocksource {source}")}
 

@@ -1,4 +1,4 @@
-"""Hardware performance counters, really opened and read."""
+"""Probes hardware performance counters by reading one."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from isolane.enforce import htb
 from isolane.spec.policy import Policy
-from isolane.spec.policy_router import Entitlement, RouterPolicy
+from isolane.spec.policy_router import PolicyValues, RouterPolicy
 from isolane.spec.units import wire_bps
 
-_DEFAULTS = Entitlement()
+_DEFAULTS = PolicyValues()
 _NO_CAPS: Mapping[str, float] = {}
 
 

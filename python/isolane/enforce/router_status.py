@@ -22,11 +22,11 @@ from isolane.enforce.settings import (
 )
 from isolane.enforce.state import State
 from isolane.spec.policy import Policy
-from isolane.spec.policy_router import Entitlement, RouterPolicy
+from isolane.spec.policy_router import PolicyValues, RouterPolicy
 from isolane.spec.units import Load, format_rate
 
 _DEFAULTS = {
-    key: str(getattr(Entitlement(), key)) for key in ("forward", "priority", "link_weight")
+    key: str(getattr(PolicyValues(), key)) for key in ("forward", "priority", "link_weight")
 }
 """What is not worth a word."""
 _ALWAYS = "cpu_weight"

@@ -1,9 +1,9 @@
 """Exports counters for Prometheus, a dashboard for Grafana and units for systemd."""
 
 from isolane.export.exposition import CONTENT_TYPES, Format, exposition
-from isolane.export.files import dashboard, unit_files
 from isolane.export.metrics import Family, Reading, families, read
 from isolane.export.serve import parse_address, serve, write_textfile
+from isolane.export.shipped_files import dashboard, unit_files
 
 __all__ = [
     "CONTENT_TYPES",

@@ -1,4 +1,4 @@
-"""What every page is made of: the template's surroundings, styles, the library that draws."""
+"""What every page needs: the template environment, styles, and the library that draws plots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from isolane.report.theme import MODES, Colours, css_colours, vega_config
 
 
 def environment() -> Environment:
-    """Return what templates are rendered in: everything escaped, nothing undefined passed over."""
+    """Return the template environment: it escapes everything and refuses undefined names."""
     found = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -28,7 +28,7 @@ def environment() -> Environment:
 
 
 def groups(rows: Sequence[tuple[Value, ...]]) -> list[tuple[str, list[Any]]]:
-    """Group rows by what is in their first column, in the order of its first appearance."""
+    """Group rows by the value of their first column, in the order of first appearance."""
     found: dict[str, list[Any]] = {}
     for row in rows:
         found.setdefault(row[0].text, []).append(row)
@@ -36,7 +36,7 @@ def groups(rows: Sequence[tuple[Value, ...]]) -> list[tuple[str, list[Any]]]:
 
 
 def asset(name: str) -> str:
-    """Read a file that lies beside this module."""
+    """Read a file from this module's folder."""
     return (resources.files("isolane.report") / name).read_text(encoding="utf-8")
 
 
@@ -72,7 +72,7 @@ def themes() -> dict[str, Any]:
             "palettes": {
                 "series": colours.series,
                 "states": colours.states,
-                "places": colours.places,
+                "drops": colours.drops,
             },
         }
         for mode, colours in MODES.items()
@@ -80,7 +80,7 @@ def themes() -> dict[str, Any]:
 
 
 def specs(shown: Sequence[Figure]) -> dict[str, Any]:
-    """Return what the page's script draws, by the id of its place."""
+    """Return the plots that the page's script draws, by the id of the element that each fills."""
     return {
         f"plot-{figure.id}-{number}": {
             "figure": figure.id,

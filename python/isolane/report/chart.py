@@ -12,7 +12,7 @@ import altair as alt
 from isolane.report.theme import DASHES, SHAPES, PaletteName
 
 HEIGHT, BAR_HEIGHT = 240, 180
-"""Of the drawn area of lines and of bars, pixels."""
+"""Height of the drawn area, of lines and of bars, pixels."""
 
 _SHOWN = "indexof(hidden, datum.series) < 0"
 """The page sets the signal `hidden` to the series that its reader has switched off."""
@@ -31,7 +31,10 @@ class Swatch:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot; `spec` has no width, no configuration and no legend: its place adds them."""
+    """One plot.
+
+    `spec` has no width, no configuration and no legend; the page or the sheet adds them.
+    """
 
     title: str
     alt: str
@@ -49,16 +52,16 @@ class Figure:
     legend: tuple[Swatch, ...]
     palette: PaletteName = "series"
     columns: int = 2
-    """Panels side by side where there is room for them."""
+    """Panels side by side where the page is wide enough."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """What a plot's axis shows."""
+    """One axis of a plot."""
 
     title: str
     expr: str = "datum.label"
-    """Vega expression that writes a tick; by default what Vega would write."""
+    """Vega expression that writes a tick; by default Vega's own."""
     ticks: tuple[float, ...] | None = None
     log: bool = False
     domain: tuple[float, float] | None = None
@@ -89,7 +92,7 @@ class Row:
     high: float
     published: bool = False
     tip: Mapping[str, str] = field(default_factory=dict)
-    """What the pointer is told, by its heading."""
+    """The tooltip: values by heading."""
 
     def values(self) -> dict[str, Any]:
         """Return the row as Vega's datum."""
@@ -104,7 +107,7 @@ class Gap:
     series: str
     x: float
     tip: Mapping[str, str]
-    """What the pointer is told."""
+    """The tooltip."""
 
     def values(self) -> dict[str, Any]:
         """Return the gap as Vega's datum."""
@@ -112,7 +115,7 @@ class Gap:
 
 
 GAP_MARK = "M-1,-1L1,1M1,-1L-1,1"
-"""A cross: what stands at the bottom of a plot where there is no verdict."""
+"""A cross, drawn at the bottom of a plot where there is no verdict."""
 
 
 def _tooltip(rows: Sequence[Row | Gap]) -> list[alt.Tooltip]:
@@ -157,8 +160,8 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     """
     colour, dash, shape = _distinct(series)
     if not rows and gaps:  # without any value Vega has no idea of the axis
-        places = [*(x.ticks or ()), *(gap.x for gap in gaps)]
-        x = replace(x, domain=(min(places), max(places)))
+        positions = [*(x.ticks or ()), *(gap.x for gap in gaps)]
+        x = replace(x, domain=(min(positions), max(positions)))
     across = alt.X("x:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False))
     vertical: dict[str, Any] = {"axis": alt.Axis(**y.build()), "scale": y.scale(zero=not y.log)}
     up, low, high = alt.Y("y:Q", **vertical), alt.Y("low:Q", **vertical), alt.Y2("high:Q")
@@ -243,7 +246,7 @@ def stacked_panel(  # noqa: PLR0913 - as above
 ) -> Panel:
     """Stacked bars over x as steps of equal width; `marks` are drawn as ticks on top.
 
-    `gaps` are places without a bar, because there is no verdict: it is written there.
+    `gaps` are positions without a bar; there the plot says that there is no verdict.
 
     Rows are stacked in the order of `series`; the x values are those of ``x.ticks``, in order.
     """
@@ -306,5 +309,5 @@ def _panel(title: str, words: str, chart: alt.LayerChart, height: int = HEIGHT) 
     spec: dict[str, Any] = (
         chart.properties(height=height, description=words).add_params(hidden).to_dict()
     )
-    spec.pop("config", None)  # Altair's own; that of the theme takes its place
+    spec.pop("config", None)  # Altair's own; the theme's is used instead
     return Panel(title, words, spec)

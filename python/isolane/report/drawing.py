@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
 
-from isolane.report.placing import Box, Placed, cores_of, heading_of, place
+from isolane.report.placing import Box, Placed, cores_of, heading_of, lay_out
 from isolane.report.theme import Colours
 from isolane.report.wiring import simplify
 from isolane.run import wording
 from isolane.run.results import Drawing, Edge, Node
 
 MIN_LEGEND, LEGEND_LETTER = 300.0, 7.4
-"""Least width of a line of the legend, and of one of its letters, pixels."""
+"""Minimum width of a line of the legend, and of one of its letters, pixels."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def draw(drawing: Drawing, colours: Colours, *, down: bool = False) -> Drawn:
         Turned for a narrow screen: generator on top, receiver at the bottom.
     """
     whole, drawing = drawing, simplify(drawing)
-    placed = place(drawing, down=down)
+    placed = lay_out(drawing, down=down)
     boxes = placed.boxes
     cores = sorted({core for node in drawing.nodes for core in node.cores})
     tints = {core: colours.series[i % len(colours.series)] for i, core in enumerate(cores)}
@@ -145,7 +145,7 @@ def _wire(edge: Edge, placed: Placed, colours: Colours, arrow: str, *, down: boo
 
 
 def _halo(colour: str) -> str:
-    """Return what keeps a text readable where a wire runs behind it."""
+    """Return a background that keeps a text readable where a wire runs behind it."""
     return f' paint-order="stroke" stroke="{colour}" stroke-width="4" stroke-linejoin="round"'
 
 

@@ -10,10 +10,10 @@ from isolane.report.resources import cpu_figure, gap_tip, loss_figure
 from isolane.run import wording
 from isolane.run.missing import MissingPoint
 from isolane.run.results import Cell, Interval, PublishedCell, Summary
-from isolane.run.rows import arms_of
+from isolane.run.table_rows import arms_of
 from isolane.spec.units import format_ns, format_pps
 
-MOST_SERIES = 8
+MAX_SERIES = 8
 """Lines that can be told apart in one plot: as many as there are colours."""
 
 _PERCENT = "format(datum.value * 100, '~g') + ' %'"
@@ -27,32 +27,32 @@ _TIME = (
 
 
 def figures(summary: Summary) -> tuple[Figure, ...]:
-    """Return every plot for which there is data, the most telling first."""
+    """Return every plot for which there is data, the most important first."""
     if not summary.cells:
         return ()
-    place = across(summary)
+    positions = across(summary)
     found = (
-        _retained(summary, place),
-        _together(summary, place),
-        _throughput(summary, place),
-        _delay(summary, place),
-        cpu_figure(summary, place),
-        loss_figure(summary, place),
+        _retained(summary, positions),
+        _together(summary, positions),
+        _throughput(summary, positions),
+        _delay(summary, positions),
+        cpu_figure(summary, positions),
+        loss_figure(summary, positions),
     )
     return tuple(figure for figure in found if figure is not None)
 
 
 def arms(summary: Summary) -> list[str]:
-    """Names of the arms, in the order of the experiment; also of those that gave no result."""
+    """Return the names of all arms in the experiment's order, also of those without a result."""
     return arms_of(summary)
 
 
 def _gaps(
-    summary: Summary, place: Across, series: Callable[[MissingPoint], Sequence[str]]
+    summary: Summary, positions: Across, series: Callable[[MissingPoint], Sequence[str]]
 ) -> list[Gap]:
     """Return the points without a verdict, once for each series that would have a value there."""
     return [
-        Gap(name, place.at[point.point], gap_tip(point))
+        Gap(name, positions.at[point.point], gap_tip(point))
         for point in summary.missing or ()
         for name in series(point)
     ]
@@ -92,7 +92,7 @@ def _said(rows: Sequence[Row], write: Callable[[float], str]) -> str:
     return "; ".join(parts) or "no valid trial"
 
 
-def _retained(summary: Summary, place: Across) -> Figure | None:
+def _retained(summary: Summary, positions: Across) -> Figure | None:
     victims = [cell for cell in summary.cells if cell.role == "victim" and cell.retained]
     if not victims:
         return None
@@ -100,7 +100,7 @@ def _retained(summary: Summary, place: Across) -> Figure | None:
     rows = [
         _row(
             f"{cell.arm}, {cell.router}" if several else cell.arm,
-            place.at[cell.point],
+            positions.at[cell.point],
             cell.retained,
             _share,
             arm=cell.arm,
@@ -111,7 +111,7 @@ def _retained(summary: Summary, place: Across) -> Figure | None:
     ]
     gaps = _gaps(
         summary,
-        place,
+        positions,
         lambda point: [
             f"{point.arm}, {name}" if several else point.arm for name in _of_role(point, "victim")
         ],
@@ -123,8 +123,8 @@ def _retained(summary: Summary, place: Across) -> Figure | None:
     panel = line_panel(
         "",
         rows,
-        names[:MOST_SERIES],
-        place.axis,
+        names[:MAX_SERIES],
+        positions.axis,
         Axis("victim's throughput retained", _PERCENT, domain=(0, top)),
         f"Share of its throughput that the victim retains: {_said(rows, _share)}.",
         level=1,
@@ -136,12 +136,12 @@ def _retained(summary: Summary, place: Across) -> Figure | None:
         "lines stay at 100 %."
     )
     title = "What the victim keeps"
-    legend = (*_lines(names[:MOST_SERIES]), *_gap_key(gaps))
+    legend = (*_lines(names[:MAX_SERIES]), *_gap_key(gaps))
     return Figure("retained", title, caption, (panel,), legend)
 
 
-def _together(summary: Summary, place: Across) -> Figure | None:
-    if place.kind != "routers":
+def _together(summary: Summary, positions: Across) -> Figure | None:
+    if positions.kind != "routers":
         return None
     names, scaled = arms(summary), summary.capacity is not None
     rows = []
@@ -151,14 +151,14 @@ def _together(summary: Summary, place: Across) -> Figure | None:
             write = _share if scaled else format_pps
             tip = {"arm": found.arm, "point": found.point_label}
             tip["frames per second"] = format_pps(found.throughput_pps.median)
-            rows.append(_row(found.arm, place.at[found.point], value, write, **tip))
-    rows += _published(summary.published, place, lambda cell: cell.arm)
-    gaps = _gaps(summary, place, lambda point: [point.arm])
+            rows.append(_row(found.arm, positions.at[found.point], value, write, **tip))
+    rows += _published(summary.published, positions, lambda cell: cell.arm)
+    gaps = _gaps(summary, positions, lambda point: [point.arm])
     panel = line_panel(
         "",
         rows,
         names,
-        place.axis,
+        positions.axis,
         _throughput_axis(rows, scaled=scaled),
         f"Throughput of all routers together: {_said(rows, _share if scaled else format_pps)}.",
         gaps=gaps,
@@ -183,7 +183,7 @@ def _hollow(rows: Sequence[Row]) -> tuple[Swatch, ...]:
 
 
 def _published(
-    cells: Sequence[PublishedCell], place: Across, series: Callable[[PublishedCell], str]
+    cells: Sequence[PublishedCell], positions: Across, series: Callable[[PublishedCell], str]
 ) -> Iterator[Row]:
     for cell in cells:
         if cell.metric != "throughput" or cell.published is None or cell.point is None:
@@ -193,13 +193,13 @@ def _published(
         if cell.measured is not None:
             tip["measured here"] = _share(cell.measured)
         y = cell.published
-        yield Row(series(cell), place.at[cell.point], y, y, y, published=True, tip=tip)
+        yield Row(series(cell), positions.at[cell.point], y, y, y, published=True, tip=tip)
 
 
-def _throughput(summary: Summary, place: Across) -> Figure | None:
-    if place.kind == "routers":
+def _throughput(summary: Summary, positions: Across) -> Figure | None:
+    if positions.kind == "routers":
         return None
-    names = list(dict.fromkeys(cell.router for cell in summary.cells))[:MOST_SERIES]
+    names = list(dict.fromkeys(cell.router for cell in summary.cells))[:MAX_SERIES]
     alone = len(names) == 1
     scaled = summary.capacity is not None
     write = _share if scaled else format_pps
@@ -212,23 +212,25 @@ def _throughput(summary: Summary, place: Across) -> Figure | None:
         tip["offered"] = format_pps(cell.offered_pps.median)
         tip["received"] = format_pps(cell.throughput_pps.median)
         series = cell.arm if alone else cell.router
-        row = _row(series, place.at[cell.point], value, write, **tip)
+        row = _row(series, positions.at[cell.point], value, write, **tip)
         rows.setdefault("" if alone else cell.arm, []).append(row)
     for arm in rows:
         theirs = [c for c in summary.published if alone or (c.arm == arm and c.router in names)]
         if scaled:
-            rows[arm] += _published(theirs, place, lambda cell: cell.arm if alone else cell.router)
+            rows[arm] += _published(
+                theirs, positions, lambda cell: cell.arm if alone else cell.router
+            )
     shown = arms(summary) if alone else names
     every = [row for found in rows.values() for row in found]
     y = _throughput_axis(every, scaled=scaled)
-    gaps = _throughput_gaps(summary, place, names, alone=alone)
+    gaps = _throughput_gaps(summary, positions, names, alone=alone)
     rows = {arm: rows.get(arm, []) for arm in ([""] if alone else arms(summary))}
     panels = tuple(
         line_panel(
             arm,
             found,
             shown,
-            place.axis,
+            positions.axis,
             y,
             f"Throughput {arm}: {_said(found, write)}.",
             gaps=gaps.get(arm, ()),
@@ -245,15 +247,15 @@ def _throughput(summary: Summary, place: Across) -> Figure | None:
 
 
 def _throughput_gaps(
-    summary: Summary, place: Across, names: Sequence[str], *, alone: bool
+    summary: Summary, positions: Across, names: Sequence[str], *, alone: bool
 ) -> dict[str, list[Gap]]:
     """Return the gaps of each panel: one for each arm, or one for all where there is one router."""
     if alone:
-        return {"": _gaps(summary, place, lambda point: [point.arm])}
+        return {"": _gaps(summary, positions, lambda point: [point.arm])}
     every = [router for point in summary.missing or () for router in point.routers]
     shown = [name for name in dict.fromkeys(router.router for router in every) if name in names]
     return {
-        arm: _gaps(summary, place, lambda point, arm=arm: shown if point.arm == arm else [])  # type: ignore[misc]  # mypy cannot infer defaults of a lambda
+        arm: _gaps(summary, positions, lambda point, arm=arm: shown if point.arm == arm else [])  # type: ignore[misc]  # mypy cannot infer defaults of a lambda
         for arm in arms(summary)
     }
 
@@ -271,7 +273,7 @@ def _focus(summary: Summary) -> list[Cell]:
 
 
 def _slowest(cells: Sequence[Cell], pick: Callable[[Cell], Interval | None]) -> Iterator[Cell]:
-    """Of several routers at one point the one that waits longest."""
+    """Return, of several routers at one point, the one with the longest delay."""
     worst: dict[tuple[str, int], tuple[float, Cell]] = {}
     for cell in cells:
         value = pick(cell)
@@ -281,14 +283,14 @@ def _slowest(cells: Sequence[Cell], pick: Callable[[Cell], Interval | None]) -> 
     yield from (cell for _, cell in worst.values())
 
 
-def _delay(summary: Summary, place: Across) -> Figure | None:
+def _delay(summary: Summary, positions: Across) -> Figure | None:
     focus, names = _focus(summary), arms(summary)
     found: list[tuple[str, list[Row]]] = []
     for title, pick in _DELAYS:
         rows = [
             _row(
                 cell.arm,
-                place.at[cell.point],
+                positions.at[cell.point],
                 value,
                 format_ns,
                 arm=cell.arm,
@@ -305,13 +307,13 @@ def _delay(summary: Summary, place: Across) -> Figure | None:
     every = [row for _, rows in found for row in rows]
     domain = (0.8 * min(row.low for row in every), 1.25 * max(row.high for row in every))
     y = Axis("one-way delay (log scale)", _TIME, decades(*domain), log=True, domain=domain)
-    gaps = _gaps(summary, place, lambda point: [point.arm])
+    gaps = _gaps(summary, positions, lambda point: [point.arm])
     panels: tuple[Panel, ...] = tuple(
         line_panel(
             title,
             rows,
             names,
-            place.axis,
+            positions.axis,
             y,
             f"Delay, {title}: {_said(rows, format_ns)}.",
             gaps=gaps,

@@ -19,7 +19,7 @@ from isolane.report.assets import (
 )
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
-from isolane.report.run import Run
+from isolane.report.loaded_run import Run
 from isolane.report.theme import css_colours
 
 

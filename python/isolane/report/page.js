@@ -14,21 +14,21 @@
   };
 
   const draw = async (id, entry) => {
-    const place = document.getElementById(id);
+    const element = document.getElementById(id);
     views.get(id)?.finalize();
     try {
       const spec = { ...entry.spec, width: "container", autosize: { type: "fit-x", contains: "padding" } };
-      const result = await vegaEmbed(place, spec, {
+      const result = await vegaEmbed(element, spec, {
         renderer: "svg", mode: "vega-lite", config: config(entry.palette),
         actions: { export: true, source: false, compiled: false, editor: false },
         downloadFileName: id, tooltip: { theme: "custom" },
       });
       views.set(id, result);
       await result.view.signal("hidden", hidden[entry.figure] ?? []).runAsync();
-      place.dataset.drawn = "true";
+      element.dataset.drawn = "true";
     } catch (error) {
-      place.classList.add("failed");
-      place.textContent = "This plot could not be drawn: " + error.message;
+      element.classList.add("failed");
+      element.textContent = "This plot could not be drawn: " + error.message;
       console.error(id, error);
     }
   };

@@ -14,8 +14,8 @@ from isolane.report import tables
 from isolane.report.chart import Figure, Panel, Swatch
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
+from isolane.report.loaded_run import Run
 from isolane.report.papertable import draw_table
-from isolane.report.run import Run
 from isolane.report.swatch import WIDTH as SWATCH_WIDTH
 from isolane.report.swatch import picture
 from isolane.report.theme import LIGHT, PAPER_FONT, PaletteName, vega_config
@@ -32,7 +32,7 @@ _LETTER = 0.53
 
 @dataclass(frozen=True)
 class Block:
-    """A piece of the sheet as SVG, its own origin at its top left."""
+    """A part of the sheet as SVG, with its origin at its top left."""
 
     svg: str
     height: float
@@ -69,10 +69,10 @@ def convert(svg: str, kind: str) -> bytes:
 
 def _lines(text: str, size: float) -> list[str]:
     """Break a paragraph so that its lines fit the sheet."""
-    most = int(INNER / (size * _LETTER))
+    max_letters = int(INNER / (size * _LETTER))
     lines, line = [], ""
     for word in text.split():
-        if line and len(line) + 1 + len(word) > most:
+        if line and len(line) + 1 + len(word) > max_letters:
             lines.append(line)
             line = ""
         line = f"{line} {word}".strip()
@@ -119,15 +119,15 @@ def _figure(figure: Figure) -> list[Block]:
 def _legend(legend: Sequence[Swatch]) -> Block:
     x, y, parts = 0.0, 0.0, []
     for swatch in legend:
-        room = SWATCH_WIDTH + 8 + len(swatch.label) * 13 * 0.56 + 22
-        if x and x + room > INNER:
+        width = SWATCH_WIDTH + 8 + len(swatch.label) * 13 * 0.56 + 22
+        if x and x + width > INNER:
             x, y = 0.0, y + 22
         parts.append(
             f'<g transform="translate({x:.1f},{y:.1f})">{picture(swatch, LIGHT)}'
             f'<text x="{SWATCH_WIDTH + 8}" y="11.5" font-size="13" fill="{LIGHT.ink}">'
             f"{escape(swatch.label)}</text></g>"
         )
-        x += room
+        x += width
     return Block("".join(parts), y + 30)
 
 

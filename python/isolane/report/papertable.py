@@ -38,12 +38,12 @@ class _Entry:
         return len(self.lines) * LINE + 9
 
 
-def draw_table(table: Table, room: float) -> tuple[str, float]:
+def draw_table(table: Table, min_width: float) -> tuple[str, float]:
     """Draw a table without its first column, whose values become headings of groups.
 
     Parameters
     ----------
-    room
+    min_width
         Width of the sheet; a table that is wider is made smaller as a whole.
 
     Returns
@@ -59,7 +59,7 @@ def draw_table(table: Table, room: float) -> tuple[str, float]:
     everything = [head, *(row for _, rows in arms for row in rows)]
     widths = [max(row[i].width for row in everything) for i in range(len(head))]
     natural = sum(widths) + GAP * (len(widths) - 1)
-    total = max(room, natural)
+    total = max(min_width, natural)
     pen = _Pen(
         _columns(widths, table.words - 1, (total - natural) / max(1, len(widths) - 1)), total
     )
@@ -68,7 +68,7 @@ def draw_table(table: Table, room: float) -> tuple[str, float]:
         pen.group(arm)
         for row in rows:
             pen.row(row)
-    scale = room / total
+    scale = min_width / total
     return f'<g transform="scale({scale:.4f})">{"".join(pen.parts)}</g>', pen.y * scale
 
 
@@ -81,11 +81,11 @@ def _entry(value: Value) -> _Entry:
 
 def _columns(widths: Sequence[float], words: int, spare: float) -> list[tuple[float, str]]:
     """Return where each column's text is anchored: words at their left, figures at their right."""
-    places, x = [], 0.0
+    anchors, x = [], 0.0
     for number, width in enumerate(widths):
-        places.append((x, "start") if number < words else (x + width, "end"))
+        anchors.append((x, "start") if number < words else (x + width, "end"))
         x += width + GAP + spare
-    return places
+    return anchors
 
 
 class _Pen:

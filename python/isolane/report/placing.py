@@ -1,4 +1,4 @@
-"""Where the boxes of a drawing stand, and which way its wires take between them."""
+"""The positions of a drawing's boxes, and the course of the wires between them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from isolane.run.results import Drawing, Edge, Node
 BOX_HEIGHT = 50.0
 ROW_GAP = 14.0
 LANE_HEIGHT = 12.0
-"""Room for a wire that passes a column without ending there."""
+"""Space for a wire that passes a column without ending there."""
 PADDING = 20.0
 HEADER = 30.0
 MIN_WIDTH, MIN_GAP = 96.0, 84.0
 DOWN_GAP = 70.0
-"""Between two rows where frames run downwards: room for a label."""
+"""Between two rows where frames run downwards: space for a label."""
 LETTER = 7.2
-"""Width of an average letter at 13 pixels: what room a label is given."""
+"""Width of an average letter at 13 pixels: how much space a label is given."""
 BOLD_LETTER = 8.2
 
 
@@ -31,9 +31,9 @@ class Box:
     width: float
     height: float
 
-    def widened(self, least: float) -> Box:
-        """Return the box at least so wide, its middle where it was."""
-        more = max(0.0, least - self.width)
+    def widened(self, min_width: float) -> Box:
+        """Return the box widened to at least `min_width`, with its middle unchanged."""
+        more = max(0.0, min_width - self.width)
         return Box(self.x - more / 2, self.y, self.width + more, self.height)
 
     def moved(self, right: float) -> Box:
@@ -41,7 +41,7 @@ class Box:
         return Box(self.x + right, self.y, self.width, self.height)
 
     def ends(self, *, down: bool) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Return where a wire comes in, and where it goes out."""
+        """Return the points at which a wire enters and leaves."""
         if down:
             x = self.x + self.width / 2
             return (x, self.y), (x, self.y + self.height)
@@ -51,7 +51,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Placed:
-    """A drawing whose boxes have places.
+    """A drawing with the position of each box.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class Placed:
     lanes: dict[Edge, list[Box]]
 
 
-def place(drawing: Drawing, *, down: bool = False) -> Placed:
-    """Place generator left, receiver right, and the DUT's boxes in columns between them.
+def lay_out(drawing: Drawing, *, down: bool = False) -> Placed:
+    """Put the generator left, receiver right, and the DUT's boxes in columns between them.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def _columns(drawing: Drawing, leaves: Sequence[Node]) -> dict[str, int]:
 
 
 def _lanes(edges: Sequence[Edge], column: Mapping[str, int]) -> dict[Edge, list[str]]:
-    """Name a place in each column that a wire passes, so that it crosses no box there."""
+    """Return a box in each column that a wire passes, so that it crosses no box there."""
     return {
         edge: [
             f"{edge.source} {edge.target} {number}"
@@ -188,8 +188,8 @@ def _stacks(
     for edge in edges:
         if edge not in lanes:
             continue
-        way = [edge.source, *lanes[edge], edge.target]
-        for source, target in pairwise(way):
+        boxes = [edge.source, *lanes[edge], edge.target]
+        for source, target in pairwise(boxes):
             before.setdefault(target, []).append(source)
         for number, name in enumerate(lanes[edge], start=column[edge.source] + 1):
             stacks[number].append(name)
@@ -218,11 +218,11 @@ def _surround(drawing: Drawing, containers: set[str], boxes: dict[str, Box]) -> 
             boxes[node.id] = _around(inside, len(heading_of(node)) * LETTER + 28)
 
 
-def _around(boxes: Sequence[Box], least: float) -> Box:
+def _around(boxes: Sequence[Box], min_width: float) -> Box:
     left, top = min(b.x for b in boxes) - PADDING, min(b.y for b in boxes) - HEADER - PADDING / 2
     right = max(b.x + b.width for b in boxes) + PADDING
     bottom = max(b.y + b.height for b in boxes) + PADDING
-    return Box(left, top, right - left, bottom - top).widened(least)
+    return Box(left, top, right - left, bottom - top).widened(min_width)
 
 
 def _width(node: Node) -> float:
@@ -230,12 +230,12 @@ def _width(node: Node) -> float:
 
 
 def heading_of(node: Node) -> str:
-    """Return what stands on top of a box that others stand in."""
+    """Return the heading of a box that contains others."""
     return f"{node.label} · {cores_of(node.cores)}" if node.cores else node.label
 
 
 def cores_of(cores: Sequence[int]) -> str:
-    """Name cores in words; nothing for none."""
+    """Name cores in words; an empty text for no cores."""
     if not cores:
         return ""
     return f"core{'s' if len(cores) > 1 else ''} {', '.join(str(core) for core in cores)}"

@@ -1,4 +1,4 @@
-"""Where the points of a run stand on the horizontal axis of its plots."""
+"""The positions of a run's points on the horizontal axis of its plots."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _RATE = "format(datum.value, '~s')"
 
 @dataclass(frozen=True)
 class Across:
-    """The horizontal axis that fits a run, and where each point stands on it."""
+    """The horizontal axis that fits a run, and each point's position on it."""
 
     kind: Kind
     axis: Axis
     at: Mapping[int, float]
-    """Point to its place."""
+    """Position of each point."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class _Setting:
 def across(summary: Summary) -> Across:
     """Choose what the points differ in: number of routers, aggressors' load, or offered load.
 
-    Where two points would stand in the same place, the points themselves are the axis. Points
-    that gave nothing have their place, too.
+    Where two points would have the same position, the points themselves are the axis. Points
+    that gave nothing have a position, too.
     """
     points = _settings(summary)
     counts = {index: float(point.routers) for index, point in points.items()}
@@ -51,10 +51,10 @@ def across(summary: Summary) -> Across:
         return _across("routers", "number of routers", "format(datum.value, 'd')", counts)
     attacked = any(point.aggressor_pps is not None for point in points.values())
     noun = "aggressor's load" if attacked else "offered load"
-    multiples = _places(points, lambda p: p.aggressor_x if attacked else p.total_x)
+    multiples = _positions(points, lambda p: p.aggressor_x if attacked else p.total_x)
     if multiples is not None and _distinct(multiples):
         return _across("load", f"{noun} (x capacity)", _MULTIPLE, multiples)
-    rates = _places(points, lambda p: p.aggressor_pps if attacked else p.total_pps)
+    rates = _positions(points, lambda p: p.aggressor_pps if attacked else p.total_pps)
     if multiples is None and rates is not None and _distinct(rates):
         return _across("load", f"{noun} (pps)", _RATE, rates)
     labels = json.dumps([point.label for point in points.values()])
@@ -107,9 +107,9 @@ def _distinct(at: Mapping[int, float]) -> bool:
     return len(set(at.values())) == len(at)
 
 
-def _places(
-    points: Mapping[int, _Setting], place: Callable[[_Setting], float | None]
+def _positions(
+    points: Mapping[int, _Setting], value_of: Callable[[_Setting], float | None]
 ) -> dict[int, float] | None:
-    found = {index: place(point) for index, point in points.items()}
+    found = {index: value_of(point) for index, point in points.items()}
     known = {index: value for index, value in found.items() if value is not None}
     return known if len(known) == len(points) else None

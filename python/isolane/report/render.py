@@ -1,4 +1,4 @@
-"""One run folder in, one report out."""
+"""Renders the report of a run folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from isolane.errors import SpecError
 from isolane.files import check_output, write_output
-from isolane.report.run import Run, read_run
+from isolane.report.loaded_run import Run, read_run
 from isolane.report.text import cells_csv, markdown
 
 

@@ -96,7 +96,7 @@ def _words(plot: Plot) -> str:
 
 
 def _ends(points: Sequence[PlotPoint]) -> Iterable[PlotPoint]:
-    """First and last point of each series: what a reader who cannot see the plot is told."""
+    """Describe a plot for a reader who cannot see it: first and last point of each series."""
     for name in dict.fromkeys(point.series for point in points):
         own = [point for point in points if point.series == name]
         yield own[0]

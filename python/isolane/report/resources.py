@@ -1,4 +1,4 @@
-"""Plots of what is used up: processor time and frames."""
+"""Plots of CPU time and of lost frames."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from isolane.report.chart import Axis, Figure, Gap, Row, Swatch, stacked_panel
 from isolane.report.points import Across
 from isolane.run import wording
 from isolane.run.missing import MissingPoint, in_arm
-from isolane.run.results import PLACES, Cell, CoreCell, Place, Summary
+from isolane.run.results import DROP_POINTS, Cell, CoreCell, DropPoint, Summary
 
 STATES = ("user", "system", "softirq", "idle")
-PLACE_WORDS: dict[Place, str] = {
+DROP_POINT_WORDS: dict[DropPoint, str] = {
     "generator": "generator",
     "nic_queue": "NIC queue",
     "router_queue": "router queue",
@@ -23,7 +23,7 @@ _PARTS = {"dut": "device under test", "measure": "generator and receiver", "othe
 _PERCENT = "format(datum.value * 100, '~g') + ' %'"
 
 
-def cpu_figure(summary: Summary, place: Across) -> Figure | None:
+def cpu_figure(summary: Summary, positions: Across) -> Figure | None:
     """Stack what each core did; one panel per arm and core, the DUT's cores first."""
     keys = dict.fromkeys((c.arm, c.core, c.part) for c in summary.cores if c.part != "other")
     if not keys:
@@ -32,8 +32,8 @@ def cpu_figure(summary: Summary, place: Across) -> Figure | None:
     panels, arms = [], len({arm for arm, _, _ in keys})
     for arm, number, part in sorted(keys, key=lambda key: (rank[key[2]], key[1])):
         cells = [c for c in summary.cores if (c.arm, c.core) == (arm, number)]
-        rows = [row for cell in cells for row in _states(cell, place)]
-        marks = [_billed(c, place) for c in cells] if part == "dut" else []
+        rows = [row for cell in cells for row in _states(cell, positions)]
+        marks = [_charged(c, positions) for c in cells] if part == "dut" else []
         busiest = max(cells, key=lambda cell: 1 - cell.idle)
         words = (
             f"Core {number} in arm {arm}: busiest at {busiest.point_label} with "
@@ -41,43 +41,43 @@ def cpu_figure(summary: Summary, place: Across) -> Figure | None:
         )
         title = f"{arm} · core {number}, {_PARTS[part]}"
         y = Axis("share of the core's time", _PERCENT, domain=(0, 1))
-        gaps = _gaps(summary, arm, place)
+        gaps = _gaps(summary, arm, positions)
         panels.append(
-            stacked_panel(title, rows, STATES, place.axis, y, words, marks=marks, gaps=gaps)
+            stacked_panel(title, rows, STATES, positions.axis, y, words, marks=marks, gaps=gaps)
         )
     legend = [Swatch(state, "states", index) for index, state in enumerate(STATES)]
     swatches = (*(Swatch(s.label, s.palette, s.index, "bar") for s in legend), _TICK)
     caption = (
-        "What each core did, means over the repeats. The tick marks how much of it was billed "
-        "to routers. A generator that polls keeps its core busy at any load: that is its way of "
-        "sending on time."
+        "What each core did, means over the repeats. The tick marks how much of it was charged "
+        "to routers. The generator keeps its core busy at any load, because it polls to send "
+        "each frame on time."
     )
     return Figure(
         "cpu", "Where the cores' time went", caption, tuple(panels), swatches, "states", arms
     )
 
 
-_TICK = Swatch("billed to routers", "states", 0, "tick")
+_TICK = Swatch("charged to routers", "states", 0, "tick")
 
 
 def gap_tip(point: MissingPoint) -> dict[str, str]:
-    """Return what the pointer is told where there is no verdict."""
+    """Return the tooltip of a point without a verdict."""
     return {"arm": point.arm, "point": point.point_label, "no verdict": point.why}
 
 
-def _gaps(summary: Summary, arm: str, place: Across) -> list[Gap]:
+def _gaps(summary: Summary, arm: str, positions: Across) -> list[Gap]:
     return [
-        Gap("", place.at[point.point], gap_tip(point))
+        Gap("", positions.at[point.point], gap_tip(point))
         for point in in_arm(summary.missing or (), arm)
     ]
 
 
-def _states(cell: CoreCell, place: Across) -> list[Row]:
+def _states(cell: CoreCell, positions: Across) -> list[Row]:
     shares = {"user": cell.user, "system": cell.system, "softirq": cell.softirq, "idle": cell.idle}
     return [
         Row(
             state,
-            place.at[cell.point],
+            positions.at[cell.point],
             value,
             value,
             value,
@@ -93,47 +93,47 @@ def _states(cell: CoreCell, place: Across) -> list[Row]:
     ]
 
 
-def _billed(cell: CoreCell, place: Across) -> Row:
+def _charged(cell: CoreCell, positions: Across) -> Row:
     value = cell.routers
-    tip = {"point": cell.point_label, "billed to routers": f"{wording.percent(value)} %"}
-    return Row("billed to routers", place.at[cell.point], value, value, value, tip=tip)
+    tip = {"point": cell.point_label, "charged to routers": f"{wording.percent(value)} %"}
+    return Row("charged to routers", positions.at[cell.point], value, value, value, tip=tip)
 
 
-def loss_figure(summary: Summary, place: Across) -> Figure | None:
+def loss_figure(summary: Summary, positions: Across) -> Figure | None:
     """Stack where frames were lost; one panel per arm and group of routers."""
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in summary.cells:
         groups.setdefault((cell.arm, cell.group), []).append(cell)
     order = list(dict.fromkeys(group for _, group in groups))
     keys = sorted(groups, key=lambda key: order.index(key[1]))  # arms side by side
-    found = {key: _losses(groups[key], place) for key in keys}
+    found = {key: _losses(groups[key], positions) for key in keys}
     totals = [_top(rows) for rows in found.values()]
-    used = [place for place in PLACES if any(c.lost.get(place, 0) > 0 for c in summary.cells)]
+    used = [where for where in DROP_POINTS if any(c.lost.get(where, 0) > 0 for c in summary.cells)]
     if not used:
         return None
     top = min(1.0, max(1.1 * max(totals), 1e-6))
-    names = [PLACE_WORDS[place] for place in PLACES]
+    names = [DROP_POINT_WORDS[where] for where in DROP_POINTS]
     y = Axis("lost, share of offered frames", _PERCENT, domain=(0, top))
     panels = tuple(
         stacked_panel(
             f"{arm} · {group}",
             rows,
             names,
-            place.axis,
+            positions.axis,
             y,
             f"Frames of {group} lost in arm {arm}: at most {wording.percent(_top(rows))} %.",
-            gaps=_gaps(summary, arm, place),
+            gaps=_gaps(summary, arm, positions),
         )
         for (arm, group), rows in found.items()
     )
     legend = tuple(
-        Swatch(PLACE_WORDS[place], "places", index, "bar")
-        for index, place in enumerate(PLACES)
-        if place in used
+        Swatch(DROP_POINT_WORDS[where], "drops", index, "bar")
+        for index, where in enumerate(DROP_POINTS)
+        if where in used
     )
     caption = (
-        "Frames lost in a trial, its warm-up included, by the place where they were lost. Sent "
-        "equals received plus these, to the frame."
+        "Frames lost in a trial, its warm-up included, by drop point. Sent equals "
+        "received plus these, to the frame."
     )
     return Figure(
         "loss",
@@ -141,7 +141,7 @@ def loss_figure(summary: Summary, place: Across) -> Figure | None:
         caption,
         panels,
         legend,
-        "places",
+        "drops",
         len({arm for arm, _ in keys}),
     )
 
@@ -153,19 +153,21 @@ def _top(rows: Sequence[Row]) -> float:
     return max(sums.values(), default=0.0)
 
 
-def _losses(cells: Sequence[Cell], place: Across) -> list[Row]:
+def _losses(cells: Sequence[Cell], positions: Across) -> list[Row]:
     rows = []
     for point in dict.fromkeys(cell.point for cell in cells):
         own = [cell for cell in cells if cell.point == point]
         offered = sum(cell.offered_total for cell in own)
-        for where in PLACES:
+        for where in DROP_POINTS:
             frames = sum(cell.lost.get(where, 0.0) for cell in own)
             value = frames / offered if offered > 0 else 0.0
             tip = {
                 "point": own[0].point_label,
-                "lost at": PLACE_WORDS[where],
+                "lost at": DROP_POINT_WORDS[where],
                 "share of offered": f"{wording.percent(value)} %",
                 "frames per trial": f"{frames:,.0f}",
             }
-            rows.append(Row(PLACE_WORDS[where], place.at[point], value, value, value, tip=tip))
+            rows.append(
+                Row(DROP_POINT_WORDS[where], positions.at[point], value, value, value, tip=tip)
+            )
     return rows

@@ -1,4 +1,4 @@
-"""The little pictures of a legend."""
+"""The symbols of a legend."""
 
 from __future__ import annotations
 

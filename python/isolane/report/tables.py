@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from isolane.run import wording
 from isolane.run.cells import sent_less
-from isolane.run.findings import by_finding
 from isolane.run.results import Cell, Finding, HostFacts, Interval, PublishedCell, Summary
-from isolane.run.rows import NO_VERDICT, MissingRow, rows_of
+from isolane.run.table_rows import NO_VERDICT, MissingRow, rows_of
+from isolane.run.victim_findings import by_finding
 from isolane.spec.units import format_ns, format_pps
 from isolane.stats import interval_is_range
 
@@ -97,7 +97,7 @@ _COLUMNS = (
     ),
     _Column(
         "Retained",
-        "victim's throughput over that with the aggressor at its least, paired by repeat",
+        "victim's throughput over that with the aggressor offering least, paired by repeat",
         lambda c: c.retained,
         _share,
     ),
@@ -115,7 +115,7 @@ _COLUMNS = (
     _Column("max", "longest one-way delay", lambda c: c.delay_max_ns, format_ns),
     _Column(
         "Inflation",
-        "victim's p99 delay over that with the aggressor at its least, paired by repeat",
+        "victim's p99 delay over that with the aggressor offering least, paired by repeat",
         lambda c: c.delay_inflation,
         _times,
     ),
@@ -125,7 +125,7 @@ _COLUMNS = (
         lambda c: c.share_error,
         _points,
     ),
-    _Column("CPU", "share of the DUT's cores billed to the router", lambda c: c.cpu_share, _share),
+    _Column("CPU", "share of the DUT's cores charged to the router", lambda c: c.cpu_share, _share),
     _Column(
         "per frame", "CPU time per forwarded frame", lambda c: c.cpu_ns_per_frame, _nanoseconds
     ),
@@ -235,10 +235,10 @@ def _published_row(cell: PublishedCell, nothing: str) -> tuple[Value, ...]:
 
 def brackets(summary: Summary) -> str:
     """Say what stands in brackets behind a figure."""
-    least = min((cell.throughput_pps.n for cell in summary.cells), default=0)
+    min_repeats = min((cell.throughput_pps.n for cell in summary.cells), default=0)
     if max((cell.throughput_pps.n for cell in summary.cells), default=0) < 2:
         return "There was one repeat: there are no intervals."
-    if interval_is_range(least):
+    if interval_is_range(min_repeats):
         return (
             "Medians over the repeats, with intervals in brackets: bootstrapped 95 % intervals "
             "where there are six repeats or more, else the range of the repeats."

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from isolane.run.folder import RunFolder
 from isolane.run.results import (
-    PLACES,
+    DROP_POINTS,
     CoreTrial,
     Delay,
     Drawing,
+    DropPoint,
     Edge,
     GeneratorAudit,
     HostFacts,
     Node,
-    Place,
     Placement,
     RouterTrial,
     Trial,
@@ -144,7 +144,7 @@ def _router(
     member = load[0].routers[load[1]]
     offered_pps = member.load.to_pps(CAPACITY, 64)
     offered, received = round(offered_pps * WINDOW_S), round(got * WINDOW_S)
-    lost: dict[Place, int] = dict.fromkeys(PLACES, 0)
+    lost: dict[DropPoint, int] = dict.fromkeys(DROP_POINTS, 0)
     lost["nic_queue"] = round((offered - received) * 0.7)
     lost["router_queue"] = offered - received - lost["nic_queue"]
     threaded = arm != "bridge"

@@ -8,12 +8,12 @@ from itertools import combinations
 import pytest
 
 from isolane.report.drawing import draw
-from isolane.report.placing import Box, place
+from isolane.report.placing import Box, lay_out
 from isolane.report.theme import LIGHT
 from isolane.report.wiring import simplify
 from isolane.run.results import Drawing, Edge, Node
 from isolane.run.sim import SimBackEnd
-from isolane.run.sim.backend import SimBench
+from isolane.run.sim.sim_backend import SimBench
 from isolane.spec import parse_experiment
 from isolane.spec.kinds import PATHS
 from isolane.testbed import bed_drawing as live_drawing
@@ -65,7 +65,7 @@ DRAWINGS = [pytest.param(live(paths), id=f"live {' '.join(paths)}") for paths in
 ]
 
 
-def run_in_thread(one: Box, other: Box) -> bool:
+def do_not_overlap(one: Box, other: Box) -> bool:
     return (
         one.x + one.width <= other.x
         or other.x + other.width <= one.x
@@ -77,7 +77,7 @@ def run_in_thread(one: Box, other: Box) -> bool:
 @pytest.mark.parametrize("drawing", DRAWINGS)
 def test_generator_and_receiver_stand_outside_the_dut(drawing: Drawing) -> None:
     shown = simplify(drawing)
-    boxes = place(shown).boxes
+    boxes = lay_out(shown).boxes
     parts = {node.part: boxes[node.id] for node in shown.nodes}
     generator, dut, receiver = (parts[part] for part in ("generator", "dut", "receiver"))
     assert generator.x + generator.width < dut.x
@@ -86,7 +86,7 @@ def test_generator_and_receiver_stand_outside_the_dut(drawing: Drawing) -> None:
     assert all(box.y >= 0 for box in boxes.values())
     outside = {node.id for node in shown.nodes if node.inside is None}
     for one, other in combinations([box for name, box in boxes.items() if name != "dut"], 2):
-        assert one is dut or other is dut or run_in_thread(one, other)
+        assert one is dut or other is dut or do_not_overlap(one, other)
     assert len(outside) == 3
 
 
@@ -107,14 +107,14 @@ def test_every_router_is_on_the_way_from_generator_to_receiver(drawing: Drawing)
 @pytest.mark.parametrize("drawing", DRAWINGS)
 def test_on_a_narrow_screen_frames_run_downwards(drawing: Drawing) -> None:
     shown = simplify(drawing)
-    boxes = place(shown, down=True).boxes
+    boxes = lay_out(shown, down=True).boxes
     parts = {node.part: boxes[node.id] for node in shown.nodes}
     generator, dut, receiver = (parts[part] for part in ("generator", "dut", "receiver"))
     assert generator.y + generator.height < dut.y
     assert dut.y + dut.height < receiver.y
     assert min(box.x for box in boxes.values()) == 1
     for one, other in combinations([box for box in boxes.values() if box is not dut], 2):
-        assert run_in_thread(one, other)
+        assert do_not_overlap(one, other)
     if sum(node.part == "router" for node in shown.nodes) <= 2:
         assert draw(drawing, LIGHT, down=True).width <= 342  # a screen of 400 pixels
 
@@ -123,20 +123,20 @@ def test_on_a_narrow_screen_frames_run_downwards(drawing: Drawing) -> None:
 @pytest.mark.parametrize("drawing", DRAWINGS)
 def test_no_wire_runs_through_a_box(drawing: Drawing, *, down: bool) -> None:
     shown = simplify(drawing)
-    placed = place(shown, down=down)
+    placed = lay_out(shown, down=down)
     boxes = [placed.boxes[node.id] for node in shown.nodes if node.part != "dut"]
-    ways = re.findall(r'<path d="(M[^"]+)" fill="none"', draw(drawing, LIGHT, down=down).body)
-    assert len(ways) == len(shown.edges)
-    for way in ways:
-        for x, y in points(way)[1:-1]:
+    wires = re.findall(r'<path d="(M[^"]+)" fill="none"', draw(drawing, LIGHT, down=down).body)
+    assert len(wires) == len(shown.edges)
+    for wire in wires:
+        for x, y in points(wire)[1:-1]:
             hit = [b for b in boxes if b.x < x < b.x + b.width and b.y < y < b.y + b.height]
-            assert not hit, (way, hit)
+            assert not hit, (wire, hit)
 
 
-def points(way: str) -> list[tuple[float, float]]:
+def points(wire: str) -> list[tuple[float, float]]:
     """Return points along an SVG path of moves, lines and cubic curves."""
     found: list[tuple[float, float]] = []
-    for command, text in re.findall(r"([MLC])([^MLC]+)", way):
+    for command, text in re.findall(r"([MLC])([^MLC]+)", wire):
         numbers = [float(number) for number in re.split(r"[ ,]+", text.strip())]
         pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
         if command == "M":

@@ -6,7 +6,7 @@ import csv
 import io
 from datetime import UTC, datetime
 
-from isolane.report.run import Run
+from isolane.report.loaded_run import Run
 from isolane.report.tables import (
     Table,
     badges,
@@ -17,8 +17,8 @@ from isolane.report.tables import (
     published,
     results,
 )
-from isolane.run.results import PLACES, Cell, Interval
-from isolane.run.rows import MissingRow, rows_of
+from isolane.run.results import DROP_POINTS, Cell, Interval
+from isolane.run.table_rows import MissingRow, rows_of
 
 
 def markdown(run: Run) -> str:
@@ -81,7 +81,12 @@ def cells_csv(run: Run) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     ends = ("", "_low", "_high", "_n")
     headings = [f"{name}{end}" for name in _INTERVALS for end in ends]
-    columns = [*_PLAIN, *headings, *(f"lost_{place}" for place in PLACES), "no_verdict"]
+    columns = [
+        *_PLAIN,
+        *headings,
+        *(f"lost_{where}" for where in DROP_POINTS),
+        "no_verdict",
+    ]
     writer.writerow(columns)
     for row in rows_of(run.summary):
         if isinstance(row, MissingRow):
@@ -97,7 +102,7 @@ def _cell_values(cell: Cell) -> list[object]:
     for name in _INTERVALS:
         value: Interval | None = getattr(cell, name)
         values += [None] * 4 if value is None else list(value.model_dump().values())
-    return [*values, *(cell.lost.get(place, 0.0) for place in PLACES)]
+    return [*values, *(cell.lost.get(where, 0.0) for where in DROP_POINTS)]
 
 
 def _missing_values(row: MissingRow) -> dict[str, object]:

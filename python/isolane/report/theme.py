@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Mode = Literal["light", "dark"]
-PaletteName = Literal["series", "states", "places"]
+PaletteName = Literal["series", "states", "drops"]
 
 FONT = "system-ui, 'Segoe UI', 'Liberation Sans', 'DejaVu Sans', Helvetica, Arial, sans-serif"
 PAPER_FONT = "Liberation Sans, Arial, sans-serif"  # what the renderer of PNG and PDF brings along
@@ -33,8 +33,8 @@ _SERIES_DARK = (
 )
 _STATES = ("#a8477f", "#e0a11b", "#0a6cb0", "#d9dee4")  # user, system, softirq, idle
 _STATES_DARK = ("#ec9fcb", "#e9b949", "#3f9fe0", "#2f363f")
-_PLACES = ("#5c6570", "#0a6cb0", "#d9730d", "#00805c", "#a8477f", "#1d1f23")
-_PLACES_DARK = ("#8d97a3", "#58b4f0", "#ff9a52", "#33cc9f", "#ec9fcb", "#f0f2f5")
+_DROPS = ("#5c6570", "#0a6cb0", "#d9730d", "#00805c", "#a8477f", "#1d1f23")
+_DROPS_DARK = ("#8d97a3", "#58b4f0", "#ff9a52", "#33cc9f", "#ec9fcb", "#f0f2f5")
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ class Colours:
     neutral: str
     series: Sequence[str]
     states: Sequence[str]
-    places: Sequence[str]
+    drops: Sequence[str]
 
     def palette(self, name: PaletteName) -> Sequence[str]:
         """Return the colours of a kind of series."""
-        return {"series": self.series, "states": self.states, "places": self.places}[name]
+        return {"series": self.series, "states": self.states, "drops": self.drops}[name]
 
     def variables(self) -> dict[str, str]:
         """Return the CSS variables."""
         plain = ("page", "card", "ink", "muted", "line", "soft", "good", "bad", "neutral")
         found = {name: str(getattr(self, name)) for name in plain}
-        for name in ("series", "states", "places"):
+        for name in ("series", "states", "drops"):
             found |= {f"{name}-{i}": colour for i, colour in enumerate(getattr(self, name))}
         return found
 
@@ -79,7 +79,7 @@ LIGHT = Colours(
     neutral="#0a5f9c",
     series=_SERIES,
     states=_STATES,
-    places=_PLACES,
+    drops=_DROPS,
 )
 DARK = Colours(
     page="#12151a",
@@ -93,7 +93,7 @@ DARK = Colours(
     neutral="#6fbef5",
     series=_SERIES_DARK,
     states=_STATES_DARK,
-    places=_PLACES_DARK,
+    drops=_DROPS_DARK,
 )
 MODES: Mapping[Mode, Colours] = {"light": LIGHT, "dark": DARK}
 
@@ -103,7 +103,7 @@ def css_colours() -> Colours:
     variables = {name: f"var(--{name})" for name in LIGHT.variables()}
     lists = {
         kind: tuple(value for name, value in variables.items() if name.startswith(f"{kind}-"))
-        for kind in ("series", "states", "places")
+        for kind in ("series", "states", "drops")
     }
     plain = {name: value for name, value in variables.items() if "-" not in name}
     return Colours(**plain, **lists)  # type: ignore[arg-type]  # each name is one of the fields

@@ -1,4 +1,4 @@
-"""A test bed reduced to what a reader must see: who is wired to whom, and which core does what."""
+"""A simplified test bed for the drawing: what is wired to what, and which core does what."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from isolane.run.results import Drawing, Edge, Node
 
 _TELLING = ("wire", "macvlan", "bridge", "redirect", "veth")
-"""Which label is kept where several wires become one; the first that is there."""
+"""Labels in order of preference, for wires that are merged into one."""
 
 
 def simplify(drawing: Drawing) -> Drawing:
@@ -30,9 +30,9 @@ def simplify(drawing: Drawing) -> Drawing:
 
 
 def _home(node: Node, nodes: Mapping[str, Node]) -> str:
-    """Return the box that a node is drawn as: its own, or the outermost that swallows it."""
+    """Return the box that a node is drawn as: its own, or the outermost one that contains it."""
     found, outer = node.id, nodes.get(node.inside or "")
-    for _ in nodes:  # a box inside itself would be somebody's mistake; it ends here
+    for _ in nodes:  # this ends even for a box that is, by mistake, inside itself
         if outer is None:
             break
         if outer.part != "dut":

@@ -1,18 +1,18 @@
-"""A reproduction in words: what the page and the command print alike."""
+"""A reproduction in words, for the page and for the command."""
 
 from __future__ import annotations
 
 from isolane.report.tables import NOTHING
-from isolane.reproduce.errors import errors
 from isolane.reproduce.model import Reproduction, Row
+from isolane.reproduce.relative_errors import errors
 from isolane.run import wording
 
 NO_RESULT = "no result"
-"""For a figure whose trials were all invalid (the note says why), or not simulated any more."""
+"""For a figure whose trials were all invalid (the note says why) or were not simulated."""
 
 
 def sentence(found: Reproduction) -> str:
-    """Say in a sentence what came of it."""
+    """Return one sentence: how many claims were reproduced, and the errors."""
     held = sum(claim.reproduced for claim in found.claims)
     text = f"{held} of {wording.plural(len(found.claims), 'claim')} reproduced"
     error = errors(found.rows)

@@ -1,1 +1,1 @@
-"""Published experiments, simulated and put beside what was published."""
+"""Reproduces published experiments by simulation, and compares the figures."""

@@ -1,4 +1,4 @@
-"""What a reproduction consists of: rows of figures, claims, plots."""
+"""The data of a reproduction: rows of figures, claims and plots."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Row(_Model):
 
     paper: str
     figure: str
-    """``figure 4``, ``table 1``, or what the paper calls it."""
+    """The paper's name for it, such as ``figure 4`` or ``table 1``."""
     configuration: str
     offered: dict[str, float]
     """Offered load by router, in `offered_unit`."""
     offered_unit: str = "kpps"
     quantity: str
-    """What was measured, of whom: ``throughput of VR1``."""
+    """The measured quantity, such as ``throughput of VR1``."""
     unit: str
     published: float | None
     """None where the paper gives no number."""
@@ -48,7 +48,7 @@ class Row(_Model):
     @computed_field  # type: ignore[prop-decorator]  # pydantic's way
     @property
     def relative_error(self) -> float | None:
-        """Simulated over published, minus 1; None where either is missing, or 0 was published."""
+        """Simulated over published, minus 1; None if either is missing or published is 0."""
         if self.published is None or self.simulated is None:
             return None
         if self.published == 0:
@@ -57,15 +57,15 @@ class Row(_Model):
 
 
 class Claim(_Model):
-    """A statement of the paper, and whether the simulation bears it out."""
+    """A statement of the paper, and whether the simulation confirms it."""
 
     figure: str
     text: str
     """The paper's statement in a plain sentence."""
     reproduced: bool
-    """Decided by computation, never by hand."""
+    """Computed from the figures."""
     evidence: str
-    """The figures that decided it, in a sentence."""
+    """One sentence with the figures that decided it."""
 
 
 class PlotPoint(_Model):
@@ -93,7 +93,7 @@ class Plot(_Model):
 
 
 class Reproduction(_Model):
-    """Everything that came of reproducing a paper, or a part of it."""
+    """The whole result of reproducing a paper, or a part of it."""
 
     paper: str
     title: str
@@ -104,18 +104,18 @@ class Reproduction(_Model):
     claims: tuple[Claim, ...]
     plots: tuple[Plot, ...]
     notes: tuple[str, ...] = ()
-    """What a reader must know, such as what the model leaves out."""
+    """Notes for the reader, such as what the model leaves out."""
     complete: bool = True
-    """False where it was interrupted."""
+    """False if the reproduction was interrupted."""
 
 
 class Workers(Protocol):
-    """Processes that work through a list; results come in the list's order."""
+    """Processes that work on a list; results come in the list's order."""
 
     def map(
         self, function: Callable[[Item], Result], items: Iterable[Item], label: str = ""
     ) -> list[Result]:
-        """Return the results; after Ctrl-C those there are, see `interrupted`."""
+        """Return the results; after Ctrl-C only those that are finished, see `interrupted`."""
 
     @property
     def interrupted(self) -> bool:
@@ -124,7 +124,7 @@ class Workers(Protocol):
 
 @dataclass(frozen=True)
 class Options:
-    """What the user chose."""
+    """The user's options."""
 
     seed: int = 1
     profile: str | Path | None = None

@@ -1,4 +1,4 @@
-"""The papers that can be reproduced, imported only when they are asked for."""
+"""The papers that can be reproduced; each is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def paper(name: str) -> Paper:
     Raises
     ------
     SpecError
-        If there is none of this name.
+        If there is no such paper.
     """
     if name not in PAPERS:
         raise SpecError(f"paper {name!r} is not known; accepted: {', '.join(PAPERS)}")

@@ -11,11 +11,10 @@ import pytest
 
 from isolane.errors import SpecError
 from isolane.report.words import cells
-from isolane.reproduce.errors import errors
 from isolane.reproduce.model import Item, Options, Reproduction, Result, Row
-from isolane.reproduce.rathore2013 import claims as rathore_claims
-from isolane.reproduce.rathore2013 import rows as rathore_rows
+from isolane.reproduce.rathore2013 import figure_rows, rathore_claims
 from isolane.reproduce.registry import chosen, paper
+from isolane.reproduce.relative_errors import errors
 from isolane.reproduce.trials import load, simulate
 from isolane.reproduce.workers import Pool
 
@@ -173,7 +172,7 @@ def test_a_trial_that_is_invalid_gives_no_figure_and_decides_no_claim() -> None:
     assert key not in found.found
     why = found.missing[key]
     assert why.startswith("5 of 5 trials invalid, because the generator was the limit: the wire ")
-    rows = [r for r in rathore_rows.of(found, ("4",), fitted=True) if r.simulated is None]
+    rows = [r for r in figure_rows.of(found, ("4",), fitted=True) if r.simulated is None]
     assert rows
     assert all(row.note.startswith("5 of 5 trials invalid") for row in rows)
     assert "no result" in cells(rows[0])

@@ -1,4 +1,4 @@
-"""Experiments of a paper as simulated trials, and the figures in their results."""
+"""Simulates the experiments of a paper, and finds the paper's figures in the results."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from isolane.spec import Experiment, Point, PublishedRow, parse_experiment
 Named = TypeVar("Named")
 
 TOTAL = "total"
-"""All routers together."""
+"""Stands for all routers together."""
 
-LEAST_WINDOW_NS = 20_000_000
+MIN_WINDOW_NS = 20_000_000
 
 Key = tuple[str, str, int]
 """Experiment, arm, number of the point."""
 
 
 def load(paper: str, name: str) -> Experiment:
-    """Return an experiment that lies beside a paper's module."""
+    """Return an experiment from the folder of a paper's module."""
     file = resources.files("isolane.reproduce") / paper / f"{name}.yaml"
     return parse_experiment(file.read_text(encoding="utf-8"), f"{paper}/{name}.yaml")
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper that an experiment holds: where it stands, what it is about."""
+    """A published figure: its experiment, arm, point, router and metric."""
 
     experiment: str
     arm: str
@@ -94,12 +94,12 @@ class Trials:
     """Trials without a valid repeat, and why."""
 
     def note(self, figure: Figure) -> str:
-        """Return what a reader must know about a figure: first of all why there is none."""
+        """Return notes on a figure for the reader, above all why it has no value."""
         why = self.missing.get(figure.key)
         return figure.note if why is None else "; ".join(filter(None, [why, figure.note]))
 
     def notes(self) -> tuple[str, ...]:
-        """Say which trials gave no verdict: claims that need them are not decided."""
+        """Return a note for each trial without a verdict; claims that need one are not decided."""
         labels = {key: self.experiments[key[0]].points()[key[2]].label for key in self.missing}
         return tuple(
             f"no verdict for {key[1]}, {labels[key]} ({key[0]}): {why}; claims that need it are "
@@ -129,15 +129,15 @@ def jobs(
     experiment
         Its loads must not be multiples of a capacity.
     options
-        Seed, profile, and how much shorter than the experiment says.
+        Seed, profile, and the scale of the simulated time.
     figures
-        Figures of the profile that take other values.
+        Values of the profile to change, by dotted key.
     only
         Trials to be carried out; default: all.
     """
     wanted = None if only is None else set(only)
     plan = experiment.trial
-    window_ns = max(LEAST_WINDOW_NS, round(plan.duration_ns * options.scale))
+    window_ns = max(MIN_WINDOW_NS, round(plan.duration_ns * options.scale))
     seeded = experiment.model_copy(
         update={"trial": plan.model_copy(update={"seed": options.seed}), "published": None}
     )
@@ -175,7 +175,7 @@ def _demands(experiment: Experiment, point: Point) -> tuple[Demand, ...]:
 def simulate(
     experiments: Sequence[Experiment], options: Options, workers: Workers, label: str
 ) -> Trials:
-    """Carry out all trials of some experiments on all cores.
+    """Simulate all trials of some experiments on all cores.
 
     Invalid trials are left out of the figures, as in a run; a trial without a valid repeat has
     none, and no claim is decided by it.
@@ -190,7 +190,7 @@ def simulate(
 def valid(
     found: Mapping[Key, Sequence[Observation]],
 ) -> tuple[dict[Key, tuple[Observation, ...]], dict[Key, str]]:
-    """Return the valid repeats of each trial, and for trials without any, why there is none."""
+    """Return the valid repeats of each trial, and a reason for each trial that has none."""
     good = {key: tuple(one for one in own if not one.invalid) for key, own in found.items()}
     why = {
         key: f"{len(own)} of {wording.plural(len(own), 'trial')} invalid, "

@@ -1,4 +1,4 @@
-"""All cores by processes, in order, and interruptible: what is done is kept."""
+"""Worker processes on all cores; after an interruption the finished results are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isolane.run.sim.worker import executor, stop, workers
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a list has been worked through."""
+    """How many items of a list are done."""
 
     label: str
     done: int
@@ -29,7 +29,7 @@ class Pool:
     jobs
         Number of processes; 1 works in this process. Default: the cores that may be used.
     watch
-        Is told of every result.
+        Called after every result.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Files that grow line by line: a line is on the disk whole, or it does not count."""
+"""Files that grow by whole lines: a line that a crash cut short is ignored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def append_line(path: Path, line: bytes) -> None:
-    """Append a line, in place of a torn one at the end, and wait until the disk has it.
+    """Append a line, overwrite an incomplete one at the end, and wait until the disk has it.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def complete_lines(path: Path) -> list[bytes]:
 
 
 def _end_of_last_line(descriptor: int) -> int:
-    """Find where the file's last complete line ends, bytes; a torn one after it is no loss."""
+    """Find where the file's last complete line ends, bytes, before any incomplete one."""
     end = os.lseek(descriptor, 0, os.SEEK_END)
     while end > 0:
         start = max(0, end - 65_536)

@@ -1,4 +1,4 @@
-"""What a back end must offer: the run asks for trials and does not know who carries them out."""
+"""The interface between a run and its back end: the run asks for trials, a back end does them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from isolane.run.results import (
 from isolane.spec import Arm, PointRouter
 
 KERNEL_OVERLOAD_PPS = 2_000_000.0
-"""Small frames/s above what one core of Linux forwards, below what one core generates."""
+"""More small frames/s than one core of Linux forwards, fewer than one core generates."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Setting:
     warmup_ns: int
     window_ns: int
     label: str = ""
-    """What tells this trial from all others of a run: a simulation draws its randomness by it."""
+    """Unique in a run; a simulation derives its random numbers from it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Observation:
-    """What came of it."""
+    """The result of one trial."""
 
     routers: tuple[RouterTrial, ...]
     cores: tuple[CoreTrial, ...]
@@ -82,14 +82,14 @@ class Bench(Protocol):
         """Draw the set-up."""
 
     def limits(self) -> tuple[NotMeasured, ...]:
-        """Say what this set-up does not measure, or only to some accuracy."""
+        """Return what this set-up does not measure, or measures with limited accuracy."""
 
     def nics(self) -> tuple[dict[str, str], ...]:
-        """Describe the device under test's receiving interfaces: name, driver, offloads."""
+        """Describe the interfaces that the DUT receives on: name, driver, offloads."""
 
 
 class BackEnd(Protocol):
-    """Carries out trials: live on this host, or another one."""
+    """Carries out trials: with real frames on this host, or on a simulated one."""
 
     def check(self, arms: Sequence[Arm]) -> None:
         """Raise NotSupported, naming what is missing, unless all arms can be carried out."""
@@ -106,7 +106,7 @@ class BackEnd(Protocol):
 
 @runtime_checkable
 class Foreseeing(Protocol):
-    """A back end that makes use of knowing what it will be asked for."""
+    """A back end that can start early on trials that it will be asked for."""
 
     def foresee(self, expected: Sequence[Expected]) -> None:
-        """Take note of the trials to come, in order; they may be begun with."""
+        """Receive the coming trials in their order; the back end may begin with them."""

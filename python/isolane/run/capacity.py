@@ -1,4 +1,4 @@
-"""1x from elsewhere: another run's capacity, or an absolute rate."""
+"""`--capacity-from`: 1x is another run's capacity or an absolute rate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACCEPTED = "the folder of a run that measured its capacity, or a rate such as 72
 
 
 def given_capacity(text: str, experiment: Experiment) -> Capacity:
-    """Return what 1x is to be.
+    """Return the capacity that 1x stands for.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def given_capacity(text: str, experiment: Experiment) -> Capacity:
     except SpecError as error:
         raise SpecError(f"{OPTION} {text}: {error}; or the folder of a run") from None
     if rate.unit == "x" or rate.value <= 0:
-        raise SpecError(f"{OPTION} {text}: is not what 1x can be; accepted: {ACCEPTED}")
+        raise SpecError(f"{OPTION} {text}: cannot be 1x; accepted: {ACCEPTED}")
     reference = experiment.capacity_reference()
     frame_bytes = experiment.traffic_of(reference.router).mean_frame_bytes
     pps = rate.to_pps(None, frame_bytes)
@@ -62,7 +62,7 @@ def _of_run(path: Path) -> Capacity:
 
 
 def kept_capacity(folder: RunFolder) -> Capacity | None:
-    """Return the capacity that a run was given when it began; None where it measures its own."""
+    """Return the capacity that a run was given when it began; None if it measures its own."""
     text = folder.options().get(KEPT)
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""From trials to cells: one router at one point in one arm, over the repeats."""
+"""Cells: the results of one router at one point in one arm, over the repeats."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Callable, Iterable, Sequence
 
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import (
-    PLACES,
+    DROP_POINTS,
     Aggregate,
     Capacity,
     Cell,
     CoreCell,
     CoreTrial,
     Delay,
+    DropPoint,
     Interval,
-    Place,
     RouterTrial,
     Trial,
 )
 from isolane.stats import estimate, paired_ratios, share_errors
 
 SAME_LOAD = 0.01
-"""Loads that differ by less than this part are the same load."""
+"""Loads that differ by a smaller share than this count as the same."""
 
 SHORT = 0.02
-"""A generator that sends less than this part short of the offered load has offered it."""
+"""A generator that falls short by a smaller share than this has sent the offered load."""
 
 Groups = dict[tuple[str, int], list[Trial]]
 Runs = list[tuple[Trial, RouterTrial]]
@@ -106,9 +106,9 @@ def same_load(a: float, b: float) -> bool:
 def _reference(groups: Groups, arm: str, runs: Runs, missing: Sequence[MissingPoint]) -> Runs:
     """Trials of the point that `runs`, a victim's, are compared with.
 
-    That is where the aggressors' offered load is least among the points of the arm at which the
-    victim is offered the same. A point without another one to compare with has no reference; nor
-    has any point of an arm whose reference is missing: another one does not take its place.
+    The reference is the point of the arm at which the victim is offered the same and the
+    aggressors are offered least. A point that has no other one to compare with has no reference.
+    If the reference itself gave no result, no other point replaces it.
     """
     router = runs[0][1]
     rivals = [
@@ -121,9 +121,9 @@ def _reference(groups: Groups, arm: str, runs: Runs, missing: Sequence[MissingPo
     if len(rivals) < 2:
         return []
     best = min(rivals, key=lambda found: _attack_pps(found[0][0]))
-    least = _attack_pps(best[0][0])
+    min_pps = _attack_pps(best[0][0])
     absent = (point for point in in_arm(missing, arm) if _same_victim(point, router))
-    return [] if any((point.aggressor_pps or 0) < least for point in absent) else best
+    return [] if any((point.aggressor_pps or 0) < min_pps for point in absent) else best
 
 
 def _attack_pps(trial: Trial) -> float:
@@ -150,8 +150,10 @@ def _shares(trials: Sequence[Trial], router: str) -> list[float]:
     return values
 
 
-def _lost(runs: Runs) -> dict[Place, float]:
-    return {place: _mean([router.lost.get(place, 0) for _, router in runs]) for place in PLACES}
+def _lost(runs: Runs) -> dict[DropPoint, float]:
+    return {
+        where: _mean([router.lost.get(where, 0) for _, router in runs]) for where in DROP_POINTS
+    }
 
 
 def _cell(

@@ -31,7 +31,7 @@ Data = TypeVar("Data", bound=BaseModel)
 
 
 class _Options(BaseModel):
-    """What the command line changed of an experiment; more may be kept."""
+    """Options of the command line that change an experiment; more may be kept."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, int | str]
@@ -56,12 +56,12 @@ class RunFolder:
         host: HostFacts,
         settings: Mapping[str, str] | None = None,
     ) -> RunFolder:
-        """Make the folder and write down what is known before the first trial.
+        """Make the folder and write what is known before the first trial.
 
         Parameters
         ----------
         output_dir
-            Is made, with its parents. May exist if it is empty.
+            The folder to make, with its parents. It may exist if it is empty.
         experiment_text
             The experiment file as the user gave it, kept byte for byte.
         host
@@ -141,8 +141,8 @@ class RunFolder:
             lines = complete_lines(journal)
         found = []
         for number, line in enumerate(lines, start=1):
-            place = f"{journal}, line {number}: this is not a trial of this version of Isolane"
-            found.append(_parsed(line, Trial, place))
+            location = f"{journal}, line {number}: this is not a trial of this version of Isolane"
+            found.append(_parsed(line, Trial, location))
         self.record.check_trials(journal, lines)
         return found
 
@@ -165,11 +165,11 @@ class RunFolder:
         self._replace(SUMMARY, summary.model_dump_json(indent=2).encode())
 
     def keep_options(self, options: Mapping[str, int | str]) -> None:
-        """Keep what the command line changed of the experiment, for a resumed run."""
+        """Keep the options that change the experiment, for a resumed run."""
         self._replace(OPTIONS, json.dumps(dict(options)).encode())
 
     def options(self) -> dict[str, int | str]:
-        """Read what the command line had changed; empty when nothing."""
+        """Read the options that changed the experiment; empty if there were none."""
         path = self.path / OPTIONS
         if not path.exists():
             return {}
@@ -222,7 +222,7 @@ def _errors(path: Path, what: str) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            reason += "; make room"
+            reason += "; free some space"
         raise MeasurementError(f"{path}: cannot {what}: {reason}") from error
 
 
@@ -239,5 +239,5 @@ def _parsed(text: bytes, model: type[Data], otherwise: str) -> Data:
 
 def _first(error: ValidationError) -> str:
     problem = error.errors()[0]
-    place = ".".join(str(part) for part in problem["loc"])
-    return f"{place}: {problem['msg']}" if place else problem["msg"]
+    location = ".".join(str(part) for part in problem["loc"])
+    return f"{location}: {problem['msg']}" if location else problem["msg"]

@@ -24,7 +24,7 @@ class InvalidKind(StrEnum):
     CPU_ACCOUNTING = auto()
     """The CPU time of a core does not add up to the window."""
     DISTURBED = auto()
-    """Something else than the routers used their cores."""
+    """Other processes used the routers' cores."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Limits that are known before a run: a load beyond one is refused, not tried."""
+"""Limits that are known before a run; a load above one is refused."""
 
 from __future__ import annotations
 

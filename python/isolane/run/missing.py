@@ -1,4 +1,4 @@
-"""Points that an experiment asked for and that gave nothing: which, and why."""
+"""Missing points: points of an experiment that have no valid trial, and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Model(BaseModel):
 
 
 class MissingRouter(_Model):
-    """What one router was to be offered at a point that gave nothing."""
+    """The load that one router was to be offered at a missing point."""
 
     router: str
     group: str
@@ -40,7 +40,7 @@ class MissingPoint(_Model):
     failed: int
     """Of these, trials that failed."""
     reason: str | None
-    """Why the first of them did; None where none was made."""
+    """Reason of the first of them; None if no trial was made."""
 
     @property
     def why(self) -> str:

@@ -11,7 +11,7 @@ import polars as pl
 
 from isolane.files import replace
 from isolane.run.results import (
-    PLACES,
+    DROP_POINTS,
     Delay,
     GeneratorAudit,
     Placement,
@@ -24,7 +24,7 @@ _NESTED = {"lost", "delay", "routers", "cores", "generator", "placement"}
 
 
 def _columns(model: Any, prefix: str = "") -> dict[str, Any]:
-    """Name and type of each plain field; stated, so that a column of nulls has its type too."""
+    """Return name and type of each plain field, so that a column of nulls has a type, too."""
     found = {}
     for name, field in model.model_fields.items():
         if name not in _NESTED:
@@ -36,7 +36,7 @@ def _columns(model: Any, prefix: str = "") -> dict[str, Any]:
 SCHEMA: dict[str, Any] = {
     **_columns(Trial),
     **_columns(RouterTrial),
-    **{f"lost_{place}": pl.Int64 for place in PLACES},
+    **{f"lost_{where}": pl.Int64 for where in DROP_POINTS},
     **_columns(Delay, "delay_"),
     **_columns(GeneratorAudit, "generator_"),
     **_columns(Placement, "placement_"),
@@ -51,7 +51,7 @@ def _rows(trial: Trial) -> list[dict[str, object]]:
     rows = []
     for router in trial.routers:
         row = common | router.model_dump(exclude=_NESTED)
-        row |= {f"lost_{place}": count for place, count in router.lost.items()}
+        row |= {f"lost_{where}": count for where, count in router.lost.items()}
         if router.delay is not None:
             row |= {f"delay_{name}": value for name, value in router.delay.model_dump().items()}
         rows.append(row)

@@ -9,14 +9,14 @@ from isolane.run.results import Aggregate, Capacity, Cell, CoreCell, PublishedCe
 from isolane.spec.models import Published, PublishedRow
 
 TOTAL = "total"
-"""The word for all routers together in a published row."""
+"""Stands for all routers together in a published row."""
 
 _TOLERANCE = 0.02
-"""Loads that differ by less are the same point: papers round, and so do our multiples of them."""
+"""Loads that differ by less are the same point, because papers round, and we round multiples."""
 
 
 class Measured:
-    """What was measured, to be looked up by what a publication says about its own set-up."""
+    """Measured results, looked up by arm, loads and router count as a publication gives them."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Measured:
         return self._missing_point(arm, loads, count)
 
     def _missing_point(self, arm: str, loads: dict[str, float], count: int | None) -> int | None:
-        """Find a point that was asked for and gave nothing: its figures are missing, not it."""
+        """Find a missing point: the point is known although it has no figures."""
         for point in in_arm(self._missing, arm):
             there = [router for router in point.routers if {router.group, router.router} & {*loads}]
             if count is not None and len(there) != count:
@@ -96,7 +96,7 @@ class Measured:
         return _only(shares)
 
     def _cpu(self, arm: str, point: int, router: str, metric: str) -> float | None:
-        """CPU of all routers is that of the DUT's cores; of one router what it was billed."""
+        """Return the use of the DUT's cores (all routers), or what was charged to one router."""
         if router != TOTAL:
             shares = [
                 c.cpu_share.median

@@ -63,14 +63,14 @@ class Record:
         return Began(str(first["isolane"]), settings) if isinstance(settings, dict) else None
 
     def add_file(self, name: str, content: bytes) -> None:
-        """Note what is about to be written into a file."""
+        """Record the digest of a file that is about to be written."""
         if self.exists:
             self._append({"file": name, "sha256": _digest(content)})
 
     def add_trial(self, journal: Path) -> None:
-        """Note the line that was just appended to the journal.
+        """Record the line that was just appended to the journal.
 
-        One that a crash kept from being noted is noted first.
+        If a crash prevented the record of an earlier line, that line comes first.
         """
         if not self.exists:
             return
@@ -86,7 +86,7 @@ class Record:
     def check_file(self, path: Path, content: bytes) -> None:
         """Raise MeasurementError if a file is not what the run wrote.
 
-        A crash may have come between the note and the file: the version before counts, too.
+        The version before is accepted too: a crash may have come between record and file.
         """
         if self.exists and _digest(content) not in self._digests(path.name)[-2:]:
             raise MeasurementError(

@@ -16,9 +16,9 @@ from isolane.run.missing import MissingPoint
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure"]
 CorePart = Literal["dut", "measure", "other"]
-Place = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
+DropPoint = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
 
-PLACES: tuple[Place, ...] = (
+DROP_POINTS: tuple[DropPoint, ...] = (
     "generator",
     "nic_queue",
     "router_queue",
@@ -52,8 +52,9 @@ class RouterTrial(_Model):
     """What one router did in one trial.
 
     ``*_frames`` count the frames that departed inside the measuring window; ``*_total`` and
-    ``lost`` count the whole trial with its warm-up, because only there can the books be closed to
-    the frame: ``offered_total = received_total + sum(lost.values())`` (duplicates apart).
+    ``lost`` count the whole trial with its warm-up, because only there does the
+    frame accounting come out even: ``offered_total = received_total + sum(lost.values())``, with
+    duplicates left out.
     """
 
     router: str
@@ -71,14 +72,14 @@ class RouterTrial(_Model):
     received_frames: int
     offered_total: int
     received_total: int
-    lost: dict[Place, int]
+    lost: dict[DropPoint, int]
     loss_ratio: float | None
     """1 - received/generated in the window; None when nothing was generated."""
     delay: Delay | None
     reordered: int
     duplicated: int
     cpu_ns: int | None
-    """CPU time billed to this router in the window, ns; None where one context serves several."""
+    """CPU time charged to this router in the window, ns; None where one context serves several."""
     cpu_share: float | None
     """``cpu_ns`` over the window times the number of DUT cores, 0 to 1."""
     cpu_ns_per_frame: float | None
@@ -96,7 +97,7 @@ class CoreTrial(_Model):
     softirq: float
     idle: float
     routers: float
-    """Of the above, billed to routers (threads or softirq NAPI)."""
+    """Part of the above that is charged to routers (threads or softirq NAPI)."""
     steal: float
     """Taken by the hypervisor (tick resolution; overlaps the rest)."""
 
@@ -117,7 +118,7 @@ class GeneratorAudit(_Model):
 
 
 class Placement(_Model):
-    """Did receive processing run on the DUT's cores and nowhere else?"""
+    """Whether receive processing ran on the DUT's cores and nowhere else."""
 
     polls_on_dut: int
     polls_elsewhere: int
@@ -184,8 +185,8 @@ class Cell(_Model):
     """Victims: p99 delay over that at the same reference point."""
     share_error: Interval | None
     """Share of forwarded frames (or CPU) minus the fair (equal, demand-limited) one, in pp."""
-    lost: dict[Place, float]
-    """Mean frames per trial lost at each place."""
+    lost: dict[DropPoint, float]
+    """Mean frames per trial lost at each drop point."""
     generated_pps: Interval | None = None
     """What the generator really sent of the offered load."""
     delay_p90_ns: Interval | None = None
@@ -278,7 +279,7 @@ class Edge(_Model):
 
 
 class Drawing(_Model):
-    """Who is wired to whom in one arm, and which core does what."""
+    """The set-up of one arm: wires, and which core does what."""
 
     arm: str
     nodes: tuple[Node, ...]
@@ -286,7 +287,7 @@ class Drawing(_Model):
 
 
 class NotMeasured(_Model):
-    """Something that a reader may expect here, and why it is absent."""
+    """Something that a reader may expect, and why it was not measured."""
 
     what: str
     why: str
@@ -310,7 +311,7 @@ class ArmVerdict(_Model):
 
 
 class Verdict(_Model):
-    """The run in a sentence."""
+    """The verdict of a run."""
 
     sentence: str
     level: Literal["good", "bad", "neutral", "none"]

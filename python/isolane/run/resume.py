@@ -1,4 +1,4 @@
-"""What the trials of a run depend on, and whether a run may be continued with what it is now."""
+"""The settings that a run's trials depend on, and whether a run may be continued with them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def settings_of(
     options
         Options of the command line, by name.
     simulated
-        What a simulated host is made of, by name; empty for a real one.
+        The profile and paths of a simulated host, by name; empty for a real one.
     """
     found = experiment_settings(experiment)
     found |= {f"host.{key}": str(getattr(host, key)) for key in HOST_KEYS}
@@ -132,7 +132,7 @@ def _refusal(folder: RunFolder, changes: list[str], what_to_do: str) -> str:
 
 
 def _beside(key: str) -> bool:
-    """Tell whether a setting is none of the experiment's."""
+    """Tell whether a setting is not one of the experiment's."""
     return key.startswith((*OF_HOST, "--"))
 
 
@@ -143,7 +143,7 @@ def _version(then: str) -> Iterator[str]:
 
 def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     changed = [key for key in dict.fromkeys([*then, *now]) if then.get(key) != now.get(key)]
-    # Where the whole host is another one, its name says so; its figures would only bury the rest.
+    # For another host its name is enough; its figures would only hide the other changes.
     whole = next((key for key in ("--on", "profile.name") if key in changed), None)
     for key in changed:
         before, after = then.get(key, "nothing"), now.get(key, "nothing")

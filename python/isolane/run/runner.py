@@ -1,4 +1,4 @@
-"""A run: capacity first, then round after round, each result on disk as soon as there is one."""
+"""A run: it measures the capacity, then does all rounds; each result goes to disk at once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ log = logging.getLogger("isolane.run")
 
 @dataclass(frozen=True)
 class Step:
-    """Progress, for whoever shows it."""
+    """How far the run is, for a progress bar."""
 
     done: int
     total: int
@@ -59,13 +59,13 @@ class Run:
     Parameters
     ----------
     experiment
-        What to do.
+        The experiment to run.
     back_end
-        Who carries out the trials.
+        Carries out the trials.
     folder
-        Where results go; trials that it holds already are not done again.
+        The run folder; trials that it holds already are not done again.
     watch
-        Is told of every step.
+        Called at every step.
     """
 
     experiment: Experiment
@@ -85,7 +85,7 @@ class Run:
     _next: int = 0
 
     def execute(self) -> Summary:
-        """Do what is left to do; the summary is written whatever ends it.
+        """Do the remaining trials; the summary is written however the run ends.
 
         Raises
         ------
@@ -296,7 +296,7 @@ def _invalid(observation: Observation | None, purpose: Purpose) -> tuple[Invalid
         return ()
     if purpose == "measure":
         return observation.invalid
-    # The generator may be the limit of what it offers here, as long as the router is a tighter one.
+    # Here the generator may be a limit, as long as the router is a tighter one.
     found = [reason for reason in observation.invalid if reason.kind != InvalidKind.GENERATOR_LIMIT]
     loss = observation.routers[0].loss_ratio
     if loss is not None and loss < CAPACITY_LOSS:

@@ -1,4 +1,4 @@
-"""The order of trials: rounds over all arms and points, so that drift hits all alike."""
+"""The order of trials: each round goes through all arms and points, so drift affects all alike."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Task:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """What tells a trial from all others of a run."""
+        """Identifies a trial within a run."""
         return (self.arm.name, self.point.index, self.repeat)
 
 
 @dataclass(frozen=True)
 class Block:
-    """Trials that one bench serves, in order: same arm, same round, same routers."""
+    """Trials on one bench, in order: same arm, same round, same routers."""
 
     arm: Arm
     routers: tuple[PointRouter, ...]

@@ -1,4 +1,4 @@
-"""From the trials of a run to everything that its table and its report show."""
+"""The summary of a run: everything that its table and its report show."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from isolane import __version__
 from isolane.run.cells import aggregates, cells, core_cells, measured_capacity, sent_less, usable
-from isolane.run.findings import Asked, never_overloaded
 from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.published import Measured, beside_measured
 from isolane.run.results import Capacity, Cell, Drawing, NotMeasured, Summary, Trial
 from isolane.run.verdict import verdict
+from isolane.run.victim_findings import Asked, never_overloaded
 from isolane.run.wording import plural
 from isolane.spec import Experiment, Point, format_pps
 from isolane.stats import interval_is_range
@@ -40,9 +40,9 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     Parameters
     ----------
     experiment
-        What was asked for.
+        The experiment that was run.
     trials
-        What was done, in any order.
+        All trials, in any order.
     drawings
         The test bed of each arm.
     started, finished
@@ -50,9 +50,9 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     complete
         False where the run was interrupted.
     capacity
-        What 1x was, where the run knows; by default it is taken from the capacity trials.
+        What 1x was; by default the capacity trials tell.
     not_measured
-        What the run itself left out, and why.
+        What the run itself did not measure, and why.
     simulated
         Profile of the simulated host, for a prediction.
     """
@@ -198,7 +198,7 @@ def _not_overloaded(found: Sequence[Cell], capacity: Capacity | None) -> list[No
 
 
 def _disturbed(trials: Sequence[Trial]) -> list[NotMeasured]:
-    """Name the trials in which somebody else used the device under test's cores."""
+    """Count the trials in which other processes used the DUT's cores."""
     shares = [
         max((core.user for core in trial.cores if core.part == "dut"), default=0.0)
         for trial in trials
@@ -243,14 +243,14 @@ def _without_delay(found: Sequence[Cell]) -> list[NotMeasured]:
 
 
 def _without_interval(found: Sequence[Cell]) -> list[NotMeasured]:
-    least = min((cell.throughput_pps.n for cell in found), default=0)
-    if not found or not interval_is_range(least):
+    min_repeats = min((cell.throughput_pps.n for cell in found), default=0)
+    if not found or not interval_is_range(min_repeats):
         return []
     why = (
         "with one repeat there is no interval at all"
-        if least == 1
-        else f"the fewest that a point has is {plural(least, 'repeat')}: below six, the interval "
-        "shown is their range, which holds the median less often than that "
-        f"({100 * (1 - 2 ** (1 - least)):.0f} % of the time)"
+        if min_repeats == 1
+        else f"the fewest that a point has is {plural(min_repeats, 'repeat')}: below six, the "
+        "interval shown is their range, which holds the median less often than that "
+        f"({100 * (1 - 2 ** (1 - min_repeats)):.0f} % of the time)"
     )
     return [NotMeasured(what="95 % confidence intervals", why=why)]

@@ -75,8 +75,8 @@ def test_the_capacity_of_a_run_is_taken_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("2x", "is not what 1x can be; accepted: the folder of a run that measured its capacity"),
-        ("0pps", "is not what 1x can be"),
+        ("2x", "cannot be 1x; accepted: the folder of a run that measured its capacity"),
+        ("0pps", "cannot be 1x"),
         ("nonsense", "'nonsense' is not a rate; .* or the folder of a run"),
         (".", "not the folder of a run"),
     ],

@@ -133,7 +133,7 @@ def test_one_repeat_has_no_interval_and_says_so(tmp_path: Path) -> None:
     assert "One repeat only" in found.verdict.sentence
 
 
-def test_cpu_that_was_not_billed_is_named_with_its_reason(tmp_path: Path) -> None:
+def test_cpu_that_was_not_charged_is_named_with_its_reason(tmp_path: Path) -> None:
     found = summary_of(tmp_path)
     gaps = {gap.what: gap.why for gap in found.not_measured}
     assert gaps["CPU time of each router in arm bridge"].startswith("the bridge's softirq")

@@ -69,7 +69,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
 def test_a_full_disk(folder: RunFolder, trials: list[Trial]) -> None:
     (folder.path / "trials.jsonl").unlink()
     (folder.path / "trials.jsonl").symlink_to("/dev/full")
-    with pytest.raises(MeasurementError, match="no space left on device; make room"):
+    with pytest.raises(MeasurementError, match="no space left on device; free some space"):
         folder.append_trial(trials[0])
 
 
@@ -78,10 +78,10 @@ def test_a_summary_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> 
     old = folder.summary()
     assert old is not None
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # As a disk that has room for the record's line, and is full by then.
-    room = (folder.path / "record.jsonl").stat().st_size + 500
-    assert room < (folder.path / "summary.json").stat().st_size
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    # As a disk that has space for the record's line, and is full by then.
+    limit = (folder.path / "record.jsonl").stat().st_size + 500
+    assert limit < (folder.path / "summary.json").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limits[1]))
     try:
         with pytest.raises(MeasurementError, match=r"summary\.json: cannot be written: file too l"):
             folder.write_summary(old.model_copy(update={"title": "new"}))
@@ -117,9 +117,9 @@ def test_the_table_has_a_row_per_trial_and_router(folder: RunFolder, trials: lis
     assert table.height == sum(max(1, len(t.routers)) for t in trials[:-1]) + 1
     assert dict(table.schema) == SCHEMA
     assert table.filter(pl.col("status") == "failed")["router"].to_list() == [None]
-    books = table.filter(pl.col("purpose") == "measure", pl.col("router").is_not_null())
-    lost = books.select(pl.sum_horizontal(pl.col("^lost_.*$"))).to_series()
-    assert (books["offered_total"] == books["received_total"] + lost).all()
+    routers = table.filter(pl.col("purpose") == "measure", pl.col("router").is_not_null())
+    lost = routers.select(pl.sum_horizontal(pl.col("^lost_.*$"))).to_series()
+    assert (routers["offered_total"] == routers["received_total"] + lost).all()
 
 
 def test_the_table_of_no_trials_has_its_columns(folder: RunFolder) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from isolane.report import test_data as data
 from isolane.run.results import Summary, Trial
-from isolane.run.rows import MissingRow, rows_of
 from isolane.run.summary import summarise
+from isolane.run.table_rows import MissingRow, rows_of
 from isolane.run.test_cells import cell, summary_of, without
 
 HARDEST, REFERENCE = 4, 0
@@ -93,7 +93,7 @@ def test_an_arm_without_a_valid_trial_is_named_in_its_place(tmp_path: Path) -> N
     assert list(findings(found)) == ["direct", "bridge", "macvlan"]
     assert findings(found)["bridge"] == "no verdict"
     assert found.verdict.level == "neutral"
-    assert "Nor at other points, which the table names." in found.verdict.sentence
+    assert "Further points without a verdict are in the table." in found.verdict.sentence
     rows = rows_of(found)
     arms = [row.point.arm if isinstance(row, MissingRow) else row.arm for row in rows]
     assert arms == ["direct"] * 10 + ["bridge"] * 10 + ["macvlan"] * 10

@@ -170,7 +170,9 @@ def test_edited_options_are_noticed(folder: RunFolder, content: bytes) -> None:
         reopened(folder).options()
     (folder.path / record.RECORD).unlink()
     if content[:1] != b"{":
-        with pytest.raises(MeasurementError, match=r"options\.json: was not written by Isolane"):
+        with pytest.raises(
+            MeasurementError, match=r"options\.json: was not written by this version"
+        ):
             reopened(folder).options()
 
 

@@ -15,7 +15,7 @@ from isolane.report import test_data as data
 from isolane.run.backend import BackEnd, Bench, Demand, Observation, Setting
 from isolane.run.folder import RunFolder
 from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.run.results import PLACES, Drawing, HostFacts, NotMeasured, RouterTrial, Trial
+from isolane.run.results import DROP_POINTS, Drawing, HostFacts, NotMeasured, RouterTrial, Trial
 from isolane.run.runner import CAPACITY_TRIALS, Run, Step
 from isolane.spec import Arm, PointRouter, parse_experiment
 
@@ -36,7 +36,7 @@ def forwarded(demand: Demand, window_s: float) -> RouterTrial:
     """A router that forwards all that is offered, up to its capacity."""
     offered = round(demand.offered_pps * window_s)
     received = min(offered, round(CAPACITY_PPS * window_s))
-    lost = dict.fromkeys(PLACES, 0) | {"nic_queue": offered - received}
+    lost = dict.fromkeys(DROP_POINTS, 0) | {"nic_queue": offered - received}
     return RouterTrial(
         router=demand.router.name, group=demand.router.group, role=demand.router.role,
         kind="container", path="direct", load_x=demand.load_x, offered_pps=demand.offered_pps,
@@ -57,7 +57,7 @@ class Imaginary:
     overload: float = 10 * CAPACITY_PPS
     settings: list[Setting] = field(default_factory=list)
     built: list[tuple[str, int]] = field(default_factory=list)
-    standing: int = 0
+    open_benches: int = 0
 
     def check(self, arms: Sequence[Arm]) -> None:
         pass
@@ -71,11 +71,11 @@ class Imaginary:
     @contextmanager
     def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
         self.built.append((arm.name, len(routers)))
-        self.standing += 1
+        self.open_benches += 1
         try:
             yield _Bench(self, arm.name, [router.name for router in routers])
         finally:
-            self.standing -= 1
+            self.open_benches -= 1
 
 
 @dataclass
@@ -86,7 +86,7 @@ class _Bench:
     broken: bool = False
 
     def trial(self, setting: Setting) -> Observation:
-        assert self.back_end.standing == 1, "one bench at a time"
+        assert self.back_end.open_benches == 1, "one bench at a time"
         assert not self.broken, "a bench is used again after a trial that failed on it"
         number = len(self.back_end.settings)
         self.back_end.settings.append(setting)
@@ -222,7 +222,7 @@ def test_after_a_failed_trial_the_bench_is_built_anew(tmp_path: Path) -> None:
     assert len(trials) == TRIALS
     assert summary.trials_failed == 2
     assert len(back_end.built) >= 5
-    assert back_end.standing == 0
+    assert back_end.open_benches == 0
 
 
 def test_a_run_that_keeps_failing_ends(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_whatever_ends_a_run_its_results_are_summarised(
     back_end = Imaginary(fail_at(4, error=error))
     with pytest.raises(error):
         start(tmp_path / "run", back_end).execute()
-    assert back_end.standing == 0
+    assert back_end.open_benches == 0
     summary = RunFolder.open(tmp_path / "run").summary()
     assert summary is not None
     assert (summary.complete, summary.trials) == (False, 4)

@@ -1,4 +1,4 @@
-"""The run in a sentence."""
+"""The verdict: a run's result in one sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Literal
 
 from isolane.run import wording
 from isolane.run.cells import sent_less
-from isolane.run.findings import (
+from isolane.run.missing import MissingPoint, in_arm
+from isolane.run.results import Aggregate, ArmVerdict, Capacity, Cell, Interval, Trial, Verdict
+from isolane.run.victim_findings import (
     GOOD,
     Asked,
     by_arm,
@@ -16,8 +18,6 @@ from isolane.run.findings import (
     unpaired,
     worst_by_arm,
 )
-from isolane.run.missing import MissingPoint, in_arm
-from isolane.run.results import Aggregate, ArmVerdict, Capacity, Cell, Interval, Trial, Verdict
 from isolane.spec.units import format_pps
 
 MAX_NAMED = 3
@@ -38,7 +38,7 @@ def verdict(
     trials
         All trials, also those that failed: they explain a missing verdict.
     cells, aggregates, capacity
-        What was made of the valid trials.
+        Results of the valid trials.
     asked
         The arms of the experiment, and the points that gave nothing: an arm with such a point is
         never called isolated, and the sentence begins with them.
@@ -86,10 +86,13 @@ def missing_points(missing: Sequence[MissingPoint]) -> list[str]:
 
 
 def missing_words(cells: Sequence[Cell], missing: Sequence[MissingPoint]) -> str:
-    """Say where there is no verdict, in so few sentences that the rest is still read."""
+    """Say at which points there is no verdict, in a few sentences at most."""
     parts = missing_points(missing)
     if len(parts) > MAX_NAMED:
-        parts = [*parts[:MAX_NAMED], "Nor at other points, which the table names."]
+        parts = [
+            *parts[:MAX_NAMED],
+            "Further points without a verdict are in the table.",
+        ]
     for arm in dict.fromkeys(cell.arm for cell in cells):
         lone = unpaired([c for c in cells if c.arm == arm], in_arm(missing, arm))
         if lone:
@@ -118,7 +121,7 @@ def _attack(worst: Sequence[tuple[Cell, Interval]]) -> str:
 
 
 def _by_share(worst: Sequence[tuple[Cell, Interval]]) -> list[tuple[str, str]]:
-    """Arms that keep the same, as it is written, are named together."""
+    """Group arms whose victims keep the same share, as it is written."""
     arms: dict[str, list[str]] = {}
     for cell, kept in worst:
         arms.setdefault(wording.share(kept), []).append(cell.arm)

@@ -1,4 +1,4 @@
-"""How numbers are written for people: in verdicts, tables and reports."""
+"""Formats numbers for verdicts, tables and reports."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ def digits(value: float, significant: int = 3) -> str:
     if value == 0:
         return "0"
     rounded = float(f"{value:.{significant - 1}e}")
-    places = max(0, significant - 1 - int(f"{rounded:e}".split("e")[1]))
-    text = f"{rounded:,.{places}f}"
+    decimals = max(0, significant - 1 - int(f"{rounded:e}".split("e")[1]))
+    text = f"{rounded:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def percent(share: float, like: float | None = None) -> str:
     """Write a share of 1 without its unit: ``41``, and with a decimal near 0 and 1: ``99.8``.
 
-    Where `like` is given, with as many decimals as that share is written with.
+    With `like`, use as many decimals as that share is written with.
     """
     value, rule = 100 * share, 100 * (share if like is None else like)
     if like is None and 0 < abs(value) < 0.1:
         return digits(value, 1)
-    places = 1 if abs(rule) < 10 or 98.95 <= abs(rule) < 101 else 0
-    text = f"{value:.{places}f}"
+    decimals = 1 if abs(rule) < 10 or 98.95 <= abs(rule) < 101 else 0
+    text = f"{value:.{decimals}f}"
     return text.removesuffix(".0") if like is None else text
 
 
@@ -57,7 +57,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Write numbers in their order, what follows each other together: ``0 to 4, 6``."""
+    """Write numbers in order, with ranges for consecutive ones: ``0 to 4, 6``."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:

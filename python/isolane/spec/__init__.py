@@ -30,7 +30,7 @@ from isolane.spec.policy import (
 )
 from isolane.spec.policy_fields import RateLimit
 from isolane.spec.policy_models import NicEntry, RateMax, VirtualFunction
-from isolane.spec.policy_router import Entitlement, RouterPolicy
+from isolane.spec.policy_router import PolicyValues, RouterPolicy
 from isolane.spec.quantities import Quantity
 from isolane.spec.subnets import Network, default_subnet
 from isolane.spec.units import (
@@ -56,7 +56,6 @@ __all__ = [
     "CapacityChoice",
     "CapacityReference",
     "Dut",
-    "Entitlement",
     "Experiment",
     "Kind",
     "Load",
@@ -67,6 +66,7 @@ __all__ = [
     "Point",
     "PointRouter",
     "Policy",
+    "PolicyValues",
     "Published",
     "PublishedRow",
     "Quantity",

@@ -1,4 +1,4 @@
-"""The subnets of an experiment's routers: of the right kind and place, and without overlap."""
+"""The subnets of an experiment's routers: right kind, right range, no overlap."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from isolane.spec.subnets import RECEIVER_SIDE, Network
 
 
 def misplaced(data: ExperimentData) -> Iterator[Problem]:
-    """Yield what is wrong with the subnets that were asked for, each by itself."""
+    """Yield the problems of each requested subnet by itself."""
     version = data.traffic.ip
     for i, router in enumerate(data.routers):
         loc: Loc = ("routers", i, "address")
@@ -37,14 +37,14 @@ def misplaced(data: ExperimentData) -> Iterator[Problem]:
 
 
 def clashes(data: ExperimentData) -> Iterator[Problem]:
-    """Check the subnets of all routers of a point, those that are given by default included."""
+    """Check the subnets of all routers of a point, default ones included."""
     groups = {router.name: i for i, router in enumerate(data.routers)}
     own = {router.name for router in data.routers if router.address is not None}
     told: set[int] = set()
     points = {tuple(r.name for r in point.routers): point for point in resolve_points(data)}
     for point in points.values():
         for pair in combinations(point.routers, 2):
-            # The place is that of an address that was asked for, the later one if both were.
+            # Report a requested address, not a default one; of two requested ones, the later.
             asked = [router for router in reversed(pair) if router.group in own]
             if not asked or groups[asked[0].group] in told or not _clash(*pair):
                 continue

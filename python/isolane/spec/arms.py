@@ -8,15 +8,15 @@ from itertools import islice
 from isolane.spec.fields import Kind, NicModel, Receive, RouterPath
 from isolane.spec.kinds import SHARED, default_nic
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
-from isolane.spec.policy_router import Entitlement, entitlement
+from isolane.spec.policy_router import PolicyValues, policy_values
 
 DEFAULT_CPU_WEIGHT = 100
-"""Of a control group that nobody gave another."""
+"""Weight of a cgroup that nobody has changed."""
 
 
 @dataclass(frozen=True)
 class ArmRouter:
-    """What a router (or group) is in one arm."""
+    """A router (or group) in one arm: kind, path, NIC model, CPU weight and policy."""
 
     group: str
     kind: Kind
@@ -25,14 +25,14 @@ class ArmRouter:
     nic: NicModel | None = None
     """NIC model of a virtual machine; None for every other kind."""
     cpu_weight: int = DEFAULT_CPU_WEIGHT
-    """Of a virtual machine's process, relative to the others; on path ``isolane`` see `policy`."""
-    policy: Entitlement | None = None
-    """What each router is entitled to, on path ``isolane`` only; its ``cores`` are numbers of the
-    arm's cores, from 0 (see :meth:`Entitlement.on`)."""
+    """CPU weight of a virtual machine's process; on path ``isolane`` see `policy`."""
+    policy: PolicyValues | None = None
+    """The router's policy, on path ``isolane`` only; its ``cores`` are positions among the arm's
+    cores, from 0 (see :meth:`PolicyValues.on`)."""
 
     @property
     def wire(self) -> str:
-        """Name of the wire that it is reached by: of its own, or shared by all of its path."""
+        """Name of the wire to the router: its own, or one that all routers of its path share."""
         return SHARED.get(self.path, f"{self.path}:{self.group}")
 
     @property
@@ -52,12 +52,12 @@ class Arm:
     cores: int
     """Number of host cores that the routers share."""
     routers: tuple[ArmRouter, ...]
-    """In the order of the file, one for each group."""
+    """The routers in the order of the file, one for each group."""
     moderation_given: bool = False
-    """False where `moderation_ns` is the default: a simulated NIC then has its profile's."""
+    """False if `moderation_ns` is the default; a simulated NIC then uses its profile's value."""
 
     def router(self, group: str) -> ArmRouter:
-        """Return what the group is in this arm; KeyError if there is none."""
+        """Return the group's router in this arm; KeyError if there is none."""
         for router in self.routers:
             if router.group == group:
                 return router
@@ -72,12 +72,12 @@ def resolve_arms(data: ExperimentData) -> tuple[Arm, ...]:
 
 
 def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
-    """Return what a router is in an arm; a container that was given no path has ``none``."""
+    """Return a router in an arm; the path of a container without one is ``none``."""
     kind = (change and change.kind) or router.kind
     path: RouterPath = (change and change.path) or router.path or "none"
     if kind == "native":
         return ArmRouter(router.name, kind, "none")
-    policy = entitlement(router.policy, ((change and change.policy) or {}).get(router.name))
+    policy = policy_values(router.policy, ((change and change.policy) or {}).get(router.name))
     if path == "isolane":
         return ArmRouter(router.name, kind, path, policy=policy)
     nic = (change and change.nic) or router.nic or default_nic(kind, path)

@@ -1,4 +1,4 @@
-"""What all data of files have in common."""
+"""The base of all models that are read from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the values of an experiment fit together: every check that needs more than one value.
+"""Checks of an experiment that need more than one value.
 
 :func:`structure` needs nothing but values that are right one by one; :func:`consequences` needs an
 experiment without problems of structure, because it looks at the arms and points that follow.
@@ -18,11 +18,11 @@ from isolane.spec.policy_arms import misfits
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 
 RESERVED: Final = ("gen", "rcv", "dut", "total")
-"""Names that the test bed and the tables use for something else."""
+"""Names that routers cannot have, because the test bed and the tables use them."""
 
 
 def structure(data: ExperimentData) -> tuple[Problem, ...]:
-    """Return what contradicts itself in the experiment as it is written."""
+    """Return the contradictions in the experiment as it is written."""
     checks: tuple[Callable[[ExperimentData], Iterator[Problem]], ...] = (
         _router_names,
         _number,

@@ -1,4 +1,4 @@
-"""What follows from an experiment: frames, addresses, the line, the number of trials.
+"""Checks of what an experiment leads to: frames, addresses, line rate, number of trials.
 
 These checks need arms and points, so they run only when the structure is sound
 (:func:`isolane.spec.checks.structure`).
@@ -20,13 +20,13 @@ from isolane.spec.quantities import UNITS_OF_METRIC
 from isolane.spec.units import Load, format_bps, format_rate
 
 MAX_TRIALS: Final = 10_000
-"""More than an hour of the shortest trials: beyond it, somebody has mistyped a number."""
+"""More than an hour of the shortest trials; a larger number is a typing mistake."""
 
 """Ethernet 14, IPv6 40, UDP 8, the generator's signature 18 and the checksum 4, bytes."""
 
 
 def consequences(data: ExperimentData) -> tuple[Problem, ...]:
-    """Return what cannot be right in the arms and points that the experiment leads to."""
+    """Return the problems in the arms and points that the experiment leads to."""
     checks: tuple[Callable[[ExperimentData], Iterator[Problem]], ...] = (
         _frames,
         clashes,
@@ -56,7 +56,7 @@ def _frames(data: ExperimentData) -> Iterator[Problem]:
 
 
 def _traffic_loc(data: ExperimentData, router: int) -> Loc:
-    """Return the place of the frame size that is in force for a router."""
+    """Return the location of the frame size that is in force for a router."""
     override = data.routers[router].traffic
     if override is not None and override.frame_size is not None:
         return ("routers", router, "traffic", "frame_size")
@@ -79,17 +79,17 @@ def _points(data: ExperimentData) -> Iterator[Problem]:
 
 @dataclass(frozen=True)
 class Line:
-    """A limit that is known before the first frame, and whose it is."""
+    """A limit of the offered load that is known before the run, and its origin."""
 
     rate_bps: float
     of: str
     """Such as ``a line of 1 Gbps``."""
     capacity_pps: float | None = None
-    """What 1x is, where it is known beforehand."""
+    """The capacity, 1x, if it is known before the run."""
 
 
 def _line(data: ExperimentData) -> Iterator[Problem]:
-    """Check the loads in pps and bps; what ``x`` amounts to is known only in the run."""
+    """Check the loads in pps and bps; loads in ``x`` are known only in the run."""
     line_bps = data.traffic.line_rate_bps
     yield from beyond(data, Line(line_bps, f"a line of {format_bps(line_bps)}"))
 

@@ -34,14 +34,14 @@ class NotYaml(Exception):  # noqa: N818 - the loader turns it into a SpecError
 
 @dataclass
 class Document:
-    """Plain values, where they stand, and what was wrong on the way."""
+    """The plain values of a document, their lines, and the problems found while reading."""
 
     value: object = None
     lines: dict[Loc, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
-    def place(self, loc: Loc) -> tuple[int, Loc]:
-        """Return the line of ``loc`` and as much of it as the document has."""
+    def location(self, loc: Loc) -> tuple[int, Loc]:
+        """Return the line of ``loc``, and the part of ``loc`` that the document has."""
         while loc and loc not in self.lines:
             loc = loc[:-1]
         return self.lines.get(loc, 1), loc
@@ -66,7 +66,7 @@ def read_document(text: str) -> Document:
     except RecursionError:
         raise NotYaml("nested too deeply", None) from None
     except (YAMLError, ValueError, TypeError, AttributeError, IndexError, AssertionError) as error:
-        # The parser itself stumbles over some malformed texts: to the user they are malformed.
+        # The parser itself fails on some malformed texts; report them as malformed.
         raise NotYaml(str(error).splitlines()[0] if str(error) else "malformed", None) from None
     document = Document()
     if root is not None:
@@ -75,7 +75,7 @@ def read_document(text: str) -> Document:
 
 
 class _Composer(Composer):
-    """Stops where a document has more than any experiment: parsing on would take minutes."""
+    """Stops at documents larger than any experiment, which would take minutes to parse."""
 
     _depth = 0
     _nodes = 0
@@ -176,4 +176,4 @@ _PLAIN: Final[dict[str, Callable[[str], object]]] = {
     "tag:yaml.org,2002:str": str,
     "tag:yaml.org,2002:timestamp": str,
 }
-"""Tags of plain values, and what becomes of their text; all others are refused."""
+"""Tags of plain values, and the function that reads their text; other tags are refused."""

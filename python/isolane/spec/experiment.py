@@ -1,4 +1,4 @@
-"""The experiment as the rest of Isolane sees it: checked, with arms and points worked out."""
+"""The checked experiment, with its arms and points, as the rest of Isolane uses it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from isolane.spec.problems import Contradictions
 
 @dataclass(frozen=True)
 class CapacityReference:
-    """What 1x is measured with: this router (the first of a group) alone, in this arm."""
+    """The capacity, 1x, is that of this router (the first of a group) alone, in this arm."""
 
     arm: Arm
     router: str
 
 
 class Experiment(ExperimentData):
-    """A checked experiment. Whoever holds one need not check anything of it again."""
+    """A checked experiment; no part of it needs another check."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -52,7 +52,7 @@ class Experiment(ExperimentData):
         return in_x or (self.published is not None and bool(self.published.rows))
 
     def capacity_reference(self) -> CapacityReference:
-        """Return what 1x is measured with (default: the first router alone in the first arm)."""
+        """Return the arm and router that define 1x; default: the first router in the first arm."""
         arms = self.resolved_arms()
         choice = self.capacity
         arm = next((a for a in arms if choice and a.name == choice.arm), arms[0])
@@ -71,7 +71,7 @@ class Experiment(ExperimentData):
         return None
 
     def only_simulated(self) -> tuple[str, ...]:
-        """Return what of it cannot be run with real frames, a line each; empty if all can be."""
+        """Return one line for each part that cannot be run with real frames."""
         found = (
             f"arm {arm.name}: kind {router.kind}, path {router.path}"
             for arm in self.resolved_arms()

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, in words that help: the value, and what would be accepted."""
+"""Explains the errors that pydantic finds: the wrong value, and what would be accepted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Model = type[BaseModel]
 
 
 def problems_of(error: ValidationError, root: Model = ExperimentData) -> list[Problem]:
-    """Return the problems of a validation error of ``root``, with their places in the document."""
+    """Return the problems of a validation error of ``root``, each with its location."""
     return [
         problem
         for details in error.errors(include_url=False)
@@ -37,7 +37,7 @@ def _explain(details: ErrorDetails, root: Model) -> list[Problem]:
     loc: Loc = tuple(details["loc"])
     cause = details.get("ctx", {}).get("error")
     if isinstance(cause, Contradictions):
-        return list(cause.problems)  # found at the root: their places are complete
+        return list(cause.problems)  # found at the root: their locations are complete
     if isinstance(cause, Refused):
         p = cause.problem
         return [Problem(loc, p.what, p.accepted, p.unsupported)]
@@ -47,7 +47,7 @@ def _explain(details: ErrorDetails, root: Model) -> list[Problem]:
 
 
 def _about_shape(loc: Loc, details: ErrorDetails, root: Model) -> Problem:
-    """Return what is wrong with the keys, or with the kind of a value."""
+    """Return the problem with a key, or with the kind of a value."""
     value = details["input"]
     match details["type"]:
         case "extra_forbidden":
@@ -70,12 +70,12 @@ def _about_shape(loc: Loc, details: ErrorDetails, root: Model) -> Problem:
 
 
 def keys_at(loc: Loc, root: Model = ExperimentData) -> tuple[str, ...]:
-    """Return the keys that are known at a place of the document, in the order of the models."""
+    """Return the keys that are known at a location in the document, in the order of the models."""
     return tuple(_fields(loc, root))
 
 
 def _fields(loc: Loc, root: Model) -> dict[str, FieldInfo]:
-    """Return the keys at a place with what the models say of them."""
+    """Return the keys at a location with their descriptions from the models."""
     fields = _of(root)
     free = False
     for key in loc:

@@ -52,7 +52,7 @@ Receive = Literal["softirq", "threaded"]
 Role = Literal["victim", "aggressor", "router"]
 
 LATER_PATHS: Final = ("tap",)
-"""Words of the vocabulary that this version can neither run live nor simulate."""
+"""Known words that this version can neither run live nor simulate."""
 
 MAX_ROUTERS: Final = 64
 MAX_NAME: Final = 12
@@ -165,7 +165,7 @@ def _read_version(value: object) -> int:
 
 
 def _as_list(value: object) -> object:
-    """Return a scalar as a list of one, so that scalars and lists are one case afterwards."""
+    """Return a scalar as a list of one, so that later code sees lists only."""
     return check_length(value, 1000) if isinstance(value, list | tuple) else [value]
 
 

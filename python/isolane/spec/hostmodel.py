@@ -1,4 +1,4 @@
-"""What a simulated host is made of: paths (stages that frames pass) and profiles (what they cost).
+"""Models of a simulated host: paths (the stages that frames pass) and profiles (their costs).
 
 Both are data files in the format of experiments: YAML, unknown keys refused, each message with
 file, line, key, value and what would be accepted.
@@ -17,7 +17,7 @@ from isolane.spec.fields import Kind, NicModel, RouterPath
 from isolane.spec.problems import Contradictions, Problem, Refused, listed, nearest, show
 
 WIRE: Final = "wire"
-"""What follows the last stage of a path."""
+"""Name of what follows the last stage of a path."""
 
 ContextKind = Literal["softirq", "nic", "thread", "process", "domain", "dom0"]
 RingKind = Literal["port", "vf", "guest"]
@@ -61,8 +61,8 @@ class Stage(SpecModel):
     """One stage of a path: work on each frame, in one context."""
 
     context: ContextKind
-    """Who does it: the softirq, the NIC's own thread (ahead of all others), a thread or process of
-    the router, a Xen domain, dom0."""
+    """Context that does the work: the softirq, the NIC's own thread (ahead of all others), a thread
+    or process of the router, a Xen domain, dom0."""
     cost: CostNames
     """Costs of the profile that add up to this stage's."""
     next: str
@@ -72,14 +72,14 @@ class Stage(SpecModel):
     shared: bool = False
     """One stage for all routers of the path, instead of one for each."""
     account: str | None = None
-    """What the CPU bill calls it; default: its name."""
+    """What the CPU accounting calls it; default: its name."""
     mode: Mode | None = None
     """Whose CPU time it is; default: that of its context."""
     drop: CostNames | None = None
-    """With it, the stage looks for a place in the queue behind it before it works; costs of a frame
-    that there is none for, instead of `cost`."""
+    """With it, the stage first looks whether the queue behind it has a free slot; these are the
+    costs of a frame that finds none, instead of `cost`."""
     only: Condition | None = None
-    """Only where that is so: shared-link, where a policy shares out the link."""
+    """Condition for this stage: shared-link, if a policy shares out the link."""
 
 
 class PathData(SpecModel):
@@ -90,13 +90,13 @@ class PathData(SpecModel):
     kind: Kind
     """Kind of router that has this path."""
     path: RouterPath
-    """Its word in experiments."""
+    """The path's name in experiments."""
     nic: NicModel | None = None
     """NIC model of a virtual machine; nothing for other kinds."""
     title: f.ShortText
-    """What it is, in a line."""
+    """Title, one line."""
     source: f.LongText
-    """Where its stages come from."""
+    """Source of the stages."""
     ring: RingKind
     """First queue: the port's only ring, or one for each router, of a virtual function that the
     host drives, or that a guest drives itself."""
@@ -196,7 +196,7 @@ def _polls(path: PathData, name: str) -> bool:
 
 
 class Cost(SpecModel):
-    """What a piece of work costs, ns; all parts add up."""
+    """What one operation costs, ns; all parts add up."""
 
     frame_ns: Nanoseconds
     """Each frame."""
@@ -205,23 +205,23 @@ class Cost(SpecModel):
     poll_ns: Nanoseconds = 0.0
     """Each visit to the ring or queue, however many frames it takes."""
     cold_ns: Nanoseconds = 0.0
-    """A frame of another router than the one served before: cold caches."""
+    """Extra cost of a frame of another router than the last: cold caches."""
     source: f.ShortText
-    """Where the figures come from."""
+    """Source of the figures."""
 
 
 class QueueSize(SpecModel):
     """A queue between two contexts."""
 
     capacity: Capacity
-    """Frames."""
+    """Capacity, frames."""
     notify_ns: Nanoseconds = 0.0
-    """What it costs to wake whoever serves it, ns."""
+    """Cost of waking the context that serves it, ns."""
     shared: bool = False
     """One for all stages of a core that name it, taken over whole by a poll that has nothing left:
     the kernel's backlog. Up to twice its capacity then waits."""
     source: f.ShortText
-    """Where the figures come from."""
+    """Source of the figures."""
 
 
 class RingSize(SpecModel):
@@ -232,18 +232,18 @@ class RingSize(SpecModel):
     refill: Capacity = 1
     """Descriptors that are given back at a time."""
     moderation_ns: Nanoseconds
-    """The least time between two interrupts, ns."""
+    """The minimum time between two interrupts, ns."""
     irq_ns: Nanoseconds
     """Cost of an interrupt, ns."""
     source: f.ShortText
-    """Where the figures come from."""
+    """Source of the figures."""
 
 
 class Host(SpecModel):
     """Cores and the kernel's rules on them."""
 
     kernel: Generation
-    """Softirq rules: before 3.10 nothing stops them, later ones give way to threads."""
+    """Rules for softirqs: before Linux 3.10 nothing stops them, later they yield to threads."""
     switch_ns: Nanoseconds
     """Cost of a context switch, ns."""
     wake_ns: Nanoseconds
@@ -257,43 +257,43 @@ class Host(SpecModel):
     latency_ns: Nanoseconds = 24_000_000.0
     """CFS: period in which each runs once, ns."""
     min_granularity_ns: Nanoseconds = 3_000_000.0
-    """CFS: least turn, ns."""
+    """CFS: minimum granularity, ns."""
     wakeup_granularity_ns: Nanoseconds = 4_000_000.0
     """CFS: lead that a woken task must have to take the core at once, ns."""
     egress_frames: Capacity = 1256
-    """Frames that wait for the line: queueing discipline and transmit ring."""
+    """Frames that wait for the line: qdisc and transmit ring."""
     line_rate: f.LineRate | None = None
     """Rate of its NICs, bit/s: no load may be more; default: what the experiment says."""
     wire_ns: Nanoseconds = 0.0
     """Constant part of the one-way delay: wires, NICs, the receiver, ns."""
     source: f.ShortText
-    """Where the figures come from."""
+    """Source of the figures."""
 
 
 class Limits(SpecModel):
-    """Between which values a fit may move a cost."""
+    """Limits within which a fit may move a cost."""
 
     low: Nanoseconds
-    """Least plausible value, ns."""
+    """Smallest plausible value, ns."""
     high: Nanoseconds
-    """Greatest plausible value, ns."""
+    """Largest plausible value, ns."""
     start: Nanoseconds | None = None
     """Where a fit that forgets the fitted costs starts; default: in the middle, ns."""
     why: f.ShortText
-    """Why no more and no less."""
+    """Reason for these limits."""
 
 
 class ProfileData(SpecModel):
-    """A host: what everything costs on it."""
+    """A host profile: the costs of everything on it."""
 
     isolane: f.Version
     """Version of the format: 1."""
     name: f.Slug
     """Name, as in --profile."""
     title: f.ShortText
-    """What machine it is."""
+    """Title: the machine."""
     source: f.LongText
-    """What it was fitted to."""
+    """Source: what the profile was fitted to."""
     host: Host
     """Cores and kernel."""
     rings: dict[RingKind, RingSize]
@@ -303,11 +303,11 @@ class ProfileData(SpecModel):
     costs: dict[str, Cost]
     """Costs by the names that paths use."""
     fitted: dict[str, Limits] = Field(default_factory=dict)
-    """What a fit may change, such as costs.forward.frame_ns, and within which limits."""
+    """Figures that a fit may change, such as costs.forward.frame_ns, with their limits."""
     error: f.LongText = ""
-    """How far its predictions were off, on figures that it was not fitted to."""
+    """Errors of its predictions of figures that it was not fitted to."""
     paths: tuple[str, ...] = ()
-    """Path files (relative to this one) that take the place of those of Isolane."""
+    """Path files (relative to this one) that replace those of Isolane."""
 
     @model_validator(mode="after")
     def _names_what_it_has(self) -> Self:
@@ -336,9 +336,9 @@ class ProfileData(SpecModel):
         """Return a profile with other figures at these dotted keys."""
         data = self.model_dump(mode="json")
         for key, value in figures.items():
-            *way, last = key.split(".")
+            *parents, last = key.split(".")
             here = data
-            for word in way:
+            for word in parents:
                 here = here[word]
             here[last] = round(value) if isinstance(here[last], int) else value
         return type(self).model_validate(data)

@@ -25,7 +25,7 @@ def json_schema() -> dict[str, Any]:
 
 def policy_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of policy files."""
-    about = "What each virtual router of a host is entitled to: isolane apply FILE"
+    about = "The rates, weights and cores of each virtual router of a host: isolane apply FILE"
     return _schema(PolicyFile, "Isolane policy", about)
 
 

@@ -1,4 +1,4 @@
-"""Which kinds of router there are, by which paths each is reached, and where that can be run."""
+"""The kinds of router, the paths of each kind, and which of them run live."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIVE: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "native": ("none",),
     "container": ("direct", "bridge", "macvlan", "isolane"),
 }
-"""Of these, what this version runs with real frames."""
+"""Those of them that this version runs with real frames."""
 
 NICS: Final[dict[RouterPath, tuple[NicModel, ...]]] = {
     "bridge": ("virtio", "e1000"),
@@ -37,7 +37,7 @@ SHARED: Final[dict[RouterPath, str]] = {
     "sriov-macvtap": "sriov",
     "sriov-passthrough": "sriov",
 }
-"""Paths whose routers share a wire, and which: all virtual functions are of one NIC."""
+"""Paths whose routers share a wire, and its name; all virtual functions belong to one NIC."""
 
 
 def runs_live(kind: Kind, path: RouterPath) -> bool:

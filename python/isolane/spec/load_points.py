@@ -34,7 +34,7 @@ class Point:
 
     index: int
     label: str
-    """What sets this point apart, such as ``aggressor 0.5x`` or ``8 routers``."""
+    """What distinguishes this point, such as ``aggressor 0.5x`` or ``8 routers``."""
     routers: tuple[PointRouter, ...]
 
     def group(self, name: str) -> tuple[PointRouter, ...]:
@@ -43,7 +43,7 @@ class Point:
 
 
 def sweeps(data: ExperimentData) -> Iterator[tuple[tuple[str | int, ...], int]]:
-    """Yield place and length of each list that is gone through in step, in the file's order."""
+    """Yield location and length of each list of the sweep, in the file's order."""
     for i, router in enumerate(data.routers):
         if len(router.count) > 1:
             yield ("routers", i, "count"), len(router.count)

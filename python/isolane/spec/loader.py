@@ -1,4 +1,4 @@
-"""Experiment files: reading one, and saying at once everything that is wrong with it.
+"""Reads experiment files, and reports all problems of a file at once.
 
 Each problem is a line ``FILE:LINE: key.path: what is wrong with VALUE; accepted: ...``.
 """
@@ -22,7 +22,7 @@ from isolane.spec.repair import structure_problems
 
 MAX_FILE_BYTES: Final = 250_000
 MAX_PROBLEMS: Final = 30
-"""Lines of a message: whoever gave another file than an experiment need not read all of it."""
+"""Maximum lines of a message; for a file that is no experiment it would be very long."""
 
 
 Data = TypeVar("Data", bound=BaseModel)
@@ -62,7 +62,7 @@ def load_file(path: Path, model: type[Data], what: str) -> Data:
     Raises
     ------
     SpecError
-        If the file cannot be read or is not valid: all that is wrong, one problem a line.
+        If the file cannot be read or is not valid; one problem a line.
     """
     return parse_file(_read(path, what), str(path), model, what)
 
@@ -76,14 +76,14 @@ def parse_file(text: str, name: str, model: type[Data], what: str) -> Data:
 
 
 def refuse(path: Path, problems: Sequence[Problem]) -> None:
-    """Raise SpecError for problems that only show when an experiment meets its host; none: return.
+    """Raise SpecError for problems that depend on the host; do nothing if there are none.
 
     Parameters
     ----------
     path
         The experiment file: the problems are told with their lines.
     problems
-        What is wrong.
+        The problems.
     """
     if problems:
         raise _error(str(path), read_document(_read(path)), list(problems))
@@ -147,7 +147,7 @@ def _read(path: Path, what: str = "an experiment") -> str:
 def _error(name: str, document: Document, problems: list[Problem]) -> SpecError | NotSupported:
     """Return the error that tells all problems, in the order of the file."""
     wrong = [problem for problem in problems if not problem.unsupported]
-    shown = sorted({(*document.place(p.loc), str(p)) for p in problems}, key=_order)
+    shown = sorted({(*document.location(p.loc), str(p)) for p in problems}, key=_order)
     lines = [f"{name}:{line}: {_key(loc)}{what}" for line, loc, what in shown]
     if len(lines) > MAX_PROBLEMS:
         lines[MAX_PROBLEMS:] = [f"{name}: and {len(lines) - MAX_PROBLEMS} more"]
@@ -159,6 +159,6 @@ def _order(shown: tuple[int, Loc, str]) -> tuple[int, str, str]:
 
 
 def _key(loc: Loc) -> str:
-    """Return a place as ``routers[0].path: ``; nothing for the document itself."""
+    """Return a location as ``routers[0].path: ``; nothing for the document itself."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc)
     return f"{text.lstrip('.')}: " if text else ""

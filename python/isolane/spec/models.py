@@ -1,4 +1,4 @@
-"""What stands in an experiment file: the data alone, each value checked by itself.
+"""The data of an experiment file; each value is checked by itself.
 
 How the values fit together is checked in :mod:`isolane.spec.checks`; the class to use is
 :class:`isolane.spec.experiment.Experiment`.
@@ -43,7 +43,7 @@ class Dut(SpecModel):
 
 
 class Traffic(SpecModel):
-    """What is sent to each router."""
+    """The traffic that is sent to each router."""
 
     frame_size: f.FrameSize = 64
     """Ethernet frame size with the 4-byte checksum, bytes, or imix; IPv6 needs at least 84."""
@@ -57,8 +57,8 @@ class Traffic(SpecModel):
     def frame_sizes(self) -> tuple[tuple[int, int], ...]:
         """Return the frame sizes (bytes with checksum) and their weights."""
         if self.frame_size == "imix":
-            least = MIN_FRAME_BYTES[self.ip]
-            return tuple((max(size, least), weight) for size, weight in IMIX)
+            min_bytes = MIN_FRAME_BYTES[self.ip]
+            return tuple((max(size, min_bytes), weight) for size, weight in IMIX)
         return ((int(self.frame_size), 1),)
 
     @property
@@ -73,7 +73,7 @@ class Traffic(SpecModel):
 
 
 class TrafficOverride(SpecModel):
-    """What differs from ``traffic`` for one router."""
+    """Keys that differ from ``traffic`` for one router."""
 
     frame_size: f.FrameSize | None = None
     """Ethernet frame size with the 4-byte checksum, bytes, or imix."""
@@ -87,29 +87,29 @@ class Router(SpecModel):
     name: f.RouterName
     """Name; the members of a group are called name-1, name-2 and so on."""
     kind: f.KindWord = "container"
-    """What the router is: a container (its own network namespace), a virtual machine, the host."""
+    """Kind: a container (its own network namespace), a virtual machine, or native (the host)."""
     path: f.PathWord | None = None
     """How frames get from the NIC to the router and back; none for a native router."""
     nic: f.NicWord | None = None
     """NIC model of a virtual machine; default: virtio, with passthrough vfio."""
     role: f.RoleWord = "router"
-    """Whose service is watched, and who is overloaded."""
+    """victim: its service is watched; aggressor: it is overloaded."""
     count: f.Counts = (1,)
     """Number of routers in this group; a list sweeps it."""
     traffic: TrafficOverride | None = None
-    """What differs from the experiment's traffic."""
+    """Keys that differ from the experiment's traffic."""
     address: f.Subnet | None = None
     """Ingress subnet; further members of a group get the subnets that follow it."""
     policy: PolicyKeys | None = None
-    """What it is entitled to on path isolane (of a virtual machine its cpu_weight, on any path);
+    """Its policy on path isolane (of a virtual machine its cpu_weight, on any path);
     each member of a group by itself."""
 
     def member_names(self, count: int | None = None) -> tuple[str, ...]:
-        """Return the names of the members when there are ``count`` (default: the most)."""
-        most = max(self.count)
+        """Return the names of the members when there are ``count`` (default: the largest count)."""
+        largest = max(self.count)
         if self.count == (1,):
             return (self.name,)
-        return tuple(f"{self.name}-{i + 1}" for i in range(most if count is None else count))
+        return tuple(f"{self.name}-{i + 1}" for i in range(largest if count is None else count))
 
 
 class ArmChange(SpecModel):
@@ -130,12 +130,12 @@ class ArmChange(SpecModel):
     nic: f.NicWord | None = None
     """NIC model of all virtual machines."""
     policy: dict[f.RouterName, PolicyKeys] | None = None
-    """By router: keys of its policy that are others in this arm, which has path isolane; of a
-    virtual machine on other paths cpu_weight alone."""
+    """By router: keys of its policy that this arm changes, on path isolane; of a virtual machine on
+    other paths cpu_weight alone."""
 
 
 class CapacityChoice(SpecModel):
-    """What 1x is measured with: one router alone, in one arm."""
+    """The capacity, 1x, is that of one router alone, in one arm."""
 
     arm: f.ArmName | None = None
     """Name of the arm; default: the first."""
@@ -169,7 +169,7 @@ class PublishedRow(SpecModel):
     """One published figure; its arm may be one that this experiment does not have."""
 
     arm: f.ArmName
-    """Arm of this experiment that it is to be compared with, or any other name."""
+    """Arm of this experiment to compare it with, or any other name."""
     load: dict[str, f.Rate]
     """Offered load by router."""
     router: f.ArmName
@@ -177,20 +177,20 @@ class PublishedRow(SpecModel):
     count: f.RouterCount | None = None
     """Number of routers, where the experiment sweeps it."""
     metric: Metric
-    """What was measured."""
+    """The measured quantity."""
     value: PublishedQuantity | None = None
-    """The figure; nothing where no number was published."""
+    """The figure; leave it out if no number was published."""
     note: f.ShortText = ""
-    """What a reader must know about the figure."""
+    """A note on the figure for the reader."""
 
 
 class Published(SpecModel):
-    """Figures of a publication, to be shown beside the measured ones."""
+    """Figures of a publication, shown beside the measured ones."""
 
     source: f.ShortText
-    """The publication, and the place in it."""
+    """The publication, and the table or figure in it."""
     capacity: f.Rate
-    """What 1x is in the publication."""
+    """The capacity, 1x, in the publication."""
     figure: f.ShortText | None = None
     """Number of the figure or table, in quotes."""
     rows: tuple[PublishedRow, ...] = ()
@@ -235,7 +235,7 @@ class ExperimentData(SpecModel):
     title: f.ShortText = Field(default_factory=_title)
     """Heading of the report; default: the name."""
     description: f.LongText = ""
-    """What the experiment asks and how."""
+    """The question that the experiment answers, and how."""
     dut: Dut = Dut()
     """The device under test."""
     traffic: Traffic = Traffic()
@@ -243,17 +243,17 @@ class ExperimentData(SpecModel):
     routers: Annotated[tuple[Router, ...], BeforeValidator(_some_routers)]
     """The routers, or groups of equal ones."""
     load: dict[str, f.Rates]
-    """Offered load by router (of a group: in total); lists are gone through in step."""
+    """Offered load by router (of a group: in total); all lists advance together, point by point."""
     arms: Annotated[tuple[ArmChange, ...], BeforeValidator(_few_arms)] = ()
     """The variants to compare; default: one, named after the path."""
     capacity: CapacityChoice | None = None
-    """What 1x is measured with; default: the first router alone in the first arm."""
+    """Arm and router that define 1x; default: the first router alone in the first arm."""
     trial: TrialPlan = TrialPlan()
     """How long and how often."""
     published: Published | None = None
     """Published figures to compare with."""
     not_runnable: NotRunnable | None = None
-    """Where the experiment cannot be run."""
+    """Hosts on which the experiment cannot be run."""
 
     def router(self, name: str) -> Router:
         """Return the group that ``name`` (of the group, or of a member) belongs to.

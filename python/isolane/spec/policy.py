@@ -1,4 +1,4 @@
-"""The policy as the rest of Isolane sees it: checked, with each router's defaults filled in."""
+"""The checked policy, with each router's defaults filled in, as the rest of Isolane uses it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WHAT = "a policy"
 
 
 class Policy(SpecModel):
-    """A checked policy. Whoever holds one need not check anything of it again but the host."""
+    """A checked policy; only checks that need the host remain."""
 
     name: ArmName
     """Name of the policy."""
@@ -71,7 +71,7 @@ def build_policy(
     Parameters
     ----------
     source
-        What it was made of, for messages.
+        Origin of the policy, for messages.
 
     Raises
     ------

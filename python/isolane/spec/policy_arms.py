@@ -1,4 +1,4 @@
-"""Policies inside experiments: where they stand, and how they fit to arms, cores and the line."""
+"""Checks of policies in experiments: do they fit the arms, the cores and the line?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ISOLANE = "isolane"
 
 
 def misfits(data: ExperimentData) -> Iterator[Problem]:
-    """Yield what is wrong with the policies of an experiment."""
+    """Yield the problems of the policies of an experiment."""
     arms = resolve_arms(data)
     yield from _misplaced(data, arms)
     told: set[str] = set()
@@ -27,7 +27,7 @@ def misfits(data: ExperimentData) -> Iterator[Problem]:
 
 
 def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]:
-    """Yield policies of routers that there are not, or that are never on path isolane.
+    """Yield policies of routers that do not exist, or that are never on path isolane.
 
     Virtual machines are processes, which have a CPU weight on every path.
     """
@@ -57,7 +57,7 @@ def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]
 
 
 def _more_than_weight(policy: PolicyKeys, name: str, loc: Loc) -> Iterator[Problem]:
-    """Yield what a virtual machine that is not on path isolane cannot be entitled to."""
+    """Yield the policy keys that a virtual machine off path isolane cannot have."""
     for key in POLICY_KEYS:
         if key != "cpu_weight" and getattr(policy, key) is not None:
             what = f"{key} of router {show(name)}, a virtual machine"
@@ -69,13 +69,13 @@ def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Pro
     for j, router in enumerate(arm.routers):
         if router.policy is None:
             continue
-        loc = _place(data, number, j, router.group)
+        loc = _location(data, number, j, router.group)
         yield from of_one_router(loc, router.policy)
         for core in router.policy.cores:
             if core >= arm.cores:
                 what = f"core {core} of router {show(router.group)} in arm {show(arm.name)}"
-                places = "0" if arm.cores == 1 else f"0 to {arm.cores - 1}"
-                accepted = f"{places}: places among the DUT's cores (dut.cores)"
+                positions = "0" if arm.cores == 1 else f"0 to {arm.cores - 1}"
+                accepted = f"{positions}: positions among the DUT's cores (dut.cores)"
                 yield Problem((*loc, "cores"), what, accepted)
 
 
@@ -94,10 +94,10 @@ def _on_the_line(data: ExperimentData, arm: Arm, number: int) -> Iterator[Proble
         of = f" of {listed(promised)} adds up to" if len(promised) > 1 else " is"
         what = f"rate_min{of} {format_bps(total_bps)}"
         accepted = f"at most the line's {format_bps(line_bps)} in all (traffic.line_rate)"
-        yield Problem((*_place(data, number, j, largest), "rate_min"), what, accepted)
+        yield Problem((*_location(data, number, j, largest), "rate_min"), what, accepted)
 
 
-def _place(data: ExperimentData, arm: int, router: int, name: str) -> Loc:
+def _location(data: ExperimentData, arm: int, router: int, name: str) -> Loc:
     """Return where a router's policy stands: the arm's, if it has one of its own there."""
     if data.arms and name in (data.arms[arm].policy or {}):
         return ("arms", arm, "policy", name)

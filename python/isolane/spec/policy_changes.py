@@ -13,10 +13,10 @@ from isolane.errors import SpecError
 from isolane.spec.explain import problems_of
 from isolane.spec.policy_checks import of_one_router
 from isolane.spec.policy_models import POLICY_KEYS, Identity, PolicyKeys
-from isolane.spec.policy_router import Entitlement
+from isolane.spec.policy_router import PolicyValues
 from isolane.spec.problems import Problem, listed, nearest, show
 
-E = TypeVar("E", bound=Entitlement)
+E = TypeVar("E", bound=PolicyValues)
 
 
 def with_changes(router: E, changes: Mapping[str, str]) -> E:

@@ -1,4 +1,4 @@
-"""How the values of a policy fit together, as far as that can be told without the host."""
+"""Checks of a policy that need more than one value, but not the host."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from isolane.spec.policy_models import (
     PolicyFile,
     VirtualFunction,
 )
-from isolane.spec.policy_router import Entitlement, RouterPolicy
+from isolane.spec.policy_router import PolicyValues, RouterPolicy
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.units import Load, format_bps
 
 
 def as_written(policy: PolicyFile) -> Iterator[Problem]:
-    """Yield what is wrong with the identities, before which nothing else can be told."""
+    """Yield the problems of the identities; all other checks need them."""
     taken: dict[tuple[str, object], str] = {}
     for name, router in policy.routers.items():
         loc: Loc = ("routers", name)
@@ -47,7 +47,7 @@ def as_written(policy: PolicyFile) -> Iterator[Problem]:
 def together(
     routers: Mapping[str, RouterPolicy], nics: Mapping[str, NicEntry]
 ) -> Iterator[Problem]:
-    """Yield what contradicts itself within a router, and between routers and links."""
+    """Yield contradictions within a router, and between routers and links."""
     for name, router in routers.items():
         yield from of_one_router(("routers", name), router)
         if router.is_guest and router.forward == "xdp":
@@ -65,17 +65,17 @@ def together(
     yield from _sums(routers, nics)
 
 
-def of_one_router(loc: Loc, router: Entitlement) -> Iterator[Problem]:
-    """Yield what contradicts itself in what one router is entitled to; ``loc`` is its place."""
+def of_one_router(loc: Loc, router: PolicyValues) -> Iterator[Problem]:
+    """Yield the contradictions in the policy of one router, which stands at ``loc``."""
     ceiling = router.rate_max.egress
     if router.rate_min is not None and ceiling is not None:
-        least = router.rate_min
-        same = ceiling.pps if least.unit == "pps" else ceiling.bps
-        other = ceiling.bps if least.unit == "pps" else ceiling.pps
-        most_bps = None if other is None else reserved_bps(_in_other_unit(least, other))
-        above = same is not None and least.value > same
-        if above or (most_bps is not None and reserved_bps(least) > most_bps):
-            what = f"rate_min {least} is above rate_max {_told(ceiling.written())}"
+        wanted = router.rate_min
+        same = ceiling.pps if wanted.unit == "pps" else ceiling.bps
+        other = ceiling.bps if wanted.unit == "pps" else ceiling.pps
+        max_bps = None if other is None else reserved_bps(_in_other_unit(wanted, other))
+        above = same is not None and wanted.value > same
+        if above or (max_bps is not None and reserved_bps(wanted) > max_bps):
+            what = f"rate_min {wanted} is above rate_max {_told(ceiling.written())}"
             yield Problem((*loc, "rate_min"), what, "at most rate_max")
     if router.cpu_max is not None and router.cores and router.cpu_max > 100 * len(router.cores):
         cores = "core" if len(router.cores) == 1 else "cores"

@@ -23,7 +23,7 @@ SIZE_UNITS: Final = {"B": 1, "kB": 1_000, "MB": 1_000_000}
 _RATE_UNITS: Final = ("pps", "kpps", "Mpps", "bps", "kbps", "Mbps", "Gbps")
 _RATES_ACCEPTED: Final = f"a number with a unit ({listed(_RATE_UNITS)}) such as 200Mbps or 100kpps"
 _SIZES_ACCEPTED: Final = f"a number with a unit ({listed(SIZE_UNITS)}) such as 64kB"
-_LEAST: Final = {"pps": 1.0, "bps": 1_000.0}
+_MIN_RATE: Final = {"pps": 1.0, "bps": 1_000.0}
 
 _NUMBER = r"[0-9]+(\.[0-9]+)?"
 
@@ -53,10 +53,10 @@ def read_policy_rate(value: object) -> Load:
         raise Refused(refused.problem.what, _RATES_ACCEPTED + hint) from None
     if rate.unit == "x":
         raise Refused(f"{show(value)} is relative, and nothing is measured here", _RATES_ACCEPTED)
-    if rate.value < _LEAST[rate.unit]:
-        least = format_rate(Load(_LEAST[rate.unit], rate.unit))
+    if rate.value < _MIN_RATE[rate.unit]:
+        minimum = format_rate(Load(_MIN_RATE[rate.unit], rate.unit))
         raise Refused(
-            f"{show(value)} is too little", f"{least} or more; leave the key out for none"
+            f"{show(value)} is too little", f"{minimum} or more; leave the key out for none"
         )
     return rate
 

@@ -1,4 +1,4 @@
-"""What stands in a policy file: the data alone, each value checked by itself.
+"""The data of a policy file; each value is checked by itself.
 
 How the values fit together is checked in :mod:`isolane.spec.policy_checks`; the class to use is
 :class:`isolane.spec.policy.Policy`.
@@ -26,9 +26,9 @@ class RateMax(SpecModel):
     """Ceilings of a router by direction."""
 
     ingress: p.Limit | None = None
-    """Of what comes for the router: dropped before anything is spent on it."""
+    """Ceiling of the frames to the router; frames above it are dropped first of all."""
     egress: p.Limit | None = None
-    """Of what the router sends."""
+    """Ceiling of the frames that the router sends."""
 
 
 def _by_direction(value: object) -> object:
@@ -49,7 +49,7 @@ RateMaxValue = Annotated[
 
 
 class PolicyKeys(SpecModel):
-    """What a router is entitled to, as it is written: None for what is not given."""
+    """The keys of a router's policy as they are written; None for a key that is not given."""
 
     cpu_weight: Weight | None = None
     """CPU share relative to the other routers of the same cores, 1 to 10000; default 100."""
@@ -60,9 +60,9 @@ class PolicyKeys(SpecModel):
     rate_min: p.PolicyRate | None = None
     """Guaranteed on each NIC that the router sends by; pps are reserved as 1518-byte frames."""
     rate_max: RateMaxValue | None = None
-    """Ceiling: of what the router sends, or {ingress: RATE, egress: RATE}; default: none."""
+    """Ceiling of what the router sends, or {ingress: RATE, egress: RATE}; default: none."""
     priority: p.Priority | None = None
-    """On the link, strict: 0 (first) to 7; default 3."""
+    """Strict priority on the link: 0 (first) to 7; default 3."""
     link_weight: p.LinkWeight | None = None
     """Share of what the link has left over, 1 to 1000; default 1."""
     burst: p.Burst | None = None
@@ -75,7 +75,7 @@ class PolicyKeys(SpecModel):
     @field_validator("*", mode="before")
     @classmethod
     def _given(cls, value: object) -> object:
-        if value is None:  # a key without a value is a mistake, not the wish for the default
+        if value is None:  # a key without a value is a mistake, and does not ask for the default
             raise Refused("nothing is given", "a value, or the key left out")
         return value
 
@@ -147,7 +147,7 @@ ALONE: Final = ("interface", "vf")
 GUESTS: Final = ("qemu", "libvirt")
 """Identities of virtual machines."""
 HIDDEN: Final = (*GUESTS, "incus", "interface")
-"""Identities of what may be a virtual machine behind a tap, whose address the host is not told."""
+"""Identities of possible virtual machines behind a tap, whose MAC the host does not know."""
 
 
 def _or_empty(value: object) -> object:
@@ -167,7 +167,7 @@ def _some(value: object) -> object:
 
 
 class PolicyFile(SpecModel):
-    """A policy: what each router is entitled to."""
+    """A policy: rates, weights and cores of each router."""
 
     isolane: Version
     """Version of the format: 1."""

@@ -1,4 +1,4 @@
-"""What one router is entitled to, with all defaults filled in."""
+"""The policy of one router, with all defaults filled in."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from isolane.spec.policy_models import (
 DEFAULT_RATE_MAX: Final = RateMax()
 
 
-class Entitlement(SpecModel):
-    """What a router is entitled to; the values of the policy with its defaults filled in."""
+class PolicyValues(SpecModel):
+    """The values of one router's policy, with the defaults filled in."""
 
     cpu_weight: Weight = 100
     """CPU share relative to the other routers of the same cores, 1 to 10000."""
     cpu_max: p.CpuMax | None = None
     """Cap in percent of one core; None: no cap."""
     cores: p.CoreList = ()
-    """Cores that the router's work is done on; empty: not pinned."""
+    """Cores that do the router's work; empty: not pinned."""
     rate_min: p.PolicyRate | None = None
-    """Guaranteed on each NIC that the router sends by, as it is written."""
+    """Guaranteed rate on each NIC that the router sends by, as it is written."""
     rate_max: RateMaxValue = DEFAULT_RATE_MAX
     """Ceilings by direction."""
     priority: p.Priority = 3
-    """On the link: 0 (first) to 7."""
+    """Strict priority on the link: 0 (first) to 7."""
     link_weight: p.LinkWeight = 1
     """Share of what the link has left over, relative to the other routers."""
     burst: p.Burst | None = None
-    """Bytes that may exceed a rate at once; None: to be worked out from the rate."""
+    """Bytes that may exceed a rate at once; None: worked out from the rate."""
     forward: p.ForwardWord = "kernel"
-    """Who forwards."""
+    """Who forwards: kernel or xdp."""
     queue: p.QueueFrames | None = None
-    """Frames that may wait for the router; None: what suits how it forwards."""
+    """Frames that may wait for the router; None: a limit that suits how it forwards."""
 
     @property
     def rate_min_bps(self) -> float | None:
@@ -53,15 +53,15 @@ class Entitlement(SpecModel):
         return None if self.rate_min is None else reserved_bps(self.rate_min)
 
     def on(self, cores: Sequence[int]) -> Self:
-        """Return a copy whose cores are those of a list, by their places in it; all for none.
+        """Return a copy with real core numbers in place of positions; no cores mean all of them.
 
         Parameters
         ----------
         cores : sequence of int
-            The host's cores; numbers in an experiment's policy are places in this list.
+            The host's cores; the numbers in an experiment's policy are positions in this list.
         """
         mine = self.cores or range(len(cores))
-        return self.model_copy(update={"cores": tuple(cores[place] for place in mine)})
+        return self.model_copy(update={"cores": tuple(cores[position] for position in mine)})
 
     def as_keys(self) -> PolicyKeys:
         """Return the keys that differ from the built-in defaults, as a policy file's are read."""
@@ -88,8 +88,8 @@ class Entitlement(SpecModel):
         )
 
 
-class RouterPolicy(Entitlement, Identity):
-    """A router of the policy: how it is found and what it is entitled to."""
+class RouterPolicy(PolicyValues, Identity):
+    """A router of the policy: how it is found, and the values of its policy."""
 
     interfaces: dict[p.InterfaceName, p.InterfaceName] = Field(default_factory=dict)
     """The router's interfaces and the NICs that their frames leave by, where the policy says."""
@@ -108,7 +108,7 @@ class RouterPolicy(Entitlement, Identity):
 
 
 def filled_in(*keys: PolicyKeys | None) -> dict[str, Any]:
-    """Return the values that are given, a later one before an earlier one."""
+    """Return the values that are given; a later one overrides an earlier one."""
     return {
         key: getattr(some, key)
         for some in keys
@@ -118,6 +118,6 @@ def filled_in(*keys: PolicyKeys | None) -> dict[str, Any]:
     }
 
 
-def entitlement(*keys: PolicyKeys | None) -> Entitlement:
-    """Return what keys amount to, a later one before an earlier one, the rest by default."""
-    return Entitlement.model_construct(**filled_in(*keys))
+def policy_values(*keys: PolicyKeys | None) -> PolicyValues:
+    """Return the values of a policy; later keys override earlier ones."""
+    return PolicyValues.model_construct(**filled_in(*keys))

@@ -1,4 +1,4 @@
-"""What is wrong with an experiment, kept apart from how and where it is shown.
+"""Problems of an experiment or a policy, separate from how they are shown.
 
 A check knows the key and the value; only the loader knows the file and the line. So checks raise
 or return these, and the loader turns them into one :class:`~isolane.errors.SpecError`.
@@ -16,21 +16,21 @@ Loc = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, at one place."""
+    """One thing that is wrong, and where."""
 
     loc: Loc
     what: str
     accepted: str | None = None
     unsupported: bool = False
-    """True for what is right in itself but cannot be done by this version (exit 3)."""
+    """True for a valid value that this version does not support (exit 3)."""
 
     def __str__(self) -> str:
-        """Return the message without its place."""
+        """Return the message without its location."""
         return self.what if self.accepted is None else f"{self.what}; accepted: {self.accepted}"
 
 
 class Refused(ValueError):  # noqa: N818 - a verdict on a value, turned into an error by its caller
-    """A single value is refused; the place is known to whoever called the check."""
+    """A single value is refused; the caller of the check knows the location."""
 
     def __init__(self, what: str, accepted: str | None = None, *, unsupported: bool = False):
         problem = Problem((), what, accepted, unsupported)

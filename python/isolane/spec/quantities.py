@@ -1,4 +1,4 @@
-"""Published figures: a number whose unit tells what kind of figure it is."""
+"""Published figures: numbers whose unit tells what they measure."""
 
 from __future__ import annotations
 

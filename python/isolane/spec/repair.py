@@ -1,4 +1,4 @@
-"""Looking past wrong values for contradictions, so that one message tells all of both.
+"""Finds contradictions in spite of wrong values, so that one message names both.
 
 Values that are wrong by themselves keep pydantic from comparing them with others. Here the wrong
 ones are put out of the way - where that cannot lead to complaints of its own - and the structure
@@ -57,7 +57,7 @@ def _put_aside(document: Any, loc: list[str | int], kind: str) -> bool:
         case ["load", name, *_]:
             document["load"][name] = "1pps"
         case ["routers" | "arms", int(i), "kind" | "path"]:
-            # Whatever was meant: about a container with a path there are no complaints.
+            # A container with a path causes no further complaints, whatever was meant.
             document[loc[0]][i].update(kind="container", path="direct")
             for entry in (*document["routers"], *document.get("arms", ())):
                 entry.pop("policy", None)

@@ -1,4 +1,4 @@
-"""Subnets of the routers' ingress sides: reading them, and which are given by default."""
+"""Subnets of the routers' ingress sides: parsing, and the default ones."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
     )
     with pytest.raises(SpecError) as error:
         parse_experiment(text, "f")
-    places = [line.split(": ")[:2] for line in str(error.value).splitlines()]
-    assert places == [
+    locations = [line.split(": ")[:2] for line in str(error.value).splitlines()]
+    assert locations == [
         ["f:4", "dut.cores"],
         ["f:6", "traffic.framesize"],
         ["f:9", "routers[0].path"],

@@ -134,7 +134,7 @@ def test_every_key_is_described() -> None:
             assert value.get("description"), f"{model['title']}.{key}"
 
 
-def test_the_places_of_keys_are_known() -> None:
+def test_the_locations_of_keys_are_known() -> None:
     assert keys_at(("routers", "a", "rate_max"), PolicyFile) == ("ingress", "egress")
     assert keys_at(("nics", "eth0"), PolicyFile) == ("rate", "cores")
 

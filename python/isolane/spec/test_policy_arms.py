@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isolane.errors import SpecError
-from isolane.spec import Entitlement, Experiment, RateLimit, parse_experiment
+from isolane.spec import Experiment, PolicyValues, RateLimit, parse_experiment
 
 GOOD = """\
 isolane: 1
@@ -25,7 +25,7 @@ arms:
 """
 
 
-def policy(experiment: Experiment, arm: int, router: str) -> Entitlement | None:
+def policy(experiment: Experiment, arm: int, router: str) -> PolicyValues | None:
     return experiment.resolved_arms()[arm].router(router).policy
 
 
@@ -38,7 +38,7 @@ def test_an_arm_overrides_single_keys_of_a_routers_policy() -> None:
     assert (managed.cpu_weight, managed.rate_min_bps) == (200, 100e6)
     assert (other.cpu_weight, other.rate_min_bps) == (400, 100e6)
     assert (managed.rate_max.egress, other.rate_max.egress) == (None, RateLimit(bps=300e6))
-    assert policy(it, 1, "vr2") == Entitlement()
+    assert policy(it, 1, "vr2") == PolicyValues()
 
 
 def test_a_virtual_machine_has_a_cpu_weight_on_every_path() -> None:
@@ -54,7 +54,7 @@ def test_a_virtual_machine_has_a_cpu_weight_on_every_path() -> None:
     assert bridged.router("vr1").cpu_weight == 100, "a container is nobody's process"
 
 
-def test_cores_are_places_among_those_of_the_dut() -> None:
+def test_cores_are_positions_among_those_of_the_dut() -> None:
     it = parse_experiment(GOOD)
     one, two = policy(it, 2, "vr1"), policy(it, 2, "vr2")
     assert one is not None
@@ -106,7 +106,7 @@ CASES = {
         changed("cores: [1]}", "cores: [2]}"),
         (
             "bad.yaml:14: arms[2].policy.vr2.cores: core 2 of router 'vr2' in arm 'other'; "
-            "accepted: 0 to 1: places among the DUT's cores (dut.cores)"
+            "accepted: 0 to 1: positions among the DUT's cores (dut.cores)"
         ),
     ),
     "rate_min of one arm above rate_max of another place": (
@@ -140,7 +140,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_message_names_place_value_and_what_is_accepted(case: str) -> None:
+def test_a_message_names_location_value_and_what_is_accepted(case: str) -> None:
     text, message = CASES[case]
     with pytest.raises(SpecError) as error:
         parse_experiment(text, "bad.yaml")

@@ -211,7 +211,7 @@ def test_the_good_one_is_good() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_message_names_place_value_and_what_is_accepted(case: str) -> None:
+def test_a_message_names_location_value_and_what_is_accepted(case: str) -> None:
     text, message = CASES[case]
     with pytest.raises(SpecError) as error:
         parse_policy(text, "bad.yaml")

@@ -214,15 +214,15 @@ def test_no_mapping_leads_to_another_error(document: dict[str, Any]) -> None:
 def test_no_damage_to_a_good_one_leads_to_another_error(
     document: dict[str, Any], data: st.DataObject
 ) -> None:
-    place: Any = document
+    node: Any = document
     for _ in range(data.draw(st.integers(0, 3))):
-        inner = place.values() if isinstance(place, dict) else place
+        inner = node.values() if isinstance(node, dict) else node
         containers = [value for value in inner if isinstance(value, dict | list) and value]
         if not containers:
             break
-        place = data.draw(st.sampled_from(containers))
-    key = data.draw(st.sampled_from(list(place) if isinstance(place, dict) else range(len(place))))
-    place[key] = data.draw(anything)
+        node = data.draw(st.sampled_from(containers))
+    key = data.draw(st.sampled_from(list(node) if isinstance(node, dict) else range(len(node))))
+    node[key] = data.draw(anything)
     must_be_refused_or_read(as_yaml(document))
 
 

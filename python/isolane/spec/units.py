@@ -1,4 +1,4 @@
-"""Rates and times with their units: reading them, writing them, and comparing them.
+"""Parses, formats and compares rates and times with units.
 
 A rate is ``pps`` (frames per second), ``bps`` (bits per second) or ``x`` (multiples of the
 capacity measured in the same run). ``bps`` counts the bits of the frame with its 4-byte checksum,

@@ -47,7 +47,7 @@ def estimate(values: Sequence[float], seed: int = 1) -> Estimate | None:
     values
         One value per repeat, any unit. Must be finite.
     seed
-        Of the resampling: the same values and seed give the same interval.
+        Seed of the resampling; the same values and seed give the same interval.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def estimate(values: Sequence[float], seed: int = 1) -> Estimate | None:
     Raises
     ------
     ValueError
-        If a value is NaN or infinite: such a value is the caller's to leave out and count.
+        If a value is NaN or infinite; the caller has to leave such values out and count them.
     """
     if not values:
         return None

@@ -1,4 +1,4 @@
-"""What one router does to another, in numbers."""
+"""Measures of isolation: how much one router affects another."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 
 def max_min_fair(demands: Sequence[float], capacity: float) -> list[float]:
-    """Share `capacity` among `demands` so that nobody can get more without a smaller one losing.
+    """Share `capacity` among `demands` by max-min fairness: more for one means less for a smaller.
 
     Whoever wants less than an equal part gets all it wants; the rest is divided equally among the
     others (Bertsekas and Gallager, Data Networks, 6.5.2).
@@ -14,9 +14,9 @@ def max_min_fair(demands: Sequence[float], capacity: float) -> list[float]:
     Parameters
     ----------
     demands
-        What each wants, in any unit, not negative.
+        Demand of each router, in any unit, not negative.
     capacity
-        What there is, in the same unit.
+        Capacity to share, in the same unit.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def max_min_fair(demands: Sequence[float], capacity: float) -> list[float]:
 
 
 def share_errors(demands: Sequence[float], served: Sequence[float]) -> list[float] | None:
-    """By how much each router's share of what was served differs from its fair share.
+    """Return by how much each router's share of the forwarded frames differs from its fair share.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def share_errors(demands: Sequence[float], served: Sequence[float]) -> list[floa
     total = sum(served)
     if len(served) < 2 or total <= 0:
         return None
-    # A frame that departed before the window may arrive in it: nobody got more than it wanted.
+    # A frame that departed before the window may arrive in it, so cap each share at the demand.
     wanted = [max(pair) for pair in zip(demands, served, strict=True)]
     fair = max_min_fair(wanted, total)
     return [100 * (got - due) / total for got, due in zip(served, fair, strict=True)]

@@ -26,10 +26,10 @@ def test_allocation_is_fair_and_complete(demands: list[float], capacity: float) 
     shares = max_min_fair(demands, capacity)
     assert sum(shares) == pytest.approx(min(capacity, sum(demands)), abs=1e-3)
     assert all(share <= demand for share, demand in zip(shares, demands, strict=True))
-    most = max(shares)
+    largest = max(shares)
     for share, demand in zip(shares, demands, strict=True):
         if share < demand - 1e-3:  # who is short has no less than anybody else
-            assert share == pytest.approx(most, rel=1e-6, abs=1e-3)
+            assert share == pytest.approx(largest, rel=1e-6, abs=1e-3)
 
 
 def test_share_errors_of_a_starved_victim() -> None:

@@ -21,7 +21,7 @@ from isolane.procfs import CoreTicks, core_ticks
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Demand
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.live.cores import awake
-from isolane.run.live.streams import stream
+from isolane.run.live.generator_streams import stream
 from isolane.run.live.target import interface_index, netns_path, resolve, with_links
 from isolane.run.live.traffic import Target, host_cookie
 from isolane.spec import Load, PointRouter, Policy, Traffic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from isolane.reproduce.adamczyk import claims, plots, rows
+from isolane.reproduce.adamczyk import adamczyk_claims, guest_rows, throughput_plots
 from isolane.reproduce.adamczyk.runs import load_host, simulate
 from isolane.reproduce.model import Options, Reproduction, Workers
 
@@ -76,9 +76,9 @@ class Adamczyk:
             title=self.title,
             source=self.source,
             profile=f"{host.name}: {host.title}; not fitted",
-            rows=rows.of(found, shown),
-            claims=claims.of(found, shown),
-            plots=plots.of(found, shown),
+            rows=guest_rows.of(found, shown),
+            claims=adamczyk_claims.of(found, shown),
+            plots=throughput_plots.of(found, shown),
             notes=NOTES,
             complete=not workers.interrupted,
         )

@@ -11,8 +11,8 @@ from scipy import stats
 from isolane.reproduce.adamczyk.runs import CONFIDENCE, Repeats, Series
 
 PAPERS_REPEATS: Final = 10
-SETTLED_S: Final = 2.0
-"""After a start, what is still being settled counts for nothing, s."""
+WARMUP_S: Final = 2.0
+"""What happens in this time after a start is not counted, s."""
 DOMINATES: Final = 0.75
 """Share of what both get from which one dominates by far."""
 
@@ -22,9 +22,9 @@ def second_start(repeats: Repeats) -> float:
     return max(guest.start for guest in repeats.variant.guests.values())
 
 
-def settled(repeats: Repeats, vm: str) -> Series:
+def after_warmup(repeats: Repeats, vm: str) -> Series:
     """Return the throughput while all send, shape (repeats, bins), Mbit/s."""
-    return repeats.between(vm, second_start(repeats) + SETTLED_S)
+    return repeats.between(vm, second_start(repeats) + WARMUP_S)
 
 
 def alone(repeats: Repeats, vm: str) -> Series:
@@ -52,7 +52,7 @@ def half_width(repeats: Repeats, of: int = PAPERS_REPEATS) -> float:
     if len(repeats.courses) < 2:
         return float("nan")
     quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, of - 1))
-    deviations = [settled(repeats, vm).std(axis=0, ddof=1) for vm in repeats.variant.guests]
+    deviations = [after_warmup(repeats, vm).std(axis=0, ddof=1) for vm in repeats.variant.guests]
     return quantile * float(np.mean(deviations)) / math.sqrt(of)
 
 
@@ -61,7 +61,7 @@ def lost_to_the_other(repeats: Repeats, vm: str) -> float:
     rate = repeats.variant.guests[vm].rate_max  # type: ignore[index]  # names of guests
     if rate is None:
         return float("nan")
-    mine = float(settled(repeats, vm).mean())
+    mine = float(after_warmup(repeats, vm).mean())
     return 1 - mine / (rate * payload_share())
 
 
@@ -72,8 +72,8 @@ def payload_share() -> float:
 
 def share(repeats: Repeats, vm: str = "vm1") -> Series:
     """Return a guest's share of what both get, while both send, shape (repeats, bins)."""
-    mine = settled(repeats, vm)
-    total = sum(settled(repeats, name) for name in repeats.variant.guests)
+    mine = after_warmup(repeats, vm)
+    total = sum(after_warmup(repeats, name) for name in repeats.variant.guests)
     result: Series = mine / np.maximum(total, 1e-9)
     return result
 
@@ -90,7 +90,7 @@ def longest_domination_s(repeats: Repeats) -> float:
     return longest * repeats.experiment.bin
 
 
-def greatest_share(repeats: Repeats) -> float:
-    """Return the greatest share that one guest has in any bin."""
+def max_share(repeats: Repeats) -> float:
+    """Return the largest share that one guest has in any bin."""
     shares = share(repeats)
     return float(np.maximum(shares, 1 - shares).max())

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from isolane.reproduce.adamczyk.build import HEADER_BYTES, model
 from isolane.reproduce.adamczyk.spec import Variant, XenExperiment, XenHost
+from isolane.reproduce.adamczyk.variant_model import HEADER_BYTES, model
 from isolane.reproduce.model import Options, Workers
 from isolane.run.sim.engine import simulate_model
 from isolane.spec.loader import load_file, parse_file
 
 CONFIDENCE: Final = 0.95
 PACKAGE: Final = "isolane.reproduce.adamczyk"
-LEAST_S: Final = 4.0
+MIN_S: Final = 4.0
 """Shorter ones, after the last guest has begun, show nothing, whatever the scale."""
 
 Series = NDArray[np.float64]
@@ -106,7 +106,7 @@ def load_experiment(name: str, scale: float = 1.0) -> XenExperiment:
     if scale >= 1:
         return it
     starts = [guest.start for variant in it.variants for guest in variant.guests.values()]
-    shorter = min(it.duration, max(LEAST_S + max(starts), it.duration * scale))
+    shorter = min(it.duration, max(MIN_S + max(starts), it.duration * scale))
     factor = shorter / it.duration
     variants = tuple(_shorter(variant, factor) for variant in it.variants)
     repeats = min(it.repeats, max(2, round(it.repeats * scale)))
@@ -127,7 +127,7 @@ def simulate(
         for variant in experiment.variants
         for repeat in range(experiment.repeats)
     ]
-    order = sorted(range(len(jobs)), key=lambda i: _place(jobs[i], options.seed))
+    order = sorted(range(len(jobs)), key=lambda i: _order_key(jobs[i], options.seed))
     done = workers.map(run, [jobs[i] for i in order], "adamczyk2012")
     courses = dict(zip(order, done, strict=False))
     found: dict[str, dict[str, Repeats]] = {}
@@ -141,7 +141,7 @@ def simulate(
     return found
 
 
-def _place(job: Job, seed: int) -> float:
+def _order_key(job: Job, seed: int) -> float:
     """Return where in the work a repeat stands, 0 to 1: all variants advance alike.
 
     So the time left can be told from what is done, and an interruption leaves some of everything.
@@ -157,7 +157,7 @@ def run(job: Job) -> Course:
     series: dict[str, Series] = {vm: np.zeros(bins) for vm in job.variant.guests}
     for flow in results["flows"]:
         series[flow["router"]] += _mbps(flow["bins"], bins, job.experiment.bin)
-    lost = sum(place["dropped"] for place in results["places"] if place["name"] == "eth0")
+    lost = sum(point["dropped"] for point in results["places"] if point["name"] == "eth0")
     return Course(series, lost)
 
 

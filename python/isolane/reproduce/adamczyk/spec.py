@@ -96,7 +96,7 @@ class Background(SpecModel):
     """What else a guest does now and then."""
 
     cpu_ns: Nanoseconds
-    """CPU time of a piece of work, ns."""
+    """CPU time of an operation, ns."""
     every_s: Seconds
     """Mean time between two, s."""
     source: f.ShortText
@@ -182,8 +182,8 @@ class Guest(SpecModel):
 class Sweep(SpecModel):
     """Weights that change every second, from the first guest's favour to the other's."""
 
-    most: f.Weight
-    """Weight of the favoured; the other has 1."""
+    favoured: f.Weight = Field(alias="most")
+    """Weight of the favoured guest; the other has 1."""
 
 
 class DiskLoad(SpecModel):

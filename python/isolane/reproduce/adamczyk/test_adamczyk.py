@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from isolane.errors import SpecError
-from isolane.reproduce.adamczyk import EXPERIMENTS, PAPER, claims, measures
-from isolane.reproduce.adamczyk.build import model, weights_at
+from isolane.reproduce.adamczyk import EXPERIMENTS, PAPER, adamczyk_claims, measures
 from isolane.reproduce.adamczyk.runs import (
     Course,
     Job,
@@ -23,6 +22,7 @@ from isolane.reproduce.adamczyk.runs import (
     simulate,
 )
 from isolane.reproduce.adamczyk.spec import Sweep, XenHost
+from isolane.reproduce.adamczyk.variant_model import model, weights_at
 from isolane.reproduce.model import Item, Options, Result
 from isolane.reproduce.workers import Pool
 from isolane.spec.loader import parse_file
@@ -41,7 +41,7 @@ def repeats(name: str, variant: str, *courses: tuple[Sequence[float], Sequence[f
 
 
 def verdicts(found: dict[str, dict[str, Repeats]], name: str) -> dict[str, bool]:
-    return {claim.text: claim.reproduced for claim in claims.of(found, [name])}
+    return {claim.text: claim.reproduced for claim in adamczyk_claims.of(found, [name])}
 
 
 def test_an_interval_is_students() -> None:
@@ -58,7 +58,7 @@ def test_domination_is_counted_in_seconds_on_end() -> None:
     vm2 = [95.0 - value for value in vm1]
     it = repeats("no-rate", "unmodified", (vm1, vm2))
     assert measures.longest_domination_s(it) == 6
-    assert measures.greatest_share(it) == pytest.approx(90 / 95)
+    assert measures.max_share(it) == pytest.approx(90 / 95)
 
 
 def test_the_half_width_is_that_of_ten_repeats() -> None:
@@ -88,7 +88,7 @@ def test_claims_are_decided_by_the_series() -> None:
 
 
 def test_what_was_not_simulated_is_not_claimed() -> None:
-    assert claims.of({}, NAMES) == ()
+    assert adamczyk_claims.of({}, NAMES) == ()
 
 
 class Stopped:
@@ -130,11 +130,11 @@ def test_all_variants_advance_alike_and_each_keeps_its_own_in_order(after: int) 
 def test_a_disk_load_too_short_to_tell_is_not_claimed() -> None:
     short = repeats("disk", "unmodified", ([95.0] * 17, [0.0] * 17))
     variants = dict.fromkeys(("unmodified", "improved", "protected"), short)
-    assert claims.of({"disk": variants}, ["disk"]) == ()
+    assert adamczyk_claims.of({"disk": variants}, ["disk"]) == ()
 
 
 def test_weights_go_from_one_to_the_other() -> None:
-    sweep = Sweep(most=30)
+    sweep = Sweep.model_validate({"most": 30})
     steps = [weights_at(sweep, second, 150) for second in range(150)]
     assert steps[0] == (30, 1)
     assert steps[-1] == (1, 30)

@@ -58,7 +58,7 @@ Shares = Mapping[str, Mapping[str, float]]
 
 
 def trial(job: TrialJob) -> tuple[Observation, dict[str, float]]:
-    """Simulate a trial; return what came of it, and the split of the core's time."""
+    """Simulate a trial; return its observation and the division of the core's time."""
     model, found = run_job(job)
     return observe(model, job.setting, found), split(model, found)
 

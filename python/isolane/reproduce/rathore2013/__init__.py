@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isolane.reproduce.model import Options, Reproduction, Workers
-from isolane.reproduce.rathore2013 import claims, plots, rows
+from isolane.reproduce.rathore2013 import figure_plots, figure_rows, rathore_claims
 from isolane.reproduce.trials import load, profile_line, simulate
 
 EXPERIMENTS: Mapping[str, str] = {
@@ -67,9 +67,9 @@ class Rathore:
             title=self.title,
             source=self.source,
             profile=profile_line(chosen.profile, PROFILE),
-            rows=rows.of(found, figures, fitted=fitted),
-            claims=claims.of(found, figures),
-            plots=plots.of(found, figures),
+            rows=figure_rows.of(found, figures, fitted=fitted),
+            claims=rathore_claims.of(found, figures),
+            plots=figure_plots.of(found, figures),
             notes=(*found.notes(), *NOTES),
             complete=not workers.interrupted,
         )

@@ -1,4 +1,4 @@
-"""How configurations are called in words, and where the trials of each are."""
+"""Names of the configurations, and the experiment that holds each one's trials."""
 
 from __future__ import annotations
 

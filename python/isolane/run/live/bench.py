@@ -1,4 +1,4 @@
-"""One test bed with generator, receiver and CPU accountant, and the course of a trial on it."""
+"""A live bench: a test bed with generator, receiver and CPU accountant, and a trial on it."""
 
 from __future__ import annotations
 
@@ -9,27 +9,26 @@ from isolane import _native
 from isolane.errors import MeasurementError
 from isolane.procfs import core_ticks
 from isolane.run.backend import Observation, Setting
-from isolane.run.live import bill as bills
-from isolane.run.live import books
-from isolane.run.live.bill import Accounts, Bill
+from isolane.run.live import cpu_accounting, frame_accounting
 from isolane.run.live.cores import Cores
+from isolane.run.live.cpu_accounting import Accounts, CpuAccounting
 from isolane.run.live.draining import drained
+from isolane.run.live.generator_streams import generator
 from isolane.run.live.host import nic_facts
+from isolane.run.live.live_observation import Raw, observe
 from isolane.run.live.managed import Managed
-from isolane.run.live.observe import Raw, observe
-from isolane.run.live.streams import generator
 from isolane.run.results import Drawing, Edge, Node, NotMeasured
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_ns
 from isolane.testbed import Counters, Testbed
 
 LEAD_NS = 15_000_000
-"""From the order to send to the first departure: the kernel's set-up of the run takes some ms."""
+"""Time from the call to the first departure; the kernel takes some ms to set up the run."""
 STUCK_S = 5.0
 
 
 @dataclass(frozen=True)
 class Equipment:
-    """What a bench works with; all of it outlives a trial."""
+    """The parts of a bench; all of them outlive a trial."""
 
     bed: Testbed
     receiver: _native.Receiver
@@ -37,7 +36,7 @@ class Equipment:
     cores: Cores
     cookie: int
     managed: Managed
-    """The policy in force on the bed, if any."""
+    """The policy that is applied on the bed, if any."""
 
 
 class LiveBench:
@@ -55,7 +54,7 @@ class LiveBench:
         self._traffic = [experiment.traffic_of(router.name) for router in routers]
         self._equipment = equipment
         names = [router.name for router in routers]
-        self._accounts: Accounts = bills.open_accounts(
+        self._accounts: Accounts = cpu_accounting.open_accounts(
             equipment.accountant, equipment.bed, names, equipment.managed
         )
 
@@ -78,7 +77,7 @@ class LiveBench:
         tools.bed.check_alive()
         counts = drained(tools.receiver.counts)
         lost = self._counters() - before
-        bill = Bill(
+        cpu = CpuAccounting(
             tools.accountant.read(cores=len(ticks)),
             self._accounts,
             tools.cores,
@@ -87,7 +86,7 @@ class LiveBench:
         )
         report = source.report()
         accounts = [
-            books.Account(
+            frame_accounting.Account(
                 demand.router.name,
                 scheduled=sent.sent + sent.missed,
                 sent=sent.sent,
@@ -101,14 +100,14 @@ class LiveBench:
             sent=report,
             received=counts,
             delays=[tools.receiver.delays(i) for i in range(len(counts))],
-            lost=books.close(accounts, lost),
+            lost=frame_accounting.lost_frames(accounts, lost),
             receiver_dropped=lost.receiver_dropped,
-            bill=bill,
+            cpu=cpu,
         )
         return observe(raw)
 
     def _counters(self) -> Counters:
-        """Take a snapshot of all losses, those that the policy caused included."""
+        """Read all loss counters, those of the policy included."""
         return self._equipment.bed.counters().plus(self._equipment.managed.dropped())
 
     def _send(self, source: _native.Generator, setting: Setting) -> None:
@@ -126,11 +125,11 @@ class LiveBench:
             raise MeasurementError(f"the generator had not finished after {limit_s:.1f} s")
 
     def limits(self) -> tuple[NotMeasured, ...]:
-        """Say how exact the delays are; see :class:`isolane.run.backend.Bench`."""
+        """Return how exact the delays are; see :class:`isolane.run.backend.Bench`."""
         pause = format_ns(self._equipment.bed.receiver_moderation_ns)
         return (
             NotMeasured(
-                what="Delays more exactly than the receiver looks",
+                what="Delays more exactly than the receiver polls",
                 why=f"on {self._arm.name} it polls its interfaces every {pause} (and some tens of "
                 "microseconds late in a virtual machine), so each delay is up to so much too long",
             ),

@@ -1,4 +1,4 @@
-"""Which core does what: the last ones are the device under test, the rest measure."""
+"""Divides the host's cores: the last ones are the device under test, the others measure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Cores:
 def divide(dut_cores: int, available: tuple[int, ...] | None = None) -> Cores:
     """Give the last ``dut_cores`` cores to the DUT and the others to generator and receiver.
 
-    Core 0 has the host's own duties (its interrupts, mostly), so it measures: there they cost
-    some lateness, which is audited, instead of unnoticed router capacity.
+    Core 0 does the host's own work, interrupts mostly, so it measures. There that work delays some
+    departures, which the generator reports; on a DUT core it would take router capacity unseen.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def awake() -> Iterator[None]:
 
 @contextmanager
 def staying_on(cores: tuple[int, ...]) -> Iterator[None]:
-    """Keep this process (and threads it starts) off the DUT's cores, then let it go again."""
+    """Keep this process, with threads that it starts, off the DUT's cores within the context."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

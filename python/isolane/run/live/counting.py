@@ -1,4 +1,4 @@
-"""Counting what arrives on interfaces that Isolane did not build: `isolane receive`."""
+"""The receiver of `isolane receive`: it counts frames on interfaces that the user names."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from isolane.run.live.target import interface_index, netns_path, with_links
 from isolane.run.live.traffic import host_cookie
 
 STREAMS = 256
-"""Streams that are told apart: as many as a generator sends."""
+"""Number of streams that are counted separately; a generator sends as many at most."""
 WIDE_STREAMS = 16
-"""Streams, the first ones, whose flows are all checked for order ..."""
+"""In so many streams, the first ones, the order of all flows is checked ..."""
 NARROW_FLOWS = 1024
-"""... and how many are of each of the others: the table would be too large."""
+"""... and of so many flows in each other stream, because the table would be too large."""
 
 
 _SHORT_S = 0.5
-"""Below this a rate would tell how often it was looked, not what came."""
+"""In a shorter time a rate would depend on when the counters were read."""
 
 
 @dataclass
 class Counting:
-    """A receiver at work on some interfaces; a context manager that detaches it."""
+    """A receiver attached to some interfaces; a context manager that detaches it."""
 
     interfaces: tuple[str, ...]
     netns: str | None
@@ -33,9 +33,9 @@ class Counting:
     """Flows of each stream that are checked for order."""
     _receiver: _native.Receiver = field(init=False)
     _looks: list[tuple[float, int]] = field(default_factory=list)
-    """When frames had come since the look before (monotonic, s), and how many by then: the first
-    time, the last but one and the last. Between the first two frames came all the time; the last
-    look was a while after the last frame."""
+    """Readings that showed new frames, as (monotonic time in s, frames so far): the first, the last
+    but one and the last. Between the first two, frames arrived all the time; the last may have
+    been read some time after the last frame."""
 
     def __enter__(self) -> Self:
         path = netns_path(self.netns)
@@ -64,7 +64,7 @@ class Counting:
         return dict(zip(self.interfaces, words, strict=True))
 
     def total(self) -> int:
-        """Return the frames received so far; who looks often gets an exact rate in the report."""
+        """Return the frames received so far; frequent calls make the report's rate more exact."""
         total = sum(count.received for count in self._receiver.counts())
         if total > (self._looks[-1][1] if self._looks else 0):
             self._looks.append((time.monotonic(), total))
@@ -72,12 +72,12 @@ class Counting:
         return total
 
     def gone(self) -> list[str]:
-        """Return the interfaces that have vanished, and the program with them."""
+        """Return the interfaces that have vanished; the program went with them."""
         attached = self._receiver.attached()
         return [n for n, there in zip(self.interfaces, attached, strict=True) if not there]
 
     def report(self) -> dict[str, Any]:
-        """Return counts and delays of every stream that was heard of."""
+        """Return counts and delays of every stream that sent something."""
         seconds, rate_pps = self._rate()
         same_clock = self._receiver.seen_cookie() == host_cookie()
         streams = [
@@ -97,7 +97,7 @@ class Counting:
         }
 
     def _rate(self) -> tuple[float | None, float | None]:
-        """Return for how long frames came, s, and frames/s meanwhile; None: not long enough."""
+        """Return how long frames arrived, s, and their rate, frames/s; None if too short."""
         self.total()
         if len(self._looks) < 3:
             return None, None

@@ -1,4 +1,4 @@
-"""Waiting until nothing arrives any more, so that every frame can be accounted for."""
+"""Waits until no more frames arrive, so that every frame can be accounted for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEP_S = 0.005
 
 
 def drained(read: Callable[[], T], quiet_s: float = 0.02, limit_s: float = 1.0) -> T:
-    """Return what is read once it has not changed for a while.
+    """Return the counters once they have not changed for a while.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ def drained(read: Callable[[], T], quiet_s: float = 0.02, limit_s: float = 1.0) 
     quiet_s
         How long they must stay the same.
     limit_s
-        When to give up and return what they are.
+        When to return them although they still change.
     """
     limit, latest, quiet = time.monotonic() + limit_s, read(), 0
     while quiet < round(quiet_s / STEP_S) and time.monotonic() < limit:

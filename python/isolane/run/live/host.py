@@ -1,4 +1,4 @@
-"""Facts about this host, for the run folder."""
+"""Reads the facts about this host that a run folder keeps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOOL_LIMIT_S = 5
 
 
 def host_facts() -> HostFacts:
-    """Describe the machine; what cannot be read is left out, not guessed."""
+    """Describe the machine; a fact that cannot be read is left out."""
     cpuinfo = _fields(Path("/proc/cpuinfo"))
     memory_kib = _fields(Path("/proc/meminfo")).get("MemTotal", "0 kB").split()[0]
     return HostFacts(
@@ -52,7 +52,7 @@ def _text(path: str) -> str:
 
 
 def _hypervisor(cpuinfo: dict[str, str]) -> str | None:
-    """Name what this machine runs in: the CPU tells that there is one, the board mostly which."""
+    """Name the hypervisor: the CPU's flags say that there is one, the board's name mostly which."""
     if "hypervisor" not in cpuinfo.get("flags", "").split():
         return None
     board = _text("/sys/class/dmi/id/sys_vendor")
@@ -102,7 +102,7 @@ def nic_facts(netns: str, ifname: str) -> dict[str, str]:
 
 
 def _ethtool(netns: str, option: str, ifname: str) -> dict[str, str]:
-    """Return what ethtool says in a namespace; nothing where it is not installed."""
+    """Return ethtool's output in a namespace as a dict; empty if it is not installed."""
     tool, ip = shutil.which("ethtool"), shutil.which("ip")
     if tool is None or ip is None:
         return {}

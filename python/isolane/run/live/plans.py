@@ -1,4 +1,4 @@
-"""What `isolane generate` is asked for: streams and their schedules, read from text."""
+"""Parses the streams and schedules that `isolane generate` is asked for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from isolane.spec import Load, Traffic, parse_duration_ns, parse_rate
 
 MAX_FRAME_BYTES = 1518
 KEYS: Final = ("rate", "flow-rate", "schedule", "size", "flows", "to", "from", "mac")
-"""What a stream can have of its own."""
+"""Keys that a single stream can set."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class StreamPlan:
     frame_size: str = "64"
     flows: int = 1
     per_flow: bool = False
-    """Rates are those of each flow, not of all together."""
+    """Whether the rates are those of each flow instead of all flows together."""
     to: str | None = None
     """Destination address."""
     source: str | None = None

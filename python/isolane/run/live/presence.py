@@ -1,4 +1,4 @@
-"""Whether an interface is still there: the kernel goes on with frames for one that is gone."""
+"""Tells whether an interface still exists; the kernel goes on sending to one that is gone."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _IFREQ_BYTES: Final = 40
 
 
 class Presence:
-    """Looks after an interface; a context manager.
+    """Watches whether one interface exists; a context manager.
 
-    Asks through a socket that was opened in the interface's namespace, which costs a system call.
+    It asks through a socket of the interface's namespace; each question is one system call.
 
     Parameters
     ----------
     netns
-        File of its network namespace; None: this one.
+        File of the interface's network namespace; None: this process's.
     ifindex
-        Its index there.
+        The interface's index there.
     """
 
     def __init__(self, netns: str | None, ifindex: int) -> None:

@@ -1,4 +1,4 @@
-"""Who has to run on a core that a generator keeps for itself."""
+"""Warns of threads that a generator would starve, because it keeps its core to itself."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _PROC: Final = Path("/proc")
 _FLAGS, _POLICY = 9, 41
 """Fields of ``/proc/PID/stat``, from 1 as in proc(5)."""
 _NO_SETAFFINITY: Final = 0x04000000
-"""``PF_NO_SETAFFINITY``: a thread that the kernel has on each core, which waits like its work."""
+"""``PF_NO_SETAFFINITY``: a kernel thread bound to its core; it can wait."""
 _BEFORE_US: Final = frozenset({1, 2, 6})
-"""SCHED_FIFO, SCHED_RR, SCHED_DEADLINE: these go before a generator, whatever its niceness."""
+"""SCHED_FIFO, SCHED_RR, SCHED_DEADLINE: such threads run before a generator."""
 _NAMED: Final = 3
 
 
@@ -29,7 +29,7 @@ class Thread:
 
 
 def threads() -> list[Thread]:
-    """Return the threads of this host that a generator could starve; this process has none."""
+    """Return the threads of this host that a generator could starve, except this process's."""
     found = []
     for entry in _PROC.iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
@@ -54,7 +54,7 @@ def _thread(task: Path) -> Thread | None:
 
 
 def online() -> frozenset[int]:
-    """Return the cores that this host has."""
+    """Return the cores of this host that are online."""
     cores: set[int] = set()
     for part in Path("/sys/devices/system/cpu/online").read_text().strip().split(","):
         low, _, high = part.partition("-")
@@ -63,7 +63,7 @@ def online() -> frozenset[int]:
 
 
 def choose(usable: Sequence[int], others: Iterable[Thread]) -> int:
-    """Return the core that the fewest threads have to run on; the first of several."""
+    """Return the core that the fewest threads are bound to; the first of several."""
     bound = [thread.cores for thread in others]
     return min(sorted(usable), key=lambda core: sum(cores == {core} for cores in bound))
 
@@ -71,14 +71,14 @@ def choose(usable: Sequence[int], others: Iterable[Thread]) -> int:
 def warning(
     core: int, usable: Sequence[int], present: frozenset[int], others: Iterable[Thread]
 ) -> str | None:
-    """Return a sentence about what a generator on a core starves; None for nothing.
+    """Return a sentence about the threads that a generator on a core starves; None for none.
 
     Parameters
     ----------
     core
-        Where it is to run.
+        The generator's core.
     usable
-        Cores that it may be put on.
+        Cores that the generator may use.
     present
         Cores of the host.
     others

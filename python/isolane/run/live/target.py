@@ -1,4 +1,4 @@
-"""Finding out what must stand in the headers of frames to a router."""
+"""Finds the addresses for the headers of frames to a router."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def netns_path(name: str | None) -> str | None:
 def with_links(netns: str | None, work: Callable[[IPRoute], T]) -> T:
     """Run ``work`` with a netlink socket of the namespace (None: this one).
 
-    In a thread that enters the namespace: ``IPRoute(netns=)`` forks this process for the purpose
-    and ends the child with a SIGTERM, which our handler would turn into an orderly exit there.
+    `work` runs in a thread that enters the namespace. ``IPRoute(netns=)`` would fork this process
+    and end the child with a SIGTERM, which our handler would turn into an orderly exit there.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def interface_index(links: IPRoute, name: str) -> int:
 
 @dataclass(frozen=True)
 class Header:
-    """What a user says about the headers of a stream; what is None is found out."""
+    """The addresses that a user gives for a stream; None is filled in by `resolve`."""
 
     to: str
     source: str | None = None
@@ -106,7 +106,7 @@ def resolve(
     Raises
     ------
     SpecError
-        If something cannot be found out; the message says which option gives it.
+        If an address cannot be found; the message names the option that sets it.
     """
     return resolve_all(interface, [Header(destination, source, mac)], netns=netns)[0]
 
@@ -114,7 +114,7 @@ def resolve(
 def resolve_all(
     interface: str, headers: Sequence[Header], *, netns: str | None = None
 ) -> tuple[Target, ...]:
-    """Do what :func:`resolve` does for streams that leave by one interface.
+    """Resolve the headers of several streams that leave by one interface.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def resolve_all(
 
 
 def check_header(header: Header) -> None:
-    """Refuse what cannot stand in a frame's headers.
+    """Refuse addresses that cannot stand in a frame's headers.
 
     Raises
     ------
@@ -167,7 +167,8 @@ def check_header(header: Header) -> None:
     source = read_address("--from", header.source)
     if source.is_multicast or str(source) == "255.255.255.255":
         raise SpecError(
-            f"--from {header.source}: not the address of a host; nobody sends from there"
+            f"--from {header.source}: a multicast or broadcast address cannot be a source; "
+            "accepted: the address of a host"
         )
     if source.version != to.version:
         raise SpecError(
@@ -181,7 +182,7 @@ def read_address(option: str, text: str) -> ipaddress.IPv4Address | ipaddress.IP
     Raises
     ------
     SpecError
-        Naming the option, and what would do.
+        Naming the option and, where there is one, an accepted value.
     """
     try:
         address = ipaddress.ip_address(text)
@@ -225,7 +226,7 @@ def _next_hop_mac(links: IPRoute, index: int, destination: str) -> str:
 
 
 def _line_bps(interface: str) -> float | None:
-    """Return the interface's speed, bit/s; None where the driver does not tell, or a veth's own."""
+    """Return the interface's speed, bit/s; None if the driver does not tell, and for veth."""
     try:
         link = Path("/sys/class/net") / interface
         if os.path.lexists(link / "device"):

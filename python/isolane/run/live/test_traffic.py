@@ -227,7 +227,7 @@ def test_the_audit_in_words() -> None:
     }  # fmt: skip
     assert describe(report) == (
         "sent 999 of 1000 frames in 0.100 s: 9.99 kpps (-0.1000 %)\n"
-        "departure error: p50 120 ns, p99 1000 ns, greatest 1234 ns"
+        "departure error: p50 120 ns, p99 1000 ns, max 1234 ns"
     )
     report["departure_error_ns"] = {"p50_ns": None, "p99_ns": None, "max_ns": 0}
     assert "departure error: no frames" in describe(report)

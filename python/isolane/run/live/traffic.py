@@ -1,4 +1,4 @@
-"""Traffic for interfaces that Isolane did not build: what `isolane generate` sends."""
+"""The generator of `isolane generate`: it sends on interfaces that the user names."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported, SpecError
+from isolane.run.live.generator_streams import DISCARD_PORT, FIRST_SOURCE_PORT, MILLIPPS, size_cycle
 from isolane.run.live.plans import StreamPlan, frame_sizes
-from isolane.run.live.streams import DISCARD_PORT, FIRST_SOURCE_PORT, MILLIPPS, size_cycle
 from isolane.spec import (
     WIRE_OVERHEAD_BYTES,
     Load,
@@ -23,14 +23,14 @@ from isolane.spec import (
 MAX_FLOWS = 100_000
 MAX_STREAMS = 256
 MAX_NS = 365 * 24 * 3_600_000_000_000
-"""A year: beyond what anybody measures, and far from what 64 bits of nanoseconds hold."""
+"""A year: longer than any measurement, and far below the limit of 64 bits of nanoseconds."""
 LEAD_NS = 20_000_000
 GRACE_S = 10.0
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where frames go, resolved to what stands in their headers."""
+    """A stream's resolved addresses, as they stand in its headers."""
 
     ifindex: int
     src_mac: str
@@ -43,9 +43,9 @@ class Target:
 
 
 def host_cookie() -> int:
-    """Return the mark of this host's frames, 16 bits.
+    """Return the 16-bit cookie that this host writes into its frames: a hash of the boot id.
 
-    The receiver knows by it whether the sender's clock is its own: a hash of the boot's id.
+    By it the receiver knows whether sender and receiver share a clock.
     """
     boot = Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
     return int.from_bytes(hashlib.sha256(boot).digest()[:2])
@@ -62,14 +62,14 @@ def _millipps(plan: StreamPlan, load: Load, mean_bytes: float) -> int:
 
 
 def native_streams(plans: Sequence[StreamPlan], targets: Sequence[Target]) -> list[_native.Stream]:
-    """Translate the streams; everything that cannot be sent is refused here.
+    """Translate the streams for the native module, and refuse what cannot be sent.
 
     Parameters
     ----------
     plans
-        What is sent.
+        The streams.
     targets
-        For each stream where to; all by the same interface.
+        The addresses of each stream; all streams leave by one interface.
 
     Raises
     ------
@@ -212,7 +212,7 @@ class Sending:
 def _audit(
     plan: StreamPlan, target: Target, counts: dict[str, int], seconds: float
 ) -> dict[str, object]:
-    """Return the audit of one stream; its rate is that over its own schedule."""
+    """Return the audit of one stream; its rate is the mean over its own schedule."""
     sent, scheduled = counts["sent"], counts["sent"] + counts["missed"]
     own_s = min(seconds, sum(part.duration_ns for part in plan.schedule) / 1e9)
     return {
@@ -227,14 +227,14 @@ def _audit(
 
 
 def describe(report: dict[str, Any]) -> str:
-    """Say the audit in two lines, and one for each stream if there are several."""
+    """Describe the audit in two lines, and one more for each of several streams."""
     departure = report["departure_error_ns"]
     p50, p99 = departure["p50_ns"], departure["p99_ns"]
     times = "no frames" if p50 is None else f"p50 {p50:.0f} ns, p99 {p99:.0f} ns"
     took = f"{report['seconds']:.3f} s"
     lines = [
         f"sent {report['frames']} of {report['scheduled']} frames in {took}: {_rate(report)}",
-        f"departure error: {times}, greatest {departure['max_ns']} ns",
+        f"departure error: {times}, max {departure['max_ns']} ns",
     ]
     streams = report["streams"] if len(report["streams"]) > 1 else []
     lines += [

@@ -1,5 +1,5 @@
 """The simulated back end: the same trials on a host that exists as data only."""
 
-from isolane.run.sim.backend import SimBackEnd
+from isolane.run.sim.sim_backend import SimBackEnd
 
 __all__ = ["SimBackEnd"]

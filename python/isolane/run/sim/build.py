@@ -12,8 +12,8 @@ from isolane.enforce.policy_plan import NIC_NICE
 from isolane.run.backend import Setting
 from isolane.run.sim import simulation as to
 from isolane.run.sim.catalogue import SimHost
-from isolane.run.sim.managed import Managed, managed
 from isolane.run.sim.segments import Segment, segments
+from isolane.run.sim.simulated_policy import Managed, managed
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.spec.arms import DEFAULT_CPU_WEIGHT
 from isolane.spec.hostmodel import ContextKind, PathData

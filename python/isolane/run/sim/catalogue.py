@@ -1,4 +1,4 @@
-"""The host profiles and the paths that there are, and what of them fits together."""
+"""Finds host profiles and paths, and checks that a path fits a profile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SimHost:
     profile: ProfileData
     paths: Mapping[PathKey, PathData]
     origin: str
-    """Where the profile came from, for messages."""
+    """The profile's name or file, for messages."""
 
     def path_of(self, router: ArmRouter) -> PathData:
         """Return the path of a router.
@@ -51,13 +51,13 @@ class SimHost:
         return path
 
     def frame_ns(self, router: ArmRouter) -> float:
-        """Return what all stages of a router's path cost a frame, ns; bytes and polls left out."""
+        """Return the sum of a path's costs per frame, ns, without costs per byte or poll."""
         stages = self.path_of(router).stages.values()
         return sum(self.profile.costs[cost].frame_ns for stage in stages for cost in stage.cost)
 
 
 def missing(profile: ProfileData, path: PathData) -> tuple[str, ...]:
-    """Return what a path needs that the profile does not have, a line each."""
+    """Return one line for each cost, queue or ring that a path needs and the profile lacks."""
     found = []
     for name, stage in path.stages.items():
         about = f"stage {name} of path {path.name} needs it"
@@ -78,12 +78,12 @@ def missing(profile: ProfileData, path: PathData) -> tuple[str, ...]:
 
 @cache
 def own_paths() -> Mapping[PathKey, PathData]:
-    """Return the paths that Isolane brings along."""
+    """Return the paths that come with Isolane."""
     return _by_key(sorted((HERE / "paths").glob("*.yaml")))
 
 
 def own_profiles() -> tuple[str, ...]:
-    """Return the names of the profiles that Isolane brings along."""
+    """Return the names of the profiles that come with Isolane."""
     return tuple(sorted(path.stem for path in (HERE / "profiles").glob("*.yaml")))
 
 

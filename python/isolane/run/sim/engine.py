@@ -1,4 +1,4 @@
-"""The simulator itself: a model in, what was found out."""
+"""Runs the simulator on a model."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def simulate_model(model: Mapping[str, Any], what: str) -> dict[str, Any]:
     Parameters
     ----------
     what
-        What is simulated, for messages.
+        Name of the simulated thing, for messages.
 
     Raises
     ------
     KeyboardInterrupt
         If the user has interrupted it.
     MeasurementError
-        If the simulator refuses the model: a mistake of ours.
+        If the simulator refuses the model, which is a mistake of Isolane's.
     """
     try:
         found: dict[str, Any] = json.loads(_native.simulate(json.dumps(model)))

@@ -17,8 +17,8 @@ def draw(
 ) -> Drawing:
     """Draw generator, host and receiver.
 
-    A router whose NIC or virtual function is its own is wired to the generator. Those that share
-    one stand behind it, and behind who serves it.
+    A router with a NIC or virtual function of its own is wired to the generator. Routers that
+    share one are drawn behind it, or behind the domain that serves it.
     """
     sketch = _Sketch(build(host, experiment, arm, routers, Setting((), 0, 1)))
     for router in routers:
@@ -45,7 +45,7 @@ class _Sketch:
     edges: dict[Edge, None] = field(default_factory=dict)
 
     def add(self, router: str, label: str, path: str) -> None:
-        """Add a router, and what it shares with others unless that is there."""
+        """Add a router, and the devices that it shares unless they are there already."""
         entry = next(one for one in self.model.json["routers"] if one["name"] == router)
         ring, *segments, port = entry["path"]
         own = [name for name in segments if self.model.segments[name].router is not None]

@@ -7,7 +7,7 @@ from typing import Any
 
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.run.results import CoreTrial, Delay, GeneratorAudit, Place, RouterTrial
+from isolane.run.results import CoreTrial, Delay, DropPoint, GeneratorAudit, RouterTrial
 from isolane.run.sim.build import SimModel
 from isolane.spec import format_pps
 
@@ -110,10 +110,10 @@ _NOTHING: Json = {
 """What a router without any load did."""
 
 
-def _lost(flow: Json, found: Json) -> dict[Place, int]:
+def _lost(flow: Json, found: Json) -> dict[DropPoint, int]:
     kinds = {point["name"]: point["kind"] for point in found["places"]}
-    words: dict[str, Place] = {"ring": "nic_queue", "queue": "router_queue", "port": "egress"}
-    lost: dict[Place, int] = {
+    words: dict[str, DropPoint] = {"ring": "nic_queue", "queue": "router_queue", "port": "egress"}
+    lost: dict[DropPoint, int] = {
         "generator": 0,
         "nic_queue": 0,
         "router_queue": 0,

@@ -1,4 +1,4 @@
-"""Worker processes: as many as cores, and none left behind."""
+"""Worker processes for simulations: one per core, and none outlives the run."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from multiprocessing import get_context
 
 
 def workers(jobs: int | None = None) -> int:
-    """Return how many processes there are to be; default: one for each core that may be used."""
+    """Return the number of worker processes; default: one for each usable core."""
     return jobs or len(os.sched_getaffinity(0))
 
 
 def executor(jobs: int) -> ProcessPoolExecutor:
     """Return that many worker processes.
 
-    They are spawned, not forked: threads (the native module's, polars') would be copied half-way.
+    They are spawned, because a fork would copy the threads of the native module and of polars only
+    in part.
     """
     return ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_leave_signals)
 
 
 def stop(pool: ProcessPoolExecutor) -> None:
-    """Stop the workers at once: a long simulation must not outlive who asked for it."""
+    """Stop the workers at once, so that no long simulation outlives the command."""
     processes = list((pool._processes or {}).values())  # noqa: SLF001 - public from Python 3.14 on
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
@@ -30,5 +31,5 @@ def stop(pool: ProcessPoolExecutor) -> None:
 
 
 def _leave_signals() -> None:
-    """Ctrl-C reaches the whole process group: only the parent is to act on it."""
+    """Ignore Ctrl-C, which reaches the whole process group; only the parent acts on it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

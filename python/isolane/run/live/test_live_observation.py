@@ -9,10 +9,10 @@ from isolane._native import CpuUse, GeneratorReport, Percentiles, StreamReceived
 from isolane.procfs import CoreTicks
 from isolane.run.backend import Demand, Setting
 from isolane.run.invalid import InvalidKind
-from isolane.run.live.bill import IDLE, Accounts, Bill, Bills
 from isolane.run.live.cores import Cores
-from isolane.run.live.observe import Raw, observe
-from isolane.run.results import PLACES, Place
+from isolane.run.live.cpu_accounting import IDLE, Accounts, CpuAccounting, CpuUses
+from isolane.run.live.live_observation import Raw, observe
+from isolane.run.results import DROP_POINTS, DropPoint
 from isolane.spec import ArmRouter, Load, PointRouter
 
 WINDOW_NS = 500_000_000
@@ -60,20 +60,20 @@ def use(softirq_ns: int = 0, thread_ns: int = 0, polls: int = 0, frames: int = 0
     return CpuUse(softirq_ns=softirq_ns, thread_ns=thread_ns, polls=polls, frames=frames)
 
 
-def book(**changed: int) -> dict[Place, int]:
-    found: dict[Place, int] = {place: changed.get(place, 0) for place in PLACES}
+def losses(**changed: int) -> dict[DropPoint, int]:
+    found: dict[DropPoint, int] = {point: changed.get(point, 0) for point in DROP_POINTS}
     return found
 
 
-def bill(*, elsewhere: int = 0, idle: float = 1.0) -> Bill:
-    cores: Bills = [[use()] * 16, [use()] * 16]
+def accounting(*, elsewhere: int = 0, idle: float = 1.0) -> CpuAccounting:
+    cores: CpuUses = [[use()] * 16, [use()] * 16]
     cores[0][IDLE] = use(thread_ns=int(WINDOW_NS * idle))
     cores[0][8] = use(polls=1, frames=elsewhere)
     cores[1][8] = use(6_200_000, 0, 100, OFFERED)
     cores[1][IDLE] = use(thread_ns=WINDOW_NS - 6_200_000)
     ticks = dict.fromkeys((0, 1), CoreTicks(0, 0, 0, 0, 0, 0, 0, 0))
     accounts = Accounts({"one": 8}, shared=10)
-    return Bill(cores, accounts, Cores((1,), (0,)), WINDOW_NS, (ticks, ticks))
+    return CpuAccounting(cores, accounts, Cores((1,), (0,)), WINDOW_NS, (ticks, ticks))
 
 
 def raw(role: Literal["victim", "aggressor"] = "victim", **changed: Any) -> Raw:
@@ -88,9 +88,9 @@ def raw(role: Literal["victim", "aggressor"] = "victim", **changed: Any) -> Raw:
         sent=audit(sent()),
         received=[received()],
         delays=[delays],
-        lost=[book(nic_queue=LOST)],
+        lost=[losses(nic_queue=LOST)],
         receiver_dropped=0,
-        bill=bill(),
+        cpu=accounting(),
     )  # fmt: skip
     return replace(found, **changed)
 
@@ -123,7 +123,7 @@ def test_delays_have_their_percentiles_mean_and_maximum() -> None:
 def test_a_silent_router_has_no_ratio_and_no_delay() -> None:
     nothing = StreamSent(**dict.fromkeys(sent().as_dict(), 0))
     gone = StreamReceived(**dict.fromkeys(received().as_dict(), 0))
-    case = raw(sent=audit(nothing), received=[gone], delays=[percentiles(0)], lost=[book()])
+    case = raw(sent=audit(nothing), received=[gone], delays=[percentiles(0)], lost=[losses()])
     one = observe(case).routers[0]
     assert one.loss_ratio is None
     assert one.delay is None
@@ -151,16 +151,18 @@ INVALID: dict[str, tuple[Raw, InvalidKind, str]] = {
         raw(receiver_dropped=100), InvalidKind.RECEIVER_LIMIT, "the receiver was the limit"
     ),
     "misplaced frames": (
-        raw(bill=bill(elsewhere=50)), InvalidKind.MISPLACED, "50 of 5050 frames were received away"
+        raw(cpu=accounting(elsewhere=50)),
+        InvalidKind.MISPLACED,
+        "50 of 5050 frames were received away",
     ),
     "unaccounted frames": (
-        raw(lost=[book(unaccounted=-7)]), InvalidKind.UNACCOUNTED, "7 frames are unaccounted for"
+        raw(lost=[losses(unaccounted=-7)]), InvalidKind.UNACCOUNTED, "7 frames are unaccounted for"
     ),
     "unbuilt frames": (
         raw(sent=audit(sent(), failed=2)), InvalidKind.NOT_BUILT, "2 frames could not be built"
     ),
-    "an unbalanced bill": (
-        raw(bill=bill(idle=0.9)), InvalidKind.CPU_ACCOUNTING, "off by 10.0 % of the window"
+    "CPU time that does not add up": (
+        raw(cpu=accounting(idle=0.9)), InvalidKind.CPU_ACCOUNTING, "miss the window by 10.0 %"
     ),
 }  # fmt: skip
 
@@ -180,9 +182,9 @@ FINE: dict[str, Raw] = {
         "aggressor", sent=stream_that(sent_window=2_000, missed_window=3_000)
     ),
     "a receiver that dropped next to nothing": raw(receiver_dropped=3),
-    "a frame or two elsewhere": raw(bill=bill(elsewhere=2)),
-    "a bill off by a hundredth": raw(bill=bill(idle=0.99)),
-    "losses at the router's own egress": raw(lost=[book(egress=LOST)]),
+    "a frame or two elsewhere": raw(cpu=accounting(elsewhere=2)),
+    "CPU time that is off by a hundredth": raw(cpu=accounting(idle=0.99)),
+    "losses at the router's own egress": raw(lost=[losses(egress=LOST)]),
 }
 
 

@@ -1,4 +1,4 @@
-"""The rows of a results table: what was measured and what is missing, in one order."""
+"""The rows of a results table: measured and missing points in one order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_VERDICT = "no verdict"
 
 @dataclass(frozen=True)
 class MissingRow:
-    """One router at a point that gave nothing."""
+    """One router at a missing point."""
 
     point: MissingPoint
     router: MissingRouter

@@ -1,4 +1,4 @@
-"""How far simulated figures are from the published ones, over many of them."""
+"""Relative errors of simulated against published figures."""
 
 from __future__ import annotations
 

@@ -28,13 +28,13 @@ def _rows(repeats: Repeats) -> Iterator[Row]:
                 yield _row(repeats, f"throughput of {vm}{quantity}", m.means(data))
     name = f"{repeats.experiment.name}/{repeats.variant.name}"
     if name == "equal-rates/rate-35":
-        both = m.means(m.settled(repeats, "vm1") + m.settled(repeats, "vm2"))
+        both = m.means(m.after_warmup(repeats, "vm1") + m.after_warmup(repeats, "vm2"))
         note = "the paper: about 60 percent of the total bandwidth"
         yield _row(repeats, "throughput of both", both, 60.0, note)
     if name == "no-rate/unmodified":
-        least = [min(m.settled(repeats, vm).min() for vm in repeats.variant.guests)]
+        minimum = [min(m.after_warmup(repeats, vm).min() for vm in repeats.variant.guests)]
         note = "the paper: the other's throughput decreases to 0"
-        yield _row(repeats, "least throughput of a guest in a bin", least, 0.0, note)
+        yield _row(repeats, "least throughput of a guest in a bin", minimum, 0.0, note)
 
 
 def _windows(repeats: Repeats, vm: str) -> Iterator[tuple[str, Series]]:
@@ -48,7 +48,7 @@ def _windows(repeats: Repeats, vm: str) -> Iterator[tuple[str, Series]]:
     start = m.second_start(repeats)
     if repeats.variant.guests[vm].start < start:  # type: ignore[index]  # names of guests
         yield " alone", m.alone(repeats, vm)
-    yield "", m.settled(repeats, vm)
+    yield "", m.after_warmup(repeats, vm)
 
 
 def _row(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from isolane.reproduce.adamczyk.rows import Found
+from isolane.reproduce.adamczyk.guest_rows import Found
 from isolane.reproduce.adamczyk.runs import Repeats, interval
 from isolane.reproduce.model import Plot, PlotPoint
 

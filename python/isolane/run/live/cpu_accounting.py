@@ -1,4 +1,4 @@
-"""From the CPU accountant's accounts to what each router and each core used."""
+"""CPU accounting: the CPU time that each router and each core used in one trial."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ SHARED_REASON = (
     "shares apart"
 )
 TOLERANCE = 0.02
+"""Share of the window by which the accounts of a core may miss it."""
 
 Ticks = dict[int, CoreTicks]
-Bills = list[list[_native.CpuUse]]
+CpuUses = list[list[_native.CpuUse]]
 """What each account used of each core in the window: ``[core][account]``."""
 
 
 @dataclass(frozen=True)
 class Accounts:
-    """Whose account is which."""
+    """The CPU accountant's account numbers, by whom they belong to."""
 
     by_router: dict[str, int]
     shared: int
     alone: frozenset[str] = frozenset()
-    """Routers all of whose work is on their own account: what is shared is the host's."""
+    """Routers whose work is all on their own account; shared time is then the host's."""
 
     @property
     def all(self) -> tuple[int, ...]:
@@ -67,10 +68,10 @@ def _time_ns(used: _native.CpuUse) -> int:
 
 
 @dataclass(frozen=True)
-class Bill:
-    """The bill of one trial."""
+class CpuAccounting:
+    """The CPU time of one trial, by core and account."""
 
-    bills: Bills
+    uses: CpuUses
     accounts: Accounts
     cores: Cores
     window_ns: int
@@ -84,20 +85,20 @@ class Bill:
             return own
         if len(self.accounts.by_router) > 1:
             return None
-        backlog = sum(self.bills[core][BACKLOG].softirq_ns for core in self.cores.dut)
+        backlog = sum(self.uses[core][BACKLOG].softirq_ns for core in self.cores.dut)
         return self._used(self.accounts.shared) + backlog
 
     def _used(self, account: int) -> int:
-        return sum(_time_ns(core[account]) for core in self.bills)
+        return sum(_time_ns(core[account]) for core in self.uses)
 
     def placement(self) -> Placement:
-        """Say where the DUT's interfaces were polled."""
+        """Count polls and frames on the DUT's cores and elsewhere."""
         polls, frames = [0, 0], [0, 0]
-        for core, bill in enumerate(self.bills):
+        for core, use in enumerate(self.uses):
             elsewhere = core not in self.cores.dut
             for account in self.accounts.all:
-                polls[elsewhere] += bill[account].polls
-                frames[elsewhere] += bill[account].frames
+                polls[elsewhere] += use[account].polls
+                frames[elsewhere] += use[account].frames
         return Placement(
             polls_on_dut=polls[0],
             polls_elsewhere=polls[1],
@@ -107,26 +108,26 @@ class Bill:
         )
 
     def imbalance(self) -> float:
-        """Return the greatest deviation of a core's bill from the window, as a share of it."""
-        sums = [sum(map(_time_ns, bill)) for bill in self.bills]
+        """Return by how much a core's accounts miss the window at most, as a share of it."""
+        sums = [sum(map(_time_ns, use)) for use in self.uses]
         return max(abs(total / self.window_ns - 1) for total in sums)
 
     def of_cores(self) -> tuple[CoreTrial, ...]:
-        """Say where each core's time went."""
-        return tuple(self._of_core(core) for core in range(len(self.bills)))
+        """Return how each core's time was divided."""
+        return tuple(self._of_core(core) for core in range(len(self.uses)))
 
     def _of_core(self, core: int) -> CoreTrial:
-        bill, window = self.bills[core], self.window_ns
-        softirq = sum(used.softirq_ns for used in bill)
-        idle, process = bill[IDLE].thread_ns, bill[PROCESS].thread_ns
-        threads = sum(used.thread_ns for used in bill) - idle - process
+        use, window = self.uses[core], self.window_ns
+        softirq = sum(used.softirq_ns for used in use)
+        idle, process = use[IDLE].thread_ns, use[PROCESS].thread_ns
+        threads = sum(used.thread_ns for used in use) - idle - process
         spent = self.ticks[1][core].since(self.ticks[0][core])
-        # Exact for the whole; how processes divide it into user and system only ticks tell.
+        # The sum is exact; only the kernel's ticks tell user from system time.
         user_ticks = spent.user + spent.nice
         ticks = user_ticks + spent.system
         user = process * user_ticks / ticks if ticks else process
         all_ticks = max(1, window // TICK_NS)
-        mine = sum(_time_ns(bill[account]) for account in self.accounts.all)
+        mine = sum(_time_ns(use[account]) for account in self.accounts.all)
         return CoreTrial(
             core=core,
             part=self._part(core),

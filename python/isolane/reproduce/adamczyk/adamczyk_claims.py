@@ -1,4 +1,4 @@
-"""What the paper says, and whether the simulation bears it out: each decided by computation."""
+"""The claims of Adamczyk and Chydzinski, each checked against the simulation by computation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 
 from isolane.reproduce.adamczyk import measures as m
-from isolane.reproduce.adamczyk.build import weights_at
-from isolane.reproduce.adamczyk.rows import Found
+from isolane.reproduce.adamczyk.guest_rows import Found
 from isolane.reproduce.adamczyk.runs import Interval, Repeats, Series, interval
+from isolane.reproduce.adamczyk.variant_model import weights_at
 from isolane.reproduce.model import Claim
 
 RATES = (25, 30, 35, 40)
 EVEN = 0.05
-"""A share is even within this of one half."""
+"""A share that differs from one half by no more than this is even."""
 
 Variants = Mapping[str, Repeats]
 
@@ -60,7 +60,7 @@ def _equal_rates(found: Found) -> Iterator[Claim]:
         + ", ".join(_with_interval(loss) for loss in losses)
         + " of what it had",
     )
-    lone = m.settled(variants["alone-85"], "vm1")
+    lone = m.after_warmup(variants["alone-85"], "vm1")
     yield Claim(
         figure=figure,
         text="The throughput of a single VM is stable even above 80 Mbit/s.",
@@ -95,12 +95,12 @@ def _unequal_rates(found: Found) -> Iterator[Claim]:
 def _no_rate(found: Found) -> Iterator[Claim]:
     variants = found["no-rate"]
     it, figure = variants["unmodified"], "figure 7"
-    most = m.greatest_share(it)
+    largest = m.max_share(it)
     yield Claim(
         figure=figure,
         text="Without rate, sometimes one VM gets the total throughput and the other nearly none.",
-        reproduced=most >= 0.9,
-        evidence=f"the greatest share of one guest in a second is {most:.1%}",
+        reproduced=largest >= 0.9,
+        evidence=f"the largest share of one guest in a second is {largest:.1%}",
     )
     longest = m.longest_domination_s(it)
     yield Claim(
@@ -113,8 +113,8 @@ def _no_rate(found: Found) -> Iterator[Claim]:
     yield Claim(
         figure=figure,
         text="The cause is that netback does not look at the output buffer.",
-        reproduced=m.longest_domination_s(looks) == 0 and m.greatest_share(looks) < 0.5 + EVEN,
-        evidence=f"with the look alone added, the greatest share is {m.greatest_share(looks):.1%}, "
+        reproduced=m.longest_domination_s(looks) == 0 and m.max_share(looks) < 0.5 + EVEN,
+        evidence=f"with the look alone added, the largest share is {m.max_share(looks):.1%}, "
         f"and frames lost after netback are {_lost(looks)} instead of {_lost(it)}",
     )
 
@@ -168,7 +168,7 @@ def _disk(found: Found) -> Iterator[Claim]:
 def _priorities(found: Found) -> Iterator[Claim]:
     it = found["priorities"]["sweep"]
     shares = m.share(it)[0]
-    begin = round(m.SETTLED_S / it.experiment.bin)
+    begin = round(m.WARMUP_S / it.experiment.bin)
     sweep, seconds = it.variant.sweep, round(it.experiment.duration)
     if sweep is None:
         return
@@ -220,9 +220,9 @@ def _improved_no_rate(found: Found) -> Iterator[Claim]:
     yield Claim(
         figure="figure 12",
         text="The improved back-end makes sharing fair and predictable: none is favoured.",
-        reproduced=m.greatest_share(it) < 0.5 + EVEN,
-        evidence=f"the greatest share in a second is {m.greatest_share(it):.1%} instead of "
-        f"{m.greatest_share(before):.1%}",
+        reproduced=m.max_share(it) < 0.5 + EVEN,
+        evidence=f"the largest share in a second is {m.max_share(it):.1%} instead of "
+        f"{m.max_share(before):.1%}",
     )
 
 
@@ -246,9 +246,10 @@ def _random_sizes(found: Found) -> Iterator[Claim]:
 def _minimum_rates(found: Found) -> Iterator[Claim]:
     variants = found["minimum-rates"]
     ratio = float(
-        m.settled(variants["wfq"], "vm1").mean() / m.settled(variants["wfq"], "vm2").mean()
+        m.after_warmup(variants["wfq"], "vm1").mean()
+        / m.after_warmup(variants["wfq"], "vm2").mean()
     )
-    least = float(m.settled(variants["minimum"], "vm1").min())
+    min_mbps = float(m.after_warmup(variants["minimum"], "vm1").min())
     wanted = 60 * m.payload_share()
     yield Claim(
         figure="beyond",
@@ -259,8 +260,8 @@ def _minimum_rates(found: Found) -> Iterator[Claim]:
     yield Claim(
         figure="beyond",
         text="Not in the paper: a minimum rate holds against an overactive guest.",
-        reproduced=least >= wanted * 0.99,
-        evidence=f"in no second less than {least:.1f} Mbit/s of payload, promised {wanted:.1f}",
+        reproduced=min_mbps >= wanted * 0.99,
+        evidence=f"in no second less than {min_mbps:.1f} Mbit/s of payload, promised {wanted:.1f}",
     )
 
 
@@ -279,7 +280,7 @@ CLAIMS: Mapping[str, Callable[[Found], Iterator[Claim]]] = {
 
 
 def _lost_by_first(it: Repeats) -> Series:
-    lost: Series = 1 - m.means(m.settled(it, "vm1")) / m.means(m.alone(it, "vm1"))
+    lost: Series = 1 - m.means(m.after_warmup(it, "vm1")) / m.means(m.alone(it, "vm1"))
     return lost
 
 

@@ -1,4 +1,4 @@
-"""What the paper says, held against the simulation."""
+"""The claims of Rathore et al., each checked against the simulation."""
 
 from __future__ import annotations
 
@@ -100,13 +100,13 @@ def _figure4(look: _Look) -> Iterator[Claim]:
         reproduced=9 <= times <= 13,
         evidence=f"{times:.1f} times.",
     )
-    calm = look.kpps(THROUGHPUT, "vm-macvtap", look.at(280))
+    light = look.kpps(THROUGHPUT, "vm-macvtap", look.at(280))
     yield Claim(
         figure="figure 4",
         text="macvtap forwards 280 kpps when 280 are offered, and less the more is offered: about "
         "100 at line rate.",
-        reproduced=calm >= KEPT * 280 and rate["vm-macvtap"] < calm / 2,
-        evidence=f"{calm:.0f} kpps of 280 offered, {rate['vm-macvtap']:.0f} of {LINE_KPPS:.0f}.",
+        reproduced=light >= KEPT * 280 and rate["vm-macvtap"] < light / 2,
+        evidence=f"{light:.0f} kpps of 280 offered, {rate['vm-macvtap']:.0f} of {LINE_KPPS:.0f}.",
     )
 
 
@@ -189,11 +189,11 @@ def _figure8(look: _Look) -> Iterator[Claim]:
     )
 
 
-def _scenario1(arm: str, place: str, words: str) -> Callable[[_Look], Iterator[Claim]]:
+def _scenario1(arm: str, figure_name: str, words: str) -> Callable[[_Look], Iterator[Claim]]:
     def claims(look: _Look) -> Iterator[Claim]:
         kept = [look.kpps(SCENARIO1, arm, i, "vr2") for i in look.points(SCENARIO1)]
         yield Claim(
-            figure=place,
+            figure=figure_name,
             text=f"With {words}, VR2 keeps its 400 kpps however much VR1 is overloaded.",
             reproduced=min(kept) >= KEPT * 400,
             evidence=f"VR2 forwards at least {min(kept):.0f} kpps.",

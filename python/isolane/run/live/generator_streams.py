@@ -1,4 +1,4 @@
-"""From what routers are offered to what the generator sends."""
+"""The generator's streams: one for each router, at the rate that the router is offered."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def size_cycle(sizes: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def stream(demand: Demand, wire: Wire, traffic: Traffic, duration_ns: int) -> _native.Stream:
-    """Describe one router's stream: constant rate for the whole trial."""
+    """Describe one router's stream: a constant rate for the whole trial."""
     rate_millipps = round(demand.offered_pps * MILLIPPS)
     return _native.Stream(
         ifindex=wire.gen_ifindex,

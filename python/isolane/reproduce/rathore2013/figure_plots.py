@@ -1,11 +1,11 @@
-"""Plots of the same kinds as the paper's, made of the same rows as the tables."""
+"""Plots like the paper's, from the same rows as the tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
 from isolane.reproduce.model import Plot, PlotPoint, Row
-from isolane.reproduce.rathore2013 import rows
+from isolane.reproduce.rathore2013 import figure_rows
 from isolane.reproduce.trials import Trials
 
 _X = {
@@ -34,21 +34,24 @@ def of(found: Trials, figures: Sequence[str]) -> tuple[Plot, ...]:
     """Return a plot of each of the figures."""
     plots = []
     for figure in figures:
-        own = [row for row in rows.of(found, [figure], fitted=False) if row.simulated is not None]
+        rows = figure_rows.of(found, [figure], fitted=False)
+        own = [row for row in rows if row.simulated is not None]
         if own:
             plots.append(_plot(own))
     return tuple(plots)
 
 
 def _plot(own: Sequence[Row]) -> Plot:
-    place = own[0].figure
-    shown = [row for row in own if place in {"figure 5", "figure 6"} or row.unit == "kpps"]
-    points = [point for row in shown for point in _points(row, _series(place), _x(place))]
+    figure_name = own[0].figure
+    shown = [row for row in own if figure_name in {"figure 5", "figure 6"} or row.unit == "kpps"]
+    points = [
+        point for row in shown for point in _points(row, _series(figure_name), _x(figure_name))
+    ]
     return Plot(
-        figure=place,
-        title=_TITLES[place],
-        kind="bars" if place == "figure 6" else "lines",
-        x_title=_X[place],
+        figure=figure_name,
+        title=_TITLES[figure_name],
+        kind="bars" if figure_name == "figure 6" else "lines",
+        x_title=_X[figure_name],
         y_title={"kpps": "throughput (kpps)", "%": "CPU (%)", "µs": "latency (µs)"}[shown[0].unit],
         points=tuple(points),
         caption="Hollow markers are the paper's figures."
@@ -66,23 +69,23 @@ def _points(
         yield PlotPoint(series=series(row), x=x(row), y=row.published, published=True)
 
 
-def _series(place: str) -> Callable[[Row], str]:
-    if place == "figure 6":
+def _series(figure_name: str) -> Callable[[Row], str]:
+    if figure_name == "figure 6":
         return lambda _: "median latency"
-    if place in {"figure 4", "figure 7", "figure 8"}:
+    if figure_name in {"figure 4", "figure 7", "figure 8"}:
         return lambda row: row.configuration
-    if place == "figure 5":
+    if figure_name == "figure 5":
         return lambda row: f"{row.configuration}: {row.quantity}"
-    if place == "scenario II":
+    if figure_name == "scenario II":
         return lambda row: f"{row.quantity.removeprefix('throughput ')}, {row.configuration}"
     return lambda row: row.quantity.removeprefix("throughput ")
 
 
-def _x(place: str) -> Callable[[Row], float | str]:
-    if place == "figure 6":
+def _x(figure_name: str) -> Callable[[Row], float | str]:
+    if figure_name == "figure 6":
         return lambda row: row.configuration
-    if place in {"figure 7", "figure 8"}:
+    if figure_name in {"figure 7", "figure 8"}:
         return lambda row: float(next(iter(row.offered)).split()[0])
-    if place == "scenario II":
+    if figure_name == "scenario II":
         return lambda row: row.offered["vr2"]
     return lambda row: next(iter(row.offered.values()))

@@ -1,4 +1,4 @@
-"""The live back end: builds test beds on this host and hands out benches on them."""
+"""The live back end: it builds test beds on this host and carries out trials on them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class LiveBackEnd:
     Parameters
     ----------
     experiment
-        What will be run.
+        The experiment to run.
     journal
-        Of the exclusive right to change the host (:func:`isolane.testbed.exclusive`).
+        Journal of the test bed's changes, from :func:`isolane.testbed.exclusive`.
     """
 
     def __init__(self, experiment: Experiment, journal: Journal) -> None:
@@ -84,8 +84,8 @@ class LiveBackEnd:
                 yield LiveBench(self._experiment, arm, routers, equipment)
 
     def _receiver(self, bed: Testbed, routers: Sequence[PointRouter]) -> _native.Receiver:
-        places = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)
-        interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in places]
+        receiving = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)
+        interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in receiving]
         flows = [self._experiment.traffic_of(router.name).flows for router in routers]
         return _native.Receiver(interfaces=interfaces, cookie=self._cookie, flows=flows)
 

@@ -3,11 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isolane.run.live.books import SHARED_PLACES, Account, close
-from isolane.run.results import PLACES, Place
+from isolane.run.live.frame_accounting import SHARED_DROP_POINTS, Account, lost_frames
+from isolane.run.results import DROP_POINTS, DropPoint
 from isolane.testbed import Counters
 
-OWN: tuple[Place, ...] = ("nic_queue", "router_queue", "no_route", "egress")
+OWN: tuple[DropPoint, ...] = ("nic_queue", "router_queue", "no_route", "egress")
 frames = st.integers(0, 10_000)
 Losses = dict[tuple[str | None, str], int]
 
@@ -25,8 +25,8 @@ def anything(draw: st.DrawFn) -> tuple[list[Account], Counters]:
         scheduled = draw(frames)
         sent = draw(st.integers(0, scheduled))
         accounts.append(Account(name, scheduled, sent, draw(frames)))
-    lost: Losses = {(name, place): draw(frames) for name in names for place in OWN}
-    lost |= {(None, place): draw(frames) for place in SHARED_PLACES}
+    lost: Losses = {(name, point): draw(frames) for name in names for point in OWN}
+    lost |= {(None, point): draw(frames) for point in SHARED_DROP_POINTS}
     return accounts, counters(lost)
 
 
@@ -34,40 +34,40 @@ def anything(draw: st.DrawFn) -> tuple[list[Account], Counters]:
 def consistent(draw: st.DrawFn) -> tuple[list[Account], Counters, list[dict[str, int]]]:
     """Frames that really went somewhere, and what the kernel then counts; the true losses, too."""
     accounts, truth = [], []
-    lost: Losses = {(None, place): 0 for place in SHARED_PLACES}
+    lost: Losses = {(None, point): 0 for point in SHARED_DROP_POINTS}
     for number in range(draw(st.integers(1, 5))):
         name = f"vr{number}"
-        own = {place: draw(frames) for place in OWN}
-        shared: dict[str, int] = {place: draw(frames) for place in SHARED_PLACES}
+        own = {point: draw(frames) for point in OWN}
+        shared: dict[str, int] = {point: draw(frames) for point in SHARED_DROP_POINTS}
         late, received = draw(frames), draw(frames)
         sent = received + sum(own.values()) + sum(shared.values())
         accounts.append(Account(name, sent + late, sent, received))
-        lost |= {(name, place): count for place, count in own.items()}
-        for place, count in shared.items():
-            lost[None, place] += count
+        lost |= {(name, point): count for point, count in own.items()}
+        for point, count in shared.items():
+            lost[None, point] += count
         truth.append(shared)
     return accounts, counters(lost), truth
 
 
 @given(anything())
-def test_whatever_the_counters_the_books_are_closed_or_say_so(
+def test_whatever_the_counters_every_frame_is_accounted_for_or_called_unaccounted(
     case: tuple[list[Account], Counters],
 ) -> None:
     accounts, lost = case
-    books = close(accounts, lost)
+    losses = lost_frames(accounts, lost)
     counted = lost.total
     missing = sum(a.sent - a.received for a in accounts)
-    for account, book in zip(accounts, books, strict=True):
-        assert tuple(book) == PLACES
-        assert book["generator"] == account.scheduled - account.sent
-        assert all(book[place] >= lost.of(account.router)[place] for place in OWN)
+    for account, router in zip(accounts, losses, strict=True):
+        assert tuple(router) == DROP_POINTS
+        assert router["generator"] == account.scheduled - account.sent
+        assert all(router[point] >= lost.of(account.router)[point] for point in OWN)
     # What was counted is booked where it was counted, or shows as unaccounted: nothing is made up.
-    unaccounted = sum(book["unaccounted"] for book in books)
+    unaccounted = sum(router["unaccounted"] for router in losses)
     assert unaccounted == missing - counted
-    if any(book["unaccounted"] for book in books):
+    if any(router["unaccounted"] for router in losses):
         return
-    for account, book in zip(accounts, books, strict=True):
-        assert account.scheduled == account.received + sum(book.values())
+    for account, router in zip(accounts, losses, strict=True):
+        assert account.scheduled == account.received + sum(router.values())
 
 
 @given(consistent())
@@ -75,14 +75,14 @@ def test_consistent_counters_leave_nothing_unaccounted(
     case: tuple[list[Account], Counters, list[dict[str, int]]],
 ) -> None:
     accounts, lost, truth = case
-    books = close(accounts, lost)
-    assert [book["unaccounted"] for book in books] == [0] * len(books)
-    for account, book in zip(accounts, books, strict=True):
-        assert account.scheduled == account.received + sum(book.values())
-        assert min(book.values()) >= 0
-    for place in SHARED_PLACES:
-        own = sum(lost.of(account.router)[place] for account in accounts)
-        assert sum(book[place] for book in books) - own == sum(t[place] for t in truth)
+    losses = lost_frames(accounts, lost)
+    assert [router["unaccounted"] for router in losses] == [0] * len(losses)
+    for account, router in zip(accounts, losses, strict=True):
+        assert account.scheduled == account.received + sum(router.values())
+        assert min(router.values()) >= 0
+    for point in SHARED_DROP_POINTS:
+        own = sum(lost.of(account.router)[point] for account in accounts)
+        assert sum(router[point] for router in losses) - own == sum(t[point] for t in truth)
 
 
 @given(consistent(), st.integers(1, 100))
@@ -92,19 +92,19 @@ def test_a_frame_that_nobody_counted_is_unaccounted(
     accounts, lost, _ = case
     first = accounts[0]
     more = Account(first.router, first.scheduled + extra, first.sent + extra, first.received)
-    books = close([more, *accounts[1:]], lost)
-    assert sum(book["unaccounted"] for book in books) == extra
+    losses = lost_frames([more, *accounts[1:]], lost)
+    assert sum(router["unaccounted"] for router in losses) == extra
     # And a frame that was counted but is not missing is not hidden either.
     if first.sent - first.received >= extra:
         less = Account(first.router, first.scheduled, first.sent, first.received + extra)
-        books = close([less, *accounts[1:]], lost)
-        assert sum(book["unaccounted"] for book in books) == -extra
+        losses = lost_frames([less, *accounts[1:]], lost)
+        assert sum(router["unaccounted"] for router in losses) == -extra
 
 
 def test_shared_losses_are_booked_in_proportion() -> None:
     lost: Losses = {(None, "nic_queue"): 100, (None, "router_queue"): 60, (None, "egress"): 40}
     accounts = [Account("one", 1000, 1000, 950), Account("two", 1000, 1000, 850)]
-    one, two = close(accounts, counters(lost))
+    one, two = lost_frames(accounts, counters(lost))
     assert (one["nic_queue"], one["router_queue"], one["egress"]) == (25, 15, 10)
     assert (two["nic_queue"], two["router_queue"], two["egress"]) == (75, 45, 30)
 
@@ -112,7 +112,7 @@ def test_shared_losses_are_booked_in_proportion() -> None:
 def test_own_losses_stay_with_their_router() -> None:
     lost: Losses = {("one", "nic_queue"): 7, (None, "egress"): 5}
     accounts = [Account("one", 100, 99, 92), Account("two", 100, 100, 95)]
-    one, two = close(accounts, counters(lost))
+    one, two = lost_frames(accounts, counters(lost))
     assert one == {
         "generator": 1, "nic_queue": 7, "router_queue": 0, "no_route": 0, "egress": 0,
         "unaccounted": 0,

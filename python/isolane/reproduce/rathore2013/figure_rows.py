@@ -1,4 +1,4 @@
-"""All figures of the paper as rows."""
+"""The rows of the tables: all figures of the paper."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNITS = {
     "cpu-user": ("%", 100.0),
     "delay": ("µs", 1e-3),
 }
-"""Unit of each metric in the paper, and what it takes to get there."""
+"""Unit of each metric in the paper, and the factor that converts to it."""
 
 _VR = {"vr1": "VR1", "vr2": "VR2", "vr": "router", TOTAL: "total"}
 _CPU = {"cpu": "CPU", "cpu-kernel": "CPU, kernel", "cpu-user": "CPU, user"}
@@ -59,7 +59,7 @@ _WANTED: dict[str, tuple[str, str, Sequence[str], Sequence[tuple[str, str]]]] = 
 
 
 def _rows(found: Trials, figure: str, *, fitted: bool) -> Iterator[Row]:
-    place, name, arms, about = _WANTED[figure]
+    figure_name, name, arms, about = _WANTED[figure]
     for arm in arms:
         experiment = found.experiments[name]
         published = {(f.arm, f.point, f.router, f.metric): f for f in figures_of(experiment)}
@@ -72,12 +72,12 @@ def _rows(found: Trials, figure: str, *, fitted: bool) -> Iterator[Row]:
                 simulated = found.value(known or asked)
                 theirs = None if known is None else known.published
                 loads = {r.name: r.load.value / 1e3 for r in point.routers}
-                several = len(loads) > 2 or place in {"figure 7", "figure 8"}
+                several = len(loads) > 2 or figure_name in {"figure 7", "figure 8"}
                 if several:
                     loads = {f"{len(loads)} routers": sum(loads.values())}
                 yield Row(
                     paper="rathore2013",
-                    figure=place,
+                    figure=figure_name,
                     configuration=WORDS[arm],
                     offered={name: round(rate, 3) for name, rate in loads.items()},
                     quantity=_quantity(router, metric),

@@ -186,7 +186,7 @@ def test_queue_and_cores_are_the_policys() -> None:
     assert longest["b.memory.queue"] == 240, "a burst, before it overflowed"
 
 
-def test_the_nics_own_thread_is_nobodys_bill() -> None:
+def test_the_nics_own_thread_is_charged_to_nobody() -> None:
     policies = {"a": "cpu_weight: 100", "b": "cpu_weight: 100"}
     model, setting = model_of(experiment(policies), {"a": 300.0, "b": 1000.0})
     seen, found = trial(model, setting)

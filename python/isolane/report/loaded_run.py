@@ -1,4 +1,4 @@
-"""What a report is made from, read from a run folder."""
+"""A run, read from its folder for a report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Run:
 
     @property
     def command(self) -> str:
-        """What a reader types to do it again."""
+        """The command that repeats the run."""
         return f"isolane run {EXPERIMENT}"
 
 
@@ -44,7 +44,7 @@ def read_run(path: Path) -> Run:
     folder = RunFolder.open(path)
     refuse_other_experiment(folder)
     if folder.record.exists:
-        folder.options()  # what they changed is part of what is shown
+        folder.options()  # checks them: the report shows what they changed
     text = folder.experiment_text().decode(errors="replace")
     return Run(_summary(folder), folder.host(), text)
 
@@ -82,7 +82,7 @@ def _with_missing(known: Summary, folder: RunFolder, trials: Sequence[Trial]) ->
     try:
         experiment = load_experiment(folder.path / EXPERIMENT)
     except (SpecError, NotSupported):
-        return known  # in the language of an older version: what it asked for is not known
+        return known  # an older version's file, which this one cannot read
     again = summarise(
         experiment, trials, (), 0.0, 0.0, complete=known.complete, capacity=known.capacity
     )

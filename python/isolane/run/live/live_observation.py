@@ -1,4 +1,4 @@
-"""From raw counts to the observation of a trial, with every reason why it may be invalid."""
+"""Turns the raw counts of a live trial into its observation, with every invalid reason."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from isolane import _native
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.run.live.bill import SHARED_REASON, TOLERANCE, Bill
-from isolane.run.results import Delay, GeneratorAudit, Place, RouterTrial
+from isolane.run.live.cpu_accounting import SHARED_REASON, TOLERANCE, CpuAccounting
+from isolane.run.results import Delay, DropPoint, GeneratorAudit, RouterTrial
 from isolane.spec import ArmRouter, format_pps
 
 GENERATOR_SHORT = 0.02
@@ -29,23 +29,23 @@ class Raw:
     sent: _native.GeneratorReport
     received: Sequence[_native.StreamReceived]
     delays: Sequence[_native.Percentiles]
-    lost: Sequence[dict[Place, int]]
+    lost: Sequence[dict[DropPoint, int]]
     receiver_dropped: int
-    """Frames that found the receiver's wires full."""
-    bill: Bill
+    """Frames that the receiver's full wires dropped."""
+    cpu: CpuAccounting
 
 
 def observe(raw: Raw) -> Observation:
-    """Work out the observation."""
+    """Return the observation."""
     audit = _audit(raw)
-    placement = raw.bill.placement()
+    placement = raw.cpu.placement()
     routers = tuple(_router(raw, i, d) for i, d in enumerate(raw.setting.demands))
     return Observation(
         routers=routers,
-        cores=raw.bill.of_cores(),
+        cores=raw.cpu.of_cores(),
         generator=audit,
         placement=placement,
-        conserved=all(book["unaccounted"] == 0 for book in raw.lost),
+        conserved=all(lost["unaccounted"] == 0 for lost in raw.lost),
         invalid=tuple(_invalid(raw, routers)),
     )
 
@@ -55,7 +55,7 @@ def _router(raw: Raw, i: int, demand: Demand) -> RouterTrial:
     sent, received, delay = raw.sent.streams[i], raw.received[i], raw.delays[i]
     kind = raw.kinds[demand.router.name]
     arrived = received.received_window
-    cpu_ns = raw.bill.of_router(demand.router.name)
+    cpu_ns = raw.cpu.of_router(demand.router.name)
     forwarded = sent.sent_window
     return RouterTrial(
         router=demand.router.name,
@@ -80,7 +80,7 @@ def _router(raw: Raw, i: int, demand: Demand) -> RouterTrial:
         cpu_ns=cpu_ns,
         cpu_share=None
         if cpu_ns is None
-        else cpu_ns / (raw.setting.window_ns * len(raw.bill.cores.dut)),
+        else cpu_ns / (raw.setting.window_ns * len(raw.cpu.cores.dut)),
         cpu_ns_per_frame=cpu_ns / arrived if cpu_ns is not None and arrived else None,
         cpu_reason=SHARED_REASON if cpu_ns is None else None,
     )
@@ -114,7 +114,7 @@ def _audit(raw: Raw) -> GeneratorAudit:
 def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason]:
     """Yield every reason why the trial gives no verdict."""
     for router in routers:
-        # An aggressor is to be too much; how much it really was is in the results.
+        # An aggressor only has to be too much; the results say how much it really sent.
         short = router.generated_frames < (1 - GENERATOR_SHORT) * router.offered_frames
         if router.role != "aggressor" and short:
             yield InvalidReason(
@@ -128,7 +128,7 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
             InvalidKind.RECEIVER_LIMIT,
             f"the receiver was the limit: its wires dropped {raw.receiver_dropped} frames",
         )
-    placement = raw.bill.placement()
+    placement = raw.cpu.placement()
     frames = placement.frames_on_dut + placement.frames_elsewhere
     if placement.frames_elsewhere > MISPLACED * frames:
         yield InvalidReason(
@@ -143,8 +143,8 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
     if raw.sent.failed:
         text = f"{raw.sent.failed} frames could not be built"
         yield InvalidReason(InvalidKind.NOT_BUILT, text)
-    if raw.bill.imbalance() > TOLERANCE:
+    if raw.cpu.imbalance() > TOLERANCE:
         yield InvalidReason(
             InvalidKind.CPU_ACCOUNTING,
-            f"the bill of a core's time is off by {100 * raw.bill.imbalance():.1f} % of the window",
+            f"the accounts of a core miss the window by {100 * raw.cpu.imbalance():.1f} %",
         )

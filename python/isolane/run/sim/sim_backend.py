@@ -1,4 +1,4 @@
-"""The simulated back end: trials on a host that exists as data only."""
+"""The simulated back end: trials on a simulated host."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from isolane import __version__, _native
 from isolane.errors import MeasurementError, NotSupported
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Expected, Observation, Setting
 from isolane.run.results import Drawing, HostFacts, NotMeasured
-from isolane.run.sim import host_drawing, managed
+from isolane.run.sim import host_drawing, simulated_policy
 from isolane.run.sim.catalogue import SimHost, find_host
 from isolane.run.sim.trial import TrialJob, run_trial
 from isolane.run.sim.worker import executor, stop, workers
 from isolane.spec import Arm, Experiment, PointRouter, format_bps
 
 OVERLOAD_PPS = 20_000_000.0
-"""Offered load that no router of any profile forwards: the line is the limit of it mostly."""
+"""More than any router of any profile forwards; mostly the line limits it."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class SimBackEnd:
     profile
         Name or file of the host profile; default: the one of Isolane.
     jobs
-        Processes for what is known beforehand; 1 simulates in this process. Default: one per core.
+        Processes that simulate trials ahead; 1 simulates in this process. Default: one per core.
     """
 
     experiment: Experiment
@@ -44,8 +44,8 @@ class SimBackEnd:
     jobs: int | None = None
     _pool: ProcessPoolExecutor | None = None
     _ahead: dict[TrialJob, Future[Observation]] = field(default_factory=dict)
-    _most_bps: float = 0.0
-    """The most that a wire is offered in a trial, bit/s."""
+    _max_wire_bps: float = 0.0
+    """The highest load that a wire is offered in a trial, bit/s."""
 
     def __post_init__(self) -> None:
         self.sim_host: SimHost = find_host(self.profile)
@@ -61,7 +61,7 @@ class SimBackEnd:
                 )
             for router in arm.routers:
                 self.sim_host.path_of(router)
-            managed.check(arm)
+            simulated_policy.check(arm)
 
     def host(self) -> HostFacts:
         """Describe the simulated host."""
@@ -81,7 +81,7 @@ class SimBackEnd:
         )
 
     def made_of(self) -> dict[str, BaseModel]:
-        """Return all data that the simulated host consists of: the profile, and paths in use."""
+        """Return the profile and the paths in use, which make up the simulated host."""
         arms = self.experiment.resolved_arms()
         paths = [self.sim_host.path_of(router) for arm in arms for router in arm.routers]
         return {"profile": self.sim_host.profile, **{f"path.{path.name}": path for path in paths}}
@@ -93,14 +93,14 @@ class SimBackEnd:
         router = reference.arm.router(self.experiment.router(reference.router).name)
         overload_pps = OVERLOAD_PPS
         if router.policy is not None:
-            # Each frame that is dropped costs, as in a live run; twice what its costs allow, where
-            # that is more.
+            # Dropping a frame costs CPU time, as in a live run. Offer twice the rate that the
+            # costs allow, where that is more.
             overload_pps = max(KERNEL_OVERLOAD_PPS, 2e9 / self.sim_host.frame_ns(router))
         return min(overload_pps, traffic.line_rate_bps / traffic.wire_bps(1.0))
 
     def foresee(self, expected: Sequence[Expected]) -> None:
-        """Begin with trials that will be asked for, on all cores."""
-        self._most_bps = max((self._wire_bps(one) for one in expected), default=0.0)
+        """Begin to simulate the coming trials, on all cores."""
+        self._max_wire_bps = max((self._wire_bps(one) for one in expected), default=0.0)
         jobs = workers(self.jobs)
         if jobs == 1 or len(expected) < 2:
             return
@@ -120,23 +120,23 @@ class SimBackEnd:
         return max(wires.values(), default=0.0)
 
     def beyond_line(self) -> tuple[NotMeasured, ...]:
-        """Say that loads in x came out as more than the profile's NICs carry, where they did.
+        """Return a remark if loads in x came out as more than the profile's NICs carry.
 
         Loads that are known beforehand are refused (:mod:`isolane.run.limits`).
         """
         profile, wire_bps = self.sim_host.profile, self.experiment.traffic.line_rate_bps
         rate = profile.host.line_rate
-        if rate is None or self._most_bps <= rate:
+        if rate is None or self._max_wire_bps <= rate:
             return ()
         why = (
-            f"up to {format_bps(self._most_bps)} are offered on a wire, the NICs of profile "
+            f"up to {format_bps(self._max_wire_bps)} are offered on a wire, the NICs of profile "
             f"{profile.name} carry {format_bps(rate)}, and the simulated wires "
             f"{format_bps(wire_bps)} (traffic.line_rate)"
         )
         return (NotMeasured(what="What the profile's own NICs would have let through", why=why),)
 
     def close(self) -> None:
-        """Stop what was begun ahead and is no longer wanted."""
+        """Stop simulations that were begun ahead."""
         if self._pool is not None:
             stop(self._pool)
             self._pool = None
@@ -147,7 +147,7 @@ class SimBackEnd:
         yield SimBench(self, arm, tuple(routers))
 
     def trial(self, arm: Arm, routers: Sequence[PointRouter], setting: Setting) -> Observation:
-        """Carry out one trial, or take what was simulated ahead."""
+        """Simulate one trial, or return its result if it was simulated ahead."""
         job = self._job(arm, routers, setting)
         ahead = self._ahead.pop(job, None)
         try:
@@ -172,7 +172,7 @@ class SimBench:
         return self.back_end.trial(self.arm, self.routers, setting)
 
     def limits(self) -> tuple[NotMeasured, ...]:
-        """Say that nothing was measured, and how good the profile is."""
+        """Return the remarks of a prediction: nothing was measured, and how good the profile is."""
         profile = self.back_end.sim_host.profile
         error = profile.error or "has not been compared with figures that it was not fitted to"
         return (

@@ -1,4 +1,4 @@
-"""The simulator's model of a variant: data to data."""
+"""Builds the simulator's model of a variant of an experiment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 HEADER_BYTES: Final = 14 + 20 + 8 + 4
 """Ethernet, IPv4, UDP, checksum: a datagram of 1,500 bytes is a frame of 1,518."""
 PHASE_S: Final = 0.1
-"""Programs that are started together begin to send within this time of each other."""
+"""Programs that are started together begin to send at most this long after one another."""
 NS: Final = 1e9
 PROTECTED_SHARES: Final = {"netback": 4096, "disk": 512}
 """CPU shares in dom0 where the disk back-end is kept off netback's part."""
@@ -171,8 +171,8 @@ def _loads(host: XenHost, variant: Variant) -> list[Json]:
 
 def weights_at(sweep: Sweep, second: int, seconds: int) -> tuple[int, int]:
     """Return the two guests' weights in this second: from most:1 to 1:most in equal steps."""
-    step = round((sweep.most - 1) * second / max(seconds - 1, 1))
-    return sweep.most - step, 1 + step
+    step = round((sweep.favoured - 1) * second / max(seconds - 1, 1))
+    return sweep.favoured - step, 1 + step
 
 
 def _changes(experiment: XenExperiment, sweep: Sweep | None) -> list[Json]:

@@ -1,4 +1,4 @@
-"""What a run found about the victims of each arm."""
+"""The finding for each arm: was its victim isolated?"""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ BAD = 0.95
 """... and one that retains less than this in any arm is not."""
 
 LOST = 0.001
-"""Loss ratio above which a router was overloaded."""
+"""A router with a higher loss ratio was overloaded."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the experiment asked for: without it, nobody can say what is missing."""
+    """What the experiment asked for; needed to tell which points are missing."""
 
     arms: Sequence[str] = ()
     missing: Sequence[MissingPoint] = ()
@@ -57,13 +57,13 @@ def _finding(
 ) -> Finding:
     own = [cell for cell in cells if cell.arm == arm]
     if kept is not None and kept.median < BAD:
-        return "not isolated"  # whatever is missing, it is no better than that
+        return "not isolated"  # missing points cannot improve on that
     if kept is None or in_arm(missing, arm) or unpaired(own, in_arm(missing, arm)):
         return "no verdict"
     if kept.median < GOOD:
         return "nearly isolated"
     if any(sent_less(cell) for cell in own if cell.role == "aggressor"):
-        return "attack incomplete"  # who was not attacked as planned has not stood the attack
+        return "attack incomplete"  # the victim was not attacked as planned
     return "never overloaded" if idle else "isolated"
 
 
@@ -87,9 +87,9 @@ def has_victim(point: MissingPoint) -> bool:
 
 
 def unpaired(cells: Sequence[Cell], missing: Sequence[MissingPoint]) -> list[Cell]:
-    """Return the victims' cells of one arm that were to be compared and could not be.
+    """Return the victims' cells of one arm that could not be compared with their reference.
 
-    The point that they are compared with is missing, or no round gave a result at both.
+    Their reference point is missing, or no round gave a result at both points.
     """
     return [cell for cell in cells if _is_victim(cell) and _lacks_reference(cell, cells, missing)]
 
@@ -112,9 +112,10 @@ def _lacks_reference(cell: Cell, cells: Sequence[Cell], missing: Sequence[Missin
 
 
 def never_overloaded(cells: Sequence[Cell], capacity: Capacity | None) -> str | None:
-    """Say that the experiment meant to overload the host and never did; None where it did.
+    """Return why the host was never overloaded although the experiment meant to; None if it was.
 
-    It means to if it has aggressors, and (where 1x is known) offers more than 1x in all.
+    An experiment means to overload if it has aggressors and, where 1x is known, offers more than
+    1x in all.
     """
     if not any(cell.role == "aggressor" for cell in cells):
         return None
@@ -123,19 +124,19 @@ def never_overloaded(cells: Sequence[Cell], capacity: Capacity | None) -> str | 
     offered: dict[tuple[str, int], float] = defaultdict(float)
     for cell in cells:
         offered[cell.arm, cell.point] += cell.offered_pps.median
-    most = max(offered.values())
+    max_pps = max(offered.values())
     if capacity is None:
-        return f"up to {format_pps(most)} were offered in all and nothing was lost on any arm"
-    if most <= capacity.pps.median:
+        return f"up to {format_pps(max_pps)} were offered in all and nothing was lost on any arm"
+    if max_pps <= capacity.pps.median:
         return None
     return (
-        f"up to {wording.multiple(most / capacity.pps.median)} the capacity was offered in all and "
-        "nothing was lost on any arm"
+        f"up to {wording.multiple(max_pps / capacity.pps.median)} the capacity was offered in all "
+        "and nothing was lost on any arm"
     )
 
 
 def worst_by_arm(cells: Sequence[Cell]) -> list[tuple[Cell, Interval]]:
-    """In each arm, the cell in which a victim retains least; the worst arm first.
+    """Return for each arm the cell in which a victim retains least; the worst arm first.
 
     The reference point, at which a victim retains all by definition, does not count.
     """
@@ -155,5 +156,7 @@ def _rank(cell: Cell, kept: Interval) -> tuple[float, float]:
 
 
 def _is_reference(cell: Cell, cells: Sequence[Cell]) -> bool:
-    least = min(c.aggressor_pps or 0 for c in cells if c.arm == cell.arm and c.retained is not None)
-    return (cell.aggressor_pps or 0) <= least
+    min_pps = min(
+        c.aggressor_pps or 0 for c in cells if c.arm == cell.arm and c.retained is not None
+    )
+    return (cell.aggressor_pps or 0) <= min_pps

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isolane.run.live.streams import size_cycle
+from isolane.run.live.generator_streams import size_cycle
 from isolane.spec import IMIX
 
 weights = st.lists(st.integers(1, 5), min_size=1, max_size=4)

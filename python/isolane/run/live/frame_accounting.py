@@ -1,0 +1,89 @@
+"""Frame accounting: each scheduled frame was received, or lost at a named drop point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from isolane.run.results import DropPoint
+from isolane.testbed import Counters
+
+SHARED_DROP_POINTS: tuple[DropPoint, ...] = ("nic_queue", "router_queue", "egress")
+"""Drop points whose counters the kernel keeps for all routers together."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Frames of one router in a whole trial."""
+
+    router: str
+    scheduled: int
+    sent: int
+    received: int
+    """Without duplicates."""
+
+
+def lost_frames(accounts: Sequence[Account], lost: Counters) -> list[dict[DropPoint, int]]:
+    """Return the lost frames of each router by drop point.
+
+    What the kernel counted for one router is that router's. Routers also share drop points: a
+    bridge's NIC queue counts drops, but not whose frames they were. The rest of a router's missing
+    frames is therefore divided among the shared drop points, in proportion to their counters.
+    Missing frames that no counter explains are ``unaccounted``; frames that the shared counters
+    report beyond the missing ones are subtracted from ``unaccounted``.
+
+    Parameters
+    ----------
+    accounts
+        What each router was offered and what arrived.
+    lost
+        What the kernel counted in the same time.
+
+    Returns
+    -------
+    list of dict
+        For each account, in the same order, frames by drop point. Over all routers, scheduled
+        frames are received plus lost.
+    """
+    missing = []
+    losses: list[dict[DropPoint, int]] = []
+    for account in accounts:
+        own = lost.of(account.router)
+        router: dict[DropPoint, int] = {
+            "generator": account.scheduled - account.sent,
+            "nic_queue": own["nic_queue"],
+            "router_queue": own["router_queue"],
+            "no_route": own["no_route"],
+            "egress": own["egress"],
+            "unaccounted": 0,
+        }
+        losses.append(router)
+        missing.append(account.sent - account.received - sum(own.values()))
+    shared = lost.of(None)
+    _spread(losses, missing, {point: shared.get(point, 0) for point in SHARED_DROP_POINTS})
+    return losses
+
+
+def _spread(
+    losses: list[dict[DropPoint, int]], missing: list[int], shared: dict[DropPoint, int]
+) -> None:
+    """Divide the missing frames among the shared drop points; no frame is counted twice."""
+    left = dict(shared)
+    for router, wanted in zip(losses, missing, strict=True):
+        rest = wanted
+        total = sum(left.values())
+        for point in sorted(left, key=lambda p: -left[p]):
+            share = min(left[point], rest, -(-wanted * left[point] // total)) if total else 0
+            taken = max(0, share)
+            router[point] += taken
+            left[point] -= taken
+            rest -= taken
+        for point, uncharged in list(left.items()):  # rounding left these over
+            taken = max(0, min(rest, uncharged))
+            router[point] += taken
+            left[point] -= taken
+            rest -= taken
+        router["unaccounted"] += rest
+    surplus = sum(left.values())
+    if surplus and losses:
+        losses[0]["unaccounted"] -= surplus

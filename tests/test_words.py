@@ -1,0 +1,227 @@
+"""One word for one thing: words that the project has given up do not come back.
+
+Names (identifiers in code) and prose (comments, strings, documents) are looked at apart, because
+most of these words are right in one of them: a wire may have *room* for a frame, but no variable
+is called ``room``.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+_GAP = r"[\s\-\"#/*!f]+"
+"""Between two words of prose: also a line's end, with what begins the next line of a comment."""
+
+
+@dataclass(frozen=True)
+class OldWord:
+    """A word that is not used for what it once meant here."""
+
+    instead: str
+    names: str = ""
+    """Expression that a name in snake case must not contain between underscores."""
+    prose: str = ""
+    """Expression that prose must not contain between word boundaries."""
+    right: str = r"(?!)"
+    """Expression for names, or for prose around it, in which the word has another sense."""
+    only_in: str = r"(?!)"
+    """Expression for paths of files in which the word is right."""
+
+
+def both(words: str, instead: str, right: str = r"(?!)") -> OldWord:
+    return OldWord(instead, words, words, right)
+
+
+OLD_WORDS = (
+    both("pieces?", "setting", r'[`"]pieces?[`"]|enforce/pieces'),
+    both("wish(es)?", "desired setting"),
+    OldWord("namespace thread, run in a thread", names="hands|apart"),
+    OldWord("kernel-managed, owned by others", names="floating|foreign"),
+    OldWord("attached program", names="standing"),
+    both("books?|bills?|billed|billing|meters?|metering", "frame accounting, CPU accounting"),
+    OldWord("flow or queue", "adapters?", "adapters?", only_in=r"adamczyk"),
+    both(
+        "entitled|entitlements?", "guaranteed, fair share", r'[`"]entitlement[`"]|_entitled_ratio'
+    ),
+    OldWord("min, max", names="least|most|greatest", right="least_squares|at_(least|most)"),
+    both("inlets?|outlets?", "redirect key, ingress devmap, egress devmap"),
+    OldWord("path, redirect key", names="ways?"),
+    OldWord("queue limit, burst recovery time", names="rooms?|calm", right="(?i)^calm_ns$"),
+    both("rouses?|roused", "wake"),
+    both("kicks?|kicked", "reschedule pending"),
+    OldWord("reschedule", names="settled?|settles", right="SETTLE_S"),
+    OldWord("cache misses, wake-up charged", names="colds|noticed"),
+    both("debts?", "deferred cost"),
+    OldWord(
+        "drop point, pool slot, test environment, position, location",
+        names="places?",
+    ),
+    both("doubts?", "invalid reason"),
+    both("brothers?", "siblings"),
+    OldWord("tracepoint", prose=rf"trace{_GAP}points?"),
+    OldWord("qdisc", prose=rf"queue?ing{_GAP}disciplines?"),
+    OldWord("cgroup", prose=rf"control{_GAP}groups?"),
+    OldWord("rate_millipps", names="mpps"),
+)
+
+NOT_YET_CLEAN: tuple[str, ...] = (
+    "bpf/demux.bpf.c",
+    "bpf/forward.bpf.c",
+    "bpf/include/intf.h",
+    "bpf/include/policy.h",
+    "benches/wire.py",
+    "crates/dataplane/src/attach.rs",
+    "crates/dataplane/src/plane.rs",
+    "crates/dataplane/src/policy_programs.rs",
+    "crates/native/src/plane.rs",
+    "crates/sched",
+    "crates/sim",
+    "docs/commands.md",
+    "docs/policy",
+    "docs/receive-processing.md",
+    "python/isolane/_native.pyi",
+    "python/isolane/cli",
+    "python/isolane/enforce",
+    "python/isolane/export",
+    "python/isolane/run/live/managed.py",
+    "python/isolane/run/live/presence.py",
+    "python/isolane/run/live/target.py",
+    "python/isolane/run/sim/build.py",
+    "python/isolane/run/sim/observe.py",
+    "python/isolane/run/sim/simulated_policy.py",
+    "python/isolane/testbed",
+    "python/isolane/verify",
+    "tests/enforce",
+    "tests/misuse/look.py",
+    "tests/testbed",
+)
+"""Files and folders in which old words still stand; the list only gets shorter."""
+
+LOOKED_AT = (
+    "python/isolane/**/*.py", "python/isolane/**/*.pyi", "python/isolane/**/*.j2",
+    "python/isolane/**/*.yaml", "crates/**/*.rs", "bpf/**/*.[ch]", "benches/**/*.py",
+    "tests/**/*.py", "docs/**/*.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "README.md",
+    "benches/README.md", "examples/*", "experiments/**/*.yaml",
+)  # fmt: skip
+SENTENCE = 3
+"""Names with more underscores than that are read as prose."""
+EXEMPT = ("tests/test_words.py", "bpf/include/vmlinux.h")
+
+_PROSE = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_PROSE_TOKENS = ("STRING", "COMMENT", "FSTRING_START", "FSTRING_MIDDLE", "FSTRING_END")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def prose_of(path: Path, text: str) -> list[tuple[int, int]]:
+    """Return where in a file prose begins and ends, in characters."""
+    if path.suffix in (".rs", ".c", ".h"):
+        return [match.span() for match in _PROSE.finditer(text)]
+    if path.suffix not in (".py", ".pyi"):
+        return [(0, len(text))]
+    lines = [0]
+    for line in text.splitlines(keepends=True):
+        lines.append(lines[-1] + len(line))
+    return [
+        (lines[token.start[0] - 1] + token.start[1], lines[token.end[0] - 1] + token.end[1])
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type in (tokenize.STRING, tokenize.COMMENT)
+        or "FSTRING" in tokenize.tok_name[token.type]
+    ]
+
+
+def masked(text: str, spans: list[tuple[int, int]]) -> tuple[str, str]:
+    """Return code and prose of a text, each with blanks where the other one stands."""
+    blank = re.sub(r"[^\n]", " ", text)
+    code, prose, last = [], [], 0
+    for start, end in spans:
+        code += [text[last:start], blank[start:end]]
+        prose += [blank[last:start], text[start:end]]
+        last = end
+    return "".join([*code, text[last:]]), "".join([*prose, blank[last:]])
+
+
+def old_words(path: Path) -> Iterator[str]:
+    """Yield each use of an old word in a file, with its line and what to write instead."""
+    text = path.read_text()
+    table = [word for word in OLD_WORDS if not re.search(word.only_in, str(path))]
+    code, prose = masked(text, prose_of(path, text))
+    for match in _NAME.finditer(code):
+        name = _HUMP.sub("_", match[0]).lower()
+        for word in table:
+            # A name of many words, as tests have, is a sentence.
+            pattern = word.prose if name.count("_") > SENTENCE else word.names
+            if not pattern or re.search(word.right, match[0]):
+                continue
+            if re.search(rf"(?:^|_)(?:{pattern})(?:_|$)", name):
+                yield _told(path, text, match, word)
+    for word in table:
+        if word.prose:
+            for match in re.finditer(rf"(?<!\w)(?:{word.prose})(?!\w)", prose, re.IGNORECASE):
+                if not _is_right(word, prose, match):
+                    yield _told(path, text, match, word)
+
+
+def _is_right(word: OldWord, prose: str, match: re.Match[str]) -> bool:
+    first = max(0, match.start() - 30)
+    around = re.finditer(word.right, prose[first : match.end() + 30])
+    spans = ((first + found.start(), first + found.end()) for found in around)
+    return any(start <= match.start() and match.end() <= end for start, end in spans)
+
+
+def _told(path: Path, text: str, match: re.Match[str], word: OldWord) -> str:
+    line = text.count("\n", 0, match.start()) + 1
+    where = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name
+    return f"{where}:{line}: {match[0]!r}; write: {word.instead}"
+
+
+def files() -> list[Path]:
+    """Return every file that is held to the table."""
+    found = {path for pattern in LOOKED_AT for path in ROOT.glob(pattern) if path.is_file()}
+    return sorted(path for path in found if str(path.relative_to(ROOT)) not in EXEMPT)
+
+
+def is_below(path: Path, listed: str) -> bool:
+    """Tell whether a file is the listed one, or in the listed folder."""
+    return path == ROOT / listed or (ROOT / listed) in path.parents
+
+
+def test_old_words_do_not_come_back() -> None:
+    clean = [path for path in files() if not any(is_below(path, one) for one in NOT_YET_CLEAN)]
+    found = [line for path in clean for line in old_words(path)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("listed", NOT_YET_CLEAN)
+def test_what_is_listed_still_has_old_words(listed: str) -> None:
+    below = [path for path in files() if is_below(path, listed)]
+    assert any(line for path in below for line in old_words(path)), "take it off the list"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "lines"),
+    [
+        ("a.py", "def close_books(): ...", [1]),
+        ("a.py", "class CpuBill: ...", [1]),
+        ("a.py", "x = 1\n# a trace\n# point of the kernel", [2]),
+        ("a.py", 'x = (\n    f"the queueing "\n    f"discipline {x}"\n)', [2]),
+        ("a.py", "at_least = room_for = least_squares", [1]),
+        ("a.py", "# there is room for the least of them, told apart\nat_most = 1", []),
+        ("a.rs", "/// In a control\n/// group.\nfn inlet() {}", [1, 3]),
+        ("a.c", "/* a doubt */ int calm; /* CALM_NS */", [1, 1]),
+        ("a.md", "# A policy\n\nis made of pieces, and has a `piece`.", [3]),
+    ],
+)
+def test_an_old_word_is_found(tmp_path: Path, name: str, text: str, lines: list[int]) -> None:
+    (tmp_path / name).write_text(text)
+    found = sorted(int(line.split(":")[1]) for line in old_words(tmp_path / name))
+    assert found == lines
