@@ -244,7 +244,7 @@ def test_frames_are_let_in_when_all_is_ready_for_them(rig: Rig) -> None:
     """The routes, by which frames take the new way, are the last that is made for a router."""
     rig.cli("apply", rig.file(vr1="rate_min: 1Gbps", vr2="forward: xdp"))
     state = State.load(rig.directory)
-    order = [(done.router, from_key(key)) for key, done in state.done.items()]
+    order = [(done.router, from_key(key)) for key, done in state.applied.items()]
     for name in rig.routers:
         mine = [setting for router, setting in order if router == name]
         routes = [isinstance(setting, Entry) and setting.table == "routes" for setting in mine]

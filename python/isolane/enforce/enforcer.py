@@ -151,7 +151,7 @@ class Enforcer:
         return self._do(self._clear, elsewhere=True)
 
     def _clear(self, host: Host, state: State) -> Outcome:
-        begun, count = len(state.unfinished()), len(state.done)
+        begun, count = len(state.unfinished()), len(state.applied)
         if problems := transaction.clear(state, host):
             raise TestbedError("not everything could be put back: " + "; ".join(problems))
         done = (f"{count} settings put back",) if count else ()
@@ -196,7 +196,7 @@ class Enforcer:
                 found=found,
                 # A router that has gone took its settings with it.
                 drift=tuple(one for one in drift if one.router not in missing),
-                settings=len(state.done),
+                settings=len(state.applied),
                 routers=statuses(policy, found, state, readings),
                 notes=(*notes(policy, running, there, _shared(state)), *_lost(host, there)),
             )
@@ -308,7 +308,7 @@ class Enforcer:
 
 
 def _shared(state: State) -> set[str]:
-    settings = map(from_key, state.done)
+    settings = map(from_key, state.applied)
     return {setting.ifname for setting in settings if isinstance(setting, LinkRoot)}
 
 

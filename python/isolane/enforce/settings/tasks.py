@@ -57,7 +57,7 @@ class Group(Setting):
                     raise TestbedError(f"cannot remove {path}: {why}") from None
                 time.sleep(0.005)
 
-    def foreign(self, host: Host, current: Value) -> str | None:
+    def owned_by_others(self, host: Host, current: Value) -> str | None:
         """Say that somebody else made it."""
         path = host.groups.path(self.router)
         return f"{path} exists and was not made by this policy" if current else None
