@@ -1,7 +1,7 @@
 """A host with routers to put policies on: a test bed, in whose device under test the test lives.
 
 The main thread, and with it the command line, called in this process or in one of its own, is in
-the network namespace of the device under test: to it, that is the host. State and control groups
+the network namespace of the device under test: to it, that is the host. State and cgroups
 are the test's own (``ISOLANE_POLICY``).
 """
 
@@ -225,7 +225,7 @@ class Rig:
             if (NETNS_DIR / netns).exists():
                 found |= {f"{netns}: {key}": value for key, value in inside(netns, _links).items()}
         groups = Path("/sys/fs/cgroup").glob(f"*/{self.group}")
-        found["control groups"] = sorted(str(path) for path in groups)
+        found["cgroups"] = sorted(str(path) for path in groups)
         found["NAPI threads"] = _threads()
         found["pinned"] = sorted(str(path) for path in Path("/sys/fs/bpf").rglob("*"))
         found["state"] = sorted(path.name for path in self.directory.glob("*"))
@@ -281,7 +281,7 @@ def _read(sysfs: int, path: str) -> str:
 
 
 def _threads() -> list[tuple[str, list[int], list[int], str]]:
-    """Name, cores, scheduling, control group of the NAPI threads of test beds."""
+    """Name, cores, scheduling, cgroup of the NAPI threads of test beds."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ProcessLookupError):

@@ -235,7 +235,7 @@ def test_what_others_change_is_told_and_repaired_by_the_next_apply(rig: Rig) -> 
     inside("isolane-vr2", lambda: _set_threaded("isl-out1", 0))
     found = drifted(rig)
     assert {
-        f"vr1: thread of isl-in0 ({thread}) control group",
+        f"vr1: thread of isl-in0 ({thread}) cgroup",
         f"vr1: thread of isl-out0 ({other}) cores",
         "vr2: cpu.shares",
         "vr1: share of isl-ni1",

@@ -75,7 +75,7 @@ def _steps(enforcer: Enforcer, interval_s: float, *, once: bool) -> Iterator[Rat
     with closing(enforcer.samples()) as samples:
         before = next(samples)
         if before is None:
-            raise TestbedError("no policy is in force: isolane apply POLICY.yaml comes first")
+            raise TestbedError("no policy is in force: run isolane apply POLICY.yaml first")
         due = time.monotonic()
         while True:
             due = max(due + interval_s, time.monotonic())

@@ -1,4 +1,4 @@
-"""What a policy's NICs can do with frames that XDP handles, and what that asks for."""
+"""What the NICs of a policy are and can do: their kind, MTU, and XDP features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NETDEV_CMD_DEV_GET: Final = 1
 _RUNS, _TRANSMITS, _TRANSMITS_PARTS = 0x01, 0x04, 0x40
 """NETDEV_XDP_ACT_BASIC, _NDO_XMIT, _NDO_XMIT_SG (Documentation/netlink/specs/netdev.yaml)."""
 ONE_PART_BYTES: Final = 3498
-"""Longest frame that a veth hands to XDP in one part: a page less headroom and the kernel's own."""
+"""Longest frame that a veth passes to XDP in one buffer: a page less headroom and tail."""
 
 
 class _DeviceMessage(genlmsg):  # type: ignore[misc] # pyroute2 has no types
@@ -38,28 +38,28 @@ class Nic:
     ifindex: int
     mtu: int
     kind: str | None
-    """``veth``, ``tun``, ``vlan``, ...; None: hardware, or what a hypervisor shows as such."""
+    """``veth``, ``tun``, ``vlan``, ...; None: a hardware NIC, or one that a hypervisor emulates."""
     runs_xdp: bool
     """Whether its driver runs XDP programs."""
     takes_xdp: bool
-    """Whether XDP can send by it."""
+    """Whether XDP can transmit by it."""
     takes_parts: bool
-    """Whether that is so for frames in several parts: jumbo frames."""
+    """Whether XDP can transmit frames of several buffers (jumbo frames) by it."""
     peer: Peer | None = None
-    """Of a veth, where it can be entered: the other end."""
+    """The other end of a veth, if the network namespace that it is in can be entered."""
 
     @property
     def polled(self) -> bool:
-        """Tell whether it has NAPI, so that a thread can poll it; stacked interfaces have not."""
+        """Tell whether it has NAPI, which a thread can poll; VLANs, bridges and taps have none."""
         return self.kind in (None, "veth")
 
     def takes_from(self, mtu: int) -> bool:
-        """Tell whether XDP can send what an interface of this MTU hands over."""
+        """Tell whether XDP can transmit frames here that come from an interface of this MTU."""
         return self.takes_xdp and (self.takes_parts or mtu <= ONE_PART_BYTES)
 
 
 def look(names: Iterable[str], namespace: Namespace) -> dict[str, Nic]:
-    """Look at NICs of a namespace, which the calling thread is in; leaves out those not there."""
+    """Describe NICs of the namespace that the calling thread is in; leaves out missing ones."""
     there = set(namespace.interfaces())
     links = {
         name: namespace.links.get_links(int(namespace.read(name, "ifindex")))[0]
@@ -80,7 +80,7 @@ def look(names: Iterable[str], namespace: Namespace) -> dict[str, Nic]:
 def _nic(
     name: str, kind: str | None, link: genlmsg, features: dict[int, int], peer: Peer | None
 ) -> Nic:
-    # Before Linux 6.3 nobody tells. A veth may or may not, hardware with XDP mostly does.
+    # Before Linux 6.3 the kernel does not tell. A veth may or may not transmit; NICs mostly do.
     unknown = _RUNS if kind == "veth" else _RUNS | _TRANSMITS
     able = features.get(link["index"], 0) if features else unknown
     return Nic(
