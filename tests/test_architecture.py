@@ -15,13 +15,14 @@ PACKAGE = ROOT / "python" / "isolane"
 
 ARROWS: dict[str, set[str]] = {
     "errors": set(),
+    "netdev": {"errors"},
     "procfs": set(),
     "files": {"errors"},
     "spec": {"errors"},
-    "doctor": {"errors", "procfs", "_native"},
+    "doctor": {"errors", "netdev", "procfs", "_native"},
     "testbed": {"errors", "procfs", "spec", "_native"},
     "stats": {"errors", "spec"},
-    "enforce": {"errors", "procfs", "spec", "testbed", "_native"},
+    "enforce": {"errors", "netdev", "procfs", "spec", "testbed", "_native"},
     "run": {
         "errors",
         "files",

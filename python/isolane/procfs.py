@@ -1,7 +1,8 @@
-"""What /proc tells of cores and tasks (proc(5)): the one place that reads these files."""
+"""What /proc tells of cores, processes, threads and memory (proc(5)): the one reader of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -70,3 +71,35 @@ def cpu_ns(thread: int) -> int:
     with suppress(OSError, ValueError, IndexError):
         return int(Path(f"/proc/{thread}/schedstat").read_text().split()[0])
     return 0
+
+
+def named_processes() -> Iterator[tuple[int, str]]:
+    """Yield number and name (``comm``) of each process, kernel threads included."""
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            with suppress(OSError):  # processes come and go
+                yield int(process.name), (process / "comm").read_text().rstrip("\n")
+
+
+def napi_threads_by_name(ifnames: Iterable[str]) -> dict[str, list[int]]:
+    """Return the kernel threads that poll interfaces of these names, sorted, by interface.
+
+    The kernel calls them ``napi/<interface>-<number>`` (Linux 5.12). Interfaces of one name in
+    several namespaces cannot be told apart so; :func:`isolane.netdev.napi_threads` can (Linux 6.8).
+    """
+    found: dict[str, list[int]] = {ifname: [] for ifname in ifnames}
+    for pid, comm in named_processes():
+        ifname = comm.removeprefix("napi/").rpartition("-")[0]
+        if comm.startswith("napi/") and ifname in found:
+            found[ifname].append(pid)
+    return {ifname: sorted(pids) for ifname, pids in found.items()}
+
+
+def memory_info() -> dict[str, int]:
+    """Return the fields of ``/proc/meminfo``: sizes in bytes, ``HugePages_...`` as counts."""
+    found = {}
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        number, *unit = value.split()
+        found[name] = int(number) * (1024 if unit else 1)
+    return found

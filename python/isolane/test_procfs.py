@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from isolane.procfs import TICK_NS, CoreTicks, all_ticks, core_ticks, cpu_ns, started
+from isolane.procfs import (
+    TICK_NS,
+    CoreTicks,
+    all_ticks,
+    core_ticks,
+    cpu_ns,
+    memory_info,
+    named_processes,
+    napi_threads_by_name,
+    started,
+)
 
 
 def test_ticks_of_this_host_only_grow_and_all_is_their_sum() -> None:
@@ -51,6 +61,20 @@ def test_a_task_has_one_start_and_none_when_it_has_gone(tmp_path: Path) -> None:
         process.wait()
     assert started(process.pid) is None
     assert cpu_ns(process.pid) == 0
+
+
+def test_processes_have_names() -> None:
+    found = dict(named_processes())
+    assert found[os.getpid()] == Path("/proc/self/comm").read_text().rstrip("\n")
+    assert napi_threads_by_name(["no such one"]) == {"no such one": []}
+
+
+def test_memory_is_in_bytes_and_huge_pages_are_counted() -> None:
+    memory = memory_info()
+    assert memory["MemTotal"] == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    pages = Path("/proc/sys/vm/nr_hugepages")
+    if pages.exists():
+        assert memory["HugePages_Total"] == int(pages.read_text())
 
 
 def test_cpu_time_of_a_thread_grows_by_what_it_works() -> None:

@@ -204,7 +204,7 @@ def test_the_policy_of_one_namespace_is_not_touched_from_another(rig: Rig) -> No
     for words in (["status"], ["clear"], ["apply", rig.file()]):
         done = in_namespace("isolane-rcv", *words)
         assert done.returncode == 1, (words, done.stdout, done.stderr)
-        assert "is that of another network namespace" in done.stderr
+        assert "was applied in another network namespace" in done.stderr
     assert rig.host() == before
 
 
@@ -234,7 +234,7 @@ def test_the_policy_of_a_namespace_that_is_gone_can_be_cleared(rig: Rig, short_l
     group = Path(f"/sys/fs/cgroup/cpu/{rig.group}")
     assert (group / "one").is_dir()
     shown("ip", "netns", "del", short_lived)
-    assert "which is gone: isolane clear comes first" in rig.cli("status", status=1)
+    assert "which is gone: run isolane clear first" in rig.cli("status", status=1)
     rig.cli("clear")
     assert not group.exists()
     assert not rig.directory.exists()
@@ -244,7 +244,7 @@ def test_frames_are_let_in_when_all_is_ready_for_them(rig: Rig) -> None:
     """The routes, by which frames take the new way, are the last that is made for a router."""
     rig.cli("apply", rig.file(vr1="rate_min: 1Gbps", vr2="forward: xdp"))
     state = State.load(rig.directory)
-    order = [(done.router, from_key(key)) for key, done in state.done.items()]
+    order = [(done.router, from_key(key)) for key, done in state.applied.items()]
     for name in rig.routers:
         mine = [setting for router, setting in order if router == name]
         routes = [isinstance(setting, Entry) and setting.table == "routes" for setting in mine]

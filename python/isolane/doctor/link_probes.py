@@ -16,6 +16,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from isolane.doctor import bpf, syscalls
 from isolane.doctor.answers import Answer, Probe
+from isolane.procfs import napi_threads_by_name
 
 _TUNSETIFF: Final = 0x4004_54CA
 _IFF_TAP: Final = 0x0002
@@ -152,20 +153,10 @@ def _try_threads() -> Answer:
     switch.write_text("1")
     deadline = time.monotonic() + _THREAD_WAIT_S
     while time.monotonic() < deadline:
-        if _kernel_thread("napi/doc0-"):
+        if napi_threads_by_name(["doc0"])["doc0"]:
             return Answer("yes", "a kernel thread polls a veth")
         time.sleep(0.01)
     return Answer("no", "switched on for a veth, but no kernel thread napi/doc0-* appeared")
-
-
-def _kernel_thread(prefix: str) -> bool:
-    for path in Path("/proc").glob("[0-9]*/comm"):
-        try:
-            if path.read_text().startswith(prefix):
-                return True
-        except OSError:  # the process ended meanwhile
-            continue
-    return False
 
 
 PROBES: tuple[Probe, ...] = (

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from isolane.doctor.answers import Answer, Probe
-from isolane.procfs import all_ticks
+from isolane.procfs import all_ticks, memory_info
 
 OLDEST_KERNEL: Final = (5, 18)
 """The first kernel with BPF_F_TEST_XDP_LIVE_FRAMES."""
@@ -91,13 +91,11 @@ def _steal() -> Mapping[str, Answer]:
 
 
 def _hugepages() -> Mapping[str, Answer]:
-    text = Path("/proc/meminfo").read_text()
-    total = re.search(r"^HugePages_Total:\s*(\d+)", text, re.MULTILINE)
-    size = re.search(r"^Hugepagesize:\s*(\d+) kB", text, re.MULTILINE)
-    if not total or not size:
+    memory = memory_info()
+    if not {"HugePages_Total", "Hugepagesize"} <= set(memory):
         return {"hugepages": Answer("no", "this kernel has no huge pages")}
-    count = int(total.group(1))
-    detail = f"{count} of {size.group(1)} KiB"
+    count = memory["HugePages_Total"]
+    detail = f"{count} of {memory['Hugepagesize'] // 1024} KiB"
     return {"hugepages": Answer("yes" if count else "no", detail)}
 
 

@@ -6,23 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, genlmsg
-from pyroute2.netlink.exceptions import NetlinkError
-from pyroute2.netlink.generic import GenericNetlinkSocket
-
 from isolane.doctor.answers import Answer, Probe
+from isolane.netdev import XdpFeature, xdp_features
 
-_NETDEV_CMD_DEV_GET: Final = 1
 _FEATURES: Final = {
-    0x01: "native",
-    0x02: "redirect",
-    0x04: "transmit of redirected frames",
-    0x08: "AF_XDP zero copy",
-    0x10: "hardware offload",
-    0x20: "jumbo frames in several parts",
-    0x40: "transmit of those",
+    XdpFeature.BASIC: "native",
+    XdpFeature.REDIRECT: "redirect",
+    XdpFeature.NDO_XMIT: "transmit of redirected frames",
+    XdpFeature.XSK_ZEROCOPY: "AF_XDP zero copy",
+    XdpFeature.HW_OFFLOAD: "hardware offload",
+    XdpFeature.RX_SG: "jumbo frames in several parts",
+    XdpFeature.NDO_XMIT_SG: "transmit of those",
 }
-"""Bits of NETDEV_A_DEV_XDP_FEATURES (Documentation/netlink/specs/netdev.yaml)."""
 
 _NATIVE_DRIVERS: Final = frozenset(
     {
@@ -32,18 +27,6 @@ _NATIVE_DRIVERS: Final = frozenset(
     }
 )
 """Drivers with native XDP, for kernels before 6.3, which do not report it."""
-
-
-class _DeviceMessage(genlmsg):  # type: ignore[misc] # pyroute2 has no types
-    nla_map = (
-        ("NETDEV_A_DEV_UNSPEC", "none"),
-        ("NETDEV_A_DEV_IFINDEX", "uint32"),
-        ("NETDEV_A_DEV_PAD", "none"),
-        ("NETDEV_A_DEV_XDP_FEATURES", "uint64"),
-        ("NETDEV_A_DEV_XDP_ZC_MAX_SEGS", "uint32"),
-        ("NETDEV_A_DEV_XDP_RX_METADATA_FEATURES", "uint64"),
-        ("NETDEV_A_DEV_XSK_FEATURES", "uint64"),
-    )
 
 
 def physical_nics() -> dict[str, str]:
@@ -56,30 +39,11 @@ def physical_nics() -> dict[str, str]:
     return nics
 
 
-def xdp_features() -> dict[int, int]:
-    """Return the XDP feature bits that the kernel reports, by interface index (Linux 6.3)."""
-    with GenericNetlinkSocket() as netlink:
-        netlink.bind("netdev", _DeviceMessage)
-        request = _DeviceMessage()
-        request["cmd"] = _NETDEV_CMD_DEV_GET
-        request["version"] = 1
-        replies = netlink.nlm_request(
-            request, msg_type=netlink.prid, msg_flags=NLM_F_REQUEST | NLM_F_DUMP
-        )
-        return {
-            reply.get_attr("NETDEV_A_DEV_IFINDEX"): reply.get_attr("NETDEV_A_DEV_XDP_FEATURES")
-            for reply in replies
-        }
-
-
 def _nic_xdp() -> Mapping[str, Answer]:
     nics = physical_nics()
     if not nics:
         return {"nic-xdp": Answer("no", "this host has no NIC, only software interfaces")}
-    try:
-        told: dict[int, int] = xdp_features()
-    except (NetlinkError, OSError, KeyError):
-        told = {}
+    told = xdp_features()
     found = {}
     for name, driver in nics.items():
         index = int((Path("/sys/class/net") / name / "ifindex").read_text())
@@ -96,7 +60,7 @@ def judge_nic(driver: str, features: int | None) -> Answer:
             "limited", f"driver {driver}: only generic mode, judging by the driver; not tried"
         )
     words = [word for bit, word in _FEATURES.items() if features & bit]
-    if not features & 0x01:
+    if not features & XdpFeature.BASIC:
         return Answer("limited", f"driver {driver}: the kernel reports only generic mode")
     return Answer("yes", f"driver {driver}: the kernel reports {', '.join(words)}; not tried")
 

@@ -1,4 +1,4 @@
-"""One command on a policy, from the lock to the last write."""
+"""Runs each command on a policy - apply, clear, set, status - from its lock to its last write."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ POLICY_DIR = Path("/run/isolane/policy")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command did."""
+    """What apply, set or clear changed."""
 
     changes: tuple[str, ...]
     unchanged: int = 0
     waiting: tuple[MissingRouter, ...] = ()
-    """Routers of the policy that do not run now."""
+    """Routers of the policy that do not run now; the policy waits for them."""
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class InForce:
-    """What is in force, and what the kernel really has."""
+    """The policy in force, and the settings that the kernel really has."""
 
     policy: Policy | None
     applied_at: str | None
@@ -54,7 +54,7 @@ class InForce:
     settings: int = 0
     routers: tuple[RouterStatus, ...] = ()
     notes: tuple[str, ...] = ()
-    """Where frames are lost, or not treated as the policy says."""
+    """Where frames are lost, or are not handled as the policy says."""
 
 
 @dataclass
@@ -64,11 +64,11 @@ class Enforcer:
     Parameters
     ----------
     base
-        File of the namespace that the NICs are in; None: the caller's. Test beds have one.
+        File of the network namespace that the NICs are in; None: the caller's. Test beds give one.
     directory
-        Where the state is kept.
+        Where the state and the policy are kept.
     group
-        Control group that all routers' groups are in.
+        Name of the cgroup that is the parent of all routers' cgroups.
     """
 
     base: Path | None = None
@@ -76,16 +76,16 @@ class Enforcer:
     group: str = GROUP
 
     def apply(self, policy: Policy, *, adopt: bool = False) -> Outcome:
-        """Make the host what the policy says; only what differs is touched.
+        """Put a policy in force; changes only the settings that differ from it.
 
         Raises
         ------
         SpecError
-            If the policy does not fit this host; nothing is changed.
+            If the policy does not fit this host; nothing has been changed.
         NotSupported
-            If the host lacks what the policy needs; it is as before.
+            If the host lacks what the policy needs; all changes have been rolled back.
         TestbedError
-            If something is somebody else's, or a change failed; the host is as before.
+            If others own a setting, or a change failed; all changes have been rolled back.
         """
         return self._do(lambda host, state: self._apply(policy, host, state, adopt=adopt))
 
@@ -110,7 +110,7 @@ class Enforcer:
         return Outcome(tuple(changes.changed), changes.unchanged, waiting, told)
 
     def _show(self, text: str) -> None:
-        """Keep the policy where users, completion and watchers see it."""
+        """Write the policy to where users, shell completion and ``isolane watch`` read it."""
         path = self.directory / "policy.yaml"
         try:
             fresh = path.with_suffix(".new")
@@ -120,7 +120,7 @@ class Enforcer:
             raise TestbedError(f"cannot write {path}: {error.strerror}") from None
 
     def examine(self, policy: Policy) -> tuple[FoundRouter | MissingRouter, ...]:
-        """Check a policy against this host and look for its routers; changes nothing.
+        """Check a policy against this host and look for its routers; change nothing.
 
         Raises
         ------
@@ -137,11 +137,11 @@ class Enforcer:
         return self._do(work, exclusive=False)
 
     def _find(self, policy: Policy, host: Host) -> tuple[FoundRouter | MissingRouter, ...]:
-        _ = host.here  # enters it: whoever looks, looks from there
+        _ = host.here  # enters the namespace, from which the search then starts
         return find_routers(policy)
 
     def clear(self) -> Outcome:
-        """Put everything back as it was before the first policy.
+        """Put every setting back to its value before the first policy.
 
         Raises
         ------
@@ -151,7 +151,7 @@ class Enforcer:
         return self._do(self._clear, elsewhere=True)
 
     def _clear(self, host: Host, state: State) -> Outcome:
-        begun, count = len(state.unfinished()), len(state.done)
+        begun, count = len(state.unfinished()), len(state.applied)
         if problems := transaction.clear(state, host):
             raise TestbedError("not everything could be put back: " + "; ".join(problems))
         done = (f"{count} settings put back",) if count else ()
@@ -172,13 +172,13 @@ class Enforcer:
         def work(host: Host, state: State) -> Outcome:
             policy = _in_force(state)
             if policy is None:
-                raise TestbedError("no policy is in force: isolane apply POLICY.yaml comes first")
+                raise TestbedError("no policy is in force: run isolane apply POLICY.yaml first")
             return self._apply(policy.with_changes(router, changes), host, state, adopt=False)
 
         return self._do(work)
 
     def status(self) -> InForce:
-        """Say what is in force and whether the kernel still has it; changes nothing."""
+        """Return the policy in force and compare it with the kernel; change nothing."""
 
         def work(host: Host, state: State) -> InForce:
             policy = _in_force(state)
@@ -194,9 +194,9 @@ class Enforcer:
                 policy=policy,
                 applied_at=state.about.get("applied_at"),
                 found=found,
-                # A router that has gone took its settings with it.
+                # The settings of a router that has gone are gone, too: no drift.
                 drift=tuple(one for one in drift if one.router not in missing),
-                settings=len(state.done),
+                settings=len(state.applied),
                 routers=statuses(policy, found, state, readings),
                 notes=(*notes(policy, running, there, _shared(state)), *_lost(host, there)),
             )
@@ -204,11 +204,11 @@ class Enforcer:
         return self._do(work, exclusive=False)
 
     def sample(self) -> Sample | None:
-        """Take the counters of all routers; None when no policy is in force."""
+        """Read the counters of all routers; None when no policy is in force."""
         return self.look(sampling.take)
 
     def samples(self) -> Generator[Sample | None]:
-        """Take a sample each time one is asked for; what was opened stays open in between."""
+        """Yield samples without end, each read when asked for; keeps files and sockets open."""
         thread = NamespaceThread()
         opened: tuple[Host, State] | None = None
         stamp = None
@@ -228,7 +228,7 @@ class Enforcer:
             thread.close()
 
     def _stamp(self) -> tuple[int, int] | None:
-        """Return what tells one state on disk from the next."""
+        """Return inode and time of the state on disk, which change with every command."""
         try:
             found = (self.directory / "state.json").stat()
         except OSError:
@@ -236,19 +236,19 @@ class Enforcer:
         return found.st_ino, found.st_mtime_ns
 
     def threads(self) -> dict[str, list[int]]:
-        """Return the threads in each router's control group."""
+        """Return the threads in each router's cgroup."""
         return sampling.threads_of(State.load(self.directory))
 
     def nic_threads(self) -> list[int]:
-        """Return the threads of the NICs."""
+        """Return the kernel threads that poll the NICs."""
         return sampling.nic_threads_of(State.load(self.directory))
 
     def numbers(self) -> dict[str, int]:
-        """Return the numbers of queues, ports, classes: ``queue:<router>:<interface>`` -> slot."""
+        """Return the numbers of queues, ports, classes by name: ``queue:<router>:<interface>``."""
         return State.load(self.directory).numbers
 
     def look(self, work: Callable[[Host, State, Policy], T]) -> T | None:
-        """Run ``work`` on the policy in force without changing anything; None without one."""
+        """Run ``work``, which only reads, on the policy in force; None when there is none."""
 
         def entered(host: Host, state: State) -> T | None:
             policy = _in_force(state)
@@ -263,12 +263,14 @@ class Enforcer:
         exclusive: bool = True,
         elsewhere: bool = False,
     ) -> T:
-        """Work on the host and the state.
+        """Run ``work`` in a thread that may enter namespaces.
 
         Parameters
         ----------
+        exclusive
+            Hold the policy's lock meanwhile.
         elsewhere
-            Also when the policy in force is that of a namespace that is gone.
+            Also when the policy in force was applied in a namespace that is gone.
         """
         with locked(self.directory) if exclusive else contextlib.nullcontext():
             thread = NamespaceThread()
@@ -298,25 +300,25 @@ class Enforcer:
         return host, state
 
     def _refuse_elsewhere(self, cookie: int, *, clearing: bool) -> None:
-        """Refuse to work on the interfaces of this namespace for the policy of another one."""
-        whose = f"the policy in force ({self.directory}) is that of another network namespace"
+        """Refuse to work in this namespace on a policy that was applied in another one."""
+        whose = f"the policy in force ({self.directory}) was applied in another network namespace"
         path = find_namespace(cookie)
         if path is not None:
-            raise TestbedError(f"{whose}, {path}: run this in there (nsenter --net={path})")
+            raise TestbedError(f"{whose}, {path}: run this there (nsenter --net={path})")
         if not clearing:
-            raise TestbedError(f"{whose}, which is gone: isolane clear comes first")
+            raise TestbedError(f"{whose}, which is gone: run isolane clear first")
 
 
 def _shared(state: State) -> set[str]:
-    settings = map(from_key, state.done)
+    settings = map(from_key, state.applied)
     return {setting.ifname for setting in settings if isinstance(setting, LinkRoot)}
 
 
 def _lost(host: Host, there: Mapping[str, nic_features.Nic]) -> tuple[str, ...]:
     counts = {name: host.lost(host.base, name) for name in there}
     return tuple(
-        f"{name}: the kernel has lost {count} frames on the way from or to XDP (ethtool -S {name}: "
-        "drops, xdp_xmit_errors): an interface was down, or its ring was full"
+        f"{name}: the kernel has lost {count} frames from or to XDP (ethtool -S {name}: drops, "
+        "xdp_xmit_errors): an interface was down, or its ring was full"
         for name, count in counts.items()
         if count
     )
@@ -327,6 +329,6 @@ def _recovered(count: int) -> tuple[str, ...]:
 
 
 def _in_force(state: State) -> Policy | None:
-    """Return the policy; kept with the state, so that neither is ever without the other."""
+    """Return the policy; the state file holds its text, so the two always belong together."""
     text = state.about.get("text")
     return None if text is None else parse_policy(text, source="the policy in force")

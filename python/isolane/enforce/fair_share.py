@@ -1,10 +1,10 @@
-"""Who may have what by a policy: fair shares of CPU time and of links, guaranteed rates. Pure.
+"""Works out what a policy gives each router: fair shares of CPU time and links, guaranteed rates.
 
-Everybody who needs such a figure asks here: apply, status, top, export, verify, the simulator.
+The only place that does: apply, status, top, export, verify and the simulator call these functions.
 
 Only active routers count, on cores as on links. A router that does not run uses nothing, so the
-others get its part; whoever counted it would promise them too little. A router gets no more than
-its cap or ceiling, either, and the others get what it leaves.
+others share its part; counting it would promise them too little. No router gets more than its cap
+or ceiling, and the others share what it leaves. No function here touches the host.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _NO_CAPS: Mapping[str, float] = {}
 
 @dataclass(frozen=True)
 class Link:
-    """A NIC whose link is shared out."""
+    """A NIC whose link the routers share by class."""
 
     nic: str
     rate: int
     """Bytes/s."""
     routers: tuple[str, ...]
-    """The routers that send by it."""
+    """The routers that send by this NIC."""
     quantum: int = htb.QUANTUM
-    """Bytes that a class of weight 1 sends in its turn: with less than a full frame, which leaves
-    whole all the same, weights would have no effect."""
+    """Bytes that a class of weight 1 sends per turn: at least a full frame. HTB always sends whole
+    frames, so with a smaller quantum weights would have no effect."""
 
     @property
     def rate_bps(self) -> float:
-        """Bit/s on the wire."""
+        """Rate of the link, bit/s on the wire."""
         return self.rate * 8.0
 
 
@@ -64,7 +64,7 @@ def ceiling_pps(router: RouterPolicy, frame_bytes: int) -> float | None:
 
 
 def wants_link(router: RouterPolicy) -> bool:
-    """Tell whether a router's policy needs the link to be shared out."""
+    """Tell whether a router's policy needs a class of its own on the link."""
     return bool(
         router.rate_min
         or ceiling_bps(router) < math.inf
@@ -74,7 +74,7 @@ def wants_link(router: RouterPolicy) -> bool:
 
 
 def sharing_cores_with(policy: Policy, router: str, active: Iterable[str]) -> tuple[str, ...]:
-    """Return a router and the active ones that may run on one of its cores.
+    """Return a router and the active routers that may run on one of its cores.
 
     A router that is not pinned may run on any core, so it shares cores with everybody.
     """
@@ -95,7 +95,7 @@ def sharing_cores_with(policy: Policy, router: str, active: Iterable[str]) -> tu
 
 
 def groups_sharing_cores(policy: Policy, active: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """Divide routers into groups whose cores have to do with each other, in the given order."""
+    """Group routers that share cores, directly or through others, in the given order."""
     names = tuple(active)
     if any(not policy.routers[name].cores for name in names):
         return (names,) if names else ()
@@ -116,7 +116,7 @@ def groups_sharing_cores(policy: Policy, active: Iterable[str]) -> tuple[tuple[s
 
 
 def same_cores(policy: Policy, routers: Iterable[str]) -> bool:
-    """Tell whether routers are bound to the same cores, all of them."""
+    """Tell whether all these routers are pinned to the same cores."""
     return len({frozenset(policy.routers[name].cores) for name in routers}) <= 1
 
 
@@ -130,8 +130,8 @@ def cpu_fair_shares(
 ) -> dict[str, float]:
     """Return the fair shares of CPU time in a group: by weight, nobody above its ``cpu_max``.
 
-    They hold when all routers of the group want more. ``rate_max`` holds a router down as well, but
-    by how much depends on its frames, which only the caller may know.
+    They hold when all routers of the group want more. ``rate_max`` limits a router as well; by how
+    much depends on its frames, so the caller has to pass that in ``caps``.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def cpu_fair_shares(
     cores
         Number of cores of the group.
     caps
-        What else holds a router down, as a share of all the cores.
+        Further limits of routers, each a share of all the cores.
 
     Returns
     -------
@@ -149,8 +149,8 @@ def cpu_fair_shares(
     """
     routers = {name: policy.routers[name] for name in group}
     weights = {name: float(router.cpu_weight) for name, router in routers.items()}
-    least = {n: min(cpu_cap(r, cores), caps.get(n, 1.0)) for n, r in routers.items()}
-    return share_out(weights, least)
+    lower = {n: min(cpu_cap(r, cores), caps.get(n, 1.0)) for n, r in routers.items()}
+    return share_out(weights, lower)
 
 
 def cpu_fair_shares_on_host(
@@ -158,8 +158,8 @@ def cpu_fair_shares_on_host(
 ) -> dict[str, float | None]:
     """Return each router's fair share of its own cores when all of them want more, 0 to 1.
 
-    None where some routers of a group share a part of its cores only: how much each gets then
-    depends on where the scheduler puts threads, and no figure would be true.
+    None where routers of a group share only some of their cores: what each gets then depends on
+    where the kernel's scheduler puts the threads, and no single figure is right.
     """
     shares: dict[str, float | None] = {}
     for group in groups_sharing_cores(policy, active):
@@ -172,14 +172,14 @@ def cpu_fair_shares_on_host(
 
 
 def share_out(weights: Mapping[str, float], caps: Mapping[str, float]) -> dict[str, float]:
-    """Share 1 out by weight, nobody above its cap; what one cannot use goes to the others.
+    """Divide 1 by weight, nobody above its cap; the others share what a cap leaves over.
 
     Parameters
     ----------
     weights
         Positive, relative.
     caps
-        Maximum share of each, 0 to 1; those that are not named have none.
+        Maximum share of each, 0 to 1; whoever is not named has no cap.
 
     Returns
     -------
@@ -205,19 +205,19 @@ def share_out(weights: Mapping[str, float], caps: Mapping[str, float]) -> dict[s
 def link_fair_rates(
     policy: Policy, rate_bps: float, demands_bps: Mapping[str, float]
 ) -> dict[str, float]:
-    """Share a link out: guaranteed rates first, then by priority, within one by weight.
+    """Divide a link: guaranteed rates first, then by priority, within one priority by weight.
 
     Parameters
     ----------
     rate_bps
-        Of the link, bit/s on the wire.
+        Rate of the link, bit/s on the wire.
     demands_bps
-        What each active router wants to send, bit/s on the wire; infinite for all it can get.
+        What each active router wants to send, bit/s on the wire; infinite: as much as it can get.
 
     Returns
     -------
     dict
-        What each may have, bit/s on the wire.
+        Rate of each router, bit/s on the wire.
     """
     routers = {name: policy.routers[name] for name in demands_bps}
     wanted = {name: min(bps, ceiling_bps(routers[name])) for name, bps in demands_bps.items()}
@@ -226,20 +226,20 @@ def link_fair_rates(
     for priority in sorted({router.priority for router in routers.values()}):
         level = {n: float(r.link_weight) for n, r in routers.items() if r.priority == priority}
         while left > 0 and (open_ := {n: w for n, w in level.items() if given[n] < wanted[n]}):
-            # So much for each weight until the first has all it may have, or nothing is left.
+            # Raise all by weight until the first has all that it wants, or nothing is left.
             total = sum(open_.values())
             first = min((wanted[name] - given[name]) / weight for name, weight in open_.items())
             step = min(left / total, first)
             for name, weight in open_.items():
                 full = (wanted[name] - given[name]) / weight <= step
                 given[name] = wanted[name] if full else given[name] + step * weight
-            # Not by subtraction alone: rounding may leave a rest that is never used up.
+            # Subtraction alone might leave a rounding error that is never used up.
             left = max(0.0, left - step * total) if first < left / total else 0.0
     return given
 
 
 def link_fair_shares(policy: Policy, link: Link, active: Collection[str]) -> dict[str, float]:
-    """Return the shares of a link when all active routers that send by it want more, 0 to 1."""
+    """Return the active routers' shares of a link when all of them want more, 0 to 1."""
     members = [name for name in link.routers if name in active]
     due = link_fair_rates(policy, link.rate_bps, dict.fromkeys(members, math.inf))
     return {name: bps / link.rate_bps for name, bps in due.items()}

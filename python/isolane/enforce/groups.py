@@ -1,4 +1,4 @@
-"""CPU control groups, version 1 or 2, whichever has the controller."""
+"""CPU cgroups of the version, 1 or 2, that has the cpu controller on this host."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from isolane.errors import NotSupported
 
 _PERIOD_US = 10_000
-"""Of ``cpu_max``: a router that has used up its cap waits for at most this long."""
-_LEAST_QUOTA_US = 1_000
-"""The kernel's own (min_cfs_quota_period)."""
+"""Period of ``cpu_max``: a router that has used up its cap waits no longer than this."""
+_MIN_QUOTA_US = 1_000
+"""The kernel's limit (min_cfs_quota_period in kernel/sched/core.c)."""
 _WEIGHT_OF_NICE_0 = 100
 _SHARES_OF_NICE_0 = 1024
 
@@ -27,14 +27,14 @@ def weight_of(shares: int) -> int:
 
 
 class Groups:
-    """Where groups are and what the kernel calls their settings.
+    """Where the routers' cgroups are, and how the mounted version names and scales their settings.
 
     Parameters
     ----------
     name
-        Of the group that all routers' groups are in.
+        Name of the cgroup that is the parent of all routers' cgroups.
     mounts
-        What is mounted where, as in ``/proc/self/mounts``; for tests.
+        Text in the format of ``/proc/self/mounts``, for tests; None: that file.
     """
 
     def __init__(self, name: str, mounts: str | None = None) -> None:
@@ -55,9 +55,9 @@ class Groups:
                 if controllers.exists() and "cpu" in controllers.read_text().split():
                     return 2, Path(where)
         raise NotSupported(
-            "not supported on this host: no mounted control group has the cpu controller, which "
+            "not supported on this host: no mounted cgroup has the cpu controller, which "
             "cpu_weight and cpu_max need (mount -t cgroup -o cpu cgroup /sys/fs/cgroup/cpu, or "
-            "control groups v2)"
+            "use cgroup v2)"
         )
 
     @property
@@ -67,22 +67,25 @@ class Groups:
 
     @property
     def top(self) -> Path:
-        """Directory of the group that all routers' groups are in."""
+        """Directory of the cgroup that is the parent of all routers' cgroups."""
         return self._root[1] / self._name
 
     @property
     def root(self) -> Path:
-        """Directory of the hierarchy."""
+        """Directory where the cgroup hierarchy is mounted."""
         return self._root[1]
 
     def path(self, router: str) -> Path:
-        """Directory of a router's group; an empty name: of the group that all are in."""
+        """Return the directory of a router's cgroup; an empty name: of the parent of all."""
         return self.top / router if router else self.top
 
-    def settings(self, weight: int, most: float | None) -> dict[str, str]:
-        """Return file name -> content for a weight (100 is the default) and a cap (cores)."""
-        period = _PERIOD_US if most is None else max(_PERIOD_US, ceil(_LEAST_QUOTA_US / most))
-        quota = None if most is None else round(most * period)
+    def settings(self, weight: int, max_cores: float | None) -> dict[str, str]:
+        """Return file name -> content for a weight (100 is the default) and a cap in cores."""
+        period = _PERIOD_US
+        quota: int | None = None
+        if max_cores is not None:
+            period = max(_PERIOD_US, ceil(_MIN_QUOTA_US / max_cores))
+            quota = round(max_cores * period)
         if self.version == 2:
             return {
                 "cpu.weight": str(weight),
@@ -97,7 +100,7 @@ class Groups:
         }
 
     def of_thread(self, thread: int) -> str | None:
-        """Return the group that a thread is in, below the root; None when it has ended."""
+        """Return the path below the root of a thread's cgroup; None when the thread has ended."""
         try:
             lines = Path(f"/proc/{thread}/cgroup").read_text().splitlines()
         except OSError:
@@ -109,6 +112,6 @@ class Groups:
         return None
 
     def move(self, thread: int, group: str) -> None:
-        """Put a thread (version 2: its process) into a group, named from the root."""
+        """Move a thread (version 2: its process) to a cgroup, given by its path below the root."""
         file = "cgroup.procs" if self.version == 2 else "tasks"
         (self.root / group / file).write_text(str(thread))

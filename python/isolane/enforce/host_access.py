@@ -13,8 +13,9 @@ from isolane import _native
 from isolane.enforce.find.host_view import all_namespaces
 from isolane.enforce.groups import Groups
 from isolane.enforce.htb import read_classes, read_leaves
-from isolane.enforce.nic_features import takes_xdp, xdp_features
+from isolane.enforce.nic_features import takes_xdp
 from isolane.errors import NotSupported, TestbedError
+from isolane.netdev import XdpFeature, xdp_features
 from isolane.testbed import kernel
 from isolane.testbed.netns import Namespace
 
@@ -78,7 +79,7 @@ class Host:
         self._classes: dict[tuple[str, str], dict[int, list[int]]] = {}
         self._clsact: dict[str, set[int]] = {}
         self._leaves: dict[tuple[str, str], dict[int, int]] = {}
-        self._xdp: dict[str, dict[int, int]] = {}
+        self._xdp: dict[str, dict[int, XdpFeature]] = {}
         self._counters: dict[tuple[str, str], tuple[int, list[int]]] = {}
         self._home = kernel.open_own_net()
         self._gone = False
@@ -183,7 +184,7 @@ class Host:
         """Tell whether XDP can send by an interface, read once; kernels that do not tell: yes."""
         if path not in self._xdp:
             self._xdp[path] = xdp_features() if self.namespace(path) else {}
-        return not self._xdp[path] or takes_xdp(self._xdp[path].get(index, 0))
+        return not self._xdp[path] or takes_xdp(self._xdp[path].get(index, XdpFeature(0)))
 
     def lost(self, path: str, ifname: str) -> int:
         """Return the frames that XDP has sent to or from a veth and that the kernel has lost.

@@ -1,4 +1,4 @@
-"""What of a policy only the host can refuse: checked before anything is changed."""
+"""Checks a policy against this host: cores, NICs, addresses, links. Changes nothing."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from isolane.spec.policy import Policy
 from isolane.testbed.netns import Namespace
 
 _HEADERS = 100
-"""Beyond the MTU: Ethernet and VLAN headers, what a frame takes on the wire besides, and some."""
+"""Added to the MTU: Ethernet and VLAN headers, preamble, gap and checksum, and a margin."""
 
 
 def check(
     policy: Policy, found: Sequence[FoundRouter], host: Host, nics: Mapping[str, Nic]
 ) -> dict[str, Link]:
-    """Check cores, NICs, addresses and links; return the links that are shared out.
+    """Check cores, NICs, addresses and links; return the links that the routers share by class.
 
     Raises
     ------
     SpecError
-        Naming the value and what would do. Nothing has been changed.
+        Naming the value and what would be accepted.
     NotSupported
-        If the policy asks for what a NIC or an interface cannot do.
+        If a NIC or an interface cannot do what the policy asks for.
     """
     _cores(policy)
     namespace = host.here
@@ -81,7 +81,7 @@ def _nics(policy: Policy, namespace: Namespace) -> None:
     there = namespace.interfaces()
     for nic in policy.nics:
         if nic == "lo":
-            raise SpecError("nics: lo is loopback; accepted: an interface that frames arrive at")
+            raise SpecError("nics: lo is the loopback interface; accepted: a NIC")
         if nic not in there:
             known = ", ".join(sorted(set(there) - {"lo"})) or "none"
             raise SpecError(f"nics: there is no interface {nic} on this host; there are {known}")
@@ -94,7 +94,7 @@ def _nics(policy: Policy, namespace: Namespace) -> None:
 
 
 def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Nic]) -> None:
-    """Refuse caps on CPU time where frames come without the number that they are billed by."""
+    """Refuse ``cpu_max`` where a driver runs no XDP: its metadata says whose CPU time it is."""
     without = next((nic for nic in nics.values() if not nic.runs_xdp), None)
     for router in found:
         queues = any(at.how == "veth" for at in router.interfaces)

@@ -1,7 +1,7 @@
-"""HTB as the kernel speaks of it: classes read from netlink, bursts, numbers.
+"""HTB in the kernel's terms: handles, bursts and quanta, and its classes read by netlink.
 
-The size table makes every frame count with its 24 bytes of preamble, gap and checksum, so that
-small frames cheat nobody, in rates, in shares and in the kernel's own counts.
+The size table adds the 24 bytes of preamble, gap and checksum to every frame, so that rates, shares
+and the kernel's counters are right for small frames, too.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from isolane.testbed.netns import Namespace
 MAJOR = 0x15A
 ROOT_CLASS, DEFAULT_CLASS, FIRST_CLASS = 1, 2, 16
 LEAVES = 0x4000
-"""Handle of the queue of class 0."""
-_MOST_TICKS = (1 << 32) - 1
+"""Handle of the pfifo below class 0; the one below class n has this plus n."""
+_MAX_TICKS = (1 << 32) - 1
 WIRE_OVERHEAD = WIRE_OVERHEAD_BYTES + 4
 """Preamble, start of frame, gap and frame check sequence, bytes."""
 FULL_FRAME = 1514 + WIRE_OVERHEAD
 """The largest frame, bytes on the wire."""
 QUANTUM = 1600
-"""Bytes that a class of weight 1 sends in its turn: a full frame on the wire, at least."""
+"""Bytes that a class of weight 1 sends per turn: at least a full frame on the wire."""
 
 
 def class_id(minor: int) -> int:
-    """Return a class as ``skb->priority`` names it."""
+    """Return the class identifier as ``skb->priority`` holds it."""
     return MAJOR << 16 | minor
 
 
 def size_table() -> bytes:
-    """TCA_STAB with an overhead alone (struct tc_sizespec, linux/pkt_sched.h)."""
+    """Return a TCA_STAB that only adds overhead (struct tc_sizespec, linux/pkt_sched.h)."""
     spec = struct.pack("=BBhiIIII", 0, 0, 0, WIRE_OVERHEAD, 1, 0, 0, 0)
     return struct.pack("=HH", 4 + len(spec), 1) + spec
 
@@ -42,17 +42,17 @@ def size_table() -> bytes:
 def burst_bytes(rate: int, asked: int | None = None) -> int:
     """Return how many bytes may exceed a rate (bytes/s) at once.
 
-    Default: 10 ms of it, which a virtual machine's hypervisor may take at a time, but at least two
-    full frames. Rounded up to what the kernel, which counts time instead, can tell apart; at most
-    some minutes of the rate, which is as far as it counts.
+    By default 10 ms of the rate, since a hypervisor may stop a virtual machine for that long; at
+    least two full frames. The kernel keeps bursts as 32 bits of clock ticks, so the result is
+    rounded up to a tick and limited to some minutes of the rate.
     """
-    least = max(2 * FULL_FRAME, rate // 100_000)  # 10 us: the kernel counts in whole us
-    wanted = max(least, rate // 100 if asked is None else asked)
-    return _bytes_of(min(calc_xmittime(rate, wanted), _MOST_TICKS), rate) if rate else wanted
+    smallest = max(2 * FULL_FRAME, rate // 100_000)  # 10 us: the kernel counts in whole us
+    wanted = max(smallest, rate // 100 if asked is None else asked)
+    return _bytes_of(min(calc_xmittime(rate, wanted), _MAX_TICKS), rate) if rate else wanted
 
 
 def read_classes(namespace: Namespace, index: int) -> dict[int, list[int]]:
-    """Return the settings of all classes of ours, by minor number."""
+    """Return [rate, ceil, burst, priority, quantum] of our classes, by minor number."""
     classes = {}
     for found in namespace.links.get_classes(index):
         if found["handle"] >> 16 != MAJOR:
@@ -68,7 +68,7 @@ def read_classes(namespace: Namespace, index: int) -> dict[int, list[int]]:
 
 
 def read_leaves(namespace: Namespace, index: int) -> dict[int, int]:
-    """Return the limits (frames) of the queues of our classes, by the class's minor number."""
+    """Return the limits (frames) of our classes' queues, by the class's minor number."""
     limits = {}
     for found in namespace.links.get_qdiscs(index):
         handle, options = found["handle"] >> 16, found.get_attr("TCA_OPTIONS")
@@ -78,12 +78,12 @@ def read_leaves(namespace: Namespace, index: int) -> dict[int, int]:
 
 
 def leaf_frames(rate: int) -> int:
-    """Return how many frames may wait for a rate (bytes/s): 20 ms of full ones, 64 to 1000."""
+    """Return the queue limit for a rate (bytes/s): 20 ms of full frames, 64 to 1000 frames."""
     return max(64, min(1000, rate // 50 // FULL_FRAME))
 
 
 def class_bytes(namespace: Namespace, index: int) -> dict[int, tuple[int, int, int]]:
-    """Return (bytes on the wire, frames, drops) of all classes of ours, by minor number."""
+    """Return (bytes on the wire, frames, drops) of our classes, by minor number."""
     counts = {}
     for found in namespace.links.get_classes(index):
         if found["handle"] >> 16 == MAJOR:
@@ -94,5 +94,5 @@ def class_bytes(namespace: Namespace, index: int) -> dict[int, tuple[int, int, i
 
 
 def _bytes_of(ticks: int, rate: int) -> int:
-    """Return the most that is given as so many ticks of the packet scheduler's clock."""
+    """Return the largest size that takes this many ticks of the packet scheduler's clock."""
     return bisect_right(range(1 << 32), ticks, key=lambda size: calc_xmittime(rate, size)) - 1

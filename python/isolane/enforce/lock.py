@@ -1,4 +1,4 @@
-"""One command at a time changes a policy."""
+"""The lock that lets only one command at a time change the policy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from isolane.errors import NotSupported, TestbedError
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of a policy's directory; make the directory, and remove it if nothing stays.
+    """Hold the lock of a policy's directory; creates the directory, and removes it when unused.
 
     Raises
     ------
     TestbedError
         When another command holds it.
     NotSupported
-        Without the right to make the directory.
+        When it may not create or open the directory.
     """
     while (lock := _take(directory)) is None:
         pass
@@ -34,7 +34,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def _take(directory: Path) -> int | None:
-    """Take the lock; None when the file that was locked is not the lock any more."""
+    """Take the lock; None when another command has removed or replaced the lock file meanwhile."""
     path = directory / "lock"
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)

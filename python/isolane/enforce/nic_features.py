@@ -1,33 +1,19 @@
-"""What a policy's NICs can do with frames that XDP handles, and what that asks for."""
+"""What the NICs of a policy are and can do: their kind, MTU, and XDP features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, genlmsg
-from pyroute2.netlink.exceptions import NetlinkError
-from pyroute2.netlink.generic import GenericNetlinkSocket
+from pyroute2.netlink import nlmsg
 
 from isolane.enforce.find.peers import Peer, find_peers
+from isolane.netdev import XdpFeature, xdp_features
 from isolane.testbed.netns import Namespace
 
-_NETDEV_CMD_DEV_GET: Final = 1
-_RUNS, _TRANSMITS, _TRANSMITS_PARTS = 0x01, 0x04, 0x40
-"""NETDEV_XDP_ACT_BASIC, _NDO_XMIT, _NDO_XMIT_SG (Documentation/netlink/specs/netdev.yaml)."""
 ONE_PART_BYTES: Final = 3498
-"""Longest frame that a veth hands to XDP in one part: a page less headroom and the kernel's own."""
-
-
-class _DeviceMessage(genlmsg):  # type: ignore[misc] # pyroute2 has no types
-    nla_map = (
-        ("NETDEV_A_DEV_UNSPEC", "none"),
-        ("NETDEV_A_DEV_IFINDEX", "uint32"),
-        ("NETDEV_A_DEV_PAD", "none"),
-        ("NETDEV_A_DEV_XDP_FEATURES", "uint64"),
-    )
+"""Longest frame that a veth passes to XDP in one buffer: a page less headroom and tail."""
 
 
 @dataclass(frozen=True)
@@ -38,28 +24,28 @@ class Nic:
     ifindex: int
     mtu: int
     kind: str | None
-    """``veth``, ``tun``, ``vlan``, ...; None: hardware, or what a hypervisor shows as such."""
+    """``veth``, ``tun``, ``vlan``, ...; None: a hardware NIC, or one that a hypervisor emulates."""
     runs_xdp: bool
     """Whether its driver runs XDP programs."""
     takes_xdp: bool
-    """Whether XDP can send by it."""
+    """Whether XDP can transmit by it."""
     takes_parts: bool
-    """Whether that is so for frames in several parts: jumbo frames."""
+    """Whether XDP can transmit frames of several buffers (jumbo frames) by it."""
     peer: Peer | None = None
-    """Of a veth, where it can be entered: the other end."""
+    """The other end of a veth, if the network namespace that it is in can be entered."""
 
     @property
     def polled(self) -> bool:
-        """Tell whether it has NAPI, so that a thread can poll it; stacked interfaces have not."""
+        """Tell whether it has NAPI, which a thread can poll; VLANs, bridges and taps have none."""
         return self.kind in (None, "veth")
 
     def takes_from(self, mtu: int) -> bool:
-        """Tell whether XDP can send what an interface of this MTU hands over."""
+        """Tell whether XDP can transmit frames here that come from an interface of this MTU."""
         return self.takes_xdp and (self.takes_parts or mtu <= ONE_PART_BYTES)
 
 
 def look(names: Iterable[str], namespace: Namespace) -> dict[str, Nic]:
-    """Look at NICs of a namespace, which the calling thread is in; leaves out those not there."""
+    """Describe NICs of the namespace that the calling thread is in; leaves out missing ones."""
     there = set(namespace.interfaces())
     links = {
         name: namespace.links.get_links(int(namespace.read(name, "ifindex")))[0]
@@ -78,46 +64,23 @@ def look(names: Iterable[str], namespace: Namespace) -> dict[str, Nic]:
 
 
 def _nic(
-    name: str, kind: str | None, link: genlmsg, features: dict[int, int], peer: Peer | None
+    name: str, kind: str | None, link: nlmsg, features: dict[int, XdpFeature], peer: Peer | None
 ) -> Nic:
-    # Before Linux 6.3 nobody tells. A veth may or may not, hardware with XDP mostly does.
-    unknown = _RUNS if kind == "veth" else _RUNS | _TRANSMITS
-    able = features.get(link["index"], 0) if features else unknown
+    # Before Linux 6.3 the kernel does not tell. A veth may or may not transmit; NICs mostly do.
+    unknown = XdpFeature.BASIC if kind == "veth" else XdpFeature.BASIC | XdpFeature.NDO_XMIT
+    able = features.get(link["index"], XdpFeature(0)) if features else unknown
     return Nic(
         name=name,
         ifindex=link["index"],
         mtu=link.get_attr("IFLA_MTU"),
         kind=kind,
-        runs_xdp=bool(able & _RUNS),
+        runs_xdp=XdpFeature.BASIC in able,
         takes_xdp=takes_xdp(able),
-        takes_parts=bool(able & _TRANSMITS_PARTS),
+        takes_parts=XdpFeature.NDO_XMIT_SG in able,
         peer=peer,
     )
 
 
-def takes_xdp(features: int) -> bool:
-    """Tell from what :func:`xdp_features` says whether XDP can send by an interface."""
-    return bool(features & _TRANSMITS)
-
-
-def xdp_features() -> dict[int, int]:
-    """Return what XDP can do with the interfaces of this namespace, by index.
-
-    Returns
-    -------
-    dict
-        Empty where the kernel does not tell (before Linux 6.3).
-    """
-    with suppress(NetlinkError, OSError, KeyError), GenericNetlinkSocket() as netlink:
-        netlink.bind("netdev", _DeviceMessage)
-        request = _DeviceMessage()
-        request["cmd"] = _NETDEV_CMD_DEV_GET
-        request["version"] = 1
-        replies = netlink.nlm_request(
-            request, msg_type=netlink.prid, msg_flags=NLM_F_REQUEST | NLM_F_DUMP
-        )
-        return {
-            reply.get_attr("NETDEV_A_DEV_IFINDEX"): reply.get_attr("NETDEV_A_DEV_XDP_FEATURES")
-            for reply in replies
-        }
-    return {}
+def takes_xdp(features: XdpFeature) -> bool:
+    """Tell whether XDP can transmit by an interface that has these features."""
+    return XdpFeature.NDO_XMIT in features

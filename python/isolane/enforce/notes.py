@@ -1,4 +1,4 @@
-"""What of a policy's host works otherwise than one may think: sentences for apply and status."""
+"""Notes of apply and status: where this host loses frames or does not treat them as expected."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def notes(
     nics: Mapping[str, Nic],
     shared: Collection[str],
 ) -> tuple[str, ...]:
-    """Return where frames are lost, or not treated as the policy says, and what to do about it.
+    """Return sentences on frames that are lost or not handled as the policy says, with the remedy.
 
     Parameters
     ----------
     shared
-        NICs whose link is shared out.
+        NICs whose link the routers share by class.
     """
     told = [note for nic in nics.values() for note in _of_nic(nic)]
     for router in found:
@@ -39,19 +39,18 @@ def _of_nic(nic: Nic) -> Iterator[str]:
     if nic.kind == "veth" and nic.peer is None:
         yield (
             f"{nic.name}: its other end is in a network namespace that cannot be entered from "
-            "here; TCP and UDP from there get the checksums that it leaves out, but tunnels, SCTP "
-            "and VLANs do not work unless it does that itself: run ethtool -K NAME tx off txvlan "
-            "off there"
+            "here. Isolane fills in the checksums that it leaves out of TCP and UDP, but tunnels, "
+            "SCTP and VLANs do not work; run ethtool -K NAME tx off txvlan off there"
         )
     if nic.kind == "tun":
         yield (
-            f"{nic.name} is a tap: segments that its program hands over merged are dropped; switch "
-            "that off there (TUNSETOFFLOAD 0)"
+            f"{nic.name} is a tap: merged segments (TSO) from its program are dropped; switch "
+            "offloads off in that program (TUNSETOFFLOAD 0)"
         )
     if not nic.runs_xdp:
         yield (
-            f"{nic.name}: its driver does not run XDP: frames reach their router's queue only "
-            "after the kernel has received them, and what waits there is not counted"
+            f"{nic.name}: its driver does not run XDP, so frames reach their router's queue only "
+            "after the kernel has received them; the ones that wait there are not counted"
         )
 
 
@@ -59,8 +58,8 @@ def _not_by_xdp(router: FoundRouter, nics: Mapping[str, Nic]) -> Iterator[str]:
     without = [nic.name for nic in nics.values() if not nic.runs_xdp]
     if without:
         yield (
-            f"{router.name}: what comes by {', '.join(without)} is forwarded by the kernel, not by "
-            "XDP, which its driver does not run"
+            f"{router.name}: frames from {', '.join(without)} are forwarded by the kernel, not by "
+            "XDP, because the driver does not run XDP"
         )
 
 
@@ -74,32 +73,32 @@ def _of_interface(
     whose, outer = f"{router.name} ({at.ifname})", at.host_ifname
     if at.how == "veth" and at.mtu < at.host_mtu:
         yield (
-            f"{whose}: takes packets of {at.mtu} bytes, but {outer} hands over up to "
-            f"{at.host_mtu}, and longer ones are lost; give both the same MTU"
+            f"{whose}: its MTU is {at.mtu}, but {outer} sends it packets of up to "
+            f"{at.host_mtu} bytes, and the longer ones are lost; give both the same MTU"
         )
     names: tuple[str, ...] = ()
-    with suppress(SpecError):  # it has left its bridge since
+    with suppress(SpecError):  # it has left its bridge meanwhile
         names = uplinks(policy, router, at)
     for nic in (nics[name] for name in names if name in nics):
         if nic.mtu > at.host_mtu:
             yield (
-                f"{whose}: {nic.name} brings packets of up to {nic.mtu} bytes, {outer} takes "
-                f"{at.host_mtu}: longer ones are dropped (counted as `size`)"
+                f"{whose}: {nic.name} receives packets of up to {nic.mtu} bytes, but the MTU of "
+                f"{outer} is {at.host_mtu}: longer ones are dropped (counted as `size`)"
             )
         if at.mtu > nic.mtu and at.how == "veth":
             yield (
-                f"{whose}: sends packets of up to {at.mtu} bytes, {nic.name} takes {nic.mtu}: "
-                f"longer ones are dropped; ip link set {at.ifname} mtu {nic.mtu}"
+                f"{whose}: sends packets of up to {at.mtu} bytes, but the MTU of {nic.name} is "
+                f"{nic.mtu}: longer ones are dropped; run ip link set {at.ifname} mtu {nic.mtu}"
             )
         if at.how == "tap" and nic.mtu > ONE_PART_BYTES:
-            way = f"go by {at.bridge}" if at.bridge else "are lost"
+            fate = f"go through {at.bridge}" if at.bridge else "are lost"
             yield (
-                f"{whose}: a tap takes no jumbo frames from XDP; those that {nic.name} brings in "
-                f"several parts {way}"
+                f"{whose}: a tap takes no frames of several buffers from XDP; the jumbo frames "
+                f"that {nic.name} receives so {fate}"
             )
         if at.how == "tap" and nic.name in shared:
             yield (
-                f"{whose}: segments that the guest sends merged count as one frame for the classes "
-                f"of {nic.name}, and its share comes out too large; ethtool -K ... tso off in the "
+                f"{whose}: the classes of {nic.name} count merged segments (TSO) of the guest as "
+                "one frame, so its share comes out too large; run ethtool -K NAME tso off in the "
                 "guest"
             )

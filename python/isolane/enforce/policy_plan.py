@@ -121,7 +121,7 @@ class Plan:
     ) -> Iterator[Desired]:
         """Switch an offload off where there is one; it was the policy's work if it is off now."""
         offload = Offload(netns, ifname, feature)
-        if offload.read(self.host) or offload.key in self.state.done:
+        if offload.read(self.host) or offload.key in self.state.applied:
             yield Desired(offload, value=False, router=router)
 
     def _nic(self, nic: Nic) -> Iterator[Desired]:

@@ -1,4 +1,4 @@
-"""Two samples make rates and shares. Pure."""
+"""Works out rates and shares of routers from two samples of their counters."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ _NONE = RouterSample("", present=False)
 
 @dataclass(frozen=True)
 class RouterRates:
-    """What a router did between two samples, beside its fair shares."""
+    """Rates and shares of a router between two samples, and its fair shares."""
 
     name: str
     present: bool
     offered_pps: float
-    """Frames that came for it."""
+    """Frames that arrived for it."""
     forwarded_pps: float
     dropped_pps: dict[str, float]
-    """By place: ``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``size``, ``redirect``, ``link``."""
+    """Drop point (``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``size``, ``redirect``,
+    ``link``) -> frames per second dropped there."""
     waiting: int
-    """Frames in its queues at the end."""
+    """Frames in its queues at the second sample."""
     room: int
-    """Frames that may wait there."""
+    """Queue limit: frames that may wait there."""
     cpu_share: float
-    """Of the cores that it may use, 0..1."""
+    """CPU time used, as a share of the cores that it may use, 0..1."""
     cpu_entitled: float | None
     """Its fair share of them; None: there is no such figure (see :class:`RouterSample`)."""
     link_bps: dict[str, float]
@@ -37,23 +38,23 @@ class RouterRates:
 
 @dataclass(frozen=True)
 class Rates:
-    """What all routers did between two samples."""
+    """Rates and shares of all routers between two samples."""
 
     seconds: float
     routers: tuple[RouterRates, ...]
     cores: dict[int, float]
-    """Core of the policy -> busy, 0..1."""
+    """Core of the policy -> share of the time that it was busy, 0..1."""
 
 
 def rates(before: Sample, after: Sample, host_cores: int) -> Rates:
-    """Return what happened between two samples.
+    """Return rates and shares between two samples.
 
-    A counter that went back (its router, or its thread, is another one by now) counts as 0.
+    A counter that has decreased, because its router or thread has restarted, counts as 0.
 
     Parameters
     ----------
     host_cores
-        Number of cores of the host: what a router may use that is bound to none.
+        Number of cores of the host, all of which a router that is not pinned may use.
     """
     seconds = max(1, after.at_ns - before.at_ns) / 1e9
     earlier = {router.name: router for router in before.routers}
@@ -81,7 +82,7 @@ def _of_router(
     links: dict[str, int],
     host_cores: int,
 ) -> RouterRates:
-    known = before.present  # counters of one that has just come are not those of an interval
+    known = before.present  # a router that has just come has no counters of this interval
     first = before if known else after
     link_bps = {
         nic: 8 * _per_second(first.link_bytes.get(nic, count), count, seconds)
@@ -93,8 +94,8 @@ def _of_router(
         offered_pps=_per_second(first.offered, after.offered, seconds),
         forwarded_pps=_per_second(first.forwarded, after.forwarded, seconds),
         dropped_pps={
-            place: _per_second(first.dropped.get(place, count), count, seconds)
-            for place, count in after.dropped.items()
+            point: _per_second(first.dropped.get(point, count), count, seconds)
+            for point, count in after.dropped.items()
         },
         waiting=after.waiting,
         room=after.room,

@@ -1,4 +1,4 @@
-"""What is known of running routers and of what a policy does to them: plain data."""
+"""Records of the routers that were found on the host, and of their counters."""
 
 from __future__ import annotations
 
@@ -15,27 +15,26 @@ class Interface:
 
     how: How
     """``veth``: a pair with one end on the host; ``tap``: of a virtual machine; ``own``: a NIC or
-    virtual function that the router has to itself; ``macvlan``: a share of a NIC's queue."""
+    virtual function that only this router uses; ``macvlan``: an interface on top of a NIC."""
     netns: Path | None
-    """Namespace of the router's side; None: the host's (a tap, a NIC of the host's)."""
+    """Network namespace of the router's side; None: the host's (a tap, a NIC of the host)."""
     ifname: str
     ifindex: int
     mac: str
-    """Address that frames to the router carry; for a tap the guest's, not the tap's own."""
+    """Destination address of frames to the router; for a tap the guest's, not the tap's own."""
     vlan: int = 0
     """VLAN that the frames carry on the NIC; 0: untagged."""
     host_ifname: str | None = None
-    """The host's side of a veth, the tap itself; None where the router has the interface to
-    itself."""
+    """The host's end of a veth, or the tap itself; None for ``own`` and ``macvlan``."""
     host_ifindex: int | None = None
     bridge: str | None = None
     """The host's bridge that ``host_ifname`` is a port of."""
     lower: str | None = None
-    """The host's interface that a macvlan or VLAN stands on."""
+    """The host's interface below a macvlan or VLAN."""
     mtu: int = 1500
-    """Of its own; a tap's of the host's side."""
+    """MTU of ``ifname``."""
     host_mtu: int = 1500
-    """Of ``host_ifname``."""
+    """MTU of ``host_ifname``."""
 
 
 @dataclass(frozen=True)
@@ -47,15 +46,15 @@ class FoundRouter:
     netns: Path | None
     """File of its network namespace (``/run/netns/vr1``, ``/proc/123/ns/net``)."""
     netns_inode: int | None
-    """Number of that file, for a cheap look: another one is another incarnation of the router, but
-    the kernel gives numbers out again (``netns_cookie`` is unique until the host restarts)."""
+    """Inode number of that file, cheap to check: when it changes, the router has restarted. The
+    kernel reuses these numbers; ``netns_cookie`` is unique until the host restarts."""
     pid: int | None
     """Its first process, where it has one."""
     interfaces: tuple[Interface, ...]
     threads: tuple[int, ...] = ()
-    """A virtual machine's threads: vCPUs, vhost workers, the emulator's own."""
+    """A virtual machine's threads: vCPUs, vhost workers, QEMU's own."""
     netns_cookie: int | None = None
-    """Identity of its network namespace; 0 before Linux 5.14."""
+    """Cookie (SO_NETNS_COOKIE) of its network namespace; 0 before Linux 5.14."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class MissingRouter:
 
     name: str
     reason: str
-    """A sentence for the user: what was looked for, where."""
+    """A sentence for the user: what was not found, and where."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class RouterSample:
     name: str
     present: bool
     offered: int = 0
-    """Frames that came for it."""
+    """Frames that arrived for it."""
     offered_bytes: int = 0
     """Their bytes, with the frame check sequence."""
     served: int = 0
@@ -83,19 +82,19 @@ class RouterSample:
     """Frames that it sent."""
     forwarded_bytes: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
-    """Place (``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``size``, ``redirect``, ``link``) ->
-    frames dropped there."""
+    """Drop point (``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``size``, ``redirect``,
+    ``link``) -> frames dropped there."""
     waiting: int = 0
     """Frames in its queues now."""
     room: int = 0
-    """Frames that may wait there."""
+    """Queue limit: frames that may wait there."""
     cpu_ns: int = 0
     """CPU time of its threads."""
     cores: tuple[int, ...] = ()
-    """Cores that it is bound to; empty: any."""
+    """Cores that it is pinned to; empty: any."""
     cpu_entitled: float | None = 0.0
     """Its fair share of its cores when all routers that run want more, 0..1; None where routers
-    share a part of their cores only: then there is no such figure."""
+    share only some of their cores, so that no single figure is right."""
     link_bytes: dict[str, int] = field(default_factory=dict)
     """NIC -> bytes on the wire, with preamble and gap, that its class sent."""
     link_entitled: dict[str, float] = field(default_factory=dict)
@@ -107,9 +106,9 @@ class Sample:
     """Counters of all routers of the policy in force."""
 
     at_ns: int
-    """``CLOCK_MONOTONIC``."""
+    """Time of the sample, ``CLOCK_MONOTONIC``."""
     routers: tuple[RouterSample, ...]
     cores: dict[int, int] = field(default_factory=dict)
-    """Core of the policy -> its busy time since boot, ns."""
+    """Core of the policy -> time that it was busy since boot, ns."""
     links: dict[str, int] = field(default_factory=dict)
-    """NIC whose link is shared out -> its rate, bytes/s."""
+    """NIC whose link the routers share by class -> its rate, bytes/s."""

@@ -90,7 +90,7 @@ def _in_force(state: State, readings: Mapping[str, Value]) -> dict[str, dict[str
     """Return router -> key of the policy -> what the kernel has."""
     roots: dict[str, tuple[int, int]] = {}
     words: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for key, done in state.done.items():
+    for key, done in state.applied.items():
         setting, value = from_key(key), readings[key]
         if value is None:
             continue

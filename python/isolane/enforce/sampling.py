@@ -23,7 +23,7 @@ from isolane.spec.policy import Policy
 def threads_of(state: State) -> dict[str, list[int]]:
     """Return the threads in each router's control group, those that still run."""
     threads: dict[str, list[int]] = defaultdict(list)
-    for key in state.done:
+    for key in state.applied:
         setting = from_key(key)
         if isinstance(setting, Member) and started(setting.thread) == setting.began:
             threads[setting.router].append(setting.thread)
@@ -32,7 +32,7 @@ def threads_of(state: State) -> dict[str, list[int]]:
 
 def nic_threads_of(state: State) -> list[int]:
     """Return the threads of the NICs, those that still run."""
-    settings = map(from_key, state.done)
+    settings = map(from_key, state.applied)
     found = (p for p in settings if isinstance(p, Scheduling) and p.router == NIC_OWNER)
     return [setting.thread for setting in found if started(setting.thread) == setting.began]
 
@@ -60,7 +60,7 @@ class _Reader:
         self.links: dict[str, Link] = {}
         self.ends: dict[str, set[tuple[str, str]]] = defaultdict(set)
         members: dict[str, list[str]] = defaultdict(list)
-        for key, done in self.state.done.items():
+        for key, done in self.state.applied.items():
             setting = from_key(key)
             if isinstance(setting, Program):
                 self.ends[done.router].add((setting.netns, setting.ifname))

@@ -1,4 +1,4 @@
-"""A setting: one setting of the host that a policy needs, that can be read, written, put back."""
+"""One setting of the host that a policy needs: how it is read, written and put back."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ if TYPE_CHECKING:
     from isolane.enforce.host_access import Host
 
 Value = Any
-"""Plain JSON; None: the thing is not there, or its owner is gone."""
+"""The value of a setting, as plain JSON; None: the setting, or its object, does not exist."""
 
 KINDS: dict[str, type[Setting]] = {}
-"""By name, to make a setting again from what the state says of it."""
+"""Class of each kind of setting, by the name that the state file has for it."""
 
 
 @dataclass(frozen=True)
 class Setting(ABC):
-    """One setting; its fields say which, :class:`Desired` says what it is to be."""
+    """One setting. Its fields say which one it is; :class:`Desired` adds the value to give it."""
 
     kind: ClassVar[str]
     adoptable: ClassVar[bool] = False
-    """Whether what is somebody else's can be put back when the policy ends."""
+    """Whether ``--adopt`` may take it over from others: it can be put back when the policy ends."""
 
     def __init_subclass__(cls) -> None:
-        """Remember the kind."""
+        """Register the kind, so that :func:`make` finds it."""
         KINDS[cls.kind] = cls
 
     @property
     def key(self) -> str:
-        """Name of the setting: equal for equal settings."""
+        """Identify the setting in the state file; equal settings have equal keys."""
         return json.dumps([self.kind, vars(self)], default=str)
 
     @abstractmethod
     def read(self, host: Host) -> Value:
-        """Return what it is now; None when it, or what it belongs to, does not exist."""
+        """Return its value now; None when it, or the object that it belongs to, does not exist."""
 
     @abstractmethod
     def write(self, host: Host, value: Value) -> None:
-        """Make it ``value``; None: remove it. Nothing happens when its owner is gone."""
+        """Set it to ``value``; None removes it. Does nothing when the object is gone."""
 
-    def foreign(self, host: Host, current: Value) -> str | None:  # noqa: ARG002 - a hook
-        """Say whose it is, if it is somebody else's and must not be changed."""
+    def owned_by_others(self, host: Host, current: Value) -> str | None:  # noqa: ARG002 - a hook
+        """Say who owns it, if others do and a policy must not change it; None: nobody else does."""
         return None
 
     @abstractmethod
@@ -53,22 +53,22 @@ class Setting(ABC):
 
 @dataclass(frozen=True)
 class Desired:
-    """A setting and what it is to be."""
+    """A setting and the value that a policy wants it to have."""
 
     setting: Setting
     value: Value
-    floating: bool = False
-    """It holds when written, but the kernel moves it: not a drift when it is found elsewhere."""
+    kernel_managed: bool = False
+    """The kernel changes it by itself after it was written: another value later is no drift."""
     router: str = ""
-    """Whose sake it is for; empty: that of all."""
+    """Router that it is set for; empty: for all of them."""
 
 
 def make(kind: str, fields: dict[str, Any]) -> Setting:
-    """Make a setting from what :attr:`Setting.key` says."""
+    """Make a setting from its kind and its fields."""
     return KINDS[kind](**fields)
 
 
 def from_key(key: str) -> Setting:
-    """Make the setting that has this key."""
+    """Make the setting that :attr:`Setting.key` identifies."""
     kind, fields = json.loads(key)
     return make(kind, fields)

@@ -1,11 +1,13 @@
-"""What a policy has changed on this host: on disk before it is changed.
+"""What a policy has changed on this host, written to disk before each change.
 
-``state.json`` is what is in force: for each setting what it was before us and what we made it.
-``open.jsonl`` exists while a command changes things; a line for each setting, with its value before
-and the number of the state that it began from. Whoever finds it without its writer rolls it back,
-or clears everything; unless the state has another number by now, because the writer had come to
-its end and was killed between the two files. No fsync: when the machine stops, so does all
-that these files speak of.
+``state.json`` holds the policy in force: for each setting its value before the first policy and
+the value that the policy gave it. ``open.jsonl`` exists while a command changes settings: one line
+for each of them, with its value before the change and the generation of the state that the command
+began from. When a command was killed, the next one finds its ``open.jsonl`` and rolls those changes
+back (or clears everything). It ignores the file if the state has another generation by then: the
+killed command had saved the state, and only had to remove the file.
+
+Nothing is synced to the disk: when the host stops, all settings that these files list are gone.
 """
 
 from __future__ import annotations
@@ -22,57 +24,79 @@ from isolane.errors import TestbedError
 
 
 @dataclass
-class Done:
-    """A setting that is in force."""
+class AppliedSetting:
+    """A setting that a policy has applied."""
 
     original: Value
-    """What it was before the first policy."""
+    """Its value before the first policy."""
     wanted: Value
-    floating: bool = False
+    """The value that the policy gave it."""
+    kernel_managed: bool = False
     router: str = ""
-    """Whose sake it is for; empty: that of all."""
+    """Router that it is set for; empty: for all of them."""
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> AppliedSetting:
+        """Read what :meth:`as_json` has written."""
+        return cls(
+            fields["original"],
+            fields["wanted"],
+            kernel_managed=fields.get("floating", False),
+            router=fields.get("router", ""),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its fields by their names in ``state.json``, which never change."""
+        return {
+            "original": self.original,
+            "wanted": self.wanted,
+            "floating": self.kernel_managed,
+            "router": self.router,
+        }
 
 
 @dataclass
 class State:
-    """The settings in force, in the order of their making; numbers given to queues and classes."""
+    """The applied settings, in the order they were applied; the numbers of queues and classes."""
 
     directory: Path
-    done: dict[str, Done] = field(default_factory=dict)
+    applied: dict[str, AppliedSetting] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     generation: int = 0
-    """Counts what was saved since nothing was in force."""
+    """How often the state was saved since no policy was in force."""
     about: dict[str, Any] = field(default_factory=dict)
-    """Free for the user's sake: name of the policy, when it was applied."""
+    """For users: name and text of the policy, when it was applied."""
     _asked: set[str] = field(default_factory=set)
 
     _open: TextIO | None = field(default=None, init=False, repr=False)
-    """The journal of the command under way: a line is in the kernel's hands once it is written."""
+    """The journal of the running command; line-buffered, so a line outlives a killed command."""
 
     @classmethod
     def load(cls, directory: Path) -> State:
-        """Read what is in force; empty when nothing is."""
+        """Read the state of the policy in force; an empty state when there is none."""
         state = cls(directory)
         with contextlib.suppress(FileNotFoundError):
             text = json.loads((directory / "state.json").read_text())
-            state.done = {key: Done(**value) for key, value in text["done"].items()}
+            state.applied = {
+                key: AppliedSetting.from_json(one) for key, one in text["done"].items()
+            }
             state.numbers = text["numbers"]
             state.about = text["about"]
             state.generation = text.get("generation", 0)
         return state
 
     def save(self) -> None:
-        """Replace what is on disk, in one step; ends what :meth:`note` began."""
-        self.generation = self.generation + 1 if self.done or self.about else 0
+        """Replace the state on disk in one step, and remove the journal that :meth:`note` began."""
+        self.generation = self.generation + 1 if self.applied or self.about else 0
         text = {
             "generation": self.generation,
-            "done": {key: vars(done) for key, done in self.done.items()},
+            "done": {key: applied.as_json() for key, applied in self.applied.items()},
             "numbers": self.numbers,
             "about": self.about,
         }
         path = self.directory / "state.json"
         try:
-            if self.done or self.about:
+            if self.applied or self.about:
                 fresh = path.with_suffix(".new")
                 fresh.write_text(json.dumps(text))
                 fresh.replace(path)
@@ -87,21 +111,21 @@ class State:
 
     @property
     def journal(self) -> Path:
-        """What the command under way has changed so far."""
+        """Path of the journal: what the running command has changed so far."""
         return self.directory / "open.jsonl"
 
     def note(self, key: str, before: Value) -> None:
-        """Write down that a setting is about to be changed.
+        """Write to the journal that a setting is about to be changed.
 
         Raises
         ------
         TestbedError
-            If that cannot be written: then nothing may be changed.
+            If the journal cannot be written: the setting must not be changed then.
         """
         line = json.dumps({"of": self.generation, "key": key, "before": before}) + "\n"
         try:
             if self._open is None:
-                if not self.unfinished():  # what is there says nothing of this state
+                if not self.unfinished():  # a journal on disk is about another generation
                     self.journal.unlink(missing_ok=True)
                 self._open = self.journal.open("a", buffering=1)
             self._open.write(line)
@@ -109,7 +133,7 @@ class State:
             raise TestbedError(f"cannot write {self.journal}: {error.strerror}") from None
 
     def unfinished(self) -> list[tuple[str, Value]]:
-        """Settings that a command changed that did not end, with their values before, in order."""
+        """Return what a killed command changed: settings in order, each with its value before."""
         entries = []
         with contextlib.suppress(FileNotFoundError):
             for line in self.journal.read_text().splitlines():
@@ -120,13 +144,13 @@ class State:
         return entries
 
     def nics(self) -> set[str]:
-        """Return the interfaces that a demultiplexer was put on, by an unfinished command too."""
-        keys = [*self.done, *(key for key, _ in self.unfinished())]
+        """Return the interfaces that a demultiplexer was attached to, also by a killed command."""
+        keys = [*self.applied, *(key for key, _ in self.unfinished())]
         programs = (json.loads(key)[1] for key in keys if key.startswith('["program"'))
         return {fields["ifname"] for fields in programs if fields["hook"] in ("nic", "nic_tc")}
 
     def number(self, name: str, most: int, first: int = 0) -> int:
-        """Return the number that ``name`` (``queue:vr1:eth0``) has, or give it the lowest free.
+        """Return the number of ``name`` (as ``queue:vr1:eth0``), or give it the lowest free one.
 
         Raises
         ------
@@ -144,17 +168,17 @@ class State:
         return self.numbers[name]
 
     def keep_asked(self) -> None:
-        """Take numbers back that nobody has asked for since this was loaded."""
+        """Free the numbers that nothing has asked for since this state was loaded."""
         self.numbers = {name: n for name, n in self.numbers.items() if name in self._asked}
 
 
 def in_use(directory: Path) -> bool:
-    """Tell whether a policy is in force, or a command has not ended what it began."""
+    """Tell whether a policy is in force, or a killed command has left a journal."""
     return any((directory / name).exists() for name in ("state.json", "open.jsonl"))
 
 
 def drop(directory: Path) -> None:
-    """Remove the directory if nothing is left in it but the lock."""
+    """Remove the directory, unless it has files that matter without a policy."""
     with contextlib.suppress(OSError):
         for name in ("policy.yaml", "policy.new", "state.new", "lock"):
             (directory / name).unlink(missing_ok=True)

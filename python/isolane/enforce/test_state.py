@@ -8,19 +8,34 @@ from pathlib import Path
 import pytest
 
 from isolane.enforce.lock import locked
-from isolane.enforce.state import Done, State, drop, in_use
+from isolane.enforce.state import AppliedSetting, State, drop, in_use
 from isolane.errors import NotSupported, TestbedError
 
 
 def test_what_is_saved_is_loaded_in_the_same_order(tmp_path: Path) -> None:
     state = State(tmp_path)
-    state.done = {key: Done(None, [1, True], router="vr1") for key in ("z", "a", "m")}
+    state.applied = {key: AppliedSetting(None, [1, True], router="vr1") for key in ("z", "a", "m")}
     state.about = {"policy": "edge"}
     state.number("queue:vr1:eth0", 8)
     state.save()
     loaded = State.load(tmp_path)
-    assert list(loaded.done) == ["z", "a", "m"]
-    assert (loaded.done, loaded.about, loaded.numbers) == (state.done, state.about, state.numbers)
+    assert list(loaded.applied) == ["z", "a", "m"]
+    assert (loaded.applied, loaded.about, loaded.numbers) == (
+        state.applied,
+        state.about,
+        state.numbers,
+    )
+
+
+def test_the_names_in_the_file_stay_as_they_were(tmp_path: Path) -> None:
+    # A host is updated while a policy is in force: clear reads what an older version has written.
+    one = {"original": 0, "wanted": 1, "floating": True, "router": "vr1"}
+    text = {"generation": 3, "done": {"a": one}, "numbers": {}, "about": {"policy": "edge"}}
+    (tmp_path / "state.json").write_text(json.dumps(text))
+    state = State.load(tmp_path)
+    assert state.applied == {"a": AppliedSetting(0, 1, kernel_managed=True, router="vr1")}
+    state.save()
+    assert json.loads((tmp_path / "state.json").read_text()) == {**text, "generation": 4}
 
 
 def test_nothing_in_force_leaves_nothing(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from isolane.enforce import transaction
 from isolane.enforce.host_access import Host
 from isolane.enforce.setting import Desired, Setting, Value, from_key
-from isolane.enforce.state import Done, State
-from isolane.enforce.transaction import ForeignError
+from isolane.enforce.state import AppliedSetting, State
+from isolane.enforce.transaction import OwnedByOthersError
 from isolane.errors import TestbedError
 
 NO_HOST = cast("Host", None)
@@ -49,7 +49,7 @@ class Line(Setting):
         else:
             Path(self.path).write_text(value)
 
-    def foreign(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
+    def owned_by_others(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
         return "it is theirs" if current and current.startswith("theirs") else None
 
 
@@ -60,8 +60,10 @@ class World:
     settings: Path
     kept: Path
 
-    def desired(self, name: str, value: str, *, floating: bool = False) -> Desired:
-        return Desired(Line(str(self.settings / name)), value, floating=floating, router=name)
+    def desired(self, name: str, value: str, *, kernel_managed: bool = False) -> Desired:
+        return Desired(
+            Line(str(self.settings / name)), value, kernel_managed=kernel_managed, router=name
+        )
 
     def apply(self, *, adopt: bool = False, **wanted: str) -> transaction.Changes:
         desired_settings = (self.desired(name, value) for name, value in wanted.items())
@@ -165,31 +167,33 @@ def test_an_interruption_undoes_too(world: World) -> None:
     with pytest.raises(KeyboardInterrupt):
         transaction.apply(desired_settings(), world.state, NO_HOST, ABOUT)
     assert world.now() == {}
-    assert world.state.done == {}
+    assert world.state.applied == {}
 
 
-def test_what_does_not_become_what_was_wished_is_a_failure(world: World) -> None:
+def test_a_setting_that_does_not_take_the_desired_value_is_a_failure(world: World) -> None:
     (world.settings / "a").symlink_to("/dev/null")
     with pytest.raises(TestbedError, match="file a: set to 1, but the kernel made it "):
         world.apply(b="2", a="1")
     assert not (world.settings / "b").exists()
 
 
-def test_a_floating_wish_may_be_found_elsewhere(world: World) -> None:
-    transaction.apply([world.desired("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
+def test_a_kernel_managed_setting_may_have_another_value_later(world: World) -> None:
+    transaction.apply([world.desired("a", "1", kernel_managed=True)], world.state, NO_HOST, ABOUT)
     world.put(a="moved")
     assert world.drifts() == []
-    again = transaction.apply([world.desired("a", "1", floating=True)], world.state, NO_HOST, ABOUT)
+    again = transaction.apply(
+        [world.desired("a", "1", kernel_managed=True)], world.state, NO_HOST, ABOUT
+    )
     assert again.changed == []
     assert world.now() == {"a": "moved"}
 
 
 def test_what_is_somebody_elses_is_refused_and_named(world: World) -> None:
     world.put(b="theirs 1")
-    with pytest.raises(ForeignError, match=r"file b: it is theirs; .* --adopt .*nothing was"):
+    with pytest.raises(OwnedByOthersError, match=r"file b: it is theirs; .* --adopt .*nothing was"):
         world.apply(a="1", b="2")
     assert world.now() == {"b": "theirs 1"}
-    with pytest.raises(ForeignError):  # also when it happens to be what is desired for
+    with pytest.raises(OwnedByOthersError):  # also when it happens to be the desired value
         world.apply(b="theirs 1")
     world.apply(adopt=True, a="1", b="2")
     assert world.now() == {"a": "1", "b": "2"}
@@ -200,11 +204,11 @@ def test_what_is_somebody_elses_is_refused_and_named(world: World) -> None:
 def test_what_somebody_else_put_there_meanwhile_stays(world: World) -> None:
     world.apply(a="1")
     world.put(a="theirs 2")
-    with pytest.raises(ForeignError):
+    with pytest.raises(OwnedByOthersError):
         world.apply(a="3")
     assert world.clear() == []
     assert world.now() == {"a": "theirs 2"}
-    assert world.state.done == {}
+    assert world.state.applied == {}
 
 
 def test_drift_is_told_with_what_was_wanted_and_repaired(world: World) -> None:
@@ -224,14 +228,14 @@ def test_what_cannot_be_put_back_is_named_and_kept_for_the_next_clear(world: Wor
     world.apply(a="1", b="2")
     state = world.state
     key = Line(str(world.settings / "locked")).key
-    state.done[key] = Done("x", "y")
+    state.applied[key] = AppliedSetting("x", "y")
     state.save()
     assert world.clear() == ["file locked: it is locked"]
     assert world.now() == {}
-    assert list(world.state.done) == [key]
+    assert list(world.state.applied) == [key]
     world.put(locked="x")  # somebody has seen to it
     assert world.clear() == []
-    assert world.state.done == {}
+    assert world.state.applied == {}
 
 
 def test_a_killed_command_is_rolled_back_by_the_next(world: World) -> None:
@@ -264,7 +268,7 @@ def test_a_killed_clear_is_gone_on_with_and_not_undone(world: World) -> None:
     assert world.clear() == []
     (world.settings / "b").unlink()
     assert world.now() == {"a": "before"}
-    assert (world.state.done, world.state.unfinished()) == ({}, [])
+    assert (world.state.applied, world.state.unfinished()) == ({}, [])
 
 
 def test_a_killed_apply_is_cleared_without_being_rolled_back_first(world: World) -> None:

@@ -52,7 +52,7 @@ class Scene:
         self.connect(name, ifname)
 
     def in_force(self) -> set[str]:
-        """Names of the routers that have threads in their control groups."""
+        """Names of the routers that have threads in their cgroups."""
         return {name for name, threads in self.enforcer.threads().items() if threads}
 
     def watch(self, sweep_s: float = 5) -> None:

@@ -1,4 +1,4 @@
-"""Makes settings what a policy wants; undoes it all when one cannot be. Knows no kernel."""
+"""Applies all desired settings of a policy or none: on failure, rolls back those applied."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyroute2.netlink.exceptions import NetlinkError
 
 from isolane.enforce.setting import Desired, Setting, Value, from_key
-from isolane.enforce.state import Done, State
+from isolane.enforce.state import AppliedSetting, State
 from isolane.errors import IsolaneError, TestbedError
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 _EXPECTED = (IsolaneError, OSError, NetlinkError)
 
 
-class ForeignError(TestbedError):
-    """Something on the host is somebody else's; nothing was changed."""
+class OwnedByOthersError(TestbedError):
+    """A setting that the policy needs is owned by others; nothing was changed."""
 
 
 @dataclass
 class Changes:
-    """What an apply did."""
+    """What :func:`apply` changed."""
 
     changed: list[str] = field(default_factory=list)
     unchanged: int = 0
@@ -34,13 +34,13 @@ class Changes:
 
 @dataclass(frozen=True)
 class Drift:
-    """A setting that is not what the policy made it."""
+    """A setting whose value is not the one that the policy gave it."""
 
     setting: str
     wanted: Value
     found: Value
     router: str = ""
-    """Whose sake the setting is for; empty: that of all."""
+    """Router that the setting is for; empty: all of them."""
 
 
 def apply(
@@ -51,38 +51,38 @@ def apply(
     *,
     adopt: bool = False,
 ) -> Changes:
-    """Fulfil all desired_settings, put back what is no longer desired for; all or nothing.
+    """Apply all desired settings and put back the ones no longer desired; all or nothing.
 
     Parameters
     ----------
     desired_settings
-        In the order in which they are to be fulfilled; may be a generator that looks at the host
-        as the earlier ones have left it.
+        In the order in which to apply them. A generator may look at the host in between: it sees
+        the earlier ones applied.
     about
-        What :attr:`State.about` is to be from then on.
+        The new :attr:`State.about`.
     adopt
-        Change what is somebody else's, too, where it can be put back.
+        Also change settings that others own, where they can be put back.
 
     Raises
     ------
-    ForeignError
-        When something is somebody else's.
+    OwnedByOthersError
+        When others own a setting, and ``adopt`` is not given or does not help.
     IsolaneError
-        Whatever a setting raises. The host then is as it was before.
+        What the reading or writing of a setting raises; all changes have been rolled back.
     """
     changes = Changes()
     wanted: set[str] = set()
     before: list[tuple[Setting, Value]] = []
-    kept = {key: replace(done) for key, done in state.done.items()}, dict(state.numbers)
+    kept = {key: replace(applied) for key, applied in state.applied.items()}, dict(state.numbers)
     try:
         for desired in desired_settings:
             wanted.add(_fulfil(desired, state, host, before, changes, adopt=adopt))
-        for key in [key for key in reversed(state.done) if key not in wanted]:
+        for key in [key for key in reversed(state.applied) if key not in wanted]:
             setting = from_key(key)
             _put_back(setting, state, host, before)
             changes.changed.append(f"{setting}: put back")
     except BaseException as error:
-        state.done, state.numbers = kept
+        state.applied, state.numbers = kept
         if problems := undo(before, state, host):
             state.save()
             raise TestbedError(f"{error}; and {_told(problems)}") from error
@@ -103,19 +103,21 @@ def _fulfil(
     *,
     adopt: bool,
 ) -> str:
-    """Make one setting as it is to be; return its key, which takes time to make."""
+    """Give one setting its desired value; return its key, which takes time to make."""
     setting, key = desired.setting, desired.setting.key
     current = setting.read(host)
-    known = state.done.get(key)
+    known = state.applied.get(key)
     if known is None or known.wanted != current:
-        owner = setting.foreign(host, current)
+        owner = setting.owned_by_others(host, current)
         if owner and not (adopt and setting.adoptable):
             remedy = "remove it first" + (", or use it with --adopt" if setting.adoptable else "")
-            raise ForeignError(f"{setting}: {owner}; {remedy} (nothing was changed)")
-    if current == desired.value or (known and desired.floating and known.wanted == desired.value):
+            raise OwnedByOthersError(f"{setting}: {owner}; {remedy} (nothing was changed)")
+    if current == desired.value or (
+        known and desired.kernel_managed and known.wanted == desired.value
+    ):
         if known is None:
-            state.done[key] = Done(current, desired.value, desired.floating)
-        known = state.done[key]
+            state.applied[key] = AppliedSetting(current, desired.value, desired.kernel_managed)
+        known = state.applied[key]
         known.wanted, known.router = desired.value, desired.router
         changes.unchanged += 1
         return key
@@ -123,10 +125,12 @@ def _fulfil(
     before.append((setting, current))
     setting.write(host, desired.value)
     found = setting.read(host)
-    if found != desired.value and not desired.floating:
+    if found != desired.value and not desired.kernel_managed:
         raise TestbedError(f"{setting}: set to {desired.value}, but the kernel made it {found}")
     original = known.original if known else current
-    state.done[key] = Done(original, desired.value, desired.floating, desired.router)
+    state.applied[key] = AppliedSetting(
+        original, desired.value, desired.kernel_managed, desired.router
+    )
     changes.changed.append(f"{setting}: {_show(current)} -> {_show(desired.value)}")
     return key
 
@@ -135,31 +139,31 @@ def _put_back(
     setting: Setting, state: State, host: Host, before: list[tuple[Setting, Value]]
 ) -> None:
     current = setting.read(host)
-    done = state.done[setting.key]
-    somebody_elses = current != done.wanted and setting.foreign(host, current)
-    if current != done.original and not somebody_elses:
+    applied = state.applied[setting.key]
+    owner = current != applied.wanted and setting.owned_by_others(host, current)
+    if current != applied.original and not owner:
         state.note(setting.key, current)
         before.append((setting, current))
-        setting.write(host, done.original)
-    del state.done[setting.key]
+        setting.write(host, applied.original)
+    del state.applied[setting.key]
 
 
 def clear(state: State, host: Host) -> list[str]:
-    """Put everything back, as far as it goes; say what could not be.
+    """Put back every setting that can be, and return what went wrong with the others.
 
-    What a killed command left half done is put back with the rest. It is not rolled back first: a
-    clear that was killed would have to be undone for that, with what it needs perhaps gone.
+    This also puts back the changes of a killed command, without rolling that command back first:
+    if it was itself a clear, rolling back would apply settings again whose objects may be gone.
 
     Returns
     -------
     list of str
-        Problems; what they are about stays in the state.
+        One sentence for each setting that could not be put back; these stay in the state.
     """
     problems = []
     for key, before in state.unfinished():
-        if key not in state.done:
-            state.done[key] = Done(before, _found(from_key(key), host))
-    for key in list(reversed(state.done)):
+        if key not in state.applied:
+            state.applied[key] = AppliedSetting(before, _found(from_key(key), host))
+    for key in list(reversed(state.applied)):
         setting = from_key(key)
         try:
             _put_back(setting, state, host, [])
@@ -172,27 +176,28 @@ def clear(state: State, host: Host) -> list[str]:
 
 
 def _found(setting: Setting, host: Host) -> Value:
-    with contextlib.suppress(*_EXPECTED):  # whoever puts it back will be told
+    with contextlib.suppress(*_EXPECTED):  # putting it back will fail the same way, and say so
         return setting.read(host)
     return None
 
 
 def undo(before: list[tuple[Setting, Value]], state: State, host: Host) -> list[str]:
-    """Give settings back the values that they had, latest first.
+    """Give settings the values that they had before, the last changed one first.
 
     Returns
     -------
     list of str
-        Problems; what they are about is left to a later clear.
+        One sentence for each setting that failed; the state keeps these for a later clear.
     """
     problems = []
     for setting, value in reversed(before):
         try:
-            if setting.read(host) != value:  # a killed command noted it, but did not come to it
+            # A killed command may have noted it and not yet changed it.
+            if setting.read(host) != value:
                 setting.write(host, value)
         except _EXPECTED as error:
             problems.append(f"{setting}: {error}")
-            state.done.setdefault(setting.key, Done(value, None))
+            state.applied.setdefault(setting.key, AppliedSetting(value, None))
     return problems
 
 
@@ -201,12 +206,12 @@ def _told(problems: list[str]) -> str:
 
 
 def recover(state: State, host: Host) -> int:
-    """Roll back what a command changed that was killed; returns the number of settings.
+    """Roll back what a killed command changed; return the number of settings.
 
     Raises
     ------
     TestbedError
-        Naming what could not be rolled back, once; a clear will try it again.
+        Naming what could not be rolled back. The next command does not try again; a clear does.
     """
     entries = [(from_key(key), value) for key, value in state.unfinished()]
     problems = undo(entries, state, host)
@@ -217,16 +222,16 @@ def recover(state: State, host: Host) -> int:
 
 
 def read_all(state: State, host: Host) -> dict[str, Value]:
-    """Return what the kernel has of the settings in force, by key."""
-    return {key: from_key(key).read(host) for key in state.done}
+    """Read the applied settings from the kernel, by key."""
+    return {key: from_key(key).read(host) for key in state.applied}
 
 
 def drifts(state: State, found: Mapping[str, Value]) -> list[Drift]:
-    """Compare what is in force with what :func:`read_all` found."""
+    """Return the applied settings that :func:`read_all` found with other values."""
     return [
-        Drift(str(from_key(key)), done.wanted, found[key], done.router)
-        for key, done in state.done.items()
-        if found[key] != done.wanted and not done.floating
+        Drift(str(from_key(key)), applied.wanted, found[key], applied.router)
+        for key, applied in state.applied.items()
+        if found[key] != applied.wanted and not applied.kernel_managed
     ]
 
 

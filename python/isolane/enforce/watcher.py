@@ -1,6 +1,6 @@
-"""Applies the policy in force again when one of its routers comes, goes or comes back.
+"""Applies the policy in force again when one of its routers comes, goes or restarts.
 
-Nothing needs it for traffic to flow: whatever is in force stays in force without it.
+Traffic does not need it: the settings in force stay in force while it does not run.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ Found = FoundRouter | MissingRouter
 Identity = tuple[object, ...]
 
 POLL_S: Final = 1.0
-"""How often the routers' processes and namespaces are looked at: a stat for each."""
+"""How often to check the routers' processes and namespaces, with one stat() for each."""
 SWEEP_S: Final = 60.0
-"""How often they are searched for though nothing has happened: what comes without an event (a
-process, an address that a bridge has learned, a changed policy file) is found by then."""
-SETTLE_S: Final = 0.2
-"""Interfaces come in swarms: how long after an event to wait for the rest."""
+"""How often to search for routers even without an event: this finds what causes none, such as a
+new process or an address that a bridge has learned."""
+EVENT_BURST_S: Final = 0.2
+"""How long to wait after an event for others, since several interfaces often come together."""
 _AFTER_S: Final = (1.0, 3.0, 10.0)
-"""How long after an event to look again for routers that are not there yet: a container's
-interface comes before its engine says that it runs, a guest's address when it has booted."""
+"""When to search again, after an event, for routers that are still missing: a container's interface
+exists before its engine says that it runs; a guest's address is known after it has booted."""
 _RTMGRP_LINK: Final = 1
-_MOST_EVENTS: Final = 10_000
+_MAX_EVENTS: Final = 10_000
 _RETRY_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 
 @dataclass
 class Watcher:
-    """Looks after the policy in force.
+    """Keeps the policy in force applied to the routers that run.
 
     Parameters
     ----------
     enforcer
-        Whose policy it is.
+        Applies the policy and knows where its state is.
     say
-        Receives a sentence for each thing that happened.
+        Called with a sentence for each thing that happened.
     poll_s, sweep_s
         See :data:`POLL_S` and :data:`SWEEP_S`.
     """
@@ -63,14 +63,14 @@ class Watcher:
     poll_s: float = POLL_S
     sweep_s: float = SWEEP_S
     _known: dict[str, Identity] | None = None
-    """What was there when the policy was applied last; None: not applied yet."""
+    """Identities of the routers when it last applied the policy; None: not applied yet."""
     _found: tuple[Found, ...] = ()
     _told: dict[str, str] = field(default_factory=dict)
     _failures: int = 0
     _after: int = len(_AFTER_S)
-    """How often it has been looked again since the last event."""
+    """How often it has searched again since the last event."""
     _policy: tuple[int, int] | None = None
-    """Which policy file it was that was looked at."""
+    """Inode and time of the policy file at the last search."""
     _idle: bool = False
 
     def run(self, stop: int = -1) -> None:
@@ -88,7 +88,7 @@ class Watcher:
                     return
 
     def look(self) -> None:
-        """Look for the routers, and apply the policy if they are others than before."""
+        """Search for the routers, and apply the policy if they have changed."""
         self._policy = self._stamp()
         try:
             looked = self.enforcer.look(_look)
@@ -114,8 +114,8 @@ class Watcher:
     def _apply(self, policy: Policy, now: dict[str, Identity]) -> None:
         self._tell()
         try:
-            # Not `apply(policy)`: between our look and the lock somebody may have cleared the
-            # policy, or put another one in force. This applies what is in force once locked.
+            # Not `apply(policy)`: before it has the lock, another command may clear the policy or
+            # apply another one. This applies the policy that is in force once it has the lock.
             outcome = self.enforcer.set_keys(next(iter(policy.routers)), {})
         except IsolaneError as error:
             self._fail(str(error))
@@ -129,7 +129,7 @@ class Watcher:
             self.say(note)
 
     def _tell(self) -> None:
-        """Say which routers came and went."""
+        """Report which routers have come, gone or restarted."""
         told = {}
         for router in self._found:
             if isinstance(router, MissingRouter):
@@ -151,7 +151,7 @@ class Watcher:
         self._failures += 1
 
     def _wait(self, events: socket.socket, stop: int) -> bool:
-        """Wait until there is a reason to look; True: until asked to stop."""
+        """Wait for a reason to search again; return whether it was told to stop instead."""
         deadline = time.monotonic() + self._pause_s()
         sources: list[socket.socket | int] = [events, *([stop] if stop >= 0 else [])]
         while (left := deadline - time.monotonic()) > 0:
@@ -159,7 +159,7 @@ class Watcher:
             if stop in ready:
                 return True
             if events in ready:
-                time.sleep(SETTLE_S)
+                time.sleep(EVENT_BURST_S)
                 _drain(events)
                 self._after = 0
                 return False
@@ -171,7 +171,7 @@ class Watcher:
         return False
 
     def _pause_s(self) -> float:
-        """Return how long to wait for something to happen before looking all the same."""
+        """Return how long to wait for an event before searching without one."""
         pauses = [self.sweep_s]
         if self._failures:
             pauses.append(_RETRY_S[min(self._failures, len(_RETRY_S)) - 1])
@@ -210,15 +210,15 @@ class Watcher:
 
 
 def _look(host: Host, _: State, policy: Policy) -> tuple[Policy, tuple[Found, ...]]:
-    _here = host.here  # enters it: whoever looks, looks from there
+    _here = host.here  # enters the namespace, from which the search then starts
     return policy, find_routers(policy)
 
 
 def _identity(router: Found) -> Identity:
-    """Return what tells one incarnation of a router from the next; empty: it is not there.
+    """Return what changes when a router restarts; empty: it does not run.
 
-    A machine's threads are left out: those that it starts later inherit what the policy gave to
-    the one that starts them.
+    A virtual machine's threads do not count: new ones inherit the settings of the thread that
+    starts them.
     """
     if isinstance(router, MissingRouter):
         return ()
@@ -227,10 +227,10 @@ def _identity(router: Found) -> Identity:
 
 
 def _changed(router: Found) -> bool:
-    """Whether a router that was there has visibly gone or become another one.
+    """Tell by stat() whether a router that ran has gone or restarted.
 
-    Not seen here: one that came back with the number of the old namespace, because numbers are
-    given out again. Its interfaces' coming and going is an event, though.
+    This does not notice a router whose new namespace has the inode number of the old one, since
+    the kernel reuses numbers. Then its interfaces went and came, which is an event.
     """
     if isinstance(router, MissingRouter):
         return False
@@ -245,11 +245,11 @@ def _changed(router: Found) -> bool:
 
 
 def _drain(events: socket.socket) -> None:
-    """Throw away what has come."""
-    for _ in range(_MOST_EVENTS):
+    """Discard the events that have arrived."""
+    for _ in range(_MAX_EVENTS):
         try:
             events.recv(1 << 16)
         except BlockingIOError:
             return
-        except OSError:  # ENOBUFS: some were lost; something has happened, and that is all we ask
+        except OSError:  # ENOBUFS: some were lost; no matter, since any event leads to a search
             continue

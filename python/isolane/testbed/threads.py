@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from isolane.errors import TestbedError
+from isolane.procfs import napi_threads_by_name
 from isolane.testbed.namespace_thread import run_in_thread
 from isolane.testbed.netns import Namespace, step
 
@@ -28,29 +27,21 @@ def thread_napi(namespace: Namespace, ifname: str) -> None:
 
 
 def find_threads(ifnames: list[str]) -> dict[str, list[int]]:
-    """Kernel threads that poll the interfaces, by interface.
+    """Return the kernel threads that poll interfaces of a test bed, by interface.
 
     Raises
     ------
     TestbedError
         When an interface has none: the NAPI is off, or the threads of the host are out of sight.
     """
-    found: dict[str, list[int]] = {ifname: [] for ifname in ifnames}
-    for process in Path("/proc").iterdir():
-        if not process.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):  # processes come and go
-            comm = (process / "comm").read_text().strip()
-            ifname = comm.removeprefix("napi/").rpartition("-")[0]
-            if comm.startswith("napi/") and ifname in found:
-                found[ifname].append(int(process.name))
+    found = napi_threads_by_name(ifnames)  # names of test beds are unique on the host
     for ifname, pids in found.items():
         if not pids:
             raise TestbedError(
                 f"{ifname} has no NAPI thread in /proc; in a container with a PID namespace of "
                 "its own the host's kernel threads cannot be pinned"
             )
-    return {ifname: sorted(pids) for ifname, pids in found.items()}
+    return found
 
 
 def pin(pids: list[int], core: int) -> None:

@@ -1,4 +1,4 @@
-"""What /proc tells of processes."""
+"""What /proc tells of a virtual machine's process: arguments, threads, taps, namespace."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from isolane.enforce.find.absent import Absent
 from isolane.errors import NotSupported
+from isolane.procfs import named_processes
 
 PROC: Final = Path("/proc")
 _TUN_DEVICE: Final = os.makedev(10, 200)
@@ -54,16 +54,8 @@ def threads_of_machine(pid: int) -> tuple[int, ...]:
         own = [int(entry.name) for entry in (PROC / str(pid) / "task").iterdir()]
     except (FileNotFoundError, ProcessLookupError):
         raise Absent(f"there is no process {pid}") from None
-    return tuple(sorted({*own, *_kernel_threads(f"vhost-{pid}")}))
-
-
-def _kernel_threads(name: str) -> list[int]:
-    found = []
-    for pid in all_processes():
-        with suppress(OSError):  # ended meanwhile
-            if (PROC / str(pid) / "comm").read_text().strip() == name:
-                found.append(pid)
-    return found
+    workers = (process for process, name in named_processes() if name == f"vhost-{pid}")
+    return tuple(sorted({*own, *workers}))
 
 
 def all_processes() -> Iterator[int]:

@@ -100,7 +100,7 @@ def _control_groups() -> set[Path]:
 
 
 def _removed(group: Path) -> bool:
-    """Remove a control group with those in it; false while a process that ends is in it."""
+    """Remove a cgroup with those below it; false while a process that ends is in it."""
     try:
         for folder, _, _ in os.walk(group, topdown=False):
             Path(folder).rmdir()

@@ -1,4 +1,4 @@
-"""Every kind of setting; importing them makes them known to :func:`isolane.enforce.setting.make`."""
+"""Every kind of setting; importing this registers them for :func:`isolane.enforce.setting.make`."""
 
 from isolane.enforce.settings.devices import DeviceFile
 from isolane.enforce.settings.link_classes import Classifiers, LeafQueue, LinkClass, LinkRoot

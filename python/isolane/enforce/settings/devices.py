@@ -1,4 +1,4 @@
-"""Settings of interfaces in sysfs."""
+"""Attributes of interfaces in sysfs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from isolane.testbed.netns import step
 
 @dataclass(frozen=True)
 class DeviceFile(Setting):
-    """``/sys/class/net/<ifname>/<attribute>``; a number."""
+    """A number in ``/sys/class/net/<ifname>/<attribute>``."""
 
     kind: ClassVar[str] = "device"
     netns: str
@@ -43,6 +43,6 @@ class DeviceFile(Setting):
             try:
                 namespace.write(self.ifname, self.attribute, int(value))
             except OSError as error:
-                # Its NAPI is gone, because somebody took our program off: no thread is left.
+                # Others detached our program, and its NAPI went with it: no thread is left.
                 if error.errno != errno.EOPNOTSUPP or value:
                     raise

@@ -66,7 +66,7 @@ class LinkRoot(Setting):
                 "add", "htb", index, MAJOR << 16, default=DEFAULT_CLASS, stab=size_table()
             )
 
-    def foreign(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
+    def owned_by_others(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
         """Say that somebody chose the qdisc that is there; the kernel's own have handle 0."""
         if current in (None, OURS) or str(current).endswith(" 0:"):
             return None

@@ -1,4 +1,4 @@
-"""What interfaces leave to their devices, and what XDP can do with them."""
+"""Offloads of interfaces, and whether XDP can transmit by them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isolane.testbed.netns import step
 
 @dataclass(frozen=True)
 class Offload(Setting):
-    """An offload of an interface, by the name that ``ethtool -K`` has for it; True: on."""
+    """An offload of an interface, named as in ``ethtool -K``; True: on."""
 
     kind: ClassVar[str] = "offload"
     netns: str
@@ -27,7 +27,7 @@ class Offload(Setting):
         return f"{self.ifname} ({self.netns}): offload {self.feature}"
 
     def read(self, host: Host) -> Value:
-        """Return whether it is on; None when the interface is gone or has none."""
+        """Return whether it is on; None when the interface is gone or does not have it."""
         namespace = host.namespace(self.netns)
         if namespace is None:
             return None
@@ -37,7 +37,7 @@ class Offload(Setting):
             return None
 
     def write(self, host: Host, value: Value) -> None:
-        """Switch it."""
+        """Switch it on or off."""
         namespace = host.namespace(self.netns)
         if namespace is None or value is None:
             return
@@ -51,10 +51,10 @@ class Offload(Setting):
 
 @dataclass(frozen=True)
 class TakesXdp(Setting):
-    """Whether XDP can send by a NIC: nothing that is set, but what a way out relies on.
+    """Whether XDP can transmit by a NIC. Isolane cannot set this; status has to notice its end.
 
-    A veth takes such frames as long as its other end is polled by NAPI (``ethtool -K PEER gro
-    on``, or a program there). When that ends, what routers send is lost.
+    A veth accepts frames from XDP as long as NAPI polls its other end (``ethtool -K PEER gro on``,
+    or an XDP program there). When that ends, the kernel drops what routers send by XDP.
     """
 
     kind: ClassVar[str] = "takes-xdp"
@@ -66,11 +66,11 @@ class TakesXdp(Setting):
         return f"{self.ifname}: takes frames from XDP"
 
     def read(self, host: Host) -> Value:
-        """Tell whether it does; None when it is gone."""
+        """Return whether XDP can transmit by the NIC; None when the NIC is gone."""
         index = host.ifindex(self.netns, self.ifname)
         if index is None:
             return None
         return host.takes_xdp(self.netns, index)
 
     def write(self, host: Host, value: Value) -> None:
-        """Do nothing: it follows from what stands at the other end."""
+        """Do nothing: it depends on the other end."""

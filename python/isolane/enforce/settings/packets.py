@@ -81,7 +81,7 @@ class Program(Setting):
         host.namespace(self.netns)
         return plane
 
-    def foreign(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
+    def owned_by_others(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
         """Say whose program is there."""
         if current in (None, "ours", "stale"):
             return None

@@ -1,4 +1,4 @@
-"""Control groups and threads."""
+"""Settings of cgroups and of threads."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from isolane.testbed import kernel
 from isolane.testbed.netns import step
 
 _READY_S = 1.0
+"""How long a new kernel thread may take until it has run once and can be moved."""
 _EMPTY_S = 10.0
-"""How long a thread that was moved away, or that is ending, may keep its old group busy."""
+"""How long a thread that was moved away, or that is ending, may keep its old cgroup busy."""
 
 
 @dataclass(frozen=True)
 class Group(Setting):
-    """A router's CPU control group; an empty name: the group that all of them are in."""
+    """A router's CPU cgroup; an empty name: the parent of all routers' cgroups."""
 
     kind: ClassVar[str] = "group"
     adoptable: ClassVar[bool] = True
@@ -32,17 +33,17 @@ class Group(Setting):
 
     def __str__(self) -> str:
         """Name it for the user."""
-        return f"control group of {self.router or 'all routers'}"
+        return f"cgroup of {self.router or 'all routers'}"
 
     def read(self, host: Host) -> Value:
-        """Return True when it is there."""
+        """Return True when the cgroup exists, else None."""
         return True if host.groups.path(self.router).is_dir() else None
 
     def write(self, host: Host, value: Value) -> None:
-        """Make it, or remove it with its threads moved to the root."""
+        """Create the cgroup, or move its threads to the root cgroup and remove it."""
         path = host.groups.path(self.router)
         if value:
-            with step(f"making {path}", "control groups with the cpu controller"):
+            with step(f"making {path}", "cgroups with the cpu controller"):
                 path.mkdir(exist_ok=True)
                 _enable(host, path)
             return
@@ -57,14 +58,14 @@ class Group(Setting):
                     raise TestbedError(f"cannot remove {path}: {why}") from None
                 time.sleep(0.005)
 
-    def foreign(self, host: Host, current: Value) -> str | None:
-        """Say that somebody else made it."""
+    def owned_by_others(self, host: Host, current: Value) -> str | None:
+        """Say that it exists although this policy did not create it."""
         path = host.groups.path(self.router)
         return f"{path} exists and was not made by this policy" if current else None
 
 
 def _enable(host: Host, path: Path) -> None:
-    """Version 2: let the groups below have the controller."""
+    """Enable the cpu controller for the cgroups below (version 2 wants that)."""
     if host.groups.version == 2 and path == host.groups.top:
         for parent in (host.groups.root, path):
             (parent / "cgroup.subtree_control").write_text("+cpu")
@@ -72,7 +73,7 @@ def _enable(host: Host, path: Path) -> None:
 
 def _empty(host: Host, path: Path) -> None:
     for thread in _threads(host, path):
-        with contextlib.suppress(OSError):  # it ends meanwhile
+        with contextlib.suppress(OSError):  # the thread may end at any time
             host.groups.move(thread, "")
 
 
@@ -84,15 +85,15 @@ def _threads(host: Host, path: Path) -> list[int]:
 
 
 def _inhabitants(host: Host, path: Path) -> str:
-    """Say who keeps a group from being removed; empty when nobody is to be seen."""
+    """Say what keeps a cgroup from being removed; empty when nothing is seen in it."""
     below = sorted(str(group.name) for group in path.iterdir() if group.is_dir())
     found = [f"thread {thread} is in it" for thread in _threads(host, path)]
-    return ", ".join([*found, *(f"the group {name} is in it" for name in below)])
+    return ", ".join([*found, *(f"the cgroup {name} is in it" for name in below)])
 
 
 @dataclass(frozen=True)
 class GroupFile(Setting):
-    """A setting of a control group."""
+    """A file of a cgroup, such as ``cpu.weight``."""
 
     kind: ClassVar[str] = "group-file"
     router: str
@@ -103,14 +104,14 @@ class GroupFile(Setting):
         return f"{self.router or 'all routers'}: {self.file}"
 
     def read(self, host: Host) -> Value:
-        """Return the content; None when the group is gone."""
+        """Return the file's content; None when the cgroup is gone."""
         try:
             return (host.groups.path(self.router) / self.file).read_text().strip()
         except OSError:
             return None
 
     def write(self, host: Host, value: Value) -> None:
-        """Write the content."""
+        """Write the file's content."""
         path = host.groups.path(self.router) / self.file
         if value is None or not path.parent.is_dir():
             return
@@ -120,9 +121,11 @@ class GroupFile(Setting):
 
 @dataclass(frozen=True)
 class _Thread(Setting):
-    """Something of a thread; ``began`` tells it from a later thread of the same number."""
+    """A property of a thread; ``began``, its start time, rules out a later one of its number."""
 
     kind: ClassVar[str] = "thread"
+    label: ClassVar[str] = "thread"
+    """What messages call the property; ``kind`` is what the state file calls it."""
     router: str
     what: str
     thread: int
@@ -130,7 +133,7 @@ class _Thread(Setting):
 
     def __str__(self) -> str:
         """Name it for the user."""
-        return f"{self.router}: {self.what} ({self.thread}) {self.kind}"
+        return f"{self.router}: {self.what} ({self.thread}) {self.label}"
 
     def alive(self) -> bool:
         return started(self.thread) == self.began
@@ -138,21 +141,22 @@ class _Thread(Setting):
 
 @dataclass(frozen=True)
 class Member(_Thread):
-    """The control group that a thread is in."""
+    """The cgroup that a thread is in."""
 
     kind: ClassVar[str] = "control group"
+    label: ClassVar[str] = "cgroup"
 
     def read(self, host: Host) -> Value:
-        """Return the group, named from the root; None when the thread has ended."""
+        """Return the cgroup's path below the root; None when the thread has ended."""
         return host.groups.of_thread(self.thread) if self.alive() else None
 
     def write(self, host: Host, value: Value) -> None:
-        """Move it."""
+        """Move the thread into the cgroup ``value``."""
         deadline = time.monotonic() + _READY_S
         while value is not None and self.alive():
             try:
                 host.groups.move(self.thread, str(value))
-            except FileNotFoundError:  # the group that it came from is gone
+            except FileNotFoundError:  # the cgroup that it came from is gone
                 host.groups.move(self.thread, "")
             except OSError as error:
                 # A kernel thread cannot be moved before it has run for the first time.
@@ -169,13 +173,14 @@ class Affinity(_Thread):
     """The cores that a thread may run on; a sorted list."""
 
     kind: ClassVar[str] = "cores"
+    label: ClassVar[str] = "cores"
 
-    def read(self, host: Host) -> Value:  # noqa: ARG002 - threads are the same everywhere
+    def read(self, host: Host) -> Value:  # noqa: ARG002 - in no namespace
         """Return the cores; None when the thread has ended."""
         return sorted(os.sched_getaffinity(self.thread)) if self.alive() else None
 
     def write(self, host: Host, value: Value) -> None:  # noqa: ARG002
-        """Set the cores."""
+        """Let the thread run on these cores only."""
         if value is not None and self.alive():
             with step(f"{self}: setting {value}", "these cores, and threads that may be moved"):
                 os.sched_setaffinity(self.thread, value)
@@ -186,13 +191,14 @@ class Scheduling(_Thread):
     """Scheduling policy, nice value and time slice (ns) of a thread."""
 
     kind: ClassVar[str] = "scheduling"
+    label: ClassVar[str] = "scheduling"
 
     def read(self, host: Host) -> Value:  # noqa: ARG002
         """Return [policy, nice, slice]; None when the thread has ended."""
         return list(kernel.get_scheduling(self.thread)) if self.alive() else None
 
     def write(self, host: Host, value: Value) -> None:  # noqa: ARG002
-        """Set them."""
+        """Set scheduling policy, nice value and time slice."""
         if value is not None and self.alive():
             with step(f"{self}: setting {value}", "sched_setattr (Linux 3.14)"):
                 kernel.set_scheduling(self.thread, *value)

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from isolane import __version__
+from isolane.procfs import memory_info
 from isolane.run.results import HostFacts
 
 PACKAGES = ("pyroute2", "polars", "scipy", "pydantic", "altair")
@@ -21,12 +22,11 @@ TOOL_LIMIT_S = 5
 def host_facts() -> HostFacts:
     """Describe the machine; a fact that cannot be read is left out."""
     cpuinfo = _fields(Path("/proc/cpuinfo"))
-    memory_kib = _fields(Path("/proc/meminfo")).get("MemTotal", "0 kB").split()[0]
     return HostFacts(
         kernel=f"{platform.system()} {platform.release()} {platform.version()}",
         cpu=cpuinfo.get("model name", platform.machine()),
         cores=os.cpu_count() or 1,
-        memory_bytes=int(memory_kib) * 1024,
+        memory_bytes=memory_info().get("MemTotal", 0),
         versions=_versions(),
         clocksource=_text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         hypervisor=_hypervisor(cpuinfo),

@@ -1,0 +1,121 @@
+"""What the kernel tells of interfaces by netdev, a family of generic netlink: XDP, NAPI threads.
+
+Asked by a plain socket: with some hundred namespaces, making pyroute2's socket in each of them
+would take longer than everything else. Source: Documentation/netlink/specs/netdev.yaml.
+"""
+
+from __future__ import annotations
+
+import functools
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from enum import IntFlag
+
+from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.generic import GenericNetlinkSocket
+
+from isolane.errors import NotSupported
+
+_NETLINK_GENERIC = 16
+_REQUEST, _DUMP = 0x1, 0x300
+_DONE, _ERROR = 3, 2
+_DEV_GET, _NAPI_GET = 1, 11
+_DEV_IFINDEX, _DEV_XDP_FEATURES = 1, 3
+"""Attributes of ``dev``."""
+_NAPI_IFINDEX, _NAPI_PID = 1, 4
+"""Attributes of ``napi``."""
+_HEADER = struct.Struct("=IHHII")
+_GENERIC_HEADER = struct.Struct("=BBH")
+_ATTRIBUTE = struct.Struct("=HH")
+
+
+class XdpFeature(IntFlag):
+    """What the driver of an interface can do with XDP (``NETDEV_XDP_ACT_...``)."""
+
+    BASIC = 0x01
+    """Run programs; without it, only generic XDP does."""
+    REDIRECT = 0x02
+    NDO_XMIT = 0x04
+    """Transmit frames that programs on other interfaces redirect to it."""
+    XSK_ZEROCOPY = 0x08
+    HW_OFFLOAD = 0x10
+    RX_SG = 0x20
+    """Run programs on frames of several buffers: jumbo frames."""
+    NDO_XMIT_SG = 0x40
+    """Transmit redirected frames of several buffers."""
+
+
+def xdp_features() -> dict[int, XdpFeature]:
+    """Return the XDP features of the interfaces of the calling thread's namespace, by index.
+
+    Returns
+    -------
+    dict
+        Empty where the kernel does not tell (before Linux 6.3).
+    """
+    with suppress(NotSupported, OSError):
+        found = _dump(_DEV_GET)
+        return {
+            one[_DEV_IFINDEX]: XdpFeature(one.get(_DEV_XDP_FEATURES, 0))
+            for one in found
+            if _DEV_IFINDEX in one
+        }
+    return {}
+
+
+def napi_threads(ifindex: int) -> list[int]:
+    """Return the kernel threads that poll an interface of the calling thread's namespace, sorted.
+
+    Raises
+    ------
+    NotSupported
+        If the kernel does not tell (before Linux 6.8).
+    """
+    found = (one.get(_NAPI_PID, 0) for one in _dump(_NAPI_GET) if one.get(_NAPI_IFINDEX) == ifindex)
+    return sorted(pid for pid in found if pid)
+
+
+@functools.cache
+def _family() -> int:
+    """Return the number of the netdev family; the same in all namespaces."""
+    try:
+        with GenericNetlinkSocket() as generic:
+            generic.bind("netdev", _NoMessage)
+            return int(generic.prid)
+    except (NetlinkError, KeyError) as error:
+        raise NotSupported(
+            f"not supported on this host: the kernel does not tell its NAPI threads ({error}); "
+            "needs Linux 6.8"
+        ) from None
+
+
+class _NoMessage:
+    """A message that pyroute2 shall not parse."""
+
+
+def _dump(command: int) -> Iterator[dict[int, int]]:
+    """Yield the numeric attributes of each object of the namespace that a command lists."""
+    body = _GENERIC_HEADER.pack(command, 1, 0)
+    request = _HEADER.pack(_HEADER.size + len(body), _family(), _REQUEST | _DUMP, 1, 0) + body
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_GENERIC) as link:
+        link.sendto(request, (0, 0))
+        while True:
+            answer = link.recv(1 << 16)
+            while answer:
+                length, kind, *_ = _HEADER.unpack_from(answer)
+                if kind in (_DONE, _ERROR):
+                    return
+                yield _attributes(answer[_HEADER.size + _GENERIC_HEADER.size : length])
+                answer = answer[(length + 3) & ~3 :]
+
+
+def _attributes(data: bytes) -> dict[int, int]:
+    found = {}
+    while len(data) >= _ATTRIBUTE.size:
+        length, kind = _ATTRIBUTE.unpack_from(data)
+        found[kind] = int.from_bytes(data[_ATTRIBUTE.size : length], sys.byteorder)
+        data = data[(length + 3) & ~3 :]
+    return found
