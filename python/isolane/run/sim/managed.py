@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from isolane._native import TokenBucket
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, wants_link
 from isolane.enforce.kernel_settings import (
-    LEAST_RATE,
+    MIN_CLASS_RATE,
     class_settings,
     limits,
     queue_limits,
@@ -67,11 +68,17 @@ class Managed:
         """
         policy = self._policy()
         mine = policy.routers[router]
-        limit, burst = queue_limits(policy, router, policy.routers)
-        entry: Json = {"router": router, "capacity": limit, "burst": burst, "calm_ns": CALM_NS}
-        frames, bits = limits(mine.rate_max.ingress, mine.burst)
-        _add_bucket(entry, frames, "rate_pps", "burst_frames")
-        _add_bucket(entry, [bits[0], bits[1] // 8], "rate_bps", "burst_bytes")
+        queue = queue_limits(policy, router, policy.routers)
+        entry: Json = {
+            "router": router,
+            "capacity": queue.limit,
+            "burst": queue.burst_limit,
+            "calm_ns": CALM_NS,
+        }
+        ingress = limits(mine.rate_max.ingress, mine.burst)
+        _add_bucket(entry, ingress.frames, "rate_pps", "burst_frames")
+        in_bytes = TokenBucket(rate=ingress.bits.rate, depth=ingress.bits.depth // 8)
+        _add_bucket(entry, in_bytes, "rate_bps", "burst_bytes")
         if mine.cpu_max:
             entry |= {"context": context, "cpu_pct": mine.cpu_max}
         return entry
@@ -96,10 +103,10 @@ class Managed:
         port["admission"] = []
         for name, mine in policy.routers.items():
             entry: Json = {"router": name}
-            frames, _ = limits(mine.rate_max.egress, mine.burst, bits=False)
-            _add_bucket(entry, frames, "rate_pps", "burst_frames")
+            egress = limits(mine.rate_max.egress, mine.burst, bits=False)
+            _add_bucket(entry, egress.frames, "rate_pps", "burst_frames")
             if shared:
-                entry["capacity"] = htb.leaf_frames(classes[name][1])
+                entry["capacity"] = htb.leaf_frames(classes[name].ceil)
             port["admission"].append(entry)
 
     def _policy(self) -> Policy:
@@ -142,16 +149,16 @@ def check(arm: Arm) -> None:
             )
 
 
-def _add_bucket(entry: Json, bucket: list[int], rate: str, depth: str) -> None:
-    if bucket[0]:
-        entry[rate], entry[depth] = bucket
+def _add_bucket(entry: Json, bucket: TokenBucket, rate: str, depth: str) -> None:
+    if bucket.rate:
+        entry[rate], entry[depth] = bucket.rate, bucket.depth
 
 
-def _class(name: str, settings: list[int], weight: int, link_rate: int) -> Json:
+def _class(name: str, settings: htb.ClassSettings, weight: int, link_rate: int) -> Json:
     """Return a class of HTB as the hierarchical scheduler has it; rates from bytes/s to bit/s."""
-    rate, ceil, _, priority, _ = settings
-    found: Json = {"flow": name, "weight": weight, "priority": priority}
-    if rate > LEAST_RATE:
+    rate, ceil = settings.rate, settings.ceil
+    found: Json = {"flow": name, "weight": weight, "priority": settings.prio}
+    if rate > MIN_CLASS_RATE:
         found["rate_min_bps"] = rate * 8
     if ceil < link_rate:
         found |= {"rate_max_bps": ceil * 8, "burst_bytes": htb.burst_bytes(ceil)}
