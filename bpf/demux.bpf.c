@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The host's side of a policy. isl_demux, on a NIC, finds the router that a frame is for and puts
- * the frame into that router's own queue, or drops it at once when the queue is full: before the
- * host has spent anything on it. isl_egress, on the host's side of a router's interface, says
- * which class of the NIC's queueing discipline the router's frames belong to.
+ * The host's side of a policy. isl_demux (on a NIC whose driver does not run XDP: isl_demux_tc) finds
+ * the router that a frame is for and puts the frame into that router's own queue, or drops it at once
+ * when the queue is full: before the host has spent anything on it. isl_egress_xdp and isl_egress_tc,
+ * on the host's side of a router's interface, send the router's frames to their NIC, in their class.
  */
 #include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
@@ -13,21 +13,21 @@
 #include "policy.h"
 #include "checksum.h"
 
-/* Key: destination; value: slot. User space writes. */
+/* Forwarding table. Key: MAC address and VLAN; value: slot. User space writes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, ISL_MAX_QUEUES);
-	__type(key, struct isl_route);
+	__type(key, struct isl_fdb_key);
 	__type(value, __u32);
-} isl_routes SEC(".maps");
+} isl_fdb SEC(".maps");
 
-/* Key: slot; value: the host's side of the router's interface. User space writes. */
+/* Ingress devmap. Key: slot; value: the host's side of the router's interface. User space writes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP);
 	__uint(max_entries, ISL_MAX_QUEUES);
 	__type(key, __u32);
 	__type(value, __u32);
-} isl_inlets SEC(".maps");
+} isl_ingress_dev SEC(".maps");
 
 /* The same for tc's programs, which may not share a devmap with XDP's. */
 struct {
@@ -35,7 +35,7 @@ struct {
 	__uint(max_entries, ISL_MAX_QUEUES);
 	__type(key, __u32);
 	__type(value, __u32);
-} isl_inlets_tc SEC(".maps");
+} isl_ingress_tc SEC(".maps");
 
 /* Key: index of the host's side of a router's interface; value: port. User space writes. */
 struct {
@@ -45,7 +45,7 @@ struct {
 	__type(value, __u32);
 } isl_port_of SEC(".maps");
 
-/* Key: port; value: settings, and counts that isl_egress adds to. */
+/* Key: port; value: settings, and counts that isl_egress_xdp and isl_egress_tc add to. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ISL_MAX_PORTS);
@@ -55,17 +55,17 @@ struct {
 } isl_ports SEC(".maps");
 
 /* Preamble, gap and frame check sequence: what a frame takes on the wire beyond its bytes here. */
-#define WIRE_EXTRA 24
-#define WIRE_LEAST 84
+#define WIRE_OVERHEAD_BYTES 24
+#define MIN_WIRE_BYTES 84
 #define MILLION 1000000ULL
 /* A queue that has not overflowed for this long may take a burst; some ticks of the clock. */
-#define CALM_NS 20000000ULL
-/* A full queue that nobody serves is tried again after this long. */
-#define TRY_MS 100
+#define BURST_RECOVERY_NS 20000000ULL
+/* A full queue that nobody serves is probed again after this long. */
+#define PROBE_MS 100
 /* Longest silence that fills a bucket: with it 100 Gbit/s stay within 64 bits. */
-#define LONGEST_NS 100000000ULL
-/* IPv4 hosts take so much in any case, and so do links: nobody looks whether it fits. */
-#define FITS_BYTES (ETH_HLEN + 576)
+#define MAX_REFILL_NS 100000000ULL
+/* IPv4 hosts take so much in any case, and so do links: no need to check the MTU. */
+#define ALWAYS_FITS_BYTES (ETH_HLEN + 576)
 
 /*
  * Takes `cost` tokens, or nothing and says so. What costs more than the bucket holds (a jumbo
@@ -73,48 +73,49 @@ struct {
  * cores may race: then one refill is lost, never won twice as much as a core's share of a
  * microsecond.
  */
-static __always_inline int isl_take(struct isl_bucket *bucket, __u64 cost, __u64 now_ns)
+static __always_inline int take_tokens(struct isl_bucket *bucket, __u64 cost, __u64 now_ns)
 {
-	__u64 full = bucket->depth * MILLION, at_ns = bucket->at_ns, passed_ns = 0, tokens;
+	__u64 full = bucket->depth * MILLION, refilled_ns = bucket->refilled_ns, passed_ns = 0,
+	      tokens;
 
 	cost *= MILLION;
-	if (now_ns > at_ns)
-		passed_ns = now_ns - at_ns;
-	if (passed_ns > LONGEST_NS)
-		passed_ns = LONGEST_NS;
+	if (now_ns > refilled_ns)
+		passed_ns = now_ns - refilled_ns;
+	if (passed_ns > MAX_REFILL_NS)
+		passed_ns = MAX_REFILL_NS;
 	tokens = bucket->tokens + passed_ns * bucket->rate / 1000;
 	if (tokens > full)
 		tokens = full;
-	if (now_ns > at_ns)
-		bucket->at_ns = now_ns;
+	if (now_ns > refilled_ns)
+		bucket->refilled_ns = now_ns;
 	if (tokens < cost && tokens < full) {
 		bucket->tokens = tokens;
 		return 0;
 	}
 	if (tokens < cost) {
-		bucket->at_ns = now_ns + (cost - tokens) * 1000 / bucket->rate;
+		bucket->refilled_ns = now_ns + (cost - tokens) * 1000 / bucket->rate;
 		tokens = cost;
 	}
 	bucket->tokens = tokens - cost;
 	return 1;
 }
 
-static __always_inline int isl_within_rate(struct isl_bucket *buckets, __u64 frames, __u64 bytes)
+static __always_inline int within_rate(struct isl_bucket *buckets, __u64 frames, __u64 bytes)
 {
-	__u64 wire = bytes + frames * WIRE_EXTRA, now_ns;
+	__u64 wire = bytes + frames * WIRE_OVERHEAD_BYTES, now_ns;
 
 	if (!buckets[ISL_FRAMES].rate && !buckets[ISL_BITS].rate)
 		return 1;
 	now_ns = bpf_ktime_get_ns();
-	if (wire < WIRE_LEAST)
-		wire = WIRE_LEAST;
-	if (buckets[ISL_FRAMES].rate && !isl_take(&buckets[ISL_FRAMES], frames, now_ns))
+	if (wire < MIN_WIRE_BYTES)
+		wire = MIN_WIRE_BYTES;
+	if (buckets[ISL_FRAMES].rate && !take_tokens(&buckets[ISL_FRAMES], frames, now_ns))
 		return 0;
-	return !buckets[ISL_BITS].rate || isl_take(&buckets[ISL_BITS], wire * 8, now_ns);
+	return !buckets[ISL_BITS].rate || take_tokens(&buckets[ISL_BITS], wire * 8, now_ns);
 }
 
 /* Whether the router has CPU time left; two cores may race, then a refill counts twice at most. */
-static __always_inline int isl_has_budget(__u32 number)
+static __always_inline int has_budget(__u32 number)
 {
 	struct isl_budget *budget;
 	__u64 now_ns, passed_ns, spent_ns;
@@ -125,16 +126,16 @@ static __always_inline int isl_has_budget(__u32 number)
 	if (!budget || !budget->rate_ns)
 		return 1;
 	now_ns = bpf_ktime_get_ns();
-	passed_ns = now_ns - budget->at_ns;
-	if (passed_ns > LONGEST_NS)
-		passed_ns = LONGEST_NS;
+	passed_ns = now_ns - budget->refilled_ns;
+	if (passed_ns > MAX_REFILL_NS)
+		passed_ns = MAX_REFILL_NS;
 	spent_ns = *(volatile __u64 *)&budget->spent_ns;
 	left_ns = budget->left_ns + (__s64)(passed_ns * (budget->rate_ns / 1000) / MILLION) -
-		  (__s64)(spent_ns - budget->seen_ns);
+		  (__s64)(spent_ns - budget->charged_ns);
 	if (left_ns > (__s64)budget->depth_ns)
 		left_ns = budget->depth_ns;
-	budget->at_ns = now_ns;
-	budget->seen_ns = spent_ns;
+	budget->refilled_ns = now_ns;
+	budget->charged_ns = spent_ns;
 	budget->left_ns = left_ns;
 	return left_ns > 0;
 }
@@ -143,16 +144,16 @@ static __always_inline int isl_has_budget(__u32 number)
  * Whether to let a frame into a full queue that nobody has served for a while. The kernel may have
  * lost what waited (an interface that went down): nobody tells, until another frame gets through.
  */
-static __always_inline int isl_try(struct isl_queue *queue, __u32 latest, __u64 now_ns)
+static __always_inline int probe_full_queue(struct isl_queue *queue, __u32 dequeued, __u64 now_ns)
 {
 	__u32 now_ms = now_ns / MILLION;
 
-	if (queue->seen == latest + 1 && now_ms - queue->tried_ms < TRY_MS)
+	if (queue->full_at == dequeued + 1 && now_ms - queue->probed_ms < PROBE_MS)
 		return 0;
-	queue->tried_ms = now_ms;
-	if (queue->seen == latest + 1)
+	queue->probed_ms = now_ms;
+	if (queue->full_at == dequeued + 1)
 		return 1;
-	queue->seen = latest + 1;
+	queue->full_at = dequeued + 1;
 	return 0;
 }
 
@@ -160,90 +161,52 @@ static __always_inline int isl_try(struct isl_queue *queue, __u32 latest, __u64 
  * A router that keeps its share may queue a burst; one that always has too much may not, since
  * what waits there only makes itself late and the caches cold.
  */
-static __always_inline int isl_has_room(struct isl_queue *queue)
+static __always_inline int within_limit(struct isl_queue *queue)
 {
-	__u32 latest = *(volatile __u32 *)&queue->latest, waiting = queue->passed - latest;
+	__u32 dequeued = *(volatile __u32 *)&queue->dequeued, waiting = queue->enqueued - dequeued;
 	__u64 now_ns;
 
 	if (waiting < queue->limit)
 		return 1;
 	now_ns = bpf_ktime_get_coarse_ns();
-	if (waiting < queue->burst && now_ns - queue->overflowed_ns > CALM_NS)
+	if (waiting < queue->burst_limit && now_ns - queue->overflowed_ns > BURST_RECOVERY_NS)
 		return 1;
 	queue->overflowed_ns = now_ns;
-	return isl_try(queue, latest, now_ns);
+	return probe_full_queue(queue, dequeued, now_ns);
 }
 
 /* Whether an interface takes a frame of so many bytes; the kernel would drop it and tell nobody. */
-static __always_inline int isl_fits(void *ctx, __u32 ifindex, __u32 bytes)
+static __always_inline int fits(void *ctx, __u32 ifindex, __u32 bytes)
 {
 	__u32 packet = bytes - ETH_HLEN;
 
-	return bytes <= FITS_BYTES ||
+	return bytes <= ALWAYS_FITS_BYTES ||
 	       bpf_check_mtu(ctx, ifindex, &packet, 0, 0) != BPF_MTU_CHK_RET_FRAG_NEEDED;
 }
 
-static __always_inline int isl_find(void *data, void *data_end, struct isl_route *route)
-{
-	struct ethhdr *eth = data;
-	struct isl_vlan *vlan = (void *)(eth + 1);
-
-	if ((void *)(eth + 1) > data_end || (eth->h_dest[0] & 1))
-		return 0;
-	__builtin_memcpy(route->mac, eth->h_dest, ETH_ALEN);
-	route->vlan = 0;
-	if (eth->h_proto == bpf_htons(ETH_P_8021Q)) {
-		if ((void *)(vlan + 1) > data_end)
-			return 0;
-		route->vlan = vlan->tci & bpf_htons(0xfff);
-		return vlan->proto == bpf_htons(ETH_P_IP) || vlan->proto == bpf_htons(ETH_P_IPV6);
-	}
-	/* Address resolution goes the usual way: bridges learn from it, and it is no load. */
-	return eth->h_proto == bpf_htons(ETH_P_IP) || eth->h_proto == bpf_htons(ETH_P_IPV6);
-}
-
 /* Counts frames for a queue; whether they may go in. */
-static __always_inline int isl_admit(struct isl_queue *queue, __u64 frames, __u64 bytes)
+static __always_inline int admit(struct isl_queue *queue, __u64 frames, __u64 bytes)
 {
 	__sync_fetch_and_add(&queue->offered, frames);
-	__sync_fetch_and_add(&queue->offered_bytes, bytes + 4 * frames);
-	if (!(queue->flags & ISL_QUEUE_UNCOUNTED) && !isl_has_room(queue)) {
+	__sync_fetch_and_add(&queue->offered_bytes, bytes + ISL_FCS_BYTES * frames);
+	if (!queue->uncounted && !within_limit(queue)) {
 		__sync_fetch_and_add(&queue->dropped_queue, frames);
 		return 0;
 	}
-	if (!isl_within_rate(queue->ingress, frames, bytes)) {
+	if (!within_rate(queue->ingress, frames, bytes)) {
 		__sync_fetch_and_add(&queue->dropped_rate, frames);
 		return 0;
 	}
-	if (queue->budget && !isl_has_budget(queue->budget)) {
+	if (queue->budget && !has_budget(queue->budget)) {
 		__sync_fetch_and_add(&queue->dropped_cpu, frames);
 		return 0;
 	}
 	return 1;
 }
 
-/* Takes the VLAN tag off, as the bridge does that the router is behind. */
-static __always_inline int isl_untag(struct xdp_md *ctx)
+static __always_inline void number_frame(struct xdp_md *ctx, struct isl_queue *queue, __u32 slot)
 {
-	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
-	__u8 macs[2 * ETH_ALEN];
-
-	if (data + ETH_HLEN + sizeof(struct isl_vlan) > data_end)
-		return 0;
-	__builtin_memcpy(macs, data, sizeof(macs));
-	if (bpf_xdp_adjust_head(ctx, sizeof(struct isl_vlan)))
-		return 0;
-	data = (void *)(long)ctx->data;
-	data_end = (void *)(long)ctx->data_end;
-	if (data + sizeof(macs) > data_end)
-		return 0;
-	__builtin_memcpy(data, macs, sizeof(macs));
-	return 1;
-}
-
-static __always_inline void isl_number(struct xdp_md *ctx, struct isl_queue *queue, __u32 slot)
-{
-	__u32 number = __sync_fetch_and_add(&queue->passed, 1) + 1;
+	__u32 number = __sync_fetch_and_add(&queue->enqueued, 1) + 1;
 	struct isl_tag *tag;
 
 	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*tag)))
@@ -259,37 +222,37 @@ SEC("xdp.frags")
 int isl_demux(struct xdp_md *ctx)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
-	__u32 *found, *inlet, slot, first = data_end - data, bytes = bpf_xdp_get_buff_len(ctx);
+	__u32 *found, *ifindex, slot, first = data_end - data, bytes = bpf_xdp_get_buff_len(ctx);
 	struct isl_queue *queue;
-	struct isl_route route;
+	struct isl_fdb_key key;
 	int verdict;
 
-	if (!isl_find(data, data_end, &route))
+	if (!isl_find_destination(data, data_end, key.mac, &key.vlan))
 		return XDP_PASS;
-	found = bpf_map_lookup_elem(&isl_routes, &route);
+	found = bpf_map_lookup_elem(&isl_fdb, &key);
 	if (!found)
 		return XDP_PASS;
 	slot = *found;
 	queue = bpf_map_lookup_elem(&isl_queues, &slot);
 	if (!queue || !queue->limit)
 		return XDP_PASS;
-	if (!isl_admit(queue, 1, bytes))
+	if (!admit(queue, 1, bytes))
 		return XDP_DROP;
 	/* A tap takes no frame in several parts from XDP; the host's bridge puts it together. */
-	if ((queue->flags & ISL_QUEUE_UNCOUNTED) && bytes > first)
+	if (queue->uncounted && bytes > first)
 		return XDP_PASS;
-	inlet = bpf_map_lookup_elem(&isl_inlets, &slot);
-	if (inlet && !isl_fits(ctx, *inlet, route.vlan ? bytes - sizeof(struct isl_vlan) : bytes)) {
+	ifindex = bpf_map_lookup_elem(&isl_ingress_dev, &slot);
+	if (ifindex && !fits(ctx, *ifindex, key.vlan ? bytes - sizeof(struct isl_vlan) : bytes)) {
 		__sync_fetch_and_add(&queue->dropped_size, 1);
 		return XDP_DROP;
 	}
-	verdict = bpf_redirect_map(&isl_inlets, slot, XDP_PASS);
+	verdict = bpf_redirect_map(&isl_ingress_dev, slot, XDP_PASS);
 	if (verdict != XDP_REDIRECT)
 		return verdict;
-	if (route.vlan && !isl_untag(ctx))
+	if (key.vlan && !isl_untag(ctx))
 		return XDP_DROP;
-	isl_complete(ctx);
-	isl_number(ctx, queue, slot);
+	isl_add_checksum(ctx);
+	number_frame(ctx, queue, slot);
 	return verdict;
 }
 
@@ -302,7 +265,7 @@ struct {
 } isl_uplinks SEC(".maps");
 
 SEC("xdp.frags")
-int isl_leave(struct xdp_md *ctx)
+int isl_egress_xdp(struct xdp_md *ctx)
 {
 	__u32 index = ctx->ingress_ifindex, *number = bpf_map_lookup_elem(&isl_port_of, &index);
 	struct isl_port *port = number ? bpf_map_lookup_elem(&isl_ports, number) : NULL;
@@ -312,48 +275,23 @@ int isl_leave(struct xdp_md *ctx)
 	if (!port || port->class || !port->uplink)
 		return XDP_PASS;
 	__sync_fetch_and_add(&port->offered, 1);
-	__sync_fetch_and_add(&port->offered_bytes, bytes + 4);
-	if (!isl_within_rate(port->egress, 1, bytes)) {
+	__sync_fetch_and_add(&port->offered_bytes, bytes + ISL_FCS_BYTES);
+	if (!within_rate(port->egress, 1, bytes)) {
 		__sync_fetch_and_add(&port->dropped_rate, 1);
 		return XDP_DROP;
 	}
-	if (!isl_fits(ctx, port->uplink, bytes)) {
+	if (!fits(ctx, port->uplink, bytes)) {
 		__sync_fetch_and_add(&port->dropped_size, 1);
 		return XDP_DROP;
 	}
 	verdict = bpf_redirect_map(&isl_uplinks, *number, XDP_PASS);
 	if (verdict == XDP_REDIRECT)
-		isl_complete(ctx);
+		isl_add_checksum(ctx);
 	return verdict;
 }
 
-/* Bytes before the data of a TCP segment or a UDP datagram; 0: neither. */
-static __always_inline __u32 isl_headers(struct __sk_buff *skb)
-{
-	__u32 at = ETH_HLEN, protocol;
-	__u8 byte[2];
-
-	if (bpf_skb_load_bytes(skb, at, byte, 1))
-		return 0;
-	if (byte[0] >> 4 == 6) {
-		at += sizeof(struct ipv6hdr);
-		if (bpf_skb_load_bytes(skb, ETH_HLEN + 6, &byte[1], 1))
-			return 0;
-	} else {
-		at += (byte[0] & 15) * 4;
-		if (bpf_skb_load_bytes(skb, ETH_HLEN + 9, &byte[1], 1))
-			return 0;
-	}
-	protocol = byte[1];
-	if (protocol == IPPROTO_UDP)
-		return at + sizeof(struct udphdr);
-	if (protocol != IPPROTO_TCP || bpf_skb_load_bytes(skb, at + 12, byte, 1))
-		return 0;
-	return at + (byte[0] >> 4) * 4;
-}
-
 /* Frames that the uplink will make of it: what TCP's offloads have put together. */
-static __always_inline __u32 isl_frames(struct __sk_buff *skb, __u32 headers)
+static __always_inline __u32 wire_frames(struct __sk_buff *skb, __u32 headers)
 {
 	__u32 size = skb->gso_size;
 
@@ -363,20 +301,20 @@ static __always_inline __u32 isl_frames(struct __sk_buff *skb, __u32 headers)
 }
 
 SEC("tc")
-int isl_egress(struct __sk_buff *skb)
+int isl_egress_tc(struct __sk_buff *skb)
 {
 	__u32 index = skb->ifindex, *number = bpf_map_lookup_elem(&isl_port_of, &index);
 	struct isl_port *port = number ? bpf_map_lookup_elem(&isl_ports, number) : NULL;
-	__u32 headers = skb->gso_size ? isl_headers(skb) : 0, frames, mtu = 0;
+	__u32 headers = skb->gso_size ? isl_header_bytes(skb) : 0, frames, mtu = 0;
 	__u64 bytes;
 
 	if (!port)
 		return TC_ACT_UNSPEC;
-	frames = isl_frames(skb, headers);
+	frames = wire_frames(skb, headers);
 	bytes = skb->len + (__u64)(frames - 1) * headers;
 	__sync_fetch_and_add(&port->offered, frames);
-	__sync_fetch_and_add(&port->offered_bytes, bytes + 4 * frames);
-	if (!isl_within_rate(port->egress, frames, bytes)) {
+	__sync_fetch_and_add(&port->offered_bytes, bytes + ISL_FCS_BYTES * frames);
+	if (!within_rate(port->egress, frames, bytes)) {
 		__sync_fetch_and_add(&port->dropped_rate, frames);
 		return TC_ACT_SHOT;
 	}
@@ -399,32 +337,33 @@ int isl_egress(struct __sk_buff *skb)
 SEC("tc")
 int isl_demux_tc(struct __sk_buff *skb)
 {
-	__u32 headers = skb->gso_size ? isl_headers(skb) : 0, frames = isl_frames(skb, headers);
+	__u32 headers = skb->gso_size ? isl_header_bytes(skb) : 0,
+	      frames = wire_frames(skb, headers);
 	struct isl_queue *queue;
-	struct isl_route route;
-	__u32 *found, *inlet, slot, mtu = 0;
+	struct isl_fdb_key key;
+	__u32 *found, *ifindex, slot, mtu = 0;
 
 	if ((skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)) ||
-	    bpf_skb_load_bytes(skb, 0, route.mac, ETH_ALEN) || (route.mac[0] & 1))
+	    bpf_skb_load_bytes(skb, 0, key.mac, ETH_ALEN) || (key.mac[0] & 1))
 		return TC_ACT_UNSPEC;
-	route.vlan = skb->vlan_present ? bpf_htons(skb->vlan_tci & 0xfff) : 0;
-	found = bpf_map_lookup_elem(&isl_routes, &route);
+	key.vlan = skb->vlan_present ? bpf_htons(skb->vlan_tci & 0xfff) : 0;
+	found = bpf_map_lookup_elem(&isl_fdb, &key);
 	if (!found)
 		return TC_ACT_UNSPEC;
 	slot = *found;
 	queue = bpf_map_lookup_elem(&isl_queues, &slot);
-	inlet = bpf_map_lookup_elem(&isl_inlets_tc, &slot);
-	if (!queue || !queue->limit || !inlet)
+	ifindex = bpf_map_lookup_elem(&isl_ingress_tc, &slot);
+	if (!queue || !queue->limit || !ifindex)
 		return TC_ACT_UNSPEC;
-	if (!isl_admit(queue, frames, skb->len + (__u64)(frames - 1) * headers))
+	if (!admit(queue, frames, skb->len + (__u64)(frames - 1) * headers))
 		return TC_ACT_SHOT;
-	if (bpf_check_mtu(skb, *inlet, &mtu, 0, BPF_MTU_CHK_SEGS) > 0) {
+	if (bpf_check_mtu(skb, *ifindex, &mtu, 0, BPF_MTU_CHK_SEGS) > 0) {
 		__sync_fetch_and_add(&queue->dropped_size, frames);
 		return TC_ACT_SHOT;
 	}
 	if (skb->vlan_present && bpf_skb_vlan_pop(skb))
 		return TC_ACT_SHOT;
-	return bpf_redirect(*inlet, 0);
+	return bpf_redirect(*ifindex, 0);
 }
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -14,10 +14,16 @@
 #define ISL_MAX_PORTS 2048
 #define ISL_MAX_BUDGETS 1024
 
-/* Where frames for a MAC address and VLAN go. */
-struct isl_route {
+/* Forwarding table: whose frames these are. */
+struct isl_fdb_key {
 	__u8 mac[6];
 	__be16 vlan; /* tag control information & 0xfff; 0: untagged */
+};
+
+/* Where a router's frames leave: the queue that they came by and the interface that routes say. */
+struct isl_redirect_key {
+	__u32 slot;
+	__u32 ifindex; /* in the router's namespace */
 };
 
 /* A token bucket that limits frames or bits; refilled by who takes from it. */
@@ -25,7 +31,7 @@ struct isl_bucket {
 	__u64 rate;   /* tokens a second: frames, or bits on the wire; 0: no limit */
 	__u64 depth;  /* most tokens at a time */
 	__u64 tokens; /* millionths of a token */
-	__u64 at_ns;
+	__u64 refilled_ns;
 };
 
 enum isl_bucket_kind {
@@ -36,31 +42,33 @@ enum isl_bucket_kind {
 
 /* Settings are written by user space, counts by the named program alone. */
 struct isl_queue {
-	__u32 limit; /* frames that may wait while it overflows; 0: the queue is not in use */
-	__u32 flags;
-	__u32 budget; /* of the router's CPU time: its number, plus 1; 0: none */
-	__u32 burst;  /* frames that may wait when it has not overflowed lately */
+	__u32 limit;	  /* frames that may wait while it overflows; 0: the queue is not in use */
+	__u8 forward_xdp; /* isl_router_rx forwards what needs nothing of the kernel */
+	__u8 uncounted; /* nobody counts what leaves (a tap's): only the kernel's own limit holds */
+	__u16 pad0;
+	__u32 budget;	   /* of the router's CPU time: its number, plus 1; 0: none */
+	__u32 burst_limit; /* frames that may wait when it has not overflowed lately */
 	/* isl_demux, when the queue is full */
-	__u32 seen; /* `latest`, plus 1, when it was full before */
-	__u32 pad0[11];
+	__u32 full_at; /* `dequeued`, plus 1, when it was full before; 0: never */
+	__u32 pad1[11];
 	struct isl_bucket ingress[ISL_BUCKETS];
 	/* isl_demux */
 	__u64 offered;
 	__u64 offered_bytes; /* with the 4-byte frame check sequence */
 	__u64 dropped_queue; /* the queue was full */
 	__u64 dropped_rate;  /* above rate_max */
-	__u32 passed;	     /* number of the latest frame that went into the queue */
-	__u32 tried_ms;	     /* when `seen` changed or a frame was let into the full queue */
+	__u32 enqueued;	     /* number of the latest frame that went into the queue */
+	__u32 probed_ms;     /* when `full_at` changed or a frame was let into the full queue */
 	__u64 dropped_cpu;   /* above cpu_max */
 	__u64 overflowed_ns; /* when it last overflowed, by the coarse clock */
 	__u64 dropped_size;  /* longer than the router's interface takes */
-	/* isl_serve */
+	/* isl_router_rx */
 	__u64 served;
-	__u64 forwarded; /* by XDP */
-	__u32 latest;	 /* number of the latest frame that left the queue */
-	__u32 thread;	 /* that took it */
-	__u64 ran_ns;	 /* what that thread had run for by then */
-	__u64 pad4[4];
+	__u64 forwarded;     /* by XDP */
+	__u32 dequeued;	     /* number of the latest frame that left the queue */
+	__u32 thread;	     /* that took it */
+	__u64 thread_ran_ns; /* what that thread had run for by then */
+	__u64 pad2[4];
 };
 
 /*
@@ -73,19 +81,15 @@ struct isl_budget {
 	__u64 depth_ns;
 	/* isl_demux */
 	__s64 left_ns;
-	__u64 at_ns;
-	__u64 seen_ns; /* of `spent_ns`: already taken off */
-	/* isl_serve */
+	__u64 refilled_ns;
+	__u64 charged_ns; /* of `spent_ns`: already taken off */
+	/* isl_router_rx */
 	__u64 pad0[3];
 	__u64 spent_ns;
 	__u64 pad1[7];
 };
 
-#define ISL_QUEUE_XDP 1u
-/* Nobody counts what leaves the queue (a tap's): only the kernel's own limit holds. */
-#define ISL_QUEUE_UNCOUNTED 2u
-
-/* Written before a frame by isl_demux, taken off by isl_serve. */
+/* Written before a frame by isl_demux, taken off by isl_router_rx. */
 struct isl_tag {
 	__u32 slot; /* ISL_TAG_MARK + slot */
 	__u32 number;
@@ -96,9 +100,9 @@ struct isl_tag {
 /* What happens to frames that a router sends by one interface; user space numbers these ports. */
 struct isl_port {
 	__u32 uplink; /* interface to send to; 0: let the host's bridge or routes decide */
-	__u32 class;  /* of the uplink's queueing discipline; 0: none */
+	__u32 class;  /* of the uplink's qdisc; 0: none */
 	struct isl_bucket egress[ISL_BUCKETS];
-	/* isl_egress */
+	/* isl_egress_xdp, isl_egress_tc */
 	__u64 offered;
 	__u64 offered_bytes;
 	__u64 dropped_rate;
@@ -106,7 +110,9 @@ struct isl_port {
 	__u64 pad0[3];
 };
 
-_Static_assert(sizeof(struct isl_route) == 8, "no hidden padding");
+_Static_assert(sizeof(struct isl_fdb_key) == 8, "no hidden padding");
+_Static_assert(sizeof(struct isl_redirect_key) == 8, "no hidden padding");
+_Static_assert(sizeof(struct isl_bucket) == 32, "no hidden padding");
 _Static_assert(sizeof(struct isl_queue) == 256, "four cache lines");
 _Static_assert(sizeof(struct isl_budget) == 128, "two cache lines");
 _Static_assert(sizeof(struct isl_port) == 128, "two cache lines");

@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.root, pytest.mark.native]
 
 def by_xdp(rig: Rig) -> int:
     """Frames of vr1 that XDP has forwarded."""
-    plane = _native.Plane.open(None, socket.if_nametoindex(rig.nics[0]))
+    plane = _native.Plane.open(netns=None, ifindex=socket.if_nametoindex(rig.nics[0]))
     assert plane is not None
     slot = rig.enforcer.numbers()["queue:vr1:isl-in0"]
-    queue = plane.queue(slot)
+    queue = plane.queue_counts(slot)
     assert queue is not None
-    return int(queue["forwarded"])
+    return queue.forwarded
 
 
 def passed(rig: Rig, frames: list[Frame]) -> tuple[list[bytes], list[tuple[int, int]]]:

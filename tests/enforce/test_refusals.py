@@ -97,7 +97,7 @@ def test_somebody_elses_classifier_stays_and_is_kept(rig: Rig) -> None:
     shown("tc", "filter", "add", *where, "prio", "9", "protocol", "all", *passes_all)
     before = rig.host()
     rig.cli("apply", rig.file(vr1="rate_min: 1Gbps"))
-    assert "isl_egress" in shown("tc", "filter", "show", *where)
+    assert "isl_egress_tc" in shown("tc", "filter", "show", *where)
     assert "pref 9 bpf" in shown("tc", "filter", "show", *where)
     rig.cli("clear")
     rig.assert_host(before)

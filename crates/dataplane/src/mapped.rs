@@ -36,6 +36,11 @@ impl<T: Copy + Default> MappedArray<T> {
         Ok(Self { start: start.cast(), len })
     }
 
+    /// How many entries it has.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// A copy of some entries; None when out of range.
     pub(crate) fn read(&self, range: ops::Range<usize>) -> Option<Vec<T>> {
         if range.end > self.len {

@@ -1,5 +1,5 @@
 //! Packet in, packet out, verdict: the programs of a policy beside the demultiplexer, whose tests are
-//! in `plane.rs`. They work on their own tables here, as `BPF_PROG_TEST_RUN` sees them: every packet
+//! in `plane/tests.rs`. They work on their own tables here, as `BPF_PROG_TEST_RUN` sees them: every packet
 //! comes from loopback, interface 1.
 
 use std::{
@@ -32,10 +32,9 @@ const TC_ACT_REDIRECT: u32 = 7;
 const LOOPBACK: u32 = 1;
 const PORT: u32 = 3;
 const SLOT: u32 = 5;
-const OUTLET: u32 = 7;
-/// `ISL_TAG_MARK`, `ISL_QUEUE_XDP`, `ISL_MAX_PORTS`, `ISL_MAX_QUEUES`, `ISL_MAX_BUDGETS`.
+const EGRESS_DEV: u32 = 7;
+/// `ISL_TAG_MARK`, `ISL_MAX_PORTS`, `ISL_MAX_QUEUES`, `ISL_MAX_BUDGETS`.
 const TAG_MARK: u32 = 0x15a0_0000;
-const QUEUE_XDP: u32 = 1;
 const MAX_PORTS: usize = 2048;
 const MAX_QUEUES: usize = 2048;
 const MAX_BUDGETS: usize = 1024;
@@ -98,12 +97,12 @@ fn three_frames(port: &mut host::isl_port) {
 }
 
 #[test]
-fn leave_sends_a_routers_frames_to_the_uplink_and_counts_them() {
+fn egress_xdp_sends_a_routers_frames_to_the_uplink_and_counts_them() {
     let host = Host::new(|port| port.uplink = LOOPBACK);
     set(&host.skel.maps.isl_uplinks, &PORT.to_ne_bytes(), LOOPBACK);
     for (v6, size) in [(false, 64), (false, 1518), (true, 128)] {
         let packet = frame(v6, size);
-        let (verdict, out) = packet_through(&host.skel.progs.isl_leave, &packet);
+        let (verdict, out) = packet_through(&host.skel.progs.isl_egress_xdp, &packet);
         assert_eq!((verdict, out), (XDP_REDIRECT, packet), "unchanged");
     }
     let port = host.port();
@@ -111,7 +110,7 @@ fn leave_sends_a_routers_frames_to_the_uplink_and_counts_them() {
 }
 
 #[test]
-fn leave_leaves_to_the_kernel_what_is_not_its_own() {
+fn egress_xdp_leaves_to_the_kernel_what_is_not_its_own() {
     let packet = frame(false, 64);
     let of_nobody = Host::new(|port| port.uplink = LOOPBACK);
     of_nobody.skel.maps.isl_port_of.delete(&LOOPBACK.to_ne_bytes()).expect("was there");
@@ -122,25 +121,25 @@ fn leave_leaves_to_the_kernel_what_is_not_its_own() {
         ("one whose frames the host routes", Host::new(|port| port.uplink = 0)),
     ];
     for (name, host) in table {
-        let (verdict, out) = packet_through(&host.skel.progs.isl_leave, &packet);
+        let (verdict, out) = packet_through(&host.skel.progs.isl_egress_xdp, &packet);
         assert_eq!((verdict, &out), (XDP_PASS, &packet), "{name}");
         assert_eq!(host.port().offered, 0, "{name}: the next program counts it");
     }
 }
 
 #[test]
-fn leave_drops_and_counts_what_is_above_the_limit() {
+fn egress_xdp_drops_and_counts_what_is_above_the_limit() {
     let host = Host::new(three_frames);
     set(&host.skel.maps.isl_uplinks, &PORT.to_ne_bytes(), LOOPBACK);
     let packet = frame(false, 64);
-    let verdicts = (0..5).map(|_| packet_through(&host.skel.progs.isl_leave, &packet).0);
+    let verdicts = (0..5).map(|_| packet_through(&host.skel.progs.isl_egress_xdp, &packet).0);
     let redirect = [XDP_REDIRECT; 3];
     assert_eq!(verdicts.collect::<Vec<_>>(), [&redirect[..], &[XDP_DROP; 2]].concat());
     assert_eq!((host.port().offered, host.port().dropped_rate), (5, 2));
 }
 
 #[test]
-fn egress_gives_a_routers_frames_their_class_and_their_interface() {
+fn egress_tc_gives_a_routers_frames_their_class_and_their_interface() {
     let packet = frame(false, 128);
     let class = 0x0001_0010;
     let table: [(u32, u32, u32); 4] = [
@@ -151,7 +150,7 @@ fn egress_gives_a_routers_frames_their_class_and_their_interface() {
     ];
     for (uplink, class, wanted) in table {
         let host = Host::new(|port| (port.uplink, port.class) = (uplink, class));
-        let (verdict, out, priority) = skb_through(&host.skel.progs.isl_egress, &packet);
+        let (verdict, out, priority) = skb_through(&host.skel.progs.isl_egress_tc, &packet);
         assert_eq!((verdict, priority), (wanted, class), "uplink {uplink}");
         assert_eq!(out, packet, "unchanged");
         assert_eq!((host.port().offered, host.port().offered_bytes), (1, 128));
@@ -159,20 +158,20 @@ fn egress_gives_a_routers_frames_their_class_and_their_interface() {
 }
 
 #[test]
-fn egress_leaves_frames_of_no_router_alone() {
+fn egress_tc_leaves_frames_of_no_router_alone() {
     let host = Host::new(|port| port.class = 1);
     host.skel.maps.isl_port_of.delete(&LOOPBACK.to_ne_bytes()).expect("was there");
     let packet = frame(true, 128);
-    let (verdict, out, priority) = skb_through(&host.skel.progs.isl_egress, &packet);
+    let (verdict, out, priority) = skb_through(&host.skel.progs.isl_egress_tc, &packet);
     assert_eq!((verdict, out, priority), (TC_ACT_UNSPEC, packet, 0));
     assert_eq!(host.port().offered, 0);
 }
 
 #[test]
-fn egress_drops_and_counts_what_is_above_the_limit() {
+fn egress_tc_drops_and_counts_what_is_above_the_limit() {
     let host = Host::new(three_frames);
     let packet = frame(false, 64);
-    let verdicts = (0..5).map(|_| skb_through(&host.skel.progs.isl_egress, &packet).0);
+    let verdicts = (0..5).map(|_| skb_through(&host.skel.progs.isl_egress_tc, &packet).0);
     let redirect = [TC_ACT_REDIRECT; 3];
     assert_eq!(verdicts.collect::<Vec<_>>(), [&redirect[..], &[TC_ACT_SHOT; 2]].concat());
     assert_eq!((host.port().offered, host.port().dropped_rate), (5, 2));
@@ -200,51 +199,51 @@ impl Router {
     }
 
     /// A packet with the tag that the demultiplexer gave it.
-    fn serve(&self, number: u32, packet: &[u8]) -> (u32, Vec<u8>) {
+    fn receive(&self, number: u32, packet: &[u8]) -> (u32, Vec<u8>) {
         let tag = [(TAG_MARK + SLOT).to_ne_bytes(), number.to_ne_bytes()].concat();
-        let (verdict, tag, out) = tagged_through(&self.skel.progs.isl_serve, &tag, packet);
+        let (verdict, tag, out) = tagged_through(&self.skel.progs.isl_router_rx, &tag, packet);
         assert_eq!(tag, [0u8; 0], "the tag is taken off");
         (verdict, out)
     }
 }
 
 #[test]
-fn serve_notes_which_frame_has_left_the_queue_and_passes_it_on() {
+fn router_rx_notes_which_frame_has_left_the_queue_and_passes_it_on() {
     let router = Router::new(|_| ());
     let packet = frame(false, 64);
     for number in [1, 2, 9] {
-        assert_eq!(router.serve(number, &packet), (XDP_PASS, packet.clone()));
-        assert_eq!(router.queue().latest, number);
+        assert_eq!(router.receive(number, &packet), (XDP_PASS, packet.clone()));
+        assert_eq!(router.queue().dequeued, number);
     }
     assert_eq!((router.queue().served, router.queue().forwarded), (3, 0));
 }
 
 #[test]
-fn serve_leaves_frames_alone_that_the_demultiplexer_has_not_tagged() {
-    let router = Router::new(|queue| queue.flags = QUEUE_XDP);
+fn router_rx_leaves_frames_alone_that_the_demultiplexer_has_not_tagged() {
+    let router = Router::new(|queue| queue.forward_xdp = 1);
     let packet = frame(false, 64);
-    let (verdict, out) = packet_through(&router.skel.progs.isl_serve, &packet);
+    let (verdict, out) = packet_through(&router.skel.progs.isl_router_rx, &packet);
     assert_eq!((verdict, &out), (XDP_PASS, &packet), "no tag");
     let others = [0x1234_5678u32.to_ne_bytes(), 1u32.to_ne_bytes()].concat();
-    let (verdict, meta, out) = tagged_through(&router.skel.progs.isl_serve, &others, &packet);
+    let (verdict, meta, out) = tagged_through(&router.skel.progs.isl_router_rx, &others, &packet);
     assert_eq!((verdict, meta, out), (XDP_PASS, others, packet), "meta data of somebody else");
-    assert_eq!((router.queue().served, router.queue().latest), (0, 0));
+    assert_eq!((router.queue().served, router.queue().dequeued), (0, 0));
 }
 
 #[test]
-fn serve_charges_the_routers_budget_with_what_its_thread_ran_for() {
+fn router_rx_charges_the_routers_budget_with_what_its_thread_ran_for() {
     let mut router = Router::new(|queue| queue.budget = 1);
     router.budgets.update(0, |budget| budget.rate_ns = 500_000_000).expect("in range");
     let spent = |router: &Router| router.budgets.read(0..1).expect("one")[0].spent_ns;
     let began = Instant::now();
-    router.serve(1, &frame(false, 64));
+    router.receive(1, &frame(false, 64));
     assert_eq!(spent(&router), 0, "from the first frame on");
     while began.elapsed() < Duration::from_millis(5) {
         std::hint::spin_loop();
     }
     // The kernel adds up a thread's time when it stops running.
     thread::sleep(Duration::from_millis(1));
-    router.serve(2, &frame(false, 64));
+    router.receive(2, &frame(false, 64));
     let spent_ns = u128::from(spent(&router));
     assert!(spent_ns > 0 && spent_ns <= began.elapsed().as_nanos(), "{spent_ns} ns");
 }
@@ -281,20 +280,20 @@ fn in_a_routers_namespace(work: impl FnOnce(u32) + Send) {
 }
 
 fn forwarder(ifindex: u32) -> Router {
-    let router = Router::new(|queue| queue.flags = QUEUE_XDP);
-    let way = [SLOT.to_ne_bytes(), ifindex.to_ne_bytes()].concat();
-    set(&router.skel.maps.isl_ways, &way, OUTLET);
-    set(&router.skel.maps.isl_outlets, &OUTLET.to_ne_bytes(), ifindex);
+    let router = Router::new(|queue| queue.forward_xdp = 1);
+    let key = [SLOT.to_ne_bytes(), ifindex.to_ne_bytes()].concat();
+    set(&router.skel.maps.isl_redirects, &key, EGRESS_DEV);
+    set(&router.skel.maps.isl_egress_dev, &EGRESS_DEV.to_ne_bytes(), ifindex);
     router
 }
 
 #[test]
-fn serve_forwards_by_the_routers_routes_and_neighbours() {
+fn router_rx_forwards_by_the_routers_routes_and_neighbours() {
     in_a_routers_namespace(|ifindex| {
         let router = forwarder(ifindex);
         for v6 in [false, true] {
             let packet = frame(v6, 128);
-            let (verdict, out) = router.serve(1, &packet);
+            let (verdict, out) = router.receive(1, &packet);
             assert_eq!(verdict, XDP_REDIRECT, "IPv6: {v6}");
             assert_eq!(out[..6], [2, 0, 0, 0, 0, 0xb], "to the neighbour");
             assert_eq!(out[6..12], [2, 0, 0, 0, 0, 0xa], "from the interface");
@@ -314,7 +313,7 @@ fn serve_forwards_by_the_routers_routes_and_neighbours() {
 }
 
 #[test]
-fn serve_leaves_to_the_kernel_what_is_unusual() {
+fn router_rx_leaves_to_the_kernel_what_is_unusual() {
     in_a_routers_namespace(|ifindex| {
         let router = forwarder(ifindex);
         let with = |v6: bool, at: usize, bytes: &[u8]| {
@@ -334,13 +333,17 @@ fn serve_leaves_to_the_kernel_what_is_unusual() {
             ("cut short", frame(false, 128)[..30].to_vec()),
         ];
         for (name, packet) in &table {
-            let (verdict, out) = router.serve(1, packet);
+            let (verdict, out) = router.receive(1, packet);
             assert_eq!((verdict, &out), (XDP_PASS, packet), "{name}");
         }
-        let way = [SLOT.to_ne_bytes(), ifindex.to_ne_bytes()].concat();
-        router.skel.maps.isl_ways.delete(&way).expect("was there");
+        let key = [SLOT.to_ne_bytes(), ifindex.to_ne_bytes()].concat();
+        router.skel.maps.isl_redirects.delete(&key).expect("was there");
         let packet = frame(false, 128);
-        assert_eq!(router.serve(1, &packet), (XDP_PASS, packet), "an interface without an outlet");
+        assert_eq!(
+            router.receive(1, &packet),
+            (XDP_PASS, packet),
+            "an interface without an entry in the egress devmap"
+        );
         assert_eq!(router.queue().forwarded, 0);
     });
 }

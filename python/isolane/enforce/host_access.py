@@ -1,4 +1,4 @@
-"""The host as settings see it: namespaces, control groups, the packet path's programs and tables."""
+"""The host as settings see it: namespaces, control groups, BPF programs and tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from isolane import _native
 from isolane.enforce.find.host_view import all_namespaces
 from isolane.enforce.groups import Groups
-from isolane.enforce.htb import read_classes, read_leaves
+from isolane.enforce.htb import ClassSettings, read_classes, read_leaves
 from isolane.enforce.nic_features import takes_xdp
 from isolane.errors import NotSupported, TestbedError
 from isolane.netdev import XdpFeature, xdp_features
@@ -58,7 +58,9 @@ def find_namespace(cookie: int) -> Path | None:
 
 
 class Host:
-    """Lives in a thread of its own (:class:`isolane.testbed.namespace_thread.NamespaceThread`): it enters namespaces.
+    """What settings read and write; enters namespaces.
+
+    So it lives in a thread of its own (:class:`isolane.testbed.namespace_thread.NamespaceThread`).
 
     Parameters
     ----------
@@ -73,10 +75,10 @@ class Host:
         self.base = str(base) if base else "/proc/self/ns/net"
         self.groups = Groups(group)
         self.nics: set[str] = set()
-        """Interfaces that the demultiplexer may stand on: those of the policies, old and new."""
+        """Interfaces that may have the demultiplexer: those of the policies, old and new."""
         self._namespaces: dict[str, tuple[int, Namespace]] = {}
         self._plane: _native.Plane | None = None
-        self._classes: dict[tuple[str, str], dict[int, list[int]]] = {}
+        self._classes: dict[tuple[str, str], dict[int, ClassSettings]] = {}
         self._clsact: dict[str, set[int]] = {}
         self._leaves: dict[tuple[str, str], dict[int, int]] = {}
         self._xdp: dict[str, dict[int, XdpFeature]] = {}
@@ -152,7 +154,7 @@ class Host:
         except OSError:
             return None
 
-    def classes(self, path: str, ifname: str) -> dict[int, list[int]]:
+    def classes(self, path: str, ifname: str) -> dict[int, ClassSettings]:
         """Return the settings of the link classes of an interface, read once; see LinkClass."""
         key = (path, ifname)
         if key not in self._classes:
@@ -214,7 +216,7 @@ class Host:
 
     @property
     def plane(self) -> _native.Plane:
-        """Programs and tables: those that stand on a NIC, else new ones.
+        """Programs and tables: those that are attached to a NIC, else new ones.
 
         Raises
         ------
@@ -223,20 +225,20 @@ class Host:
         """
         if self._plane is None:
             try:
-                self._plane = self.standing_plane() or _native.Plane()
+                self._plane = self.attached_plane() or _native.Plane()
             except _native.UnsupportedError as error:
                 raise NotSupported(f"not supported on this host: {error}") from None
             except _native.NativeError as error:
                 raise TestbedError(str(error)) from None
         return self._plane
 
-    def standing_plane(self) -> _native.Plane | None:
-        """Return the plane that stands on a NIC of this host; None when there is none."""
+    def attached_plane(self) -> _native.Plane | None:
+        """Return the plane that is attached to a NIC of this host; None when there is none."""
         if self._plane is not None:
             return self._plane
         for ifname in self.nics:
             index = self.ifindex(self.base, ifname)
-            plane = None if index is None else _native.Plane.open(None, index)
+            plane = None if index is None else _native.Plane.open(netns=None, ifindex=index)
             if plane is not None:
                 self._plane = plane
                 return plane

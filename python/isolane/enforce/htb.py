@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
+from dataclasses import dataclass
 from typing import Any
 
 from pyroute2.netlink.rtnl.tcmsg.common import calc_xmittime
@@ -26,6 +27,22 @@ FULL_FRAME = 1514 + WIRE_OVERHEAD
 """The largest frame, bytes on the wire."""
 QUANTUM = 1600
 """Bytes that a class of weight 1 sends per turn: at least a full frame on the wire."""
+
+
+@dataclass(frozen=True)
+class ClassSettings:
+    """How a class is to work."""
+
+    rate: int
+    """What it gets in any case, bytes/s."""
+    ceil: int
+    """What it gets at most, bytes/s."""
+    burst: int
+    """Bytes that may exceed the rate at once."""
+    prio: int
+    """Whose turn it is first when there is more than all rates; 0 to 7."""
+    quantum: int
+    """Bytes that it sends in its turn."""
 
 
 def class_id(minor: int) -> int:
@@ -51,8 +68,8 @@ def burst_bytes(rate: int, asked: int | None = None) -> int:
     return _bytes_of(min(calc_xmittime(rate, wanted), _MAX_TICKS), rate) if rate else wanted
 
 
-def read_classes(namespace: Namespace, index: int) -> dict[int, list[int]]:
-    """Return [rate, ceil, burst, priority, quantum] of our classes, by minor number."""
+def read_classes(namespace: Namespace, index: int) -> dict[int, ClassSettings]:
+    """Return the settings of all classes of ours, by minor number."""
     classes = {}
     for found in namespace.links.get_classes(index):
         if found["handle"] >> 16 != MAJOR:
@@ -63,7 +80,9 @@ def read_classes(namespace: Namespace, index: int) -> dict[int, list[int]]:
             rate = options.get_attr("TCA_HTB_RATE64") or parms["rate"]
             ceil = options.get_attr("TCA_HTB_CEIL64") or parms["ceil"]
             burst = _bytes_of(parms["buffer"], rate)
-            classes[found["handle"] & 0xFFFF] = [rate, ceil, burst, parms["prio"], parms["quantum"]]
+            classes[found["handle"] & 0xFFFF] = ClassSettings(
+                rate, ceil, burst, parms["prio"], parms["quantum"]
+            )
     return classes
 
 

@@ -6,7 +6,9 @@ Who may have what is worked out in :mod:`isolane.enforce.fair_share`.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
+from isolane._native import RateLimits, TokenBucket
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, ceiling_bps, guaranteed_bps, sharing_cores_with
 from isolane.enforce.router_facts import FoundRouter, Interface
@@ -15,19 +17,29 @@ from isolane.spec.policy import Policy
 from isolane.spec.policy_fields import RateLimit
 from isolane.spec.policy_router import RouterPolicy
 
-LEAST_RATE = 1000
+MIN_CLASS_RATE = 1000
 """Rate of a class that nothing is guaranteed to, bytes/s: the kernel demands one."""
 _BURST_S = 0.01
 
-ROOM = 64
+BASE_QUEUE_LIMIT = 64
 """Frames that may wait for the router of least weight while it overflows: one poll's worth. More
 would only make those wait that come too often anyway, and let their memory leave the cache."""
-MOST_ROOM = 240
+MAX_QUEUE_LIMIT = 240
 """A veth holds 256."""
 
 
-def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> list[list[int]]:
-    """Return the token buckets of a ceiling: [[frames/s, depth], [bit/s, depth]], 0: none.
+@dataclass(frozen=True)
+class QueueLimits:
+    """Frames that may wait for a router."""
+
+    limit: int
+    """While the queue overflows."""
+    burst_limit: int
+    """When it has not overflowed lately."""
+
+
+def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> RateLimits:
+    """Return the token buckets of a ceiling; rate 0: none.
 
     Parameters
     ----------
@@ -39,11 +51,14 @@ def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> 
     pps = round(limit.pps) if limit and limit.pps else 0
     bps = round(limit.bps) if limit and limit.bps and bits else 0
     frames = max(2, round(pps * _BURST_S)) if burst is None else max(2, burst // htb.FULL_FRAME)
-    most = 8 * htb.burst_bytes(bps // 8, burst)
-    return [[pps, frames if pps else 0], [bps, most if bps else 0]]
+    depth = 8 * htb.burst_bytes(bps // 8, burst)
+    return RateLimits(
+        frames=TokenBucket(rate=pps, depth=frames if pps else 0),
+        bits=TokenBucket(rate=bps, depth=depth if bps else 0),
+    )
 
 
-def queue_limits(policy: Policy, router: str, active: Collection[str]) -> tuple[int, int]:
+def queue_limits(policy: Policy, router: str, active: Collection[str]) -> QueueLimits:
     """Return how many frames may wait for a router while it overflows, and when it has not lately.
 
     In proportion to the weights: a queue that ran empty between two polls of the NIC would cost
@@ -56,20 +71,22 @@ def queue_limits(policy: Policy, router: str, active: Collection[str]) -> tuple[
     """
     own = policy.routers[router]
     if own.queue is not None:
-        return own.queue, own.queue
+        return QueueLimits(own.queue, own.queue)
     if own.forward == "xdp":
-        return MOST_ROOM, MOST_ROOM
+        return QueueLimits(MAX_QUEUE_LIMIT, MAX_QUEUE_LIMIT)
     sharing = sharing_cores_with(policy, router, active)
     lightest = min(policy.routers[name].cpu_weight for name in sharing)
-    return min(MOST_ROOM, ROOM * own.cpu_weight // lightest), MOST_ROOM
+    limit = min(MAX_QUEUE_LIMIT, BASE_QUEUE_LIMIT * own.cpu_weight // lightest)
+    return QueueLimits(limit, MAX_QUEUE_LIMIT)
 
 
-def class_settings(policy: RouterPolicy, link: Link) -> list[int]:
-    """Return the settings of a router's class; see :class:`isolane.enforce.settings.LinkClass`."""
-    rate = max(LEAST_RATE, round(guaranteed_bps(policy) / 8))
+def class_settings(policy: RouterPolicy, link: Link) -> htb.ClassSettings:
+    """Return the settings of a router's class."""
+    rate = max(MIN_CLASS_RATE, round(guaranteed_bps(policy) / 8))
     ceil = max(rate, round(min(link.rate, ceiling_bps(policy) / 8)))
     burst = htb.burst_bytes(rate, policy.burst)
-    return [rate, ceil, burst, policy.priority, link.quantum * policy.link_weight]
+    quantum = link.quantum * policy.link_weight
+    return htb.ClassSettings(rate, ceil, burst, policy.priority, quantum)
 
 
 def uplinks(policy: Policy, router: FoundRouter, at: Interface) -> tuple[str, ...]:

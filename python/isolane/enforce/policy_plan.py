@@ -1,19 +1,21 @@
-"""From a policy and the routers that run to the desired_settings that fulfil it, in their order.
+"""From a policy and the routers that run to the desired settings that fulfil it, in their order.
 
-A generator: what kernel threads there are is known only when the earlier desired_settings are fulfilled.
-Frames begin to take the new way with the last desired of a router, its route.
+A generator: what kernel threads there are is known only when the earlier settings are in force.
+Frames begin to go by the policy with the last setting of a router, its entry in the forwarding
+table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
+from isolane._native import CpuBudget, PortSettings, QueueSettings
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link
 from isolane.enforce.host_access import Host
 from isolane.enforce.kernel_settings import (
-    LEAST_RATE,
+    MIN_CLASS_RATE,
     class_settings,
     limits,
     queue_limits,
@@ -43,6 +45,7 @@ from isolane.enforce.settings import (
     TakesXdp,
 )
 from isolane.enforce.settings.link_classes import OURS as OUR_ROOT
+from isolane.enforce.settings.values import plain
 from isolane.enforce.state import State
 from isolane.procfs import started
 from isolane.spec.policy import Policy
@@ -56,7 +59,7 @@ NIC_NICE = -20
 choose anew among the routers, long before its tick."""
 _NORMAL = 0
 NIC_OWNER = "nic"
-"""Whose the NICs' threads are, where a router's name stands otherwise."""
+"""Whose the NICs' threads are, where others have a router's name."""
 MAX_NUMBER = 2048
 MAX_BUDGETS = 1024
 
@@ -98,8 +101,8 @@ class Plan:
         weight_file = next(iter(total))
         yield Desired(GroupFile("", weight_file), total[weight_file])
         for name in names:
-            most = self.policy.routers[name].cpu_max
-            settings = self.host.groups.settings(weights[name], most and most / 100)
+            cap = self.policy.routers[name].cpu_max
+            settings = self.host.groups.settings(weights[name], cap and cap / 100)
             yield Desired(Group(name), value=True, router=name)
             for file, value in settings.items():
                 yield Desired(GroupFile(name, file), value, router=name)
@@ -151,15 +154,16 @@ class Plan:
     def _link(self, link: Link) -> Iterator[Desired]:
         base, nic, rate = self.host.base, link.nic, link.rate
         yield Desired(LinkRoot(base, nic), OUR_ROOT)
-        whole = [rate, rate, htb.burst_bytes(rate), 0, link.quantum]
-        yield Desired(LinkClass(base, nic, htb.ROOT_CLASS, "all"), whole)
-        rest = [LEAST_RATE, rate, htb.burst_bytes(LEAST_RATE), 3, link.quantum]
-        yield Desired(LinkClass(base, nic, htb.DEFAULT_CLASS, "others"), rest)
+        whole = htb.ClassSettings(rate, rate, htb.burst_bytes(rate), 0, link.quantum)
+        yield Desired(LinkClass(base, nic, htb.ROOT_CLASS, "all"), asdict(whole))
+        burst = htb.burst_bytes(MIN_CLASS_RATE)
+        rest = htb.ClassSettings(MIN_CLASS_RATE, rate, burst, 3, link.quantum)
+        yield Desired(LinkClass(base, nic, htb.DEFAULT_CLASS, "others"), asdict(rest))
         for router in link.routers:
             minor = self._class(router)
             settings = class_settings(self.policy.routers[router], link)
-            yield Desired(LinkClass(base, nic, minor, router), settings, router=router)
-            frames = htb.leaf_frames(settings[1])
+            yield Desired(LinkClass(base, nic, minor, router), asdict(settings), router=router)
+            frames = htb.leaf_frames(settings.ceil)
             yield Desired(LeafQueue(base, nic, minor, router), frames, router=router)
 
     def _class(self, router: str) -> int:
@@ -171,16 +175,17 @@ class Plan:
         if policy.cpu_max:
             rate_ns = round(policy.cpu_max * 1e7)
             budget = Budget(router.name, self._budget(router))
-            yield Desired(budget, [rate_ns, rate_ns // 100], router=router.name)
+            value = CpuBudget(rate_ns=rate_ns, depth_ns=rate_ns // 100)
+            yield Desired(budget, plain(value), router=router.name)
         for interface in router.interfaces:
             if interface.how == "own":
                 yield from self._own(router, policy, interface)
         for interface in shared:
             yield from self._inside(router, policy, interface)
         for interface in shared:
-            yield from self._way_out(router, policy, interface)
+            yield from self._egress(router, policy, interface)
         for interface in shared:
-            yield self._way_in(router, interface)
+            yield self._forwarding(router, interface)
         yield from self._processes(router, policy)
 
     def _processes(self, router: FoundRouter, policy: RouterPolicy) -> Iterator[Desired]:
@@ -216,9 +221,10 @@ class Plan:
         yield from self._polled(router, policy, at)
         limit = policy.rate_max.egress
         if limit is not None and limit.bps is not None:
-            rate = max(LEAST_RATE, round(limit.bps / 8))
+            rate = max(MIN_CLASS_RATE, round(limit.bps / 8))
             netns = self._netns(at)
-            whole = [rate, rate, htb.burst_bytes(rate, policy.burst), 0, htb.QUANTUM]
+            burst = htb.burst_bytes(rate, policy.burst)
+            whole = asdict(htb.ClassSettings(rate, rate, burst, 0, htb.QUANTUM))
             yield Desired(LinkRoot(netns, at.ifname), OUR_ROOT)
             yield Desired(LinkClass(netns, at.ifname, htb.ROOT_CLASS, router.name), whole)
             yield Desired(LinkClass(netns, at.ifname, htb.DEFAULT_CLASS, router.name), whole)
@@ -233,15 +239,20 @@ class Plan:
             yield from self._polled(router, policy, at)
         slot = self._slot(router, at)
         counted = at.how == "veth"
-        most = limits(policy.rate_max.ingress, policy.burst)
         xdp = counted and policy.forward == "xdp"
         budget = self._budget(router) if policy.cpu_max and counted else None
         active = [found.name for found in self.found]
-        limit, burst = queue_limits(self.policy, router.name, active)
-        yield Desired(
-            QueueSetting(router.name, at.ifname, slot), [limit, burst, xdp, counted, budget, most]
+        queue = queue_limits(self.policy, router.name, active)
+        settings = QueueSettings(
+            limit=queue.limit,
+            burst_limit=queue.burst_limit,
+            xdp=xdp,
+            counted=counted,
+            budget=budget,
+            ingress=limits(policy.rate_max.ingress, policy.burst),
         )
-        entry = Entry("inlets", slot.to_bytes(4, "little").hex(), self.host.base)
+        yield Desired(QueueSetting(router.name, at.ifname, slot), plain(settings))
+        entry = Entry("ingress_dev", slot.to_bytes(4, "little").hex(), self.host.base)
         yield Desired(entry, at.host_ifindex)
 
     def _budget(self, router: FoundRouter) -> int:
@@ -250,7 +261,7 @@ class Plan:
     def _slot(self, router: FoundRouter, at: Interface) -> int:
         return self.state.number(f"queue:{router.name}:{at.ifname}", MAX_NUMBER)
 
-    def _way_out(
+    def _egress(
         self, router: FoundRouter, policy: RouterPolicy, at: Interface
     ) -> Iterator[Desired]:
         """Set up the host's end: to which NIC and in which class frames go on."""
@@ -263,7 +274,7 @@ class Plan:
         nic = self.nics[names[0]] if at.bridge is None and names else None
         uplink = 0 if nic is None else nic.ifindex
         direct = nic if at.how == "veth" and not shaped and nic and nic.takes_from(at.mtu) else None
-        frames = limits(policy.rate_max.egress, policy.burst, bits=not shaped)
+        egress = limits(policy.rate_max.egress, policy.burst, bits=not shaped)
         class_ = htb.class_id(self._class(name)) if shaped else 0
         number = port.to_bytes(4, "little").hex()
         if direct:
@@ -275,35 +286,36 @@ class Plan:
         # With the program there the kernel sends no segments merged, which the classes of a link
         # would count and serve as one frame.
         if at.how == "veth" and (direct or shaped or policy.forward == "xdp"):
-            yield Desired(Program("leave", base, at.host_ifname), "ours")
+            yield Desired(Program("egress_xdp", base, at.host_ifname), "ours")
         if not direct:
             yield Desired(Classifiers(base, at.host_ifname), value=True)
-            yield Desired(Program("port", base, at.host_ifname), "ours")
-        # Once the port has a class, frames take the way by it: all of that has to be there.
-        yield Desired(PortSetting(name, at.ifname, port), [uplink, class_, frames])
+            yield Desired(Program("egress_tc", base, at.host_ifname), "ours")
+        # Once the port has a class, frames go by it: all of that has to be there.
+        settings = PortSettings(uplink=uplink, class_id=class_, egress=egress)
+        yield Desired(PortSetting(name, at.ifname, port), plain(settings))
         if policy.forward == "xdp" and at.how == "veth":
-            short = direct is not None and not any(rate for rate, _ in frames)
-            yield from self._outlet(router, at, direct if short else None)
+            straight = direct is not None and not (egress.frames.rate or egress.bits.rate)
+            yield from self._redirects(router, at, direct if straight else None)
 
-    def _outlet(self, router: FoundRouter, at: Interface, nic: Nic | None) -> Iterator[Desired]:
+    def _redirects(self, router: FoundRouter, at: Interface, nic: Nic | None) -> Iterator[Desired]:
         """Where XDP sends what leaves by this interface: straight to the NIC, or through it."""
         uplink = nic.ifindex if nic is not None and nic.mtu >= at.mtu else None
         # One number each: an entry that is another namespace's is another setting, and when that
         # is put back, the number that both had would lead nowhere.
         where = "nic" if uplink else "own"
-        outlet = self.state.number(f"outlet:{router.name}:{at.ifname}:{where}", MAX_NUMBER)
-        number = outlet.to_bytes(4, "little").hex()
+        egress = self.state.number(f"outlet:{router.name}:{at.ifname}:{where}", MAX_NUMBER)
+        number = egress.to_bytes(4, "little").hex()
         netns = self.host.base if uplink else self._netns(at)
-        yield Desired(Entry("outlets", number, netns), uplink or at.ifindex)
+        yield Desired(Entry("egress_dev", number, netns), uplink or at.ifindex)
         for other in router.interfaces:
             if other.how == "veth":
                 key = self._slot(router, other).to_bytes(4, "little")
                 key += at.ifindex.to_bytes(4, "little")
-                yield Desired(Entry("ways", key.hex()), outlet)
+                yield Desired(Entry("redirects", key.hex()), egress)
 
-    def _way_in(self, router: FoundRouter, at: Interface) -> Desired:
+    def _forwarding(self, router: FoundRouter, at: Interface) -> Desired:
         key = bytes.fromhex(at.mac.replace(":", "")) + at.vlan.to_bytes(2, "big")
-        return Desired(Entry("routes", key.hex()), self._slot(router, at))
+        return Desired(Entry("fdb", key.hex()), self._slot(router, at))
 
 
 def _for(router: str, desired_settings: Iterator[Desired]) -> Iterator[Desired]:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from isolane._native import RateLimits
 from isolane.enforce import htb
 from isolane.enforce.groups import weight_of
-from isolane.enforce.kernel_settings import LEAST_RATE, MOST_ROOM
+from isolane.enforce.htb import ClassSettings
+from isolane.enforce.kernel_settings import MAX_QUEUE_LIMIT, MIN_CLASS_RATE
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.enforce.setting import Setting, Value, from_key
 from isolane.enforce.settings import (
@@ -20,6 +22,8 @@ from isolane.enforce.settings import (
     PortSetting,
     QueueSetting,
 )
+from isolane.enforce.settings.link_classes import class_settings
+from isolane.enforce.settings.values import cpu_budget, port_settings, queue_settings
 from isolane.enforce.state import State
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import PolicyValues, RouterPolicy
@@ -30,6 +34,7 @@ _DEFAULTS = {
 }
 """What is not worth a word."""
 _ALWAYS = "cpu_weight"
+_NO_ROOT = ClassSettings(rate=0, ceil=0, burst=0, prio=0, quantum=htb.QUANTUM)
 
 
 @dataclass(frozen=True)
@@ -88,14 +93,14 @@ def _text(value: Any) -> str:
 
 def _in_force(state: State, readings: Mapping[str, Value]) -> dict[str, dict[str, str]]:
     """Return router -> key of the policy -> what the kernel has."""
-    roots: dict[str, tuple[int, int]] = {}
+    roots: dict[str, ClassSettings] = {}
     words: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key, done in state.applied.items():
         setting, value = from_key(key), readings[key]
         if value is None:
             continue
         if isinstance(setting, LinkClass) and setting.minor == htb.ROOT_CLASS:
-            roots[setting.ifname] = value[0], value[4]
+            roots[setting.ifname] = class_settings(value)
         for word, text in _words(setting, value, readings, roots):
             if text not in words[done.router][word]:
                 words[done.router][word].append(text)
@@ -104,9 +109,9 @@ def _in_force(state: State, readings: Mapping[str, Value]) -> dict[str, dict[str
 
 def _joined(words: dict[str, list[str]]) -> dict[str, str]:
     limits = [
-        f"{way}: {' + '.join(words[f'rate_max {way}'])}"
-        for way in ("ingress", "egress")
-        if f"rate_max {way}" in words
+        f"{direction}: {' + '.join(words[f'rate_max {direction}'])}"
+        for direction in ("ingress", "egress")
+        if f"rate_max {direction}" in words
     ]
     if limits:
         words["rate_max"] = ["{" + ", ".join(limits) + "}"]
@@ -121,7 +126,7 @@ def _words(
     setting: Setting,
     value: Value,
     readings: Mapping[str, Value],
-    roots: Mapping[str, tuple[int, int]],
+    roots: Mapping[str, ClassSettings],
 ) -> list[tuple[str, str]]:
     """Return keys and values of the policy that a setting stands for."""
     if isinstance(setting, GroupFile):
@@ -129,16 +134,18 @@ def _words(
     if isinstance(setting, Affinity):
         return [("cores", ",".join(map(str, value)))]
     if isinstance(setting, LinkClass):
-        return _of_class(value, *roots.get(setting.ifname, (0, htb.QUANTUM)))
+        return _of_class(class_settings(value), roots.get(setting.ifname, _NO_ROOT))
     if isinstance(setting, QueueSetting):
-        limit, burst, xdp, *_, most = value
-        forward = "xdp" if xdp else "kernel"
-        words = [("forward", forward), *_limits("ingress", most)]
-        chosen = limit == burst != MOST_ROOM
-        return [("queue", str(limit)), *words] if chosen else words
+        queue = queue_settings(value)
+        forward = "xdp" if queue.xdp else "kernel"
+        words = [("forward", forward), *_limits("ingress", queue.ingress)]
+        chosen = queue.limit == queue.burst_limit != MAX_QUEUE_LIMIT
+        return [("queue", str(queue.limit)), *words] if chosen else words
     if isinstance(setting, Budget):
-        return [("cpu_max", f"{value[0] / 1e7:g}%")] if value[0] else []
-    return _limits("egress", value[-1]) if isinstance(setting, PortSetting) else []
+        rate_ns = cpu_budget(value).rate_ns
+        return [("cpu_max", f"{rate_ns / 1e7:g}%")] if rate_ns else []
+    is_port = isinstance(setting, PortSetting)
+    return _limits("egress", port_settings(value).egress) if is_port else []
 
 
 def _of_group(
@@ -157,17 +164,16 @@ def _of_group(
     return [] if quota == "max" else [("cpu_max", f"{round(100 * int(quota) / int(period), 2):g}%")]
 
 
-def _of_class(value: list[int], whole: int, unit: int) -> list[tuple[str, str]]:
-    rate, ceil, _, priority, quantum = value
-    words = [("priority", str(priority)), ("link_weight", f"{quantum / unit:g}")]
-    if rate > LEAST_RATE:
-        words.append(("rate_min", format_rate(Load(rate * 8.0, "bps"))))
-    if ceil < whole:
-        words.append(("rate_max egress", format_rate(Load(ceil * 8.0, "bps"))))
+def _of_class(found: ClassSettings, root: ClassSettings) -> list[tuple[str, str]]:
+    words = [("priority", str(found.prio)), ("link_weight", f"{found.quantum / root.quantum:g}")]
+    if found.rate > MIN_CLASS_RATE:
+        words.append(("rate_min", format_rate(Load(found.rate * 8.0, "bps"))))
+    if found.ceil < root.rate:
+        words.append(("rate_max egress", format_rate(Load(found.ceil * 8.0, "bps"))))
     return words
 
 
-def _limits(way: str, most: list[list[int]]) -> list[tuple[str, str]]:
-    (frames, _), (bits, _) = most
+def _limits(direction: str, limits: RateLimits) -> list[tuple[str, str]]:
+    bits, frames = limits.bits.rate, limits.frames.rate
     rates = [Load(float(bits), "bps")] * bool(bits) + [Load(float(frames), "pps")] * bool(frames)
-    return [(f"rate_max {way}", format_rate(rate)) for rate in rates]
+    return [(f"rate_max {direction}", format_rate(rate)) for rate in rates]

@@ -55,7 +55,7 @@ class _Reader:
     threads: dict[str, list[int]]
 
     def __post_init__(self) -> None:
-        self.plane: _native.Plane | None = self.host.standing_plane()
+        self.plane: _native.Plane | None = self.host.attached_plane()
         self.counts: dict[str, dict[int, tuple[int, int, int]]] = {}
         self.links: dict[str, Link] = {}
         self.ends: dict[str, set[tuple[str, str]]] = defaultdict(set)
@@ -68,10 +68,10 @@ class _Reader:
                 members[setting.ifname].append(setting.owner)
         for nic, names in members.items():
             index, namespace = self.host.ifindex(self.host.base, nic), self.host.here
-            rate = self.host.classes(self.host.base, nic).get(htb.ROOT_CLASS)
-            if index is not None and rate is not None:
+            root = self.host.classes(self.host.base, nic).get(htb.ROOT_CLASS)
+            if index is not None and root is not None:
                 self.counts[nic] = htb.class_bytes(namespace, index)
-                self.links[nic] = Link(nic, rate[0], tuple(names))
+                self.links[nic] = Link(nic, root.rate, tuple(names))
 
         self._share_out()
 
@@ -88,31 +88,31 @@ class _Reader:
 
     def router(self, name: str) -> RouterSample:
         queues = self.queues[name]
-        ports = [p for p in map(self._port, self._numbers("port", name)) if p]
+        ports = self._ports(name)
         link = {nic: counts.get(self._minor(name)) for nic, counts in self.counts.items()}
         sent = {nic: count for nic, count in link.items() if count}
-        by_xdp = sum(q["forwarded"] for q in queues)
-        passed = sum(p["offered"] - p["dropped_rate"] - p["dropped_size"] for p in ports)
+        by_xdp = sum(q.forwarded for q in queues)
+        passed = sum(p.offered - p.dropped_rate - p.dropped_size for p in ports)
         return RouterSample(
             name=name,
             present=name in self.active,
-            offered=sum(q["offered"] for q in queues),
-            offered_bytes=sum(q["offered_bytes"] for q in queues),
-            served=sum(q["served"] for q in queues),
+            offered=sum(q.offered for q in queues),
+            offered_bytes=sum(q.offered_bytes for q in queues),
+            served=sum(q.served for q in queues),
             # What XDP forwards passes a port only where a class or a ceiling is to see it.
             forwarded=max(by_xdp, passed),
-            forwarded_bytes=sum(p["offered_bytes"] for p in ports),
+            forwarded_bytes=sum(p.offered_bytes for p in ports),
             dropped={
-                "queue": sum(q["dropped_queue"] for q in queues),
-                "rate_in": sum(q["dropped_rate"] for q in queues),
-                "cpu": sum(q["dropped_cpu"] for q in queues),
-                "rate_out": sum(p["dropped_rate"] for p in ports),
+                "queue": sum(q.dropped_queue for q in queues),
+                "rate_in": sum(q.dropped_rate for q in queues),
+                "cpu": sum(q.dropped_cpu for q in queues),
+                "rate_out": sum(p.dropped_rate for p in ports),
                 "redirect": sum(self.host.lost(*end) for end in self.ends[name]),
-                "size": sum(way["dropped_size"] for way in (*queues, *ports)),
+                "size": sum(q.dropped_size for q in queues) + sum(p.dropped_size for p in ports),
                 "link": sum(count[2] for count in sent.values()),
             },
-            waiting=sum(q["waiting"] for q in queues),
-            room=sum(q["burst"] for q in queues),
+            waiting=sum(q.waiting for q in queues),
+            room=self._burst_limit(name),
             cpu_ns=sum(cpu_ns(thread) for thread in self.threads.get(name, ())),
             cores=self.policy.routers[name].cores,
             cpu_entitled=self.cpu_fair.get(name, 0.0),
@@ -127,9 +127,17 @@ class _Reader:
     def _minor(self, name: str) -> int:
         return self.state.numbers.get(f"class:{name}", -1)
 
-    def _queues(self, name: str) -> list[dict[str, int]]:
-        plane = self.plane
-        return [q for q in map(plane.queue, self._numbers("queue", name)) if q] if plane else []
+    def _queues(self, name: str) -> list[_native.QueueCounts]:
+        if self.plane is None:
+            return []
+        return [q for q in map(self.plane.queue_counts, self._numbers("queue", name)) if q]
 
-    def _port(self, port: int) -> dict[str, int] | None:
-        return self.plane.port(port) if self.plane else None
+    def _burst_limit(self, name: str) -> int:
+        """Return how many frames may wait for a router when none of its queues overflows."""
+        if self.plane is None:
+            return 0
+        queues = map(self.plane.queue, self._numbers("queue", name))
+        return sum(queue.burst_limit for queue in queues if queue)
+
+    def _ports(self, name: str) -> list[_native.PortCounts]:
+        return list(map(self.plane.port_counts, self._numbers("port", name))) if self.plane else []

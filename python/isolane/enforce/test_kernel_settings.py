@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroute2.netlink.rtnl.tcmsg.common import calc_xmittime
 
+from isolane._native import RateLimits, TokenBucket
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, wants_link
 from isolane.enforce.kernel_settings import (
-    LEAST_RATE,
+    MIN_CLASS_RATE,
+    QueueLimits,
     class_settings,
     limits,
     queue_limits,
@@ -40,53 +42,56 @@ def test_classes_are_what_the_kernel_is_told() -> None:
     )
     link = Link("eth1", RATE, tuple(found.routers))
     plain, full, above = (class_settings(router, link) for router in found.routers.values())
-    assert (plain[0], plain[1], plain[3], plain[4]) == (LEAST_RATE, RATE, 3, htb.QUANTUM)
-    assert (full[0], full[1], full[3], full[4]) == (25_000_000, 50_000_000, 1, 2 * htb.QUANTUM)
-    assert above[1] == RATE, "a ceiling above the link is the link"
+    assert (plain.rate, plain.ceil) == (MIN_CLASS_RATE, RATE)
+    assert (plain.prio, plain.quantum) == (3, htb.QUANTUM)
+    assert (full.rate, full.ceil) == (25_000_000, 50_000_000)
+    assert (full.prio, full.quantum) == (1, 2 * htb.QUANTUM)
+    assert above.ceil == RATE, "a ceiling above the link is the link"
     assert not wants_link(found.routers["r0"])
     assert wants_link(found.routers["r1"])
     assert not wants_link(policy({"rate_max": "100kpps"}).routers["r0"])
 
 
 def test_buckets_are_empty_when_there_is_no_limit() -> None:
-    assert limits(None, None) == [[0, 0], [0, 0]]
-    (pps, frames), (bps, bits) = limits(RateLimit(pps=1e5, bps=1e9), None)
-    assert (pps, bps) == (100_000, 10**9)
-    assert frames == 1000  # 10 ms of it
-    assert bits == pytest.approx(10**7, rel=0.01)
-    assert limits(RateLimit(bps=1e9), None, bits=False) == [[0, 0], [0, 0]]
-    assert limits(RateLimit(pps=10), 2000)[0] == [10, 2]
+    no_limit = RateLimits(frames=TokenBucket(rate=0, depth=0), bits=TokenBucket(rate=0, depth=0))
+    assert limits(None, None) == no_limit
+    found = limits(RateLimit(pps=1e5, bps=1e9), None)
+    assert (found.frames.rate, found.bits.rate) == (100_000, 10**9)
+    assert found.frames.depth == 1000  # 10 ms of it
+    assert found.bits.depth == pytest.approx(10**7, rel=0.01)
+    assert limits(RateLimit(bps=1e9), None, bits=False) == no_limit
+    assert limits(RateLimit(pps=10), 2000).frames == TokenBucket(rate=10, depth=2)
 
 
 def test_a_queue_is_as_long_as_its_weight_among_those_that_run() -> None:
     found = policy({"cpu_weight": 100}, {"cpu_weight": 200}, {"cpu_weight": 400})
     running = ("r0", "r1", "r2")
-    assert [queue_limits(found, name, running)[0] for name in running] == [
+    assert [queue_limits(found, name, running).limit for name in running] == [
         64,
         128,
         240,
     ]
     # Without r0 nobody is to wait longer for its sake.
-    assert [queue_limits(found, n, ("r1", "r2"))[0] for n in ("r1", "r2")] == [
+    assert [queue_limits(found, n, ("r1", "r2")).limit for n in ("r1", "r2")] == [
         64,
         128,
     ]
     pinned = policy({"cores": [1]}, {"cores": [2], "cpu_weight": 200}, {"queue": 16})
-    assert queue_limits(pinned, "r1", ("r0", "r1"))[0] == 64
-    assert queue_limits(pinned, "r2", running) == (16, 16)
+    assert queue_limits(pinned, "r1", ("r0", "r1")).limit == 64
+    assert queue_limits(pinned, "r2", running) == QueueLimits(16, 16)
 
 
 def test_where_frames_leave_is_told_by_policy_or_bridge_or_there_is_one_nic_only() -> None:
-    def ways(nics: tuple[str, ...], bridge: str | None = None, **keys: Any) -> tuple[str, ...]:
+    def leaves_by(nics: tuple[str, ...], bridge: str | None = None, **keys: Any) -> tuple[str, ...]:
         found = policy(keys, nics=nics)
         at = Interface("veth", None, "eth0", 3, "02:00:00:00:00:01", bridge=bridge)
         return uplinks(found, FoundRouter("r0", "container", None, None, None, (at,)), at)
 
-    assert ways(("eth1",)) == ("eth1",)
-    assert ways(("eth1", "eth2"), interfaces={"eth0": "eth2"}) == ("eth2",)
-    assert ways(("eth1", "eth2"), bridge="br0") == ("eth1", "eth2")
+    assert leaves_by(("eth1",)) == ("eth1",)
+    assert leaves_by(("eth1", "eth2"), interfaces={"eth0": "eth2"}) == ("eth2",)
+    assert leaves_by(("eth1", "eth2"), bridge="br0") == ("eth1", "eth2")
     with pytest.raises(SpecError, match=r"router r0: .* eth0 .* one of eth1, eth2"):
-        ways(("eth1", "eth2"))
+        leaves_by(("eth1", "eth2"))
 
 
 @given(st.integers(1000, 20_000_000_000), st.none() | st.integers(1518, 100_000_000))

@@ -142,11 +142,11 @@ class Namespace:
         found = {}
         for ifname in self.interfaces():
             index = int(self.read(ifname, "ifindex"))
-            for hook in ("nic", "port"):  # XDP, and classifiers
+            for hook in ("nic", "egress_tc"):  # XDP, and classifiers
                 with contextlib.suppress(_native.NativeError):  # no clsact qdisc
-                    program = _native.Plane.standing(hook, None, index)
+                    program = _native.Plane.attached(hook=hook, netns=None, ifindex=index)
                     if program is not None:
-                        found[program[0]] = program[1]
+                        found[program.id] = program.name
         return found
 
     def delete_links(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import ClassVar
 
 from pyroute2.netlink.exceptions import NetlinkError
@@ -15,15 +15,22 @@ from isolane.enforce.htb import (
     LEAVES,
     MAJOR,
     ROOT_CLASS,
+    ClassSettings,
     burst_bytes,
     class_id,
     size_table,
 )
 from isolane.enforce.setting import Setting, Value
+from isolane.enforce.settings.values import named
 from isolane.testbed.netns import Namespace, step
 
 _ROOT = 0xFFFFFFFF
 OURS = "isolane"
+
+
+def class_settings(value: Value) -> ClassSettings:
+    """Make the record again."""
+    return ClassSettings(**named(value, (field.name for field in fields(ClassSettings))))
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,7 @@ class Classifiers(Setting):
 
 @dataclass(frozen=True)
 class LinkClass(Setting):
-    """A class: [rate, ceiling (bytes/s), burst (bytes), priority, quantum (bytes)]."""
+    """A class; the value is :class:`isolane.enforce.htb.ClassSettings`."""
 
     kind: ClassVar[str] = "class"
     netns: str
@@ -119,7 +126,8 @@ class LinkClass(Setting):
 
     def read(self, host: Host) -> Value:
         """Return its settings; None when there is none."""
-        return host.classes(self.netns, self.ifname).get(self.minor)
+        found = host.classes(self.netns, self.ifname).get(self.minor)
+        return None if found is None else asdict(found)
 
     def write(self, host: Host, value: Value) -> None:
         """Make or change it; waiting frames stay."""
@@ -131,7 +139,7 @@ class LinkClass(Setting):
             self._remove(namespace, index)
             known.pop(self.minor, None)
             return
-        rate, ceil, burst, prio, quantum = value
+        settings = class_settings(value)
         parent = MAJOR << 16 if self.minor == ROOT_CLASS else class_id(ROOT_CLASS)
         command = "change-class" if self.minor in known else "add-class"
         with step(f"setting {self}", "HTB (CONFIG_NET_SCH_HTB)"):
@@ -141,14 +149,10 @@ class LinkClass(Setting):
                 index,
                 class_id(self.minor),
                 parent=parent,
-                rate=rate,
-                ceil=ceil,
-                burst=burst,
-                cburst=burst_bytes(ceil),
-                prio=prio,
-                quantum=quantum,
+                **asdict(settings),
+                cburst=burst_bytes(settings.ceil),
             )
-        known[self.minor] = list(value)
+        known[self.minor] = settings
 
     def _remove(self, namespace: Namespace, index: int) -> None:
         try:

@@ -10,22 +10,20 @@ from typing import ClassVar
 from isolane import _native
 from isolane.enforce.host_access import Host
 from isolane.enforce.setting import Setting, Value
+from isolane.enforce.settings.values import cpu_budget, plain, port_settings, queue_settings
 from isolane.errors import TestbedError
 
-OURS = {
-    "nic": "isl_demux",
-    "nic_tc": "isl_demux_tc",
-    "router": "isl_serve",
-    "leave": "isl_leave",
-    "port": "isl_egress",
-}
 _WHAT = {
     "nic": "demultiplexer on",
     "nic_tc": "demultiplexer (tc) on",
     "router": "queue program on",
-    "leave": "uplink program on",
-    "port": "classifier on",
+    "egress_xdp": "uplink program on",
+    "egress_tc": "classifier on",
 }
+FORMER_HOOKS = {"leave": "egress_xdp", "port": "egress_tc"}
+"""What earlier versions of Isolane called hooks, in the state of a policy of theirs."""
+FORMER_TABLES = frozenset({"routes", "inlets", "ways", "outlets"})
+"""Tables of earlier versions of Isolane: they vanish with their programs."""
 
 
 @contextlib.contextmanager
@@ -38,42 +36,53 @@ def _told() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Program(Setting):
-    """A program at a hook (nic, nic_tc, router, leave, port) of an interface."""
+    """A program at a hook (nic, nic_tc, router, egress_xdp, egress_tc) of an interface."""
 
     kind: ClassVar[str] = "program"
     hook: str
     netns: str
     ifname: str
 
+    @property
+    def _hook(self) -> str:
+        return FORMER_HOOKS.get(self.hook, self.hook)
+
     def __str__(self) -> str:
         """Name it for the user."""
-        return f"{_WHAT[self.hook]} {self.ifname} ({self.netns})"
+        return f"{_WHAT[self._hook]} {self.ifname} ({self.netns})"
 
     def read(self, host: Host) -> Value:
-        """Return ``ours``, ``stale`` (ours of another plane), or the name of somebody else's."""
+        """Return ``ours``, or the name of somebody else's program.
+
+        ``stale`` is ours of another plane, ``former`` what an earlier version of Isolane put there.
+        Of a hook that only that version had, its own program is ``ours``, and no other counts.
+        """
         index = host.ifindex(self.netns, self.ifname)
         if index is None:
             return None
-        with _told():
-            found = _native.Plane.standing(self.hook, None, index)  # ifindex() has entered it
+        with _told():  # ifindex() has entered the namespace
+            found = _native.Plane.attached(hook=self._hook, netns=None, ifindex=index)
+            if self.hook in FORMER_HOOKS:
+                return "ours" if found is not None and found.owner == "former" else None
             if found is None:
                 return None
-            _, name, table = found
-            if name != OURS[self.hook]:
-                return name
-            plane = host.standing_plane()
-            return "ours" if plane is not None and table in plane.table_ids() else "stale"
+            if found.owner != "isolane":
+                return found.name if found.owner == "other" else "former"
+            plane = host.attached_plane()
+            ids = None if plane is None else plane.table_ids()
+            ours = ids is not None and found.table_id in (ids.queues, ids.ports)
+            return "ours" if ours else "stale"
 
     def write(self, host: Host, value: Value) -> None:
-        """Put our program there, or take it off."""
+        """Attach our program, or detach it."""
         index = host.ifindex(self.netns, self.ifname)
         if index is None:
             return
         with _told():
-            if value == "ours":
-                self._at(host).attach(self.hook, None, index)
-            else:
-                self._at(host).detach(self.hook, None, index)
+            if value != "ours":
+                self._at(host).detach(hook=self._hook, netns=None, ifindex=index)
+            elif self.hook not in FORMER_HOOKS:
+                self._at(host).attach(hook=self._hook, netns=None, ifindex=index)
 
     def _at(self, host: Host) -> _native.Plane:
         """Return the plane, with the thread in the interface's namespace."""
@@ -83,7 +92,7 @@ class Program(Setting):
 
     def owned_by_others(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
         """Say whose program is there."""
-        if current in (None, "ours", "stale"):
+        if current in (None, "ours", "stale", "former"):
             return None
         return f"the XDP program {current!r} is there (bpftool net show)"
 
@@ -104,34 +113,26 @@ class Entry(Setting):
 
     def read(self, host: Host) -> Value:
         """Return the value; None when there is none."""
-        plane = host.standing_plane()
+        plane = None if self.table in FORMER_TABLES else host.attached_plane()
         if plane is None:
             return None
         with _told():
-            return plane.get(self.table, bytes.fromhex(self.entry))
+            return plane.get(table=self.table, key=bytes.fromhex(self.entry))
 
     def write(self, host: Host, value: Value) -> None:
         """Set the entry, or delete it."""
-        if value is None and host.standing_plane() is None:
+        if self.table in FORMER_TABLES or (value is None and host.attached_plane() is None):
             return
         plane = host.plane
         if self.netns is not None:
             host.namespace(self.netns)  # an interface's number is of the namespace entered
         with _told():
-            plane.put(self.table, None, bytes.fromhex(self.entry), value)
-
-
-Limits = list[list[int]]
+            plane.put(table=self.table, netns=None, key=bytes.fromhex(self.entry), value=value)
 
 
 @dataclass(frozen=True)
 class QueueSetting(Setting):
-    """A router's queue: [room, room for bursts, by XDP, counted, budget, limits].
-
-    Room: frames that may wait while it overflows; for bursts: when it has not lately. By XDP: who
-    forwards. Counted: a program at its end counts what leaves. Budget: number of the CPU budget.
-    Limits are [[frames/s, most at once], [bit/s on the wire, most at once]]; 0: none.
-    """
+    """A router's queue; the value is :class:`isolane._native.QueueSettings`."""
 
     kind: ClassVar[str] = "queue"
     router: str
@@ -144,34 +145,21 @@ class QueueSetting(Setting):
 
     def read(self, host: Host) -> Value:
         """Return its settings; None when it is not in use."""
-        plane = host.standing_plane()
-        queue = plane.queue(self.slot) if plane else None
-        if queue is None:
-            return None
-        most = [list(pair) for pair in queue["most"]]
-        return [
-            queue["limit"],
-            queue["burst"],
-            queue["xdp"],
-            queue["counted"],
-            queue["budget"],
-            most,
-        ]
+        plane = host.attached_plane()
+        return plain(plane.queue(self.slot)) if plane else None
 
     def write(self, host: Host, value: Value) -> None:
         """Set it up, or forget it."""
         if value is None:
-            if host.standing_plane() is not None:
+            if host.attached_plane() is not None:
                 host.plane.clear_queue(self.slot)
             return
-        limit, burst, xdp, counted, budget, most = value
-        modes = (xdp, counted, budget)
-        host.plane.set_queue(self.slot, (limit, burst), modes, [tuple(pair) for pair in most])
+        host.plane.set_queue(self.slot, queue_settings(value))
 
 
 @dataclass(frozen=True)
 class Budget(Setting):
-    """A router's budget of CPU time: [ns a second, ns at most at once]."""
+    """A router's budget of CPU time; the value is :class:`isolane._native.CpuBudget`."""
 
     kind: ClassVar[str] = "budget"
     router: str
@@ -183,19 +171,19 @@ class Budget(Setting):
 
     def read(self, host: Host) -> Value:
         """Return it; None when there are no tables."""
-        plane = host.standing_plane()
-        return None if plane is None else list(plane.budget(self.number))
+        plane = host.attached_plane()
+        return None if plane is None else plain(plane.budget(self.number))
 
     def write(self, host: Host, value: Value) -> None:
         """Set it; None: no cap."""
-        if value is None and host.standing_plane() is None:
+        if value is None and host.attached_plane() is None:
             return
-        host.plane.set_budget(self.number, *(value or (0, 0)))
+        host.plane.set_budget(self.number, cpu_budget(value or [0, 0]))
 
 
 @dataclass(frozen=True)
 class PortSetting(Setting):
-    """The host's side of a router's interface: [uplink, class, limits as of a queue]."""
+    """The host's side of a router's interface: :class:`isolane._native.PortSettings`."""
 
     kind: ClassVar[str] = "port"
     router: str
@@ -204,21 +192,19 @@ class PortSetting(Setting):
 
     def __str__(self) -> str:
         """Name it for the user."""
-        return f"{self.router}: way out of {self.ifname}"
+        return f"{self.router}: egress of {self.ifname}"
 
     def read(self, host: Host) -> Value:
         """Return its settings; None when there are no tables."""
-        plane = host.standing_plane()
+        plane = host.attached_plane()
         if plane is None:
             return None
-        port = plane.port(self.port)
-        return [port["uplink"], port["class"], [list(pair) for pair in port["most"]]]
+        return plain(plane.port(self.port))
 
     def write(self, host: Host, value: Value) -> None:
         """Set it up, or forget it."""
         if value is None:
-            if host.standing_plane() is not None:
+            if host.attached_plane() is not None:
                 host.plane.clear_port(self.port)
             return
-        uplink, class_, most = value
-        host.plane.set_port(self.port, uplink, class_, [tuple(pair) for pair in most])
+        host.plane.set_port(self.port, port_settings(value))

@@ -93,7 +93,7 @@ class Managed:
         self.threads = hand.threads()
         self.nic_threads = hand.nic_threads()
         nic = next(n for n in self._bed.dut_interfaces if n.ifname == POLICY_NICS[0])
-        self._plane = _native.Plane.open(nic.netns, nic.ifindex)
+        self._plane = _native.Plane.open(netns=nic.netns, ifindex=nic.ifindex)
         if self._plane is None:
             raise MeasurementError(f"the policy is not on {nic.ifname}")
         numbers = hand.numbers().items()
@@ -120,17 +120,16 @@ class Managed:
         return self._policy.routers[router].cores
 
     def dropped(self) -> dict[tuple[str, str], int]:
-        """Return the frames that the policy dropped, by router and place, since it is there."""
+        """Return the frames that the policy has dropped, by router and drop point."""
         plane = self._plane
         lost: dict[tuple[str, str], int] = {}
         if plane is None:
             return lost
         for router, slots in self._slots.items():
-            queues = filter(None, map(plane.queue, slots))
-            ports = map(plane.port, self._ports[router])
+            queues = filter(None, map(plane.queue_counts, slots))
+            ports = map(plane.port_counts, self._ports[router])
             lost[router, "router_queue"] = sum(
-                q["dropped_queue"] + q["dropped_rate"] + q["dropped_cpu"] + q["dropped_size"]
-                for q in queues
+                q.dropped_queue + q.dropped_rate + q.dropped_cpu + q.dropped_size for q in queues
             )
-            lost[router, "egress"] = sum(p["dropped_rate"] + p["dropped_size"] for p in ports)
+            lost[router, "egress"] = sum(p.dropped_rate + p.dropped_size for p in ports)
         return lost

@@ -13,7 +13,7 @@ from typing import Final
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, wants_link
 from isolane.enforce.kernel_settings import (
-    LEAST_RATE,
+    MIN_CLASS_RATE,
     class_settings,
     limits,
     queue_limits,
@@ -72,17 +72,18 @@ class Managed:
         """
         policy = self._policy()
         mine = policy.routers[router]
-        limit, burst = queue_limits(policy, router, policy.routers)
-        frames, bits = limits(mine.rate_max.ingress, mine.burst)
+        queue = queue_limits(policy, router, policy.routers)
+        ingress = limits(mine.rate_max.ingress, mine.burst)
+        frames, bits = ingress.frames, ingress.bits
         return QueueAdmission(
             router=router,
-            capacity=limit,
-            burst=burst,
+            capacity=queue.limit,
+            burst=queue.burst_limit,
             calm_ns=BURST_RECOVERY_NS,
-            rate_pps=frames[0] or None,
-            burst_frames=frames[1] if frames[0] else None,
-            rate_bps=bits[0] or None,
-            burst_bytes=bits[1] // 8 if bits[0] else None,
+            rate_pps=frames.rate or None,
+            burst_frames=frames.depth if frames.rate else None,
+            rate_bps=bits.rate or None,
+            burst_bytes=bits.depth // 8 if bits.rate else None,
             context=context if mine.cpu_max else None,
             cpu_pct=mine.cpu_max or None,
         )
@@ -95,13 +96,13 @@ class Managed:
         shared = self.shares_link()
         admission = []
         for name, mine in policy.routers.items():
-            frames, _ = limits(mine.rate_max.egress, mine.burst, bits=False)
+            frames = limits(mine.rate_max.egress, mine.burst, bits=False).frames
             admission.append(
                 PortAdmission(
                     router=name,
-                    rate_pps=frames[0] or None,
-                    burst_frames=frames[1] if frames[0] else None,
-                    capacity=htb.leaf_frames(classes[name][1]) if shared else None,
+                    rate_pps=frames.rate or None,
+                    burst_frames=frames.depth if frames.rate else None,
+                    capacity=htb.leaf_frames(classes[name].ceil) if shared else None,
                 )
             )
         if not shared:
@@ -158,15 +159,15 @@ def check(arm: Arm) -> None:
             )
 
 
-def _class(name: str, settings: list[int], weight: int, link_rate: int) -> FlowSettings:
+def _class(name: str, settings: htb.ClassSettings, weight: int, link_rate: int) -> FlowSettings:
     """Return a class of HTB as the hierarchical scheduler has it; rates from bytes/s to bit/s."""
-    rate, ceil, _, priority, _ = settings
+    rate, ceil = settings.rate, settings.ceil
     limited = ceil < link_rate
     return FlowSettings(
         flow=name,
         weight=weight,
-        priority=priority,
-        rate_min_bps=rate * 8 if rate > LEAST_RATE else None,
+        priority=settings.prio,
+        rate_min_bps=rate * 8 if rate > MIN_CLASS_RATE else None,
         rate_max_bps=ceil * 8 if limited else None,
         burst_bytes=htb.burst_bytes(ceil) if limited else None,
     )
