@@ -33,7 +33,7 @@ class Course:
     target: Target
     receiver: Counting
     lost: Callable[[], dict[str, int]]
-    """DropPoint -> frames lost there since it was built."""
+    """Drop point -> frames lost there since it was built."""
 
 
 @dataclass(frozen=True)

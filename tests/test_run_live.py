@@ -151,7 +151,7 @@ def test_an_existing_run_is_not_overwritten(tiny: Tiny, tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine"]
 
 
-def test_losses_of_an_overloaded_router_are_booked_at_its_nic(tiny: Tiny, tmp_path: Path) -> None:
+def test_losses_of_an_overloaded_router_are_charged_to_its_nic(tiny: Tiny, tmp_path: Path) -> None:
     load = "{one: 10kpps, two: 2.5Mpps}"
     trials = run(tiny(load=load, size="64", duration="200ms"), tmp_path / "run")
     one, two = trials[0].routers

@@ -1,6 +1,6 @@
 """One word for one thing: words that the project has given up do not come back.
 
-Names (identifiers in code) and prose (comments, strings, documents) are looked at apart, because
+Names (identifiers in code) and prose (comments, strings, documents) are checked separately, because
 most of these words are right in one of them: a wire may have *room* for a frame, but no variable
 is called ``room``.
 """
@@ -47,7 +47,9 @@ OLD_WORDS = (
     OldWord("namespace thread, run in a thread", names="hands|apart"),
     OldWord("kernel-managed, owned by others", names="floating|foreign"),
     OldWord("attached program", names="standing"),
-    both("books?|bills?|billed|billing|meters?|metering", "frame accounting, CPU accounting"),
+    both(
+        "books?|booked|bills?|billed|billing|meters?|metering", "frame accounting, CPU accounting"
+    ),
     OldWord("flow or queue", "adapters?", "adapters?", only_in=r"adamczyk"),
     both(
         "entitled|entitlements?", "guaranteed, fair share", r'[`"]entitlement[`"]|_entitled_ratio'

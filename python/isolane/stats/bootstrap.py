@@ -76,5 +76,6 @@ def estimate(values: Sequence[float], seed: int = 1) -> Estimate | None:
             method="percentile",
             rng=np.random.default_rng(seed),
         ).confidence_interval
-        low, high = float(interval.low), float(interval.high)
+        # Interpolation between equal percentiles can round to just outside of the values.
+        low, high = max(low, float(interval.low)), min(high, float(interval.high))
     return Estimate(median, low, high, len(sample))

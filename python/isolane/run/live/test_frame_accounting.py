@@ -61,7 +61,7 @@ def test_whatever_the_counters_every_frame_is_accounted_for_or_called_unaccounte
         assert tuple(router) == DROP_POINTS
         assert router["generator"] == account.scheduled - account.sent
         assert all(router[point] >= lost.of(account.router)[point] for point in OWN)
-    # What was counted is booked where it was counted, or shows as unaccounted: nothing is made up.
+    # Each counted frame is charged to its drop point or shows as unaccounted; none is made up.
     unaccounted = sum(router["unaccounted"] for router in losses)
     assert unaccounted == missing - counted
     if any(router["unaccounted"] for router in losses):
@@ -101,7 +101,7 @@ def test_a_frame_that_nobody_counted_is_unaccounted(
         assert sum(router["unaccounted"] for router in losses) == -extra
 
 
-def test_shared_losses_are_booked_in_proportion() -> None:
+def test_shared_losses_are_divided_in_proportion() -> None:
     lost: Losses = {(None, "nic_queue"): 100, (None, "router_queue"): 60, (None, "egress"): 40}
     accounts = [Account("one", 1000, 1000, 950), Account("two", 1000, 1000, 850)]
     one, two = lost_frames(accounts, counters(lost))
