@@ -76,13 +76,13 @@ def circle(graph: Mapping[Module, set[Module]]) -> list[str]:
     """Return the files on a circle, if there is one."""
     done: set[Module] = set()
 
-    def walk(module: Module, way: list[Module]) -> list[Module]:
-        if module in way:
-            return [*way[way.index(module) :], module]
+    def walk(module: Module, path: list[Module]) -> list[Module]:
+        if module in path:
+            return [*path[path.index(module) :], module]
         if module in done:
             return []
         for other in sorted(graph.get(module, ())):
-            if found := walk(other, [*way, module]):
+            if found := walk(other, [*path, module]):
                 return found
         done.add(module)
         return []

@@ -42,7 +42,7 @@ def both(words: str, instead: str, right: str = r"(?!)") -> OldWord:
 
 
 OLD_WORDS = (
-    both("pieces?", "setting", r'[`"]pieces?[`"]|enforce/pieces'),
+    OldWord("setting", "pieces?", "pieces?", r'[`"]pieces?[`"]', only_in=r"crates/sim|docs/simulator"),
     both("wish(es)?", "desired setting"),
     OldWord("namespace thread, run in a thread", names="hands|apart"),
     OldWord("kernel-managed, owned by others", names="floating|foreign"),
@@ -52,11 +52,13 @@ OLD_WORDS = (
     ),
     OldWord("flow or queue", "adapters?", "adapters?", only_in=r"adamczyk"),
     both(
-        "entitled|entitlements?", "guaranteed, fair share", r'[`"]entitlement[`"]|_entitled_ratio'
+        "entitled|entitlements?",
+        "guaranteed, fair share",
+        r'[`"]entitlement[`"]|_entitled_ratio|^(cpu|link)_entitled$|[`"](cpu|link)_entitled[`"]',
     ),
     OldWord("min, max", names="least|most|greatest", right="least_squares|at_(least|most)"),
     both("inlets?|outlets?", "redirect key, ingress devmap, egress devmap"),
-    OldWord("path, redirect key", names="ways?"),
+    OldWord("path, redirect key", names="ways?", right="under_way"),
     OldWord("queue limit, burst recovery time", names="rooms?|calm", right="(?i)^calm_ns$"),
     both("rouses?|roused", "wake"),
     both("kicks?|kicked", "reschedule pending"),
@@ -76,21 +78,7 @@ OLD_WORDS = (
 )
 
 NOT_YET_CLEAN: tuple[str, ...] = (
-    "bpf/demux.bpf.c",
-    "bpf/forward.bpf.c",
     "bpf/include/intf.h",
-    "bpf/include/policy.h",
-    "benches/wire.py",
-    "crates/dataplane/src/attach.rs",
-    "crates/dataplane/src/plane.rs",
-    "crates/dataplane/src/policy_programs.rs",
-    "crates/native/src/plane.rs",
-    "crates/sched",
-    "crates/sim",
-    "docs/commands.md",
-    "docs/policy",
-    "docs/receive-processing.md",
-    "python/isolane/_native.pyi",
     "python/isolane/cli",
     "python/isolane/enforce",
     "python/isolane/export",

@@ -11,7 +11,7 @@
 #define ISL_MAX_STREAMS 256
 #define ISL_MAX_SIZES 16
 #define ISL_MAX_SEGMENTS 64
-#define ISL_HEADER_ROOM 64
+#define ISL_HEADER_BYTES 64
 /* Ethernet's frame check sequence: part of a frame's size, not handed to programs. */
 #define ISL_FCS_BYTES 4
 
@@ -61,7 +61,7 @@ struct isl_stream {
 	__u32 ip_sum;  /* one's complement sum of the IPv4 header less length and source's end */
 	__u64 udp_sum; /* the same for the pseudo header, less ports, lengths, source's end */
 	__u16 sizes[ISL_MAX_SIZES]; /* bytes handed to the driver, in the order of sending */
-	__u8 header[ISL_HEADER_ROOM];
+	__u8 header[ISL_HEADER_BYTES];
 	struct isl_segment segments[ISL_MAX_SEGMENTS];
 
 	__u64 next_q16_ns; /* scheduled departure of the next frame, ns << 16 since the start */

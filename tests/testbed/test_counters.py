@@ -19,7 +19,7 @@ MANY = 150_000
 
 
 def lost(bed: Testbed, before: Any, router: str | None = "vr-1") -> dict[str, int]:
-    return {place: n for place, n in (bed.counters() - before).of(router).items() if n}
+    return {point: n for point, n in (bed.counters() - before).of(router).items() if n}
 
 
 @pytest.mark.parametrize("ip", [4, 6])

@@ -109,8 +109,8 @@ impl Kind {
     fn check(&self) -> Result<()> {
         match *self {
             Self::Credit { period_ns, .. } => {
-                let most_ns = 1_000_000_000;
-                let possible = (1..=most_ns).contains(&period_ns);
+                let max_ns = 1_000_000_000;
+                let possible = (1..=max_ns).contains(&period_ns);
                 require(possible, "period_ns", period_ns, "1 to 1000000000 ns")
             }
             Self::Wrr { transmission: Some(Transmission { rate_bps: 0, .. }) } => {

@@ -27,7 +27,7 @@ pub(crate) struct Heap {
 
 const ARITY: usize = 4;
 
-/// Brothers, in one cache line. Key above, flow below in one number: one comparison without a
+/// Siblings, in one cache line. Key above, flow below in one number: one comparison without a
 /// branch. The root is the last of group 0; the children of entry i are group i + 1.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]

@@ -41,7 +41,7 @@ pub enum Handover<P> {
     /// This packet was scheduled and lost, because the output had no room.
     Lost(Dropped<P>),
     /// No room: nothing was scheduled.
-    NoRoom,
+    OutputFull,
     /// As [`Next::Wait`].
     Wait {
         /// When, ns.
@@ -104,21 +104,21 @@ impl<P: Packet> Scheduler<P> {
         }
     }
 
-    /// What goes next into an output that has room for `room_packets`: with back-pressure nothing is
+    /// What goes next into an output that has room for `free_packets`: with back-pressure nothing is
     /// scheduled without room, without it what is scheduled may be lost.
     pub fn hand_over(
         &mut self,
-        room_packets: u32,
+        free_packets: u32,
         back_pressure: BackPressure,
         now_ns: u64,
     ) -> Handover<P> {
-        if room_packets == 0 && back_pressure == BackPressure::On {
-            return Handover::NoRoom;
+        if free_packets == 0 && back_pressure == BackPressure::On {
+            return Handover::OutputFull;
         }
         match self.discipline.choose(&self.queues, now_ns) {
             Choice::Serve(list) => {
                 let (packet, flow) = self.serve(list, now_ns);
-                if room_packets > 0 {
+                if free_packets > 0 {
                     self.queues.count_sent(flow, packet.len_bytes());
                     Handover::Packet(packet)
                 } else {

@@ -22,7 +22,7 @@ const ARITY: usize = 8;
 /// So many queues the processor can wait for at the same time.
 const RUN: usize = 16;
 
-/// Brothers. The root is the last of group 0; the children of entry i are group i + 1.
+/// Siblings. The root is the last of group 0; the children of entry i are group i + 1.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Group([u64; ARITY]);

@@ -16,7 +16,7 @@ const FLOWS: u32 = 5;
 enum Step {
     Enqueue { flow: u32, bytes: u32 },
     Dequeue,
-    HandOver { room: bool, back_pressure: bool },
+    HandOver { free: bool, back_pressure: bool },
     Set { flow: u32, settings: FlowSettings },
     Pass { ns: u64 },
 }
@@ -38,7 +38,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Enqueue { flow: 0, bytes: u32::MAX }),
         6 => Just(Step::Dequeue),
         3 => any::<(bool, bool)>()
-            .prop_map(|(room, back_pressure)| Step::HandOver { room, back_pressure }),
+            .prop_map(|(free, back_pressure)| Step::HandOver { free, back_pressure }),
         2 => (0..FLOWS, settings).prop_map(|(flow, settings)| Step::Set { flow, settings }),
         3 => (0..5_000u64).prop_map(|ns| Step::Pass { ns }),
     ];
@@ -98,7 +98,7 @@ impl Checked {
         match step {
             Step::Enqueue { flow, bytes } => self.enqueue(flow, bytes),
             Step::Dequeue => self.dequeue(),
-            Step::HandOver { room, back_pressure } => self.hand_over(room, back_pressure),
+            Step::HandOver { free, back_pressure } => self.hand_over(free, back_pressure),
             Step::Set { flow, settings } => {
                 let settings = fitting(&self.kind, settings);
                 self.scheduler.set(flow, settings, self.now_ns).unwrap();
@@ -106,7 +106,7 @@ impl Checked {
             }
             Step::Pass { ns } => self.now_ns += ns,
         }
-        self.check_books();
+        self.check_accounting();
     }
 
     fn enqueue(&mut self, flow: u32, bytes: u32) {
@@ -137,20 +137,20 @@ impl Checked {
         }
     }
 
-    fn hand_over(&mut self, room: bool, back_pressure: bool) {
+    fn hand_over(&mut self, free: bool, back_pressure: bool) {
         let mode = if back_pressure { BackPressure::On } else { BackPressure::Off };
-        match self.scheduler.hand_over(room.into(), mode, self.now_ns) {
+        match self.scheduler.hand_over(free.into(), mode, self.now_ns) {
             Handover::Packet(frame) => {
-                assert!(room);
+                assert!(free);
                 self.left(frame);
                 self.sent += 1;
             }
             Handover::Lost(dropped) => {
-                assert!(!room && !back_pressure && !dropped.reason.is_at_enqueue());
+                assert!(!free && !back_pressure && !dropped.reason.is_at_enqueue());
                 self.left(dropped.packet);
                 self.lost += 1;
             }
-            Handover::NoRoom => assert!(!room && back_pressure),
+            Handover::OutputFull => assert!(!free && back_pressure),
             Handover::Wait { until_ns } => self.check_wait(until_ns),
             Handover::Empty => assert_eq!(self.waiting(), 0, "work conservation"),
         }
@@ -177,7 +177,7 @@ impl Checked {
         self.model.iter().map(VecDeque::len).sum()
     }
 
-    fn check_books(&self) {
+    fn check_accounting(&self) {
         let totals = self.scheduler.totals();
         assert!(totals.is_conserved(), "{totals:?}");
         assert_eq!(totals.offered.packets, self.offered);
@@ -254,7 +254,7 @@ proptest! {
 
 #[test]
 fn without_back_pressure_the_output_decides_whose_packets_survive() {
-    // The output has room every other time. With back-pressure 2:1 is kept and nothing is lost;
+    // The output has space every other time. With back-pressure 2:1 is kept and nothing is lost;
     // without, the packets lost are those that the order happens to put there.
     let sent = |back_pressure| {
         let mut scheduler = support::scheduler(2, Kind::RoundRobin);

@@ -99,8 +99,8 @@ proptest! {
         let sent: u64 = (0..FLOWS).map(|flow| support::bytes_of(&departures, flow)).sum();
         let unlimited = settings.iter().any(|settings| settings.rate_max_bps.is_none());
         let possible: u64 = settings.iter().filter_map(|settings| settings.rate_max_bps).sum();
-        let least = if unlimited { 1e6 } else { bytes_at(possible.min(LINK_BPS), 1_000_000) };
-        prop_assert!(sent as f64 >= least - f64::from(2 * LONGEST * FLOWS), "{sent} of {least}");
+        let min_bytes = if unlimited { 1e6 } else { bytes_at(possible.min(LINK_BPS), 1_000_000) };
+        prop_assert!(sent as f64 >= min_bytes - f64::from(2 * LONGEST * FLOWS), "{sent} of {min_bytes}");
     }
 
     /// Flows that come and go: within each backlogged period, from its beginning.

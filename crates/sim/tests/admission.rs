@@ -136,21 +136,21 @@ fn a_flows_burst_is_its_own() {
 #[test]
 fn wrong_conditions_are_refused_with_the_place() {
     let one = |condition: Value| complaint(&demultiplexed(1, &json!([condition])));
-    let place = "stage forward: admission of vr1";
+    let element = "stage forward: admission of vr1";
     for (condition, expected) in [
         (json!({"router": "vr2"}), "stage forward: router: there is no router `vr2`".to_owned()),
-        (json!({"router": "vr1", "capacity": 257}), format!("{place}: capacity: 257 is not")),
-        (json!({"router": "vr1", "burst": 300}), format!("{place}: burst: 300 is not possible")),
-        (json!({"router": "vr1", "rate_pps": 5}), format!("{place}: burst_frames is missing")),
-        (json!({"router": "vr1", "burst_bytes": 5}), format!("{place}: rate_bps is missing")),
+        (json!({"router": "vr1", "capacity": 257}), format!("{element}: capacity: 257 is not")),
+        (json!({"router": "vr1", "burst": 300}), format!("{element}: burst: 300 is not possible")),
+        (json!({"router": "vr1", "rate_pps": 5}), format!("{element}: burst_frames is missing")),
+        (json!({"router": "vr1", "burst_bytes": 5}), format!("{element}: rate_bps is missing")),
         (
             json!({"router": "vr1", "rate_bps": 0, "burst_bytes": 5}),
-            format!("{place}: rate_bps: 0"),
+            format!("{element}: rate_bps: 0"),
         ),
-        (json!({"router": "vr1", "cpu_pct": 5.0}), format!("{place}: context is missing")),
+        (json!({"router": "vr1", "cpu_pct": 5.0}), format!("{element}: context is missing")),
         (
             json!({"router": "vr1", "cpu_pct": -1.0, "context": "vr1"}),
-            format!("{place}: cpu_pct: -1 is not possible"),
+            format!("{element}: cpu_pct: -1 is not possible"),
         ),
     ] {
         assert!(one(condition).starts_with(&expected), "{expected}");

@@ -75,8 +75,8 @@ fn overload_of_a_shared_backlog_costs_most_of_the_throughput() {
     assert!((kpps(&fits, 0) - 300.0).abs() < 1.0, "{}", kpps(&fits, 0));
     let overload = kpps(&simulate(&bridge(900_000, Some("cpu"))), 0);
     assert!(overload < 250.0, "{overload}");
-    let apart = kpps(&simulate(&bridge(900_000, None)), 0);
-    assert!(apart > 350.0, "with queues of their own each stage gets its turn: {apart}");
+    let separate = kpps(&simulate(&bridge(900_000, None)), 0);
+    assert!(separate > 350.0, "with queues of their own each stage gets its turn: {separate}");
 }
 
 /// The one rule for who gets in, also where a stage looks before it works: what it does then not work

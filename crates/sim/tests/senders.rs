@@ -52,7 +52,7 @@ fn a_sender_blocks_on_a_full_queue_of_its_own() {
     let model = xen(&netback("on", &json!({"kind": "drr"})), &sender, ["p1", "p2"]);
     let results = simulate(&model);
     assert_eq!(lost(&results), 0, "it waits instead");
-    let queue = results.drop_points.iter().find(|place| place.kind == "queue").unwrap();
+    let queue = results.drop_points.iter().find(|point| point.kind == "queue").unwrap();
     assert_eq!(queue.max, 512, "256 for each flow");
 }
 
@@ -64,9 +64,9 @@ fn rates_of_the_credit_scheduler_hold() {
     // Windows that fit the port together: else credit is spent on frames that are lost there.
     let sender = json!({"kind": "sender", "window_frames": 20});
     let results = simulate(&xen(&netback("off", &scheduler), &sender, ["p1", "p1"]));
-    for (flow, most_kpps) in [(0, 20e3 / 1_518.0 / 8.0), (1, 30e3 / 1_518.0 / 8.0)] {
+    for (flow, max_kpps) in [(0, 20e3 / 1_518.0 / 8.0), (1, 30e3 / 1_518.0 / 8.0)] {
         let got = kpps(&results, flow);
-        assert!(got <= most_kpps * 1.001 && got > 0.95 * most_kpps, "{got} of {most_kpps}");
+        assert!(got <= max_kpps * 1.001 && got > 0.95 * max_kpps, "{got} of {max_kpps}");
     }
 }
 

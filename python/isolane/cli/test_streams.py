@@ -77,14 +77,14 @@ def test_data_that_stdout_does_not_take_is_an_error_of_one_line(
     arguments: tuple[str, ...], run: Path, full: Path, tmp_path: Path
 ) -> None:
     words = tuple(str(run) if word == "RUN" else word for word in arguments)
-    closed, no_room = start(words, ">&-"), start(words, f"> {full}")
-    assert (closed.returncode, no_room.returncode) == (1, 1)
+    closed, refused = start(words, ">&-"), start(words, f"> {full}")
+    assert (closed.returncode, refused.returncode) == (1, 1)
     if "/dev/stdout" in words:
         assert b"/dev/stdout: cannot be written: bad file descriptor\n" in closed.stderr
-        assert b"/dev/stdout: cannot be written: no space left on device\n" in no_room.stderr
+        assert b"/dev/stdout: cannot be written: no space left on device\n" in refused.stderr
     else:
         assert closed.stderr.decode() == CLOSED + "to /dev/null if nobody needs the data\n"
-        assert no_room.stderr.decode() == FULL
+        assert refused.stderr.decode() == FULL
     assert stat.S_ISCHR(full.stat().st_mode)
     everything = start(words)
     assert everything.returncode == 0

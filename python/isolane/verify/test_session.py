@@ -76,8 +76,8 @@ class Arithmetic:
         pps = {n: min(pps[n], shares[n] * CORE_PPS) for n in routers}
         if "rate_max" not in self.forgets:
             for n in routers:
-                most = ceiling_pps(self.policy.routers[n], scenario.frame_bytes)
-                pps[n] = min(pps[n], pps[n] if most is None else most)
+                ceiling = ceiling_pps(self.policy.routers[n], scenario.frame_bytes)
+                pps[n] = min(pps[n], pps[n] if ceiling is None else ceiling)
         return self.spoil(scenario, self._on_link(scenario, pps, line_bps))
 
     def _cap(self, name: str) -> float:

@@ -37,8 +37,8 @@ struct Flow {
 impl Flow {
     fn add_credit(&mut self, head_bytes: u64) {
         let credit_bytes = self.credit_bytes.unwrap_or(u64::MAX);
-        let most_bytes = credit_bytes.max(head_bytes);
-        self.remaining_bytes = self.remaining_bytes.saturating_add(credit_bytes).min(most_bytes);
+        let max_bytes = credit_bytes.max(head_bytes);
+        self.remaining_bytes = self.remaining_bytes.saturating_add(credit_bytes).min(max_bytes);
     }
 }
 

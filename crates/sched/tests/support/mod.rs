@@ -158,21 +158,21 @@ pub fn bytes_of(departures: &[Departure], flow: u32) -> u64 {
 /// The largest |sent i / share i - sent j / share j| over all intervals throughout which i and j
 /// both had packets waiting, in bytes per share.
 pub fn unfairness(departures: &[Departure], (i, j): (u32, u32), share: impl Fn(u32) -> f64) -> f64 {
-    let (mut difference, mut least, mut most, mut worst) = (0.0f64, 0.0f64, 0.0f64, 0.0f64);
+    let (mut difference, mut min, mut max, mut worst) = (0.0f64, 0.0f64, 0.0f64, 0.0f64);
     for departure in departures {
         if !(departure.backlogged[i as usize] && departure.backlogged[j as usize]) {
-            (difference, least, most) = (0.0, 0.0, 0.0);
+            (difference, min, max) = (0.0, 0.0, 0.0);
             continue;
         }
         let flow = departure.frame.flow;
         if flow == i || flow == j {
             let sign = if flow == i { 1.0 } else { -1.0 };
             difference += sign * f64::from(departure.frame.bytes) / share(flow);
-            least = least.min(difference);
-            most = most.max(difference);
-            worst = worst.max(most - least);
+            min = min.min(difference);
+            max = max.max(difference);
+            worst = worst.max(max - min);
             if departure.emptied {
-                (difference, least, most) = (0.0, 0.0, 0.0);
+                (difference, min, max) = (0.0, 0.0, 0.0);
             }
         }
     }

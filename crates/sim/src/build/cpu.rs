@@ -137,7 +137,7 @@ fn build_context(
     Ok(())
 }
 
-/// The control group that a context is in, and its shares.
+/// The cgroup that a context is in, and its shares.
 fn group(
     element: &str,
     model: &Model,

@@ -198,7 +198,7 @@ impl Host {
 
     #[inline]
     fn take_from_queue(&mut self, worker: WorkerId, queue: QueueId, now_ns: u64) -> Option<Frame> {
-        if self.network.has_back_pressure(queue) && !self.has_room_for_all(worker, now_ns) {
+        if self.network.has_back_pressure(queue) && !self.has_space_for_all(worker, now_ns) {
             return None;
         }
         let mut frame = match self.network.take_from_queue(queue, now_ns) {
@@ -247,7 +247,7 @@ impl Host {
             Sending::Blocked => return None,
         };
         let output = self.workers[worker].segment(frame.router).output;
-        if !self.has_room(output, &frame, worker, now_ns) {
+        if !self.has_space(output, &frame, worker, now_ns) {
             return None;
         }
         self.workers[id].sent(now_ns);
@@ -256,30 +256,30 @@ impl Host {
     }
 
     /// Whether there is room behind a stage that looks for it, for a frame of any router.
-    fn has_room_for_all(&mut self, worker: WorkerId, now_ns: u64) -> bool {
+    fn has_space_for_all(&mut self, worker: WorkerId, now_ns: u64) -> bool {
         self.workers[worker].segments.ids().all(|router| {
             let Some(segment) = &self.workers[worker].segments[router] else { return true };
             let output = segment.output;
             let frame =
                 Frame { stamp_ns: 0, flow: FlowId::at(0), router, bytes: 0, connection: None };
-            self.has_room(output, &frame, worker, now_ns)
+            self.has_space(output, &frame, worker, now_ns)
         })
     }
 
-    /// Whether there is room; if not, the worker is woken when there may be.
+    /// Whether there is fits; if not, the worker is woken when there may be.
     #[inline]
-    fn has_room(&mut self, output: Output, frame: &Frame, worker: WorkerId, now_ns: u64) -> bool {
+    fn has_space(&mut self, output: Output, frame: &Frame, worker: WorkerId, now_ns: u64) -> bool {
         if let Output::Port(port) = output {
             self.advance_port(port, now_ns);
         }
-        let room = self.network.has_room(output, frame);
-        if !room {
-            self.network.wait_for_room(output, worker, &mut self.events);
+        let fits = self.network.has_space(output, frame);
+        if !fits {
+            self.network.wait_for_space(output, worker, &mut self.events);
         }
-        room
+        fits
     }
 
-    /// Wakes the workers that wait for room: there may be some.
+    /// Wakes the workers that wait for fits: there may be some.
     #[inline]
     fn wake_waiting(&mut self, output: Output, now_ns: u64) {
         if let Some(waiting) = self.network.take_waiting(output) {

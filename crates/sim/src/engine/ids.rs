@@ -59,7 +59,7 @@ ids! {
     CoreId,
     /// What runs on a core.
     ContextId,
-    /// A CPU control group.
+    /// A CPU cgroup.
     GroupId,
     /// A task or a group under one core's CFS.
     EntityId,

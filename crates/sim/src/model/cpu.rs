@@ -135,7 +135,7 @@ impl Default for Softirq {
     }
 }
 
-/// A CPU control group. Each core shares among groups, and tasks without a group, on its own.
+/// A CPU cgroup. Each core shares among groups, and tasks without a group, on its own.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
@@ -203,7 +203,7 @@ pub struct Context {
     /// CFS: nice value, -20 to 19.
     #[serde(default)]
     pub nice: i8,
-    /// CFS: its control group.
+    /// CFS: its cgroup.
     #[serde(default)]
     pub group: Option<String>,
     /// Credit scheduler: weight.

@@ -41,7 +41,7 @@ pub struct Model {
     /// The cores.
     #[serde(default)]
     pub cores: Vec<Core>,
-    /// CPU control groups.
+    /// CPU cgroups.
     #[serde(default)]
     pub groups: Vec<Group>,
     /// What runs on cores.

@@ -151,7 +151,7 @@ pub enum Change {
         /// The new settings; what is not given goes back to its default.
         settings: Settings,
     },
-    /// A control group's shares.
+    /// A cgroup's shares.
     Shares {
         /// When, ns.
         at_ns: u64,

@@ -30,12 +30,12 @@ def policy_of(
     """Return the policy of a test bed's routers; None when none of them has one."""
     entries = {}
     for router in routers:
-        entitlement = arm.router(router.group).policy
-        if entitlement is None:
+        values = arm.router(router.group).policy
+        if values is None:
             continue
         inside, outside = bed.inner_interfaces[router.name]
         leaves_by = dict(zip((inside, outside), POLICY_NICS, strict=True))
-        mine = entitlement.on(cores.dut)
+        mine = values.on(cores.dut)
         entries[router.name] = mine.in_netns(f"isolane-{router.name}", leaves_by)
     if not entries:
         return None

@@ -129,9 +129,9 @@ def managed(arm: Arm, routers: Sequence[PointRouter], line_bps: int) -> Managed:
     """Return the policy of the routers that are on path ``isolane``."""
     entries = {}
     for router in routers:
-        entitlement = arm.router(router.group).policy
-        if entitlement is not None:
-            mine = entitlement.on(range(arm.cores))
+        values = arm.router(router.group).policy
+        if values is not None:
+            mine = values.on(range(arm.cores))
             entries[router.name] = mine.in_netns(router.name, {nic: nic for nic in _NICS})
     if not entries:
         return Managed(None, line_bps, arm.cores)

@@ -59,7 +59,7 @@ class Core:
 
 @dataclass(frozen=True)
 class Group:
-    """A CPU control group."""
+    """A CPU cgroup."""
 
     name: str
     shares: int

@@ -1,5 +1,5 @@
 //! Linux's completely fair scheduler on one core: `kernel/sched/fair.c` as of 3.2 (until 6.5 the same in
-//! what is here), with one level of control groups. Not here: balancing between cores, buddies.
+//! what is here), with one level of cgroups. Not here: balancing between cores, buddies.
 //!
 //! Entities are tasks and groups. Each queue (the core's, and one per group) serves the entity with the
 //! minimum of virtual runtime; a waking one gets the queue's minimum, less half a latency.

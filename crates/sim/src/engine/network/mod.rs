@@ -181,7 +181,7 @@ impl Network {
         let queue = &mut self.queues[queue];
         let Some(backlog) = queue.shared else { return queue.put(frame, now_ns) };
         let backlog = &mut self.backlogs[backlog];
-        if !backlog.has_room() {
+        if !backlog.has_space() {
             queue.occupancy_mut().entered += 1;
             return false;
         }
@@ -202,11 +202,11 @@ impl Network {
         cpu_ns: impl FnOnce(ContextId) -> u64,
         now_ns: u64,
     ) -> bool {
-        let room = self.queue_has_room(queue, frame);
+        let fits = self.queue_has_space(queue, frame);
         let queue = &mut self.queues[queue];
         let qdisc = &queue.qdisc;
         let admitted =
-            room && queue.admissions.admit(frame, || qdisc.waiting(frame), cpu_ns, now_ns);
+            fits && queue.admissions.admit(frame, || qdisc.waiting(frame), cpu_ns, now_ns);
         if !admitted {
             queue.occupancy_mut().entered += 1;
         }
@@ -215,25 +215,25 @@ impl Network {
 
     /// Whether a frame would find room in a queue: in its backlog, where it is part of one.
     #[inline]
-    pub(crate) fn queue_has_room(&self, queue: QueueId, frame: &Frame) -> bool {
+    pub(crate) fn queue_has_space(&self, queue: QueueId, frame: &Frame) -> bool {
         let queue = &self.queues[queue];
         match queue.shared {
-            Some(backlog) => self.backlogs[backlog].has_room(),
-            None => queue.qdisc.has_room(frame),
+            Some(backlog) => self.backlogs[backlog].has_space(),
+            None => queue.qdisc.has_space(frame),
         }
     }
 
     /// Whether there would be room for a frame where a worker puts it next.
     #[inline]
-    pub(crate) fn has_room(&self, output: Output, frame: &Frame) -> bool {
+    pub(crate) fn has_space(&self, output: Output, frame: &Frame) -> bool {
         match output {
-            Output::Port(port) => self.ports[port].has_room(frame),
-            Output::Queue(queue) => self.queue_has_room(queue, frame),
+            Output::Port(port) => self.ports[port].has_space(frame),
+            Output::Queue(queue) => self.queue_has_space(queue, frame),
         }
     }
 
     /// The worker is to be woken when there may be room.
-    pub(crate) fn wait_for_room(&mut self, output: Output, worker: WorkerId, events: &mut Events) {
+    pub(crate) fn wait_for_space(&mut self, output: Output, worker: WorkerId, events: &mut Events) {
         let waiting = self.waiting(output);
         if waiting.contains(&worker) {
             return;

@@ -194,9 +194,9 @@ impl Port {
     }
 
     #[inline]
-    pub(super) fn has_room(&self, frame: &Frame) -> bool {
+    pub(super) fn has_space(&self, frame: &Frame) -> bool {
         match &self.qdisc {
-            Some(qdisc) => qdisc.has_room(frame),
+            Some(qdisc) => qdisc.has_space(frame),
             None => self.leaving.len() < self.capacity,
         }
     }

@@ -116,7 +116,7 @@ impl Qdisc {
 
     /// Whether a frame of this flow and router would be taken.
     #[inline]
-    pub(super) fn has_room(&self, frame: &Frame) -> bool {
+    pub(super) fn has_space(&self, frame: &Frame) -> bool {
         match self {
             Self::Fifo { frames, capacity } => frames.len() < *capacity,
             Self::Scheduled(scheduled) => scheduled

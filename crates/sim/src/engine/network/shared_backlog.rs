@@ -36,7 +36,7 @@ impl SharedBacklog {
     }
 
     #[inline]
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_space(&self) -> bool {
         self.input.len() < self.capacity
     }
 
