@@ -67,7 +67,7 @@ static __always_inline struct isl_signature *isl_find_signature(void *data, void
 
 /*
  * Finds the destination and the VLAN (0: untagged) of an IP packet. 0: not one for a router's queue.
- * Address resolution goes the usual way: bridges learn from it, and it is no load.
+ * Address resolution is left to the kernel: bridges learn from it, and it is no load.
  */
 static __always_inline int isl_find_destination(void *data, void *data_end, __u8 *mac, __be16 *vlan)
 {
