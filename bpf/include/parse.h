@@ -87,6 +87,16 @@ static __always_inline int isl_find_destination(void *data, void *data_end, __u8
 	return eth->h_proto == bpf_htons(ETH_P_IP) || eth->h_proto == bpf_htons(ETH_P_IPV6);
 }
 
+/* The same for tc, where the kernel has taken the tag off already. */
+static __always_inline int isl_skb_destination(struct __sk_buff *skb, __u8 *mac, __be16 *vlan)
+{
+	if ((skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)) ||
+	    bpf_skb_load_bytes(skb, 0, mac, ETH_ALEN) || (mac[0] & 1))
+		return 0;
+	*vlan = skb->vlan_present ? bpf_htons(skb->vlan_tci & 0xfff) : 0;
+	return 1;
+}
+
 /* Takes the VLAN tag off, as the bridge does that the router is behind. */
 static __always_inline int isl_untag(struct xdp_md *ctx)
 {
