@@ -343,10 +343,8 @@ int isl_demux_tc(struct __sk_buff *skb)
 	struct isl_fdb_key key;
 	__u32 *found, *ifindex, slot, mtu = 0;
 
-	if ((skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)) ||
-	    bpf_skb_load_bytes(skb, 0, key.mac, ETH_ALEN) || (key.mac[0] & 1))
+	if (!isl_skb_destination(skb, key.mac, &key.vlan))
 		return TC_ACT_UNSPEC;
-	key.vlan = skb->vlan_present ? bpf_htons(skb->vlan_tci & 0xfff) : 0;
 	found = bpf_map_lookup_elem(&isl_fdb, &key);
 	if (!found)
 		return TC_ACT_UNSPEC;

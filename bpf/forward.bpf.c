@@ -97,7 +97,7 @@ int isl_router_rx(struct xdp_md *ctx)
 	queue->served++;
 	if (queue->budget)
 		charge_budget(queue);
-	/* Frames that differ in what stands before them are not merged by GRO. */
+	/* Frames that differ in their metadata are not merged by GRO. */
 	bpf_xdp_adjust_meta(ctx, sizeof(*tag));
 	return queue->forward_xdp ? forward(ctx, queue, slot) : XDP_PASS;
 }

@@ -65,3 +65,12 @@ def test_every_program_and_map_has_a_name_of_its_own() -> None:
 )
 def test_a_wrong_name_is_found(text: str, found: list[str]) -> None:
     assert wrong_names(text, shared=True) == found
+
+
+PARSING = re.compile(r"ETH_P_\w+|h_proto|->(?:nexthdr|ihl|protocol)\b|vlan_tci")
+"""What only who parses a packet needs."""
+
+
+def test_packets_are_parsed_in_one_file() -> None:
+    parsing = {path.name for path in BPF.rglob("*.[ch]") if PARSING.search(path.read_text())}
+    assert parsing == {"parse.h"}

@@ -18,7 +18,7 @@ struct isl_chunk {
 	__u8 bytes[ISL_CHUNK + 4];
 };
 
-/* Key: 0; value: room for a part of a frame; only isl_add_checksum uses it. */
+/* Key: 0; value: a buffer for a part of a frame; only isl_add_checksum uses it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -54,8 +54,8 @@ static __always_inline int isl_sum_covered(struct xdp_md *ctx, struct isl_covere
 }
 
 /*
- * Adds the checksum if the sender has left it out: then the sum of the pseudo header stands in its
- * place. A whole checksum has that value once in 65,536 frames, and is then written again.
+ * Adds the checksum if the sender has left it out: then the sum of the pseudo header is in its
+ * field. A whole checksum has that value once in 65,536 frames, and is then written again.
  */
 static __always_inline void isl_add_checksum(struct xdp_md *ctx)
 {

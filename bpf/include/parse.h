@@ -67,7 +67,7 @@ static __always_inline struct isl_signature *isl_find_signature(void *data, void
 
 /*
  * Finds the destination and the VLAN (0: untagged) of an IP packet. 0: not one for a router's queue.
- * Address resolution goes the usual way: bridges learn from it, and it is no load.
+ * Address resolution is left to the kernel: bridges learn from it, and it is no load.
  */
 static __always_inline int isl_find_destination(void *data, void *data_end, __u8 *mac, __be16 *vlan)
 {
@@ -85,6 +85,16 @@ static __always_inline int isl_find_destination(void *data, void *data_end, __u8
 		return tag->proto == bpf_htons(ETH_P_IP) || tag->proto == bpf_htons(ETH_P_IPV6);
 	}
 	return eth->h_proto == bpf_htons(ETH_P_IP) || eth->h_proto == bpf_htons(ETH_P_IPV6);
+}
+
+/* The same for tc, where the kernel has taken the tag off already. */
+static __always_inline int isl_skb_destination(struct __sk_buff *skb, __u8 *mac, __be16 *vlan)
+{
+	if ((skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)) ||
+	    bpf_skb_load_bytes(skb, 0, mac, ETH_ALEN) || (mac[0] & 1))
+		return 0;
+	*vlan = skb->vlan_present ? bpf_htons(skb->vlan_tci & 0xfff) : 0;
+	return 1;
 }
 
 /* Takes the VLAN tag off, as the bridge does that the router is behind. */

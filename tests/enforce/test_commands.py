@@ -241,15 +241,15 @@ def test_the_policy_of_a_namespace_that_is_gone_can_be_cleared(rig: Rig, short_l
 
 
 def test_frames_are_let_in_when_all_is_ready_for_them(rig: Rig) -> None:
-    """The routes, by which frames take the new way, are the last that is made for a router."""
+    """The forwarding entries, which bring frames in, are the last that is made for a router."""
     rig.cli("apply", rig.file(vr1="rate_min: 1Gbps", vr2="forward: xdp"))
     state = State.load(rig.directory)
     order = [(done.router, from_key(key)) for key, done in state.applied.items()]
     for name in rig.routers:
         mine = [setting for router, setting in order if router == name]
-        routes = [isinstance(setting, Entry) and setting.table == "routes" for setting in mine]
-        assert routes.index(True) == len(routes) - 2, (
-            "two interfaces, two routes, nothing after them"
+        entries = [isinstance(setting, Entry) and setting.table == "fdb" for setting in mine]
+        assert entries.index(True) == len(entries) - 2, (
+            "two interfaces, two entries, nothing after them"
         )
     kinds = [type(setting).__name__ for _, setting in order]
     port = kinds.index("PortSetting")  # with its class: what the class needs comes before it

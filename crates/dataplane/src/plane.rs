@@ -264,7 +264,7 @@ fn reuse(family: Family, object: &mut OpenObject, known: &[(String, MapHandle)])
 }
 
 /// All entries of an array, in our memory.
-fn mapped<T: Copy + Default>(map: &(impl MapCore + AsFd)) -> Result<MappedArray<T>> {
+fn mapped<T: Copy + Default>(map: &impl MapCore) -> Result<MappedArray<T>> {
     let entries = map.max_entries() as usize;
     MappedArray::new(map.as_fd(), entries)
         .map_err(|error| MAPPED.refused_because(error.to_string()))

@@ -1,6 +1,6 @@
 //! `isolane._native`: the packet path for Python. Nothing else knows Python.
 //!
-//! Specifications come in as keyword arguments and records, counts go out as records (`records.rs`);
+//! Specifications come in as keyword arguments and records, counts go out as records (`records.rs`, `policy_records.rs`);
 //! `python/isolane/_native.pyi` has their types. Errors are `isolane._native.NativeError`.
 
 #![expect(clippy::doc_markdown, reason = "these comments are Python's docstrings")]
@@ -10,6 +10,7 @@
 mod accountant;
 mod generator;
 mod plane;
+mod policy_records;
 mod receiver;
 mod records;
 mod sim;
@@ -91,6 +92,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<generator::Stream>()?;
     module.add_class::<receiver::Receiver>()?;
     records::add_all(module)?;
+    policy_records::add_all(module)?;
     module.add_class::<plane::Plane>()?;
     module.add_function(wrap_pyfunction!(monotonic_ns, module)?)?;
     module.add_function(wrap_pyfunction!(min_frame_bytes, module)?)?;

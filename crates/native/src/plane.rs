@@ -6,10 +6,11 @@ use isolane_dataplane::plane::{Budget, Hook, Owner, Plane as Engine, Table};
 use pyo3::prelude::*;
 
 use crate::{
-    NativeError, raise,
-    records::{
+    NativeError,
+    policy_records::{
         AttachedProgram, CpuBudget, PortCounts, PortSettings, QueueCounts, QueueSettings, TableIds,
     },
+    raise,
 };
 
 fn hook(name: &str) -> PyResult<Hook> {

@@ -1,4 +1,4 @@
-"""The host as settings see it: namespaces, control groups, BPF programs and tables."""
+"""The host as settings see it: namespaces, cgroups, BPF programs and tables."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Host:
     base
         File of the namespace that the NICs are in; None: the one of the calling process.
     group
-        Name of the control group that all routers' groups are in.
+        Name of the cgroup that all routers' groups are in.
     """
 
     def __init__(self, base: Path | None = None, group: str = GROUP) -> None:

@@ -303,7 +303,7 @@ class Plan:
         # One number each: an entry that is another namespace's is another setting, and when that
         # is put back, the number that both had would lead nowhere.
         where = "nic" if uplink else "own"
-        egress = self.state.number(f"outlet:{router.name}:{at.ifname}:{where}", MAX_NUMBER)
+        egress = self.state.number(f"egress_dev:{router.name}:{at.ifname}:{where}", MAX_NUMBER)
         number = egress.to_bytes(4, "little").hex()
         netns = self.host.base if uplink else self._netns(at)
         yield Desired(Entry("egress_dev", number, netns), uplink or at.ifindex)

@@ -21,7 +21,7 @@ from isolane.spec.policy import Policy
 
 
 def threads_of(state: State) -> dict[str, list[int]]:
-    """Return the threads in each router's control group, those that still run."""
+    """Return the threads in each router's cgroup, those that still run."""
     threads: dict[str, list[int]] = defaultdict(list)
     for key in state.applied:
         setting = from_key(key)

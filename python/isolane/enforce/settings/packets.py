@@ -20,6 +20,7 @@ _WHAT = {
     "egress_xdp": "uplink program on",
     "egress_tc": "classifier on",
 }
+_FORMER = "that of an earlier version of Isolane"
 FORMER_HOOKS = {"leave": "egress_xdp", "port": "egress_tc"}
 """What earlier versions of Isolane called hooks, in the state of a policy of theirs."""
 FORMER_TABLES = frozenset({"routes", "inlets", "ways", "outlets"})
@@ -54,8 +55,8 @@ class Program(Setting):
     def read(self, host: Host) -> Value:
         """Return ``ours``, or the name of somebody else's program.
 
-        ``stale`` is ours of another plane, ``former`` what an earlier version of Isolane put there.
-        Of a hook that only that version had, its own program is ``ours``, and no other counts.
+        ``stale`` is ours of another plane. At a hook that only an earlier version had, that
+        version's program is ``ours``, and no other counts.
         """
         index = host.ifindex(self.netns, self.ifname)
         if index is None:
@@ -67,7 +68,7 @@ class Program(Setting):
             if found is None:
                 return None
             if found.owner != "isolane":
-                return found.name if found.owner == "other" else "former"
+                return found.name if found.owner == "other" else _FORMER
             plane = host.attached_plane()
             ids = None if plane is None else plane.table_ids()
             ours = ids is not None and found.table_id in (ids.queues, ids.ports)
@@ -92,7 +93,7 @@ class Program(Setting):
 
     def owned_by_others(self, host: Host, current: Value) -> str | None:  # noqa: ARG002
         """Say whose program is there."""
-        if current in (None, "ours", "stale", "former"):
+        if current in (None, "ours", "stale", _FORMER):
             return None
         return f"the XDP program {current!r} is there (bpftool net show)"
 
