@@ -194,7 +194,7 @@ def host() -> dict[str, Any]:
             f"{link.name}/{name}": (link / name).read_text().strip()
             for link in sorted(net.iterdir()) for name in settings if (link / name).exists()
         },
-        "control groups": _names(Path("/sys/fs/cgroup"), "**/*isolane*"),
+        "cgroups": _names(Path("/sys/fs/cgroup"), "**/*isolane*"),
         "pinned programs": _names(Path("/sys/fs/bpf"), "**/*"),
         "loaded programs": _bpf_programs(),
         "NAPI threads": threads,

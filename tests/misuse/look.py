@@ -32,7 +32,7 @@ def look(netns: tuple[str, ...] = ()) -> Look:
     """Everything that a command could leave on the host, and in some more namespaces."""
     return {
         "namespaces": _names(NETNS_DIR),
-        "control groups": _groups(),
+        "cgroups": _groups(),
         "programs": _PROGRAMS.ours(),
         "maps": _MAPS.ours(),
         "pinned": _tree(Path("/sys/fs/bpf")),

@@ -28,7 +28,7 @@ from tests.wires import ip
 
 ROOT = Path(__file__).parents[2]
 NAME = f"misuse-{os.getpid()}"
-"""Of the policy, its control groups, and the namespaces of this session."""
+"""Of the policy, its cgroups, and the namespaces of this session."""
 WIRE, FAR = f"e2e-{NAME}", f"e2e-{NAME}-far"
 KEPT = ("PATH", "HOME", "TERM", "LANG", "LC_ALL", "PYTHONPATH", "VIRTUAL_ENV")
 

@@ -103,7 +103,7 @@ def test_kill_9_between_any_two_writes_leaves_nothing_after_a_clean() -> None:
             managed.clear_leftovers()
         found = host()
         # At once, but for what ends with the process that was killed.
-        for kind in ("namespaces", "control groups", "links", "mounts", "journals"):
+        for kind in ("namespaces", "cgroups", "links", "mounts", "journals"):
             assert found[kind] == before[kind], f"{said}, the {last}th write: {found[kind]}"
         assert_same_host(before)
     assert last > 40, "it was hardly begun when it ended"

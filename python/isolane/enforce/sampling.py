@@ -112,12 +112,12 @@ class _Reader:
                 "link": sum(count[2] for count in sent.values()),
             },
             waiting=sum(q["waiting"] for q in queues),
-            room=sum(q["burst"] for q in queues),
+            queue_limit=sum(q["burst"] for q in queues),
             cpu_ns=sum(cpu_ns(thread) for thread in self.threads.get(name, ())),
             cores=self.policy.routers[name].cores,
-            cpu_entitled=self.cpu_fair.get(name, 0.0),
+            cpu_fair_share=self.cpu_fair.get(name, 0.0),
             link_bytes={nic: count[0] for nic, count in sent.items()},
-            link_entitled={nic: self.link_fair[nic].get(name, 0.0) for nic in sent},
+            link_fair_share={nic: self.link_fair[nic].get(name, 0.0) for nic in sent},
         )
 
     def _numbers(self, kind: str, name: str) -> list[int]:

@@ -32,12 +32,12 @@ VR1 = RouterSample(
     forwarded_bytes=57_600_192,
     dropped={"queue": 100_004, "rate_in": 5, "cpu": 22, "rate_out": 6, "link": 7},
     waiting=8,
-    room=128,
+    queue_limit=128,
     cpu_ns=9_500_000_000,
     cores=tuple(range(21)),
-    cpu_entitled=0.25,
+    cpu_fair_share=0.25,
     link_bytes={"eth1": 84_000_010, "eth2": 11},
-    link_entitled={"eth1": 0.5, "eth2": 0.75},
+    link_fair_share={"eth1": 0.5, "eth2": 0.75},
 )
 VR2 = RouterSample(name="vr2", present=False)
 READING = Reading(

@@ -112,7 +112,7 @@ class Testbed:
         """The receiver's interfaces: in the softirq of the last measuring core.
 
         By timer, so that a router that sends need not wake anybody: a wake-up for each of its
-        frames would be on its bill, and in a virtual machine that is several microseconds.
+        frames would be accounted to it, and in a virtual machine that is several microseconds.
         """
         return [
             Polled(

@@ -98,7 +98,7 @@ class Reader:
         return dropped + queues.get((name, ifname), 0)
 
     def _queue_drops(self) -> dict[tuple[str, str], int]:
-        """Read the drops of queueing disciplines, which the kernel does not add to the device's.
+        """Read the drops of qdiscs, which the kernel does not add to the device's.
 
         We attach none; a user who limits a router's rate does. Drops of the classes are part of
         the root's.

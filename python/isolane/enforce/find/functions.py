@@ -10,7 +10,7 @@ from typing import Final
 
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
-from isolane.enforce.find.interfaces import Place, look_inside
+from isolane.enforce.find.interfaces import RouterNamespace, look_inside
 from isolane.enforce.find.link_facts import Link
 from isolane.enforce.router_facts import Interface
 
@@ -41,7 +41,7 @@ def bus_address(pf: str, number: int, sys_net: Path = SYS_NET) -> tuple[str, str
 
 def find_function(
     host: Host, pf: str, number: int, sys_net: Path = SYS_NET
-) -> tuple[Place, Interface]:
+) -> tuple[RouterNamespace, Interface]:
     """Look for the network interface of a virtual function, on the host and in namespaces.
 
     Raises
@@ -52,7 +52,7 @@ def find_function(
     address, driver = bus_address(pf, number, sys_net)
     link = _with_parent(host.links.values(), address)
     if link is not None:
-        return Place(), Interface("own", None, link.ifname, link.ifindex, link.mac)
+        return RouterNamespace(), Interface("own", None, link.ifname, link.ifindex, link.mac)
     for path in all_namespaces():
         with suppress(Absent, OSError):
             namespace = open_namespace(path, "")
@@ -64,7 +64,7 @@ def find_function(
             link = _with_parent(inside.links, address)
             if link is not None:
                 own = Interface("own", path, link.ifname, link.ifindex, link.mac)
-                return Place(path, inode, inside.cookie), own
+                return RouterNamespace(path, inode, inside.cookie), own
     raise Absent(_without_interface(f"virtual function {number} of {pf} ({address})", driver))
 
 

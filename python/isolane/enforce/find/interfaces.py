@@ -16,7 +16,7 @@ _MACVLANS = ("macvlan", "macvtap", "ipvlan", "ipvtap")
 
 
 @dataclass(frozen=True)
-class Place:
+class RouterNamespace:
     """The network namespace that a router is in; nothing when it is the host's."""
 
     netns: Path | None = None
@@ -24,7 +24,9 @@ class Place:
     cookie: int | None = None
 
 
-def of_namespace(host: Host, path: Path, missing: str) -> tuple[Place, tuple[Interface, ...]]:
+def of_namespace(
+    host: Host, path: Path, missing: str
+) -> tuple[RouterNamespace, tuple[Interface, ...]]:
     """Look at a router's namespace.
 
     Parameters
@@ -66,7 +68,7 @@ def of_namespace(host: Host, path: Path, missing: str) -> tuple[Place, tuple[Int
     if not up:
         names = [interface.ifname for interface in interfaces]
         raise Absent(f"in {path} {', '.join(names)} {'is' if len(names) == 1 else 'are'} down")
-    return Place(path, inode, inside.cookie), up
+    return RouterNamespace(path, inode, inside.cookie), up
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,9 @@ def guest_mac(host: Host, tap: Link, stated: str | None) -> str:
     )
 
 
-def of_host_interface(host: Host, ifname: str, mac: str | None) -> tuple[Place, Interface]:
+def of_host_interface(
+    host: Host, ifname: str, mac: str | None
+) -> tuple[RouterNamespace, Interface]:
     """Look at an interface of the host's that a router uses.
 
     Raises
@@ -213,11 +217,11 @@ def of_host_interface(host: Host, ifname: str, mac: str | None) -> tuple[Place, 
     if link is None:
         raise Absent(f"this host has no interface {ifname}")
     if link.kind is None and not link.loopback:
-        return Place(), Interface("own", None, ifname, link.ifindex, mac or link.mac)
+        return RouterNamespace(), Interface("own", None, ifname, link.ifindex, mac or link.mac)
     if link.kind == "tun":
-        return Place(), of_tap(host, link, guest_mac(host, link, mac))
+        return RouterNamespace(), of_tap(host, link, guest_mac(host, link, mac))
     if link.kind in (*_MACVLANS, "vlan") and link.netnsid is None:
-        return Place(), of_macvlan(host, link, mac)
+        return RouterNamespace(), of_macvlan(host, link, mac)
     if link.kind == "veth":
         return _behind(host, link)
     what = "the loopback interface" if link.loopback else f"a {link.kind}"
@@ -227,12 +231,12 @@ def of_host_interface(host: Host, ifname: str, mac: str | None) -> tuple[Place, 
     )
 
 
-def _behind(host: Host, outer: Link) -> tuple[Place, Interface]:
+def _behind(host: Host, outer: Link) -> tuple[RouterNamespace, Interface]:
     if outer.netnsid is None:
         inner = host.links.get(outer.link or 0)
         if inner is None:
             raise Absent(f"the other end of {outer.ifname} is gone")
-        return Place(), _veth(host, None, inner, outer)
+        return RouterNamespace(), _veth(host, None, inner, outer)
     for path in all_namespaces():
         with suppress(Absent, OSError):
             namespace = open_namespace(path, "")
@@ -245,7 +249,7 @@ def _behind(host: Host, outer: Link) -> tuple[Place, Interface]:
                 os.close(namespace)
             inner = next((link for link in inside.links if link.ifindex == outer.link), None)
             if inner is not None:
-                return Place(path, inode, inside.cookie), _veth(host, path, inner, outer)
+                return RouterNamespace(path, inode, inside.cookie), _veth(host, path, inner, outer)
     raise Absent(
         f"the other end of {outer.ifname} is in a network namespace that has neither a name in "
         "/run/netns nor a process"

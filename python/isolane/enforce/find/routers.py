@@ -52,8 +52,10 @@ def _find(host: Host, name: str, router: RouterPolicy) -> Found:
 
 
 def _container(host: Host, name: str, path: Path, pid: int | None, missing: str) -> FoundRouter:
-    place, found = interfaces.of_namespace(host, path, missing)
-    return FoundRouter(name, "container", path, place.inode, pid, found, netns_cookie=place.cookie)
+    namespace, found = interfaces.of_namespace(host, path, missing)
+    return FoundRouter(
+        name, "container", path, namespace.inode, pid, found, netns_cookie=namespace.cookie
+    )
 
 
 def _by_netns(host: Host, name: str, value: str, _: RouterPolicy) -> FoundRouter:
@@ -95,15 +97,15 @@ def _by_function(host: Host, name: str, value: Any, _: RouterPolicy) -> FoundRou
     return _alone(name, *functions.find_function(host, value.pf, value.number))
 
 
-def _alone(name: str, place: interfaces.Place, found: Interface) -> FoundRouter:
+def _alone(name: str, namespace: interfaces.RouterNamespace, found: Interface) -> FoundRouter:
     return FoundRouter(
         name,
         "interface",
-        place.netns,
-        place.inode,
+        namespace.netns,
+        namespace.inode,
         None,
         (found,),
-        netns_cookie=place.cookie,
+        netns_cookie=namespace.cookie,
     )
 
 

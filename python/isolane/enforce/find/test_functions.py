@@ -12,7 +12,7 @@ from isolane.enforce.find import functions
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.conftest import Playground
 from isolane.enforce.find.host_view import Host
-from isolane.enforce.find.interfaces import Place
+from isolane.enforce.find.interfaces import RouterNamespace
 from isolane.enforce.find.link_facts import Link
 
 
@@ -41,11 +41,11 @@ def host(*links: Link) -> Host:
 
 def test_its_interface_is_found_by_the_address_on_the_bus(sys_net: Path) -> None:
     link = Link(7, "eth1v0", None, "02:00:00:00:00:07", parent="0000:01:10.0")
-    place, interface = functions.find_function(
+    namespace, interface = functions.find_function(
         host(Link(2, "eth1", None, "02:00:00:00:00:02", parent="0000:01:00.0"), link),
         *("eth1", 0, sys_net),
     )
-    assert place == Place()
+    assert namespace == RouterNamespace()
     found = (interface.how, interface.ifname, interface.ifindex, interface.mac)
     assert found == ("own", "eth1v0", 7, "02:00:00:00:00:07")
 

@@ -70,7 +70,7 @@ class LinkRoot(Setting):
         """Say that somebody chose the qdisc that is there; the kernel's own have handle 0."""
         if current in (None, OURS) or str(current).endswith(" 0:"):
             return None
-        return f"the queueing discipline {current} was put there by somebody else"
+        return f"the qdisc {current} was put there by somebody else"
 
 
 @dataclass(frozen=True)
