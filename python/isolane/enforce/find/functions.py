@@ -1,4 +1,4 @@
-"""Virtual functions of SR-IOV NICs, by physical function and number."""
+"""Finds virtual functions of SR-IOV NICs by physical function and number."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SYS_NET: Final = Path("/sys/class/net")
 
 
 def bus_address(pf: str, number: int, sys_net: Path = SYS_NET) -> tuple[str, str | None]:
-    """Return a virtual function's address on its bus, and the driver that has it.
+    """Return a virtual function's bus address and its driver.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def bus_address(pf: str, number: int, sys_net: Path = SYS_NET) -> tuple[str, str
 def find_function(
     host: Host, pf: str, number: int, sys_net: Path = SYS_NET
 ) -> tuple[RouterNamespace, Interface]:
-    """Look for the network interface of a virtual function, on the host and in namespaces.
+    """Find the network interface of a virtual function, on the host or in a namespace.
 
     Raises
     ------
@@ -74,10 +74,10 @@ def _with_parent(links: Iterable[Link], address: str) -> Link | None:
 
 def _without_interface(who: str, driver: str | None) -> str:
     if driver is None:
-        return f"{who} has no network interface: no driver has it"
+        return f"{who} has no network interface: no driver is bound to it"
     if driver.startswith("vfio"):
         return (
-            f"{who} has no network interface: driver {driver} has handed it to a virtual machine; "
-            "name that with `qemu` or `libvirt`"
+            f"{who} has no network interface: driver {driver} passes it to a virtual machine; "
+            "name that machine with `qemu` or `libvirt`"
         )
-    return f"{who} has no network interface in any namespace (driver {driver} has it)"
+    return f"{who} has no network interface in any namespace (its driver is {driver})"

@@ -1,4 +1,4 @@
-"""From the interfaces on both sides to those of a router."""
+"""Finds the interfaces by which the host reaches a router, with both ends of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MACVLANS = ("macvlan", "macvtap", "ipvlan", "ipvtap")
 
 @dataclass(frozen=True)
 class RouterNamespace:
-    """The network namespace that a router is in; nothing when it is the host's."""
+    """The network namespace that a router is in; all None for the host's own."""
 
     netns: Path | None = None
     inode: int | None = None
@@ -27,7 +27,7 @@ class RouterNamespace:
 def of_namespace(
     host: Host, path: Path, missing: str
 ) -> tuple[RouterNamespace, tuple[Interface, ...]]:
-    """Look at a router's namespace.
+    """Find the interfaces of a router that has a network namespace of its own.
 
     Parameters
     ----------
@@ -39,13 +39,13 @@ def of_namespace(
     Returns
     -------
     tuple
-        The namespace, and those of its interfaces by which the host reaches the router;
-        loopback, tunnels and whatever stands on other interfaces of the router are left out.
+        The namespace, and the interfaces by which the host reaches the router, without loopback,
+        tunnels and interfaces that are stacked on others of the router.
 
     Raises
     ------
     Absent
-        When there is no such namespace, it is the host's own, or nothing leads into it.
+        When there is no such namespace, it is the host's own, or no interface connects it.
     """
     namespace = open_namespace(path, missing)
     try:
@@ -63,7 +63,7 @@ def of_namespace(
     interfaces = tuple(interface for interface in found if interface is not None)
     if not interfaces:
         raise Absent(_unreachable(path, links))
-    down = {link.ifname for link in links if not link.up}  # no frames, and no NAPI to poll them
+    down = {link.ifname for link in links if not link.up}  # without frames and NAPI
     up = tuple(interface for interface in interfaces if interface.ifname not in down)
     if not up:
         names = [interface.ifname for interface in interfaces]
@@ -73,26 +73,26 @@ def of_namespace(
 
 @dataclass(frozen=True)
 class Inside:
-    """What is seen from within a namespace."""
+    """What can be read inside a namespace."""
 
     cookie: int
     links: list[Link]
     host_number: int | None
-    """Number that the namespace has for the host's."""
+    """The namespace's identifier (nsid) for the host's namespace."""
 
 
 def look_inside(host: Host, namespace: int, path: Path) -> Inside:
-    """Enter a namespace and look around.
+    """Enter a namespace and read its interfaces.
 
     Raises
     ------
     Absent
-        When the descriptor is not one of a network namespace.
+        When the descriptor is not that of a network namespace.
     """
     try:
         with host.inside(namespace) as netlink:
             links = list(read_links(netlink).values())
-            # The number after the dump: that is what gives the host's namespace one in there.
+            # Read the nsid last: only the dump makes the kernel assign one to the host's namespace.
             return Inside(netlink.cookie, links, netlink.number_of(host.fd))
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
@@ -108,7 +108,7 @@ def _unreachable(path: Path, links: list[Link]) -> str:
 def _interface(host: Host, path: Path, link: Link, host_number: int | None) -> Interface | None:
     if link.kind is None and not link.loopback:
         return Interface("own", path, link.ifname, link.ifindex, link.mac)
-    # Without a number for it the two namespaces do not know each other, so no link joins them.
+    # Without an nsid for the host's namespace, no interface connects the two.
     if link.netnsid is None or host_number is None or link.netnsid != host_number:
         return None
     other = host.links.get(link.link or 0)
@@ -159,7 +159,7 @@ def of_tap(host: Host, tap: Link, mac: str) -> Interface:
 
 
 def of_macvlan(host: Host, link: Link, mac: str | None) -> Interface:
-    """Describe a macvlan, macvtap or VLAN interface of the host's that a router uses."""
+    """Describe a macvlan, macvtap or VLAN interface of the host that a router uses."""
     lower = host.links.get(link.link or 0)
     return Interface(
         how="macvlan",
@@ -173,17 +173,17 @@ def of_macvlan(host: Host, link: Link, mac: str | None) -> Interface:
 
 
 def guest_mac(host: Host, tap: Link, stated: str | None) -> str:
-    """Return the address of the guest behind a tap.
+    """Return the MAC address of the guest behind a tap.
 
     Parameters
     ----------
     stated
-        What the policy, the machine's command line or its monitor say; None: nothing.
+        Address in the policy, on QEMU's command line or from its monitor; None: in none of them.
 
     Raises
     ------
     Absent
-        When nobody says it and the bridge has not learned exactly one.
+        When none of them has it and the bridge has not learned exactly one.
     """
     if stated is not None:
         return stated.lower()
@@ -198,20 +198,20 @@ def guest_mac(host: Host, tap: Link, stated: str | None) -> str:
     else:
         heard = f"and {bridge.ifname} has learned none yet, because the guest has sent nothing"
     raise Absent(
-        f"the MAC address of the guest behind {tap.ifname} is not known: nobody says it, "
-        f"{heard}; name it with `mac`"
+        f"the MAC address of the guest behind {tap.ifname} is not known: neither the "
+        f"policy nor QEMU says it, {heard}; give it in the policy as `mac`"
     )
 
 
 def of_host_interface(
     host: Host, ifname: str, mac: str | None
 ) -> tuple[RouterNamespace, Interface]:
-    """Look at an interface of the host's that a router uses.
+    """Find a router by an interface of the host that it uses.
 
     Raises
     ------
     Absent
-        When there is no such interface, or none that a router can be behind.
+        When there is no such interface, or no router can be behind an interface of its kind.
     """
     link = host.by_name(ifname)
     if link is None:

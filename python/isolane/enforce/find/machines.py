@@ -1,4 +1,4 @@
-"""Virtual machines: QEMU by its process, libvirt's domains by name, Incus's by instance."""
+"""Finds virtual machines: a QEMU process, a libvirt domain by name, an Incus instance."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def of_process(
     Parameters
     ----------
     macs
-        Tap -> guest's MAC address, from whoever manages the machine.
+        Tap -> guest's MAC address, as libvirt or Incus says.
     mac
-        The guest's MAC address as the policy has it.
+        The guest's MAC address in the policy.
 
     Raises
     ------
     Absent
-        When there is no such process, or it is not QEMU, or a guest's address cannot be found.
+        When there is no such process, it is not QEMU, or a guest's address cannot be found.
     """
     arguments = processes.command_line(pid)
     if not re.match(r"qemu|kvm", Path(arguments[0]).name):
@@ -61,7 +61,7 @@ def _interface(host: Host, pid: int, tap: str, mac: str | None) -> Interface:
 
 
 def _macs(pid: int, taps: tuple[str, ...], line: CommandLine) -> dict[str, str]:
-    """Return tap -> MAC address, as far as command line and monitor tell."""
+    """Return tap -> MAC address, where the command line or the monitor says it."""
     known: dict[str, str] = {}
     silent = []
     for wiring in line.wirings:
@@ -95,7 +95,7 @@ def _from_monitor(pid: int, path: Path) -> dict[str, str]:
 
 
 def of_domain(host: Host, name: str, domain: str, mac: str | None = None) -> FoundRouter:
-    """Describe a domain of libvirt's.
+    """Describe a libvirt domain.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def read_domain(text: str, domain: str) -> tuple[str, dict[str, str]]:
     try:
         root = ET.fromstring(text)  # noqa: S314 - see the import
     except ET.ParseError:
-        raise Absent(f"libvirt domain {domain}: virsh answered something that is no XML") from None
+        raise Absent(f"libvirt domain {domain}: virsh answered something that is not XML") from None
     if root.findtext("name") != domain:
         raise Absent(f"there is no libvirt domain {domain}")
     if root.get("id") is None:

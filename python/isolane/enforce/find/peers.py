@@ -1,4 +1,4 @@
-"""The other ends of NICs that are veths: the neighbours' interfaces."""
+"""Finds the other end of veths that serve as NICs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Peer:
 def find_peers(veths: Iterable[str]) -> dict[str, Peer]:
     """Return the other ends of veths of this host, by name.
 
-    Those in a namespace that cannot be entered are left out: it has neither a name nor a process
-    that this host sees, such as the namespace around a container that is the host.
+    An end is left out if its namespace cannot be entered, because it has neither a name nor a
+    process that is visible here. This is so when the host is itself a container.
     """
 
     def look() -> dict[str, Peer]:

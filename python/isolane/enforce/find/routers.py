@@ -20,15 +20,15 @@ Found = FoundRouter | MissingRouter
 
 
 def find_routers(policy: Policy) -> tuple[Found, ...]:
-    """Look for the routers of a policy on this host. Changes nothing.
+    """Find the routers of a policy on this host; change nothing.
 
-    The host is the network namespace of the calling thread.
+    The calling thread's network namespace counts as the host's.
 
     Returns
     -------
     tuple
-        One for each router, in the policy's order; a router that is not running, or that nothing
-        can be done for yet, is a :class:`MissingRouter` with its reason.
+        One for each router, in the policy's order; a :class:`MissingRouter` with the reason for a
+        router that does not run, or that the policy cannot be applied to yet.
 
     Raises
     ------
@@ -119,4 +119,4 @@ _FINDERS: Final[dict[str, Callable[[Host, str, Any, RouterPolicy], FoundRouter]]
     "interface": _by_interface,
     "vf": _by_function,
 }
-"""Key of the policy -> how to find a router by it."""
+"""Key of the policy -> function that finds a router by it."""

@@ -111,7 +111,7 @@ def test_the_beginning_of_an_id_is_no_name(tool: Tool, engine: str) -> None:
         ("podman", told(PODMAN_CREATED), "Podman container r1 does not run (it is created)"),
         ("docker", "null\n", "Docker container r1 does not run (it is in an unknown state)"),
         ("docker", told("null"), "Docker container r1 does not run (it is in an unknown state)"),
-        ("docker", "oops\n", "Docker container r1: docker answered something that is no JSON"),
+        ("docker", "oops\n", "Docker container r1: docker answered something that is not JSON"),
         ("lxc", "\n", "LXC container r1 does not run"),
         ("lxc", "-1\n", "LXC container r1 does not run"),
     ],

@@ -67,9 +67,9 @@ def test_one_that_is_not_there_is_told(sys_net: Path, pf: str, number: int, reas
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (0, "no network interface in any namespace (driver iavf has it)"),
-        (1, "driver vfio-pci has handed it to a virtual machine; name that with `qemu`"),
-        (2, "no driver has it"),
+        (0, "no network interface in any namespace (its driver is iavf)"),
+        (1, "driver vfio-pci passes it to a virtual machine; name that machine with `qemu`"),
+        (2, "no driver is bound to it"),
     ],
 )
 def test_one_without_an_interface_says_who_has_it(

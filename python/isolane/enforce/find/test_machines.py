@@ -44,7 +44,7 @@ def test_a_domain_has_the_addresses_behind_its_taps() -> None:
         (RUNS.replace(" id='1'", ""), "vm1", "libvirt domain vm1 does not run"),
         # virsh takes a number for an id first: `1` is vm1's.
         (RUNS, "1", "there is no libvirt domain 1"),
-        ("nonsense", "vm1", "libvirt domain vm1: virsh answered something that is no XML"),
+        ("nonsense", "vm1", "libvirt domain vm1: virsh answered something that is not XML"),
     ],
 )
 def test_a_domain_that_is_not_there_is_told(text: str, domain: str, reason: str) -> None:
