@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from isolane.cli.enforcing import complete_router
+from isolane.enforce.policy_state import State
 from isolane.enforce.setting import from_key
 from isolane.enforce.settings import Entry
-from isolane.enforce.state import State
 from isolane.testbed import NETNS_DIR
 
 from tests.enforce.rig import Rig, shown

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from isolane import _native
-from isolane.enforce.lock import locked
+from isolane.enforce.policy_lock import locked
 from pyroute2 import NetNS
 
 from tests.enforce.rig import DUT, Rig, inside, shown

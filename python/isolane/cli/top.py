@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from isolane.enforce import Enforcer
-    from isolane.enforce.rates import Rates, RouterRates
+    from isolane.enforce.router_rates import Rates, RouterRates
 
 EPILOG = """Examples:
 
@@ -67,7 +67,7 @@ def command(
 
 def _steps(enforcer: Enforcer, interval_s: float, *, once: bool) -> Iterator[Rates]:
     """Yield what happened in each interval; ends when the policy does."""
-    from isolane.enforce.rates import rates
+    from isolane.enforce.router_rates import rates
     from isolane.errors import TestbedError
 
     cores = os.cpu_count() or 1

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from isolane.enforce import htb
-from isolane.enforce.groups import weight_of
+from isolane.enforce.cpu_cgroups import weight_of
 from isolane.enforce.kernel_settings import LEAST_RATE, MOST_ROOM
+from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.enforce.setting import Setting, Value, from_key
 from isolane.enforce.settings import (
@@ -20,7 +21,6 @@ from isolane.enforce.settings import (
     PortSetting,
     QueueSetting,
 )
-from isolane.enforce.state import State
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import Entitlement, RouterPolicy
 from isolane.spec.units import Load, format_rate

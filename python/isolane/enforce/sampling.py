@@ -12,10 +12,10 @@ from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, cpu_fair_shares_on_host, link_fair_shares
 from isolane.enforce.host_access import Host
 from isolane.enforce.policy_plan import NIC_OWNER
+from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import RouterSample, Sample
 from isolane.enforce.setting import from_key
 from isolane.enforce.settings import LinkClass, Member, Program, Scheduling
-from isolane.enforce.state import State
 from isolane.procfs import core_ticks, cpu_ns, started
 from isolane.spec.policy import Policy
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from isolane.enforce import transaction
 from isolane.enforce.host_access import Host
+from isolane.enforce.policy_state import AppliedSetting, State
 from isolane.enforce.setting import Desired, Setting, Value, from_key
-from isolane.enforce.state import AppliedSetting, State
 from isolane.enforce.transaction import OwnedByOthersError
 from isolane.errors import TestbedError
 

@@ -13,8 +13,8 @@ from isolane import __version__
 from isolane.enforce import sampling
 from isolane.enforce.enforcer import Enforcer
 from isolane.enforce.host_access import Host
+from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import RouterSample, Sample
-from isolane.enforce.state import State
 from isolane.spec.policy import Policy
 
 Kind = Literal["counter", "gauge", "info"]

@@ -40,7 +40,7 @@ def test_a_textfile_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) ->
         write_textfile(tmp_path / "none" / "isolane.prom", "")
     folder = tmp_path / "isolane.prom"
     (folder / "inside").mkdir(parents=True)
-    with pytest.raises(IsolaneError, match=r"/isolane\.prom: .*it is a folder"):
+    with pytest.raises(IsolaneError, match=r"/isolane\.prom: .*it is a directory"):
         write_textfile(folder, "a 1\n")
     assert [entry.name for entry in tmp_path.iterdir()] == ["isolane.prom"]
 

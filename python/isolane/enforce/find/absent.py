@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class Absent(Exception):  # noqa: N818 - the policy waits for it
-    """The router was not found; ``str`` is the sentence for the user: what is missing, and where."""
+class Absent(Exception):  # noqa: N818 - policies wait
+    """The router was not found; ``str`` is the sentence for the user: what is missing where."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.commands import ask, ask_json
+from isolane.enforce.find.external_tools import ask, ask_json
 
 _SHORT_ID: Final = 12
 """Digits of an ID as engines show it. They accept fewer digits, too, which might match others."""

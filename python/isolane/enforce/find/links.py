@@ -11,7 +11,7 @@ from typing import Final
 
 from pyroute2 import IPRoute
 
-from isolane.enforce.find.netlink import Attributes, Netlink, RawLink, read_attributes
+from isolane.enforce.find.netlink_socket import Attributes, Netlink, RawLink, read_attributes
 
 _IFF_UP, _IFF_LOOPBACK = 0x1, 0x8
 _ADDRESS, _IFNAME, _MTU, _IFLA_LINK, _MASTER, _LINKINFO = 1, 3, 4, 5, 10, 18

@@ -9,19 +9,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from isolane.enforce.find import processes, qmp
+from isolane.enforce.find import processes, qemu_monitor
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.commands import ask
-from isolane.enforce.find.host_view import Host
-from isolane.enforce.find.interfaces import guest_mac, of_macvlan, of_tap
-from isolane.enforce.find.qemu import CommandLine, read_command_line
+from isolane.enforce.find.external_tools import ask
+from isolane.enforce.find.host_namespace import HostNamespace
+from isolane.enforce.find.qemu_command_line import CommandLine, read_command_line
+from isolane.enforce.find.router_interfaces import guest_mac, of_macvlan, of_tap
 from isolane.enforce.router_facts import FoundRouter, Interface
 
 NO_MACS: Final[Mapping[str, str]] = {}
 
 
 def of_process(
-    host: Host, name: str, pid: int, macs: Mapping[str, str] = NO_MACS, mac: str | None = None
+    host: HostNamespace,
+    name: str,
+    pid: int,
+    macs: Mapping[str, str] = NO_MACS,
+    mac: str | None = None,
 ) -> FoundRouter:
     """Describe the virtual machine of a QEMU process.
 
@@ -48,7 +52,7 @@ def of_process(
     return FoundRouter(name, "vm", None, None, pid, interfaces, processes.threads_of_machine(pid))
 
 
-def _interface(host: Host, pid: int, tap: str, mac: str | None) -> Interface:
+def _interface(host: HostNamespace, pid: int, tap: str, mac: str | None) -> Interface:
     link = host.by_name(tap)
     if link is None:
         raise Absent(
@@ -84,7 +88,7 @@ def _macs(pid: int, taps: tuple[str, ...], line: CommandLine) -> dict[str, str]:
 
 def _from_monitor(pid: int, path: Path) -> dict[str, str]:
     found = {}
-    for mac, told in qmp.guest_interfaces(path):
+    for mac, told in qemu_monitor.guest_interfaces(path):
         if named := re.search(r"\bifname=([^,\s]+)", told):
             found[named[1]] = mac
         elif (given := re.search(r"\bfds?=(\d+)", told)) and (
@@ -94,7 +98,7 @@ def _from_monitor(pid: int, path: Path) -> dict[str, str]:
     return found
 
 
-def of_domain(host: Host, name: str, domain: str, mac: str | None = None) -> FoundRouter:
+def of_domain(host: HostNamespace, name: str, domain: str, mac: str | None = None) -> FoundRouter:
     """Describe a libvirt domain.
 
     Raises

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
-from isolane.enforce.find.interfaces import look_inside
-from isolane.enforce.find.link_facts import Link
+from isolane.enforce.find.host_namespace import HostNamespace, all_namespaces, open_namespace
+from isolane.enforce.find.links import Link
+from isolane.enforce.find.router_interfaces import look_inside
 from isolane.testbed.namespace_thread import run_in_thread
 
 
@@ -32,7 +32,7 @@ def find_peers(veths: Iterable[str]) -> dict[str, Peer]:
     """
 
     def look() -> dict[str, Peer]:
-        with Host() as host:
+        with HostNamespace() as host:
             links = {ifname: host.by_name(ifname) for ifname in veths}
             found = {name: _peer(host, link) for name, link in links.items() if link is not None}
             return {name: peer for name, peer in found.items() if peer is not None}
@@ -40,7 +40,7 @@ def find_peers(veths: Iterable[str]) -> dict[str, Peer]:
     return run_in_thread(look)
 
 
-def _peer(host: Host, veth: Link) -> Peer | None:
+def _peer(host: HostNamespace, veth: Link) -> Peer | None:
     if veth.netnsid is None:
         inner = host.links.get(veth.link or 0)
         return None if inner is None else Peer(None, inner.ifname)

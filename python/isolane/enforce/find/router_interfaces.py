@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
-from isolane.enforce.find.link_facts import Link, read_links
+from isolane.enforce.find.host_namespace import HostNamespace, all_namespaces, open_namespace
+from isolane.enforce.find.links import Link, read_links
 from isolane.enforce.router_facts import Interface
 
 _MACVLANS = ("macvlan", "macvtap", "ipvlan", "ipvtap")
@@ -25,7 +25,7 @@ class RouterNamespace:
 
 
 def of_namespace(
-    host: Host, path: Path, missing: str
+    host: HostNamespace, path: Path, missing: str
 ) -> tuple[RouterNamespace, tuple[Interface, ...]]:
     """Find the interfaces of a router that has a network namespace of its own.
 
@@ -81,7 +81,7 @@ class Inside:
     """The namespace's identifier (nsid) for the host's namespace."""
 
 
-def look_inside(host: Host, namespace: int, path: Path) -> Inside:
+def look_inside(host: HostNamespace, namespace: int, path: Path) -> Inside:
     """Enter a namespace and read its interfaces.
 
     Raises
@@ -105,7 +105,9 @@ def _unreachable(path: Path, links: list[Link]) -> str:
     return f"{path} has {there} connected with this host: no veth, no macvlan, no NIC of its own"
 
 
-def _interface(host: Host, path: Path, link: Link, host_number: int | None) -> Interface | None:
+def _interface(
+    host: HostNamespace, path: Path, link: Link, host_number: int | None
+) -> Interface | None:
     if link.kind is None and not link.loopback:
         return Interface("own", path, link.ifname, link.ifindex, link.mac)
     # Without an nsid for the host's namespace, no interface connects the two.
@@ -123,7 +125,7 @@ def _interface(host: Host, path: Path, link: Link, host_number: int | None) -> I
     return None
 
 
-def _veth(host: Host, path: Path | None, inner: Link, outer: Link) -> Interface:
+def _veth(host: HostNamespace, path: Path | None, inner: Link, outer: Link) -> Interface:
     bridge = host.bridge_of(outer)
     return Interface(
         how="veth",
@@ -140,7 +142,7 @@ def _veth(host: Host, path: Path | None, inner: Link, outer: Link) -> Interface:
     )
 
 
-def of_tap(host: Host, tap: Link, mac: str) -> Interface:
+def of_tap(host: HostNamespace, tap: Link, mac: str) -> Interface:
     """Describe a virtual machine's interface: a tap with the guest's address behind it."""
     bridge = host.bridge_of(tap)
     return Interface(
@@ -158,7 +160,7 @@ def of_tap(host: Host, tap: Link, mac: str) -> Interface:
     )
 
 
-def of_macvlan(host: Host, link: Link, mac: str | None) -> Interface:
+def of_macvlan(host: HostNamespace, link: Link, mac: str | None) -> Interface:
     """Describe a macvlan, macvtap or VLAN interface of the host that a router uses."""
     lower = host.links.get(link.link or 0)
     return Interface(
@@ -172,7 +174,7 @@ def of_macvlan(host: Host, link: Link, mac: str | None) -> Interface:
     )
 
 
-def guest_mac(host: Host, tap: Link, stated: str | None) -> str:
+def guest_mac(host: HostNamespace, tap: Link, stated: str | None) -> str:
     """Return the MAC address of the guest behind a tap.
 
     Parameters
@@ -204,7 +206,7 @@ def guest_mac(host: Host, tap: Link, stated: str | None) -> str:
 
 
 def of_host_interface(
-    host: Host, ifname: str, mac: str | None
+    host: HostNamespace, ifname: str, mac: str | None
 ) -> tuple[RouterNamespace, Interface]:
     """Find a router by an interface of the host that it uses.
 
@@ -231,7 +233,7 @@ def of_host_interface(
     )
 
 
-def _behind(host: Host, outer: Link) -> tuple[RouterNamespace, Interface]:
+def _behind(host: HostNamespace, outer: Link) -> tuple[RouterNamespace, Interface]:
     if outer.netnsid is None:
         inner = host.links.get(outer.link or 0)
         if inner is None:

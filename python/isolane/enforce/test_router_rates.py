@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from isolane.enforce.rates import rates
 from isolane.enforce.router_facts import RouterSample, Sample
+from isolane.enforce.router_rates import rates
 
 FIRST = RouterSample(
     "vr1",

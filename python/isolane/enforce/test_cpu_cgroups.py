@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.enforce.groups import Groups, shares_of, weight_of
+from isolane.enforce.cpu_cgroups import Groups, shares_of, weight_of
 from isolane.errors import NotSupported
 
 V1 = """\

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
-from isolane.enforce.find.interfaces import RouterNamespace, look_inside
-from isolane.enforce.find.link_facts import Link
+from isolane.enforce.find.host_namespace import HostNamespace, all_namespaces, open_namespace
+from isolane.enforce.find.links import Link
+from isolane.enforce.find.router_interfaces import RouterNamespace, look_inside
 from isolane.enforce.router_facts import Interface
 
 SYS_NET: Final = Path("/sys/class/net")
@@ -40,7 +40,7 @@ def bus_address(pf: str, number: int, sys_net: Path = SYS_NET) -> tuple[str, str
 
 
 def find_function(
-    host: Host, pf: str, number: int, sys_net: Path = SYS_NET
+    host: HostNamespace, pf: str, number: int, sys_net: Path = SYS_NET
 ) -> tuple[RouterNamespace, Interface]:
     """Find the network interface of a virtual function, on the host or in a namespace.
 

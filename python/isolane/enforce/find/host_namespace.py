@@ -13,21 +13,21 @@ from typing import Self
 from pyroute2 import IPRoute
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.link_facts import (
+from isolane.enforce.find.links import (
     Link,
     PortVlan,
     read_learned,
     read_links,
     read_port_vlans,
 )
-from isolane.enforce.find.netlink import Netlink
+from isolane.enforce.find.netlink_socket import Netlink
 from isolane.enforce.find.processes import PROC
 from isolane.errors import NotSupported
 from isolane.testbed import kernel
 from isolane.testbed.netns import NETNS_DIR
 
 
-class Host:
+class HostNamespace:
     """The interfaces of the calling thread's network namespace, read once; enters others.
 
     Use it only in the thread that created it, and give it a thread of its own
