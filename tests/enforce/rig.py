@@ -134,9 +134,9 @@ class Rig:
         lines += [f"defaults: {{cores: [{self.core}]}}", "routers:"]
         for name in self.routers:
             first, second = self.bed.inner_interfaces[name]
-            ways = f"{{{first}: {self.nics[0]}, {second}: {self.nics[1]}}}"
+            uplinks = f"{{{first}: {self.nics[0]}, {second}: {self.nics[1]}}}"
             given = f", {keys[name]}" if keys.get(name) else ""
-            lines.append(f"  {name}: {{netns: isolane-{name}, interfaces: {ways}{given}}}")
+            lines.append(f"  {name}: {{netns: isolane-{name}, interfaces: {uplinks}{given}}}")
         return "\n".join(lines) + f"\n{more}"
 
     def policy(self, rate: str = "10Gbps", **keys: str) -> Policy:
@@ -176,8 +176,8 @@ class Rig:
     ) -> Trial:
         """Send frames to routers and count what comes out of them."""
         wires = [self.wire(router) for router in pps]
-        places = dict.fromkeys((w.rcv_netns, w.rcv_ifindex) for w in wires)
-        interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in places]
+        ends = dict.fromkeys((w.rcv_netns, w.rcv_ifindex) for w in wires)
+        interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in ends]
         receiver = _native.Receiver(interfaces=interfaces, cookie=7, flows=[8] * len(wires))
         # Beside the generator, which never sleeps, nothing else gets done.
         cores = self.plan.dut_cores if meanwhile else self.plan.measure_cores
@@ -191,7 +191,7 @@ class Rig:
                 assert source.wait(seconds + 10)
             finally:
                 source.stop()
-            counts = _settled(lambda: [count.received for count in receiver.counts()])
+            counts = _unchanging(lambda: [count.received for count in receiver.counts()])
             sent = [stream.sent for stream in source.report().streams]
         names = list(pps)
         return Trial(
@@ -241,7 +241,7 @@ class Rig:
         assert not changed, f"(before, after): {changed}"
 
 
-def _settled(read: Callable[[], T]) -> T:
+def _unchanging(read: Callable[[], T]) -> T:
     value, since = read(), time.monotonic()
     while time.monotonic() - since < _QUIET_S:
         time.sleep(0.005)

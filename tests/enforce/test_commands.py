@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 from isolane.cli.enforcing import complete_router
+from isolane.enforce.policy_state import State
 from isolane.enforce.setting import from_key
 from isolane.enforce.settings import Entry
-from isolane.enforce.state import State
 from isolane.testbed import NETNS_DIR
 
 from tests.enforce.rig import Rig, shown
@@ -41,7 +41,7 @@ def test_a_second_apply_changes_nothing_and_clear_puts_everything_back(rig: Rig)
     assert "no policy was in force" in rig.cli("clear")
 
 
-def test_status_tells_what_routers_are_entitled_to_and_what_the_kernel_has(rig: Rig) -> None:
+def test_status_shows_the_policy_of_each_router_and_what_the_kernel_has(rig: Rig) -> None:
     assert rig.cli("status") == "no policy is in force\n"
     keys = "cpu_weight: 300, rate_min: 2Gbps, rate_max: 3Gbps, priority: 1, link_weight: 5"
     second = "cpu_max: 50%, queue: 100, forward: xdp, rate_max: {ingress: [1Gbps, 90kpps]}"
@@ -150,7 +150,7 @@ def test_top_goes_on_until_it_is_ended(rig: Rig) -> None:
     rig.cli("apply", rig.file())
     with background(rig.folder / "top", "top", "--json", "--interval", "0.1") as top:
         top.until(lambda: top.stdout.count("\n") >= 2)
-        rig.cli("set", "vr2", "cpu_weight=300")  # entitlements follow
+        rig.cli("set", "vr2", "cpu_weight=300")  # fair shares follow
         top.until(lambda: '"cpu_entitled": 0.75' in top.stdout)
         assert top.end(signal.SIGINT) == 0
         lines = [json.loads(line) for line in top.stdout.splitlines()]

@@ -213,7 +213,7 @@ def test_a_router_whose_interface_is_down_waits(rig: Rig) -> None:
 
 def drifted(rig: Rig) -> set[str]:
     """What status complains of."""
-    return {drift["setting"] for drift in rig.data("status", status=1)["drift"]}
+    return {drift["piece"] for drift in rig.data("status", status=1)["drift"]}
 
 
 def test_what_others_change_is_told_and_repaired_by_the_next_apply(rig: Rig) -> None:

@@ -37,7 +37,7 @@ def passed(rig: Rig, frames: list[Frame]) -> tuple[list[bytes], list[tuple[int, 
         return came, [found for frame in back.wait() if (found := icmp(frame))]
 
 
-def with_a_way_back(rig: Rig) -> Rig:
+def with_replies_by_xdp(rig: Rig) -> Rig:
     """Have the sender's end of the wire take frames that XDP sends, as any NIC's other end does."""
     wire = rig.wire("vr1")
 
@@ -62,7 +62,7 @@ ODD: dict[str, Callable[[Frame], Frame]] = {
 
 @pytest.mark.parametrize("ip", [4, 6])
 def test_xdp_forwards_as_the_kernel_does(make_rig: Callable[..., Rig], ip: int) -> None:
-    rig = with_a_way_back(make_rig(routers=1, ip=ip))
+    rig = with_replies_by_xdp(make_rig(routers=1, ip=ip))
     shown("ip", "-n", "isolane-vr1", "link", "set", "dev", "isl-out0", "mtu", "1280")
     plain = Frame(rig.wire("vr1"))
     usual = [replace(plain, number=number, ttl=64 - number) for number in range(20)]
@@ -95,7 +95,7 @@ def test_xdp_forwards_as_the_kernel_does(make_rig: Callable[..., Rig], ip: int) 
 
 
 def test_routes_that_change_are_followed_at_once(make_rig: Callable[..., Rig]) -> None:
-    rig = with_a_way_back(make_rig(routers=1))
+    rig = with_replies_by_xdp(make_rig(routers=1))
     rig.cli("apply", rig.file(vr1="forward: xdp"))
     frame = Frame(rig.wire("vr1"))
     came, told = passed(rig, [frame])
@@ -109,7 +109,7 @@ def test_routes_that_change_are_followed_at_once(make_rig: Callable[..., Rig]) -
 
 
 def test_frames_for_the_router_itself_reach_it(make_rig: Callable[..., Rig]) -> None:
-    rig = with_a_way_back(make_rig(routers=1))
+    rig = with_replies_by_xdp(make_rig(routers=1))
     rig.cli("apply", rig.file(vr1="forward: xdp"))
     address = rig.wire("vr1").dst_ip.rpartition(".")[0] + ".1"  # of its other side
     assert passed(rig, [Frame(rig.wire("vr1"), dst=address)]) == ([], [(3, 3)])

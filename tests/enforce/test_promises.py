@@ -63,7 +63,7 @@ def test_a_cap_on_cpu_time_is_kept(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "most"),
+    ("keys", "ceiling"),
     [
         ("rate_max: 20kpps", 20e3),
         ("rate_max: 20Mbps", 20e6 / (84 * 8)),
@@ -71,13 +71,13 @@ def test_a_cap_on_cpu_time_is_kept(rig: Rig) -> None:
         ("rate_max: {ingress: 20Mbps}", 20e6 / (84 * 8)),
     ],
 )
-def test_ceilings_are_kept(rig: Rig, keys: str, most: float) -> None:
+def test_ceilings_are_kept(rig: Rig, keys: str, ceiling: float) -> None:
     rig.apply(vr1=keys)
-    pps = {"vr1": 4 * most, "vr2": 5e3}
-    trial = until(lambda trial: trial.rate("vr1") > 0.7 * most, lambda: rig.offer(pps))
-    assert 0.7 * most < trial.rate("vr1") < 1.15 * most
-    place = "rate_in" if "ingress" in keys else "link" if "Mbps" in keys else "rate_out"
-    assert counters(rig)["vr1"].dropped[place] > 0
+    pps = {"vr1": 4 * ceiling, "vr2": 5e3}
+    trial = until(lambda trial: trial.rate("vr1") > 0.7 * ceiling, lambda: rig.offer(pps))
+    assert 0.7 * ceiling < trial.rate("vr1") < 1.15 * ceiling
+    drop_point = "rate_in" if "ingress" in keys else "link" if "Mbps" in keys else "rate_out"
+    assert counters(rig)["vr1"].dropped[drop_point] > 0
 
 
 LINK_PPS = 100e6 / ((512 + 20) * 8)
@@ -109,9 +109,9 @@ def test_a_link_is_shared_as_the_policy_says(rig: Rig) -> None:
 def test_short_frames_pay_for_preamble_and_gap(rig: Rig) -> None:
     """Of 64-byte frames a link of 20 Mbit/s carries 29.8 kpps, not 40.3."""
     rig.apply("20Mbps", vr1="rate_min: 1Mbps")
-    most = 20e6 / (84 * 8)
-    trial = until(lambda trial: trial.rate("vr1") > 0.8 * most, lambda: rig.offer({"vr1": 60e3}))
-    assert 0.8 * most < trial.rate("vr1") < 1.12 * most
+    ceiling = 20e6 / (84 * 8)
+    trial = until(lambda trial: trial.rate("vr1") > 0.8 * ceiling, lambda: rig.offer({"vr1": 60e3}))
+    assert 0.8 * ceiling < trial.rate("vr1") < 1.12 * ceiling
 
 
 CHANGES = [

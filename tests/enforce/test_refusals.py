@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from isolane import _native
-from isolane.enforce.lock import locked
+from isolane.enforce.policy_lock import locked
 from pyroute2 import NetNS
 
 from tests.enforce.rig import DUT, Rig, inside, shown
@@ -43,7 +43,7 @@ def changed(*command: str, back: tuple[str, ...]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def foreign_program(netns: str, ifname: str) -> Iterator[None]:
+def others_program(netns: str, ifname: str) -> Iterator[None]:
     """Somebody else's XDP program, here the receiver's."""
     with NetNS(netns, flags=0) as links:
         index = links.link_lookup(ifname=ifname)[0]
@@ -63,7 +63,7 @@ def test_somebody_elses_xdp_program_stays(
     rig: Rig, refused: Callable[..., str], where: str
 ) -> None:
     netns = DUT if where == "isl-ni0" else "isolane-vr2"
-    with foreign_program(netns, where):
+    with others_program(netns, where):
         # On the second router's interface it is met when the first router is in force already.
         for words in ([], ["--adopt"]):
             said = refused(rig.file(), *words)
@@ -149,8 +149,8 @@ def test_guarantees_above_the_link_are_refused_when_only_the_host_knows_the_way(
     before = rig.host()
     text = rig.text(vr1="rate_min: 6Gbps", vr2="rate_min: 5Gbps")
     for number in range(2):
-        ways = f"interfaces: {{isl-in{number}: isl-nb0, isl-out{number}: isl-nb1}}, "
-        text = text.replace(ways, "")
+        uplinks = f"interfaces: {{isl-in{number}: isl-nb0, isl-out{number}: isl-nb1}}, "
+        text = text.replace(uplinks, "")
     (rig.folder / "p.yaml").write_text(text)
     said = rig.cli("apply", rig.folder / "p.yaml", status=2)
     assert "rate_min adds up to 11000 Mbit/s (6000 + 5000)" in said

@@ -16,19 +16,19 @@ from tests.enforce.rig import inside, shown
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
 
-WAYS = [("west", "east"), ("east", "west"), ("west", "router"), ("router", "east")]
-LEAST_MBPS = 10.0
+PATHS = [("west", "east"), ("east", "west"), ("west", "router"), ("router", "east")]
+MIN_MBPS = 10.0
 """A transfer that lives on retransmissions is slower."""
 NEIGHBOURS = ("west", "east")
 IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3
 
 
 def assert_all_arrives(net: Lan) -> None:
-    for source, target in WAYS:
+    for source, target in PATHS:
         found = net.transfer(source, target)
         assert found.received == found.sent, f"{source} to {target}: {found}"
         assert found.intact, f"{source} to {target}: other data than was sent"
-        assert found.mbps > LEAST_MBPS, f"{source} to {target}: {found.mbps:.1f} Mbit/s"
+        assert found.mbps > MIN_MBPS, f"{source} to {target}: {found.mbps:.1f} Mbit/s"
 
 
 def offloads(net: Lan) -> list[str]:
@@ -163,9 +163,9 @@ def test_checksums_within_a_tunnel_are_there() -> None:
         ends = [("router", 1, 2), ("west", 2, 1)]
         try:
             for name, own, other in ends:
-                way = ("local", net.address(0, own), "remote", net.address(0, other))
+                addresses = ("local", net.address(0, own), "remote", net.address(0, other))
                 kind = ("type", "vxlan", "id", "5", "dstport", "4789")
-                net.run(name, "ip", "link", "add", "over", *kind, *way)
+                net.run(name, "ip", "link", "add", "over", *kind, *addresses)
                 net.run(name, "ip", "addr", "add", f"{net.address(2, own)}/24", "dev", "over")
                 net.run(name, "ip", "link", "set", "over", "up")
         except AssertionError as error:
@@ -216,7 +216,7 @@ def dropped(net: Lan) -> dict[str, int]:
     while same < 3:
         sample = net.enforcer.sample()
         assert sample is not None
-        found = {place: count for place, count in sample.routers[0].dropped.items() if count}
+        found = {point: count for point, count in sample.routers[0].dropped.items() if count}
         same = same + 1 if found == latest else 0
         latest = found
     return latest

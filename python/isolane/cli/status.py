@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from isolane.enforce import InForce
+    from isolane.enforce import Drift, InForce
 
 EPILOG = """Examples:
 
@@ -50,9 +50,15 @@ def _as_data(status: InForce) -> dict[str, Any]:
         "applied_at": status.applied_at,
         "settings": status.settings,
         "routers": [asdict(router) for router in status.routers],
-        "drift": [asdict(drift) for drift in status.drift],
+        "drift": [_drift_as_data(drift) for drift in status.drift],
         "notes": list(status.notes),
     }
+
+
+def _drift_as_data(drift: Drift) -> dict[str, Any]:
+    """Return a drift by its keys in ``status --json``, which never change."""
+    fields = asdict(drift)
+    return {"piece": fields.pop("setting"), **fields}
 
 
 def _print(status: InForce) -> None:

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from isolane.enforce import Enforcer
-    from isolane.enforce.rates import Rates, RouterRates
+    from isolane.enforce.router_rates import Rates, RouterRates
 
 EPILOG = """Examples:
 
@@ -73,7 +72,7 @@ def command(
 
 def _steps(enforcer: Enforcer, interval_s: float, *, once: bool) -> Iterator[Rates]:
     """Yield the rates of each interval; ends when the policy is cleared."""
-    from isolane.enforce.rates import rates
+    from isolane.enforce.router_rates import rates
     from isolane.errors import TestbedError
 
     cores = os.cpu_count() or 1
@@ -99,7 +98,7 @@ def _print_lines(steps: Iterator[Rates]) -> None:
     from isolane.cli.enforcing import print_json
 
     for step in steps:
-        print_json({"at": time.time(), **asdict(step)}, indent=None)
+        print_json({"at": time.time(), **step.as_data()}, indent=None)
 
 
 def _print_tables(steps: Iterator[Rates]) -> None:
@@ -149,14 +148,14 @@ def _row(router: RouterRates, nics: list[str]) -> list[str]:
     if not router.present:
         return [router.name, "waits"]
     drops = [f"{point} {format_pps(pps)}" for point, pps in router.dropped_pps.items() if pps]
-    shares: list[tuple[Any, Any]] = [(router.cpu_share, router.cpu_entitled)]
-    shares += [(router.link_share.get(nic), router.link_entitled.get(nic)) for nic in nics]
+    shares: list[tuple[Any, Any]] = [(router.cpu_share, router.cpu_fair_share)]
+    shares += [(router.link_share.get(nic), router.link_fair_share.get(nic)) for nic in nics]
     return [
         router.name,
         format_pps(router.offered_pps),
         format_pps(router.forwarded_pps),
         ", ".join(drops) or "-",
-        f"{router.waiting}/{router.room}",
+        f"{router.waiting}/{router.queue_limit}",
         *(_percent(share, fair) for share, fair in shares),
     ]
 

@@ -37,7 +37,7 @@ def command(
     import sys
 
     from isolane.cli.enforcing import enforcer, need_rights
-    from isolane.enforce.watcher import Watcher
+    from isolane.enforce.router_watcher import Watcher
     from isolane.spec import parse_duration_within
 
     seconds = parse_duration_within("--sweep", sweep, "1s", "24h") / 1e9

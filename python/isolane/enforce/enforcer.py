@@ -14,14 +14,14 @@ from isolane.enforce import nic_features, sampling, transaction
 from isolane.enforce.find import find_routers
 from isolane.enforce.host_access import GROUP, Host, find_namespace
 from isolane.enforce.host_checks import check
-from isolane.enforce.lock import locked
-from isolane.enforce.notes import notes
+from isolane.enforce.policy_lock import locked
+from isolane.enforce.policy_notes import notes
 from isolane.enforce.policy_plan import Plan
+from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, MissingRouter, Sample
 from isolane.enforce.router_status import RouterStatus, statuses
 from isolane.enforce.setting import from_key
 from isolane.enforce.settings import LinkRoot
-from isolane.enforce.state import State
 from isolane.enforce.transaction import Drift
 from isolane.errors import TestbedError
 from isolane.spec.policy import Policy, parse_policy, policy_text

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from isolane import _native
-from isolane.enforce.find.host_view import all_namespaces
-from isolane.enforce.groups import Groups
+from isolane.enforce.cpu_cgroups import Groups
+from isolane.enforce.find.host_namespace import all_namespaces
 from isolane.enforce.htb import ClassSettings, read_classes, read_leaves
 from isolane.enforce.nic_features import takes_xdp
 from isolane.errors import NotSupported, TestbedError

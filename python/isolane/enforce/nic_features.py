@@ -8,7 +8,7 @@ from typing import Final
 
 from pyroute2.netlink import nlmsg
 
-from isolane.enforce.find.peers import Peer, find_peers
+from isolane.enforce.find.veth_peers import Peer, find_peers
 from isolane.netdev import XdpFeature, xdp_features
 from isolane.testbed.netns import Namespace
 

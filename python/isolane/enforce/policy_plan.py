@@ -21,8 +21,9 @@ from isolane.enforce.kernel_settings import (
     queue_limits,
     uplinks,
 )
-from isolane.enforce.napi import threads_of
+from isolane.enforce.napi_threads import threads_of
 from isolane.enforce.nic_features import Nic
+from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.enforce.setting import Desired
 from isolane.enforce.settings import (
@@ -46,7 +47,6 @@ from isolane.enforce.settings import (
 )
 from isolane.enforce.settings.link_classes import OURS as OUR_ROOT
 from isolane.enforce.settings.values import plain
-from isolane.enforce.state import State
 from isolane.procfs import started
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy

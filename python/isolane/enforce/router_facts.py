@@ -86,18 +86,18 @@ class RouterSample:
     ``link``) -> frames dropped there."""
     waiting: int = 0
     """Frames in its queues now."""
-    room: int = 0
+    queue_limit: int = 0
     """Queue limit: frames that may wait there."""
     cpu_ns: int = 0
     """CPU time of its threads."""
     cores: tuple[int, ...] = ()
     """Cores that it is pinned to; empty: any."""
-    cpu_entitled: float | None = 0.0
+    cpu_fair_share: float | None = 0.0
     """Its fair share of its cores when all routers that run want more, 0..1; None where routers
     share only some of their cores, so that no single figure is right."""
     link_bytes: dict[str, int] = field(default_factory=dict)
     """NIC -> bytes on the wire, with preamble and gap, that its class sent."""
-    link_entitled: dict[str, float] = field(default_factory=dict)
+    link_fair_share: dict[str, float] = field(default_factory=dict)
     """NIC -> its fair share of the link when all routers that run want more, 0..1."""
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from isolane._native import RateLimits
 from isolane.enforce import htb
-from isolane.enforce.groups import weight_of
+from isolane.enforce.cpu_cgroups import weight_of
 from isolane.enforce.htb import ClassSettings
 from isolane.enforce.kernel_settings import MAX_QUEUE_LIMIT, MIN_CLASS_RATE
+from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.enforce.setting import Setting, Value, from_key
 from isolane.enforce.settings import (
@@ -24,7 +25,6 @@ from isolane.enforce.settings import (
 )
 from isolane.enforce.settings.link_classes import class_settings
 from isolane.enforce.settings.values import cpu_budget, port_settings, queue_settings
-from isolane.enforce.state import State
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import PolicyValues, RouterPolicy
 from isolane.spec.units import Load, format_rate

@@ -12,10 +12,10 @@ from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, cpu_fair_shares_on_host, link_fair_shares
 from isolane.enforce.host_access import Host
 from isolane.enforce.policy_plan import NIC_OWNER
+from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import RouterSample, Sample
 from isolane.enforce.setting import from_key
 from isolane.enforce.settings import LinkClass, Member, Program, Scheduling
-from isolane.enforce.state import State
 from isolane.procfs import core_ticks, cpu_ns, started
 from isolane.spec.policy import Policy
 
@@ -112,12 +112,12 @@ class _Reader:
                 "link": sum(count[2] for count in sent.values()),
             },
             waiting=sum(q.waiting for q in queues),
-            room=self._burst_limit(name),
+            queue_limit=self._burst_limit(name),
             cpu_ns=sum(cpu_ns(thread) for thread in self.threads.get(name, ())),
             cores=self.policy.routers[name].cores,
-            cpu_entitled=self.cpu_fair.get(name, 0.0),
+            cpu_fair_share=self.cpu_fair.get(name, 0.0),
             link_bytes={nic: count[0] for nic, count in sent.items()},
-            link_entitled={nic: self.link_fair[nic].get(name, 0.0) for nic in sent},
+            link_fair_share={nic: self.link_fair[nic].get(name, 0.0) for nic in sent},
         )
 
     def _numbers(self, kind: str, name: str) -> list[int]:

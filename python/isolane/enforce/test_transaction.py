@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from isolane.enforce import transaction
 from isolane.enforce.host_access import Host
+from isolane.enforce.policy_state import AppliedSetting, State
 from isolane.enforce.setting import Desired, Setting, Value, from_key
-from isolane.enforce.state import AppliedSetting, State
 from isolane.enforce.transaction import OwnedByOthersError
 from isolane.errors import TestbedError
 
@@ -108,12 +108,12 @@ def make_world(folder: Path) -> World:
     return World(folder / "settings", folder / "state")
 
 
-def test_pieces_are_found_again_by_their_keys() -> None:
+def test_settings_are_found_again_by_their_keys() -> None:
     setting = Line("/x")
     assert from_key(setting.key) == setting
 
 
-def test_wishes_are_fulfilled_and_all_is_put_back(world: World) -> None:
+def test_desired_settings_are_applied_and_put_back(world: World) -> None:
     world.put(a="before")
     changes = world.apply(a="1", b="2")
     assert changes.changed == ["file a: before -> 1", "file b: none -> 2"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyroute2.netlink.exceptions import NetlinkError
 
+from isolane.enforce.policy_state import AppliedSetting, State
 from isolane.enforce.setting import Desired, Setting, Value, from_key
-from isolane.enforce.state import AppliedSetting, State
 from isolane.errors import IsolaneError, TestbedError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from isolane import __version__
 from isolane.enforce import sampling
 from isolane.enforce.enforcer import Enforcer
 from isolane.enforce.host_access import Host
+from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import RouterSample, Sample
-from isolane.enforce.state import State
 from isolane.spec.policy import Policy
 
 Kind = Literal["counter", "gauge", "info"]
@@ -85,7 +85,7 @@ _OF_ROUTER: Final = (
     _OfRouter("queue_frames", "gauge", "frames", "Frames in the router's queues.",
               None, lambda r: _one(r.waiting)),
     _OfRouter("queue_limit_frames", "gauge", "frames", "Frames that fit into the router's queues.",
-              None, lambda r: _one(r.room)),
+              None, lambda r: _one(r.queue_limit)),
     _OfRouter("cpu_seconds", "counter", "seconds", "CPU time of the router's threads.",
               None, lambda r: _one(r.cpu_ns / 1e9)),
     _OfRouter("cores", "gauge", "cores", "Cores that the router's threads may run on.",
@@ -93,13 +93,13 @@ _OF_ROUTER: Final = (
     _OfRouter("cpu_entitled_ratio", "gauge", "ratio",
               "Fair share of the router's cores when all routers that run want more, 0 to 1; "
               "missing where routers share only a part of their cores.",
-              None, lambda r: {} if r.cpu_entitled is None else _one(r.cpu_entitled)),
+              None, lambda r: {} if r.cpu_fair_share is None else _one(r.cpu_fair_share)),
     _OfRouter("link_bytes", "counter", "bytes",
               "Bytes on the wire that the router sent by a NIC, with preamble and gap.",
               "nic", lambda r: r.link_bytes),
     _OfRouter("link_entitled_ratio", "gauge", "ratio",
               "Fair share of the link when all routers that run want more, 0 to 1.",
-              "nic", lambda r: r.link_entitled),
+              "nic", lambda r: r.link_fair_share),
 )  # fmt: skip
 
 

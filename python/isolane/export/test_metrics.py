@@ -32,12 +32,12 @@ VR1 = RouterSample(
     forwarded_bytes=57_600_192,
     dropped={"queue": 100_004, "rate_in": 5, "cpu": 22, "rate_out": 6, "link": 7},
     waiting=8,
-    room=128,
+    queue_limit=128,
     cpu_ns=9_500_000_000,
     cores=tuple(range(21)),
-    cpu_entitled=0.25,
+    cpu_fair_share=0.25,
     link_bytes={"eth1": 84_000_010, "eth2": 11},
-    link_entitled={"eth1": 0.5, "eth2": 0.75},
+    link_fair_share={"eth1": 0.5, "eth2": 0.75},
 )
 VR2 = RouterSample(name="vr2", present=False)
 READING = Reading(
@@ -73,8 +73,8 @@ def test_both_formats_say_the_same() -> None:
     assert openmetrics["isolane_router_present", (("router", "vr2"),)] == 0
     by_nic = (("nic", "eth1"), ("router", "vr1"))
     assert openmetrics["isolane_router_link_bytes_total", by_nic] == 84_000_010
-    place = (("place", "rate_in"), ("router", "vr1"))
-    assert openmetrics["isolane_router_dropped_frames_total", place] == 5
+    by_point = (("place", "rate_in"), ("router", "vr1"))
+    assert openmetrics["isolane_router_dropped_frames_total", by_point] == 5
     assert openmetrics["isolane_core_busy_seconds_total", (("core", "1"),)] == 12
     assert openmetrics["isolane_policy_info", (("policy", "edge"),)] == 1
     assert openmetrics["isolane_policy_applied_timestamp_seconds", ()] == 1795338000

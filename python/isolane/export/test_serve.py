@@ -36,11 +36,11 @@ def test_a_textfile_appears_whole_and_others_may_read_it(tmp_path: Path) -> None
 
 
 def test_a_textfile_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
-    with pytest.raises(IsolaneError, match=r"/none/isolane\.prom: .*there is no folder"):
+    with pytest.raises(IsolaneError, match=r"/none/isolane\.prom: .*there is no directory"):
         write_textfile(tmp_path / "none" / "isolane.prom", "")
     folder = tmp_path / "isolane.prom"
     (folder / "inside").mkdir(parents=True)
-    with pytest.raises(IsolaneError, match=r"/isolane\.prom: .*it is a folder"):
+    with pytest.raises(IsolaneError, match=r"/isolane\.prom: .*it is a directory"):
         write_textfile(folder, "a 1\n")
     assert [entry.name for entry in tmp_path.iterdir()] == ["isolane.prom"]
 

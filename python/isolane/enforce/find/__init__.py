@@ -1,4 +1,4 @@
-"""Finding running routers: from a policy's identities to processes, namespaces and interfaces."""
+"""Finds the running routers of a policy: their processes, network namespaces and interfaces."""
 
 from isolane.enforce.find.routers import find_routers
 

@@ -1,7 +1,7 @@
-"""The one thing that looking for a router raises."""
+"""The exception of a router that cannot be found."""
 
 from __future__ import annotations
 
 
-class Absent(Exception):  # noqa: N818 - no error: a router that is not running waits for its return
-    """The router is not there; ``str`` is the sentence for the user: what was looked for, where."""
+class Absent(Exception):  # noqa: N818 - policies wait
+    """The router was not found; ``str`` is the sentence for the user: what is missing where."""

@@ -1,4 +1,4 @@
-"""Containers by the name that their engine gives them: their first process tells the rest."""
+"""Finds the first process of a container by name: Docker, Podman, LXC, Incus."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.commands import ask, ask_json
+from isolane.enforce.find.external_tools import ask, ask_json
 
 _SHORT_ID: Final = 12
-"""Digits of an ID as engines show it; they take fewer for an ID, too, whoever's that may be."""
+"""Digits of an ID as engines show it. They accept fewer digits, too, which might match others."""
 
 
 def _by_inspect(tool: str, label: str, name: str) -> int:
-    """Ask Docker or Podman, whose ``inspect`` is the same as far as this goes."""
+    """Ask Docker or Podman; what is read here of ``inspect`` is the same in both."""
     who = f"{label} container {name}"
-    # Without a template: one that names a key fails where an engine spells it otherwise.
+    # Without --format: it fails if the engine spells a key otherwise.
     answer = ask_json([tool, "inspect", "--type", "container", "--", name], who)
     told = answer[0] if isinstance(answer, list) and answer else None
     if not isinstance(told, dict):
@@ -60,18 +60,18 @@ def lxc(name: str) -> int:
 
 @dataclass(frozen=True)
 class Instance:
-    """An instance of Incus's that runs."""
+    """A running Incus instance."""
 
     pid: int
     """First process of a container, QEMU of a virtual machine."""
     machine: bool
-    """It is a virtual machine."""
+    """Whether it is a virtual machine."""
     macs: dict[str, str]
     """Interface of the host -> MAC address of the instance's interface behind it."""
 
 
 def incus(name: str) -> Instance:
-    """Return what Incus says of an instance.
+    """Ask Incus for an instance.
 
     Raises
     ------
@@ -92,4 +92,4 @@ def incus(name: str) -> Instance:
 
 
 ENGINES: Final[dict[str, Callable[[str], int]]] = {"docker": docker, "podman": podman, "lxc": lxc}
-"""Key of the policy -> the search for the first process."""
+"""Key of the policy -> function that finds the first process."""

@@ -28,7 +28,7 @@ def command_line(pid: int) -> tuple[str, ...]:
     Raises
     ------
     Absent
-        When there is no such process, or it has ended and waits for its parent.
+        When there is no such process, or it is a zombie.
     """
     try:
         text = (PROC / str(pid) / "cmdline").read_bytes()
@@ -40,10 +40,10 @@ def command_line(pid: int) -> tuple[str, ...]:
 
 
 def threads_of_machine(pid: int) -> tuple[int, ...]:
-    """Return the threads that work for a virtual machine.
+    """Return the threads of a virtual machine: vCPUs, QEMU's own, and vhost workers.
 
-    Its vCPUs, the emulator's own, and its vhost workers: threads of the process since Linux 6.4,
-    kernel threads named after it before.
+    Since Linux 6.4 vhost workers are threads of the process, before that kernel threads with its
+    number in their names.
 
     Raises
     ------
@@ -66,17 +66,17 @@ def all_processes() -> Iterator[int]:
 
 
 def working_folder(pid: int) -> Path:
-    """Return what a process's relative paths are relative to."""
+    """Return the current directory of a process."""
     return PROC / str(pid) / "cwd"
 
 
 def tap_of(pid: int, descriptor: int) -> str | None:
-    """Return the tap that a descriptor of a process stands for; None: it is none.
+    """Return the tap behind a file descriptor of a process; None: it is not a tap.
 
     Raises
     ------
     NotSupported
-        When the process may not be looked into.
+        Without the right to read the process's descriptors.
     """
     folder = PROC / str(pid)
     try:

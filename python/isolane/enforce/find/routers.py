@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from isolane.enforce.find import containers, functions, interfaces, machines
+from isolane.enforce.find import containers, router_interfaces, virtual_functions, virtual_machines
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host_view import Host
+from isolane.enforce.find.host_namespace import HostNamespace
 from isolane.enforce.find.processes import netns_file
 from isolane.enforce.router_facts import FoundRouter, Interface, MissingRouter
 from isolane.spec.policy import Policy
@@ -20,15 +20,15 @@ Found = FoundRouter | MissingRouter
 
 
 def find_routers(policy: Policy) -> tuple[Found, ...]:
-    """Look for the routers of a policy on this host. Changes nothing.
+    """Find the routers of a policy on this host; change nothing.
 
-    The host is the network namespace of the calling thread.
+    The calling thread's network namespace counts as the host's.
 
     Returns
     -------
     tuple
-        One for each router, in the policy's order; a router that is not running, or that nothing
-        can be done for yet, is a :class:`MissingRouter` with its reason.
+        One for each router, in the policy's order; a :class:`MissingRouter` with the reason for a
+        router that does not run, or that the policy cannot be applied to yet.
 
     Raises
     ------
@@ -37,13 +37,13 @@ def find_routers(policy: Policy) -> tuple[Found, ...]:
     """
 
     def look() -> tuple[Found, ...]:
-        with Host(policy.nics) as host:
+        with HostNamespace(policy.nics) as host:
             return tuple(_find(host, name, router) for name, router in policy.routers.items())
 
     return run_in_thread(look)
 
 
-def _find(host: Host, name: str, router: RouterPolicy) -> Found:
+def _find(host: HostNamespace, name: str, router: RouterPolicy) -> Found:
     key, value = router.identity
     try:
         return _FINDERS[key](host, name, value, router)
@@ -51,63 +51,69 @@ def _find(host: Host, name: str, router: RouterPolicy) -> Found:
         return MissingRouter(name, str(absent))
 
 
-def _container(host: Host, name: str, path: Path, pid: int | None, missing: str) -> FoundRouter:
-    place, found = interfaces.of_namespace(host, path, missing)
-    return FoundRouter(name, "container", path, place.inode, pid, found, netns_cookie=place.cookie)
+def _container(
+    host: HostNamespace, name: str, path: Path, pid: int | None, missing: str
+) -> FoundRouter:
+    namespace, found = router_interfaces.of_namespace(host, path, missing)
+    return FoundRouter(
+        name, "container", path, namespace.inode, pid, found, netns_cookie=namespace.cookie
+    )
 
 
-def _by_netns(host: Host, name: str, value: str, _: RouterPolicy) -> FoundRouter:
+def _by_netns(host: HostNamespace, name: str, value: str, _: RouterPolicy) -> FoundRouter:
     path = Path(value) if "/" in value else NETNS_DIR / value
     return _container(host, name, path, None, f"there is no network namespace {path}")
 
 
-def _by_pid(host: Host, name: str, value: int, _: RouterPolicy) -> FoundRouter:
+def _by_pid(host: HostNamespace, name: str, value: int, _: RouterPolicy) -> FoundRouter:
     return _container(host, name, netns_file(value), value, f"there is no process {value}")
 
 
-def _by_engine(engine: str) -> Callable[[Host, str, Any, RouterPolicy], FoundRouter]:
-    def find(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
+def _by_engine(engine: str) -> Callable[[HostNamespace, str, Any, RouterPolicy], FoundRouter]:
+    def find(host: HostNamespace, name: str, value: str, router: RouterPolicy) -> FoundRouter:
         return _by_pid(host, name, containers.ENGINES[engine](value), router)
 
     return find
 
 
-def _by_incus(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
+def _by_incus(host: HostNamespace, name: str, value: str, router: RouterPolicy) -> FoundRouter:
     instance = containers.incus(value)
     if instance.machine:
-        return machines.of_process(host, name, instance.pid, instance.macs, router.mac)
+        return virtual_machines.of_process(host, name, instance.pid, instance.macs, router.mac)
     return _by_pid(host, name, instance.pid, router)
 
 
-def _by_qemu(host: Host, name: str, value: int, router: RouterPolicy) -> FoundRouter:
-    return machines.of_process(host, name, value, mac=router.mac)
+def _by_qemu(host: HostNamespace, name: str, value: int, router: RouterPolicy) -> FoundRouter:
+    return virtual_machines.of_process(host, name, value, mac=router.mac)
 
 
-def _by_libvirt(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
-    return machines.of_domain(host, name, value, router.mac)
+def _by_libvirt(host: HostNamespace, name: str, value: str, router: RouterPolicy) -> FoundRouter:
+    return virtual_machines.of_domain(host, name, value, router.mac)
 
 
-def _by_interface(host: Host, name: str, value: str, router: RouterPolicy) -> FoundRouter:
-    return _alone(name, *interfaces.of_host_interface(host, value, router.mac))
+def _by_interface(host: HostNamespace, name: str, value: str, router: RouterPolicy) -> FoundRouter:
+    return _alone(name, *router_interfaces.of_host_interface(host, value, router.mac))
 
 
-def _by_function(host: Host, name: str, value: Any, _: RouterPolicy) -> FoundRouter:
-    return _alone(name, *functions.find_function(host, value.pf, value.number))
+def _by_function(host: HostNamespace, name: str, value: Any, _: RouterPolicy) -> FoundRouter:
+    return _alone(name, *virtual_functions.find_function(host, value.pf, value.number))
 
 
-def _alone(name: str, place: interfaces.Place, found: Interface) -> FoundRouter:
+def _alone(
+    name: str, namespace: router_interfaces.RouterNamespace, found: Interface
+) -> FoundRouter:
     return FoundRouter(
         name,
         "interface",
-        place.netns,
-        place.inode,
+        namespace.netns,
+        namespace.inode,
         None,
         (found,),
-        netns_cookie=place.cookie,
+        netns_cookie=namespace.cookie,
     )
 
 
-_FINDERS: Final[dict[str, Callable[[Host, str, Any, RouterPolicy], FoundRouter]]] = {
+_FINDERS: Final[dict[str, Callable[[HostNamespace, str, Any, RouterPolicy], FoundRouter]]] = {
     "netns": _by_netns,
     "pid": _by_pid,
     **{engine: _by_engine(engine) for engine in containers.ENGINES},
@@ -117,4 +123,4 @@ _FINDERS: Final[dict[str, Callable[[Host, str, Any, RouterPolicy], FoundRouter]]
     "interface": _by_interface,
     "vf": _by_function,
 }
-"""Key of the policy -> how to find a router by it."""
+"""Key of the policy -> function that finds a router by it."""

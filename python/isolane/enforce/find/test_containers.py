@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.enforce.find import commands, containers
+from isolane.enforce.find import containers, external_tools
 from isolane.enforce.find.absent import Absent
 
 # Docker 28.2.2 asking a daemon 20.10.24; Podman 4.3.1; lxc-info 5.0.2: recorded on Debian 12.
@@ -111,7 +111,7 @@ def test_the_beginning_of_an_id_is_no_name(tool: Tool, engine: str) -> None:
         ("podman", told(PODMAN_CREATED), "Podman container r1 does not run (it is created)"),
         ("docker", "null\n", "Docker container r1 does not run (it is in an unknown state)"),
         ("docker", told("null"), "Docker container r1 does not run (it is in an unknown state)"),
-        ("docker", "oops\n", "Docker container r1: docker answered something that is no JSON"),
+        ("docker", "oops\n", "Docker container r1: docker answered something that is not JSON"),
         ("lxc", "\n", "LXC container r1 does not run"),
         ("lxc", "-1\n", "LXC container r1 does not run"),
     ],
@@ -193,7 +193,7 @@ def test_a_tool_that_is_not_installed_is_named(
 def test_a_tool_that_hangs_is_left(
     monkeypatch: pytest.MonkeyPatch, tool: Tool, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(commands, "LIMIT_S", 0.2)
+    monkeypatch.setattr(external_tools, "LIMIT_S", 0.2)
     tool("docker", [])
     (tmp_path / "docker").write_text("#!/bin/sh\nexec sleep 60\n")
     with pytest.raises(Absent, match=r"docker did not answer within 0\.2 s"):

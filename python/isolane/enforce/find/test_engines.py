@@ -79,9 +79,9 @@ def _own_mounts(folder: Path) -> None:
         )
         copy.write_text(Path("/etc", name).read_text() + line + "\n")
         kernel.mount(str(copy), Path("/etc", name), MS_BIND)
-    for place in IN_MEMORY:
-        if Path(place).is_dir():
-            _mount("tmpfs", place)
+    for directory in IN_MEMORY:
+        if Path(directory).is_dir():
+            _mount("tmpfs", directory)
     Path("/run/lock").mkdir()
 
 
@@ -127,9 +127,9 @@ def test_a_container_that_podman_runs(engine_host: Playground, tmp_path: Path) -
     host.run(f"podman import -q {archive} isolane-test:1")
     limits = []
     for name in ("nofile", "nproc"):  # podman's own are more than some hosts let it have
-        _, most = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
-        most = 1024 if most == resource.RLIM_INFINITY else min(most, 1024)
-        limits.append(f"--ulimit {name}={most}:{most}")
+        _, limit = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
+        limit = 1024 if limit == resource.RLIM_INFINITY else min(limit, 1024)
+        limits.append(f"--ulimit {name}={limit}:{limit}")
     words = f"--network none --cgroups disabled {' '.join(limits)} isolane-test:1 /bin/sleep 1000"
     host.run(f"podman create --name r1 {words}")
     host.stack.callback(host.run, "podman rm --force --time 0 --all")

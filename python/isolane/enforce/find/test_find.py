@@ -179,7 +179,7 @@ def test_a_tap_has_the_address_that_its_bridge_learned(playground: Playground) -
     playground.run("ip link set br0 up")
     reason = playground.missing("{interface: tap0}")
     assert "br0 has learned none yet" in reason
-    assert reason.endswith("name it with `mac`")
+    assert reason.endswith("give it in the policy as `mac`")
     stated = playground.found("{interface: tap0, mac: 02:00:00:AB:12:34}")
     assert stated.interfaces[0].mac == "02:00:00:ab:12:34"
     guest = bytes.fromhex("020000001234")
@@ -249,7 +249,7 @@ def test_the_monitor_knows_addresses_that_the_command_line_does_not_say(
         *("-device", "e1000,netdev=n1,romfile="),
     )
     pid = start_qemu(playground, *arguments)
-    assert "name it with `mac`" in playground.missing(f"{{qemu: {pid}}}")
+    assert "give it in the policy as `mac`" in playground.missing(f"{{qemu: {pid}}}")
     playground.stack.close()
     wait_for(lambda: not playground.run("ip -o link show type tun"))
     socket = tmp_path / "q,x"
@@ -274,7 +274,7 @@ def test_a_monitor_that_is_taken_does_not_hold_up_the_search(
     assert taken.stdout is not None
     assert b"QMP" in taken.stdout.readline()
     began = time.monotonic()
-    assert "name it with `mac`" in playground.missing(f"{{qemu: {pid}}}")
+    assert "give it in the policy as `mac`" in playground.missing(f"{{qemu: {pid}}}")
     assert time.monotonic() - began < 15
     taken.stdout.close()
     (interface,) = playground.found(f"{{qemu: {pid}, mac: 52:54:00:12:34:56}}").interfaces

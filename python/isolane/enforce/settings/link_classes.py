@@ -35,7 +35,7 @@ def class_settings(value: Value) -> ClassSettings:
 
 @dataclass(frozen=True)
 class LinkRoot(Setting):
-    """The root queueing discipline of a NIC."""
+    """The root qdisc of a NIC."""
 
     kind: ClassVar[str] = "link"
     netns: str
@@ -77,7 +77,7 @@ class LinkRoot(Setting):
         """Say that somebody chose the qdisc that is there; the kernel's own have handle 0."""
         if current in (None, OURS) or str(current).endswith(" 0:"):
             return None
-        return f"the queueing discipline {current} was put there by somebody else"
+        return f"the qdisc {current} was put there by somebody else"
 
 
 @dataclass(frozen=True)

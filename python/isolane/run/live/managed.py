@@ -44,7 +44,7 @@ def policy_of(
 
 
 def clear_leftovers() -> list[str]:
-    """Remove what of a policy a test bed left that was killed: its control groups.
+    """Remove what of a policy a test bed left that was killed: its cgroups.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def clear_leftovers() -> list[str]:
         return []
     outcome = enforcer().clear()
     found = outcome.changes or outcome.notes
-    return ["control groups of a test bed's policy"] if found else []
+    return ["cgroups of a test bed's policy"] if found else []
 
 
 class Managed:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from isolane.enforce.groups import shares_of
+from isolane.enforce.cpu_cgroups import shares_of
 from isolane.enforce.policy_plan import NIC_NICE
 from isolane.run.backend import Setting
 from isolane.run.sim import simulation as to

@@ -1,4 +1,4 @@
-"""What netlink tells of the interfaces of one network namespace, as plain data."""
+"""Reads the interfaces of a network namespace by netlink, and what bridges know of their ports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from pyroute2 import IPRoute
 
-from isolane.enforce.find.netlink import Attributes, Netlink, RawLink, read_attributes
+from isolane.enforce.find.netlink_socket import Attributes, Netlink, RawLink, read_attributes
 
 _IFF_UP, _IFF_LOOPBACK = 0x1, 0x8
 _ADDRESS, _IFNAME, _MTU, _IFLA_LINK, _MASTER, _LINKINFO = 1, 3, 4, 5, 10, 18
@@ -31,20 +31,20 @@ class Link:
     ifindex: int
     ifname: str
     kind: str | None
-    """``veth``, ``macvlan``, ``bridge``, ``tun``, ...; None: a NIC, or its virtual function."""
+    """``veth``, ``macvlan``, ``bridge``, ``tun``, ...; None: a NIC or a virtual function."""
     mac: str
     link: int | None = None
-    """Index of the interface that it stands on, or of its peer, in the namespace ``netnsid``."""
+    """Index of the interface below it, or of its veth peer, in the namespace ``netnsid``."""
     netnsid: int | None = None
-    """Number that this namespace has for the one ``link`` is in; None: this one."""
+    """Identifier (nsid) here of the namespace that ``link`` is in; None: this namespace."""
     master: int | None = None
     """Index of the bridge or bond that it is a port of."""
     vlan: int = 0
-    """What a VLAN interface adds; 0: it is none."""
+    """VLAN of a VLAN interface; 0: it is not one."""
     filtering: bool = False
-    """Of a bridge: it looks at VLANs."""
+    """Whether a bridge filters by VLAN."""
     parent: str | None = None
-    """The device's address on its bus, such as ``0000:01:10.3`` (kernels since 5.14 tell)."""
+    """The device's bus address, such as ``0000:01:10.3``; None before Linux 5.14."""
     loopback: bool = False
     up: bool = True
     mtu: int = 1500
@@ -52,7 +52,7 @@ class Link:
 
 @dataclass(frozen=True)
 class PortVlan:
-    """What a bridge does with untagged frames of a port, and which VLANs leave it untagged."""
+    """VLANs of a bridge's port: of untagged frames, and those that leave it untagged."""
 
     pvid: int = 0
     """VLAN of frames that come in untagged; 0: none."""
@@ -96,13 +96,12 @@ def _number(attributes: Attributes, kind: int) -> int | None:
 
 
 def read_learned(netlink: IPRoute, ports: Iterable[int]) -> dict[int, tuple[str, ...]]:
-    """Return the addresses that bridges have learned behind each of their ports.
+    """Return the MAC addresses that bridges have learned behind each of their ports.
 
     Returns
     -------
     dict
-        Port's index -> addresses, without the port's own; ports behind which none is known are
-        left out.
+        Port's index -> addresses, without the port's own; ports without any are left out.
     """
     wanted = set(ports)
     learned: dict[int, dict[str, None]] = {}

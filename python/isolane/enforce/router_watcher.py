@@ -18,8 +18,8 @@ from typing import Final
 from isolane.enforce.enforcer import Enforcer
 from isolane.enforce.find import find_routers
 from isolane.enforce.host_access import Host
+from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
-from isolane.enforce.state import State
 from isolane.errors import IsolaneError, NotSupported
 from isolane.procfs import started
 from isolane.spec.policy import Policy

@@ -1,4 +1,4 @@
-"""Virtual machines: QEMU by its process, libvirt's domains by name, Incus's by instance."""
+"""Finds virtual machines: a QEMU process, a libvirt domain by name, an Incus instance."""
 
 from __future__ import annotations
 
@@ -9,33 +9,37 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from isolane.enforce.find import processes, qmp
+from isolane.enforce.find import processes, qemu_monitor
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.commands import ask
-from isolane.enforce.find.host_view import Host
-from isolane.enforce.find.interfaces import guest_mac, of_macvlan, of_tap
-from isolane.enforce.find.qemu import CommandLine, read_command_line
+from isolane.enforce.find.external_tools import ask
+from isolane.enforce.find.host_namespace import HostNamespace
+from isolane.enforce.find.qemu_command_line import CommandLine, read_command_line
+from isolane.enforce.find.router_interfaces import guest_mac, of_macvlan, of_tap
 from isolane.enforce.router_facts import FoundRouter, Interface
 
 NO_MACS: Final[Mapping[str, str]] = {}
 
 
 def of_process(
-    host: Host, name: str, pid: int, macs: Mapping[str, str] = NO_MACS, mac: str | None = None
+    host: HostNamespace,
+    name: str,
+    pid: int,
+    macs: Mapping[str, str] = NO_MACS,
+    mac: str | None = None,
 ) -> FoundRouter:
     """Describe the virtual machine of a QEMU process.
 
     Parameters
     ----------
     macs
-        Tap -> guest's MAC address, from whoever manages the machine.
+        Tap -> guest's MAC address, as libvirt or Incus says.
     mac
-        The guest's MAC address as the policy has it.
+        The guest's MAC address in the policy.
 
     Raises
     ------
     Absent
-        When there is no such process, or it is not QEMU, or a guest's address cannot be found.
+        When there is no such process, it is not QEMU, or a guest's address cannot be found.
     """
     arguments = processes.command_line(pid)
     if not re.match(r"qemu|kvm", Path(arguments[0]).name):
@@ -48,7 +52,7 @@ def of_process(
     return FoundRouter(name, "vm", None, None, pid, interfaces, processes.threads_of_machine(pid))
 
 
-def _interface(host: Host, pid: int, tap: str, mac: str | None) -> Interface:
+def _interface(host: HostNamespace, pid: int, tap: str, mac: str | None) -> Interface:
     link = host.by_name(tap)
     if link is None:
         raise Absent(
@@ -61,7 +65,7 @@ def _interface(host: Host, pid: int, tap: str, mac: str | None) -> Interface:
 
 
 def _macs(pid: int, taps: tuple[str, ...], line: CommandLine) -> dict[str, str]:
-    """Return tap -> MAC address, as far as command line and monitor tell."""
+    """Return tap -> MAC address, where the command line or the monitor says it."""
     known: dict[str, str] = {}
     silent = []
     for wiring in line.wirings:
@@ -84,7 +88,7 @@ def _macs(pid: int, taps: tuple[str, ...], line: CommandLine) -> dict[str, str]:
 
 def _from_monitor(pid: int, path: Path) -> dict[str, str]:
     found = {}
-    for mac, told in qmp.guest_interfaces(path):
+    for mac, told in qemu_monitor.guest_interfaces(path):
         if named := re.search(r"\bifname=([^,\s]+)", told):
             found[named[1]] = mac
         elif (given := re.search(r"\bfds?=(\d+)", told)) and (
@@ -94,8 +98,8 @@ def _from_monitor(pid: int, path: Path) -> dict[str, str]:
     return found
 
 
-def of_domain(host: Host, name: str, domain: str, mac: str | None = None) -> FoundRouter:
-    """Describe a domain of libvirt's.
+def of_domain(host: HostNamespace, name: str, domain: str, mac: str | None = None) -> FoundRouter:
+    """Describe a libvirt domain.
 
     Raises
     ------
@@ -129,7 +133,7 @@ def read_domain(text: str, domain: str) -> tuple[str, dict[str, str]]:
     try:
         root = ET.fromstring(text)  # noqa: S314 - see the import
     except ET.ParseError:
-        raise Absent(f"libvirt domain {domain}: virsh answered something that is no XML") from None
+        raise Absent(f"libvirt domain {domain}: virsh answered something that is not XML") from None
     if root.findtext("name") != domain:
         raise Absent(f"there is no libvirt domain {domain}")
     if root.get("id") is None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from isolane.enforce.find import machines, qmp
+from isolane.enforce.find import qemu_monitor, virtual_machines
 from isolane.enforce.find.absent import Absent
 
 # libvirt 9.0.0, recorded; unrelated elements are left out.
@@ -33,7 +33,7 @@ RUNS = """\
 
 
 def test_a_domain_has_the_addresses_behind_its_taps() -> None:
-    uuid, macs = machines.read_domain(RUNS, "vm1")
+    uuid, macs = virtual_machines.read_domain(RUNS, "vm1")
     assert uuid == "d39bb87f-ea7f-4b1b-b99f-f36e39659dfd"
     assert macs == {"vnet0": "52:54:00:aa:bb:01", "mytap": "52:54:00:aa:bb:02"}
 
@@ -44,12 +44,12 @@ def test_a_domain_has_the_addresses_behind_its_taps() -> None:
         (RUNS.replace(" id='1'", ""), "vm1", "libvirt domain vm1 does not run"),
         # virsh takes a number for an id first: `1` is vm1's.
         (RUNS, "1", "there is no libvirt domain 1"),
-        ("nonsense", "vm1", "libvirt domain vm1: virsh answered something that is no XML"),
+        ("nonsense", "vm1", "libvirt domain vm1: virsh answered something that is not XML"),
     ],
 )
 def test_a_domain_that_is_not_there_is_told(text: str, domain: str, reason: str) -> None:
     with pytest.raises(Absent) as absent:
-        machines.read_domain(text, domain)
+        virtual_machines.read_domain(text, domain)
     assert str(absent.value) == reason
 
 
@@ -65,7 +65,7 @@ net2: index=0,type=nic,model=e1000,macaddr=52:54:00:12:34:58\r
 
 
 def test_the_monitors_answer_is_read() -> None:
-    assert qmp.parse_network(NETWORK) == [
+    assert qemu_monitor.parse_network(NETWORK) == [
         ("52:54:00:12:34:56", "ifname=tapA,script=no,downscript=no"),
         ("52:54:00:12:34:57", "fd=29"),
     ]

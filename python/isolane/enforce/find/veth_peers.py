@@ -1,4 +1,4 @@
-"""The other ends of NICs that are veths: the neighbours' interfaces."""
+"""Finds the other end of veths that serve as NICs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
-from isolane.enforce.find.interfaces import look_inside
-from isolane.enforce.find.link_facts import Link
+from isolane.enforce.find.host_namespace import HostNamespace, all_namespaces, open_namespace
+from isolane.enforce.find.links import Link
+from isolane.enforce.find.router_interfaces import look_inside
 from isolane.testbed.namespace_thread import run_in_thread
 
 
@@ -27,12 +27,12 @@ class Peer:
 def find_peers(veths: Iterable[str]) -> dict[str, Peer]:
     """Return the other ends of veths of this host, by name.
 
-    Those in a namespace that cannot be entered are left out: it has neither a name nor a process
-    that this host sees, such as the namespace around a container that is the host.
+    An end is left out if its namespace cannot be entered, because it has neither a name nor a
+    process that is visible here. This is so when the host is itself a container.
     """
 
     def look() -> dict[str, Peer]:
-        with Host() as host:
+        with HostNamespace() as host:
             links = {ifname: host.by_name(ifname) for ifname in veths}
             found = {name: _peer(host, link) for name, link in links.items() if link is not None}
             return {name: peer for name, peer in found.items() if peer is not None}
@@ -40,7 +40,7 @@ def find_peers(veths: Iterable[str]) -> dict[str, Peer]:
     return run_in_thread(look)
 
 
-def _peer(host: Host, veth: Link) -> Peer | None:
+def _peer(host: HostNamespace, veth: Link) -> Peer | None:
     if veth.netnsid is None:
         inner = host.links.get(veth.link or 0)
         return None if inner is None else Peer(None, inner.ifname)

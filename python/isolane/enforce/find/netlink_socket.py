@@ -1,7 +1,7 @@
-"""The two questions that are asked of every namespace, in rtnetlink's own words.
+"""A small rtnetlink socket for what is asked in every namespace: its interfaces, its identity.
 
-pyroute2 answers them too, at 5 ms of CPU time for each namespace: more than a second for 256
-routers, each time that anything looks at them. What is asked rarely is asked through it.
+pyroute2 can do the same, but takes 5 ms of CPU time for each namespace: more than a second for 256
+routers, on each search. Rare requests go through pyroute2.
 Source: rtnetlink(7), linux/if_link.h, linux/net_namespace.h.
 """
 
@@ -24,7 +24,7 @@ _LINK: Final = struct.Struct("=BxHiII")
 """Family, hardware, index, flags, mask of change."""
 _ATTRIBUTE: Final = struct.Struct("=HH")
 _NESTED: Final = 0x3FFF
-"""Mask of an attribute's type: the rest says that it is nested, or in network byte order."""
+"""Mask of an attribute's type; the other bits mean nested, or in network byte order."""
 _ERROR, _DONE = 2, 3
 _RTM_GETLINK, _RTM_GETNSID = 18, 90
 _REQUEST, _DUMP, _INTERRUPTED = 0x1, 0x300, 0x10
@@ -33,7 +33,7 @@ _SKIP_STATS: Final = 8
 _NETNSA_NSID, _NETNSA_FD = 1, 3
 _SO_NETNS_COOKIE: Final = 71
 _TRIES: Final = 20
-"""Of a dump that others change meanwhile."""
+"""How often to repeat a dump that changes of interfaces have interrupted."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class RawLink:
 
 
 class Netlink:
-    """A socket of the calling thread's network namespace."""
+    """An rtnetlink socket in the network namespace that the calling thread is in."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -59,12 +59,12 @@ class Netlink:
         self.close()
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         self._socket.close()
 
     @property
     def cookie(self) -> int:
-        """Identity of the namespace, unique until the host restarts; 0 before Linux 5.14."""
+        """Cookie of the namespace, unique until the host restarts; 0 before Linux 5.14."""
         try:
             told = self._socket.getsockopt(socket.SOL_SOCKET, _SO_NETNS_COOKIE, 8)
         except OSError:
@@ -77,7 +77,7 @@ class Netlink:
         Raises
         ------
         OSError
-            What the kernel answers; EBUSY when others never cease to change them.
+            The kernel's error; EBUSY when interfaces change during every try.
         """
         mask = _attribute(_IFLA_EXT_MASK, struct.pack("=I", _SKIP_STATS))
         for _ in range(_TRIES):
@@ -87,7 +87,7 @@ class Netlink:
         raise OSError(errno.EBUSY, "the interfaces change all the time")
 
     def number_of(self, namespace: int) -> int | None:
-        """Return the number that messages use for the namespace behind a descriptor, if any."""
+        """Return the identifier (nsid) here of the namespace behind a descriptor, if it has one."""
         wanted = bytes(4) + _attribute(_NETNSA_FD, struct.pack("=I", namespace))
         _, answers = self._ask(_RTM_GETNSID, wanted, 0)
         for answer in answers:
@@ -98,7 +98,7 @@ class Netlink:
         return None
 
     def _ask(self, kind: int, payload: bytes, flags: int) -> tuple[bool, list[bytes]]:
-        """Send a request; returns whether the answer is of one moment, and its messages."""
+        """Send a request; return whether the answer is consistent, and its messages."""
         self._sequence += 1
         length = _HEADER.size + len(payload)
         self._socket.send(_HEADER.pack(length, kind, _REQUEST | flags, self._sequence, 0) + payload)

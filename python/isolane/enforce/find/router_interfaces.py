@@ -1,4 +1,4 @@
-"""From the interfaces on both sides to those of a router."""
+"""Finds the interfaces by which the host reaches a router, with both ends of each."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
-from isolane.enforce.find.link_facts import Link, read_links
+from isolane.enforce.find.host_namespace import HostNamespace, all_namespaces, open_namespace
+from isolane.enforce.find.links import Link, read_links
 from isolane.enforce.router_facts import Interface
 
 _MACVLANS = ("macvlan", "macvtap", "ipvlan", "ipvtap")
 
 
 @dataclass(frozen=True)
-class Place:
-    """The network namespace that a router is in; nothing when it is the host's."""
+class RouterNamespace:
+    """The network namespace that a router is in; all None for the host's own."""
 
     netns: Path | None = None
     inode: int | None = None
     cookie: int | None = None
 
 
-def of_namespace(host: Host, path: Path, missing: str) -> tuple[Place, tuple[Interface, ...]]:
-    """Look at a router's namespace.
+def of_namespace(
+    host: HostNamespace, path: Path, missing: str
+) -> tuple[RouterNamespace, tuple[Interface, ...]]:
+    """Find the interfaces of a router that has a network namespace of its own.
 
     Parameters
     ----------
@@ -37,13 +39,13 @@ def of_namespace(host: Host, path: Path, missing: str) -> tuple[Place, tuple[Int
     Returns
     -------
     tuple
-        The namespace, and those of its interfaces by which the host reaches the router;
-        loopback, tunnels and whatever stands on other interfaces of the router are left out.
+        The namespace, and the interfaces by which the host reaches the router, without loopback,
+        tunnels and interfaces that are stacked on others of the router.
 
     Raises
     ------
     Absent
-        When there is no such namespace, it is the host's own, or nothing leads into it.
+        When there is no such namespace, it is the host's own, or no interface connects it.
     """
     namespace = open_namespace(path, missing)
     try:
@@ -61,36 +63,36 @@ def of_namespace(host: Host, path: Path, missing: str) -> tuple[Place, tuple[Int
     interfaces = tuple(interface for interface in found if interface is not None)
     if not interfaces:
         raise Absent(_unreachable(path, links))
-    down = {link.ifname for link in links if not link.up}  # no frames, and no NAPI to poll them
+    down = {link.ifname for link in links if not link.up}  # without frames and NAPI
     up = tuple(interface for interface in interfaces if interface.ifname not in down)
     if not up:
         names = [interface.ifname for interface in interfaces]
         raise Absent(f"in {path} {', '.join(names)} {'is' if len(names) == 1 else 'are'} down")
-    return Place(path, inode, inside.cookie), up
+    return RouterNamespace(path, inode, inside.cookie), up
 
 
 @dataclass(frozen=True)
 class Inside:
-    """What is seen from within a namespace."""
+    """What can be read inside a namespace."""
 
     cookie: int
     links: list[Link]
     host_number: int | None
-    """Number that the namespace has for the host's."""
+    """The namespace's identifier (nsid) for the host's namespace."""
 
 
-def look_inside(host: Host, namespace: int, path: Path) -> Inside:
-    """Enter a namespace and look around.
+def look_inside(host: HostNamespace, namespace: int, path: Path) -> Inside:
+    """Enter a namespace and read its interfaces.
 
     Raises
     ------
     Absent
-        When the descriptor is not one of a network namespace.
+        When the descriptor is not that of a network namespace.
     """
     try:
         with host.inside(namespace) as netlink:
             links = list(read_links(netlink).values())
-            # The number after the dump: that is what gives the host's namespace one in there.
+            # Read the nsid last: only the dump makes the kernel assign one to the host's namespace.
             return Inside(netlink.cookie, links, netlink.number_of(host.fd))
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
@@ -103,10 +105,12 @@ def _unreachable(path: Path, links: list[Link]) -> str:
     return f"{path} has {there} connected with this host: no veth, no macvlan, no NIC of its own"
 
 
-def _interface(host: Host, path: Path, link: Link, host_number: int | None) -> Interface | None:
+def _interface(
+    host: HostNamespace, path: Path, link: Link, host_number: int | None
+) -> Interface | None:
     if link.kind is None and not link.loopback:
         return Interface("own", path, link.ifname, link.ifindex, link.mac)
-    # Without a number for it the two namespaces do not know each other, so no link joins them.
+    # Without an nsid for the host's namespace, no interface connects the two.
     if link.netnsid is None or host_number is None or link.netnsid != host_number:
         return None
     other = host.links.get(link.link or 0)
@@ -121,7 +125,7 @@ def _interface(host: Host, path: Path, link: Link, host_number: int | None) -> I
     return None
 
 
-def _veth(host: Host, path: Path | None, inner: Link, outer: Link) -> Interface:
+def _veth(host: HostNamespace, path: Path | None, inner: Link, outer: Link) -> Interface:
     bridge = host.bridge_of(outer)
     return Interface(
         how="veth",
@@ -138,7 +142,7 @@ def _veth(host: Host, path: Path | None, inner: Link, outer: Link) -> Interface:
     )
 
 
-def of_tap(host: Host, tap: Link, mac: str) -> Interface:
+def of_tap(host: HostNamespace, tap: Link, mac: str) -> Interface:
     """Describe a virtual machine's interface: a tap with the guest's address behind it."""
     bridge = host.bridge_of(tap)
     return Interface(
@@ -156,8 +160,8 @@ def of_tap(host: Host, tap: Link, mac: str) -> Interface:
     )
 
 
-def of_macvlan(host: Host, link: Link, mac: str | None) -> Interface:
-    """Describe a macvlan, macvtap or VLAN interface of the host's that a router uses."""
+def of_macvlan(host: HostNamespace, link: Link, mac: str | None) -> Interface:
+    """Describe a macvlan, macvtap or VLAN interface of the host that a router uses."""
     lower = host.links.get(link.link or 0)
     return Interface(
         how="macvlan",
@@ -170,18 +174,18 @@ def of_macvlan(host: Host, link: Link, mac: str | None) -> Interface:
     )
 
 
-def guest_mac(host: Host, tap: Link, stated: str | None) -> str:
-    """Return the address of the guest behind a tap.
+def guest_mac(host: HostNamespace, tap: Link, stated: str | None) -> str:
+    """Return the MAC address of the guest behind a tap.
 
     Parameters
     ----------
     stated
-        What the policy, the machine's command line or its monitor say; None: nothing.
+        Address in the policy, on QEMU's command line or from its monitor; None: in none of them.
 
     Raises
     ------
     Absent
-        When nobody says it and the bridge has not learned exactly one.
+        When none of them has it and the bridge has not learned exactly one.
     """
     if stated is not None:
         return stated.lower()
@@ -196,28 +200,30 @@ def guest_mac(host: Host, tap: Link, stated: str | None) -> str:
     else:
         heard = f"and {bridge.ifname} has learned none yet, because the guest has sent nothing"
     raise Absent(
-        f"the MAC address of the guest behind {tap.ifname} is not known: nobody says it, "
-        f"{heard}; name it with `mac`"
+        f"the MAC address of the guest behind {tap.ifname} is not known: neither the "
+        f"policy nor QEMU says it, {heard}; give it in the policy as `mac`"
     )
 
 
-def of_host_interface(host: Host, ifname: str, mac: str | None) -> tuple[Place, Interface]:
-    """Look at an interface of the host's that a router uses.
+def of_host_interface(
+    host: HostNamespace, ifname: str, mac: str | None
+) -> tuple[RouterNamespace, Interface]:
+    """Find a router by an interface of the host that it uses.
 
     Raises
     ------
     Absent
-        When there is no such interface, or none that a router can be behind.
+        When there is no such interface, or no router can be behind an interface of its kind.
     """
     link = host.by_name(ifname)
     if link is None:
         raise Absent(f"this host has no interface {ifname}")
     if link.kind is None and not link.loopback:
-        return Place(), Interface("own", None, ifname, link.ifindex, mac or link.mac)
+        return RouterNamespace(), Interface("own", None, ifname, link.ifindex, mac or link.mac)
     if link.kind == "tun":
-        return Place(), of_tap(host, link, guest_mac(host, link, mac))
+        return RouterNamespace(), of_tap(host, link, guest_mac(host, link, mac))
     if link.kind in (*_MACVLANS, "vlan") and link.netnsid is None:
-        return Place(), of_macvlan(host, link, mac)
+        return RouterNamespace(), of_macvlan(host, link, mac)
     if link.kind == "veth":
         return _behind(host, link)
     what = "the loopback interface" if link.loopback else f"a {link.kind}"
@@ -227,12 +233,12 @@ def of_host_interface(host: Host, ifname: str, mac: str | None) -> tuple[Place, 
     )
 
 
-def _behind(host: Host, outer: Link) -> tuple[Place, Interface]:
+def _behind(host: HostNamespace, outer: Link) -> tuple[RouterNamespace, Interface]:
     if outer.netnsid is None:
         inner = host.links.get(outer.link or 0)
         if inner is None:
             raise Absent(f"the other end of {outer.ifname} is gone")
-        return Place(), _veth(host, None, inner, outer)
+        return RouterNamespace(), _veth(host, None, inner, outer)
     for path in all_namespaces():
         with suppress(Absent, OSError):
             namespace = open_namespace(path, "")
@@ -245,7 +251,7 @@ def _behind(host: Host, outer: Link) -> tuple[Place, Interface]:
                 os.close(namespace)
             inner = next((link for link in inside.links if link.ifindex == outer.link), None)
             if inner is not None:
-                return Place(path, inode, inside.cookie), _veth(host, path, inner, outer)
+                return RouterNamespace(path, inode, inside.cookie), _veth(host, path, inner, outer)
     raise Absent(
         f"the other end of {outer.ifname} is in a network namespace that has neither a name in "
         "/run/netns nor a process"

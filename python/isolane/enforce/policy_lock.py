@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from isolane.enforce.state import drop, in_use
+from isolane.enforce.policy_state import drop, in_use
 from isolane.errors import NotSupported, TestbedError
 
 

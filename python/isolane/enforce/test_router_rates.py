@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from isolane.enforce.rates import rates
 from isolane.enforce.router_facts import RouterSample, Sample
+from isolane.enforce.router_rates import rates
 
 FIRST = RouterSample(
     "vr1",
@@ -14,12 +14,12 @@ FIRST = RouterSample(
     forwarded=900,
     dropped={"queue": 90, "link": 10},
     waiting=3,
-    room=64,
+    queue_limit=64,
     cpu_ns=10**9,
     cores=(1,),
-    cpu_entitled=0.75,
+    cpu_fair_share=0.75,
     link_bytes={"eth1": 10**6},
-    link_entitled={"eth1": 0.6},
+    link_fair_share={"eth1": 0.6},
 )
 LATER = replace(
     FIRST,
@@ -43,11 +43,22 @@ def test_two_samples_make_rates_and_shares() -> None:
     assert found.cores == {1: 0.75}
     assert (vr1.offered_pps, vr1.forwarded_pps) == (1000, 750)
     assert vr1.dropped_pps == {"queue": 150, "link": 100}
-    assert (vr1.waiting, vr1.room) == (5, 64)
-    assert (vr1.cpu_share, vr1.cpu_entitled) == (0.5, 0.75)
+    assert (vr1.waiting, vr1.queue_limit) == (5, 64)
+    assert (vr1.cpu_share, vr1.cpu_fair_share) == (0.5, 0.75)
     assert vr1.link_bps == {"eth1": 100e6}
     assert vr1.link_share == {"eth1": pytest.approx(0.1)}
-    assert vr1.link_entitled == {"eth1": 0.6}
+    assert vr1.link_fair_share == {"eth1": 0.6}
+
+
+def test_the_keys_of_top_stay_as_they_were() -> None:
+    found = rates(sample(1, FIRST), sample(3, LATER), host_cores=8)
+    data = found.as_data()
+    assert list(data) == ["seconds", "routers", "cores"]
+    assert list(data["routers"][0]) == [
+        *("name", "present", "offered_pps", "forwarded_pps", "dropped_pps", "waiting", "room"),
+        *("cpu_share", "cpu_entitled", "link_bps", "link_share", "link_entitled"),
+    ]
+    assert data["routers"][0]["room"] == found.routers[0].queue_limit
 
 
 def test_a_router_bound_to_no_core_may_use_all() -> None:

@@ -1,4 +1,4 @@
-"""QEMU's command line: which tap belongs to which guest interface, and where its monitor is."""
+"""Reads QEMU's command line: the tap of each guest interface, and where the monitor is."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _IMPLIED: Final = {
     "chardev": "backend",
     "mon": "chardev",
 }
-"""Option -> the key that its first word is the value of."""
+"""Option -> key of its first value, which QEMU lets users leave out."""
 
 
 @dataclass(frozen=True)
 class Wiring:
-    """One interface of the guest and what it is wired to on the host."""
+    """One interface of the guest, and the tap on the host that it is connected to."""
 
     mac: str | None
-    """As the command line says it; None where QEMU takes its default."""
+    """MAC address on the command line; None where QEMU takes its default."""
     ifname: str | None = None
-    """Name of the tap, where the command line says it."""
+    """Name of the tap, if it is on the command line."""
     descriptors: tuple[int, ...] = ()
-    """Descriptors of the tap that QEMU was given instead."""
+    """File descriptors of the tap, if QEMU was given those instead."""
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What matters here of a command line."""
+    """Guest interfaces and monitors of a command line."""
 
     wirings: tuple[Wiring, ...]
     """Interfaces with a tap; those of other kinds (user, socket, vhost-user) are left out."""
@@ -85,7 +85,7 @@ def _as_text(value: Any) -> str:
 
 
 def _pairs(arguments: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Yield option and value for each word that begins with a dash; the value may be no value."""
+    """Yield each word that begins with a dash, and the next word, which may be an option."""
     for word, following in pairwise((*arguments[1:], "")):
         if word.startswith("-"):
             yield word.lstrip("-"), following
@@ -101,7 +101,7 @@ def read_command_line(arguments: tuple[str, ...]) -> CommandLine:
         for netdev, mac in parts.guests
         if netdev in parts.netdevs
     ]
-    # The oldest form has one hub for all; with one of each kind there is no question who is wired.
+    # `-net` connects all to one hub; with one guest interface and one tap, they belong together.
     if len(parts.hub_macs) == len(parts.hub_taps) == 1:
         wirings.append(_wiring(parts.hub_taps[0], parts.hub_macs[0]))
     chardevs = (parts.chardevs.get(name, {}) for name in parts.controls)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.enforce.groups import Groups, shares_of, weight_of
+from isolane.enforce.cpu_cgroups import Groups, shares_of, weight_of
 from isolane.errors import NotSupported
 
 V1 = """\
@@ -18,7 +18,7 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
 
 
 def v2(folder: Path, controllers: str) -> Groups:
-    """Control groups v2, as far as a directory can stand for them."""
+    """Cgroups v2, as far as a directory can stand for them."""
     (folder / "cgroup.controllers").write_text(controllers)
     return Groups(
         "isolane", f"proc /proc proc rw 0 0\ncgroup2 {folder} cgroup2 rw,nsdelegate 0 0\n"

@@ -149,7 +149,7 @@ class State:
         programs = (json.loads(key)[1] for key in keys if key.startswith('["program"'))
         return {fields["ifname"] for fields in programs if fields["hook"] in ("nic", "nic_tc")}
 
-    def number(self, name: str, most: int, first: int = 0) -> int:
+    def number(self, name: str, end: int, first: int = 0) -> int:
         """Return the number of ``name`` (as ``queue:vr1:eth0``), or give it the lowest free one.
 
         Raises
@@ -161,9 +161,9 @@ class State:
         kind = name.partition(":")[0] + ":"
         if name not in self.numbers:
             taken = {n for other, n in self.numbers.items() if other.startswith(kind)}
-            free = next((n for n in range(first, most) if n not in taken), None)
+            free = next((n for n in range(first, end) if n not in taken), None)
             if free is None:
-                raise TestbedError(f"no number is left for {name}: {most - first} are in use")
+                raise TestbedError(f"no number is left for {name}: {end - first} are in use")
             self.numbers[name] = free
         return self.numbers[name]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pyroute2 import IPRoute
 
 from isolane.enforce.find.conftest import Playground
-from isolane.enforce.find.link_facts import Link, read_links
-from isolane.enforce.find.netlink import Netlink, read_attributes
+from isolane.enforce.find.links import Link, read_links
+from isolane.enforce.find.netlink_socket import Netlink, read_attributes
 
 
 def by_pyroute2(message: Any) -> Link:

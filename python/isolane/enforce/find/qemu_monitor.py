@@ -1,4 +1,4 @@
-"""QEMU's monitor: asked once, for what the command line does not say, and let go at once."""
+"""Asks QEMU's monitor (QMP) for MAC addresses that are not on the command line."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 LIMIT_S: Final = 2.0
-"""A monitor serves one client at a time: whoever manages the machine may hold it for long."""
-_LONGEST: Final = 1 << 20
+"""How long to wait: a monitor serves one client at a time, and libvirt may hold it for long."""
+_MAX_BYTES: Final = 1 << 20
 _NIC = re.compile(r"^\S+: index=\d+,type=nic,.*macaddr=([0-9A-Fa-f:]{17})")
 _PEER = re.compile(r"^ \\ \S+: index=\d+,type=(?:tap|bridge),(.*)$")
 
@@ -48,7 +48,7 @@ def _ask(path: Path) -> str:
         link.settimeout(LIMIT_S)
         link.connect(str(path))
         with link.makefile("rwb") as stream:
-            _message(stream.readline(_LONGEST))  # the greeting
+            _message(stream.readline(_MAX_BYTES))  # the greeting
             _command(stream, {"execute": "qmp_capabilities"})
             text = _command(
                 stream,
@@ -64,7 +64,7 @@ def _command(stream: Any, command: dict[str, Any]) -> Any:
     stream.write(json.dumps(command).encode() + b"\n")
     stream.flush()
     while True:
-        answer = _message(stream.readline(_LONGEST))
+        answer = _message(stream.readline(_MAX_BYTES))
         if "error" in answer:
             raise ValueError(str(answer["error"]))
         if "return" in answer:  # anything else is an event

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from isolane.enforce.lock import locked
-from isolane.enforce.state import AppliedSetting, State, drop, in_use
+from isolane.enforce.policy_lock import locked
+from isolane.enforce.policy_state import AppliedSetting, State, drop, in_use
 from isolane.errors import NotSupported, TestbedError
 
 

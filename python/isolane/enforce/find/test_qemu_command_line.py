@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isolane.enforce.find.qemu import CommandLine, Wiring, read_command_line, read_options
+from isolane.enforce.find.qemu_command_line import (
+    CommandLine,
+    Wiring,
+    read_command_line,
+    read_options,
+)
 
 # libvirt 9.0.0 with QEMU 7.2.22, recorded; unrelated options are left out.
 LIBVIRT = (

@@ -1,4 +1,4 @@
-"""Virtual functions of SR-IOV NICs, by physical function and number."""
+"""Finds virtual functions of SR-IOV NICs by physical function and number."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host_view import Host, all_namespaces, open_namespace
-from isolane.enforce.find.interfaces import Place, look_inside
-from isolane.enforce.find.link_facts import Link
+from isolane.enforce.find.host_namespace import HostNamespace, all_namespaces, open_namespace
+from isolane.enforce.find.links import Link
+from isolane.enforce.find.router_interfaces import RouterNamespace, look_inside
 from isolane.enforce.router_facts import Interface
 
 SYS_NET: Final = Path("/sys/class/net")
 
 
 def bus_address(pf: str, number: int, sys_net: Path = SYS_NET) -> tuple[str, str | None]:
-    """Return a virtual function's address on its bus, and the driver that has it.
+    """Return a virtual function's bus address and its driver.
 
     Raises
     ------
@@ -40,9 +40,9 @@ def bus_address(pf: str, number: int, sys_net: Path = SYS_NET) -> tuple[str, str
 
 
 def find_function(
-    host: Host, pf: str, number: int, sys_net: Path = SYS_NET
-) -> tuple[Place, Interface]:
-    """Look for the network interface of a virtual function, on the host and in namespaces.
+    host: HostNamespace, pf: str, number: int, sys_net: Path = SYS_NET
+) -> tuple[RouterNamespace, Interface]:
+    """Find the network interface of a virtual function, on the host or in a namespace.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def find_function(
     address, driver = bus_address(pf, number, sys_net)
     link = _with_parent(host.links.values(), address)
     if link is not None:
-        return Place(), Interface("own", None, link.ifname, link.ifindex, link.mac)
+        return RouterNamespace(), Interface("own", None, link.ifname, link.ifindex, link.mac)
     for path in all_namespaces():
         with suppress(Absent, OSError):
             namespace = open_namespace(path, "")
@@ -64,7 +64,7 @@ def find_function(
             link = _with_parent(inside.links, address)
             if link is not None:
                 own = Interface("own", path, link.ifname, link.ifindex, link.mac)
-                return Place(path, inode, inside.cookie), own
+                return RouterNamespace(path, inode, inside.cookie), own
     raise Absent(_without_interface(f"virtual function {number} of {pf} ({address})", driver))
 
 
@@ -74,10 +74,10 @@ def _with_parent(links: Iterable[Link], address: str) -> Link | None:
 
 def _without_interface(who: str, driver: str | None) -> str:
     if driver is None:
-        return f"{who} has no network interface: no driver has it"
+        return f"{who} has no network interface: no driver is bound to it"
     if driver.startswith("vfio"):
         return (
-            f"{who} has no network interface: driver {driver} has handed it to a virtual machine; "
-            "name that with `qemu` or `libvirt`"
+            f"{who} has no network interface: driver {driver} passes it to a virtual machine; "
+            "name that machine with `qemu` or `libvirt`"
         )
-    return f"{who} has no network interface in any namespace (driver {driver} has it)"
+    return f"{who} has no network interface in any namespace (its driver is {driver})"

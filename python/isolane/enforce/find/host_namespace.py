@@ -1,4 +1,4 @@
-"""This host as the search for routers sees it: its interfaces, its bridges, the way elsewhere."""
+"""The host's network namespace as the search for routers reads it, and how to enter others."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from typing import Self
 from pyroute2 import IPRoute
 
 from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.link_facts import (
+from isolane.enforce.find.links import (
     Link,
     PortVlan,
     read_learned,
     read_links,
     read_port_vlans,
 )
-from isolane.enforce.find.netlink import Netlink
+from isolane.enforce.find.netlink_socket import Netlink
 from isolane.enforce.find.processes import PROC
 from isolane.errors import NotSupported
 from isolane.testbed import kernel
 from isolane.testbed.netns import NETNS_DIR
 
 
-class Host:
-    """The network namespace of the calling thread, read once, and the way into others.
+class HostNamespace:
+    """The interfaces of the calling thread's network namespace, read once; enters others.
 
-    Belongs to the thread that made it, which ought to do nothing else
+    Use it only in the thread that created it, and give it a thread of its own
     (:func:`isolane.testbed.namespace_thread.run_in_thread`).
 
     Parameters
     ----------
     nics
-        Names of the interfaces that routers share, for finding the VLANs behind bridges.
+        Names of the NICs that routers share, to find the VLANs behind bridges.
     """
 
     def __init__(self, nics: Iterable[str] = ()) -> None:
@@ -55,7 +55,7 @@ class Host:
 
     @contextmanager
     def inside(self, namespace: int) -> Iterator[Netlink]:
-        """Move the thread into a network namespace; gives a netlink socket of that namespace.
+        """Enter a network namespace for a while; yields a netlink socket in it.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class Host:
 
     @cached_property
     def learned(self) -> dict[int, tuple[str, ...]]:
-        """Port of a bridge -> addresses learned behind it."""
+        """Index of a bridge's port -> MAC addresses that the bridge has learned there."""
         ports = [link.ifindex for link in self.links.values() if self.bridge_of(link)]
         with IPRoute() as netlink:
             return read_learned(netlink, ports)
@@ -113,7 +113,7 @@ def vlan_on_nic(
     nics
         Names of the NICs that routers share.
     port_vlans
-        What a bridge that looks at VLANs does with each of its ports.
+        VLANs of each port, for a bridge that filters by VLAN.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def all_namespaces() -> Iterator[Path]:
     named = sorted(NETNS_DIR.iterdir()) if NETNS_DIR.is_dir() else []
     by_process = (entry / "ns/net" for entry in PROC.iterdir() if entry.name.isdecimal())
     for path in (*named, *by_process):
-        with suppress(OSError):  # ended meanwhile, or a kernel thread
+        with suppress(OSError):  # it has ended, or is a kernel thread
             inode = path.stat().st_ino
             if inode not in seen:
                 seen.add(inode)

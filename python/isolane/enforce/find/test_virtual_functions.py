@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from isolane.enforce.find import functions
+from isolane.enforce.find import virtual_functions
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.conftest import Playground
-from isolane.enforce.find.host_view import Host
-from isolane.enforce.find.interfaces import Place
-from isolane.enforce.find.link_facts import Link
+from isolane.enforce.find.host_namespace import HostNamespace
+from isolane.enforce.find.links import Link
+from isolane.enforce.find.router_interfaces import RouterNamespace
 
 
 @pytest.fixture
@@ -35,17 +35,17 @@ def sys_net(tmp_path: Path) -> Path:
     return net
 
 
-def host(*links: Link) -> Host:
-    return cast("Host", SimpleNamespace(links={link.ifindex: link for link in links}))
+def host(*links: Link) -> HostNamespace:
+    return cast("HostNamespace", SimpleNamespace(links={link.ifindex: link for link in links}))
 
 
 def test_its_interface_is_found_by_the_address_on_the_bus(sys_net: Path) -> None:
     link = Link(7, "eth1v0", None, "02:00:00:00:00:07", parent="0000:01:10.0")
-    place, interface = functions.find_function(
+    namespace, interface = virtual_functions.find_function(
         host(Link(2, "eth1", None, "02:00:00:00:00:02", parent="0000:01:00.0"), link),
         *("eth1", 0, sys_net),
     )
-    assert place == Place()
+    assert namespace == RouterNamespace()
     found = (interface.how, interface.ifname, interface.ifindex, interface.mac)
     assert found == ("own", "eth1v0", 7, "02:00:00:00:00:07")
 
@@ -60,24 +60,24 @@ def test_its_interface_is_found_by_the_address_on_the_bus(sys_net: Path) -> None
 )
 def test_one_that_is_not_there_is_told(sys_net: Path, pf: str, number: int, reason: str) -> None:
     with pytest.raises(Absent) as absent:
-        functions.bus_address(pf, number, sys_net)
+        virtual_functions.bus_address(pf, number, sys_net)
     assert str(absent.value) == reason
 
 
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (0, "no network interface in any namespace (driver iavf has it)"),
-        (1, "driver vfio-pci has handed it to a virtual machine; name that with `qemu`"),
-        (2, "no driver has it"),
+        (0, "no network interface in any namespace (its driver is iavf)"),
+        (1, "driver vfio-pci passes it to a virtual machine; name that machine with `qemu`"),
+        (2, "no driver is bound to it"),
     ],
 )
 def test_one_without_an_interface_says_who_has_it(
     playground: Playground, sys_net: Path, number: int, words: str
 ) -> None:
     def look() -> Any:
-        with Host() as this:
-            return functions.find_function(this, "eth1", number, sys_net)
+        with HostNamespace() as this:
+            return virtual_functions.find_function(this, "eth1", number, sys_net)
 
     with pytest.raises(Absent) as absent:
         playground.do(look)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from isolane.enforce.find.host_view import vlan_on_nic
-from isolane.enforce.find.link_facts import Link, PortVlan
+from isolane.enforce.find.host_namespace import vlan_on_nic
+from isolane.enforce.find.links import Link, PortVlan
 
 BRIDGE = Link(10, "br0", "bridge", "", filtering=True)
 NIC = Link(2, "eth1", None, "", master=10)

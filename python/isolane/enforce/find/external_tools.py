@@ -1,7 +1,7 @@
-"""Asking the tools that manage containers and machines.
+"""Runs the tools that manage containers and virtual machines, and reads what they print.
 
-Names come from policies, so they never reach a shell: a list of arguments, the name behind ``--``
-wherever the tool knows that. Policies take only names that begin with a letter, a digit or ``_``.
+Names come from policies, so no shell sees them: each is one argument, after ``--`` where the tool
+accepts that. Policies accept only names that begin with a letter, a digit or ``_``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from isolane.enforce.find.absent import Absent
 
 LIMIT_S: Final = 10.0
-"""A daemon that has not answered by then hangs; the others' routers are not to wait for it."""
+"""How long to wait for a daemon: one that hangs must not hold up the search for other routers."""
 
 
 def ask(arguments: list[str], who: str) -> str:
@@ -56,15 +56,15 @@ def ask(arguments: list[str], who: str) -> str:
 
 
 def ask_json(arguments: list[str], who: str) -> Any:
-    """Run a tool that prints JSON and return what it means.
+    """Run a tool that prints JSON and return the parsed value.
 
     Raises
     ------
     Absent
-        As :func:`ask`, and when the answer is no JSON.
+        As :func:`ask`, and when the tool prints something else.
     """
     text = ask(arguments, who)
     try:
         return json.loads(text)
     except ValueError:
-        raise Absent(f"{who}: {arguments[0]} answered something that is no JSON") from None
+        raise Absent(f"{who}: {arguments[0]} answered something that is not JSON") from None

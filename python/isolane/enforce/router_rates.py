@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from isolane.enforce.router_facts import RouterSample, Sample
 
 _NONE = RouterSample("", present=False)
+_KEYS: Final = {
+    "queue_limit": "room",
+    "cpu_fair_share": "cpu_entitled",
+    "link_fair_share": "link_entitled",
+}
+"""Fields of :class:`RouterRates` that have another key in ``isolane top --json``."""
 
 
 @dataclass(frozen=True)
@@ -23,17 +30,17 @@ class RouterRates:
     ``link``) -> frames per second dropped there."""
     waiting: int
     """Frames in its queues at the second sample."""
-    room: int
+    queue_limit: int
     """Queue limit: frames that may wait there."""
     cpu_share: float
     """CPU time used, as a share of the cores that it may use, 0..1."""
-    cpu_entitled: float | None
+    cpu_fair_share: float | None
     """Its fair share of them; None: there is no such figure (see :class:`RouterSample`)."""
     link_bps: dict[str, float]
     """NIC -> bit/s on the wire, with preamble and gap."""
     link_share: dict[str, float]
     """NIC -> share of the link, 0..1."""
-    link_entitled: dict[str, float]
+    link_fair_share: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,15 @@ class Rates:
     routers: tuple[RouterRates, ...]
     cores: dict[int, float]
     """Core of the policy -> share of the time that it was busy, 0..1."""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return all fields by the keys of ``isolane top --json``, which never change."""
+        data = asdict(self)
+        data["routers"] = [
+            {_KEYS.get(name, name): value for name, value in router.items()}
+            for router in data["routers"]
+        ]
+        return data
 
 
 def rates(before: Sample, after: Sample, host_cores: int) -> Rates:
@@ -98,12 +114,12 @@ def _of_router(
             for point, count in after.dropped.items()
         },
         waiting=after.waiting,
-        room=after.room,
+        queue_limit=after.queue_limit,
         cpu_share=_per_second(first.cpu_ns, after.cpu_ns, seconds)
         / 1e9
         / (len(after.cores) or host_cores),
-        cpu_entitled=after.cpu_entitled,
+        cpu_fair_share=after.cpu_fair_share,
         link_bps=link_bps,
         link_share={nic: bps / 8 / links[nic] for nic, bps in link_bps.items() if links.get(nic)},
-        link_entitled=after.link_entitled,
+        link_fair_share=after.link_fair_share,
     )

@@ -12,9 +12,9 @@ import pytest
 
 from isolane.enforce.enforcer import Enforcer
 from isolane.enforce.find.conftest import LIMIT_S, Playground, host, wait_for
-from isolane.enforce.lock import locked
+from isolane.enforce.policy_lock import locked
 from isolane.enforce.router_facts import FoundRouter
-from isolane.enforce.watcher import Watcher
+from isolane.enforce.router_watcher import Watcher
 from isolane.errors import NotSupported
 from isolane.spec.policy import parse_policy
 from isolane.testbed import kernel
