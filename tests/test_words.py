@@ -81,7 +81,8 @@ OLD_WORDS = (
     both("brothers?", "siblings"),
     OldWord("tracepoint", prose=rf"trace{_GAP}points?"),
     OldWord("qdisc", prose=rf"queue?ing{_GAP}disciplines?"),
-    OldWord("cgroup", prose=rf"control{_GAP}groups?"),
+    # In quotes: the kind of a setting in a policy's state file.
+    OldWord("cgroup", prose=rf"control{_GAP}groups?", right='"control group"'),
     OldWord("rate_millipps", names="mpps"),
 )
 

@@ -143,7 +143,7 @@ class _Thread(Setting):
 class Member(_Thread):
     """The cgroup that a thread is in."""
 
-    kind: ClassVar[str] = "cgroup"
+    kind: ClassVar[str] = "control group"
     label: ClassVar[str] = "cgroup"
 
     def read(self, host: Host) -> Value:
