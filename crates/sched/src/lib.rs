@@ -55,13 +55,11 @@ pub use config::{
 };
 pub use counters::{Count, DropReason, FlowCounters, Totals};
 pub use error::{Error, Result};
+pub(crate) use packet::BYTE_NS;
 pub use packet::{MAX_PACKET_BYTES, Packet};
 pub use prng::Prng;
 pub use scheduler::{Dropped, Handover, Next, Scheduler};
 pub use token_bucket::{MAX_BURST_BYTES, TokenBucket};
-
-/// Bit-nanoseconds per second in a byte: bytes x this / rate in bit/s = ns.
-pub(crate) const BYTE_NS: u64 = 8_000_000_000;
 
 /// The examples on the pages under `docs/schedulers/`, compiled and run by `cargo test`.
 #[cfg(doctest)]

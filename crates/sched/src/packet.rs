@@ -23,3 +23,6 @@ impl Packet for (u32, u32) {
         self.1
     }
 }
+
+/// Bit-nanoseconds per second in a byte: bytes x this / rate in bit/s = ns.
+pub(crate) const BYTE_NS: u64 = 8_000_000_000;
