@@ -235,13 +235,14 @@ fn router_rx_charges_the_routers_budget_with_what_its_thread_ran_for() {
     let mut router = Router::new(|queue| queue.budget = 1);
     router.budgets.update(0, |budget| budget.rate_ns = 500_000_000).expect("in range");
     let spent = |router: &Router| router.budgets.read(0..1).expect("one")[0].spent_ns;
+    // The kernel adds up a thread's time when it stops running: here, so that nothing from before counts.
+    thread::sleep(Duration::from_millis(1));
     let began = Instant::now();
     router.receive(1, &frame(false, 64));
     assert_eq!(spent(&router), 0, "from the first frame on");
     while began.elapsed() < Duration::from_millis(5) {
         std::hint::spin_loop();
     }
-    // The kernel adds up a thread's time when it stops running.
     thread::sleep(Duration::from_millis(1));
     router.receive(2, &frame(false, 64));
     let spent_ns = u128::from(spent(&router));
