@@ -90,7 +90,7 @@ def test_a_calibration_keeps_the_best_so_far(tmp_path: Path) -> None:
         process.until(lambda: "round 1" in process.stderr)
         assert process.end(signal.SIGTERM) == 143
         again = f"isolane calibrate rathore2013 --profile {profile} --output {profile}"
-        assert f"ended by SIGTERM; the profile is the best so far; go on with: {again}" in (
+        assert f"ended by SIGTERM; the profile is the best fit so far; go on with: {again}" in (
             process.stderr
         )
         assert "mean absolute error" in process.stdout
@@ -200,7 +200,7 @@ def test_a_verification_that_is_ended_says_that_nothing_is_kept(tmp_path: Path) 
     with background(tmp_path / "out", "verify", policy, "--repeats", "100") as process:
         process.until(lambda: Path("/run/netns/isolane-dut").exists())
         assert process.end(signal.SIGTERM) == 143
-        assert "nothing is kept of a verification" in process.stderr
+        assert "an unfinished verification keeps no results" in process.stderr
     assert_same_host(before)
 
 

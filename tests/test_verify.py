@@ -242,11 +242,11 @@ def test_a_router_without_a_destination_is_named(rig: Rig) -> None:
 def test_another_policy_in_force_is_refused(rig: Rig) -> None:
     done = really(rig, rig.file())
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no policy is in force; isolane apply" in done.stderr
+    assert "no policy is in force; apply policy" in done.stderr
     rig.apply(vr1="cpu_weight: 300")
     done = really(rig, rig.file())
     assert done.returncode == 2
-    assert "the policy in force (test, of " in done.stderr
+    assert "the policy in force (test, applied " in done.stderr
 
 
 def test_options_that_do_not_fit_together(tmp_path: Path) -> None:

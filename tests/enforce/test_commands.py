@@ -42,7 +42,7 @@ def test_a_second_apply_changes_nothing_and_clear_puts_everything_back(rig: Rig)
 
 
 def test_status_shows_the_policy_of_each_router_and_what_the_kernel_has(rig: Rig) -> None:
-    assert rig.cli("status") == "no policy is in force\n"
+    assert "no policy is in force" in rig.cli("status")
     keys = "cpu_weight: 300, rate_min: 2Gbps, rate_max: 3Gbps, priority: 1, link_weight: 5"
     second = "cpu_max: 50%, queue: 100, forward: xdp, rate_max: {ingress: [1Gbps, 90kpps]}"
     file = rig.file(vr1=keys, vr2=second)
@@ -163,7 +163,7 @@ def test_top_goes_on_until_it_is_ended(rig: Rig) -> None:
         top.until(lambda: top.stdout.count("vr2") >= 1)
         rig.cli("clear")
         assert top.end() == 0
-        assert "the policy was ended" in top.stderr
+        assert "somebody cleared the policy" in top.stderr
 
 
 def test_a_dry_run_checks_the_host_and_changes_nothing(rig: Rig) -> None:

@@ -245,7 +245,7 @@ def test_what_others_change_is_told_and_repaired_by_the_next_apply(rig: Rig) -> 
         assert any(words in setting for setting in found), (words, found)
     text = rig.cli("status", status=1)
     assert text.count("drift: ") == len(found)
-    assert "gone" in text
+    assert "found nothing" in text
     rig.cli("apply", file)
     assert rig.data("status")["drift"] == []
     rig.assert_host(in_force)

@@ -110,7 +110,7 @@ def test_clear_removes_it(rig: Rig, former: dict[str, Any]) -> None:
 
 def test_status_says_that_it_is_not_in_force_any_more(rig: Rig, former: dict[str, Any]) -> None:
     said = rig.cli("status", status=1)
-    assert "ours wanted, that of an earlier version of Isolane found" in said
+    assert "applied ours, found that of an earlier version of Isolane" in said
     rig.cli("clear")
     rig.assert_host(former)
 

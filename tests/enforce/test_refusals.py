@@ -25,7 +25,7 @@ def refused(rig: Rig) -> Iterator[Callable[..., str]]:
 
     def apply(*words: object, status: int = 1) -> str:
         said = rig.cli("apply", *words, status=status)
-        assert rig.cli("status") == "no policy is in force\n"
+        assert "no policy is in force" in rig.cli("status")
         return said
 
     yield apply

@@ -97,8 +97,8 @@ ROWS: Final[dict[str, Row]] = {
     "status of one": Row("status", 0, where="policy", prints="gold +waits"),
     "top of one": Row("top --once -i 0.1 --json", 0, where="policy", prints='"gold"'),
     "metrics of one": Row("export prometheus --drift", 0, where="policy", prints="# EOF"),
-    "status of one from elsewhere": Row("status", 1, "that of another network namespace",
+    "status of one from elsewhere": Row("status", 1, "applied in another network namespace",
                                         where="policy", prefix=("nsenter", "--net=/run/netns/{far}")),
-    "clear of one from elsewhere": Row("clear", 1, "that of another network namespace",
+    "clear of one from elsewhere": Row("clear", 1, "applied in another network namespace",
                                        where="policy", prefix=("nsenter", "--net=/run/netns/{far}")),
 }  # fmt: skip

@@ -113,7 +113,7 @@ ROWS: Final[dict[str, Row]] = {
     "repeats on the command line: NaN": Row("run good.yaml --repeats nan", 2, "--repeats.*valid integer"),
     "repeats on the command line: 2^70": Row(f"run good.yaml --repeats {2**70}", 2, "--repeats"),
     "on a toaster": Row("run good.yaml --on toaster", 2, "'toaster' is not one of"),
-    "a profile, but live": Row("run good.yaml --profile rathore2013", 2, "needs --on sim"),
+    "a profile, but live": Row("run good.yaml --profile rathore2013", 2, "add --on sim"),
     "a profile that there is not": Row(
         "run good.yaml --on sim --profile none-such", 2, "profile 'none-such' is not known; accepted: .*veth"
     ),

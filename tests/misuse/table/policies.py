@@ -97,7 +97,7 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "NIC that this host has not": Row("apply policy.yaml", 2, "w0"),
     "NIC that is loopback": Row(
-        "apply x.yaml", 2, "lo is loopback", files={"x.yaml": policy("w0:", "lo:")},
+        "apply x.yaml", 2, "lo is the loopback", files={"x.yaml": policy("w0:", "lo:")},
     ),
     "verify without routers that run": Row("verify x.yaml", 2, "x.yaml: no such file"),
     "verify: half of it": Row("verify policy.yaml --from w0", 2, "give both --from and --to"),

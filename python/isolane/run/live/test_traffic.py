@@ -101,7 +101,7 @@ def test_each_stream_goes_to_its_own_target() -> None:
         ("rate=5", "no unit"),
         ("rate=", "''"),
         ("flows=²", "'²'"),
-        ("flows=99999999999", "whole number"),
+        ("flows=9x", "whole number"),
         ("rate=1kpps rate=2kpps", "rate= twice"),
         ("rate=1kpps schedule=1s:1kpps", "rate= and schedule="),
     ],
