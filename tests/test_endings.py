@@ -211,8 +211,8 @@ def test_a_verification_that_is_ended_says_that_nothing_is_kept(tmp_path: Path) 
     ("command", "ready", "word"),
     [
         ("watch", "no policy is in force", "stays in force"),
-        ("export prometheus --listen 127.0.0.1:0", "metrics at", "go on counting"),
-        ("export prometheus --every 1s --textfile {}/x.prom", "", "holds what was counted last"),
+        ("export prometheus --listen 127.0.0.1:0", "metrics at", "the kernel keeps counting"),
+        ("export prometheus --every 1s --textfile {}/x.prom", "", "keeps the last counters"),
     ],
 )
 def test_what_runs_beside_a_policy_says_that_it_has_ended(

@@ -117,7 +117,7 @@ def test_a_group_that_cannot_be_removed_says_who_is_in_it(monkeypatch: pytest.Mo
     theirs = host_.groups.top / "theirs"
     theirs.mkdir()
     try:
-        with pytest.raises(TestbedError, match=r"cannot remove .*: the group theirs is in it"):
+        with pytest.raises(TestbedError, match=r"cannot remove .*: the cgroup theirs is in it"):
             group.write(host_, None)
     finally:
         theirs.rmdir()
