@@ -68,6 +68,15 @@ _Repeats = Annotated[
         "--repeats", min=1, max=1000, help="Trials of each point; default: as the file says."
     ),
 ]
+_Invocations = Annotated[
+    int | None,
+    typer.Option(
+        "--invocations",
+        min=1,
+        max=100,
+        help="Do all repeats so many times; with --resume as many as before, or more. Default: 1.",
+    ),
+]
 _DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check the experiment and this host, measure nothing.")
 ]
@@ -101,6 +110,7 @@ def command(
     output: _Output = None,
     resume: _Resume = None,
     repeats: _Repeats = None,
+    invocations: _Invocations = None,
     dry_run: _DryRun = False,
     json: _Json = False,
     on: _Where = None,
@@ -122,7 +132,8 @@ def command(
     spec = _repeated(given, repeats or _number(kept.get("repeats")))
     target = folder or output or Path("runs") / f"{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     capacity = _capacity(capacity_from, given, folder)
-    plan = _Plan(spec, source, target, folder is not None, dry_run, given, capacity)
+    several = invocations or _number(kept.get("invocations")) or 1
+    plan = _Plan(spec, source, target, folder is not None, dry_run, given, capacity, several)
     where = on or On(str(kept.get("on", On.LIVE)))
     if where is On.SIM:
         summary = _simulate(plan, _text(kept.get("profile")) if profile is None else profile)
@@ -201,6 +212,7 @@ class _Plan:
     """The experiment of the file, without changes by the command line."""
     capacity: Capacity | None
     """The given capacity, which 1x stands for; None: measured."""
+    invocations: int
 
     def settings(
         self, host: HostFacts, on: On, simulated: Mapping[str, BaseModel]
@@ -219,7 +231,8 @@ class _Plan:
         from isolane.run.resume import refuse_changes
 
         if self.resumed:
-            refuse_changes(RunFolder.open(self.target), settings, self.spec.trial.repeats)
+            repeats = self.spec.trial.repeats
+            refuse_changes(RunFolder.open(self.target), settings, repeats, self.invocations)
 
     def folder(
         self, host: HostFacts, settings: Mapping[str, str], **options: int | str
@@ -230,7 +243,7 @@ class _Plan:
 
         if self.capacity is not None:
             options[KEPT] = self.capacity.model_dump_json()
-        kept = {"repeats": self.spec.trial.repeats, **options}
+        kept = {"repeats": self.spec.trial.repeats, "invocations": self.invocations, **options}
         if self.resumed:
             found = RunFolder.open(self.target)
             found.keep_options(kept)
@@ -287,7 +300,14 @@ def _measure(plan: _Plan) -> Summary | None:
             return None
         folder = plan.folder(back_end.host(), settings)
         with resumable(folder), logged(folder), _progress() as watch:
-            return Run(plan.spec, back_end, folder, watch, capacity=plan.capacity).execute()
+            return Run(
+                plan.spec,
+                back_end,
+                folder,
+                watch,
+                capacity=plan.capacity,
+                invocations=plan.invocations,
+            ).execute()
 
 
 def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
@@ -307,7 +327,9 @@ def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
         folder = plan.folder(back_end.host(), settings, **kept)
         with resumable(folder), logged(folder), _progress() as watch:
             # A simulated trial has no date, so that the same seed gives the same bytes.
-            run = Run(plan.spec, back_end, folder, watch, lambda: 0.0, plan.capacity)
+            run = Run(
+                plan.spec, back_end, folder, watch, lambda: 0.0, plan.capacity, plan.invocations
+            )
             return run.execute()
 
 

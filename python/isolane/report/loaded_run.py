@@ -74,6 +74,7 @@ def _summary(folder: RunFolder) -> Summary:
         complete=False,
         capacity=kept_capacity(folder),
         simulated=folder.host().simulated,
+        method=folder.record.method(),
     )
 
 

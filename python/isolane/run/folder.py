@@ -37,6 +37,7 @@ class _Options(BaseModel):
     __pydantic_extra__: dict[str, int | str]
 
     repeats: int = Field(default=1, ge=1, le=1000)
+    invocations: int = Field(default=1, ge=1, le=100)
     on: Literal["live", "sim"] = "live"
     profile: str = ""
 

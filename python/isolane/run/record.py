@@ -16,6 +16,7 @@ from pathlib import Path
 from isolane import __version__
 from isolane.errors import MeasurementError
 from isolane.run.appending import append_line, complete_lines
+from isolane.run.method import METHOD
 
 RECORD = "record.jsonl"
 
@@ -28,6 +29,8 @@ class Began:
     """Of Isolane."""
     settings: Mapping[str, str]
     """Dotted key to value, as text."""
+    method: int = 1
+    """Version of the method; 1 where the record does not say."""
 
 
 class Record:
@@ -50,7 +53,11 @@ class Record:
 
     def begin(self, settings: Mapping[str, str] | None) -> None:
         """Write the first line."""
-        first = {"isolane": __version__, "settings": None if settings is None else dict(settings)}
+        first = {
+            "isolane": __version__,
+            "method": METHOD,
+            "settings": None if settings is None else dict(settings),
+        }
         self.path.write_bytes(b"")
         append_line(self.path, json.dumps(first).encode())
 
@@ -60,7 +67,14 @@ class Record:
             return None
         first = self._entries()[0]
         settings = first.get("settings")
-        return Began(str(first["isolane"]), settings) if isinstance(settings, dict) else None
+        if not isinstance(settings, dict):
+            return None
+        return Began(str(first["isolane"]), settings, self.method())
+
+    def method(self) -> int:
+        """Return the version of the method that the trials were made by; 1 where nothing says."""
+        found = self._entries()[0].get("method") if self.exists else None
+        return found if isinstance(found, int) else 1
 
     def add_file(self, name: str, content: bytes) -> None:
         """Record the digest of a file that is about to be written."""

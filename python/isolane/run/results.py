@@ -137,6 +137,8 @@ class Trial(_Model):
     point_label: str
     repeat: int
     """Round, from 0; all arms and points of a round come before the next round."""
+    invocation: int = 0
+    """Which of the run's invocations the round belongs to, from 0. 0 in folders of method 1."""
     purpose: Purpose = "measure"
     started_unix_s: float
     window_s: float
@@ -350,6 +352,8 @@ class Summary(_Model):
     """Names of the arms that were asked for, in the order of the experiment."""
     missing: tuple[MissingPoint, ...] | None = None
     """Points that were asked for and gave nothing; None where an older version did not say."""
+    method: int = 1
+    """Version of the method (:mod:`isolane.run.method`); an older version did not write it."""
 
 
 class HostFacts(_Model):

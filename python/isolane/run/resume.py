@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from isolane import __version__
 from isolane.errors import SpecError
 from isolane.run.folder import EXPERIMENT, RunFolder
+from isolane.run.method import METHOD
 from isolane.run.results import HostFacts
 from isolane.spec import Experiment, load_experiment
 
@@ -76,8 +77,19 @@ def _flat(key: str, value: object) -> Iterator[tuple[str, str]]:
         yield key, str(value)
 
 
-def refuse_changes(folder: RunFolder, settings: Mapping[str, str], repeats: int) -> None:
+def refuse_changes(
+    folder: RunFolder, settings: Mapping[str, str], repeats: int, invocations: int = 1
+) -> None:
     """Raise unless a run may be continued with these settings and so many rounds.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+    settings
+        All that the trials now depend on.
+    repeats, invocations
+        Rounds of each invocation, and invocations.
 
     Raises
     ------
@@ -95,15 +107,35 @@ def refuse_changes(folder: RunFolder, settings: Mapping[str, str], repeats: int)
             f"were made with (an older version of Isolane made it); `isolane report` still shows "
             f"it; {again}"
         )
-    changes = list(_version(began.version))
+    changes = [*_version(began.version), *_method(began.method)]
     changes += _changes(began.settings, settings)
     if changes:
         raise SpecError(_refusal(folder, changes, again))
     folder.options()
     folder.host()
     folder.summary()
-    rounds = 1 + max((t.repeat for t in folder.trials() if t.purpose == "measure"), default=-1)
-    if repeats < rounds:
+    _refuse_rounds(folder, repeats, invocations)
+
+
+def _refuse_rounds(folder: RunFolder, repeats: int, invocations: int) -> None:
+    """Raise SpecError if a round that was made would have no place, or another invocation."""
+    made = {t.repeat: t.invocation for t in folder.trials() if t.purpose == "measure"}
+    rounds = 1 + max(made, default=-1)
+    if any(repeat // repeats != invocation for repeat, invocation in made.items()) and (
+        invocations > 1 or max(made.values()) > 0
+    ):
+        before = folder.options().get("repeats", repeats)
+        raise SpecError(
+            f"--repeats {repeats}: the trials in {folder.path} are of invocations of {before} "
+            f"rounds each; accepted: {before}"
+        )
+    if max(made.values(), default=0) >= invocations:
+        count = 1 + max(made.values())
+        raise SpecError(
+            f"--invocations {invocations}: the trials in {folder.path} are of {count} "
+            f"invocations; accepted: {count} and more"
+        )
+    if repeats * invocations < rounds:
         raise SpecError(
             f"--repeats {repeats}: the trials in {folder.path} are of {rounds} rounds; "
             f"accepted: {rounds} and more"
@@ -139,6 +171,11 @@ def _beside(key: str) -> bool:
 def _version(then: str) -> Iterator[str]:
     if then != __version__:
         yield f"version of Isolane: {then} in the folder's trials, {__version__} now"
+
+
+def _method(then: int) -> Iterator[str]:
+    if then != METHOD:
+        yield f"version of the method: {then} in the folder's trials, {METHOD} now"
 
 
 def _changes(then: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:

@@ -76,6 +76,8 @@ class Run:
     """When a trial began, Unix time in s; a simulation writes the same bytes every time."""
     capacity: Capacity | None = None
     """What 1x is, where it is given; else it is measured if a load needs it."""
+    invocations: int = 1
+    """How often all rounds are done: each time is an invocation."""
     _trials: list[Trial] = field(default_factory=list)
     _drawings: dict[str, Drawing] = field(default_factory=dict)
     _described: set[str] = field(default_factory=set)
@@ -143,7 +145,7 @@ class Run:
         measured = len(experiment.resolved_arms()) * len(experiment.points())
         measured_here = experiment.needs_capacity and self.capacity is None
         capacity = CAPACITY_TRIALS if measured_here else 0
-        return capacity + measured * experiment.trial.repeats
+        return capacity + measured * experiment.trial.repeats * self.invocations
 
     def _tell(self, label: str) -> None:
         done = sum(trial.status != "failed" for trial in self._trials)
@@ -177,7 +179,7 @@ class Run:
 
     def _measure(self) -> None:
         done = {(t.arm, t.point, t.repeat) for t in self._trials if t.purpose == "measure"}
-        todo = list(blocks(self.experiment, done))
+        todo = list(blocks(self.experiment, done, self.invocations))
         if isinstance(self.back_end, Foreseeing):
             self.back_end.foresee(
                 [
@@ -259,6 +261,7 @@ class Run:
             point=task.point.index,
             point_label=task.point.label,
             repeat=task.repeat,
+            invocation=task.invocation,
             purpose=purpose,
             started_unix_s=started,
             window_s=plan.duration_ns / 1e9,

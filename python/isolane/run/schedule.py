@@ -17,6 +17,7 @@ class Task:
     arm: Arm
     point: Point
     repeat: int
+    invocation: int = 0
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -33,14 +34,19 @@ class Block:
     tasks: tuple[Task, ...]
 
 
-def blocks(experiment: Experiment, done: set[tuple[str, int, int]]) -> Iterator[Block]:
+def blocks(
+    experiment: Experiment, done: set[tuple[str, int, int]], invocations: int = 1
+) -> Iterator[Block]:
     """Order the trials that are not done yet.
+
+    An invocation is as many rounds as the experiment has repeats. Rounds are numbered on through
+    all invocations, and no block, so no test bed, serves two rounds.
 
     A round holds every arm and point once. Arms come in random order, and so do the points of an
     arm; points with the same routers stay together, because a bench is built for them. The order
     depends on the experiment's seed and the round alone, so a resumed run keeps it.
     """
-    for repeat in range(experiment.trial.repeats):
+    for repeat in range(experiment.trial.repeats * invocations):
         order = random.Random(f"{experiment.trial.seed}/{repeat}")  # noqa: S311 - an order, no secret
         arms = list(experiment.resolved_arms())
         order.shuffle(arms)
@@ -60,7 +66,8 @@ def _of_arm(
     points.sort(key=lambda point: len(point.routers))
     for _, same in groupby(points, key=_router_names):
         group = list(same)
-        tasks = tuple(Task(arm, point, repeat) for point in group)
+        invocation = repeat // experiment.trial.repeats
+        tasks = tuple(Task(arm, point, repeat, invocation) for point in group)
         open_tasks = tuple(task for task in tasks if task.key not in done)
         if open_tasks:
             yield Block(arm, group[0].routers, open_tasks)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from isolane import __version__
 from isolane.run.cells import aggregates, cells, core_cells, measured_capacity, sent_less, usable
+from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.published import Measured, beside_measured
 from isolane.run.results import Capacity, Cell, Drawing, NotMeasured, Summary, Trial
@@ -31,6 +32,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     capacity: Capacity | None = None,
     not_measured: Sequence[NotMeasured] = (),
     simulated: str | None = None,
+    method: int = METHOD,
 ) -> Summary:
     """Summarise a run, a part of a run, or a run without a single good trial.
 
@@ -55,6 +57,8 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         What the run itself did not measure, and why.
     simulated
         Profile of the simulated host, for a prediction.
+    method
+        Version of the method that the trials were made by.
     """
     arms = [arm.name for arm in experiment.resolved_arms()]
     groups = usable(trials, arms)
@@ -79,14 +83,21 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         published_source=published.source if published else None,
         drawings=tuple(drawings),
         not_measured=(*not_measured, *_gaps(trials, found, missing, known)),
-        trials=len(trials),
-        trials_failed=sum(trial.status == "failed" for trial in trials),
-        trials_without_verdict=sum(trial.status == "no-verdict" for trial in trials),
+        **_counts(trials),
         aggregates=together,
         simulated=simulated,
         arms=tuple(arms),
         missing=missing,
+        method=method,
     )
+
+
+def _counts(trials: Sequence[Trial]) -> dict[str, int]:
+    return {
+        "trials": len(trials),
+        "trials_failed": sum(trial.status == "failed" for trial in trials),
+        "trials_without_verdict": sum(trial.status == "no-verdict" for trial in trials),
+    }
 
 
 def _gaps(

@@ -88,6 +88,27 @@ def test_another_host_another_version_and_fewer_rounds_are_refused(
         refuse_changes(reopened(folder), settings(), 2)
 
 
+def test_another_method_is_refused(folder: RunFolder) -> None:
+    path = folder.path / record.RECORD
+    path.write_bytes(path.read_bytes().replace(b'"method": 2, ', b"", 1))
+    assert reopened(folder).record.method() == 1
+    with pytest.raises(SpecError, match=r"version of the method: 1 in the folder's trials, 2 now"):
+        refuse_changes(reopened(folder), settings(), 2)
+
+
+def test_invocations_may_be_added_but_keep_their_rounds(folder: RunFolder) -> None:
+    refuse_changes(reopened(folder), settings(), 2, 3)
+    with pytest.raises(SpecError, match=r"--repeats 1: .* of 2 rounds each; accepted: 2"):
+        refuse_changes(reopened(folder), settings(), 1, 3)
+    later = data.trial("here", SPEC.points()[0], 2, 4).model_copy(update={"invocation": 1})
+    folder.append_trial(later)
+    refuse_changes(reopened(folder), settings(), 2, 2)
+    with pytest.raises(SpecError, match=r"--repeats 5: .* of 2 rounds each; accepted: 2"):
+        refuse_changes(reopened(folder), settings(), 5, 2)
+    with pytest.raises(SpecError, match=r"--invocations 1: .* of 2 invocations; accepted: 2"):
+        refuse_changes(reopened(folder), settings(), 2, 1)
+
+
 def test_a_folder_without_a_record_is_shown_but_not_continued(folder: RunFolder) -> None:
     (folder.path / record.RECORD).unlink()
     with pytest.raises(SpecError, match=r"no record of the settings .* `isolane report` still"):

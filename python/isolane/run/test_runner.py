@@ -309,3 +309,21 @@ def test_a_summary_that_cannot_be_written_does_not_hide_what_ended_the_run(
 
     with pytest.raises(ZeroDivisionError):
         start(folder, Imaginary(spoil_the_summary)).execute()
+
+
+def test_each_trial_says_its_invocation_and_each_invocation_has_beds_of_its_own(
+    tmp_path: Path,
+) -> None:
+    back_end = Imaginary()
+    run = start(tmp_path / "run", back_end)
+    run.invocations = 3
+    run.execute()
+    trials = journal(tmp_path / "run")
+    assert [trial.invocation for trial in trials] == [n for n in range(3) for _ in range(TRIALS)]
+    assert len(back_end.built) == 3 * 4
+    again = Imaginary()
+    more = start(tmp_path / "run", again)
+    more.invocations = 4
+    more.execute()
+    assert len(again.settings) == TRIALS, "a later session adds an invocation"
+    assert journal(tmp_path / "run")[-1].invocation == 3

@@ -85,3 +85,15 @@ def test_one_bench_serves_points_of_the_same_routers_only() -> None:
             assert task.point.routers[0].name == block.routers[0].name
             assert len(task.point.routers) == len(block.routers)
     assert len(list(blocks(experiment(), set()))) == 9, "an arm in a round is one bench"
+
+
+def test_invocations_are_the_rounds_over_again_numbered_on() -> None:
+    found = experiment(repeats=2)
+    tasks = [task for block in blocks(found, set(), 3) for task in block.tasks]
+    assert keys(list(blocks(found, set(), 3)))[: len(every(found))] == keys(
+        list(blocks(found, set()))
+    )
+    assert {task.repeat: task.invocation for task in tasks} == {0: 0, 1: 0, 2: 1, 3: 1, 4: 2, 5: 2}
+    assert len({task.key for task in tasks}) == len(tasks) == 3 * len(every(found))
+    for block in blocks(found, set(), 3):
+        assert len({task.repeat for task in block.tasks}) == 1, "a test bed serves one round only"
