@@ -177,6 +177,109 @@ fn egress_tc_drops_and_counts_what_is_above_the_limit() {
     assert_eq!((host.port().offered, host.port().dropped_rate), (5, 2));
 }
 
+/// The demultiplexer of a NIC without XDP, with one queue towards loopback, found by `frame`'s destination.
+struct Demux {
+    skel: Loaded<DemuxSkel<'static>>,
+    queues: MappedArray<host::isl_queue>,
+}
+
+impl Demux {
+    fn new(change: impl FnOnce(&mut host::isl_queue)) -> Self {
+        let family = Family { program: "demux", feature: "XDP" };
+        let skel = Loaded::load(family, DemuxSkelBuilder::default(), |_| Ok(())).expect("loads");
+        set(&skel.maps.isl_fdb, &fdb_key(0), SLOT);
+        set(&skel.maps.isl_ingress_tc, &SLOT.to_ne_bytes(), LOOPBACK);
+        let mut queues = MappedArray::new(skel.maps.isl_queues.as_fd(), MAX_QUEUES).expect("maps");
+        let in_use = |queue: &mut host::isl_queue| {
+            // As a policy has it: nobody counts what leaves a queue that tc fills.
+            (queue.limit, queue.uncounted) = (1, 1);
+            change(queue);
+        };
+        queues.update(SLOT as usize, in_use).expect("in range");
+        Self { skel, queues }
+    }
+
+    fn queue(&self) -> host::isl_queue {
+        self.queues.read(0..MAX_QUEUES).expect("all")[SLOT as usize]
+    }
+
+    fn verdict(&self, packet: &[u8]) -> u32 {
+        let (verdict, out, _) = skb_through(&self.skel.progs.isl_demux_tc, packet);
+        assert_eq!(out, packet, "unchanged");
+        verdict
+    }
+}
+
+/// Key of the forwarding table for the destination that `frame` has.
+fn fdb_key(vlan: u16) -> Vec<u8> {
+    [&[2u8, 0, 0, 0, 0, 1][..], &vlan.to_be_bytes()].concat()
+}
+
+#[test]
+fn demux_tc_redirects_a_routers_frames_to_its_interface_and_counts_them() {
+    let demux = Demux::new(|_| ());
+    for (v6, size) in [(false, 64), (false, 1518), (true, 128)] {
+        assert_eq!(demux.verdict(&frame(v6, size)), TC_ACT_REDIRECT, "{size} bytes");
+    }
+    let queue = demux.queue();
+    assert_eq!((queue.offered, queue.offered_bytes), (3, 64 + 1518 + 128));
+    assert_eq!((queue.dropped_queue, queue.dropped_rate, queue.dropped_size), (0, 0, 0));
+    assert_eq!(queue.enqueued, 0, "frames get no number here");
+}
+
+#[test]
+fn demux_tc_leaves_to_the_kernel_what_is_for_no_router() {
+    let with = |at: usize, bytes: &[u8]| {
+        let mut packet = frame(false, 128);
+        packet[at..at + bytes.len()].copy_from_slice(bytes);
+        packet
+    };
+    let in_use = || Demux::new(|_| ());
+    let without_interface = in_use();
+    let no_interface = &without_interface.skel.maps.isl_ingress_tc;
+    no_interface.delete(&SLOT.to_ne_bytes()).expect("was there");
+    let in_a_vlan = in_use();
+    in_a_vlan.skel.maps.isl_fdb.delete(&fdb_key(0)).expect("was there");
+    set(&in_a_vlan.skel.maps.isl_fdb, &fdb_key(5), SLOT);
+    let table = [
+        ("another destination", in_use(), with(5, &[2])),
+        ("multicast", in_use(), with(0, &[3])),
+        ("ARP", in_use(), with(12, &[0x08, 0x06])),
+        ("a tag that the kernel has not taken off", in_use(), with(12, &[0x81, 0])),
+        ("a destination in a VLAN only", in_a_vlan, frame(false, 128)),
+        ("a queue that is not in use", Demux::new(|queue| queue.limit = 0), frame(false, 128)),
+        ("a router without an interface", without_interface, frame(false, 128)),
+    ];
+    for (name, demux, packet) in table {
+        assert_eq!(demux.verdict(&packet), TC_ACT_UNSPEC, "{name}");
+        assert_eq!(demux.queue().offered, 0, "{name}");
+    }
+}
+
+#[test]
+fn demux_tc_drops_and_counts_what_is_above_the_limit() {
+    let demux = Demux::new(|queue| {
+        let bucket = &mut queue.ingress[0];
+        (bucket.rate, bucket.depth, bucket.tokens) = (1, 3, 3_000_000);
+    });
+    let verdicts = (0..5).map(|_| demux.verdict(&frame(false, 64))).collect::<Vec<_>>();
+    assert_eq!(verdicts, [&[TC_ACT_REDIRECT; 3][..], &[TC_ACT_SHOT; 2]].concat());
+    assert_eq!((demux.queue().offered, demux.queue().dropped_rate), (5, 2));
+}
+
+#[test]
+fn demux_tc_drops_and_counts_what_is_too_long_for_the_routers_interface() {
+    in_a_routers_namespace(|ifindex| {
+        let demux = Demux::new(|_| ());
+        set(&demux.skel.maps.isl_ingress_tc, &SLOT.to_ne_bytes(), ifindex);
+        ip("link set out mtu 1000");
+        // A packet of 1,000 bytes has 14 of Ethernet before it, and 4 of its check sequence after it.
+        assert_eq!(demux.verdict(&frame(false, 1018)), TC_ACT_REDIRECT);
+        assert_eq!(demux.verdict(&frame(false, 1019)), TC_ACT_SHOT);
+        assert_eq!((demux.queue().offered, demux.queue().dropped_size), (2, 1));
+    });
+}
+
 /// The router's program with one queue.
 struct Router {
     skel: Loaded<ForwardSkel<'static>>,
@@ -249,13 +352,14 @@ fn router_rx_charges_the_routers_budget_with_what_its_thread_ran_for() {
     assert!(spent_ns > 0 && spent_ns <= began.elapsed().as_nanos(), "{spent_ns} ns");
 }
 
+fn ip(line: &str) {
+    let done = Command::new("ip").args(line.split(' ')).status().expect("iproute2");
+    assert!(done.success(), "ip {line}");
+}
+
 /// Carries out `work` on a thread with a network namespace of its own: interface `out` with routes to
 /// both destinations and a neighbour behind it, and forwarding switched on.
 fn in_a_routers_namespace(work: impl FnOnce(u32) + Send) {
-    let ip = |line: &str| {
-        let done = Command::new("ip").args(line.split(' ')).status().expect("iproute2");
-        assert!(done.success(), "ip {line}");
-    };
     thread::scope(|scope| {
         let ended = scope.spawn(|| {
             // SAFETY: takes no pointers; the thread ends with the namespace.
