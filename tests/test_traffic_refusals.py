@@ -35,6 +35,13 @@ WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("64 is not in 84 to 1518 bytes", "IPv6"),
     ),
     "too many flows": ((*TO, *RATE, "-f", "100001"), ("100001 is not in 1 to 100000",)),
+    "flows beyond any number of addresses": (
+        (*TO, *RATE, "-f", "99999999999"), ("99999999999 is not in 1 to 100000",),
+    ),
+    "flows of a stream beyond any number of addresses": (
+        (*TO, "--stream", "rate=1pps flows=99999999999"),
+        ("99999999999 is not in 1 to 100000",),
+    ),
     "no flows": ((*TO, *RATE, "-f", "0"), ("0 is not in 1 to 100000",)),
     "half a schedule": ((*TO, "--schedule", "5s"), ("'5s'", "DURATION:RATE")),
     "unknown key of a stream": ((*TO, "--stream", "rat=5pps"), ("'rat=5pps'", "rate=")),

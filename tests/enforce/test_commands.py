@@ -41,6 +41,15 @@ def test_a_second_apply_changes_nothing_and_clear_puts_everything_back(rig: Rig)
     assert "no policy was in force" in rig.cli("clear")
 
 
+def test_status_without_a_policy_says_how_to_get_one_and_nothing_else(rig: Rig) -> None:
+    assert rig.cli("status") == (
+        "no policy is in force; put one in force with: isolane apply POLICY.yaml\n"
+    )
+    assert rig.data("status") == {
+        "policy": None, "applied_at": None, "settings": 0, "routers": [], "drift": [], "notes": [],
+    }  # fmt: skip
+
+
 def test_status_shows_the_policy_of_each_router_and_what_the_kernel_has(rig: Rig) -> None:
     assert "no policy is in force" in rig.cli("status")
     keys = "cpu_weight: 300, rate_min: 2Gbps, rate_max: 3Gbps, priority: 1, link_weight: 5"

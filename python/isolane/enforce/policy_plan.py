@@ -30,6 +30,7 @@ from isolane.enforce.settings import (
     Affinity,
     Budget,
     Classifiers,
+    Controller,
     DeviceFile,
     Entry,
     Group,
@@ -97,6 +98,9 @@ class Plan:
             return
         weights = {name: self.policy.routers[name].cpu_weight for name in names}
         yield Desired(Group(""), value=True)
+        if self.host.groups.version == 2:
+            yield Desired(Controller("root"), value=True)
+            yield Desired(Controller("top"), value=True)
         total = self.host.groups.settings(min(10_000, sum(weights.values())), None)
         weight_file = next(iter(total))
         yield Desired(GroupFile("", weight_file), total[weight_file])

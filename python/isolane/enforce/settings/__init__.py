@@ -1,5 +1,6 @@
 """Every kind of setting; importing this registers them for :func:`isolane.enforce.setting.make`."""
 
+from isolane.enforce.settings.controllers import Controller
 from isolane.enforce.settings.devices import DeviceFile
 from isolane.enforce.settings.link_classes import Classifiers, LeafQueue, LinkClass, LinkRoot
 from isolane.enforce.settings.offloads import Offload, TakesXdp
@@ -10,6 +11,7 @@ __all__ = [
     "Affinity",
     "Budget",
     "Classifiers",
+    "Controller",
     "DeviceFile",
     "Entry",
     "Group",

@@ -45,7 +45,6 @@ class Group(Setting):
         if value:
             with step(f"making {path}", "cgroups with the cpu controller"):
                 path.mkdir(exist_ok=True)
-                _enable(host, path)
             return
         deadline = time.monotonic() + _EMPTY_S
         while path.is_dir():
@@ -62,13 +61,6 @@ class Group(Setting):
         """Say that it exists although this policy did not create it."""
         path = host.groups.path(self.router)
         return f"{path} exists and was not made by this policy" if current else None
-
-
-def _enable(host: Host, path: Path) -> None:
-    """Enable the cpu controller for the cgroups below (version 2 wants that)."""
-    if host.groups.version == 2 and path == host.groups.top:
-        for parent in (host.groups.root, path):
-            (parent / "cgroup.subtree_control").write_text("+cpu")
 
 
 def _empty(host: Host, path: Path) -> None:
