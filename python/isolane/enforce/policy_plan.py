@@ -120,7 +120,8 @@ class Plan:
             for feature in ("tx", *(("txvlan",) if vlans else ())):
                 yield from self._without(netns, nic.peer.ifname, feature)
         if nic.kind != "veth":
-            for feature in ("lro", *(("rxvlan",) if vlans else ())):
+            # The program in tc sees tags that the kernel keeps beside the frame.
+            for feature in ("lro", *(("rxvlan",) if vlans and nic.runs_xdp else ())):
                 yield from self._without(base, nic.name, feature)
 
     def _without(
