@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
 
 from isolane.spec import Arm, Experiment, Point, PointRouter
 
@@ -43,8 +42,10 @@ def blocks(
     all invocations, and no block, so no test bed, serves two rounds.
 
     A round holds every arm and point once. Arms come in random order, and so do the points of an
-    arm; points with the same routers stay together, because a bench is built for them. The order
-    depends on the experiment's seed and the round alone, so a resumed run keeps it.
+    arm. Points with the same routers stay together, because a bench is built for them; these
+    groups come in random order, too, so that drift does not look like an effect of the number of
+    routers. The order depends on the experiment's seed and the round alone, so a resumed run
+    keeps it.
     """
     for repeat in range(experiment.trial.repeats * invocations):
         order = random.Random(f"{experiment.trial.seed}/{repeat}")  # noqa: S311 - an order, no secret
@@ -63,11 +64,21 @@ def _of_arm(
 ) -> Iterator[Block]:
     points = list(experiment.points())
     order.shuffle(points)
+<<<<<<< HEAD
     points.sort(key=lambda point: len(point.routers))
     for _, same in groupby(points, key=_router_names):
         group = list(same)
         invocation = repeat // experiment.trial.repeats
         tasks = tuple(Task(arm, point, repeat, invocation) for point in group)
+=======
+    groups: dict[tuple[str, ...], list[Point]] = {}
+    for point in points:
+        groups.setdefault(_router_names(point), []).append(point)
+    # From a fixed order: that of the first points would favour groups with many points.
+    for names in order.sample(sorted(groups), len(groups)):
+        group = groups[names]
+        tasks = tuple(Task(arm, point, repeat) for point in group)
+>>>>>>> ce575cb (Schedule: numbers of routers come in random order, like points and arms)
         open_tasks = tuple(task for task in tasks if task.key not in done)
         if open_tasks:
             yield Block(arm, group[0].routers, open_tasks)

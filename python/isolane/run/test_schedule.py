@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import permutations
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,14 +24,14 @@ trial: {{repeats: {repeats}, seed: {seed}}}
     )
 
 
-def growing() -> Experiment:
+def growing(repeats: int = 2) -> Experiment:
     return parse_experiment(
-        """\
+        f"""\
 isolane: 1
 name: growing
-routers: [{name: vr, path: direct, count: [4, 1, 2]}]
-load: {vr: [1kpps, 2kpps, 3kpps]}
-trial: {repeats: 2}
+routers: [{{name: vr, path: direct, count: [4, 1, 2]}}]
+load: {{vr: [1kpps, 2kpps, 3kpps]}}
+trial: {{repeats: {repeats}}}
 """
     )
 
@@ -87,6 +89,7 @@ def test_one_bench_serves_points_of_the_same_routers_only() -> None:
     assert len(list(blocks(experiment(), set()))) == 9, "an arm in a round is one bench"
 
 
+<<<<<<< HEAD
 def test_invocations_are_the_rounds_over_again_numbered_on() -> None:
     found = experiment(repeats=2)
     tasks = [task for block in blocks(found, set(), 3) for task in block.tasks]
@@ -97,3 +100,21 @@ def test_invocations_are_the_rounds_over_again_numbered_on() -> None:
     assert len({task.key for task in tasks}) == len(tasks) == 3 * len(every(found))
     for block in blocks(found, set(), 3):
         assert len({task.repeat for task in block.tasks}) == 1, "a test bed serves one round only"
+=======
+def test_numbers_of_routers_come_in_any_order() -> None:
+    found = growing(repeats=40)
+    every = list(blocks(found, set()))
+    orders = [
+        tuple(len(block.routers) for block in every if block.tasks[0].repeat == n)
+        for n in range(40)
+    ]
+    assert set(orders) == set(permutations((1, 2, 4))), "40 rounds, 6 orders"
+
+
+def test_a_resumed_run_keeps_the_order_of_router_counts() -> None:
+    found = growing()
+    order = keys(list(blocks(found, set())))
+    for finished in range(len(order)):
+        left = keys(list(blocks(found, set(order[:finished]))))
+        assert left == order[finished:]
+>>>>>>> ce575cb (Schedule: numbers of routers come in random order, like points and arms)
