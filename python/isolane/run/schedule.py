@@ -64,21 +64,14 @@ def _of_arm(
 ) -> Iterator[Block]:
     points = list(experiment.points())
     order.shuffle(points)
-<<<<<<< HEAD
-    points.sort(key=lambda point: len(point.routers))
-    for _, same in groupby(points, key=_router_names):
-        group = list(same)
-        invocation = repeat // experiment.trial.repeats
-        tasks = tuple(Task(arm, point, repeat, invocation) for point in group)
-=======
     groups: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
         groups.setdefault(_router_names(point), []).append(point)
     # From a fixed order: that of the first points would favour groups with many points.
     for names in order.sample(sorted(groups), len(groups)):
         group = groups[names]
-        tasks = tuple(Task(arm, point, repeat) for point in group)
->>>>>>> ce575cb (Schedule: numbers of routers come in random order, like points and arms)
+        invocation = repeat // experiment.trial.repeats
+        tasks = tuple(Task(arm, point, repeat, invocation) for point in group)
         open_tasks = tuple(task for task in tasks if task.key not in done)
         if open_tasks:
             yield Block(arm, group[0].routers, open_tasks)

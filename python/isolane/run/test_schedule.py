@@ -89,7 +89,6 @@ def test_one_bench_serves_points_of_the_same_routers_only() -> None:
     assert len(list(blocks(experiment(), set()))) == 9, "an arm in a round is one bench"
 
 
-<<<<<<< HEAD
 def test_invocations_are_the_rounds_over_again_numbered_on() -> None:
     found = experiment(repeats=2)
     tasks = [task for block in blocks(found, set(), 3) for task in block.tasks]
@@ -100,7 +99,8 @@ def test_invocations_are_the_rounds_over_again_numbered_on() -> None:
     assert len({task.key for task in tasks}) == len(tasks) == 3 * len(every(found))
     for block in blocks(found, set(), 3):
         assert len({task.repeat for task in block.tasks}) == 1, "a test bed serves one round only"
-=======
+
+
 def test_numbers_of_routers_come_in_any_order() -> None:
     found = growing(repeats=40)
     every = list(blocks(found, set()))
@@ -117,4 +117,3 @@ def test_a_resumed_run_keeps_the_order_of_router_counts() -> None:
     for finished in range(len(order)):
         left = keys(list(blocks(found, set(order[:finished]))))
         assert left == order[finished:]
->>>>>>> ce575cb (Schedule: numbers of routers come in random order, like points and arms)
