@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * The traffic generator. Driven by BPF_PROG_TEST_RUN with live frames: each iteration looks for a
- * stream whose next frame is due; if there is one it writes the frame and redirects it, otherwise
+ * The traffic generator. Driven by BPF_PROG_TEST_RUN with live frames: each iteration looks at the
+ * stream whose next frame is due first; if it is due it writes the frame and redirects it, otherwise
  * it drops the empty frame, which costs some tens of ns. That is what paces each frame.
  */
 #include <stdbool.h>
 
+#include "due_heap.h"
 #include "frame.h"
 #include "schedule.h"
 
-/* Streams looked at in one iteration; more would make the idle iteration slow. */
-#define SCAN 4
 /* Scheduled but unsent frames counted in one iteration after the end. */
 #define COUNT_MISSED 64
 /* Looks at the clock before an iteration that found nothing due ends: some 2 us. */
@@ -27,17 +26,17 @@
  * stall of the generator must not become an overload of the router. (The virtual clock of GCRA.)
  */
 #define BURST_FRAMES 64
-/*
- * Frames leave in the order of their schedule, whatever their stream: those that became due while the
- * kernel sent a batch, too. Who is later than this takes turns instead: where the generator cannot
- * send all, slow streams get what they ask for and fast ones the rest.
- */
-#define TURNS_NS 1000000
-
 const volatile struct {
 	__u32 n_streams;
 	__u16 frame_bytes; /* length of the frames that the kernel hands in */
 	__u16 cookie;
+	/*
+	 * Frames leave in the order of their schedule, whatever their stream: those that became due
+	 * while the kernel sent a batch, too. A stream that has sent a frame and is still later than
+	 * this is put behind all that are as late: where the generator cannot send all, streams take
+	 * turns, slow ones get what they ask for and fast ones the rest.
+	 */
+	__u64 turns_ns;
 } settings;
 
 /* Written by user space before the run. */
@@ -45,6 +44,9 @@ struct isl_trial trial;
 
 /* One entry per stream, settings by user space, counters by this program. */
 struct isl_stream streams[ISL_MAX_STREAMS];
+
+/* One entry per stream, a heap by time; user space fills it in order, this program moves entries. */
+struct isl_due due_heap[ISL_MAX_STREAMS];
 
 /* Written by this program. */
 struct isl_progress progress;
@@ -94,13 +96,10 @@ struct search {
 	__u32 reuse; /* the clock's last reading will do */
 };
 
-/* bpf_loop: looks for the stream whose next frame was due first; 1: found, or the end. */
+/* bpf_loop: looks whether the next frame in the schedule is due; 1: it is, or the trial is over. */
 static long find_due(__u32 round, void *context)
 {
 	struct search *search = context;
-	__u32 index = progress.cursor;
-	__u64 first_q16 = ~0ULL, floor_q16 = 0;
-	int i;
 
 	search->clock_ns = search->reuse ? progress.clock_ns : bpf_ktime_get_ns();
 	progress.clock_ns = search->clock_ns;
@@ -109,25 +108,31 @@ static long find_due(__u32 round, void *context)
 	search->now_ns = search->clock_ns - trial.start_ns;
 	if (search->now_ns >= trial.end_ns)
 		return 1;
-	if (search->now_ns > TURNS_NS)
-		floor_q16 = (search->now_ns - TURNS_NS) << 16;
-	for (i = 0; i < SCAN && i < settings.n_streams; i++) {
-		struct isl_stream *stream;
-		__u64 due_q16;
+	if (due_heap[0].at_q16_ns >> 16 > search->now_ns)
+		return 0;
+	search->index = due_heap[0].stream;
+	return 1;
+}
 
-		if (index >= settings.n_streams)
-			index = 0;
-		stream = &streams[index & (ISL_MAX_STREAMS - 1)];
-		due_q16 = stream->next_q16_ns < floor_q16 ? floor_q16 : stream->next_q16_ns;
-		if (due_q16 < first_q16 && due_q16 >> 16 <= search->now_ns &&
-		    stream->not_before_ns <= search->now_ns) {
-			first_q16 = due_q16;
-			search->index = index;
+/* Puts the stream that was first where its next frame belongs. */
+static __always_inline void put_back(const struct isl_stream *stream, __u64 now_ns)
+{
+	__u64 at_q16_ns = stream->next_q16_ns, late_q16_ns;
+
+	if (now_ns > settings.turns_ns) {
+		late_q16_ns = (now_ns - settings.turns_ns) << 16;
+		if (at_q16_ns <= late_q16_ns) {
+			/* The clock's last reading may be in use again. */
+			if (late_q16_ns <= progress.turn_q16_ns)
+				late_q16_ns = progress.turn_q16_ns + 1;
+			progress.turn_q16_ns = late_q16_ns;
+			at_q16_ns = late_q16_ns;
 		}
-		index++;
 	}
-	progress.cursor = search->index == NOTHING_DUE ? index : search->index + 1;
-	return search->index != NOTHING_DUE;
+	/* What it may send already keeps its turn. */
+	if (stream->not_before_ns > now_ns && at_q16_ns < stream->not_before_ns << 16)
+		at_q16_ns = stream->not_before_ns << 16;
+	isl_move_top(due_heap, settings.n_streams, at_q16_ns);
 }
 
 /* Counts a frame that leaves now and moves its stream's schedule on. */
@@ -223,9 +228,11 @@ int isl_generate(struct xdp_md *ctx)
 	frame.cookie = settings.cookie;
 	if (write_frame(ctx, stream, &frame)) {
 		progress.failed++;
+		isl_move_top(due_heap, settings.n_streams, search.now_ns << 16);
 		return XDP_DROP;
 	}
 	count_sent(stream, search.now_ns, due_ns, &frame);
+	put_back(stream, search.now_ns);
 	return bpf_redirect_map(&isl_tx_devmap, search.index, 0);
 }
 

@@ -81,6 +81,13 @@ struct isl_stream {
 	__u64 missed_window;
 };
 
+/* Generator: when a stream may send its next frame. */
+struct isl_due {
+	__u64 at_q16_ns; /* ns << 16 since the start */
+	__u32 stream;
+	__u32 pad0;
+};
+
 /* Generator: when a trial is; CLOCK_MONOTONIC. */
 struct isl_trial {
 	__u64 start_ns;
@@ -95,8 +102,9 @@ struct isl_progress {
 	__u64 window_sent;
 	__u64 failed; /* frames that could not be built: a bug or a wrong length */
 	__u64 lateness_max_ns;
-	__u32 cursor; /* the stream that is looked at next */
-	__u32 ending; /* counting what was missed */
+	__u64 turn_q16_ns; /* the last stream's that was too late: turns are told apart by it */
+	__u32 cursor;	   /* the stream whose missed frames are counted */
+	__u32 ending;	   /* counting what was missed */
 	__u32 done;
 	__u32 batch; /* frames the kernel runs before it flushes; written by user space */
 	__u32 in_batch;
@@ -166,7 +174,8 @@ _Static_assert(sizeof(struct isl_signature) == 18, "fits a 64-byte frame");
 _Static_assert(sizeof(struct isl_segment) == 40, "no hidden padding");
 _Static_assert(sizeof(struct isl_stream) == 128 + 40 * ISL_MAX_SEGMENTS + 88, "no hidden padding");
 _Static_assert(sizeof(struct isl_trial) == 32, "no hidden padding");
-_Static_assert(sizeof(struct isl_progress) == 72, "no hidden padding");
+_Static_assert(sizeof(struct isl_due) == 16, "no hidden padding");
+_Static_assert(sizeof(struct isl_progress) == 80, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_stream) == 64, "a cache line");
 _Static_assert(sizeof(struct isl_rx_flow) == 16, "no hidden padding");
 _Static_assert(sizeof(struct isl_nic) == 8, "no hidden padding");

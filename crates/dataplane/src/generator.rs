@@ -27,6 +27,9 @@ const FAMILY: Family = Family {
 /// large batch keeps more of the recycled pages.
 const BATCHES: [(u64, u32); 3] = [(300_000_000, 16), (700_000_000, 64), (u64::MAX, 256)];
 
+/// A stream that is later than this takes turns with the others that are.
+const TURNS_NS: u64 = 1_000_000;
+
 /// Everything a trial needs to be sent.
 #[derive(Clone, Debug)]
 pub struct GeneratorSpec {
@@ -91,6 +94,10 @@ pub struct Generator {
 impl Generator {
     /// Checks the number of streams and loads the program.
     pub fn load(spec: GeneratorSpec) -> Result<Self> {
+        Self::load_with_turns(spec, TURNS_NS)
+    }
+
+    fn load_with_turns(spec: GeneratorSpec, turns_ns: u64) -> Result<Self> {
         let possible = (1..=MAX_STREAMS).contains(&spec.streams.len());
         let n_streams = u32::try_from(spec.streams.len()).ok().filter(|_| possible);
         let n_streams = n_streams.ok_or_else(|| Error::Spec {
@@ -105,6 +112,7 @@ impl Generator {
             settings.n_streams = n_streams;
             settings.frame_bytes = frame_bytes;
             settings.cookie = spec.cookie;
+            settings.turns_ns = turns_ns;
             Ok(())
         })?;
         Ok(Self { sender: None, skel, spec, frame_bytes, calls: 0 })
@@ -140,6 +148,7 @@ impl Generator {
             let phase_ns = interval_ns.min(1_000_000_000) * index as u64 / count;
             stream.fill(entry, phase_ns)?;
         }
+        fill_heap(&mut bss.due_heap, &bss.streams[..self.spec.streams.len()]);
         bss.trial.start_ns = start_ns;
         bss.trial.window_start_ns = self.spec.window_start_ns;
         bss.trial.window_end_ns = self.spec.window_end_ns;
@@ -233,6 +242,14 @@ impl From<&types::isl_stream> for StreamReport {
             missed_window: stream.missed_window,
         }
     }
+}
+
+/// Sorts the streams by their first departure; what is in order is a heap.
+fn fill_heap(heap: &mut [types::isl_due], streams: &[types::isl_stream]) {
+    for (index, (entry, stream)) in (0u32..).zip(heap.iter_mut().zip(streams)) {
+        *entry = types::isl_due { at_q16_ns: stream.next_q16_ns, stream: index, pad0: 0 };
+    }
+    heap[..streams.len()].sort_unstable_by_key(|entry| (entry.at_q16_ns, entry.stream));
 }
 
 fn takes_no_frames(ifindex: u32) -> Error {

@@ -31,18 +31,22 @@ fn stream(v6: bool, sizes: &[u16], flows: u32) -> StreamSpec {
     }
 }
 
-fn armed(streams: Vec<StreamSpec>) -> Generator {
-    let hour = 3_600_000_000_000;
-    let mut generator = Generator::load(GeneratorSpec {
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+fn spec(streams: Vec<StreamSpec>) -> GeneratorSpec {
+    GeneratorSpec {
         netns: None,
         core: 0,
         cookie: 0x1234,
         streams,
         window_start_ns: 0,
-        window_end_ns: hour,
-        end_ns: hour,
-    })
-    .expect("loads");
+        window_end_ns: HOUR_NS,
+        end_ns: HOUR_NS,
+    }
+}
+
+fn armed(streams: Vec<StreamSpec>) -> Generator {
+    let mut generator = Generator::load(spec(streams)).expect("loads");
     // A second late: every call finds a frame due.
     generator.arm(monotonic_ns() - 1_000_000_000, 1).expect("arms");
     generator
@@ -152,6 +156,77 @@ fn a_generator_that_is_much_too_late_takes_turns() {
     assert_eq!(slow_ones_among_20(1_000_000_000), 10);
 }
 
+fn of_rates(rates_millipps: &[u64]) -> Vec<StreamSpec> {
+    let streams = rates_millipps.iter().map(|&rate_millipps| {
+        let mut spec = stream(false, &[64], 1);
+        spec.segments[0].start_rate_millipps = rate_millipps;
+        spec.segments[0].end_rate_millipps = rate_millipps;
+        spec
+    });
+    streams.collect()
+}
+
+/// The stream of each of the next frames.
+fn departures(generator: &Generator, frames: usize) -> Vec<usize> {
+    let sent = (0..frames).map(|_| {
+        let (verdict, frame) = next_frame(generator);
+        assert_eq!(verdict, XDP_REDIRECT);
+        usize::from(frame[53])
+    });
+    sent.collect()
+}
+
+/// The same by sorting the departures of the whole schedule.
+fn by_schedule(rates_millipps: &[u64], frames: usize) -> Vec<usize> {
+    let count = rates_millipps.len() as u64;
+    let mut due = Vec::new();
+    for (index, &rate_millipps) in rates_millipps.iter().enumerate() {
+        let interval = interval_q16_ns(rate_millipps);
+        let phase = ((interval >> 16) * index as u64 / count) << 16;
+        due.extend((0..frames as u64).map(|n| (phase + n * interval, index)));
+    }
+    due.sort_unstable();
+    due.into_iter().take(frames).map(|(_, index)| index).collect()
+}
+
+#[test]
+fn any_number_of_streams_keeps_the_order_of_the_schedule() {
+    for count in [1usize, 2, 4, 5, 8, 64, 256] {
+        // Rates that differ up to five times; nobody sends more than a burst of 64.
+        let rates: Vec<u64> =
+            (0..count).map(|index| 60_000_000 + index as u64 * 79_190_017 % 255_000_000).collect();
+        // However late the machine makes this test, nobody takes turns.
+        let mut generator =
+            Generator::load_with_turns(spec(of_rates(&rates)), HOUR_NS).expect("loads");
+        generator.arm(monotonic_ns() - 1_000_000_000, 1).expect("arms");
+        let frames = 20 * count;
+        assert_eq!(departures(&generator, frames), by_schedule(&rates, frames), "{count} streams");
+    }
+}
+
+#[test]
+fn under_overload_slow_streams_get_all_and_fast_ones_share_the_rest() {
+    for count in [8usize, 64] {
+        // Two streams want a frame in 10 ms; each other one wants more than a core can send.
+        let slow = [2, count - 2];
+        let rates: Vec<u64> = (0..count)
+            .map(|index| if slow.contains(&index) { 100_000 } else { 16_000_000_000 })
+            .collect();
+        let mut generator = armed(of_rates(&rates));
+        let start_ns = monotonic_ns() - 100_000_000;
+        generator.arm(start_ns, 1).expect("arms");
+        let sent = departures(&generator, 100 * count);
+        let due = (monotonic_ns() - start_ns) / 10_000_000 + 1;
+        let of = |stream| sent.iter().filter(|&&found| found == stream).count();
+        for stream in slow {
+            assert!((9..=due).contains(&(of(stream) as u64)), "{stream}: {} of {due}", of(stream));
+        }
+        let fast: Vec<usize> = (0..count).filter(|stream| !slow.contains(stream)).map(of).collect();
+        let (min, max) = (fast.iter().min().expect("some"), fast.iter().max().expect("some"));
+        assert!(max - min <= 1, "{fast:?}");
+    }
+}
+
 #[test]
 fn a_silent_stretch_sends_nothing_and_a_ramp_its_area() {
     let mut shape = stream(false, &[64], 1);
@@ -184,16 +259,7 @@ fn what_cannot_be_sent_is_refused_with_its_limits() {
         (stream(false, &[1519], 1), "frame_size"),
         (stream(false, &[64], 0), "flows"),
     ] {
-        let mut generator = Generator::load(GeneratorSpec {
-            netns: None,
-            core: 0,
-            cookie: 0,
-            streams: vec![bad],
-            window_start_ns: 0,
-            window_end_ns: 1,
-            end_ns: 1,
-        })
-        .expect("loads");
+        let mut generator = Generator::load(spec(vec![bad])).expect("loads");
         let error = generator.arm(0, 1).expect_err("refused").to_string();
         assert!(error.contains(key) && error.contains("accepted"), "{error}");
     }
