@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import InvalidReason
 from isolane.run.results import (
     CoreTrial,
@@ -42,6 +43,8 @@ class Setting:
     window_ns: int
     label: str = ""
     """Unique in a run; a simulation derives its random numbers from it."""
+    budget: ErrorBudget = field(default_factory=ErrorBudget)
+    """How large the trial's own faults may be."""
 
 
 @dataclass(frozen=True)

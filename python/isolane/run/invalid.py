@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
+
+from isolane.procfs import TICK_NS
+from isolane.run.error_budget import ErrorBudget
 
 
 class InvalidKind(StrEnum):
@@ -24,7 +28,7 @@ class InvalidKind(StrEnum):
     CPU_ACCOUNTING = auto()
     """The CPU time of a core does not add up to the window."""
     DISTURBED = auto()
-    """Other processes used the routers' cores."""
+    """Others used the routers' cores: other processes, the hypervisor, or a stall."""
 
 
 @dataclass(frozen=True)
@@ -37,3 +41,39 @@ class InvalidReason:
     def __str__(self) -> str:
         """Return the text."""
         return self.text
+
+
+def disturbances(
+    core: int, used: Mapping[str, float], budget: ErrorBudget
+) -> Iterator[InvalidReason]:
+    """Yield a reason for each who used a DUT core too much.
+
+    Parameters
+    ----------
+    core
+        Number of the core.
+    used
+        By user of the core (``other processes``): the part of the window that it had, 0 to 1.
+    budget
+        Who had more than its limit disturbed the trial.
+    """
+    for who, part in used.items():
+        if part > budget.limit:
+            text = f"{who} used {100 * part:.2g} % of core {core} (at most {budget})"
+            yield InvalidReason(InvalidKind.DISTURBED, text)
+
+
+def proven(part: float, window_ns: int) -> float:
+    """Return the part of a window that was used for certain, where the kernel counted it in ticks.
+
+    A tick that is counted inside the window may lie before it almost wholly, so one tick proves
+    nothing.
+
+    Parameters
+    ----------
+    part
+        What was counted in the window, as a part of it.
+    window_ns
+        Length of the window, ns.
+    """
+    return max(0.0, part - TICK_NS / window_ns)

@@ -20,7 +20,7 @@ from isolane.run.results import (
 )
 
 _TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
-_NESTED = {"lost", "delay", "routers", "cores", "generator", "placement"}
+_NESTED = {"lost", "delay", "routers", "cores", "generator", "placement", "invalid"}
 
 
 def _columns(model: Any, prefix: str = "") -> dict[str, Any]:
@@ -35,6 +35,7 @@ def _columns(model: Any, prefix: str = "") -> dict[str, Any]:
 
 SCHEMA: dict[str, Any] = {
     **_columns(Trial),
+    "invalid": pl.String,
     **_columns(RouterTrial),
     **{f"lost_{where}": pl.Int64 for where in DROP_POINTS},
     **_columns(Delay, "delay_"),
@@ -45,6 +46,7 @@ SCHEMA: dict[str, Any] = {
 
 def _rows(trial: Trial) -> list[dict[str, object]]:
     common: dict[str, object] = trial.model_dump(exclude=_NESTED)
+    common["invalid"] = None if trial.invalid is None else ", ".join(trial.invalid)
     for prefix, part in (("generator_", trial.generator), ("placement_", trial.placement)):
         if part is not None:
             common |= {prefix + name: value for name, value in part.model_dump().items()}

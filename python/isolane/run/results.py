@@ -11,10 +11,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
 
 Status = Literal["ok", "no-verdict", "failed"]
-Purpose = Literal["capacity", "measure"]
+Purpose = Literal["capacity", "measure", "twin"]
+"""``twin``: a trial of the second copy of an arm; only the noise floor uses it."""
 CorePart = Literal["dut", "measure", "other"]
 DropPoint = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
 
@@ -150,6 +152,10 @@ class Trial(_Model):
     cores: tuple[CoreTrial, ...] = ()
     generator: GeneratorAudit | None = None
     placement: Placement | None = None
+    attempt: int = 0
+    """How many attempts at this trial were invalid before; they stand before it."""
+    invalid: tuple[InvalidKind, ...] | None = None
+    """Kinds of the invalid reasons; None where an older version did not keep them."""
 
 
 class Interval(_Model):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from isolane.errors import MeasurementError
+from isolane.run.attempts import Attempts, key_of
 from isolane.run.backend import (
     BackEnd,
     Bench,
@@ -19,6 +20,7 @@ from isolane.run.backend import (
     Setting,
 )
 from isolane.run.cells import measured_capacity
+from isolane.run.error_budget import ErrorBudget
 from isolane.run.folder import RunFolder
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.results import (
@@ -86,6 +88,11 @@ class Run:
     _failed_in_a_row: int = 0
     _next: int = 0
 
+    def __post_init__(self) -> None:
+        # A simulated trial would come out the same again.
+        retries = 0 if self.folder.host().simulated else self.experiment.trial.retries
+        self._attempts = Attempts(retries, len(self.experiment.points()))
+
     def execute(self) -> Summary:
         """Do the remaining trials; the summary is written however the run ends.
 
@@ -98,6 +105,7 @@ class Run:
         earlier_trials = self.folder.trials()
         self._next = max((trial.trial for trial in earlier_trials), default=-1) + 1
         self._trials = [t for t in earlier_trials if t.status != "failed"]
+        self._attempts.add(self._trials)
         earlier = self.folder.summary()
         if earlier:
             started = earlier.started_unix_s
@@ -148,7 +156,7 @@ class Run:
         return capacity + measured * experiment.trial.repeats * self.invocations
 
     def _tell(self, label: str) -> None:
-        done = sum(trial.status != "failed" for trial in self._trials)
+        done = len({key_of(trial) for trial in self._trials if trial.status != "failed"})
         self.watch(Step(min(done, self._total()), self._total(), label))
 
     def _measure_capacity(self) -> None:
@@ -167,8 +175,8 @@ class Run:
             for repeat in range(have, CAPACITY_TRIALS):
                 self._tell("capacity")
                 demand = Demand(router, offered, None)
-                task = Task(reference.arm, point, repeat)
-                self._one(bench, task, (demand,), purpose="capacity")
+                task = Task(reference.arm, point, repeat, "capacity")
+                self._one(bench, task, (demand,))
         self._capacity = measured_capacity(self._trials)
         if self._capacity is None:
             reasons = {t.reason for t in self._trials if t.purpose == "capacity" and t.reason}
@@ -178,12 +186,11 @@ class Run:
             )
 
     def _measure(self) -> None:
-        done = {(t.arm, t.point, t.repeat) for t in self._trials if t.purpose == "measure"}
-        todo = list(blocks(self.experiment, done, self.invocations))
+        todo = list(blocks(self.experiment, self._attempts.open, self.invocations))
         if isinstance(self.back_end, Foreseeing):
             self.back_end.foresee(
                 [
-                    Expected(block.arm, block.routers, self._setting(task, "measure"))
+                    Expected(block.arm, block.routers, self._setting(task))
                     for block in todo
                     for task in block.tasks
                 ]
@@ -191,13 +198,11 @@ class Run:
         for block in todo:
             self._block(block)
 
-    def _setting(
-        self, task: Task, purpose: Purpose, demands: tuple[Demand, ...] | None = None
-    ) -> Setting:
+    def _setting(self, task: Task, demands: tuple[Demand, ...] | None = None) -> Setting:
         plan = self.experiment.trial
         asked = self._demands(task.point) if demands is None else demands
-        label = f"{purpose}/{task.arm.name}/{task.point.index}/{task.repeat}"
-        return Setting(asked, plan.warmup_ns, plan.duration_ns, label)
+        label = "/".join(map(str, task.key))
+        return Setting(asked, plan.warmup_ns, plan.duration_ns, label, ErrorBudget(plan.threshold))
 
     def _block(self, block: Block) -> None:
         """Do a block's trials; after a failed one the bench is built anew for the rest."""
@@ -207,8 +212,7 @@ class Run:
                 self._draw(bench, block.arm.name)
                 while left:
                     task, left = left[0], left[1:]
-                    self._tell(f"{task.arm.name}, {task.point.label}")
-                    self._one(bench, task, self._demands(task.point))
+                    self._try(bench, task)
                     if self._trials[-1].status == "failed":
                         break
             if self._failed_in_a_row >= GIVE_UP_AFTER:
@@ -216,6 +220,14 @@ class Run:
                     f"{GIVE_UP_AFTER} trials failed in a row, the last one because: "
                     f"{self._trials[-1].reason}"
                 )
+
+    def _try(self, bench: Bench, task: Task) -> None:
+        """Do a trial; repeat it at once while it is invalid, as often as in any other arm."""
+        while self._attempts.open(task.key):
+            self._tell(f"{task.arm.name}, {task.point.label}")
+            self._one(bench, task, self._demands(task.point))
+            if self._trials[-1].status == "failed":
+                return
 
     def _draw(self, bench: Bench, arm: str) -> None:
         """Keep the largest set-up of each arm, and what its interfaces are."""
@@ -236,24 +248,17 @@ class Run:
             demands.append(Demand(router, pps, _as_multiple(router.load, pps, capacity)))
         return tuple(demands)
 
-    def _one(
-        self,
-        bench: Bench,
-        task: Task,
-        demands: tuple[Demand, ...],
-        *,
-        purpose: Purpose = "measure",
-    ) -> None:
+    def _one(self, bench: Bench, task: Task, demands: tuple[Demand, ...]) -> None:
         """Carry out a trial and keep its result, good or bad."""
         plan = self.experiment.trial
         started = self.clock()
         observation: Observation | None = None
         reason: str | None = None
         try:
-            observation = bench.trial(self._setting(task, purpose, demands))
+            observation = bench.trial(self._setting(task, demands))
         except MeasurementError as error:
             reason = str(error)
-        invalid = _invalid(observation, purpose)
+        invalid = _invalid(observation, task.purpose)
         status: Status = "failed" if observation is None else "no-verdict" if invalid else "ok"
         trial = Trial(
             trial=self._next,
@@ -262,7 +267,7 @@ class Run:
             point_label=task.point.label,
             repeat=task.repeat,
             invocation=task.invocation,
-            purpose=purpose,
+            purpose=task.purpose,
             started_unix_s=started,
             window_s=plan.duration_ns / 1e9,
             status=status,
@@ -272,10 +277,13 @@ class Run:
             cores=observation.cores if observation else (),
             generator=observation.generator if observation else None,
             placement=observation.placement if observation else None,
+            attempt=self._attempts.made(task.key),
+            invalid=tuple(dict.fromkeys(found.kind for found in invalid)),
         )
         self._failed_in_a_row = self._failed_in_a_row + 1 if status == "failed" else 0
         self._next += 1
         self._trials.append(trial)
+        self._attempts.add([trial])
         self.folder.append_trial(trial)
         log.info(
             "trial %d: %s, %s, round %d: %s%s",
@@ -297,7 +305,7 @@ def _as_multiple(load: Load, pps: float, capacity: float | None) -> float | None
 def _invalid(observation: Observation | None, purpose: Purpose) -> tuple[InvalidReason, ...]:
     if observation is None:
         return ()
-    if purpose == "measure":
+    if purpose != "capacity":
         return observation.invalid
     # Here the generator may be a limit, as long as the router is a tighter one.
     found = [reason for reason in observation.invalid if reason.kind != InvalidKind.GENERATOR_LIMIT]

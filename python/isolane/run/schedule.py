@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from isolane.run.results import Purpose
 from isolane.spec import Arm, Experiment, Point, PointRouter
+
+Key = tuple[Purpose, str, int, int]
+"""What identifies a trial in a run: purpose, arm, point, round."""
 
 
 @dataclass(frozen=True)
@@ -16,12 +20,13 @@ class Task:
     arm: Arm
     point: Point
     repeat: int
+    purpose: Purpose = "measure"
     invocation: int = 0
 
     @property
-    def key(self) -> tuple[str, int, int]:
+    def key(self) -> Key:
         """Identifies a trial within a run."""
-        return (self.arm.name, self.point.index, self.repeat)
+        return (self.purpose, self.arm.name, self.point.index, self.repeat)
 
 
 @dataclass(frozen=True)
@@ -34,9 +39,9 @@ class Block:
 
 
 def blocks(
-    experiment: Experiment, done: set[tuple[str, int, int]], invocations: int = 1
+    experiment: Experiment, is_open: Callable[[Key], bool], invocations: int = 1
 ) -> Iterator[Block]:
-    """Order the trials that are not done yet.
+    """Order the trials that are still to be made.
 
     An invocation is as many rounds as the experiment has repeats. Rounds are numbered on through
     all invocations, and no block, so no test bed, serves two rounds.
@@ -52,7 +57,7 @@ def blocks(
         arms = list(experiment.resolved_arms())
         order.shuffle(arms)
         for arm in arms:
-            yield from _of_arm(experiment, arm, repeat, order, done)
+            yield from _of_arm(experiment, arm, repeat, order, is_open)
 
 
 def _of_arm(
@@ -60,7 +65,7 @@ def _of_arm(
     arm: Arm,
     repeat: int,
     order: random.Random,
-    done: set[tuple[str, int, int]],
+    is_open: Callable[[Key], bool],
 ) -> Iterator[Block]:
     points = list(experiment.points())
     order.shuffle(points)
@@ -71,8 +76,8 @@ def _of_arm(
     for names in order.sample(sorted(groups), len(groups)):
         group = groups[names]
         invocation = repeat // experiment.trial.repeats
-        tasks = tuple(Task(arm, point, repeat, invocation) for point in group)
-        open_tasks = tuple(task for task in tasks if task.key not in done)
+        tasks = tuple(Task(arm, point, repeat, "measure", invocation) for point in group)
+        open_tasks = tuple(task for task in tasks if is_open(task.key))
         if open_tasks:
             yield Block(arm, group[0].routers, open_tasks)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import pytest
 
 from isolane.errors import MeasurementError
 from isolane.report import test_data as data
+from isolane.run.attempts import key_of
 from isolane.run.backend import BackEnd, Bench, Demand, Observation, Setting
 from isolane.run.folder import RunFolder
 from isolane.run.invalid import InvalidKind, InvalidReason
@@ -26,7 +28,7 @@ name: two
 routers: [{name: one, role: victim}, {name: two, role: aggressor}]
 load: {one: 1kpps, two: [1kpps, 2kpps, 3kpps]}
 arms: [{name: direct, path: direct}, {name: bridge, path: bridge}]
-trial: {duration: 100ms, warmup: 0ms, repeats: 2}
+trial: {duration: 100ms, warmup: 0ms, repeats: 2, retries: 0}
 """
 RELATIVE = ABSOLUTE.replace("one: 1kpps", "one: 0.2x").replace("[1kpps", "[0.5x")
 TRIALS = 2 * 3 * 2
@@ -54,6 +56,8 @@ class Imaginary:
 
     trouble: Callable[[int], None] = lambda _number: None
     invalid: tuple[InvalidReason, ...] = ()
+    spoilt: Callable[[int], bool] = lambda _number: True
+    """Tells which trials `invalid` concerns."""
     overload: float = 10 * CAPACITY_PPS
     settings: list[Setting] = field(default_factory=list)
     built: list[tuple[str, int]] = field(default_factory=list)
@@ -103,7 +107,7 @@ class _Bench:
             generator=sample.generator,
             placement=sample.placement,
             conserved=True,
-            invalid=self.back_end.invalid,
+            invalid=self.back_end.invalid if self.back_end.spoilt(number) else (),
         )
 
     def drawing(self) -> Drawing:
@@ -327,3 +331,55 @@ def test_each_trial_says_its_invocation_and_each_invocation_has_beds_of_its_own(
     more.execute()
     assert len(again.settings) == TRIALS, "a later session adds an invocation"
     assert journal(tmp_path / "run")[-1].invocation == 3
+
+
+LATE = InvalidReason(InvalidKind.DISTURBED, "somebody else had the core")
+PATIENT = ABSOLUTE.replace("retries: 0", "retries: 2")
+
+
+def test_an_invalid_trial_is_repeated_in_its_place(tmp_path: Path) -> None:
+    back_end = Imaginary(invalid=(LATE,), spoilt=lambda number: number in (2, 3, 7))
+    summary = start(tmp_path / "run", back_end, PATIENT).execute()
+    trials = journal(tmp_path / "run")
+    assert len(trials) == TRIALS + 3
+    again = [key_of(t) for t in trials]
+    assert again[2] == again[3] == again[4]
+    assert again[7] == again[8]
+    assert [t.attempt for t in trials[2:5]] == [0, 1, 2]
+    assert trials[2].invalid == (InvalidKind.DISTURBED,)
+    assert trials[4].invalid == ()
+    good = [key_of(t) for t in trials if t.status == "ok"]
+    assert len(good) == len(set(good)) == TRIALS
+    assert summary.trials_without_verdict == 3
+    assert len(back_end.built) == 4, "the bench stays"
+
+
+def test_no_arm_has_more_attempts_than_another(tmp_path: Path) -> None:
+    """On a host that is never quiet: each arm repeats at half of its points, rounded up."""
+    summary = start(tmp_path / "run", Imaginary(invalid=(LATE,)), PATIENT).execute()
+    made = Counter((t.arm, t.repeat) for t in journal(tmp_path / "run"))
+    assert made == dict.fromkeys([(a, r) for a in ("direct", "bridge") for r in (0, 1)], 3 + 2)
+    assert summary.trials_without_verdict == 20
+
+
+def test_a_simulated_trial_is_not_repeated(tmp_path: Path) -> None:
+    class Simulated(Imaginary):
+        def host(self) -> HostFacts:
+            return data.HOST.model_copy(update={"simulated": "a profile"})
+
+    start(tmp_path / "run", Simulated(invalid=(LATE,)), PATIENT).execute()
+    assert len(journal(tmp_path / "run")) == TRIALS
+
+
+def test_a_resumed_run_does_not_begin_to_count_attempts_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+
+    def trouble(number: int) -> None:
+        fail_at(2, error=KeyboardInterrupt)(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        start(folder, Imaginary(trouble, invalid=(LATE,)), PATIENT).execute()
+    start(folder, Imaginary(invalid=(LATE,)), PATIENT).execute()
+    most = Counter(key_of(t) for t in journal(folder))
+    assert max(most.values()) == 3
+    assert len(journal(folder)) == 20

@@ -5,10 +5,12 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isolane.run.schedule import Block, blocks
+from isolane.run.schedule import Block, Key, blocks
 from isolane.spec import Experiment, parse_experiment
 
-Key = tuple[str, int, int]
+
+def everything(_key: Key) -> bool:
+    return True
 
 
 def experiment(arms: int = 3, loads: int = 4, repeats: int = 3, seed: int = 1) -> Experiment:
@@ -42,7 +44,7 @@ def keys(found: list[Block]) -> list[Key]:
 
 def every(found: Experiment) -> set[Key]:
     return {
-        (arm.name, point.index, repeat)
+        ("measure", arm.name, point.index, repeat)
         for arm in found.resolved_arms()
         for point in found.points()
         for repeat in range(found.trial.repeats)
@@ -51,20 +53,22 @@ def every(found: Experiment) -> set[Key]:
 
 def test_every_trial_comes_once_and_rounds_do_not_mix() -> None:
     found = experiment()
-    order = keys(list(blocks(found, set())))
+    order = keys(list(blocks(found, everything)))
     assert len(order) == len(set(order))
     assert set(order) == every(found)
-    assert [repeat for _, _, repeat in order] == sorted(repeat for _, _, repeat in order)
+    assert [repeat for *_, repeat in order] == sorted(repeat for *_, repeat in order)
 
 
 def test_arms_and_points_come_in_another_order_each_round() -> None:
-    order = keys(list(blocks(experiment(arms=5, loads=6, repeats=4), set())))
-    rounds = [tuple(key[:2] for key in order if key[2] == repeat) for repeat in range(4)]
+    order = keys(list(blocks(experiment(arms=5, loads=6, repeats=4), everything)))
+    rounds = [tuple(key[1:3] for key in order if key[3] == repeat) for repeat in range(4)]
     assert len(set(rounds)) == 4
 
 
 def test_the_seed_decides_the_order() -> None:
-    first, again, other = (keys(list(blocks(experiment(seed=seed), set()))) for seed in (1, 1, 2))
+    first, again, other = (
+        keys(list(blocks(experiment(seed=seed), everything))) for seed in (1, 1, 2)
+    )
     assert first == again
     assert first != other
 
@@ -72,32 +76,32 @@ def test_the_seed_decides_the_order() -> None:
 @given(st.sets(st.integers(0, 35)))
 def test_a_resumed_run_keeps_the_order_of_what_is_left(done: set[int]) -> None:
     found = experiment()
-    order = keys(list(blocks(found, set())))
+    order = keys(list(blocks(found, everything)))
     finished = {order[i] for i in done}
-    left = list(blocks(found, finished))
+    left = list(blocks(found, lambda key: key not in finished))
     assert keys(left) == [key for key in order if key not in finished]
     assert all(block.tasks for block in left), "a bench is built for nothing"
 
 
 def test_one_bench_serves_points_of_the_same_routers_only() -> None:
-    found = list(blocks(growing(), set()))
+    found = list(blocks(growing(), everything))
     assert len(found) == 6, "three numbers of routers in two rounds"
     for block in found:
         for task in block.tasks:
             assert task.point.routers[0].name == block.routers[0].name
             assert len(task.point.routers) == len(block.routers)
-    assert len(list(blocks(experiment(), set()))) == 9, "an arm in a round is one bench"
+    assert len(list(blocks(experiment(), everything))) == 9, "an arm in a round is one bench"
 
 
 def test_invocations_are_the_rounds_over_again_numbered_on() -> None:
     found = experiment(repeats=2)
-    tasks = [task for block in blocks(found, set(), 3) for task in block.tasks]
-    assert keys(list(blocks(found, set(), 3)))[: len(every(found))] == keys(
-        list(blocks(found, set()))
+    tasks = [task for block in blocks(found, everything, 3) for task in block.tasks]
+    assert keys(list(blocks(found, everything, 3)))[: len(every(found))] == keys(
+        list(blocks(found, everything))
     )
     assert {task.repeat: task.invocation for task in tasks} == {0: 0, 1: 0, 2: 1, 3: 1, 4: 2, 5: 2}
     assert len({task.key for task in tasks}) == len(tasks) == 3 * len(every(found))
-    for block in blocks(found, set(), 3):
+    for block in blocks(found, everything, 3):
         assert len({task.repeat for task in block.tasks}) == 1, "a test bed serves one round only"
 
 

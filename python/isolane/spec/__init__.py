@@ -9,6 +9,7 @@ from isolane.spec.json_schemas import json_schema, policy_schema, policy_schema_
 from isolane.spec.load_points import Point, PointRouter
 from isolane.spec.loader import load_experiment, parse_experiment
 from isolane.spec.models import (
+    DEFAULT_THRESHOLD,
     IMIX,
     ArmChange,
     CapacityChoice,
@@ -48,6 +49,7 @@ from isolane.spec.units import (
 )
 
 __all__ = [
+    "DEFAULT_THRESHOLD",
     "IMIX",
     "WIRE_OVERHEAD_BYTES",
     "Arm",

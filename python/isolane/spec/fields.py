@@ -158,6 +158,21 @@ def _read_ip(value: object) -> int:
     return value
 
 
+def _read_threshold(value: object) -> float:
+    accepted = "a percentage such as 1%, 0.1% to 50%"
+    text = value.strip() if isinstance(value, str) else ""
+    found = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)\s?%", text)
+    if found is None:
+        raise Refused(f"{show(value)} is not a percentage", accepted)
+    if not 0.1 <= float(found[1]) <= 50:
+        raise Refused(f"{show(value)} is out of range", accepted)
+    return float(found[1]) / 100
+
+
+def _format_threshold(share: float) -> str:
+    return f"{100 * share:.6g}%"
+
+
 def _read_version(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value != 1:
         raise Refused(f"format version {show(value)} is not known", "1")
@@ -236,6 +251,13 @@ Version = Annotated[int, PlainValidator(_read_version), WithJsonSchema({"const":
 Cores = Annotated[int, PlainValidator(whole(1, 1024)), whole_schema(1, 1024)]
 Flows = Annotated[int, PlainValidator(whole(1, 100_000)), whole_schema(1, 100_000)]
 Repeats = Annotated[int, PlainValidator(whole(1, 1000)), whole_schema(1, 1000)]
+Retries = Annotated[int, PlainValidator(whole(0, 10)), whole_schema(0, 10)]
+Threshold = Annotated[
+    float,
+    PlainValidator(_read_threshold),
+    PlainSerializer(_format_threshold, return_type=str),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,3}(\.[0-9]{1,6})?\s?%$"}),
+]
 Seed = Annotated[int, PlainValidator(whole(0, 2**32 - 1)), whole_schema(0, 2**32 - 1)]
 Weight = Annotated[int, PlainValidator(whole(1, 10_000)), whole_schema(1, 10_000)]
 RouterCount = Annotated[int, PlainValidator(whole(1, MAX_ROUTERS)), whole_schema(1, MAX_ROUTERS)]

@@ -23,6 +23,8 @@ from isolane.spec.quantities import Quantity, read_quantity
 from isolane.spec.units import Load, wire_bps
 
 DEFAULT_MODERATION_NS: Final = 50_000
+DEFAULT_THRESHOLD: Final = 0.01
+"""A victim that loses less than this part of its throughput counts as isolated."""
 IMIX: Final = ((64, 7), (594, 4), (1518, 1))
 """Simple IMIX: frame sizes with the checksum, bytes, and how many of each in twelve frames."""
 
@@ -154,6 +156,11 @@ class TrialPlan(SpecModel):
     """Trials of each point in each arm."""
     seed: f.Seed = 1
     """Seed of everything that is drawn at random."""
+    retries: f.Retries = 2
+    """How often an invalid trial is repeated in its place at most, in every arm alike; 0 to 10."""
+    threshold: f.Threshold = DEFAULT_THRESHOLD
+    """Smallest difference in throughput that the run is to tell, 0.1% to 50%; a trial in which
+    anything but the routers took more than a fifth of it is invalid."""
 
 
 PublishedQuantity = Annotated[

@@ -5,16 +5,17 @@ The other environment, the running routers between real interfaces, is :mod:`iso
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Demand, Setting
+from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
-from isolane.run.results import CoreTrial, RouterTrial
+from isolane.run.results import RouterTrial
 from isolane.spec import PointRouter, Policy, Role, format_pps
 from isolane.testbed import Journal
 from isolane.verify.mirror import Mirror, mirror
@@ -136,7 +137,9 @@ class _BedTrials:
         """Carry out one trial."""
         by_bed = {short: name for name, short in self.mirror.names.items()}
         demands = tuple(_demand(router, by_bed[router.name], scenario) for router in self.routers)
-        setting = Setting(demands, scenario.warmup_ns, self.bed.window_ns, label)
+        setting = Setting(
+            demands, scenario.warmup_ns, self.bed.window_ns, label, budget_of(self.bed.tolerance)
+        )
         seen = self.bench.trial(setting)
         dut = [core for core in seen.cores if core.part == "dut"]
         routers = {by_bed[router.router]: _seen(router, len(dut)) for router in seen.routers}
@@ -144,16 +147,19 @@ class _BedTrials:
             routers,
             sum(core.idle for core in dut) / len(dut) if dut else 0.0,
             (
-                *(self._disturbed(dut) if scenario.about_cpu else ()),
                 *too_few(scenario, routers),
-                *seen.invalid,
+                *(
+                    reason
+                    for reason in seen.invalid
+                    if scenario.about_cpu or reason.kind != InvalidKind.DISTURBED
+                ),
             ),
         )
 
-    def _disturbed(self, cores: Sequence[CoreTrial]) -> Iterator[InvalidReason]:
-        for core in cores:
-            used = {"other processes": core.user, "the hypervisor": core.steal}
-            yield from disturbances(core.core, used, self.bed.tolerance)
+
+def budget_of(tolerance: Tolerance) -> ErrorBudget:
+    """Return the error budget of trials that are judged with these tolerances."""
+    return ErrorBudget(min(0.5, tolerance.retained * tolerance.factor))
 
 
 def too_few(scenario: Scenario, routers: Mapping[str, Seen]) -> Iterator[InvalidReason]:
@@ -166,16 +172,6 @@ def too_few(scenario: Scenario, routers: Mapping[str, Seen]) -> Iterator[Invalid
                 f"{format_pps(wanted)}"
             )
             yield InvalidReason(InvalidKind.GENERATOR_LIMIT, text)
-
-
-def disturbances(
-    core: int, used: Mapping[str, float], tolerance: Tolerance
-) -> Iterator[InvalidReason]:
-    """Yield a reason for each other user of a router's core; used: who -> part of the core."""
-    for who, part in used.items():
-        if part > tolerance.others:
-            text = f"{who} used {100 * part:.0f} % of core {core}"
-            yield InvalidReason(InvalidKind.DISTURBED, text)
 
 
 def _seen(router: RouterTrial, cores: int) -> Seen:

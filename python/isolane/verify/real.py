@@ -17,24 +17,23 @@ from typing import Literal
 from isolane import _native
 from isolane.enforce import Enforcer, FoundRouter, InForce, MissingRouter, Sample
 from isolane.errors import MeasurementError, NotSupported, SpecError
-from isolane.procfs import CoreTicks, core_ticks
+from isolane.procfs import TICK_NS, CoreTicks, core_ticks
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Demand
-from isolane.run.invalid import InvalidKind, InvalidReason
+from isolane.run.error_budget import ErrorBudget
+from isolane.run.invalid import InvalidKind, InvalidReason, disturbances, proven
 from isolane.run.live.cores import awake
 from isolane.run.live.generator_streams import stream
 from isolane.run.live.target import interface_index, netns_path, resolve, with_links
 from isolane.run.live.traffic import Target, host_cookie
 from isolane.spec import Load, PointRouter, Policy, Traffic
 from isolane.testbed import Wire
-from isolane.verify.environment import Measured, Seen, Trials, disturbances, too_few
+from isolane.verify.environment import Measured, Seen, Trials, budget_of, too_few
 from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 
 FLOWS = 100
 LEAD_NS = 20_000_000
 STUCK_S = 5.0
-SHORT = 0.02
-"""Part of a router's load that the generator may fail to send in a valid trial."""
 DRAIN_S = 0.1
 """Wait for the frames that are still on their way when the generator has ended."""
 
@@ -206,15 +205,16 @@ class _RealTrials:
         counts = self.receiver.counts()
         seen: dict[str, Seen] = {}
         invalid: list[InvalidReason] = []
+        budget = budget_of(self.environment.tolerance)
         if scenario.about_cpu:
-            invalid += _disturbed(ticks, self.environment.tolerance)
+            invalid += _disturbed(ticks, budget)
         for number, name in enumerate(self.routers):
             sent = report.streams[number].sent_window
             received = counts[number].received_window
             lost = _lost_at_link(name, samples)
             seen[name] = Seen(sent / window_s, received / window_s, _cpu(name, samples), lost)
             wanted = scenario.offered_pps.get(name, 0.0)
-            if name not in scenario.overloaded and sent / window_s < (1 - SHORT) * wanted:
+            if name not in scenario.overloaded and sent / window_s < (1 - budget.limit) * wanted:
                 text = f"the generator was the limit for {name}"
                 invalid.append(InvalidReason(InvalidKind.GENERATOR_LIMIT, text))
         invalid += too_few(scenario, seen)
@@ -353,11 +353,11 @@ def _until(at_ns: int) -> None:
     time.sleep(max(0, at_ns - _native.monotonic_ns()) / 1e9)
 
 
-def _disturbed(ticks: Mapping[int, CoreTicks], tolerance: Tolerance) -> Iterator[InvalidReason]:
+def _disturbed(ticks: Mapping[int, CoreTicks], budget: ErrorBudget) -> Iterator[InvalidReason]:
     for core, spent in ticks.items():
         total = max(1, spent.total)
         used = {
-            "other processes": (spent.user + spent.nice) / total,
-            "the hypervisor": spent.steal / total,
+            "other processes": proven((spent.user + spent.nice) / total, total * TICK_NS),
+            "the hypervisor": proven(spent.steal / total, total * TICK_NS),
         }
-        yield from disturbances(core, used, tolerance)
+        yield from disturbances(core, used, budget)

@@ -87,11 +87,6 @@ class Tolerance:
         """Part of a core or a link that may be idle although the load should fill it."""
         return min(0.5, 0.05 * self.factor)
 
-    @property
-    def others(self) -> float:
-        """Part of the routers' cores that other processes may use in a valid trial."""
-        return min(0.5, 0.05 * self.factor)
-
 
 @dataclass(frozen=True)
 class Options:

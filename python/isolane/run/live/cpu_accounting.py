@@ -17,8 +17,6 @@ SHARED_REASON = (
     "one receive context serves all routers of this path, and the kernel does not tell their "
     "shares apart"
 )
-TOLERANCE = 0.02
-"""Share of the window by which the accounts of a core may miss it."""
 
 Ticks = dict[int, CoreTicks]
 CpuUses = list[list[_native.CpuUse]]
@@ -112,6 +110,15 @@ class CpuAccounting:
         sums = [sum(map(_time_ns, use)) for use in self.uses]
         return max(abs(total / self.window_ns - 1) for total in sums)
 
+    def of_others(self, core: int) -> float:
+        """Return the part of the window in which other processes had a core, 0 to 1."""
+        return self.uses[core][PROCESS].thread_ns / self.window_ns
+
+    def stolen(self, core: int) -> float:
+        """Return the part of the window that the hypervisor took of a core, in whole ticks."""
+        all_ticks = max(1, self.window_ns // TICK_NS)
+        return min(1.0, self.ticks[1][core].since(self.ticks[0][core]).steal / all_ticks)
+
     def of_cores(self) -> tuple[CoreTrial, ...]:
         """Return how each core's time was divided."""
         return tuple(self._of_core(core) for core in range(len(self.uses)))
@@ -126,7 +133,6 @@ class CpuAccounting:
         user_ticks = spent.user + spent.nice
         ticks = user_ticks + spent.system
         user = process * user_ticks / ticks if ticks else process
-        all_ticks = max(1, window // TICK_NS)
         mine = sum(_time_ns(use[account]) for account in self.accounts.all)
         return CoreTrial(
             core=core,
@@ -136,7 +142,7 @@ class CpuAccounting:
             softirq=softirq / window,
             idle=idle / window,
             routers=mine / window,
-            steal=min(1.0, spent.steal / all_ticks),
+            steal=self.stolen(core),
         )
 
     def _part(self, core: int) -> CorePart:

@@ -7,17 +7,10 @@ from dataclasses import dataclass
 
 from isolane import _native
 from isolane.run.backend import Demand, Observation, Setting
-from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.run.live.cpu_accounting import SHARED_REASON, TOLERANCE, CpuAccounting
+from isolane.run.invalid import InvalidKind, InvalidReason, disturbances, proven
+from isolane.run.live.cpu_accounting import SHARED_REASON, CpuAccounting
 from isolane.run.results import Delay, DropPoint, GeneratorAudit, RouterTrial
 from isolane.spec import ArmRouter, format_pps
-
-GENERATOR_SHORT = 0.02
-"""Share of a stream's frames that the generator may miss before the trial gives no verdict."""
-RECEIVER_SHORT = 0.002
-"""Share of the frames sent that the receiver's wires may drop."""
-MISPLACED = 0.001
-"""Share of the frames that may be received away from the DUT's cores."""
 
 
 @dataclass(frozen=True)
@@ -107,15 +100,16 @@ def _audit(raw: Raw) -> GeneratorAudit:
         departure_p99_ns=departure.p99_ns,
         departure_max_ns=departure.max_ns if sent else None,
         busy=raw.sent.iterations_sent / max(1, raw.sent.iterations),
-        saturated=sent < (1 - GENERATOR_SHORT) * offered,
+        saturated=sent < (1 - raw.setting.budget.limit) * offered,
     )
 
 
 def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason]:
     """Yield every reason why the trial gives no verdict."""
+    limit = raw.setting.budget.limit
     for router in routers:
         # An aggressor only has to be too much; the results say how much it really sent.
-        short = router.generated_frames < (1 - GENERATOR_SHORT) * router.offered_frames
+        short = router.generated_frames < (1 - limit) * router.offered_frames
         if router.role != "aggressor" and short:
             yield InvalidReason(
                 InvalidKind.GENERATOR_LIMIT,
@@ -123,14 +117,14 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
                 f"{format_pps(router.offered_pps)} for {router.router}",
             )
     sent = sum(router.offered_total - router.lost["generator"] for router in routers)
-    if raw.receiver_dropped > RECEIVER_SHORT * sent:
+    if raw.receiver_dropped > limit * sent:
         yield InvalidReason(
             InvalidKind.RECEIVER_LIMIT,
             f"the receiver was the limit: its wires dropped {raw.receiver_dropped} frames",
         )
     placement = raw.cpu.placement()
     frames = placement.frames_on_dut + placement.frames_elsewhere
-    if placement.frames_elsewhere > MISPLACED * frames:
+    if placement.frames_elsewhere > limit * frames:
         yield InvalidReason(
             InvalidKind.MISPLACED,
             f"{placement.frames_elsewhere} of {frames} frames were received away from the DUT's "
@@ -143,8 +137,19 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
     if raw.sent.failed:
         text = f"{raw.sent.failed} frames could not be built"
         yield InvalidReason(InvalidKind.NOT_BUILT, text)
-    if raw.cpu.imbalance() > TOLERANCE:
+    if raw.cpu.imbalance() > limit:
         yield InvalidReason(
             InvalidKind.CPU_ACCOUNTING,
             f"the accounts of a core miss the window by {100 * raw.cpu.imbalance():.1f} %",
         )
+    yield from _disturbed(raw)
+
+
+def _disturbed(raw: Raw) -> Iterator[InvalidReason]:
+    """Yield who else used a DUT core in the window."""
+    for core in raw.cpu.cores.dut:
+        used = {
+            "other processes": raw.cpu.of_others(core),
+            "the hypervisor": proven(raw.cpu.stolen(core), raw.setting.window_ns),
+        }
+        yield from disturbances(core, used, raw.setting.budget)

@@ -8,9 +8,10 @@ import pytest
 from isolane._native import CpuUse, GeneratorReport, Percentiles, StreamReceived, StreamSent
 from isolane.procfs import CoreTicks
 from isolane.run.backend import Demand, Setting
+from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import InvalidKind
 from isolane.run.live.cores import Cores
-from isolane.run.live.cpu_accounting import IDLE, Accounts, CpuAccounting, CpuUses
+from isolane.run.live.cpu_accounting import IDLE, PROCESS, Accounts, CpuAccounting, CpuUses
 from isolane.run.live.live_observation import Raw, observe
 from isolane.run.results import DROP_POINTS, DropPoint
 from isolane.spec import ArmRouter, Load, PointRouter
@@ -65,15 +66,26 @@ def losses(**changed: int) -> dict[DropPoint, int]:
     return found
 
 
-def accounting(*, elsewhere: int = 0, idle: float = 1.0) -> CpuAccounting:
+def accounting(
+    *,
+    elsewhere: int = 0,
+    idle: float = 1.0,
+    others: float = 0.0,
+    others_measuring: float = 0.0,
+    steal: int = 0,
+) -> CpuAccounting:
     cores: CpuUses = [[use()] * 16, [use()] * 16]
     cores[0][IDLE] = use(thread_ns=int(WINDOW_NS * idle))
     cores[0][8] = use(polls=1, frames=elsewhere)
     cores[1][8] = use(6_200_000, 0, 100, OFFERED)
-    cores[1][IDLE] = use(thread_ns=WINDOW_NS - 6_200_000)
+    taken_ns = int(WINDOW_NS * others)
+    cores[1][IDLE] = use(thread_ns=WINDOW_NS - 6_200_000 - taken_ns)
+    cores[1][PROCESS] = use(thread_ns=taken_ns)
+    cores[0][PROCESS] = use(thread_ns=int(WINDOW_NS * others_measuring))
     ticks = dict.fromkeys((0, 1), CoreTicks(0, 0, 0, 0, 0, 0, 0, 0))
+    later = dict.fromkeys((0, 1), CoreTicks(0, 0, 0, 0, 0, 0, 0, steal))
     accounts = Accounts({"one": 8}, shared=10)
-    return CpuAccounting(cores, accounts, Cores((1,), (0,)), WINDOW_NS, (ticks, ticks))
+    return CpuAccounting(cores, accounts, Cores((1,), (0,)), WINDOW_NS, (ticks, later))
 
 
 def raw(role: Literal["victim", "aggressor"] = "victim", **changed: Any) -> Raw:
@@ -144,11 +156,11 @@ def stream_that(**changed: int) -> GeneratorReport:
 
 INVALID: dict[str, tuple[Raw, InvalidKind, str]] = {
     "a slow generator": (
-        raw(sent=stream_that(sent_window=4_800, missed_window=200)),
+        raw(sent=stream_that(sent_window=4_989, missed_window=11)),
         InvalidKind.GENERATOR_LIMIT, "the generator was the limit",
     ),
     "a full receiver": (
-        raw(receiver_dropped=100), InvalidKind.RECEIVER_LIMIT, "the receiver was the limit"
+        raw(receiver_dropped=13), InvalidKind.RECEIVER_LIMIT, "the receiver was the limit"
     ),
     "misplaced frames": (
         raw(cpu=accounting(elsewhere=50)),
@@ -164,6 +176,14 @@ INVALID: dict[str, tuple[Raw, InvalidKind, str]] = {
     "CPU time that does not add up": (
         raw(cpu=accounting(idle=0.9)), InvalidKind.CPU_ACCOUNTING, "miss the window by 10.0 %"
     ),
+    "another process": (
+        raw(cpu=accounting(others=0.003)),
+        InvalidKind.DISTURBED,
+        "other processes used 0.3 % of core 1 (at most 0.2 %, a fifth of the threshold of 1 %)",
+    ),
+    "a hypervisor": (
+        raw(cpu=accounting(steal=2)), InvalidKind.DISTURBED, "the hypervisor used 2 % of core 1"
+    ),
 }  # fmt: skip
 
 
@@ -177,13 +197,16 @@ def test_each_invalid_reason_is_told_alone(name: str) -> None:
 
 
 FINE: dict[str, Raw] = {
-    "a generator a little late": raw(sent=stream_that(sent_window=4_950, missed_window=50)),
+    "a generator a little late": raw(sent=stream_that(sent_window=4_991, missed_window=9)),
     "an aggressor that could be no worse": raw(
         "aggressor", sent=stream_that(sent_window=2_000, missed_window=3_000)
     ),
     "a receiver that dropped next to nothing": raw(receiver_dropped=3),
     "a frame or two elsewhere": raw(cpu=accounting(elsewhere=2)),
-    "CPU time that is off by a hundredth": raw(cpu=accounting(idle=0.99)),
+    "CPU time that is off by a thousandth": raw(cpu=accounting(idle=0.999)),
+    "another process for a moment": raw(cpu=accounting(others=0.001)),
+    "another process on a measuring core": raw(cpu=accounting(idle=0.7, others_measuring=0.3)),
+    "one tick of the hypervisor": raw(cpu=accounting(steal=1)),
     "losses at the router's own egress": raw(lost=[losses(egress=LOST)]),
 }
 
@@ -200,3 +223,13 @@ def test_the_generators_audit_says_when_it_was_the_limit() -> None:
     assert seen.rate_error == pytest.approx(-0.2)
     assert seen.busy == OFFERED / 100_000
     assert not observe(raw()).generator.saturated
+
+
+def test_limits_follow_the_threshold() -> None:
+    """At a threshold of 10 % a trial may miss ten times as much as at 1 %."""
+    case = raw(sent=stream_that(sent_window=4_950, missed_window=50), cpu=accounting(others=0.015))
+    coarse = replace(case, setting=replace(case.setting, budget=ErrorBudget(0.1)))
+    assert {reason.kind for reason in observe(case).invalid} == {
+        InvalidKind.GENERATOR_LIMIT, InvalidKind.DISTURBED,
+    }  # fmt: skip
+    assert observe(coarse).invalid == ()

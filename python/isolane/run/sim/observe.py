@@ -15,8 +15,6 @@ SHARED_REASON = (
     "one receive context serves all routers of this path, and the kernel does not tell their "
     "shares apart"
 )
-SENDERS_SHORT = 0.02
-"""Share of a router's frames that the ingress wire may lack room for."""
 
 Json = Mapping[str, Any]
 
@@ -36,7 +34,7 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
         departure_p99_ns=None,
         departure_max_ns=None,
         busy=0.0,
-        saturated=sent / window_s < requested * (1 - SENDERS_SHORT),
+        saturated=sent / window_s < requested * (1 - setting.budget.limit),
     )
     return Observation(
         routers=routers,
@@ -44,12 +42,13 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
         generator=audit,
         placement=None,
         conserved=all(router.lost["unaccounted"] == 0 for router in routers),
-        invalid=_wire_limits(routers),
+        invalid=_wire_limits(routers, setting),
     )
 
 
-def _wire_limits(routers: Sequence[RouterTrial]) -> tuple[InvalidReason, ...]:
+def _wire_limits(routers: Sequence[RouterTrial], setting: Setting) -> tuple[InvalidReason, ...]:
     """Say whose load the ingress wire could not carry; an aggressor is to be too much."""
+    one_frame_pps = 1e9 / setting.window_ns  # may fall on either side of a window's end
     return tuple(
         InvalidReason(
             InvalidKind.GENERATOR_LIMIT,
@@ -58,7 +57,7 @@ def _wire_limits(routers: Sequence[RouterTrial]) -> tuple[InvalidReason, ...]:
         )
         for router in routers
         if router.role != "aggressor"
-        and router.generated_pps < router.offered_pps * (1 - SENDERS_SHORT)
+        and router.generated_pps + one_frame_pps < router.offered_pps * (1 - setting.budget.limit)
     )
 
 
