@@ -43,7 +43,7 @@ traffic: {{frame_size: {size}, ip: {ip}}}
 routers: [{{name: host, kind: native}}]
 load: {{host: 5kpps}}
 arms: [{{name: softirq, receive: softirq}}, {{name: threaded, receive: threaded}}]
-trial: {{duration: 100ms, warmup: 20ms, repeats: 1}}
+trial: {{duration: 100ms, warmup: 20ms, repeats: 1, retries: 0}}
 """
 SIZE = {4: "imix", 6: "84"}
 """IMIX holds frames of 64 bytes, which IPv6 with a signature does not fit into."""
