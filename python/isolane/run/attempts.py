@@ -53,8 +53,8 @@ class Attempts:
             return False
         made = self._invalid[key]
         purpose, arm, _, repeat = key
-        most = -(-self.points * OF_A_ROUND // 1)
-        return made == 0 or (made <= self.retries and self._extra[purpose, arm, repeat] < most)
+        max_extra = -(-self.points * OF_A_ROUND // 1)
+        return made == 0 or (made <= self.retries and self._extra[purpose, arm, repeat] < max_extra)
 
 
 def key_of(trial: Trial) -> Key:

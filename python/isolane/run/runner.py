@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from isolane.errors import MeasurementError
 from isolane.run.attempts import Attempts, key_of
@@ -32,7 +33,7 @@ from isolane.run.results import (
     Summary,
     Trial,
 )
-from isolane.run.schedule import Block, Task, blocks
+from isolane.run.schedule import Block, Key, Task, blocks
 from isolane.run.summary import summarise
 from isolane.spec import Experiment, Load, Point
 
@@ -80,6 +81,8 @@ class Run:
     """What 1x is, where it is given; else it is measured if a load needs it."""
     invocations: int = 1
     """How often all rounds are done: each time is an invocation."""
+    with_twins: bool = False
+    """Whether arms have twins, which show how much of a difference is noise."""
     _trials: list[Trial] = field(default_factory=list)
     _drawings: dict[str, Drawing] = field(default_factory=dict)
     _described: set[str] = field(default_factory=set)
@@ -148,16 +151,15 @@ class Run:
             simulated=self.folder.host().simulated,
         )
 
+    @cached_property
     def _total(self) -> int:
-        experiment = self.experiment
-        measured = len(experiment.resolved_arms()) * len(experiment.points())
-        measured_here = experiment.needs_capacity and self.capacity is None
+        measured_here = self.experiment.needs_capacity and self.capacity is None
         capacity = CAPACITY_TRIALS if measured_here else 0
-        return capacity + measured * experiment.trial.repeats * self.invocations
+        return capacity + sum(len(block.tasks) for block in self._blocks(lambda _key: True))
 
     def _tell(self, label: str) -> None:
         done = len({key_of(trial) for trial in self._trials if trial.status != "failed"})
-        self.watch(Step(min(done, self._total()), self._total(), label))
+        self.watch(Step(min(done, self._total), self._total, label))
 
     def _measure_capacity(self) -> None:
         """Measure what 1x is: the forwarding rate at overload of one router alone."""
@@ -186,7 +188,7 @@ class Run:
             )
 
     def _measure(self) -> None:
-        todo = list(blocks(self.experiment, self._attempts.open, self.invocations))
+        todo = list(self._blocks(self._attempts.open))
         if isinstance(self.back_end, Foreseeing):
             self.back_end.foresee(
                 [
@@ -197,6 +199,9 @@ class Run:
             )
         for block in todo:
             self._block(block)
+
+    def _blocks(self, is_open: Callable[[Key], bool]) -> Iterator[Block]:
+        return blocks(self.experiment, is_open, self.invocations, with_twins=self.with_twins)
 
     def _setting(self, task: Task, demands: tuple[Demand, ...] | None = None) -> Setting:
         plan = self.experiment.trial

@@ -380,6 +380,6 @@ def test_a_resumed_run_does_not_begin_to_count_attempts_anew(tmp_path: Path) -> 
     with pytest.raises(KeyboardInterrupt):
         start(folder, Imaginary(trouble, invalid=(LATE,)), PATIENT).execute()
     start(folder, Imaginary(invalid=(LATE,)), PATIENT).execute()
-    most = Counter(key_of(t) for t in journal(folder))
-    assert max(most.values()) == 3
+    made = Counter(key_of(t) for t in journal(folder))
+    assert max(made.values()) == 3
     assert len(journal(folder)) == 20

@@ -107,7 +107,7 @@ def test_invocations_are_the_rounds_over_again_numbered_on() -> None:
 
 def test_numbers_of_routers_come_in_any_order() -> None:
     found = growing(repeats=40)
-    every = list(blocks(found, set()))
+    every = list(blocks(found, everything))
     orders = [
         tuple(len(block.routers) for block in every if block.tasks[0].repeat == n)
         for n in range(40)
@@ -117,7 +117,46 @@ def test_numbers_of_routers_come_in_any_order() -> None:
 
 def test_a_resumed_run_keeps_the_order_of_router_counts() -> None:
     found = growing()
-    order = keys(list(blocks(found, set())))
+    order = keys(list(blocks(found, everything)))
     for finished in range(len(order)):
-        left = keys(list(blocks(found, set(order[:finished]))))
+        left = keys(list(blocks(found, set(order[finished:]).__contains__)))
         assert left == order[finished:]
+
+
+def twin_blocks(found: Experiment, rounds: int = 1) -> list[Block]:
+    return [
+        block
+        for block in blocks(found, everything, rounds, with_twins=True)
+        if block.tasks[0].purpose == "twin"
+    ]
+
+
+def test_twins_are_a_tenth_of_the_trials_at_the_highest_load_and_arms_take_turns() -> None:
+    found = experiment(arms=3, loads=10, repeats=5)
+    made = twin_blocks(found)
+    assert [len(block.tasks) for block in made] == [1] * 15
+    assert {block.tasks[0].point.index for block in made} == {9}
+    assert len({block.tasks[0].key for block in made}) == 15
+    few = twin_blocks(experiment(arms=3, loads=2, repeats=10))
+    assert sorted(block.arm.name for block in few) == ["a0", "a0", "a1", "a1", "a2", "a2"]
+
+
+def test_twins_leave_the_other_trials_as_they_are() -> None:
+    found = experiment()
+    with_twins = keys(list(blocks(found, everything, with_twins=True)))
+    assert {key for key in with_twins if key[0] == "measure"} == every(found)
+
+
+def test_a_twin_comes_before_and_after_its_arm() -> None:
+    order = keys(
+        list(blocks(experiment(arms=2, loads=10, repeats=30), everything, 1, with_twins=True))
+    )
+    first = {key: number for number, key in reversed(list(enumerate(order)))}
+    before = [first[key] < first["measure", key[1], 9, key[3]] for key in order if key[0] == "twin"]
+    assert 10 < sum(before) < 50
+    assert len(before) == 60
+
+
+def test_too_few_trials_have_no_twins() -> None:
+    assert twin_blocks(experiment(arms=2, loads=2, repeats=4)) == []
+    assert twin_blocks(experiment(arms=2, loads=2, repeats=5)) != []
