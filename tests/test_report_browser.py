@@ -266,9 +266,9 @@ def test_dark_and_light_differ(browser: Browser, noisy: Path) -> None:
 
 def test_a_series_can_be_hidden(browser: Browser, noisy: Path) -> None:
     browser.open(noisy, 1280)
-    count = "document.querySelectorAll('#plot-retained-1 .mark-symbol path').length"
+    count = "document.querySelectorAll('#plot-victim-1 .mark-symbol path').length"
     before = browser.run(count)
-    browser.run("document.querySelector('#figure-retained .legend button').click()")
+    browser.run("document.querySelector('#figure-victim .legend button').click()")
     after = browser.run(f"new Promise((done) => setTimeout(() => done({count}), 200))")
     assert (before, after) == (15, 10)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from isolane.run.method import marking
 from isolane.run.results import Cell, Interval, Summary
-from isolane.run.table_rows import NO_VERDICT, MissingRow, rows_of
-from isolane.run.verdict import missing_points
+from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, refusals, rows_of
+from isolane.run.verdict import basis, evidence, missing_points
 from isolane.run.victim_findings import by_finding
 from isolane.run.wording import listing
 from isolane.spec import format_ns, format_pps
@@ -35,28 +36,39 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         )
         console.print(f"1x = {rate}: {about}", highlight=False, markup=False)
     console.print(_table(summary, wide=console.width >= NARROW))
-    for told in missing_points(summary.missing or ()):
-        if told not in summary.verdict.sentence:
-            console.print(told, highlight=False, markup=False)
-    if summary.trials_failed or summary.trials_without_verdict:
-        console.print(
-            f"{summary.trials_failed} of {summary.trials} trials failed, "
-            f"{summary.trials_without_verdict} gave no verdict; the reasons are in the report",
-            highlight=False,
-        )
+    for told in _notes(summary):
+        console.print(told, highlight=False, markup=False)
     style = {"good": "bold green", "bad": "bold red"}.get(summary.verdict.level, "bold")
     console.print()
     for finding, arms in by_finding(summary.verdict):
         console.print(f"{finding}: {listing(arms)}", highlight=False, markup=False)
+    for arm, told in evidence(summary.verdict):
+        console.print(f"  {arm}: {told}", highlight=False, markup=False)
+    if (intervals := basis(summary.verdict)) is not None:
+        console.print(intervals, highlight=False, markup=False)
     console.print(summary.verdict.sentence, style=style, highlight=False, markup=False)
+
+
+def _notes(summary: Summary) -> list[str]:
+    """Return what a reader of the table has to know besides."""
+    told = [t for t in missing_points(summary.missing or ()) if t not in summary.verdict.sentence]
+    told += [f"retained is refused on {arms}: {why}" for arms, why in refusals(summary)]
+    if (older := marking(summary.method)) is not None:
+        told.append(older)
+    if summary.trials_failed or summary.trials_without_verdict:
+        told.append(
+            f"{summary.trials_failed} of {summary.trials} trials failed, "
+            f"{summary.trials_without_verdict} gave no verdict; the reasons are in the report"
+        )
+    return told
 
 
 def _table(summary: Summary, *, wide: bool) -> Table:
     table = Table(header_style="bold", pad_edge=False, box=None)
     for name in ("arm", "load", "router"):
         table.add_column(name, no_wrap=not wide)
-    names = ["offered", "throughput", "loss", "retained", "p50", "p99"]
-    names += ["CPU", "ns/frame", "fair share +/-"] if wide else []
+    names = ["offered", "throughput", "delivered", "retained", "p50", "p99"]
+    names += ["loss", "CPU", "ns/frame", "fair share +/-"] if wide else []
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     before = None
@@ -82,10 +94,11 @@ def _figures(cell: Cell) -> list[str]:
     return [
         format_pps(cell.offered_pps.median),
         format_pps(cell.throughput_pps.median),
-        _percent(cell.loss_ratio),
-        _percent(cell.retained),
+        _percent(cell.delivered),
+        _percent(cell.retained) if cell.retained_reason is None else REFUSED,
         format_ns(cell.delay_p50_ns.median if cell.delay_p50_ns else None),
         format_ns(cell.delay_p99_ns.median if cell.delay_p99_ns else None),
+        _percent(cell.loss_ratio),
         _percent(cell.cpu_share),
         f"{cell.cpu_ns_per_frame.median:.0f}" if cell.cpu_ns_per_frame else "",
         f"{cell.share_error.median:+.1f} pp" if cell.share_error else "",

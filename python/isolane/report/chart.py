@@ -108,6 +108,8 @@ class Gap:
     x: float
     tip: Mapping[str, str]
     """The tooltip."""
+    word: str = "no verdict"
+    """What there is in place of a value."""
 
     def values(self) -> dict[str, Any]:
         """Return the gap as Vega's datum."""
@@ -195,7 +197,10 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
         ]
     layers += _gap_marks(gaps, series, across, colour)
     values = alt.InlineData(values=[row.values() for row in rows])
-    said = [f"No verdict for {gap.series} at {gap.tip.get('point', gap.x)}." for gap in gaps]
+    said = [
+        f"{gap.word.capitalize()} for {gap.series} at {gap.tip.get('point', gap.x)}."
+        for gap in gaps
+    ]
     return _panel(title, " ".join([words, *said]), _layer(layers, data=values))
 
 

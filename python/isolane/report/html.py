@@ -21,6 +21,7 @@ from isolane.report.drawing import draw
 from isolane.report.figures import figures
 from isolane.report.loaded_run import Run
 from isolane.report.theme import css_colours
+from isolane.run.method import marking
 
 
 def page(run: Run) -> str:
@@ -35,6 +36,9 @@ def page(run: Run) -> str:
         started_iso=started.isoformat(),
         badges=tables.badges(summary),
         missing=tables.missing(summary),
+        refused=tables.refused(summary),
+        findings=tables.findings(summary),
+        older=marking(summary.method),
         facts=tables.facts(summary),
         figures=[for_page(figure) for figure in shown],
         results=tables.results(summary),

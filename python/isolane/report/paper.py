@@ -19,6 +19,7 @@ from isolane.report.papertable import draw_table
 from isolane.report.swatch import WIDTH as SWATCH_WIDTH
 from isolane.report.swatch import picture
 from isolane.report.theme import LIGHT, PAPER_FONT, PaletteName, vega_config
+from isolane.run.method import marking
 from isolane.run.results import Summary
 
 WIDTH, MARGIN, GAP = 1200.0, 48.0, 28.0
@@ -95,11 +96,13 @@ def _head(summary: Summary) -> list[Block]:
     tint = {"good": LIGHT.good, "bad": LIGHT.bad}.get(summary.verdict.level, LIGHT.ink)
     known = " · ".join(f"{name}: {value}" for name, value in tables.facts(summary))
     interrupted = "" if summary.complete else "The run was interrupted. "
+    older = marking(summary.method)
     origin = f"Isolane {summary.isolane} · {summary.name} · {when:%Y-%m-%d %H:%M} UTC"
     return [
         _text(origin, 13, LIGHT.muted, after=4),
         _text(summary.title, 32, LIGHT.ink, bold=True, after=14),
         _text(interrupted + summary.verdict.sentence, 20, tint, after=12),
+        *([_text(older, 14, LIGHT.ink, bold=True, after=12)] if older else []),
         _text(known, 14, LIGHT.muted, after=GAP),
     ]
 
@@ -171,6 +174,8 @@ def _tables(summary: Summary) -> list[Block]:
     if not summary.cells:
         return [*found, _text("No trial gave a verdict.", 14, LIGHT.ink, after=GAP)]
     found.append(Block(*draw_table(tables.results(summary), INNER)))
+    for what, why in tables.refused(summary):
+        found.append(_text(f"{what} are refused: {why}.", 13, LIGHT.muted, after=4))
     found.append(_text(tables.brackets(summary), 13, LIGHT.muted, after=GAP * 1.4))
     if summary.published:
         found.append(_text("Beside what was published", 20, LIGHT.ink, bold=True, after=8))

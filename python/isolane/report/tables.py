@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from isolane.run import wording
 from isolane.run.cells import sent_less
 from isolane.run.results import Cell, Finding, HostFacts, Interval, PublishedCell, Summary
-from isolane.run.table_rows import NO_VERDICT, MissingRow, rows_of
+from isolane.run.summary import units
+from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, refusals, rows_of
+from isolane.run.verdict import basis, evidence
 from isolane.run.victim_findings import by_finding
 from isolane.spec.units import format_ns, format_pps
-from isolane.stats import interval_is_range
+from isolane.stats import BOOTSTRAP_FROM, MIN_UNITS
 
 NOTHING = "–"  # noqa: RUF001 - an en dash is what a table says nothing with
 
@@ -26,9 +28,11 @@ LEVELS = {
 SIGNS: dict[Finding, tuple[str, str]] = {
     "isolated": ("✓", "good"),
     "nearly isolated": ("●", "neutral"),
+    "undecided": ("?", "neutral"),
     "not isolated": ("✕", "bad"),
     "attack incomplete": ("●", "neutral"),
     "never overloaded": ("●", "neutral"),
+    "overloaded alone": ("●", "neutral"),
     "no verdict": ("○", "none"),
 }
 """Sign and style of each finding: its colour alone would not reach everybody."""
@@ -62,6 +66,18 @@ class _Column:
     hint: str
     pick: Callable[[Cell], Interval | None]
     write: Callable[[float], str]
+    of_reference: bool = False
+    """Whether the figure is divided by one of the reference point, which may be refused."""
+
+    def of(self, cell: Cell) -> Value:
+        """Return the entry of a cell."""
+        if self.of_reference and cell.retained_reason is not None:
+            return Value(REFUSED)
+        return _value(self.pick(cell), self.write)
+
+    def has(self, cell: Cell) -> bool:
+        """Tell whether there is anything to show of a cell."""
+        return self.of(cell).text != NOTHING
 
 
 def _share(value: float) -> str:
@@ -96,10 +112,18 @@ _COLUMNS = (
         format_pps,
     ),
     _Column(
+        "Delivered",
+        "frames received over frames offered, in the window",
+        lambda c: c.delivered,
+        _share,
+    ),
+    _Column(
         "Retained",
-        "victim's throughput over that with the aggressor offering least, paired by repeat",
+        "victim's throughput over that with the aggressor offering least, paired by repeat; "
+        "refused where the victim loses more than 0.1 % there already",
         lambda c: c.retained,
         _share,
+        of_reference=True,
     ),
     _Column("Lost", "frame loss ratio", lambda c: c.loss_ratio, _share),
     _Column(
@@ -118,10 +142,12 @@ _COLUMNS = (
         "victim's p99 delay over that with the aggressor offering least, paired by repeat",
         lambda c: c.delay_inflation,
         _times,
+        of_reference=True,
     ),
     _Column(
         "Share error",
-        "share of the forwarded frames minus the max-min fair one, percentage points",
+        "share of the forwarded frames minus the fair one (max-min, by the policy's weights), "
+        "percentage points",
         lambda c: c.share_error,
         _points,
     ),
@@ -155,7 +181,7 @@ def results(summary: Summary) -> Table:
     columns = [
         column
         for column in _COLUMNS
-        if column in always or any(column.pick(cell) for cell in summary.cells)
+        if column in always or any(column.has(cell) for cell in summary.cells)
     ]
     rows = tuple(
         _missing(row, len(columns)) if isinstance(row, MissingRow) else _row(row, columns)
@@ -174,7 +200,7 @@ def _row(cell: Cell, columns: Sequence[_Column]) -> tuple[Value, ...]:
         Value(cell.arm),
         Value(cell.point_label),
         Value(cell.router),
-        *(_value(column.pick(cell), column.write) for column in columns),
+        *(column.of(cell) for column in columns),
     )
 
 
@@ -190,6 +216,17 @@ def _missing(row: MissingRow, columns: int) -> tuple[Value, ...]:
 def missing(summary: Summary) -> list[tuple[str, str]]:
     """Return the points without a verdict, and why there is none."""
     return [(f"{p.arm}, {p.point_label}", p.why) for p in summary.missing or ()]
+
+
+def refused(summary: Summary) -> list[tuple[str, str]]:
+    """Return the arms whose victims' figures are not divided by their reference, and why."""
+    return [(f"Retained and inflation on {arms}", why) for arms, why in refusals(summary)]
+
+
+def findings(summary: Summary) -> list[tuple[str, str]]:
+    """Return for each arm what its badge rests on."""
+    intervals = basis(summary.verdict)
+    return [*evidence(summary.verdict), *([("Intervals", intervals)] if intervals else [])]
 
 
 def badges(summary: Summary) -> list[tuple[str, str, str]]:
@@ -235,15 +272,25 @@ def _published_row(cell: PublishedCell, nothing: str) -> tuple[Value, ...]:
 
 def brackets(summary: Summary) -> str:
     """Say what stands in brackets behind a figure."""
-    min_repeats = min((cell.throughput_pps.n for cell in summary.cells), default=0)
-    if max((cell.throughput_pps.n for cell in summary.cells), default=0) < 2:
+    found = [cell.throughput_pps for cell in summary.cells]
+    counts = sorted({units(interval) for interval in found})
+    if not counts or counts[-1] < 2:
         return "There was one repeat: there are no intervals."
-    if interval_is_range(min_repeats):
+    if summary.method < 2:
         return (
-            "Medians over the repeats, with intervals in brackets: bootstrapped 95 % intervals "
-            "where there are six repeats or more, else the range of the repeats."
+            "Medians over the repeats; in brackets their intervals, as the older method made them."
         )
-    return "Medians over the repeats, with 95 % bootstrap confidence intervals in brackets."
+    several = max(interval.invocations for interval in found) > 1
+    what = "invocations" if several else "repeats"
+    text = f"Medians over the {what}, with intervals in brackets"
+    if counts[0] >= BOOTSTRAP_FROM and several:
+        return f"{text}: 95 %, by a bootstrap over invocations and the repeats in them."
+    covers = sorted({i.coverage for i in found if i.coverage is not None})
+    said = " to ".join(f"{100 * value:.4g} %" for value in dict.fromkeys((covers[0], covers[-1])))
+    text += f": exact ones, which hold the median in {said} of all cases"
+    if counts[0] < MIN_UNITS:
+        text += f" (95 % needs {MIN_UNITS} {what})"
+    return text + ("." if several else ", as far as this one invocation goes.")
 
 
 def host(facts: HostFacts) -> list[tuple[str, str]]:

@@ -207,7 +207,7 @@ def trial(arm: str, point: Point, repeat: int, number: int, seed: int = 1) -> Tr
     offered = [member.load.to_pps(CAPACITY, 64) for member in point.routers]
     crowded = min(1.0, sum(offered) / (CAPACITY * KEPT.get(arm, 1.0)))
     served = [
-        min(load, got * noise.uniform(0.97, 1.0 if got >= load else 1.03))
+        min(load, got * (noise.uniform(0.97, 1.0 if got >= load else 1.03) if crowded == 1 else 1))
         for load, got in zip(offered, _served(arm, offered), strict=True)
     ]
     requested = sum(offered)

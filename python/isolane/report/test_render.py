@@ -46,7 +46,7 @@ def test_html_holds_everything_and_fetches_nothing(noisy: RunFolder) -> None:
     assert page.count("</script>") == 4
     specs = re.search(r'<script type="application/json" id="specs">(.*?)</script>', page)
     assert specs is not None
-    assert len(json.loads(specs[1])) == page.count('class="plot"') == 1 + 3 + 4 + 6 + 6
+    assert len(json.loads(specs[1])) == page.count('class="plot"') == 2 + 3 + 4 + 6 + 6
 
 
 def test_a_prediction_is_called_one_beside_its_verdict(noisy: RunFolder, tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_markdown(noisy: RunFolder, tmp_path: Path) -> None:
     assert len({row.count(" | ") for row in rows[:10]}) == 1
     headings = next(line for line in text.splitlines() if line.startswith("| Arm"))
     assert headings == (
-        "| Arm | Point | Router | Offered | Received | Retained | Lost | Delay p50 | p99 | max "
-        "| Inflation | Share error | CPU | per frame |"
+        "| Arm | Point | Router | Offered | Received | Delivered | Retained | Lost "
+        "| Delay p50 | p99 | max | Inflation | Share error | CPU | per frame |"
     )
 
 
@@ -175,7 +175,7 @@ def test_a_failed_trial_that_was_done_again_is_not_counted(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "kind", "names"),
     [
-        (data.NOISY, "load", ["retained", "throughput", "delay", "cpu", "loss"]),
+        (data.NOISY, "load", ["victim", "throughput", "delay", "cpu", "loss"]),
         (data.SWEEP, "routers", ["together", "delay", "cpu", "loss"]),
         (data.LADDER, "load", ["throughput", "delay", "cpu", "loss"]),
     ],
@@ -296,7 +296,15 @@ def _without_hardest(trial: Trial) -> Trial:
     if trial.purpose == "capacity":
         return trial
     routers = tuple(
-        r.model_copy(update={"received_pps": r.offered_pps}) if r.role == "victim" else r
+        r.model_copy(
+            update={
+                "received_pps": r.offered_pps,
+                "received_frames": r.offered_frames,
+                "loss_ratio": 0.0,
+            }
+        )
+        if r.role == "victim"
+        else r
         for r in trial.routers
     )
     lost = (trial.arm, trial.point) == ("bridge", 4)
@@ -331,11 +339,11 @@ def test_a_missing_point_stands_in_badge_table_and_plot(lacking: RunFolder) -> N
     assert re.search(cell, page)
     assert "2 of 2 trials invalid, because the receiver was the limit" in page
     shown = {figure.id: figure for figure in figures(summary(lacking))}
-    for name in ("retained", "throughput", "delay"):
+    for name in ("victim", "throughput", "delay"):
         assert "no verdict" in [swatch.label for swatch in shown[name].legend], name
         drawn = json.dumps([panel.spec for panel in shown[name].panels])
         assert "2 of 2 trials invalid" in drawn, name
-    assert "No verdict for bridge at aggressor 4x." in shown["retained"].panels[0].alt
+    assert "No verdict for bridge at aggressor 4x." in shown["victim"].panels[0].alt
     assert across(summary(lacking)).axis.ticks == (0, 0.5, 1, 2, 4)
 
 
@@ -392,3 +400,75 @@ def test_an_older_run_whose_experiment_is_no_longer_understood_is_still_shown(
     (old.path / "summary.json").write_text(known)
     (old.path / "experiment.yaml").write_text("isolane: 0\nlanguage: of yore\n")
     assert summary(lacking).verdict.sentence in render(old.path).read_text()
+
+
+def test_a_run_of_an_older_method_is_marked_and_says_what_differs(
+    noisy: RunFolder, tmp_path: Path
+) -> None:
+    """A folder as the version before wrote it: without any of the newer keys."""
+    old = RunFolder.open(Path(shutil.copytree(noisy.path, tmp_path / "old")))
+    known = json.loads(summary(noisy).model_dump_json())
+    del known["method"]
+    for cell in known["cells"]:
+        for name in ("delivered", "reference", "retained_reason"):
+            del cell[name]
+        for value in cell.values():
+            if isinstance(value, dict) and "median" in value:
+                del value["coverage"], value["invocations"]
+    known["verdict"]["arms"] = [
+        {"arm": arm["arm"], "finding": "not isolated"} for arm in known["verdict"]["arms"]
+    ]
+    lines = (old.path / "trials.jsonl").read_text().splitlines()
+    trials = [json.loads(line) for line in lines]
+    for trial in trials:
+        del trial["invocation"]
+    (old.path / "trials.jsonl").write_text("".join(f"{json.dumps(t)}\n" for t in trials))
+    (old.path / "record.jsonl").unlink()
+    (old.path / "summary.json").write_text(json.dumps(known))
+    told = "were made by method 1, an older one"
+    page = render(old.path).read_text()
+    assert page.index(told) < page.index('id="results"')
+    assert "Share retained" in page
+    assert "Share delivered" not in page
+    text = render(old.path, "md").read_text()
+    assert told in text
+    assert "Do not compare them with figures of method 2" in text
+    assert "method 1, " in text.splitlines()[-1]
+    assert told not in render(noisy.path, "md").read_text()
+
+
+def _overloaded_alone(trial: Trial) -> Trial:
+    """On bridge the victim loses half of its frames whatever the aggressor does."""
+    if trial.purpose == "capacity" or trial.arm != "bridge":
+        return trial
+    routers = tuple(
+        r.model_copy(
+            update={
+                "received_pps": r.offered_pps / 2,
+                "received_frames": r.offered_frames // 2,
+                "loss_ratio": 0.5,
+            }
+        )
+        if r.role == "victim"
+        else r
+        for r in trial.routers
+    )
+    return trial.model_copy(update={"routers": routers})
+
+
+def test_what_is_refused_is_called_so_in_table_plot_and_text(tmp_path: Path) -> None:
+    found = data.experiment(tmp_path, data.NOISY, 2)
+    trials = [_overloaded_alone(trial) for trial in data.trials_of(found, 2)]
+    folder = data.run_folder(tmp_path / "run", repeats=2, trials=trials)
+    why = "at the reference point, aggressor 0x, 50 % of its frames are lost already"
+    text = render(folder.path, "md").read_text()
+    row = next(line for line in text.splitlines() if line.startswith("| bridge | aggressor 4x"))
+    assert row.split(" | ")[5:7] == ["50 %", "refused"]
+    assert f"- Retained and inflation on bridge: refused: {why}" in text
+    page = render(folder.path).read_text()
+    assert "Figures that are refused" in page
+    assert why in page
+    delivered, retained = figures(summary(folder))[0].panels
+    assert "Refused for bridge at aggressor 4x." in retained.alt
+    assert "bridge from 50 % to 50 %" in delivered.alt
+    assert "bridge" not in retained.alt.partition(".")[0]

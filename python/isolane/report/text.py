@@ -12,11 +12,14 @@ from isolane.report.tables import (
     badges,
     brackets,
     facts,
+    findings,
     host,
     missing,
     published,
+    refused,
     results,
 )
+from isolane.run.method import marking
 from isolane.run.results import DROP_POINTS, Cell, Interval
 from isolane.run.table_rows import MissingRow, rows_of
 
@@ -27,6 +30,13 @@ def markdown(run: Run) -> str:
     parts = [f"# {_plain(summary.title)}", f"**{_plain(summary.verdict.sentence)}**"]
     found = [f"- {_plain(words)}" for _, _, words in badges(summary) if summary.verdict.arms]
     parts.append("\n".join(found))
+    parts.append(
+        "\n".join(
+            f"- {_plain(arm)}: {_plain(told.rstrip('.'))}." for arm, told in findings(summary)
+        )
+    )
+    if (older := marking(summary.method)) is not None:
+        parts.append(f"**{_plain(older)}**")
     if not summary.complete:
         parts.append("The run was interrupted: this is what was measured up to then.")
     if summary.description:
@@ -36,6 +46,7 @@ def markdown(run: Run) -> str:
     shown = results(summary)
     parts.append(_table(shown) if shown.rows else "No trial gave a verdict.")
     lines = [f"- No verdict: {_plain(what)}: {_plain(why)}." for what, why in missing(summary)]
+    lines += [f"- {_plain(what)}: refused: {_plain(why)}." for what, why in refused(summary)]
     parts.append("\n".join(lines))
     if summary.cells:
         parts.append(brackets(summary))
@@ -48,7 +59,8 @@ def markdown(run: Run) -> str:
     lines = [f"- {_plain(name)}: {_plain(value)}" for name, value in host(run.host)]
     parts += ["## Host", "\n".join(lines), "## How to reproduce", f"    {run.command}"]
     when = datetime.fromtimestamp(summary.started_unix_s, UTC)
-    parts.append(f"Isolane {summary.isolane}, {when:%Y-%m-%d %H:%M} UTC.")
+    version = f"Isolane {summary.isolane}, method {summary.method}"
+    parts.append(f"{version}, {when:%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -79,7 +91,7 @@ def cells_csv(run: Run) -> str:
     """
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    ends = ("", "_low", "_high", "_n")
+    ends = ("", *(f"_{name}" for name in list(Interval.model_fields)[1:]))
     headings = [f"{name}{end}" for name in _INTERVALS for end in ends]
     columns = [
         *_PLAIN,
@@ -101,7 +113,11 @@ def _cell_values(cell: Cell) -> list[object]:
     values: list[object] = [getattr(cell, name) for name in _PLAIN]
     for name in _INTERVALS:
         value: Interval | None = getattr(cell, name)
-        values += [None] * 4 if value is None else list(value.model_dump().values())
+        values += (
+            [None] * len(Interval.model_fields)
+            if value is None
+            else list(value.model_dump().values())
+        )
     return [*values, *(cell.lost.get(where, 0.0) for where in DROP_POINTS)]
 
 

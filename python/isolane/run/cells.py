@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from isolane.run.missing import MissingPoint, in_arm
+from isolane.run.delivery import (
+    Groups,
+    Reference,
+    Runs,
+    Weights,
+    aggressors_of,
+    delays,
+    delivered,
+    interval,
+    over,
+    reference_of,
+    runs_of,
+    shares,
+    throughputs,
+)
+from isolane.run.missing import MissingPoint
 from isolane.run.results import (
     DROP_POINTS,
     Aggregate,
@@ -19,26 +34,14 @@ from isolane.run.results import (
     RouterTrial,
     Trial,
 )
-from isolane.stats import estimate, paired_ratios, share_errors
-
-SAME_LOAD = 0.01
-"""Loads that differ by a smaller share than this count as the same."""
+from isolane.stats import paired_ratios
 
 SHORT = 0.02
 """A generator that falls short by a smaller share than this has sent the offered load."""
 
-Groups = dict[tuple[str, int], list[Trial]]
-Runs = list[tuple[Trial, RouterTrial]]
 
-
-def interval(values: Iterable[float | None]) -> Interval | None:
-    """Median and interval of what is not None; None where nothing is."""
-    found = estimate([value for value in values if value is not None])
-    return Interval(**found._asdict()) if found else None
-
-
-def _sure(values: Iterable[float]) -> Interval:
-    found = interval(values)
+def _sure(values: Sequence[float], invocations: Sequence[int] | None = None) -> Interval:
+    found = interval(values, invocations)
     if found is None:
         raise ValueError("an interval needs at least one value")
     return found
@@ -73,7 +76,7 @@ def measured_capacity(trials: Sequence[Trial]) -> Capacity | None:
     return max(found, key=lambda capacity: capacity.pps.median, default=None)
 
 
-def _total(values: Iterable[float | None]) -> float | None:
+def _total(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -82,77 +85,37 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _delays(runs: Runs, pick: Callable[[Delay], float]) -> dict[int, float]:
-    return {t.repeat: pick(r.delay) for t, r in runs if r.delay is not None and r.delay.count}
-
-
-def _throughputs(runs: Runs) -> dict[int, float]:
-    return {trial.repeat: router.received_pps for trial, router in runs}
-
-
-def _runs(trials: Sequence[Trial], router: str) -> Runs:
-    return [(t, r) for t in trials for r in t.routers if r.router == router]
-
-
-def _aggressors(trial: Trial) -> list[RouterTrial]:
-    return [router for router in trial.routers if router.role == "aggressor"]
-
-
-def same_load(a: float, b: float) -> bool:
-    """Tell whether two offered loads count as the same."""
-    return abs(a - b) <= SAME_LOAD * max(abs(a), abs(b))
-
-
-def _reference(groups: Groups, arm: str, runs: Runs, missing: Sequence[MissingPoint]) -> Runs:
-    """Trials of the point that `runs`, a victim's, are compared with.
-
-    The reference is the point of the arm at which the victim is offered the same and the
-    aggressors are offered least. A point that has no other one to compare with has no reference.
-    If the reference itself gave no result, no other point replaces it.
-    """
-    router = runs[0][1]
-    rivals = [
-        found
-        for (other, _), trials in groups.items()
-        if other == arm
-        and (found := _runs(trials, router.router))
-        and same_load(found[0][1].offered_pps, router.offered_pps)
-    ]
-    if len(rivals) < 2:
-        return []
-    best = min(rivals, key=lambda found: _attack_pps(found[0][0]))
-    min_pps = _attack_pps(best[0][0])
-    absent = (point for point in in_arm(missing, arm) if _same_victim(point, router))
-    return [] if any((point.aggressor_pps or 0) < min_pps for point in absent) else best
-
-
-def _attack_pps(trial: Trial) -> float:
-    return sum(router.offered_pps for router in _aggressors(trial))
-
-
-def _same_victim(point: MissingPoint, router: RouterTrial) -> bool:
-    """Tell whether a missing point offers a victim what `router` was offered."""
-    found = point.named(router.router)
-    if found is None or found.offered_pps is None:
-        return False
-    return same_load(found.offered_pps, router.offered_pps)
-
-
-def _shares(trials: Sequence[Trial], router: str) -> list[float]:
-    values = []
-    for trial in trials:
-        errors = share_errors(
-            [r.generated_frames for r in trial.routers], [r.received_frames for r in trial.routers]
-        )
-        names = [r.router for r in trial.routers]
-        if errors is not None and router in names:
-            values.append(errors[names.index(router)])
-    return values
-
-
 def _lost(runs: Runs) -> dict[DropPoint, float]:
     return {
         where: _mean([router.lost.get(where, 0) for _, router in runs]) for where in DROP_POINTS
+    }
+
+
+def _delay_figures(runs: Runs) -> dict[str, Interval | None]:
+    picks: dict[str, Callable[[Delay], float]] = {
+        "delay_p50_ns": lambda delay: delay.p50_ns,
+        "delay_p90_ns": lambda delay: delay.p90_ns,
+        "delay_p99_ns": lambda delay: delay.p99_ns,
+        "delay_p999_ns": lambda delay: delay.p999_ns,
+        "delay_p9999_ns": lambda delay: delay.p9999_ns,
+        "delay_max_ns": lambda delay: delay.max_ns,
+    }
+    return {name: over(runs, delays(runs, pick)) for name, pick in picks.items()}
+
+
+def compared(runs: Runs, reference: Reference | None) -> dict[str, Interval | int | str | None]:
+    """Return what a victim retains of its reference, and how its delay grew; or why not."""
+    if reference is None:
+        return {}
+    found: dict[str, Interval | int | str | None] = {"reference": reference.point}
+    if reference.refused is not None:
+        return {**found, "retained_reason": reference.refused}
+    before = reference.runs
+    p99 = [delays(each, lambda delay: delay.p99_ns) for each in (runs, before)]
+    return {
+        **found,
+        "retained": over(runs, paired_ratios(throughputs(runs), throughputs(before))),
+        "delay_inflation": over(runs, paired_ratios(*p99)),
     }
 
 
@@ -162,16 +125,29 @@ def _cell(
     router: str,
     capacity: Capacity | None,
     missing: Sequence[MissingPoint],
+    weights: Weights,
 ) -> Cell:
-    trials, runs = groups[key], _runs(groups[key], router)
+    trials, runs = groups[key], runs_of(groups[key], router)
     trial, first = runs[0]
-    rates, reference = _throughputs(runs), []
-    if first.role == "victim":
-        reference = _reference(groups, key[0], runs, missing)
-    p99 = _delays(runs, lambda delay: delay.p99_ns)
-    throughput = _sure(rates.values())
-    aggressors = _aggressors(trial)
+    rates = throughputs(runs)
+    reference = reference_of(groups, key[0], runs, missing) if first.role == "victim" else None
+    origins = [trial.invocation for trial, _ in runs]
+
+    def each(pick: Callable[[RouterTrial], float | None]) -> Interval | None:
+        return interval([pick(router) for _, router in runs], origins)
+
     scale = capacity.pps.median if capacity else 0.0
+    figures = {
+        "throughput_x": each(lambda r: r.received_pps / scale) if scale > 0 else None,
+        "generated_pps": each(lambda r: r.generated_pps),
+        "loss_ratio": each(lambda r: r.loss_ratio),
+        "delivered": over(runs, delivered(runs)),
+        "cpu_share": each(lambda r: r.cpu_share),
+        "cpu_ns_per_frame": each(lambda r: r.cpu_ns_per_frame),
+        "share_error": over(runs, shares(trials, router, weights.get(key[0], {}))),
+        **_delay_figures(runs),
+        **compared(runs, reference),
+    }
     return Cell(
         arm=key[0],
         point=key[1],
@@ -180,39 +156,27 @@ def _cell(
         group=first.group,
         role=first.role,
         load_x=first.load_x,
-        offered_pps=_sure(r.offered_pps for _, r in runs),
-        throughput_pps=throughput,
-        generated_pps=interval(r.generated_pps for _, r in runs),
-        throughput_x=interval(rate / scale for rate in rates.values()) if scale > 0 else None,
-        loss_ratio=interval(r.loss_ratio for _, r in runs),
-        delay_p50_ns=interval(_delays(runs, lambda delay: delay.p50_ns).values()),
-        delay_p90_ns=interval(_delays(runs, lambda delay: delay.p90_ns).values()),
-        delay_p99_ns=interval(p99.values()),
-        delay_p999_ns=interval(_delays(runs, lambda delay: delay.p999_ns).values()),
-        delay_p9999_ns=interval(_delays(runs, lambda delay: delay.p9999_ns).values()),
-        delay_max_ns=interval(_delays(runs, lambda delay: delay.max_ns).values()),
-        cpu_share=interval(r.cpu_share for _, r in runs),
-        cpu_ns_per_frame=interval(r.cpu_ns_per_frame for _, r in runs),
-        retained=interval(paired_ratios(rates, _throughputs(reference))),
-        delay_inflation=interval(
-            paired_ratios(p99, _delays(reference, lambda delay: delay.p99_ns))
-        ),
-        share_error=interval(_shares(trials, router)),
+        offered_pps=_sure([r.offered_pps for _, r in runs], origins),
+        throughput_pps=_sure(list(rates.values()), origins),
         lost=_lost(runs),
         offered_total=_mean([r.offered_total for _, r in runs]),
         reordered=_mean([r.reordered for _, r in runs]),
         duplicated=_mean([r.duplicated for _, r in runs]),
-        aggressor_x=_total(r.load_x for r in aggressors),
-        aggressor_pps=_total(r.offered_pps for r in aggressors),
+        aggressor_x=_total([r.load_x for r in aggressors_of(trial)]),
+        aggressor_pps=_total([r.offered_pps for r in aggressors_of(trial)]),
+        **{"retained": None, "delay_inflation": None, **figures},
     )
 
 
 def cells(
-    groups: Groups, capacity: Capacity | None, missing: Sequence[MissingPoint] = ()
+    groups: Groups,
+    capacity: Capacity | None,
+    missing: Sequence[MissingPoint] = (),
+    weights: Weights | None = None,
 ) -> tuple[Cell, ...]:
     """All cells, by arm, point and router in the order in which a trial names them."""
     return tuple(
-        _cell(groups, key, router, capacity, missing)
+        _cell(groups, key, router, capacity, missing, weights or {})
         for key, trials in groups.items()
         for router in dict.fromkeys(r.router for trial in trials for r in trial.routers)
     )
@@ -224,15 +188,18 @@ def aggregates(groups: Groups, capacity: Capacity | None) -> tuple[Aggregate, ..
     found = []
     for (arm, point), trials in groups.items():
         rates = [sum(r.received_pps for r in trial.routers) for trial in trials]
+        offered = [sum(r.offered_pps for r in trial.routers) for trial in trials]
+        origins = [trial.invocation for trial in trials]
+        scaled = [rate / scale for rate in rates] if scale > 0 else []
         found.append(
             Aggregate(
                 arm=arm,
                 point=point,
                 point_label=trials[0].point_label,
                 routers=max(len(trial.routers) for trial in trials),
-                offered_pps=_sure(sum(r.offered_pps for r in t.routers) for t in trials),
-                throughput_pps=_sure(rates),
-                throughput_x=interval(rate / scale for rate in rates) if scale > 0 else None,
+                offered_pps=_sure(offered, origins),
+                throughput_pps=_sure(rates, origins),
+                throughput_x=interval(scaled, origins) if scaled else None,
             )
         )
     return tuple(found)

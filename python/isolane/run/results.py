@@ -159,12 +159,17 @@ class Trial(_Model):
 
 
 class Interval(_Model):
-    """A median over repeats with its bootstrap 95 % confidence interval."""
+    """A median over repeats with its confidence interval."""
 
     median: float
     low: float
     high: float
     n: int
+    """Values behind it: trials, or capacity trials."""
+    coverage: float | None = None
+    """Probability that the interval holds the median; None of one value, and before method 2."""
+    invocations: int = 1
+    """Invocations that the values are from; with one, the interval holds for that one only."""
 
 
 class Cell(_Model):
@@ -192,7 +197,7 @@ class Cell(_Model):
     delay_inflation: Interval | None
     """Victims: p99 delay over that at the same reference point."""
     share_error: Interval | None
-    """Share of forwarded frames (or CPU) minus the fair (equal, demand-limited) one, in pp."""
+    """Share of forwarded frames minus the fair (demand-limited, by weight) one, in pp."""
     lost: dict[DropPoint, float]
     """Mean frames per trial lost at each drop point."""
     generated_pps: Interval | None = None
@@ -210,6 +215,13 @@ class Cell(_Model):
     """Offered load of all aggressors at this point together, in capacities; None without any."""
     aggressor_pps: float | None = None
     """The same in frames per second."""
+    delivered: Interval | None = None
+    """Received over offered frames in the window; None without offered frames, or before
+    method 2."""
+    reference: int | None = None
+    """Victims: the point that it is compared with; None without one, or before method 2."""
+    retained_reason: str | None = None
+    """Why `retained` and `delay_inflation` are refused though there is a reference point."""
 
 
 class Aggregate(_Model):
@@ -304,9 +316,11 @@ class NotMeasured(_Model):
 Finding = Literal[
     "isolated",
     "nearly isolated",
+    "undecided",
     "not isolated",
     "attack incomplete",
     "never overloaded",
+    "overloaded alone",
     "no verdict",
 ]
 
@@ -316,6 +330,15 @@ class ArmVerdict(_Model):
 
     arm: str
     finding: Finding
+    delivered: Interval | None = None
+    """Of the offered frames at the victim's worst point; the intervals of all `points` hold at
+    once with its coverage. None without an interval, and before method 2."""
+    point_label: str | None = None
+    """The worst point."""
+    points: int = 0
+    """Points under attack, of all victims, that the finding is about."""
+    exact: bool | None = None
+    """False: there are too few values for an exact interval, so the errors are taken as normal."""
 
 
 class Verdict(_Model):

@@ -6,16 +6,18 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from isolane import __version__
+from isolane.run.attacked_points import attacked_points
 from isolane.run.cells import aggregates, cells, core_cells, measured_capacity, sent_less, usable
+from isolane.run.delivery import weights_of
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.published import Measured, beside_measured
-from isolane.run.results import Capacity, Cell, Drawing, NotMeasured, Summary, Trial
+from isolane.run.results import Capacity, Cell, Drawing, Interval, NotMeasured, Summary, Trial
 from isolane.run.verdict import verdict
 from isolane.run.victim_findings import Asked, never_overloaded
 from isolane.run.wording import plural
 from isolane.spec import Experiment, Point, format_pps
-from isolane.stats import interval_is_range
+from isolane.stats import MIN_UNITS, coverage_of_ranks
 
 DISTURBED = 0.02
 """Share of a DUT core's time that other processes may take before the report says so."""
@@ -64,7 +66,9 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     groups = usable(trials, arms)
     known = capacity or measured_capacity(trials)
     missing = missing_points(experiment, trials, known)
-    found, together = cells(groups, known, missing), aggregates(groups, known)
+    found = cells(groups, known, missing, weights_of(experiment))
+    together = aggregates(groups, known)
+    asked = Asked(arms, missing, attacked_points(found, groups))
     cores, published = core_cells(groups), experiment.published
     measured = Measured(found, together, cores, known, missing)
     return Summary(
@@ -75,7 +79,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         started_unix_s=started,
         finished_unix_s=finished,
         complete=complete,
-        verdict=verdict(trials, found, together, known, Asked(arms, missing)),
+        verdict=verdict(trials, found, together, known, asked),
         capacity=known,
         cells=found,
         cores=cores,
@@ -111,6 +115,7 @@ def _gaps(
         *_left_out(trials),
         *_not_offered(found),
         *_not_overloaded(found, capacity),
+        *_refused(found),
         *_disturbed(trials),
         *_without_cpu(trials),
         *_without_delay(found),
@@ -203,6 +208,19 @@ def _not_offered(found: Sequence[Cell]) -> list[NotMeasured]:
     ]
 
 
+def _refused(found: Sequence[Cell]) -> list[NotMeasured]:
+    """Name the victims whose reference point loses frames itself, once for each arm."""
+    reasons = {
+        (cell.router, cell.arm): cell.retained_reason for cell in found if cell.retained_reason
+    }
+    return [
+        NotMeasured(
+            what=f"What the victim retains ({router}, on {arm}), and its inflation", why=why
+        )
+        for (router, arm), why in reasons.items()
+    ]
+
+
 def _not_overloaded(found: Sequence[Cell], capacity: Capacity | None) -> list[NotMeasured]:
     idle = never_overloaded(found, capacity)
     return [NotMeasured(what="Isolation on an overloaded host", why=idle)] if idle else []
@@ -254,14 +272,33 @@ def _without_delay(found: Sequence[Cell]) -> list[NotMeasured]:
 
 
 def _without_interval(found: Sequence[Cell]) -> list[NotMeasured]:
-    min_repeats = min((cell.throughput_pps.n for cell in found), default=0)
-    if not found or not interval_is_range(min_repeats):
+    gaps = [*_few_values(found)]
+    if found and max(cell.throughput_pps.invocations for cell in found) == 1:
+        why = (
+            "there was one invocation: the intervals hold for this run, and figures of later runs "
+            "differ by more; use --invocations 6 or more"
+        )
+        gaps.append(NotMeasured(what="What differs from invocation to invocation", why=why))
+    return gaps
+
+
+def _few_values(found: Sequence[Cell]) -> list[NotMeasured]:
+    """Say where no interval can hold the median 95 % of the time."""
+    few = min((units(cell.throughput_pps) for cell in found), default=MIN_UNITS)
+    if few >= MIN_UNITS:
         return []
+    several = any(cell.throughput_pps.invocations > 1 for cell in found)
+    noun = "invocation" if several else "repeat"
     why = (
-        "with one repeat there is no interval at all"
-        if min_repeats == 1
-        else f"the fewest that a point has is {plural(min_repeats, 'repeat')}: below six, the "
-        "interval shown is their range, which holds the median less often than that "
-        f"({100 * (1 - 2 ** (1 - min_repeats)):.0f} % of the time)"
+        f"with one {noun} there is no interval at all"
+        if few == 1
+        else f"the fewest that a point has is {plural(few, noun)}: even the range of so many holds "
+        f"the median only {100 * coverage_of_ranks(few, 1):.4g} % of the time; {MIN_UNITS} are "
+        "needed for 95 %"
     )
     return [NotMeasured(what="95 % confidence intervals", why=why)]
+
+
+def units(interval: Interval) -> int:
+    """Return how many independent values an interval is made of."""
+    return interval.invocations if interval.invocations > 1 else interval.n

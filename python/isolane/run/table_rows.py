@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.results import Cell, Summary
+from isolane.run.wording import listing
 
 NO_VERDICT = "no verdict"
+REFUSED = "refused"
+"""In place of a ratio to a reference point that loses frames itself."""
 
 
 @dataclass(frozen=True)
@@ -36,3 +39,12 @@ def rows_of(summary: Summary) -> list[Cell | MissingRow]:
         for router in point.routers
     ]
     return [row for _, _, row in sorted(found, key=lambda entry: entry[:2])]
+
+
+def refusals(summary: Summary) -> list[tuple[str, str]]:
+    """Return the arms on which a victim's reference point is refused, and why."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in summary.cells:
+        if cell.retained_reason is not None:
+            found.setdefault(f"of {cell.router}, {cell.retained_reason}", {})[cell.arm] = None
+    return [(listing(list(arms)), why.removeprefix("of victim, ")) for why, arms in found.items()]

@@ -44,7 +44,9 @@ def test_retained_is_paired_with_the_same_round(tmp_path: Path) -> None:
     def drifting(trial: Trial) -> Trial:
         """A host that gets slower by a fifth from round to round: no router is to blame."""
         slower = tuple(
-            r.model_copy(update={"received_pps": r.offered_pps * 0.8**trial.repeat})
+            r.model_copy(
+                update={"received_pps": r.offered_pps * 0.8**trial.repeat, "loss_ratio": 0.0}
+            )
             for r in trial.routers
         )
         return trial.model_copy(update={"routers": slower})
@@ -53,7 +55,6 @@ def test_retained_is_paired_with_the_same_round(tmp_path: Path) -> None:
     retained = cell(found, "bridge", 4, "victim").retained
     assert retained is not None
     assert (retained.low, retained.median, retained.high) == pytest.approx((1, 1, 1))
-    assert found.verdict.level == "good"
 
 
 def test_only_victims_retain_and_the_reference_is_where_aggressors_offer_least(
@@ -179,7 +180,7 @@ def test_verdict_names_the_worst_arm_first(tmp_path: Path) -> None:
     assert found.level == "bad"
     assert found.sentence.startswith(
         "On bridge, an aggressor offered 4x the capacity leaves the victim 18 % "
-        "of its throughput alone ["
+        "of what it is offered ["
     )
     assert found.sentence.index("macvlan") < found.sentence.index("direct")
 
@@ -206,7 +207,7 @@ def test_a_generator_that_fell_short_spoils_a_good_verdict(tmp_path: Path) -> No
         """The victim is untouched, but the aggressor was sent only half of what was planned."""
         routers = tuple(
             r.model_copy(
-                update={"received_pps": r.offered_pps}
+                update={"received_pps": r.offered_pps, "received_frames": r.offered_frames}
                 if r.role == "victim"
                 else {"generated_pps": r.offered_pps / 2}
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isolane.report import test_data as data
-from isolane.run.results import Summary, Trial
+from isolane.run.results import RouterTrial, Summary, Trial
 from isolane.run.summary import summarise
 from isolane.run.table_rows import MissingRow, rows_of
 from isolane.run.test_cells import cell, summary_of, without
@@ -26,14 +26,22 @@ def invalid(trial: Trial) -> Trial:
     )
 
 
+def served(router: RouterTrial) -> RouterTrial:
+    """A router that forwards all that it is offered."""
+    return router.model_copy(
+        update={
+            "received_pps": router.offered_pps,
+            "received_frames": router.offered_frames,
+            "loss_ratio": 0.0,
+        }
+    )
+
+
 def unharmed(trial: Trial) -> Trial:
     """A host that isolates perfectly: aggressors lose, the victim does not."""
     if trial.purpose == "capacity":
         return trial
-    routers = tuple(
-        r.model_copy(update={"received_pps": r.offered_pps}) if r.role == "victim" else r
-        for r in trial.routers
-    )
+    routers = tuple(served(r) if r.role == "victim" else r for r in trial.routers)
     return trial.model_copy(update={"routers": routers})
 
 
@@ -179,10 +187,7 @@ def test_an_aggressor_that_never_overloads_proves_nothing(tmp_path: Path) -> Non
     def harmless(trial: Trial) -> Trial:
         if trial.purpose == "capacity":
             return trial
-        routers = tuple(
-            r.model_copy(update={"received_pps": r.offered_pps, "loss_ratio": 0.0})
-            for r in trial.routers
-        )
+        routers = tuple(served(r) for r in trial.routers)
         return trial.model_copy(update={"routers": routers})
 
     found = summary_of(tmp_path, repeats=3, change=harmless)

@@ -6,9 +6,19 @@ from collections.abc import Sequence
 from typing import Literal
 
 from isolane.run import wording
+from isolane.run.attacked_points import AttackedPoint
 from isolane.run.cells import sent_less
+from isolane.run.delivery import LOST
 from isolane.run.missing import MissingPoint, in_arm
-from isolane.run.results import Aggregate, ArmVerdict, Capacity, Cell, Interval, Trial, Verdict
+from isolane.run.results import (
+    Aggregate,
+    ArmVerdict,
+    Capacity,
+    Cell,
+    Interval,
+    Trial,
+    Verdict,
+)
 from isolane.run.victim_findings import (
     GOOD,
     Asked,
@@ -40,8 +50,8 @@ def verdict(
     cells, aggregates, capacity
         Results of the valid trials.
     asked
-        The arms of the experiment, and the points that gave nothing: an arm with such a point is
-        never called isolated, and the sentence begins with them.
+        The arms of the experiment, the points under attack, and the points that gave nothing: an
+        arm with such a point is never called isolated, and the sentence begins with them.
     """
     asked = asked or Asked()
     victims = [cell for cell in cells if cell.role == "victim"]
@@ -52,17 +62,17 @@ def verdict(
     if not victims and not any(has_victim(point) for point in asked.missing):
         sentence = f"{gaps}{_throughput(aggregates, capacity)}"
         return Verdict(sentence=sentence, level="neutral")
-    worst = worst_by_arm(victims)
+    worst = worst_by_arm(asked.attacked)
     if not worst:
         sentence = gaps or (
             "No verdict: there are no two points at which the victim is offered the same and "
             "the aggressors are not, so there is nothing to compare it with."
         )
         return Verdict(sentence=sentence.strip(), level="none", arms=arms)
-    kept = [interval.median for _, interval in worst]
-    sentence = _attack(worst) if min(kept) < GOOD else _stood(victims, worst, complete=not gaps)
-    caution = _caution(cells, worst, capacity)
-    return Verdict(sentence=f"{gaps}{sentence}{caution}", level=_level(arms), arms=arms)
+    served = worst[0].shown.median >= GOOD
+    sentence = _stood(asked, worst, complete=not gaps) if served else _attack(worst)
+    more = f"{_refused(worst)}{_undecided(arms)}{_caution(cells, worst, capacity)}"
+    return Verdict(sentence=f"{gaps}{sentence}{more}", level=_level(arms), arms=arms)
 
 
 def _level(arms: Sequence[ArmVerdict]) -> Literal["good", "bad", "neutral", "none"]:
@@ -110,47 +120,104 @@ def _load(cell: Cell) -> str:
     return format_pps(cell.aggressor_pps or 0)
 
 
-def _attack(worst: Sequence[tuple[Cell, Interval]]) -> str:
-    cell, kept = worst[0]
-    first = (
-        f"On {cell.arm}, an aggressor offered {_load(cell)} leaves {_victim(cell)} "
-        f"{wording.share(kept, ' of its throughput alone')}"
-    )
-    others = [f"on {arms} it keeps {kept}" for kept, arms in _by_share(worst[1:])]
+def _attack(worst: Sequence[AttackedPoint]) -> str:
+    cell = worst[0].cell
+    got = wording.share(worst[0].shown, " of what it is offered")
+    first = f"On {cell.arm}, an aggressor offered {_load(cell)} leaves {_victim(cell)} {got}"
+    others = [f"on {arms} it gets {share}" for share, arms in _by_share(worst[1:])]
     return f"{first}; {wording.listing(others)}." if others else f"{first}."
 
 
-def _by_share(worst: Sequence[tuple[Cell, Interval]]) -> list[tuple[str, str]]:
-    """Group arms whose victims keep the same share, as it is written."""
+def _by_share(worst: Sequence[AttackedPoint]) -> list[tuple[str, str]]:
+    """Group arms whose victims get the same share, as it is written."""
     arms: dict[str, list[str]] = {}
-    for cell, kept in worst:
-        arms.setdefault(wording.share(kept), []).append(cell.arm)
-    return [(kept, wording.listing(names)) for kept, names in arms.items()]
+    for point in worst:
+        arms.setdefault(wording.share(point.shown), []).append(point.cell.arm)
+    return [(share, wording.listing(names)) for share, names in arms.items()]
 
 
 def _victim(cell: Cell) -> str:
     return "the victim" if cell.router == "victim" else f"the victim {cell.router}"
 
 
-def _stood(
-    victims: Sequence[Cell], worst: Sequence[tuple[Cell, Interval]], *, complete: bool
-) -> str:
-    tried = (cell for cell in victims if cell.retained is not None)
+def _stood(asked: Asked, worst: Sequence[AttackedPoint], *, complete: bool) -> str:
+    tried = (point.cell for points in asked.attacked.values() for point in points)
     heaviest = max(tried, key=lambda cell: cell.aggressor_pps or 0)
-    parts = [f"{kept} on {arms}" for kept, arms in _by_share(worst)]
+    parts = [f"{share} on {arms}" for share, arms in _by_share(worst)]
     if not complete:
         return (
-            "At the points that gave a verdict the victim keeps its throughput: "
+            "At the points that gave a verdict the victim gets what it is offered: "
             f"{wording.listing(parts)}."
         )
     return (
-        "The victim keeps its throughput even where it does worst, with an aggressor offered up "
-        f"to {_load(heaviest)}: {wording.listing(parts)}."
+        "The victim gets what it is offered even where it does worst, with an aggressor offered "
+        f"up to {_load(heaviest)}: {wording.listing(parts)}."
+    )
+
+
+def _refused(worst: Sequence[AttackedPoint]) -> str:
+    """Say on which arms the victim is overloaded without an attack."""
+    arms = [point.cell.arm for point in worst if point.cell.retained_reason]
+    if not arms:
+        return ""
+    return (
+        f" What the victim retains of its throughput alone is not told on {wording.listing(arms)}: "
+        f"more than {wording.percent(LOST)} % of its frames are lost there without the attack."
+    )
+
+
+def _undecided(arms: Sequence[ArmVerdict]) -> str:
+    names = [arm.arm for arm in arms if arm.finding == "undecided" and arm.delivered is not None]
+    if not names:
+        return ""
+    return (
+        f" Undecided on {wording.listing(names)}: the values differ too much, or are too few, to "
+        "tell whether the victim is isolated; more repeats and invocations narrow the intervals."
+    )
+
+
+def evidence(verdict: Verdict) -> list[tuple[str, str]]:
+    """Return for each arm the figure that its finding rests on; none before method 2."""
+    return [
+        (arm.arm, f"{_delivered(arm)} at {arm.point_label}, the worst of its points under attack")
+        for arm in verdict.arms
+        if arm.points
+    ]
+
+
+def _delivered(arm: ArmVerdict) -> str:
+    if arm.delivered is None:
+        return "no interval, so nothing is decided,"
+    return f"{wording.share(arm.delivered)} delivered"
+
+
+def basis(verdict: Verdict) -> str | None:
+    """Say what kind of intervals the findings rest on; None where there are none."""
+    known = [arm for arm in verdict.arms if arm.delivered is not None]
+    found = [arm.delivered for arm in known if arm.delivered is not None]
+    if not found:
+        return None
+    text = (
+        "The findings rest on 95 % intervals of what is delivered, which hold for all points of an "
+        f"arm at once. They are made of {_sample(found)}"
+    )
+    if not all(arm.exact for arm in known):
+        text += "; these are too few for exact intervals, so their errors are taken as normal"
+    return f"{text}."
+
+
+def _sample(found: Sequence[Interval]) -> str:
+    few = min(found, key=lambda interval: (interval.invocations, interval.n))
+    if few.invocations > 1:
+        return f"{wording.plural(few.n, 'repeat')} in {few.invocations} invocations"
+    return (
+        f"{wording.plural(few.n, 'repeat')} of one invocation: what differs from one to the next "
+        "is not in them (--invocations)"
     )
 
 
 def _caution(
-    cells: Sequence[Cell], worst: Sequence[tuple[Cell, Interval]], capacity: Capacity | None
+    cells: Sequence[Cell], worst: Sequence[AttackedPoint], capacity: Capacity | None
 ) -> str:
     text = ""
     if any(sent_less(cell) for cell in cells if cell.role == "aggressor"):
@@ -161,8 +228,8 @@ def _caution(
             f" (The host was never overloaded: {idle}, so isolation was not put to the test. "
             "Offer the aggressor more.)"
         )
-    if all(kept.n < 2 for _, kept in worst):
-        text += " (One repeat only: there is no confidence interval.)"
+    if all(point.shown.n < 2 for point in worst):
+        text += " (One repeat only: there is no confidence interval, so nothing is decided.)"
     return text
 
 

@@ -1,34 +1,40 @@
-"""The finding for each arm: was its victim isolated?"""
+"""The finding for each arm: was its victim isolated?
+
+The only place that decides it. What is judged is the share of the offered frames that is
+*delivered* to the victim under attack, and of that the interval, not the median: an arm is called
+isolated only if the interval's lower end meets the bar at every point, and not isolated only if
+its upper end misses the lower bar at some point. Between the two the run has not decided.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import get_args
 
 from isolane.run import wording
-from isolane.run.cells import same_load, sent_less
+from isolane.run.attacked_points import AttackedPoint
+from isolane.run.cells import sent_less
+from isolane.run.delivery import LOST, same_load
 from isolane.run.missing import MissingPoint, in_arm
-from isolane.run.results import ArmVerdict, Capacity, Cell, Finding, Interval, Verdict
+from isolane.run.results import ArmVerdict, Capacity, Cell, Finding, Verdict
 from isolane.spec.units import format_pps
 
 GOOD = 0.99
-"""A victim that retains this much in every arm is well isolated ..."""
+"""A victim to which at least this share is delivered is well isolated ..."""
 
 BAD = 0.95
-"""... and one that retains less than this in any arm is not."""
-
-LOST = 0.001
-"""A router with a higher loss ratio was overloaded."""
+"""... and one to which less than this is delivered is not."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the experiment asked for; needed to tell which points are missing."""
+    """What the experiment asked for, and the points under attack that gave a result."""
 
     arms: Sequence[str] = ()
     missing: Sequence[MissingPoint] = ()
+    attacked: Mapping[str, Sequence[AttackedPoint]] = field(default_factory=dict)
 
 
 def by_arm(
@@ -38,33 +44,69 @@ def by_arm(
     with_victim = {cell.arm for cell in cells if cell.role == "victim"}
     with_victim |= {point.arm for point in asked.missing if has_victim(point)}
     names = [*asked.arms, *(cell.arm for cell in cells)]
-    worst = {cell.arm: kept for cell, kept in worst_by_arm([c for c in cells if _is_victim(c)])}
     idle = never_overloaded(cells, capacity) is not None
     return tuple(
-        ArmVerdict(arm=arm, finding=_finding(arm, worst.get(arm), cells, asked.missing, idle=idle))
-        for arm in dict.fromkeys(names)
-        if arm in with_victim
+        _judged(arm, cells, asked, idle=idle) for arm in dict.fromkeys(names) if arm in with_victim
+    )
+
+
+def _judged(arm: str, cells: Sequence[Cell], asked: Asked, *, idle: bool) -> ArmVerdict:
+    points = asked.attacked.get(arm, ())
+    own = [cell for cell in cells if cell.arm == arm]
+    gaps = in_arm(asked.missing, arm)
+    complete = bool(points) and not gaps and not unpaired(own, gaps)
+    finding = _finding(points, own, complete=complete, idle=idle)
+    if not points:
+        return ArmVerdict(arm=arm, finding=finding)
+    found = worst(points)
+    bounds = found.delivered
+    return ArmVerdict(
+        arm=arm,
+        finding=finding,
+        delivered=found.shown if bounds is not None else None,
+        point_label=found.cell.point_label,
+        points=len(points),
+        exact=bounds.exact if bounds is not None else None,
     )
 
 
 def _finding(
-    arm: str,
-    kept: Interval | None,
-    cells: Sequence[Cell],
-    missing: Sequence[MissingPoint],
-    *,
-    idle: bool,
+    points: Sequence[AttackedPoint], own: Sequence[Cell], *, complete: bool, idle: bool
 ) -> Finding:
-    own = [cell for cell in cells if cell.arm == arm]
-    if kept is not None and kept.median < BAD:
+    if any(_harmed(point) for point in points):
         return "not isolated"  # missing points cannot improve on that
-    if kept is None or in_arm(missing, arm) or unpaired(own, in_arm(missing, arm)):
+    if not complete:
         return "no verdict"
-    if kept.median < GOOD:
+    low = min(point.delivered.low if point.delivered else 0.0 for point in points)
+    if low < BAD:
+        # What is lost at the reference point, too, is not the aggressor's doing.
+        alone = any(point.cell.retained_reason for point in points)
+        return "overloaded alone" if alone else "undecided"
+    if low < GOOD:
         return "nearly isolated"
     if any(sent_less(cell) for cell in own if cell.role == "aggressor"):
         return "attack incomplete"  # the victim was not attacked as planned
     return "never overloaded" if idle else "isolated"
+
+
+def _harmed(point: AttackedPoint) -> bool:
+    """Tell whether the attack surely cost the victim more than the lower bar allows.
+
+    Where the victim loses frames at the reference point already, only what it has less than there
+    in the same round counts.
+    """
+    bounds = point.kept if point.cell.retained_reason else point.delivered
+    return bounds is not None and bounds.high < BAD
+
+
+def worst(points: Sequence[AttackedPoint]) -> AttackedPoint:
+    """Return the point with the least delivered; of equals the one under the heaviest attack."""
+    return min(points, key=lambda p: (p.shown.median, -(p.cell.aggressor_pps or 0)))
+
+
+def worst_by_arm(attacked: Mapping[str, Sequence[AttackedPoint]]) -> list[AttackedPoint]:
+    """Return the worst point of each arm, the worst arm first."""
+    return sorted(map(worst, attacked.values()), key=lambda point: point.shown.median)
 
 
 def by_finding(verdict: Verdict) -> list[tuple[Finding, list[str]]]:
@@ -95,7 +137,7 @@ def unpaired(cells: Sequence[Cell], missing: Sequence[MissingPoint]) -> list[Cel
 
 
 def _lacks_reference(cell: Cell, cells: Sequence[Cell], missing: Sequence[MissingPoint]) -> bool:
-    if cell.retained is not None:
+    if cell.retained is not None or cell.retained_reason is not None:
         return False
     offered_pps = cell.offered_pps.median
     attacks = [
@@ -133,30 +175,3 @@ def never_overloaded(cells: Sequence[Cell], capacity: Capacity | None) -> str | 
         f"up to {wording.multiple(max_pps / capacity.pps.median)} the capacity was offered in all "
         "and nothing was lost on any arm"
     )
-
-
-def worst_by_arm(cells: Sequence[Cell]) -> list[tuple[Cell, Interval]]:
-    """Return for each arm the cell in which a victim retains least; the worst arm first.
-
-    The reference point, at which a victim retains all by definition, does not count.
-    """
-    found: dict[str, tuple[Cell, Interval]] = {}
-    for cell in cells:
-        if cell.retained is None or _is_reference(cell, cells):
-            continue
-        known = found.get(cell.arm)
-        if known is None or _rank(cell, cell.retained) < _rank(*known):
-            found[cell.arm] = (cell, cell.retained)
-    return sorted(found.values(), key=lambda pair: pair[1].median)
-
-
-def _rank(cell: Cell, kept: Interval) -> tuple[float, float]:
-    """Rank the worst first; of equals the one under the heaviest attack."""
-    return kept.median, -(cell.aggressor_pps or 0)
-
-
-def _is_reference(cell: Cell, cells: Sequence[Cell]) -> bool:
-    min_pps = min(
-        c.aggressor_pps or 0 for c in cells if c.arm == cell.arm and c.retained is not None
-    )
-    return (cell.aggressor_pps or 0) <= min_pps

@@ -3,14 +3,28 @@
 Pure functions of numbers: nothing here knows about files, trials or routers.
 """
 
-from isolane.stats.bootstrap import Estimate, estimate, interval_is_range
+from isolane.stats.intervals import (
+    BOOTSTRAP_FROM,
+    CONFIDENCE,
+    MIN_UNITS,
+    Bounds,
+    Estimate,
+    coverage_of_ranks,
+    estimate,
+    simultaneous,
+)
 from isolane.stats.isolation import max_min_fair, paired_ratios, share_errors
 
 __all__ = [
+    "BOOTSTRAP_FROM",
+    "CONFIDENCE",
+    "MIN_UNITS",
+    "Bounds",
     "Estimate",
+    "coverage_of_ranks",
     "estimate",
-    "interval_is_range",
     "max_min_fair",
     "paired_ratios",
     "share_errors",
+    "simultaneous",
 ]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 
-def max_min_fair(demands: Sequence[float], capacity: float) -> list[float]:
-    """Share `capacity` among `demands` by max-min fairness: more for one means less for a smaller.
+def max_min_fair(
+    demands: Sequence[float], capacity: float, weights: Sequence[float] | None = None
+) -> list[float]:
+    """Share `capacity` among `demands` by weighted max-min fairness.
 
-    Whoever wants less than an equal part gets all it wants; the rest is divided equally among the
-    others (Bertsekas and Gallager, Data Networks, 6.5.2).
+    Whoever wants less than its part by weight gets all that it wants; the rest is divided among
+    the others by weight (Bertsekas and Gallager, Data Networks, 6.5.2; with weights: Keshav, An
+    Engineering Approach to Computer Networking, 9.2.1).
 
     Parameters
     ----------
@@ -17,6 +20,8 @@ def max_min_fair(demands: Sequence[float], capacity: float) -> list[float]:
         Demand of each router, in any unit, not negative.
     capacity
         Capacity to share, in the same unit.
+    weights
+        Weight of each router, positive; by default all are equal.
 
     Returns
     -------
@@ -24,16 +29,20 @@ def max_min_fair(demands: Sequence[float], capacity: float) -> list[float]:
         What each gets, in the order of `demands`; adds up to the smaller of `capacity` and the
         sum of the demands.
     """
+    weight = [1.0] * len(demands) if weights is None else [float(value) for value in weights]
     shares = [0.0] * len(demands)
+    order = sorted(range(len(demands)), key=lambda index: demands[index] / weight[index])
     left = capacity
-    order = sorted(range(len(demands)), key=lambda index: demands[index])
     for rank, index in enumerate(order):
-        shares[index] = min(demands[index], left / (len(order) - rank))
+        total = sum(weight[other] for other in order[rank:])
+        shares[index] = min(demands[index], left * weight[index] / total)
         left -= shares[index]
     return shares
 
 
-def share_errors(demands: Sequence[float], served: Sequence[float]) -> list[float] | None:
+def share_errors(
+    demands: Sequence[float], served: Sequence[float], weights: Sequence[float] | None = None
+) -> list[float] | None:
     """Return by how much each router's share of the forwarded frames differs from its fair share.
 
     Parameters
@@ -42,6 +51,8 @@ def share_errors(demands: Sequence[float], served: Sequence[float]) -> list[floa
         Frames offered to each router.
     served
         Frames that each router forwarded, in the same order.
+    weights
+        Weight of each router by its policy; by default all are equal.
 
     Returns
     -------
@@ -54,11 +65,11 @@ def share_errors(demands: Sequence[float], served: Sequence[float]) -> list[floa
         return None
     # A frame that departed before the window may arrive in it, so cap each share at the demand.
     wanted = [max(pair) for pair in zip(demands, served, strict=True)]
-    fair = max_min_fair(wanted, total)
+    fair = max_min_fair(wanted, total, weights)
     return [100 * (got - due) / total for got, due in zip(served, fair, strict=True)]
 
 
-def paired_ratios(values: Mapping[int, float], reference: Mapping[int, float]) -> list[float]:
+def paired_ratios(values: Mapping[int, float], reference: Mapping[int, float]) -> dict[int, float]:
     """Divide each repeat's value by the same repeat's reference.
 
     Pairing takes the slow drift of a host out of the ratio: what was measured in one round is
@@ -71,11 +82,11 @@ def paired_ratios(values: Mapping[int, float], reference: Mapping[int, float]) -
 
     Returns
     -------
-    list of float
-        One ratio per repeat that has both and whose reference is above zero, by repeat number.
+    dict
+        Repeat number to ratio, for each repeat that has both and whose reference is above zero.
     """
-    return [
-        values[repeat] / reference[repeat]
+    return {
+        repeat: values[repeat] / reference[repeat]
         for repeat in sorted(values)
         if reference.get(repeat, 0.0) > 0
-    ]
+    }

@@ -21,6 +21,26 @@ def test_known_allocations(demands: list[float], capacity: float, shares: list[f
     assert max_min_fair(demands, capacity) == pytest.approx(shares)
 
 
+@pytest.mark.parametrize(
+    ("demands", "weights", "shares"),
+    [
+        ([100, 100], [2, 1], [40, 20]),
+        ([10, 100, 100], [1, 2, 3], [10, 20, 30]),  # the first wants less than its 10
+        ([20, 100, 100], [3, 2, 1], [20, 80 / 3, 40 / 3]),
+        ([5, 1], [1, 9], [5, 1]),
+    ],
+)
+def test_known_weighted_allocations(
+    demands: list[float], weights: list[float], shares: list[float]
+) -> None:
+    assert max_min_fair(demands, 60, weights) == pytest.approx(shares)
+
+
+def test_a_share_by_weight_is_no_error() -> None:
+    assert share_errors([900, 900], [400, 200], [2, 1]) == pytest.approx([0, 0])
+    assert share_errors([900, 900], [400, 200]) == pytest.approx([100 / 6, -100 / 6])
+
+
 @given(amounts, st.floats(0, 1e10))
 def test_allocation_is_fair_and_complete(demands: list[float], capacity: float) -> None:
     shares = max_min_fair(demands, capacity)
@@ -57,8 +77,8 @@ def test_share_errors_add_up_to_zero(pairs: list[tuple[float, float]]) -> None:
 
 
 def test_ratios_are_paired_by_repeat() -> None:
-    assert paired_ratios({0: 5.0, 1: 6.0, 3: 1.0}, {0: 10.0, 1: 8.0, 2: 9.0}) == [0.5, 0.75]
+    assert paired_ratios({0: 5.0, 1: 6.0, 3: 1.0}, {0: 10.0, 1: 8.0, 2: 9.0}) == {0: 0.5, 1: 0.75}
 
 
 def test_a_reference_of_zero_gives_no_ratio() -> None:
-    assert paired_ratios({0: 5.0}, {0: 0.0}) == []
+    assert paired_ratios({0: 5.0}, {0: 0.0}) == {}

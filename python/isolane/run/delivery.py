@@ -1,0 +1,167 @@
+"""What of a router's frames is delivered, and what a victim retains of its reference point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from isolane.run.missing import MissingPoint, in_arm
+from isolane.run.results import Delay, Interval, RouterTrial, Trial
+from isolane.run.wording import percent
+from isolane.spec import Experiment
+from isolane.stats import estimate, share_errors
+
+SAME_LOAD = 0.01
+"""Loads that differ by a smaller share than this count as the same."""
+
+LOST = 0.001
+"""A router with a higher loss ratio was overloaded; a reference with one is no reference."""
+
+Groups = dict[tuple[str, int], list[Trial]]
+Runs = list[tuple[Trial, RouterTrial]]
+Weights = Mapping[str, Mapping[str, float]]
+"""Arm and router (or group) to the weight that the arm's policy gives it."""
+ByRound = dict[int, float]
+"""Round (the number of the repeat) to a value."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The point that a victim is compared with."""
+
+    point: int
+    runs: Runs
+    refused: str | None
+    """Why nothing is divided by its figures; None where they are a sound reference."""
+
+
+def interval(
+    values: Iterable[float | None], invocations: Sequence[int] | None = None
+) -> Interval | None:
+    """Median and interval of what is not None; None where nothing is."""
+    every = list(values)
+    origins = invocations if invocations is not None else [0] * len(every)
+    known = [(v, origin) for v, origin in zip(every, origins, strict=True) if v is not None]
+    found = estimate([value for value, _ in known], [origin for _, origin in known])
+    return Interval(**found._asdict()) if found else None
+
+
+def over(runs: Runs, values: Mapping[int, float]) -> Interval | None:
+    """Median and interval of one value for each round, over the invocations of the rounds."""
+    origin = {trial.repeat: trial.invocation for trial, _ in runs}
+    return interval(values.values(), [origin[repeat] for repeat in values])
+
+
+def runs_of(trials: Sequence[Trial], router: str) -> Runs:
+    """Return a router's results with their trials."""
+    return [(t, r) for t in trials for r in t.routers if r.router == router]
+
+
+def aggressors_of(trial: Trial) -> list[RouterTrial]:
+    """Return the aggressors of a trial."""
+    return [router for router in trial.routers if router.role == "aggressor"]
+
+
+def throughputs(runs: Runs) -> ByRound:
+    """Frames received per second, by round."""
+    return {trial.repeat: router.received_pps for trial, router in runs}
+
+
+def delivered(runs: Runs) -> ByRound:
+    """Received over offered frames of the window, 0 to 1, by round; none where none was offered."""
+    return {
+        trial.repeat: router.received_frames / router.offered_frames
+        for trial, router in runs
+        if router.offered_frames > 0
+    }
+
+
+def delays(runs: Runs, pick: Callable[[Delay], float]) -> ByRound:
+    """Return a figure of the delay, ns, by round; none where no frame arrived."""
+    return {t.repeat: pick(r.delay) for t, r in runs if r.delay is not None and r.delay.count}
+
+
+def same_load(a: float, b: float) -> bool:
+    """Tell whether two offered loads count as the same."""
+    return abs(a - b) <= SAME_LOAD * max(abs(a), abs(b))
+
+
+def reference_of(
+    groups: Groups, arm: str, runs: Runs, missing: Sequence[MissingPoint]
+) -> Reference | None:
+    """Return the point that `runs`, a victim's, are compared with; None where there is none.
+
+    The reference is the point of the arm at which the victim is offered the same and the
+    aggressors are offered least. A point that has no other one to compare with has no reference.
+    If the reference itself gave no result, no other point replaces it. Where the victim loses
+    more than `LOST` already there, the path is overloaded without any attack: a ratio to what it
+    lets through would look the better the more it loses, so the reference is refused.
+    """
+    router = runs[0][1]
+    rivals = [
+        found
+        for (other, _), trials in groups.items()
+        if other == arm
+        and (found := runs_of(trials, router.router))
+        and same_load(found[0][1].offered_pps, router.offered_pps)
+    ]
+    if len(rivals) < 2:
+        return None
+    best = min(rivals, key=lambda found: _attack_pps(found[0][0]))
+    min_pps = _attack_pps(best[0][0])
+    absent = (point for point in in_arm(missing, arm) if _same_victim(point, router))
+    if any((point.aggressor_pps or 0) < min_pps for point in absent):
+        return None
+    return Reference(best[0][0].point, best, _refused(best))
+
+
+def _refused(runs: Runs) -> str | None:
+    losses = [router.loss_ratio for _, router in runs if router.loss_ratio is not None]
+    if not losses or median(losses) <= LOST:
+        return None
+    return (
+        f"at the reference point, {runs[0][0].point_label}, {percent(median(losses))} % of its "
+        f"frames are lost already (more than {percent(LOST)} %)"
+    )
+
+
+def _attack_pps(trial: Trial) -> float:
+    return sum(router.offered_pps for router in aggressors_of(trial))
+
+
+def _same_victim(point: MissingPoint, router: RouterTrial) -> bool:
+    """Tell whether a missing point offers a victim what `router` was offered."""
+    found = point.named(router.router)
+    if found is None or found.offered_pps is None:
+        return False
+    return same_load(found.offered_pps, router.offered_pps)
+
+
+def weights_of(experiment: Experiment) -> Weights:
+    """Return the weights that the policies of each arm give the routers.
+
+    CPU weights; where these are all the same, link weights. An arm without a policy has none.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for arm in experiment.resolved_arms():
+        cpu = {r.group: r.policy.cpu_weight if r.policy else r.cpu_weight for r in arm.routers}
+        link = {r.group: r.policy.link_weight for r in arm.routers if r.policy}
+        chosen = link if len(set(cpu.values())) == 1 and len(link) == len(cpu) else cpu
+        found[arm.name] = {group: float(weight) for group, weight in chosen.items()}
+    return found
+
+
+def shares(trials: Sequence[Trial], router: str, weights: Mapping[str, float]) -> ByRound:
+    """Share of the forwarded frames minus the (weighted) max-min fair one, pp, by round."""
+    values = {}
+    for trial in trials:
+        errors = share_errors(
+            [r.generated_frames for r in trial.routers],
+            [r.received_frames for r in trial.routers],
+            [weights.get(r.group, 1.0) for r in trial.routers],
+        )
+        names = [r.router for r in trial.routers]
+        if errors is not None and router in names:
+            values[trial.repeat] = errors[names.index(router)]
+    return values
