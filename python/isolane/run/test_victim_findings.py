@@ -201,7 +201,7 @@ trial: {duration: 500ms, repeats: 2}
 """
 
 
-def test_share_errors_take_the_weights_of_a_policy(tmp_path: Path) -> None:
+def test_share_errors_take_the_weights_of_a_policy() -> None:
     spec = parse_experiment(WEIGHTED)
     assert weights_of(spec) == {
         "bridge": {"heavy": 100, "light": 100},
@@ -209,7 +209,7 @@ def test_share_errors_take_the_weights_of_a_policy(tmp_path: Path) -> None:
         "links": {"heavy": 3, "light": 1},
     }
     point = spec.points()[0]
-    trials = []
+    trials: list[Trial] = []
     for arm in ("bridge", "isolane"):
         for repeat in range(2):
             made = data.trial(arm, point, repeat, len(trials))
