@@ -19,6 +19,7 @@ BENCHES: tuple[str, ...] = (
     "scale",
     "prediction",
     "kills",
+    "coverage",
 )
 INTERRUPTED = 130
 

@@ -115,6 +115,10 @@ class Gap:
         """Return the gap as Vega's datum."""
         return {"series": self.series, "x": self.x, **self.tip}
 
+    def said(self) -> str:
+        """Say it, for those who cannot see the plot."""
+        return f"{self.word.capitalize()} for {self.series} at {self.tip.get('point', self.x)}."
+
 
 GAP_MARK = "M-1,-1L1,1M1,-1L-1,1"
 """A cross, drawn at the bottom of a plot where there is no verdict."""
@@ -197,11 +201,8 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
         ]
     layers += _gap_marks(gaps, series, across, colour)
     values = alt.InlineData(values=[row.values() for row in rows])
-    said = [
-        f"{gap.word.capitalize()} for {gap.series} at {gap.tip.get('point', gap.x)}."
-        for gap in gaps
-    ]
-    return _panel(title, " ".join([words, *said]), _layer(layers, data=values))
+    said = " ".join([words, *(gap.said() for gap in gaps)])
+    return _panel(title, said, _layer(layers, data=values))
 
 
 def _gap_marks(

@@ -13,6 +13,9 @@ from pydantic import BaseModel, ConfigDict
 
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
+from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
+from isolane.run.setup_drawing import Edge as Edge  # noqa: PLC0414 - the same
+from isolane.run.setup_drawing import Node as Node  # noqa: PLC0414 - the same
 
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure", "twin"]
@@ -277,33 +280,6 @@ class Capacity(_Model):
     pps: Interval
     source: str | None = None
     """The run or rate that it was taken from (``--capacity-from``); None: measured in this run."""
-
-
-class Node(_Model):
-    """A box of the set-up drawing."""
-
-    id: str
-    label: str
-    part: Literal["generator", "receiver", "dut", "router", "device"]
-    inside: str | None
-    """Id of the box that this one stands in."""
-    cores: tuple[int, ...]
-
-
-class Edge(_Model):
-    """A wire of the set-up drawing, in the direction of the frames."""
-
-    source: str
-    target: str
-    label: str
-
-
-class Drawing(_Model):
-    """The set-up of one arm: wires, and which core does what."""
-
-    arm: str
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
 
 
 class NotMeasured(_Model):

@@ -8,11 +8,20 @@ from collections.abc import Sequence
 from isolane import __version__
 from isolane.run.attacked_points import attacked_points
 from isolane.run.cells import aggregates, cells, core_cells, measured_capacity, sent_less, usable
-from isolane.run.delivery import weights_of
+from isolane.run.delivery import Groups, weights_of
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.published import Measured, beside_measured
-from isolane.run.results import Capacity, Cell, Drawing, Interval, NotMeasured, Summary, Trial
+from isolane.run.results import (
+    Aggregate,
+    Capacity,
+    Cell,
+    Drawing,
+    Interval,
+    NotMeasured,
+    Summary,
+    Trial,
+)
 from isolane.run.verdict import verdict
 from isolane.run.victim_findings import Asked, never_overloaded
 from isolane.run.wording import plural
@@ -66,8 +75,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     groups = usable(trials, arms)
     known = capacity or measured_capacity(trials)
     missing = missing_points(experiment, trials, known)
-    found = cells(groups, known, missing, weights_of(experiment))
-    together = aggregates(groups, known)
+    found, together = _figures(experiment, groups, known, missing)
     asked = Asked(arms, missing, attacked_points(found, groups))
     cores, published = core_cells(groups), experiment.published
     measured = Measured(found, together, cores, known, missing)
@@ -94,6 +102,16 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         missing=missing,
         method=method,
     )
+
+
+def _figures(
+    experiment: Experiment,
+    groups: Groups,
+    capacity: Capacity | None,
+    missing: Sequence[MissingPoint],
+) -> tuple[tuple[Cell, ...], tuple[Aggregate, ...]]:
+    found = cells(groups, capacity, missing, weights_of(experiment))
+    return found, aggregates(groups, capacity)
 
 
 def _counts(trials: Sequence[Trial]) -> dict[str, int]:

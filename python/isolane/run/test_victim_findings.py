@@ -161,9 +161,9 @@ def test_differences_between_invocations_widen_the_interval(tmp_path: Path) -> N
     spec = data.experiment(tmp_path, data.NOISY, 3)
     share = victims(lambda t: 1.0 if t.point == 0 else (0.96, 1.0, 0.9)[t.repeat // 3])
     trials = [share(trial) for trial in data.trials_of(spec, 9)]
-    apart = [t.model_copy(update={"invocation": t.repeat // 3}) for t in trials]
+    spread = [t.model_copy(update={"invocation": t.repeat // 3}) for t in trials]
     first = summarise(spec, trials[: 3 + 3 * 15], (), 1, 2, complete=True)
-    every = summarise(spec, apart, (), 1, 2, complete=True)
+    every = summarise(spec, spread, (), 1, 2, complete=True)
     narrow = cell(first, "direct", 4, "victim").delivered
     wide = cell(every, "direct", 4, "victim").delivered
     assert narrow is not None

@@ -1,0 +1,38 @@
+"""The set-up of an arm as boxes and wires, a part of the result format."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Node(_Model):
+    """A box of the set-up drawing."""
+
+    id: str
+    label: str
+    part: Literal["generator", "receiver", "dut", "router", "device"]
+    inside: str | None
+    """Id of the box that this one stands in."""
+    cores: tuple[int, ...]
+
+
+class Edge(_Model):
+    """A wire of the set-up drawing, in the direction of the frames."""
+
+    source: str
+    target: str
+    label: str
+
+
+class Drawing(_Model):
+    """The set-up of one arm: wires, and which core does what."""
+
+    arm: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
