@@ -82,7 +82,7 @@ def bench(options: Options) -> Outcome:
     ]
     enough = [it for it in found if it.invocations >= MIN_UNITS]
     worst = min(enough, key=lambda it: it.held)
-    least = min((it for it in found if it.invocations > 1), key=lambda it: it.together)
+    lowest = min((it for it in found if it.invocations > 1), key=lambda it: it.together)
     return Outcome(
         title=f"Intervals, {runs} simulated runs of each shape",
         columns=(
@@ -103,8 +103,8 @@ def bench(options: Options) -> Outcome:
             Check(
                 f"with several invocations, the intervals of {POINTS} points hold at once in at "
                 f"least {100 * ASKED:.0f} %",
-                f"{100 * least.together:.1f} % ({least.invocations} x {least.repeats})",
-                least.together >= ASKED,
+                f"{100 * lowest.together:.1f} % ({lowest.invocations} x {lowest.repeats})",
+                lowest.together >= ASKED,
             ),
         ],
         notes=[

@@ -40,12 +40,12 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         console.print(told, highlight=False, markup=False)
     style = {"good": "bold green", "bad": "bold red"}.get(summary.verdict.level, "bold")
     console.print()
-    for finding, arms in by_finding(summary.verdict):
-        console.print(f"{finding}: {listing(arms)}", highlight=False, markup=False)
     for arm, told in evidence(summary.verdict):
-        console.print(f"  {arm}: {told}", highlight=False, markup=False)
+        console.print(f"{arm}: {told}", highlight=False, markup=False)
     if (intervals := basis(summary.verdict)) is not None:
         console.print(intervals, highlight=False, markup=False)
+    for finding, arms in by_finding(summary.verdict):
+        console.print(f"{finding}: {listing(arms)}", highlight=False, markup=False)
     console.print(summary.verdict.sentence, style=style, highlight=False, markup=False)
 
 
