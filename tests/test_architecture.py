@@ -38,7 +38,7 @@ ARROWS: dict[str, set[str]] = {
     "reproduce": {"errors", "spec", "stats", "run"},
     "calibrate": {"errors", "spec", "stats", "run", "reproduce"},
     "report": {"errors", "files", "spec", "stats", "run", "reproduce"},
-    "verify": {"errors", "procfs", "spec", "testbed", "enforce", "run", "_native"},
+    "verify": {"errors", "procfs", "spec", "testbed", "stats", "enforce", "run", "_native"},
     "export": {"errors", "files", "spec", "enforce"},
     "cli": {
         "errors",

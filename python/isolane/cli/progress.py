@@ -106,3 +106,56 @@ def bar(console: Console, *, by_part: bool = False) -> Iterator[Tell]:
             drawn.update(task, completed=done, description=label)
 
         yield tell
+
+
+TellWhole = Callable[[float, float, str], None]
+"""Called with the part that is done (0 to 1), the time left in s, and what is being done."""
+
+
+@contextmanager
+def whole(of: str) -> Iterator[TellWhole]:
+    """Show the progress of work that itself knows how much time is left.
+
+    Parameters
+    ----------
+    of
+        Name of the work, for the lines: ``of the verification``.
+    """
+    if not sys.stderr.isatty():
+        yield whole_lines(of)
+        return
+    from rich.console import Console
+
+    with whole_bar(Console(stderr=True)) as tell:
+        yield tell
+
+
+def whole_lines(of: str) -> TellWhole:
+    """Return a function that prints a line for each new tenth."""
+    told = -1
+
+    def tell(fraction: float, left_s: float, label: str) -> None:  # noqa: ARG001 - for the bar
+        nonlocal told
+        if int(10 * fraction) > told:
+            told = int(10 * fraction)
+            print(f"isolane: {10 * told} % {of}, about {left_s:.0f} s left", file=sys.stderr)
+
+    return tell
+
+
+@contextmanager
+def whole_bar(console: Console) -> Iterator[TellWhole]:
+    """Draw a bar, and remove it at the end."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("about {task.fields[left]:.0f} s left"),
+    )
+    with Progress(*columns, console=console, transient=True) as drawn:
+        task = drawn.add_task("starting", total=1.0, left=0.0)
+        yield lambda fraction, left_s, label: drawn.update(
+            task, completed=fraction, description=label, left=left_s
+        )

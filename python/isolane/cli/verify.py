@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isolane.cli.progress import progress
+from isolane.cli.progress import whole
 
 if TYPE_CHECKING:
     from isolane.spec import Policy
@@ -20,25 +20,24 @@ EPILOG = """Examples:
 
 \b
   isolane verify edge.yaml
-  isolane verify edge.yaml --repeats 9 --duration 1s --json > edge-verified.json
+  isolane verify edge.yaml --time-limit 10min --json > edge-verified.json
   isolane verify edge.yaml --from eth3 --to eth4 \\
       --destination gold=198.51.100.9 --destination bronze=203.0.113.9
 
 \b
 Exit status: 0 every promise that could be measured holds; 4 one does not;
-3 none could be measured on this host.
+1 none is broken, but one is undecided; 3 none could be measured on this host.
 """
 
 
 _Policy = Annotated[Path, typer.Argument(metavar="POLICY.yaml", help="The policy file.")]
-_Repeats = Annotated[
-    int,
+_TimeLimit = Annotated[
+    str | None,
     typer.Option(
-        "--repeats",
-        min=1,
-        max=1000,
-        metavar="N",
-        help="Trials of each load; their median counts.",
+        "--time-limit",
+        metavar="TIME",
+        help="Begin no pair of trials after this; default: 2min, or longer if there are so many "
+        "promises that they cannot be decided by then.",
     ),
 ]
 _Duration = Annotated[
@@ -101,7 +100,7 @@ _Json = Annotated[
 
 def command(
     policy: _Policy,
-    repeats: _Repeats = 3,
+    time_limit: _TimeLimit = None,
     duration: _Duration = "300ms",
     tolerance: _Tolerance = 1.0,
     sending: _Sending = None,
@@ -115,7 +114,8 @@ def command(
 
     Use it before you rely on a policy, and after a change of kernel or hardware. The command builds
     a test bed that mirrors the policy, overloads each router in turn with real frames, and tells
-    for each promise whether it held and by how much. It names the promises that it could not
+    for each promise whether it held, by how much, and how sure this is. It measures until each
+    promise is decided or the time is over. It names the promises that it could not decide or
     measure, and leaves the host as it was. Needs root.
 
     With --from and --to it overloads the running routers themselves, with the policy in force:
@@ -126,7 +126,7 @@ def command(
     from isolane.spec import load_policy
 
     wanted = load_policy(policy)
-    options = _options(repeats, duration, tolerance)
+    options = _options(time_limit, duration, tolerance)
     named = _named(sending, receiving, destination or [], source=source, nic=nic)
     need_rights()
     try:
@@ -138,23 +138,33 @@ def command(
     _judge(report)
 
 
-def _options(repeats: int, duration: str, tolerance: float) -> Options:
+def _options(time_limit: str | None, duration: str, tolerance: float) -> Options:
+    import secrets
+
     from isolane.spec import parse_duration_within
     from isolane.verify.report_data import Options, Tolerance
 
     window_ns = parse_duration_within("--duration", duration, "50ms", "1h")
-    return Options(repeats, window_ns, Tolerance(tolerance))
+    limit_s = None
+    if time_limit is not None:
+        limit_s = parse_duration_within("--time-limit", time_limit, "1s", "24h") / 1e9
+    return Options(window_ns, Tolerance(tolerance), limit_s, secrets.randbelow(2**31))
 
 
 def _judge(report: Report) -> None:
     """Raise the error whose exit status fits the findings."""
-    from isolane.errors import NotSupported, TargetMissed
+    from isolane.errors import MeasurementError, NotSupported, TargetMissed
 
-    broken = report.count("broken")
+    broken, undecided = report.count("broken"), report.count("undecided")
+    of = broken + undecided + report.count("held")
     if broken:
-        of = broken + report.count("held")
         raise TargetMissed(f"{broken} of {of} measured promises did not hold")
-    if not report.count("held"):
+    if undecided:
+        raise MeasurementError(
+            f"{undecided} of {of} measured promises are undecided; a longer --time-limit or a "
+            "quieter host decides more"
+        )
+    if not of:
         raise NotSupported(
             "not supported on this host: no promise could be measured; the table says why"
         )
@@ -226,8 +236,8 @@ def _really(policy: Policy, options: Options, named: _Named) -> Report:
 
 def _watched(verification: Verification) -> Report:
     """Carry the verification out and show its progress."""
-    with progress("trials of this step") as tell:
-        verification.watch = lambda step: tell(step.done, step.total, step.label)
+    with whole("of the verification") as tell:
+        verification.watch = lambda step: tell(step.fraction, step.left_s, step.label)
         return verification.execute()
 
 

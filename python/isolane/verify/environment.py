@@ -30,6 +30,8 @@ HARDLY: Final = 0.3
 class Seen:
     """What was measured of one router in one trial."""
 
+    offered_pps: float
+    """Frames/s that it was to be sent."""
     sent_pps: float
     """Frames/s that the generator sent to it."""
     received_pps: float
@@ -176,7 +178,9 @@ def too_few(scenario: Scenario, routers: Mapping[str, Seen]) -> Iterator[Invalid
 
 def _seen(router: RouterTrial, cores: int) -> Seen:
     cpu = None if router.cpu_share is None else router.cpu_share * cores
-    return Seen(router.generated_pps, router.received_pps, cpu, router.lost["egress"])
+    return Seen(
+        router.offered_pps, router.generated_pps, router.received_pps, cpu, router.lost["egress"]
+    )
 
 
 def _demand(router: PointRouter, name: str, scenario: Scenario) -> Demand:

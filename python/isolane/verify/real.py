@@ -212,8 +212,9 @@ class _RealTrials:
             sent = report.streams[number].sent_window
             received = counts[number].received_window
             lost = _lost_at_link(name, samples)
-            seen[name] = Seen(sent / window_s, received / window_s, _cpu(name, samples), lost)
             wanted = scenario.offered_pps.get(name, 0.0)
+            cpu = _cpu(name, samples)
+            seen[name] = Seen(wanted, sent / window_s, received / window_s, cpu, lost)
             if name not in scenario.overloaded and sent / window_s < (1 - budget.limit) * wanted:
                 text = f"the generator was the limit for {name}"
                 invalid.append(InvalidReason(InvalidKind.GENERATOR_LIMIT, text))

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 Promise = Literal[
     "cpu_weight", "cpu_max", "rate_min", "rate_max", "priority", "link_weight", "retained"
 ]
-Verdict = Literal["held", "broken", "not measured"]
+Verdict = Literal["held", "broken", "undecided", "not measured"]
 Unit = Literal["share", "bps", "pps"]
 
 
@@ -35,17 +35,48 @@ class Finding(_Model):
     """What the policy promises: at most this for ``cpu_max`` and ``rate_max``, at least this for
     all others; None where it cannot be computed."""
     measured: float | None = None
-    """Median over the trials; None when not measured."""
+    """Median over the pairs; None when not measured. A pair is a trial with its reference, or a
+    trial alone where the promise needs no reference."""
     low: float | None = None
     high: float | None = None
-    """Minimum and maximum over the trials."""
+    """Minimum and maximum over the pairs."""
+    interval: tuple[float, float] | None = None
+    """95 % interval of the median, valid although the number of pairs was not fixed beforehand;
+    None below eight pairs."""
     margin: float | None = None
     """By how much it was kept (positive) or broken (negative), in ``unit``, without the
     tolerance."""
     tolerance: float | None = None
-    """By how much it may be missed and still count as held, in ``unit``."""
+    """By how much it may be missed and still count as kept, in ``unit``."""
+    pairs: int = 0
+    """Valid pairs behind the verdict."""
+    pairs_kept: int = 0
+    """Pairs that kept the promise, within the tolerance."""
+    error_bound: float | None = None
+    """Bound on the probability that the table contains this verdict, or one that is better founded,
+    wrongly; for an undecided promise, of the answer that the pairs speak for. None when not
+    measured."""
+    values: tuple[float, ...] = ()
+    """The figure of each pair, in the order in which they were measured."""
     why: str | None = None
-    """Why it was not measured."""
+    """Why it was not measured or not decided; or what else is to be known about it."""
+
+
+class Crowd(_Model):
+    """What it costs that several routers are overloaded, in place of one that is not."""
+
+    routers: tuple[str, ...]
+    """The routers that share cores."""
+    alone_pps: float
+    """Median of what the fastest of them forwards alone at its best load, times the cores."""
+    together_pps: float
+    """Median of what all of them forward together while all are overloaded."""
+    cost: float
+    """Median over the pairs of the part of the first that is missing in the second; negative where
+    they forward more together."""
+    interval: tuple[float, float] | None = None
+    """95 % interval of ``cost``; None below eight pairs."""
+    pairs: int
 
 
 class Report(_Model):
@@ -56,8 +87,17 @@ class Report(_Model):
     findings: tuple[Finding, ...]
     trials: int
     trials_without_verdict: int
-    repeats: int
     window_s: float
+    took_s: float
+    """Time that the verification took."""
+    time_limit_s: float
+    seed: int
+    """Of the order in which promises and halves of pairs were measured."""
+    error_rate: float
+    """Bound on the probability that any promise of the table is wrongly called broken; the same
+    for held."""
+    crowds: tuple[Crowd, ...] = ()
+    """What overload costs; no promise is lowered by it."""
     notes: tuple[str, ...] = ()
     """In which respects the test environment differs from what the policy describes."""
 
@@ -92,6 +132,10 @@ class Tolerance:
 class Options:
     """How thoroughly to measure."""
 
-    repeats: int = 3
     window_ns: int = 300_000_000
     tolerance: Tolerance = field(default_factory=Tolerance)
+    time_limit_s: float | None = None
+    """Time after which no further pair is begun; None: two minutes, or longer if the policy has so
+    many promises that they cannot be decided by then."""
+    seed: int = 1
+    """Of the order of promises, and of trial and reference."""

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from isolane.enforce.fair_share import (
-    Link,
-    ceiling_pps,
-    cpu_cap,
-    cpu_fair_shares,
-    groups_sharing_cores,
-    link_fair_rates,
-)
+from isolane.enforce.fair_share import Link, link_fair_rates
 from isolane.spec import Policy, RouterPolicy, wire_bps
+from isolane.verify.promised_rates import SMALL, Capacity
 
-SMALL, LARGE = 64, 1518
-"""Frame sizes, bytes: small ones load the CPU, large ones the link."""
+LARGE = 1518
+"""Frame size that loads links, bytes; small ones (:data:`SMALL`) load the CPU."""
 WITHIN = 0.8
 """Load of a router that an attack must not affect, as a part of its fair share; the rest is what
 serving and dropping the aggressor's frames costs."""
 BEYOND = 2.0
 """Load of an overloaded router, as a multiple of the maximum that any router forwards."""
-BRISK = 0.35
-"""Part of a flood that shows what a router forwards when it has little to drop."""
 ABOVE = 1.5
 """Load that tests a ceiling, as a multiple of the ceiling."""
 FILLING = 1.5
@@ -51,41 +43,35 @@ class Scenario:
     about_cpu: bool = True
     """False for rates: other users of the cores do not invalidate such a trial."""
 
+    def scaled(self, factor: float) -> Scenario:
+        """Return the same scenario with all loads multiplied."""
+        offered = {name: factor * pps for name, pps in self.offered_pps.items()}
+        return replace(self, offered_pps=offered)
+
 
 @dataclass(frozen=True)
-class Capacity:
-    """What routers forward alone and what the policy allows them of it, small frames/s."""
+class Comparison:
+    """A scenario that tests promises, with the one that it is compared with.
 
-    alone_pps: Mapping[str, float]
-    within_pps: Mapping[str, float] = field(default_factory=dict)
-    """What each router may be offered and still forward, given CPU shares and ceilings."""
-    max_pps: float = 0.0
-    """Maximum that any router forwards when it has little to drop."""
-    shares: Mapping[str, float] = field(default_factory=dict)
-    """CPU share of each in the cores of its group when all are overloaded, 0 to 1."""
-    held_down: Mapping[str, str] = field(default_factory=dict)
-    """Router -> the policy's key that keeps it below the CPU share that its weight gives."""
-    groups: tuple[tuple[str, ...], ...] = ()
-    """Groups of routers that share cores."""
-    cores: Mapping[str, int] = field(default_factory=dict)
-    """Number of cores of each router's group."""
+    Both are measured back to back, in random order: a pair. What the machine does to both cancels
+    out.
+    """
 
-    def group_of(self, router: str) -> tuple[str, ...]:
-        """Return the routers that share cores with a router, itself among them."""
-        return next(group for group in self.groups if router in group)
+    loaded: Scenario
+    reference: Scenario | None = None
+    """None where the figure is a part of one trial, or is compared with a rate of the policy."""
+    follows_speed: bool = False
+    """Whether the loads follow the speed of the machine, as the reference shows it."""
+
+    @property
+    def key(self) -> str:
+        """Unique name: that of the loaded scenario."""
+        return self.loaded.key
 
 
-def alone(router: str, overload_pps: float) -> Scenario:
-    """Offer one router more than it can forward, the others nothing."""
-    return Scenario(
-        f"alone:{router}", SMALL, {router: overload_pps}, overloaded=frozenset({router})
-    )
-
-
-def brisk(router: str, overload_pps: float) -> Scenario:
-    """Offer one router about as much as it can forward, the others nothing."""
-    offered = {router: BRISK * overload_pps}
-    return Scenario(f"brisk:{router}", SMALL, offered, overloaded=frozenset({router}))
+def alone(router: str, offered_pps: float) -> Scenario:
+    """Offer one router a load, the others nothing."""
+    return Scenario(f"alone:{router}", SMALL, {router: offered_pps}, overloaded=frozenset({router}))
 
 
 def capped(router: str, share: float, frames_per_core: float) -> Scenario:
@@ -105,14 +91,10 @@ def capped(router: str, share: float, frames_per_core: float) -> Scenario:
     return Scenario(f"capped:{router}", SMALL, {router: offered}, overloaded=frozenset({router}))
 
 
-def quiet(router: str, under: Scenario) -> Scenario:
-    """Offer one router what it is offered in another scenario, the others nothing."""
-    offered = under.offered_pps[router]
-    return Scenario(f"quiet:{router}:{offered:.0f}", SMALL, {router: offered})
-
-
-def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[Link]) -> Scenario:
+def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[Link]) -> Comparison:
     """Offer one router far more than its fair share, and each other router less than its own.
+
+    The reference offers the others the same, and the aggressor nothing.
 
     The fair share of a link depends on the aggressor: against an aggressor of an earlier
     priority the policy promises a router only its guaranteed rate.
@@ -127,97 +109,37 @@ def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[L
         for name, bps in wanted.items():
             if due[name] < bps:
                 offered[name] = min(offered[name], WITHIN * due[name] / each_bps)
-    offered[aggressor] = BEYOND * capacity.max_pps
-    return Scenario(f"attack:{aggressor}", SMALL, offered, overloaded=frozenset({aggressor}))
+    del offered[aggressor]
+    others = Scenario(f"without:{aggressor}", SMALL, offered)
+    loads = {**offered, aggressor: BEYOND * capacity.max_pps}
+    loaded = Scenario(f"attack:{aggressor}", SMALL, loads, overloaded=frozenset({aggressor}))
+    return Comparison(loaded, others, follows_speed=True)
 
 
-def everyone(capacity: Capacity) -> Scenario:
+def everyone(capacity: Capacity, loads_pps: Mapping[str, float]) -> Comparison:
     """Offer every router more than it can forward with its CPU share, and with an equal share.
 
-    So a router that gets too much CPU time, because the weights do not work, also uses it.
+    So a router that gets too much CPU time, because the weights do not work, also uses it. The
+    reference offers the fastest router of each group what it forwards alone at best.
+
+    Parameters
+    ----------
+    loads_pps
+        Load of each router at which it forwards most when it is alone, frames/s.
     """
     offered = {}
     for name, share in capacity.shares.items():
         equal = 1 / len(capacity.group_of(name))
         offered[name] = BEYOND * max(share, equal) * capacity.cores[name] * capacity.max_pps
-    return Scenario("everyone", SMALL, offered, overloaded=frozenset(offered))
-
-
-def capacity_of(policy: Policy, alone_pps: Mapping[str, float], max_pps: float) -> Capacity:
-    """Compute CPU shares and what each router may be offered, from what each forwards alone.
-
-    Parameters
-    ----------
-    alone_pps
-        Small frames/s that each router forwards alone, under a flood.
-    max_pps
-        Maximum of small frames/s that any of them forwards.
-    """
-    groups = groups_sharing_cores(policy, alone_pps)
-    shares: dict[str, float] = {}
-    within: dict[str, float] = {}
-    held_down: dict[str, str] = {}
-    cores: dict[str, int] = {}
-    for group in groups:
-        number = max(1, len({core for name in group for core in policy.routers[name].cores}))
-        cores |= dict.fromkeys(group, number)
-        of_group = {name: alone_pps[name] for name in group}
-        found = _of_group(policy, of_group, number)
-        shares |= found[0]
-        within |= found[1]
-        held_down |= found[2]
-    return Capacity(alone_pps, within, max_pps, shares, held_down, groups, cores)
-
-
-def limited_to(capacity: Capacity, served_pps: Mapping[str, float]) -> Capacity:
-    """Return a capacity that allows no router more than it forwarded when all were overloaded.
-
-    A frame costs more CPU time then: polls are shorter, and the caches miss more often.
-    """
-    within = {
-        name: min(pps, served_pps.get(name, pps)) for name, pps in capacity.within_pps.items()
-    }
-    return replace(capacity, within_pps=within)
-
-
-def _of_group(
-    policy: Policy, alone_pps: Mapping[str, float], cores: int
-) -> tuple[dict[str, float], dict[str, float], dict[str, str]]:
-    """Return for one group: CPU shares, allowed loads, and the keys that keep routers lower."""
-    routers = {name: policy.routers[name] for name in alone_pps}
-    reference = {
-        forward: max(
-            (alone_pps[name] for name in routers if routers[name].forward == forward), default=0.0
-        )
-        for forward in ("kernel", "xdp")
-    }
-    caps: dict[str, float] = {}
-    keys: dict[str, str] = {}
-    for name, router in routers.items():
-        for key, cap in _caps(router, reference[router.forward], cores).items():
-            if cap < caps.get(name, 1.0):
-                caps[name], keys[name] = cap, key
-    shares = cpu_fair_shares(policy, routers, cores, caps)
-    held_down = {name: key for name, key in keys.items() if shares[name] >= caps[name] - 1e-12}
-    within = {}
-    for name, router in routers.items():
-        limits = [shares[name] * reference[router.forward] * cores, alone_pps[name]]
-        limit = ceiling_pps(router, SMALL)
-        limits += [] if limit is None else [limit]
-        within[name] = min(limits)
-    return shares, within, held_down
-
-
-def _caps(router: RouterPolicy, reference_pps: float, cores: int) -> dict[str, float]:
-    """Return the limits below a router's weight by the policy's key, as shares of all the cores."""
-    # A router has one receiving interface in the bed, so it runs on one core at a time.
-    caps = {"cores": 1 / cores}
-    if router.cpu_max is not None:
-        caps["cpu_max"] = cpu_cap(router, cores)
-    limit = ceiling_pps(router, SMALL)
-    if limit is not None and reference_pps:
-        caps["rate_max"] = limit / reference_pps / cores
-    return caps
+    loaded = Scenario("everyone", SMALL, offered, overloaded=frozenset(offered))
+    fastest = {capacity.fastest_of(group) for group in capacity.groups}
+    single = Scenario(
+        "fastest alone",
+        SMALL,
+        {name: loads_pps[name] for name in offered if name in fastest},
+        overloaded=frozenset(fastest),
+    )
+    return Comparison(loaded, single, follows_speed=True)
 
 
 @dataclass(frozen=True)
