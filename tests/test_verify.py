@@ -45,7 +45,8 @@ routers:
   promised: {netns: nowhere-1, rate_min: 40Mbps}
   first: {netns: nowhere-2, priority: 0, rate_max: {ingress: 20kpps}}
 """
-QUICK = ("--repeats", "1", "--duration", "200ms", "--tolerance", "8", "--json")
+QUICK = ("--time-limit", "45s", "--duration", "200ms", "--tolerance", "8", "--json")
+"""Whatever is decided on a busy machine is decided soon: eleven pairs that agree are enough."""
 NIC = "isl-ni1"
 """That frames leave a test bed's device under test by."""
 BED_GROUP = "isolane-testbed"
@@ -62,8 +63,8 @@ def findings(
 def skip_if_disturbed(done: dict[tuple[str, str], dict[str, Any]], *wanted: str) -> None:
     """A machine that others use gives no verdict about CPU time: then neither does the test."""
     for (_, promise), finding in done.items():
-        if promise in wanted and finding["verdict"] == "not measured":
-            pytest.skip(f"{promise} could not be measured here: {finding['why']}")
+        if promise in wanted and finding["verdict"] in ("not measured", "undecided"):
+            pytest.skip(f"{promise} could not be decided here: {finding['why']}")
 
 
 @contextlib.contextmanager
@@ -137,8 +138,12 @@ def test_promises_that_are_kept(tmp_path: Path) -> None:
     skip_if_disturbed(found, "cpu_weight")
     assert found["heavy", "cpu_weight"]["promised"] == 0.8
     assert {found[name, "cpu_weight"]["verdict"] for name in ("heavy", "light")} == {"held"}, found
-    broken = any(finding["verdict"] == "broken" for finding in found.values())
-    assert done.returncode == (4 if broken else 0), "on a busy machine delays may cost frames"
+    verdicts = {finding["verdict"] for finding in found.values()}
+    # On a busy machine delays may cost frames, or make most trials invalid.
+    expected = 4 if "broken" in verdicts else 1 if "undecided" in verdicts else 0
+    assert done.returncode == expected
+    for finding in found.values():
+        assert finding["pairs"] == len(finding["values"])
 
 
 @pytest.mark.slow

@@ -15,12 +15,16 @@ _STYLES = {"held": "green", "broken": "bold red", "undecided": "cyan", "not meas
 _UPPER_LIMITS = ("cpu_max", "rate_max")
 
 
+WIDE = 130
+"""Width of a terminal, letters, from which on the intervals have room."""
+
+
 def print_report(report: Report, console: Console | None = None) -> None:
     """Print the table and the counts to stdout."""
     console = console or Console()
     if not console.is_terminal:
-        console.width = 170  # a file has no width: print whole cells
-    console.print(_table(report))
+        console.width = 190  # a file has no width: print whole cells
+    console.print(_table(report, wide=console.width >= WIDE))
     for line in _lines(report):
         console.print(line, highlight=False, markup=False)
 
@@ -56,11 +60,12 @@ def _cost(crowd: Crowd) -> str:
     )
 
 
-def _table(report: Report) -> Table:
+def _table(report: Report, *, wide: bool) -> Table:
     table = Table(header_style="bold", pad_edge=False, box=None)
     for name in ("router", "promise", "situation"):
         table.add_column(name)
-    for name in ("promised", "measured", "margin", "95 % interval", "kept in", "error"):
+    interval = ("95 % interval",) if wide else ()
+    for name in ("promised", "measured", "margin", *interval, "kept in", "error"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict")
     before = None
@@ -71,7 +76,8 @@ def _table(report: Report) -> Table:
         verdict = Text(finding.verdict, style=_STYLES[finding.verdict])
         if finding.why:
             verdict.append(f": {finding.why}", style="default")
-        cells = (*_figures(finding), *_sureness(finding))
+        between, *sureness = _sureness(finding)
+        cells = (*_figures(finding), *((between,) if wide else ()), *sureness)
         table.add_row(finding.router, finding.promise, finding.about, *cells, verdict)
     return table
 

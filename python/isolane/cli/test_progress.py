@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 from rich.console import Console
 
-from isolane.cli.progress import bar, lines, progress
+from isolane.cli.progress import bar, lines, progress, whole, whole_bar
 
 
 def test_a_line_for_each_tenth_with_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,3 +65,24 @@ def test_a_bar_says_what_is_done_and_how_much(monkeypatch: pytest.MonkeyPatch) -
         console.print("between")
     assert "0/5" in out.getvalue()
     assert "alone:vr1" in out.getvalue()
+
+
+def test_work_that_knows_its_time_tells_each_tenth(capsys: pytest.CaptureFixture[str]) -> None:
+    with whole("of the verification") as tell:
+        for step in range(100):
+            tell(step / 100, 120.0 - step, "everyone")
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 10
+    assert said[0] == "isolane: 0 % of the verification, about 120 s left"
+    assert said[9] == "isolane: 90 % of the verification, about 30 s left"
+
+
+def test_the_bar_of_work_that_knows_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    out = io.StringIO()
+    with whole_bar(Console(file=out, force_terminal=True, width=100)) as tell:
+        tell(0.25, 90.0, "attack:gold")
+    shown = out.getvalue()
+    assert "attack:gold" in shown
+    assert "25%" in shown
+    assert "about 90 s left" in shown

@@ -135,7 +135,7 @@ def command(
         typer.echo("isolane: an unfinished verification keeps no results", err=True)
         raise
     _print(report, json=json)
-    _judge(report)
+    judge(report)
 
 
 def _options(time_limit: str | None, duration: str, tolerance: float) -> Options:
@@ -151,7 +151,7 @@ def _options(time_limit: str | None, duration: str, tolerance: float) -> Options
     return Options(window_ns, Tolerance(tolerance), limit_s, secrets.randbelow(2**31))
 
 
-def _judge(report: Report) -> None:
+def judge(report: Report) -> None:
     """Raise the error whose exit status fits the findings."""
     from isolane.errors import MeasurementError, NotSupported, TargetMissed
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,37 +49,24 @@ def log_wealth(kept: Floats, number: Floats) -> Floats:
     return logs
 
 
-class Evidence(NamedTuple):
-    """What values say about a bar: probabilities of error, each valid at any time of stopping."""
-
-    p_held: float
-    """Bound on the probability of such evidence for "kept" if the median misses the bar."""
-    p_broken: float
-    """The same for "missed" if the median keeps the bar."""
-    kept: int
-    """Number of values that keep the bar."""
-    number: int
-
-
-def evidence(keeps: Sequence[bool]) -> Evidence:
-    """Return the evidence of values for and against a bar.
+def chance_of(keeps: Sequence[bool]) -> float:
+    """Return how likely such values are, at most, if the median misses the bar.
 
     Parameters
     ----------
     keeps
         Whether each value keeps the bar, in the order in which they were measured.
+
+    Returns
+    -------
+    float
+        A p-value that is valid whenever one stops, 0 to 1; 1 without values.
     """
     if not keeps:
-        return Evidence(1.0, 1.0, 0, 0)
+        return 1.0
     kept = np.cumsum(np.asarray(keeps, dtype=float))
-    number = np.arange(1.0, len(keeps) + 1)
-    held, broken = log_wealth(kept, number).max(), log_wealth(number - kept, number).max()
-    return Evidence(
-        float(np.exp(-max(0.0, held))),
-        float(np.exp(-max(0.0, broken))),
-        int(kept[-1]),
-        len(keeps),
-    )
+    wealth = log_wealth(kept, np.arange(1.0, len(keeps) + 1)).max()
+    return float(np.exp(-max(0.0, wealth)))
 
 
 def pairs_needed(promises: int, error_rate: float = ERROR_RATE) -> int:

@@ -1,4 +1,10 @@
-"""Decides promises by the evidence of their pairs, for the whole table. Pure."""
+"""Decides promises by the evidence of their pairs, for the whole table. Pure.
+
+Two questions decide: on which side of the tolerance is the median, and is this sure enough? A
+promise that misses by twice its tolerance must not be called held, and one that misses by less than
+half of it must not be called broken; between them either answer is right. Without such a zone no
+number of pairs would decide a promise that misses by just its tolerance.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +14,14 @@ from statistics import median
 from typing import Any
 
 from isolane.run.wording import plural
-from isolane.stats.sequential import ERROR_RATE, Evidence, evidence, holm, median_interval
+from isolane.stats.sequential import ERROR_RATE, chance_of, holm, median_interval
 from isolane.verify.environment import Measured
 from isolane.verify.report_data import Finding, Promise, Unit, Verdict
+
+CLEARLY_BROKEN = 2.0
+"""Multiple of the tolerance: who misses by so much must not be called held."""
+CLEARLY_KEPT = 0.5
+"""Multiple of the tolerance: who misses by less must not be called broken."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,41 @@ class Candidate:
         """Tell of each pair whether it keeps the promise, within the tolerance."""
         return [margin >= -self.tolerance - 1e-12 for margin in self.margins()]
 
+    def is_not_broken(self) -> list[bool]:
+        """Tell of each pair whether it is better than a promise that is clearly broken."""
+        return [margin > -CLEARLY_BROKEN * self.tolerance + 1e-12 for margin in self.margins()]
+
+    def is_not_kept(self) -> list[bool]:
+        """Tell of each pair whether it is worse than a promise that is clearly kept."""
+        return [margin < -CLEARLY_KEPT * self.tolerance - 1e-12 for margin in self.margins()]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the pairs of a promise say, each p-value valid whenever one stops."""
+
+    p_held: float = 1.0
+    """How likely such pairs are, at most, if the promise is clearly broken."""
+    p_broken: float = 1.0
+    """How likely such pairs are, at most, if the promise is clearly kept."""
+    kept: int = 0
+    """Pairs that keep the promise, within the tolerance."""
+    number: int = 0
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> Evidence:
+        """Return the evidence of all pairs so far."""
+        if candidate.why is not None or not candidate.values:
+            return cls()
+        keeps = candidate.keeps()
+        held = chance_of(candidate.is_not_broken()) if candidate.excuse is None else 1.0
+        return cls(held, chance_of(candidate.is_not_kept()), sum(keeps), len(keeps))
+
+    @property
+    def for_held(self) -> bool:
+        """Whether the median keeps the promise, within the tolerance."""
+        return 2 * self.kept >= self.number
+
 
 class Table:
     """The promises of one verification, decided together.
@@ -123,20 +169,13 @@ class Table:
     def findings(self, candidates: Sequence[Candidate] = ()) -> list[Finding]:
         """Decide all promises; the closed ones come first."""
         every = [*self._closed, *candidates]
-        told = [_evidence(candidate) for candidate in every]
+        told = [Evidence.of(candidate) for candidate in every]
         held = holm([each.p_held for each in told], self.size)
         broken = holm([each.p_broken for each in told], self.size)
         return [
             _finding(candidate, each, *bounds)
             for candidate, each, *bounds in zip(every, told, held, broken, strict=True)
         ]
-
-
-def _evidence(candidate: Candidate) -> Evidence:
-    if candidate.why is not None or not candidate.values:
-        return evidence([])
-    found = evidence(candidate.keeps())
-    return found if candidate.excuse is None else found._replace(p_held=1.0)
 
 
 def _finding(candidate: Candidate, found: Evidence, held: float, broken: float) -> Finding:
@@ -147,16 +186,16 @@ def _finding(candidate: Candidate, found: Evidence, held: float, broken: float) 
     if not candidate.values:
         late = "the time ended before it was measured"
         return Finding(**claim, verdict="undecided", promised=candidate.promised, why=late)
-    is_held, is_broken = held <= ERROR_RATE, broken <= ERROR_RATE
+    bound = held if found.for_held else broken
     verdict: Verdict = "undecided"
-    if is_held != is_broken:
-        verdict = "held" if is_held else "broken"
-    kept = 2 * found.kept >= found.number
-    if verdict != "broken" and candidate.excuse is not None and kept:
+    if bound <= ERROR_RATE:
+        verdict = "held" if found.for_held else "broken"
+    if verdict != "broken" and candidate.excuse is not None and found.for_held:
         return candidate.claim.not_measured(candidate.excuse, candidate.promised)
     why = candidate.note
     if verdict == "undecided":
-        why = _undecided(candidate, found, changed=is_held)
+        told = f"kept in {found.kept} of {found.number} when the time ended"
+        why = f"{told}; {candidate.note}" if candidate.note else told
     interval = median_interval(candidate.values)
     measured: dict[str, Any] = {
         "promised": candidate.promised,
@@ -168,15 +207,7 @@ def _finding(candidate: Candidate, found: Evidence, held: float, broken: float) 
         "tolerance": candidate.tolerance,
         "pairs": found.number,
         "pairs_kept": found.kept,
-        "error_bound": min(held, broken),
+        "error_bound": bound,
         "values": candidate.values,
     }
     return Finding(**claim, verdict=verdict, why=why, **measured)
-
-
-def _undecided(candidate: Candidate, found: Evidence, *, changed: bool) -> str:
-    """Say why there is no decision."""
-    if changed:
-        return "it was kept for a while and missed for a while: it changed during the measurement"
-    told = f"kept in {found.kept} of {found.number} when the time ended"
-    return f"{told}; {candidate.note}" if candidate.note else told

@@ -102,7 +102,7 @@ ROWS: Final[dict[str, Row]] = {
     "verify without routers that run": Row("verify x.yaml", 2, "x.yaml: no such file"),
     "verify: half of it": Row("verify policy.yaml --from w0", 2, "give both --from and --to"),
     "verify: where, without to": Row("verify policy.yaml --nic w0", 2, "need --from and --to"),
-    "verify: no repeats": Row("verify policy.yaml --repeats 0", 2, "--repeats"),
+    "verify: no time at all": Row("verify policy.yaml --time-limit 0s", 2, "--time-limit|duration"),
     "verify: tolerance NaN": Row("verify policy.yaml --tolerance nan", 2, "--tolerance"),
     "verify: tolerance inf": Row("verify policy.yaml --tolerance inf", 2, "--tolerance"),
     "verify: no time": Row("verify policy.yaml --duration 0s", 2, "--duration|duration"),
