@@ -20,6 +20,7 @@ BENCHES: tuple[str, ...] = (
     "prediction",
     "kills",
     "coverage",
+    "verify_oc",
 )
 INTERRUPTED = 130
 

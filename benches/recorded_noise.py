@@ -37,6 +37,18 @@ class Noise:
     shares: tuple[float, ...]
     """CPU share of a router while all are overloaded, divided by its median."""
 
+    def scaled(self, factor: float) -> Noise:
+        """Return the same noise, wider or narrower by a factor."""
+
+        def wider(value: float) -> float:
+            return max(0.0, 1 + factor * (value - 1))
+
+        attacks = tuple(
+            tuple((wider(loaded / before) * before, before) for loaded, before in pair)
+            for pair in self.attacks
+        )
+        return Noise(attacks, tuple(wider(share) for share in self.shares))
+
     def ratios(self) -> list[float]:
         """Return the figure of each pair and router: its median is 1."""
         return [loaded / before for pair in self.attacks for loaded, before in pair]
