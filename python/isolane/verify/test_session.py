@@ -2,154 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Literal
-
 import pytest
 
-from isolane.enforce.fair_share import ceiling_pps, link_fair_rates, share_out
 from isolane.errors import MeasurementError
-from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.spec import Policy, parse_policy, wire_bps
-from isolane.verify import Finding, Report
-from isolane.verify.environment import Environment, Measured, Seen, Trials
-from isolane.verify.pace import Progress
+from isolane.run.invalid import InvalidReason
+from isolane.spec import Policy, parse_policy
 from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario
-from isolane.verify.session import Verification
-
-CORE_PPS = 500_000.0
-POLICY = """\
-isolane: 1
-name: edge
-nics: {eth1: {rate: 1Gbps}}
-defaults: {cores: [1]}
-routers:
-  gold: {netns: gold, cpu_weight: 200, rate_min: 200Mbps, priority: 1}
-  silver: {netns: silver, rate_min: 100Mbps, link_weight: 3}
-  bronze: {netns: bronze, rate_max: {egress: 150Mbps}, link_weight: 1}
-  tin: {netns: tin, cpu_max: 15%, link_weight: 1}
-"""
-
-Kept = dict[str, float]
-COMPILED = InvalidReason(InvalidKind.DISTURBED, "somebody compiled")
-
-
-@dataclass
-class Arithmetic:
-    """A host whose routers get exactly what the policy says, unless it is told otherwise."""
-
-    policy: Policy
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """CPU weights that differ from the policy's."""
-    forgets: frozenset[str] = frozenset()
-    """Keys of the policy that it does not keep."""
-    spoil: Callable[[Scenario, Kept], Kept] = lambda _scenario, kept: kept
-    invalid: Callable[[Scenario], tuple[InvalidReason, ...]] = lambda _scenario: ()
-    lost_at_link: int = 1
-    withheld: float = 0.0
-    """Part of the core that nobody gets while all are overloaded."""
-    core_pps: float = CORE_PPS
-    max_cores: int | None = 1
-    mode: Literal["test bed", "real interfaces"] = "test bed"
-    overload_pps: float = 4 * CORE_PPS
-    opened: list[tuple[tuple[str, ...], int, float, bool]] = field(default_factory=list)
-    now_s: float = 0.0
-    """Simulated clock: each trial takes its warm-up, its window and a little more."""
-
-    def clock(self) -> float:
-        return self.now_s
-
-    def reaches(self, nic: str) -> bool:
-        return nic in self.policy.nics
-
-    @contextmanager
-    def open(
-        self, routers: tuple[str, ...], *, frame_bytes: int, line_bps: float, fold: bool
-    ) -> Iterator[Trials]:
-        self.opened.append((routers, frame_bytes, line_bps, fold))
-        yield _Trials(self, routers, line_bps)
-
-    def forwarded(self, scenario: Scenario, routers: tuple[str, ...], line_bps: float) -> Kept:
-        """What each router forwards, frames/s: CPU first, then its ceilings, then the link."""
-        pps = dict.fromkeys(routers, 0.0) | dict(scenario.offered_pps)
-        caps = {n: min(1.0, pps[n] / self.core_pps, self._cap(n)) for n in routers}
-        weights = {
-            n: self.weights.get(n, float(self.policy.routers[n].cpu_weight)) for n in routers
-        }
-        shares = share_out(weights, caps)
-        if scenario.key == "everyone":
-            shares = {n: share * (1 - self.withheld) for n, share in shares.items()}
-        self.cpu = shares
-        pps = {n: min(pps[n], shares[n] * self.core_pps) for n in routers}
-        if "rate_max" not in self.forgets:
-            for n in routers:
-                ceiling = ceiling_pps(self.policy.routers[n], scenario.frame_bytes)
-                pps[n] = min(pps[n], pps[n] if ceiling is None else ceiling)
-        return self.spoil(scenario, self._on_link(scenario, pps, line_bps))
-
-    def _cap(self, name: str) -> float:
-        cap = self.policy.routers[name].cpu_max
-        return 1.0 if cap is None or "cpu_max" in self.forgets else cap / 100
-
-    def _on_link(self, scenario: Scenario, pps: Kept, line_bps: float) -> Kept:
-        each = wire_bps(1.0, scenario.frame_bytes)
-        active = tuple(name for name in pps if pps[name])
-        if sum(pps.values()) * each <= line_bps:
-            return pps
-        if "link" in self.forgets:
-            return {name: rate * line_bps / each / sum(pps.values()) for name, rate in pps.items()}
-        due = link_fair_rates(self.policy, line_bps, {name: pps[name] * each for name in active})
-        return {name: due.get(name, 0.0) / each for name in pps}
-
-
-@dataclass
-class _Trials:
-    host: Arithmetic
-    routers: tuple[str, ...]
-    line_bps: float
-
-    def trial(self, scenario: Scenario, label: str) -> Measured:
-        assert label.startswith(scenario.key)
-        self.host.now_s += scenario.warmup_ns / 1e9 + 0.45
-        kept = self.host.forwarded(scenario, self.routers, self.line_bps)
-        idle = 1 - sum(self.host.cpu.values())
-        trials = {
-            name: Seen(
-                scenario.offered_pps.get(name, 0.0),
-                scenario.offered_pps.get(name, 0.0),
-                pps,
-                self.host.cpu[name],
-                self.host.lost_at_link,
-            )
-            for name, pps in kept.items()
-        }
-        return Measured(trials, idle, self.host.invalid(scenario))
-
-
-def verified(host: Arithmetic, options: Options | None = None) -> Report:
-    return Verification(host.policy, host, options or Options(), clock=host.clock).execute()
-
-
-def found(report: Report, router: str, promise: str, about: str = "") -> Finding:
-    (finding,) = [
-        f
-        for f in report.findings
-        if (f.router, f.promise) == (router, promise) and about in f.about
-    ]
-    return finding
+from isolane.verify.test_arithmetic_host import (
+    CORE_PPS,
+    POLICY,
+    Arithmetic,
+    Kept,
+    found,
+    verified,
+)
 
 
 @pytest.fixture
 def policy() -> Policy:
     return parse_policy(POLICY)
-
-
-def test_a_stand_in_is_a_test_environment(policy: Policy) -> None:
-    environment: Environment = Arithmetic(policy)
-    assert environment.max_cores == 1
 
 
 def test_all_that_is_promised_is_measured_or_named(policy: Policy) -> None:
@@ -289,28 +161,6 @@ def test_a_link_that_nothing_holds_to_its_rate_tells_nothing(policy: Policy) -> 
     assert str(found(report, "gold", "rate_min").why).startswith("the link exceeds its rate")
 
 
-def test_invalid_trials_are_made_again_and_never_count(policy: Policy) -> None:
-    times: dict[str, int] = {}
-
-    def disturbed(scenario: Scenario) -> tuple[InvalidReason, ...]:
-        times[scenario.key] = times.get(scenario.key, 0) + 1
-        return (COMPILED,) if times[scenario.key] == 1 else ()
-
-    report = verified(Arithmetic(policy, invalid=disturbed))
-    assert (report.count("broken"), report.count("undecided")) == (0, 0)
-    assert report.trials_without_verdict == len(times)
-    assert report.trials == sum(times.values())
-    pairs = {f.pairs for f in report.findings if f.promise == "retained"}
-    assert pairs == {times["attack:tin"] - 1}
-
-
-def test_where_every_trial_is_invalid_nothing_is_said(policy: Policy) -> None:
-    report = verified(Arithmetic(policy, invalid=lambda _: (COMPILED,)))
-    assert {f.verdict for f in report.findings} == {"not measured"}
-    why = "no verdict: 6 of 6 trials invalid, because somebody compiled"
-    assert {f.why for f in report.findings} == {why}
-
-
 def test_a_router_that_forwards_nothing_is_broken_and_the_others_are_measured(
     policy: Policy,
 ) -> None:
@@ -386,21 +236,6 @@ def test_a_reference_that_loses_frames_is_no_reference(policy: Policy) -> None:
     assert finding.why == "without overload it forwards 90.0 % of its load"
 
 
-def test_loads_follow_the_speed_of_the_machine(policy: Policy) -> None:
-    """From some time on all forward at half the speed: nothing is broken by that."""
-    host = Arithmetic(policy)
-
-    def slower(_: Scenario, kept: Kept) -> Kept:
-        host.core_pps = CORE_PPS / (1 if host.now_s < 40 else 2)  # from the next trial on
-        return kept
-
-    host.spoil = slower
-    report = verified(host, Options(time_limit_s=600))
-    assert report.count("broken") == 0
-    crowd = report.crowds[0]
-    assert crowd.cost == pytest.approx(0.0, abs=0.01)
-
-
 def test_cores_that_the_host_has_not(policy: Policy) -> None:
     text = POLICY.replace("netns: gold,", "netns: gold, cores: [2, 3],")
     host = Arithmetic(parse_policy(text))
@@ -456,22 +291,6 @@ def test_too_many_routers_for_a_test_bed() -> None:
         verified(Arithmetic(parse_policy(text)))
 
 
-def test_progress_is_told_of_the_whole_with_the_time_left(policy: Policy) -> None:
-    steps: list[tuple[float, Progress]] = []
-    host = Arithmetic(policy)
-
-    def watch(step: Progress) -> None:
-        steps.append((host.now_s, step))
-
-    report = Verification(policy, host, watch=watch, clock=host.clock).execute()
-    fractions = [step.fraction for _, step in steps]
-    assert fractions == sorted(fractions)
-    assert fractions[0] == 0.0
-    assert 0.95 < fractions[-1] < 1.0
-    for now_s, step in steps[len(steps) // 5 :]:
-        assert step.left_s == pytest.approx(report.took_s - now_s, abs=0.25 * report.took_s)
-
-
 def test_frames_lost_before_the_link_are_no_excuse_if_the_cpu_share_was_enough(
     policy: Policy,
 ) -> None:
@@ -489,88 +308,3 @@ def test_frames_lost_before_the_link_are_no_excuse_if_the_cpu_share_was_enough(
     slow = Arithmetic(policy, spoil=starve, lost_at_link=0, core_pps=CORE_PPS / 50)
     finding = found(verified(slow), "silver", "rate_min")
     assert finding.verdict == "not measured"
-
-
-def test_pairs_are_back_to_back_and_shuffled(policy: Policy) -> None:
-    seen: list[str] = []
-
-    def watched(scenario: Scenario) -> tuple[InvalidReason, ...]:
-        seen.append(scenario.key)
-        return ()
-
-    verified(Arithmetic(policy, invalid=watched))
-    rounds = [key for key in seen if key.startswith(("attack:", "without:"))]
-    pairs = list(zip(rounds[::2], rounds[1::2], strict=True))
-    for one, other in pairs:
-        assert {one.split(":")[0], other.split(":")[0]} == {"attack", "without"}
-        assert one.split(":")[1] == other.split(":")[1]
-    firsts = [one.split(":")[0] for one, _ in pairs]
-    assert 0.25 < firsts.count("attack") / len(firsts) < 0.75
-    turns = [tuple(one.split(":")[1] for one, _ in pairs[i : i + 4]) for i in range(0, 44, 4)]
-    assert {frozenset(turn) for turn in turns} == {frozenset(policy.routers)}
-    assert len(set(turns)) > 5, "the order differs from round to round"
-
-
-def test_the_seed_decides_the_order(policy: Policy) -> None:
-    def order(seed: int) -> list[str]:
-        seen: list[str] = []
-
-        def watched(scenario: Scenario) -> tuple[InvalidReason, ...]:
-            seen.append(scenario.key)
-            return ()
-
-        verified(Arithmetic(policy, invalid=watched), Options(seed=seed))
-        return seen
-
-    assert order(1) == order(1) != order(2)
-
-
-def test_few_unlucky_pairs_break_nothing_and_are_shown(policy: Policy) -> None:
-    times: dict[str, int] = {}
-
-    def unlucky(scenario: Scenario, kept: Kept) -> Kept:
-        times[scenario.key] = times.get(scenario.key, 0) + 1
-        bad = scenario.key == "attack:tin" and times[scenario.key] <= 2
-        return kept | ({"gold": 0.5 * kept["gold"]} if bad else {})
-
-    report = verified(Arithmetic(policy, spoil=unlucky))
-    finding = found(report, "gold", "retained", "tin")
-    assert (finding.verdict, finding.low, finding.measured) == ("held", 0.5, 1.0)
-    assert finding.pairs == finding.pairs_kept + 2 == times["attack:tin"]
-    assert len(finding.values) == finding.pairs
-    others = [f.pairs for f in report.findings if f.promise == "retained" and "gold" in f.about]
-    assert max(others) < finding.pairs, "what is decided is not measured any further"
-
-
-def test_what_is_as_often_kept_as_missed_is_undecided(policy: Policy) -> None:
-    times: dict[str, int] = {}
-
-    def torn(scenario: Scenario, kept: Kept) -> Kept:
-        times[scenario.key] = times.get(scenario.key, 0) + 1
-        bad = scenario.key == "attack:tin" and times[scenario.key] % 2
-        return kept | ({"gold": 0.98 * kept["gold"]} if bad else {})
-
-    report = verified(Arithmetic(policy, spoil=torn))
-    finding = found(report, "gold", "retained", "tin")
-    assert finding.verdict == "undecided"
-    assert str(finding.why).startswith(f"kept in {finding.pairs_kept} of {finding.pairs} when")
-    assert finding.error_bound is not None
-    assert finding.error_bound > 0.05
-    assert report.took_s <= report.time_limit_s + 10
-    assert report.count("broken") == 0
-
-
-def test_the_time_limit_ends_it_and_what_was_not_reached_is_undecided(policy: Policy) -> None:
-    host = Arithmetic(policy)
-    report = verified(host, Options(time_limit_s=20))
-    assert report.count("held") + report.count("broken") == 0
-    assert report.count("undecided") > 10
-    assert host.now_s < 40, "the searches, and one pair in each stage"
-
-
-def test_large_policies_have_as_much_time_as_they_need() -> None:
-    names = "".join(f"  r{i}: {{pid: {i + 1}}}\n" for i in range(12))
-    text = f"isolane: 1\nname: many\nnics: {{e: {{rate: 1Gbps}}}}\nrouters:\n{names}"
-    report = verified(Arithmetic(parse_policy(text)))
-    assert report.time_limit_s > 200
-    assert report.count("held") == len(report.findings) == 12 + 12 * 11
