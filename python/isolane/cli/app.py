@@ -25,8 +25,8 @@ from isolane.cli import signals, streams
 from isolane.errors import IsolaneError
 
 COMMANDS: Final = (
-    "run", "reproduce", "calibrate", "generate", "receive", "report", "apply", "status", "set",
-    "top", "clear", "verify", "watch", "export", "doctor", "schema", "clean", "version",
+    "run", "search", "reproduce", "calibrate", "generate", "receive", "report", "apply", "status",
+    "set", "top", "clear", "verify", "watch", "export", "doctor", "schema", "clean", "version",
 )  # fmt: skip
 """In the order of ``isolane --help``."""
 

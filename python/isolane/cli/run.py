@@ -100,7 +100,7 @@ _CapacityFrom = Annotated[
     typer.Option(
         "--capacity-from",
         metavar="RUN|RATE",
-        help="Load that 1x stands for: that of another run, or a rate such as 720kpps.",
+        help="Load that 1x stands for: that of another run or search, or a rate such as 720kpps.",
     ),
 ]
 

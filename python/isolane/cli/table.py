@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.console import Console
 from rich.table import Table
 
@@ -25,16 +27,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     if summary.simulated is not None:
         told = f"predicted by simulation, not measured: profile {summary.simulated}"
         console.print(told, style="bold", highlight=False, markup=False)
-    if summary.capacity:
-        rate = format_pps(summary.capacity.pps.median)
-        source = summary.capacity.source
-        about = (
-            f"forwarding rate of {summary.capacity.router} alone on arm {summary.capacity.arm}, "
-            "overloaded"
-            if source is None
-            else f"taken from {source}, not measured in this run"
-        )
-        console.print(f"1x = {rate}: {about}", highlight=False, markup=False)
+    for told in _capacity(summary):
+        console.print(told, highlight=False, markup=False)
     console.print(_table(summary, wide=console.width >= NARROW))
     for told in _notes(summary):
         console.print(told, highlight=False, markup=False)
@@ -61,6 +55,25 @@ def _notes(summary: Summary) -> list[str]:
             f"{summary.trials_without_verdict} gave no verdict; the reasons are in the report"
         )
     return told
+
+
+def _capacity(summary: Summary) -> Iterator[str]:
+    """Yield what 1x is, and the capacity of each arm by the names that RFC 2285 gives the rates."""
+    if summary.capacity is None:
+        return
+    known, rate = summary.capacity, format_pps(summary.capacity.pps.median)
+    about = f"taken from {known.source}, not measured in this run"
+    if known.source is None:
+        kind = "maximum forwarding rate" if summary.capacities else "forwarding rate, overloaded,"
+        about = f"{kind} of {known.router} alone on arm {known.arm}"
+    yield f"1x = {rate}: {about}"
+    for one in summary.capacities:
+        prefix = "at least " if one.at_least else ""
+        yield (
+            f"  {one.arm}: MFR {prefix}{format_pps(one.mfr_pps.median)} "
+            f"(offered {format_pps(one.mfr_load_pps)}), "
+            f"FRMOL {format_pps(one.frmol_pps)} (offered {format_pps(one.max_load_pps)})"
+        )
 
 
 def _table(summary: Summary, *, wide: bool) -> Table:

@@ -39,7 +39,7 @@ def page(run: Run) -> str:
         refused=tables.refused(summary),
         findings=tables.findings(summary),
         older=marking(summary.method),
-        facts=tables.facts(summary),
+        facts=[*tables.facts(summary), *tables.capacities(summary)],
         figures=[for_page(figure) for figure in shown],
         results=tables.results(summary),
         published=tables.published(summary),

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 from isolane.run import wording
 from isolane.run.cells import sent_less
-from isolane.run.results import Cell, Finding, HostFacts, Interval, PublishedCell, Summary
+from isolane.run.results import (
+    ArmCapacity,
+    Cell,
+    Finding,
+    HostFacts,
+    Interval,
+    PublishedCell,
+    Summary,
+)
 from isolane.run.summary import units
 from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, refusals, rows_of
 from isolane.run.verdict import basis, evidence
@@ -326,3 +334,18 @@ def facts(summary: Summary) -> Sequence[tuple[str, str]]:
             where = f"1x, taken from {summary.capacity.source}"
         pairs.insert(0, (f"Capacity ({where})", capacity))
     return pairs
+
+
+def capacities(summary: Summary) -> list[tuple[str, str]]:
+    """Return what each arm forwards, as pairs of arm and rates."""
+    return [(f"Capacity of {one.arm}", _of_arm(one)) for one in summary.capacities]
+
+
+def _of_arm(one: ArmCapacity) -> str:
+    """Write what an arm forwards, by the names that RFC 2285 gives the rates."""
+    prefix = "at least " if one.at_least else ""
+    return (
+        f"MFR {prefix}{_value(one.mfr_pps, format_pps).flat()}, offered "
+        f"{format_pps(one.mfr_load_pps)}; FRMOL {format_pps(one.frmol_pps)}, offered "
+        f"{format_pps(one.max_load_pps)}"
+    )

@@ -11,6 +11,7 @@ from isolane.report.tables import (
     Table,
     badges,
     brackets,
+    capacities,
     facts,
     findings,
     host,
@@ -41,7 +42,8 @@ def markdown(run: Run) -> str:
         parts.append("The run was interrupted: this is what was measured up to then.")
     if summary.description:
         parts.append(_plain(summary.description.strip()))
-    parts.append("\n".join(f"- {_plain(name)}: {_plain(value)}" for name, value in facts(summary)))
+    known = [*facts(summary), *capacities(summary)]
+    parts.append("\n".join(f"- {_plain(name)}: {_plain(value)}" for name, value in known))
     parts.append("## Results")
     shown = results(summary)
     parts.append(_table(shown) if shown.rows else "No trial gave a verdict.")

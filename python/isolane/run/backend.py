@@ -103,8 +103,8 @@ class BackEnd(Protocol):
     def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> AbstractContextManager[Bench]:
         """Build a device under test; leaving the context takes it down."""
 
-    def overload_pps(self) -> float:
-        """Return the offered load that capacity is measured with, frames/s."""
+    def overload_pps(self, arm: Arm) -> float:
+        """Return the highest load that capacity is measured with, frames/s."""
 
 
 @runtime_checkable

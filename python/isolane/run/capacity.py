@@ -7,9 +7,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from isolane.errors import MeasurementError, SpecError
-from isolane.run.cells import measured_capacity
+from isolane.run.capacities import measured_capacity
 from isolane.run.folder import OPTIONS, RunFolder
 from isolane.run.results import Capacity, Interval
+from isolane.run.search_results import SearchSummary
 from isolane.spec import Experiment, parse_rate
 
 OPTION = "--capacity-from"
@@ -34,7 +35,7 @@ def given_capacity(text: str, experiment: Experiment) -> Capacity:
         If it is neither, or the run has no capacity.
     """
     if Path(text).is_dir():
-        return _of_run(Path(text))
+        return _of_folder(Path(text), experiment)
     try:
         rate = parse_rate(text)
     except SpecError as error:
@@ -52,13 +53,35 @@ def given_capacity(text: str, experiment: Experiment) -> Capacity:
     )
 
 
-def _of_run(path: Path) -> Capacity:
+def _of_folder(path: Path, experiment: Experiment) -> Capacity:
     folder = RunFolder.open(path)
-    summary = folder.summary()
-    found = summary.capacity if summary else measured_capacity(folder.trials())
+    search, summary = folder.search(), folder.summary()
+    if search is not None:
+        found = _of_search(search, experiment)
+    elif summary is not None:
+        found = summary.capacity
+    else:
+        found = measured_capacity(folder.trials())
     if found is None:
         raise SpecError(f"{OPTION} {path}: this run has no capacity; accepted: {ACCEPTED}")
     return found.model_copy(update={"source": str(path)})
+
+
+def _of_search(search: SearchSummary, experiment: Experiment) -> Capacity | None:
+    """Return the MFR of the arm and router that define 1x; None without one that is no bound."""
+    reference = experiment.capacity_reference()
+    group = experiment.router(reference.router).name
+    return next(
+        (
+            Capacity(arm=one.arm, router=group, pps=rate.interval)
+            for one in search.searched
+            if one.arm == reference.arm.name and not one.together
+            if one.routers[0] in experiment.router(group).member_names()
+            for rate in one.rates
+            if rate.name == "MFR" and rate.status == "found" and rate.interval is not None
+        ),
+        None,
+    )
 
 
 def kept_capacity(folder: RunFolder) -> Capacity | None:

@@ -58,24 +58,6 @@ def usable(trials: Sequence[Trial], arms: Sequence[str]) -> Groups:
     return {key: sorted(groups[key], key=lambda trial: trial.repeat) for key in keys}
 
 
-def measured_capacity(trials: Sequence[Trial]) -> Capacity | None:
-    """Maximum forwarding rate of one router: the most that any offered load got through.
-
-    Takes the capacity trials that gave a verdict. Where they offered several loads (points), the
-    load with the highest median of received frames per second counts (RFC 2285, 3.6.2).
-    """
-    rates: dict[tuple[str, str, int], list[float]] = defaultdict(list)
-    for trial in trials:
-        if trial.purpose == "capacity" and trial.status == "ok":
-            for router in trial.routers:
-                rates[trial.arm, router.router, trial.point].append(router.received_pps)
-    found = [
-        Capacity(arm=arm, router=router, pps=_sure(values))
-        for (arm, router, _), values in rates.items()
-    ]
-    return max(found, key=lambda capacity: capacity.pps.median, default=None)
-
-
 def _total(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None

@@ -17,12 +17,14 @@ from isolane.files import replace
 from isolane.run.appending import append_line, complete_lines
 from isolane.run.record import Record
 from isolane.run.results import HostFacts, Summary, Trial
+from isolane.run.search_results import SearchSummary
 
 EXPERIMENT = "experiment.yaml"
 HOST = "host.json"
 JOURNAL = "trials.jsonl"
 TABLE = "trials.parquet"
 SUMMARY = "summary.json"
+SEARCH = "search.json"
 REPORT = "report.html"
 OPTIONS = "options.json"
 LOG = "run.log"
@@ -164,6 +166,16 @@ class RunFolder:
     def write_summary(self, summary: Summary) -> None:
         """Write or replace the summary, so that a crash leaves the old or the new one."""
         self._replace(SUMMARY, summary.model_dump_json(indent=2).encode())
+
+    def write_search(self, summary: SearchSummary) -> None:
+        """Write or replace what a search found."""
+        self._replace(SEARCH, summary.model_dump_json(indent=2).encode())
+
+    def search(self) -> SearchSummary | None:
+        """Read what a search found; None in the folder of a run."""
+        if not (self.path / SEARCH).exists():
+            return None
+        return self._checked(SEARCH, SearchSummary)
 
     def keep_options(self, options: Mapping[str, int | str]) -> None:
         """Keep the options that change the experiment, for a resumed run."""

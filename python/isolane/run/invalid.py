@@ -17,8 +17,6 @@ class InvalidKind(StrEnum):
     """The generator sent less than it was asked for."""
     RECEIVER_LIMIT = auto()
     """The receiver dropped frames that the device under test had forwarded."""
-    NOT_OVERLOADED = auto()
-    """A capacity trial in which the router forwarded all that it was offered."""
     MISPLACED = auto()
     """Frames were received on another core than the device under test's."""
     UNACCOUNTED = auto()

@@ -6,6 +6,7 @@ METHOD = 2
 """Written into each run's record and summary. A folder without it was made by method 1."""
 
 DIFFERENCES: tuple[str, ...] = (
+    "1x is the forwarding rate at maximum offered load, not the maximum forwarding rate",
     "what a victim retained is divided by a reference that may itself have lost frames",
     "intervals leave out the variance between invocations, and the finding follows the median",
     "a share error compares with equal shares, whatever the weights of a policy",

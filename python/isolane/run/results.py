@@ -18,8 +18,8 @@ from isolane.run.setup_drawing import Edge as Edge  # noqa: PLC0414 - the same
 from isolane.run.setup_drawing import Node as Node  # noqa: PLC0414 - the same
 
 Status = Literal["ok", "no-verdict", "failed"]
-Purpose = Literal["capacity", "measure", "twin"]
-"""``twin``: a trial of the second copy of an arm; only the noise floor uses it."""
+Purpose = Literal["capacity", "measure", "twin", "search"]
+"""``twin``: a trial of the second copy of an arm, for the noise floor; ``search``: of a search."""
 CorePart = Literal["dut", "measure", "other"]
 DropPoint = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
 
@@ -273,13 +273,30 @@ class PublishedCell(_Model):
 
 
 class Capacity(_Model):
-    """What 1x is in this run: the maximum forwarding rate (RFC 2285, 3.6.2) of one router."""
+    """What 1x is: the maximum forwarding rate (RFC 2285, 3.6.2) of one router; method 1: FRMOL."""
 
     arm: str
     router: str
     pps: Interval
     source: str | None = None
     """The run or rate that it was taken from (``--capacity-from``); None: measured in this run."""
+
+
+class ArmCapacity(_Model):
+    """What one router alone forwards in one arm, found from below (RFC 2285, 3.6)."""
+
+    arm: str
+    router: str
+    mfr_pps: Interval
+    """Maximum forwarding rate (3.6.2): over fresh trials at the best load, `mfr_load_pps`."""
+    mfr_load_pps: float
+    frmol_pps: float
+    """Forwarding rate at maximum offered load (3.6.1), median."""
+    max_load_pps: float
+    """The maximum offered load: the most that the generator could send, or the line carries."""
+    at_least: bool
+    """Whether even the maximum offered load did not overload the router: MFR is a lower bound."""
+    trials: int
 
 
 class NotMeasured(_Model):
@@ -355,6 +372,8 @@ class Summary(_Model):
     """Profile of the simulated host that this is a prediction for; None for measurements."""
     arms: tuple[str, ...] = ()
     """Names of the arms that were asked for, in the order of the experiment."""
+    capacities: tuple[ArmCapacity, ...] = ()
+    """By arm; empty where no load needed it, 1x was given, or an older version did not say."""
     missing: tuple[MissingPoint, ...] | None = None
     """Points that were asked for and gave nothing; None where an older version did not say."""
     method: int = 1

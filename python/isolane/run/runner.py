@@ -20,26 +20,27 @@ from isolane.run.backend import (
     Observation,
     Setting,
 )
-from isolane.run.cells import measured_capacity
+from isolane.run.capacity_trials import (
+    WARMUP_NS,
+    WINDOW_NS,
+    CapacityTrials,
+    counted,
+    expected,
+)
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.folder import RunFolder
-from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.results import (
     Capacity,
     Drawing,
     NotMeasured,
-    Purpose,
-    Status,
     Summary,
     Trial,
 )
 from isolane.run.schedule import Block, Key, Task, blocks
 from isolane.run.summary import summarise
+from isolane.run.trial_record import Attempt
 from isolane.spec import Experiment, Load, Point
 
-CAPACITY_TRIALS = 3
-CAPACITY_LOSS = 0.02
-"""With less loss than this the generator, not the router, was the limit."""
 GIVE_UP_AFTER = 3
 """Failed trials in a row after which the run ends: the next would fail as well."""
 
@@ -154,38 +155,24 @@ class Run:
     @cached_property
     def _total(self) -> int:
         measured_here = self.experiment.needs_capacity and self.capacity is None
-        capacity = CAPACITY_TRIALS if measured_here else 0
+        capacity = expected(self.experiment) if measured_here else 0
         return capacity + sum(len(block.tasks) for block in self._blocks(lambda _key: True))
 
     def _tell(self, label: str) -> None:
-        done = len({key_of(trial) for trial in self._trials if trial.status != "failed"})
+        trials = [t for t in self._trials if t.status != "failed"]
+        done = len({key_of(trial) for trial in trials if trial.purpose != "capacity"})
+        known = self._capacity is not None and self.capacity is None
+        done += expected(self.experiment) if known else counted(self.experiment, trials)
         self.watch(Step(min(done, self._total), self._total, label))
 
     def _measure_capacity(self) -> None:
-        """Measure what 1x is: the forwarding rate at overload of one router alone."""
-        self._capacity = measured_capacity(self._trials)
-        have = sum(t.purpose == "capacity" and t.status == "ok" for t in self._trials)
-        if self._capacity is not None and have >= CAPACITY_TRIALS:
-            return
-        reference = self.experiment.capacity_reference()
-        group = self.experiment.router(reference.router).name
-        points = self.experiment.points()
-        router = next(r for r in points[0].routers if reference.router in (r.name, r.group))
-        point = Point(-1, f"{group} alone, overloaded", (router,))
-        offered = self.back_end.overload_pps()
-        with self.back_end.bench(reference.arm, (router,)) as bench:
-            for repeat in range(have, CAPACITY_TRIALS):
-                self._tell("capacity")
-                demand = Demand(router, offered, None)
-                task = Task(reference.arm, point, repeat, "capacity")
-                self._one(bench, task, (demand,))
-        self._capacity = measured_capacity(self._trials)
-        if self._capacity is None:
-            reasons = {t.reason for t in self._trials if t.purpose == "capacity" and t.reason}
-            raise MeasurementError(
-                "the capacity of one router could not be measured, so loads in x have no meaning "
-                f"here: {'; '.join(sorted(reasons)) or 'no trial gave a verdict'}"
-            )
+        """Measure what 1x is, and the capacity of every arm."""
+
+        def one(bench: Bench, task: Task, demand: Demand) -> None:
+            self._one(bench, task, (demand,))
+
+        trials = CapacityTrials(self.experiment, self.back_end, self._trials, one, self._tell)
+        self._capacity = trials.execute()
 
     def _measure(self) -> None:
         todo = list(self._blocks(self._attempts.open))
@@ -207,7 +194,10 @@ class Run:
         plan = self.experiment.trial
         asked = self._demands(task.point) if demands is None else demands
         label = "/".join(map(str, task.key))
-        return Setting(asked, plan.warmup_ns, plan.duration_ns, label, ErrorBudget(plan.threshold))
+        warmup_ns, window_ns = plan.warmup_ns, plan.duration_ns
+        if task.purpose == "capacity":
+            warmup_ns, window_ns = min(warmup_ns, WARMUP_NS), min(window_ns, WINDOW_NS)
+        return Setting(asked, warmup_ns, window_ns, label, ErrorBudget(plan.threshold))
 
     def _block(self, block: Block) -> None:
         """Do a block's trials; after a failed one the bench is built anew for the rest."""
@@ -255,37 +245,17 @@ class Run:
 
     def _one(self, bench: Bench, task: Task, demands: tuple[Demand, ...]) -> None:
         """Carry out a trial and keep its result, good or bad."""
-        plan = self.experiment.trial
+        setting = self._setting(task, demands)
         started = self.clock()
         observation: Observation | None = None
         reason: str | None = None
         try:
-            observation = bench.trial(self._setting(task, demands))
+            observation = bench.trial(setting)
         except MeasurementError as error:
             reason = str(error)
-        invalid = _invalid(observation, task.purpose)
-        status: Status = "failed" if observation is None else "no-verdict" if invalid else "ok"
-        trial = Trial(
-            trial=self._next,
-            arm=task.arm.name,
-            point=task.point.index,
-            point_label=task.point.label,
-            repeat=task.repeat,
-            invocation=task.invocation,
-            purpose=task.purpose,
-            started_unix_s=started,
-            window_s=plan.duration_ns / 1e9,
-            status=status,
-            reason=reason or "; ".join(map(str, invalid)) or None,
-            conserved=observation.conserved if observation else False,
-            routers=observation.routers if observation else (),
-            cores=observation.cores if observation else (),
-            generator=observation.generator if observation else None,
-            placement=observation.placement if observation else None,
-            attempt=self._attempts.made(task.key),
-            invalid=tuple(dict.fromkeys(found.kind for found in invalid)),
-        )
-        self._failed_in_a_row = self._failed_in_a_row + 1 if status == "failed" else 0
+        attempt = Attempt(self._next, task, started, setting.window_ns, observation, reason)
+        trial = attempt.trial(self._attempts.made(task.key))
+        self._failed_in_a_row = self._failed_in_a_row + 1 if trial.status == "failed" else 0
         self._next += 1
         self._trials.append(trial)
         self._attempts.add([trial])
@@ -305,17 +275,3 @@ def _as_multiple(load: Load, pps: float, capacity: float | None) -> float | None
     if load.unit == "x":
         return load.value
     return pps / capacity if capacity else None
-
-
-def _invalid(observation: Observation | None, purpose: Purpose) -> tuple[InvalidReason, ...]:
-    if observation is None:
-        return ()
-    if purpose != "capacity":
-        return observation.invalid
-    # Here the generator may be a limit, as long as the router is a tighter one.
-    found = [reason for reason in observation.invalid if reason.kind != InvalidKind.GENERATOR_LIMIT]
-    loss = observation.routers[0].loss_ratio
-    if loss is not None and loss < CAPACITY_LOSS:
-        text = "the generator was the limit: the router forwarded all that it could send"
-        found.append(InvalidReason(InvalidKind.NOT_OVERLOADED, text))
-    return tuple(found)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from isolane import __version__
 from isolane.run.attacked_points import attacked_points
-from isolane.run.cells import aggregates, cells, core_cells, measured_capacity, sent_less, usable
+from isolane.run.capacities import arm_capacities, measured_capacity
+from isolane.run.cells import aggregates, cells, core_cells, sent_less, usable
 from isolane.run.delivery import Groups, weights_of
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint, MissingRouter
@@ -73,7 +74,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     """
     arms = [arm.name for arm in experiment.resolved_arms()]
     groups = usable(trials, arms)
-    known = capacity or measured_capacity(trials)
+    known = capacity or measured_capacity(trials, experiment.capacity_reference().arm.name)
     missing = missing_points(experiment, trials, known)
     found, together = _figures(experiment, groups, known, missing)
     asked = Asked(arms, missing, attacked_points(found, groups))
@@ -89,6 +90,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         complete=complete,
         verdict=verdict(trials, found, together, known, asked),
         capacity=known,
+        capacities=arm_capacities(trials, arms),
         cells=found,
         cores=cores,
         published=beside_measured(published, measured) if published else (),

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from isolane.report import test_data as data
-from isolane.run.cells import measured_capacity
 from isolane.run.results import Cell, Summary, Trial
 from isolane.run.summary import summarise
 
@@ -155,24 +154,6 @@ def test_a_router_whose_frames_are_all_lost_has_no_delay(tmp_path: Path) -> None
     assert victim.retained is not None
     assert victim.retained.median == 0
     assert any("victim on direct at aggressor 4x" in gap.what for gap in found.not_measured)
-
-
-def test_capacity_is_the_best_of_the_loads_that_were_offered(tmp_path: Path) -> None:
-    experiment = data.experiment(tmp_path, data.NOISY)
-    trials = [data.capacity_trial(experiment, number) for number in range(3)]
-    slower = [
-        trial.model_copy(
-            update={
-                "point": 1,
-                "routers": tuple(r.model_copy(update={"received_pps": 1e5}) for r in trial.routers),
-            }
-        )
-        for trial in trials
-    ]
-    found = measured_capacity([*slower, *trials])
-    assert found is not None
-    assert (found.arm, found.router, found.pps.median) == ("direct", "victim", 720_900)
-    assert measured_capacity([]) is None
 
 
 def test_verdict_names_the_worst_arm_first(tmp_path: Path) -> None:

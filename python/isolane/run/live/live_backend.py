@@ -52,8 +52,8 @@ class LiveBackEnd:
         """Describe this host."""
         return host_facts()
 
-    def overload_pps(self) -> float:
-        """Return the offered load that capacity is measured with, frames/s."""
+    def overload_pps(self, arm: Arm) -> float:  # noqa: ARG002 - the same in every arm
+        """Return the highest load that capacity is measured with, frames/s."""
         traffic = self._experiment.traffic
         line_pps = traffic.line_rate_bps / traffic.wire_bps(1.0)
         return min(KERNEL_OVERLOAD_PPS, line_pps)

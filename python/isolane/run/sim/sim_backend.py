@@ -86,11 +86,11 @@ class SimBackEnd:
         paths = [self.sim_host.path_of(router) for arm in arms for router in arm.routers]
         return {"profile": self.sim_host.profile, **{f"path.{path.name}": path for path in paths}}
 
-    def overload_pps(self) -> float:
-        """Return the offered load that capacity is measured with, frames/s."""
+    def overload_pps(self, arm: Arm) -> float:
+        """Return the highest load that capacity is measured with, frames/s."""
         traffic = self.experiment.traffic
         reference = self.experiment.capacity_reference()
-        router = reference.arm.router(self.experiment.router(reference.router).name)
+        router = arm.router(self.experiment.router(reference.router).name)
         overload_pps = OVERLOAD_PPS
         if router.policy is not None:
             # Dropping a frame costs CPU time, as in a live run. Offer twice the rate that the

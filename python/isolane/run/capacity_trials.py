@@ -1,0 +1,138 @@
+"""The capacity trials of a run: one router alone, in each arm, at loads that rise from below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from isolane.errors import MeasurementError
+from isolane.run.backend import BackEnd, Bench, Demand
+from isolane.run.capacities import arm_capacities, readings
+from isolane.run.maximum_rate import Span, next_load
+from isolane.run.results import ArmCapacity, Capacity, Trial
+from isolane.run.schedule import Task
+from isolane.run.wording import plural
+from isolane.spec import Arm, Experiment, Point, PointRouter, format_pps
+
+EXPECTED: Final = 13
+"""Trials that one arm takes, for the progress bar."""
+WINDOW_NS: Final = 200_000_000
+"""Longest measuring window of a capacity trial, ns."""
+WARMUP_NS: Final = 100_000_000
+"""Longest time before the window, ns."""
+GIVE_UP_AFTER: Final = 3
+"""Failed trials in a row after which the run ends: the next would fail as well."""
+
+
+@dataclass(frozen=True)
+class CapacityTrials:
+    """Carries out the capacity trials that a run still lacks.
+
+    Parameters
+    ----------
+    experiment
+        Its loads in x are multiples of what is found in one of its arms.
+    back_end
+        Carries out the trials.
+    trials
+        All trials of the run; each new one is there when `one` returns.
+    one
+        Carries out one trial on a bench and keeps it.
+    tell
+        Called before each trial with what is being done.
+    """
+
+    experiment: Experiment
+    back_end: BackEnd
+    trials: Sequence[Trial]
+    one: Callable[[Bench, Task, Demand], None]
+    tell: Callable[[str], None]
+
+    def execute(self) -> Capacity:
+        """Measure what 1x is, and the capacity of every other arm.
+
+        Raises
+        ------
+        MeasurementError
+            If the arm that 1x names has no capacity that could be measured, or trials keep failing.
+        """
+        reference = self.experiment.capacity_reference()
+        arms = self.experiment.resolved_arms()
+        for arm in sorted(arms, key=lambda arm: arm.name != reference.arm.name):
+            self._arm(arm)
+            if arm.name == reference.arm.name:
+                self._refuse_unknown(arm.name)
+        found = self._found(reference.arm.name)
+        assert found is not None  # _refuse_unknown() has looked at it
+        return Capacity(arm=found.arm, router=found.router, pps=found.mfr_pps)
+
+    def _found(self, arm: str) -> ArmCapacity | None:
+        return next((one for one in arm_capacities(self.trials) if one.arm == arm), None)
+
+    def _refuse_unknown(self, arm: str) -> None:
+        found = self._found(arm)
+        if found is not None and not found.at_least:
+            return
+        if found is not None:
+            why = (
+                "the generator was the limit: the router forwarded all that it could send, "
+                f"{format_pps(found.max_load_pps)}"
+            )
+        else:
+            reasons = [
+                trial.reason
+                for trial in self.trials
+                if trial.purpose == "capacity" and trial.arm == arm and trial.reason
+            ]
+            why = "no trial gave a verdict"
+            if reasons:
+                why = f"{plural(len(reasons), 'trial')} gave no verdict, the last one because "
+                why += reasons[-1]
+        raise MeasurementError(
+            "the capacity of one router could not be measured, so loads in x have no meaning "
+            f"here: {why}"
+        )
+
+    def _arm(self, arm: Arm) -> None:
+        """Do the trials of one arm; after a failed one the bench is built anew."""
+        span = Span(self.back_end.overload_pps(arm))
+        router, failed = self._router(), 0
+        while self._next(arm, span) is not None:
+            with self.back_end.bench(arm, (router,)) as bench:
+                while (load := self._next(arm, span)) is not None:
+                    self.tell(f"capacity of {arm.name}")
+                    self.one(bench, self._task(arm, router, load), Demand(router, load, None))
+                    if self.trials[-1].status == "failed":
+                        failed += 1
+                        break
+                    failed = 0
+            if failed >= GIVE_UP_AFTER:
+                raise MeasurementError(
+                    f"{failed} trials failed in a row, the last one because: "
+                    f"{self.trials[-1].reason}"
+                )
+
+    def _next(self, arm: Arm, span: Span) -> float | None:
+        return next_load(readings(self.trials, arm.name), span)
+
+    def _router(self) -> PointRouter:
+        name = self.experiment.capacity_reference().router
+        routers = self.experiment.points()[0].routers
+        return next(router for router in routers if name in (router.name, router.group))
+
+    def _task(self, arm: Arm, router: PointRouter, load_pps: float) -> Task:
+        label = f"{router.group} alone, {format_pps(load_pps)}"
+        done = sum(trial.purpose == "capacity" and trial.arm == arm.name for trial in self.trials)
+        return Task(arm, Point(-1, label, (router,)), done, "capacity")
+
+
+def expected(experiment: Experiment) -> int:
+    """Return how many capacity trials a run is likely to take, for its progress."""
+    return EXPECTED * len(experiment.resolved_arms())
+
+
+def counted(experiment: Experiment, trials: Sequence[Trial]) -> int:
+    """Return the capacity trials that are done, at most as many in each arm as are expected."""
+    done = [trial.arm for trial in trials if trial.purpose == "capacity"]
+    return sum(min(EXPECTED, done.count(arm.name)) for arm in experiment.resolved_arms())

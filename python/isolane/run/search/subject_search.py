@@ -1,0 +1,247 @@
+"""One arm and router: first the maximum forwarding rate, then all loss ratios with MLRsearch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+from isolane.errors import MeasurementError
+from isolane.run.backend import Bench, Observation
+from isolane.run.delivery import interval
+from isolane.run.error_budget import ErrorBudget
+from isolane.run.maximum_rate import ATTEMPTS, Maximum, Reading, Span, maximum, next_load
+from isolane.run.search.loss_ratio_search import LossRatioSearch, remaining
+from isolane.run.search.options import SearchOptions
+from isolane.run.search.subjects import Subject
+from isolane.run.search.trial_maker import TrialMaker
+from isolane.run.search.trial_measurer import (
+    NoVerdictError,
+    TimeUpError,
+    TrialMeasurer,
+)
+from isolane.run.search_results import FoundRate, RateName, Searched, Status
+from isolane.spec import format_ns, format_pps
+
+log = logging.getLogger("isolane.run.search")
+
+MFR_TRIALS: Final = 15
+"""Trials that the maximum forwarding rate usually takes, for the progress."""
+MFR_WIDTH: Final = 4
+"""The loads around the MFR are so many relative widths apart: it is no bound."""
+ORDER: Final[dict[RateName, int]] = {"NDR": 0, "PDR": 1, "MFR": 2, "FRMOL": 3}
+
+
+@dataclass
+class SubjectSearch:
+    """The search of one arm and router (or all routers together).
+
+    Parameters
+    ----------
+    subject
+        What is searched.
+    options
+        What is searched for.
+    maker
+        Carries out the trials.
+    overload_pps
+        The most that the back end can offer, frames/s.
+    clock
+        Time in s, for the time limit.
+    tell
+        Called with the share that is done, and what is being done.
+    """
+
+    subject: Subject
+    options: SearchOptions
+    maker: TrialMaker
+    overload_pps: float
+    clock: Callable[[], float]
+    tell: Callable[[float, str], None]
+    _rates: list[FoundRate] = field(default_factory=list)
+    _readings: list[Reading] = field(default_factory=list)
+    _bench: Bench | None = None
+
+    def __post_init__(self) -> None:
+        asked, options = self.options.max_pps, self.options
+        self._began_s = self.clock()
+        self._max_pps = min(self.overload_pps, asked or self.overload_pps)
+        self._why_max = "it is the highest rate that was asked for (--max-rate)"
+        if self._max_pps != asked:
+            self._why_max = "nothing higher can be offered: line rate, or all that one core sends"
+        self._measurer = TrialMeasurer(
+            one=self._trial,
+            short=ErrorBudget(self.maker.experiment.trial.threshold).limit,
+            deadline_s=None if options.limit_s is None else self._began_s + options.limit_s,
+            clock=self.clock,
+        )
+        traffic = self.maker.experiment.traffic_of(self.subject.routers[0].name)
+        self._bits = 8 * traffic.mean_frame_bytes
+
+    def execute(self, bench: Bench) -> Searched:
+        """Search on a bench, and return what was found, also when it ended early."""
+        self._bench = bench
+        try:
+            self._refuse_empty_range()
+            self._maximum()
+            for number, limit_ns in enumerate(self._limits()):
+                self._loss_ratios(number, limit_ns)
+        except TimeUpError:
+            return self.searched(f"the time limit of {self.options.limit_s:g} s was reached")
+        except MeasurementError as error:
+            return self.searched(str(error))
+        return self.searched(None)
+
+    def searched(self, reason: str | None) -> Searched:
+        """Return what was found so far."""
+        rates = list(map(self._not_below, self._rates))
+        return Searched(
+            arm=self.subject.arm.name,
+            routers=tuple(router.name for router in self.subject.routers),
+            together=self.subject.together,
+            max_load_pps=self._max_pps,
+            rates=tuple(sorted(rates, key=lambda rate: ORDER[rate.name])),
+            trials=len(self._measurer.tried),
+            trials_without_verdict=self._measurer.invalid,
+            seconds=self.clock() - self._began_s,
+            reason=reason,
+        )
+
+    def _trial(self, load_pps: float, window_ns: int) -> tuple[Observation, str | None]:
+        assert self._bench is not None
+        return self.maker.trial(self._bench, self.subject, load_pps, window_ns)
+
+    def _limits(self) -> tuple[int | None, ...]:
+        return (None, *self.options.max_delays_ns)
+
+    def _refuse_empty_range(self) -> None:
+        lowest = self.options.min_pps
+        if self._max_pps <= lowest:
+            raise MeasurementError(
+                f"at most {format_pps(self._max_pps)} can be offered, which is not above the "
+                f"lowest rate, {format_pps(lowest)} (--min-rate)"
+            )
+
+    def _maximum(self) -> None:
+        """Find MFR and FRMOL from below."""
+        options = self.options
+        width = MFR_WIDTH * options.relative_width
+        span = Span(self._max_pps, width=width, min_pps=options.min_pps)
+        finished = False
+        try:
+            while (load := next_load(self._readings, span)) is not None:
+                done = min(1.0, len(self._readings) / MFR_TRIALS)
+                self.tell(self._first_share() * done, f"{self._label()}: MFR")
+                known = any(r.load_pps == load and r.valid for r in self._readings)
+                self._reading(load, options.final_ns if known else options.initial_ns)
+            finished = True
+        finally:
+            found = maximum(self._readings, span)
+            if found is not None:
+                self._keep_maximum(found, finished=finished)
+
+    def _reading(self, load_pps: float, window_ns: int) -> None:
+        measurer = self._measurer
+        try:
+            if measurer.valid(load_pps, window_ns) is not None:
+                self._readings.append(Reading(load_pps, measurer.tried[-1].rate_pps))
+                return
+            sent: float | None = measurer.limited.pop(load_pps)
+        except NoVerdictError as error:
+            log.warning("%s: %s left out: %s", self._label(), format_pps(load_pps), error)
+            sent = None
+        # The measurer has tried often enough.
+        self._readings += [Reading(load_pps, 0.0, valid=False, limit_pps=sent)] * ATTEMPTS
+
+    def _keep_maximum(self, found: Maximum, *, finished: bool) -> None:
+        limits = [reading.limit_pps for reading in self._readings if reading.limit_pps]
+        if finished and limits and found.max_load_pps < self._max_pps:
+            self._max_pps = found.max_load_pps
+            self._why_max = f"the generator was the limit: it sent {format_pps(max(limits))}"
+        status: Status = "at-least" if found.at_least else "found"
+        reason = self._why_max if found.at_least else None
+        if not finished:
+            status, reason = "unfinished", "the search ended before the best load was confirmed"
+        self._rates += [
+            self._of_load("MFR", found.load_pps, found.rates_pps, (status, reason)),
+            self._of_load(
+                "FRMOL",
+                found.max_load_pps,
+                found.max_load_rates_pps,
+                ("found", None) if finished else (status, reason),
+            ),
+        ]
+
+    def _of_load(
+        self,
+        name: RateName,
+        load_pps: float,
+        rates_pps: tuple[float, ...],
+        status: tuple[Status, str | None],
+    ) -> FoundRate:
+        there = [t for t in self._measurer.tried if t.load_pps == load_pps]
+        delays = [t.delay_p99_ns for t in there if t.delay_p99_ns is not None]
+        return FoundRate(
+            name=name,
+            loss_ratio=None,
+            max_delay_ns=None,
+            status=status[0],
+            throughput_pps=median(rates_pps),
+            throughput_bps=median(rates_pps) * self._bits,
+            load_pps=load_pps,
+            failing_load_pps=None,
+            interval=interval(rates_pps),
+            trials=len(rates_pps),
+            delay_p99_ns=median(delays) if delays else None,
+            reason=status[1],
+        )
+
+    def _not_below(self, rate: FoundRate) -> FoundRate:
+        """Return a MFR that is the highest of all rates, those of the loss ratios included."""
+        if rate.name != "MFR" or rate.throughput_pps is None:
+            return rate
+        others = [one for one in self._rates if one.loss_ratio is not None and one.throughput_pps]
+        best = max(others, key=lambda one: one.throughput_pps or 0.0, default=None)
+        if best is None or (best.throughput_pps or 0.0) <= rate.throughput_pps:
+            return rate
+        assert best.load_pps is not None  # a rate that was found has a load
+        final_ns = self.options.final_ns
+        there = tuple(
+            one.rate_pps
+            for one in self._measurer.tried
+            if one.load_pps == best.load_pps and one.window_ns >= final_ns
+        )
+        if not there or median(there) <= rate.throughput_pps:
+            return rate
+        return self._of_load("MFR", best.load_pps, there, (rate.status, rate.reason))
+
+    def _loss_ratios(self, number: int, limit_ns: int | None) -> None:
+        """Run MLRsearch once, for all loss ratios under one delay objective."""
+        measurer = self._measurer
+        measurer.max_delay_ns = limit_ns
+        before, first = len(measurer.tried), self._first_share()
+        each = (1 - first) / len(self._limits())
+        late = "" if limit_ns is None else f", p99 below {format_ns(limit_ns)}"
+
+        def told() -> None:
+            here = measurer.tried[before:]
+            left = remaining(self.options, here, self._max_pps)
+            share = first + each * (number + len(here) / (len(here) + left + 1))
+            self.tell(share, f"{self._label()}: NDR, PDR{late}")
+
+        measurer.told = told
+        search = LossRatioSearch(self.options, measurer, self._max_pps, self._why_max, self._bits)
+        try:
+            search.execute(self._rates.extend)
+        finally:
+            measurer.told = lambda: None
+
+    def _first_share(self) -> float:
+        """Return the share of the work that the MFR is."""
+        others = remaining(self.options, (), self._max_pps) * len(self._limits())
+        return MFR_TRIALS / (MFR_TRIALS + others)
+
+    def _label(self) -> str:
+        return f"{self.subject.arm.name}, {self.subject.label}"

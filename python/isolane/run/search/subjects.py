@@ -1,0 +1,86 @@
+"""What a search looks at: each router alone, or all of them together, in each arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from isolane.errors import SpecError
+from isolane.spec import Arm, Experiment, PointRouter
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One search: these routers in this arm, each offered an equal share."""
+
+    arm: Arm
+    routers: tuple[PointRouter, ...]
+
+    @property
+    def together(self) -> bool:
+        """Whether more than one router is loaded."""
+        return len(self.routers) > 1
+
+    @property
+    def label(self) -> str:
+        """Name of the routers."""
+        if self.together:
+            return f"{len(self.routers)} routers together"
+        return self.routers[0].name
+
+
+def subjects_of(
+    experiment: Experiment, names: Sequence[str] = (), *, together: bool = False
+) -> tuple[Subject, ...]:
+    """Return what to search, arm by arm.
+
+    Parameters
+    ----------
+    experiment
+        Its arms are searched.
+    names
+        Routers (or groups) to search alone. By default the one that defines 1x, and each other one
+        that is not like an earlier one in that arm (kind, path, policy, traffic).
+    together
+        Search all routers of the experiment together instead.
+
+    Raises
+    ------
+    SpecError
+        If a name is not one of the experiment's.
+    """
+    if together:
+        fullest = max(experiment.points(), key=lambda point: len(point.routers)).routers
+        return tuple(Subject(arm, fullest) for arm in experiment.resolved_arms())
+    return tuple(
+        Subject(arm, (router,))
+        for arm in experiment.resolved_arms()
+        for router in (_named(experiment, names) if names else _different(experiment, arm))
+    )
+
+
+def _named(experiment: Experiment, names: Sequence[str]) -> list[PointRouter]:
+    known = {r.name: r for point in reversed(experiment.points()) for r in reversed(point.routers)}
+    groups = {router.group: router for router in reversed(known.values())}
+    found = []
+    for name in dict.fromkeys(names):
+        router = known.get(name) or groups.get(name)
+        if router is None:
+            accepted = ", ".join(dict.fromkeys([*(r.name for r in experiment.routers)]))
+            raise SpecError(
+                f"--router {name}: the experiment has no such router; it has {accepted}"
+            )
+        found.append(router)
+    return found
+
+
+def _different(experiment: Experiment, arm: Arm) -> list[PointRouter]:
+    """Return one router of each sort in an arm, that of 1x first."""
+    reference = experiment.router(experiment.capacity_reference().router).name
+    routers = experiment.points()[0].routers
+    groups = dict.fromkeys([reference, *(router.group for router in routers)])
+    found: dict[str, PointRouter] = {}
+    for group in groups:
+        sort = (replace(arm.router(group), group=""), experiment.traffic_of(group))
+        found.setdefault(repr(sort), next(r for r in routers if r.group == group))
+    return list(found.values())

@@ -1,0 +1,318 @@
+"""Searches on imaginary routers of known limits, with a clock that trials advance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from isolane.errors import MeasurementError, SpecError
+from isolane.report import test_data as data
+from isolane.run.backend import Bench, Observation, Setting
+from isolane.run.folder import RunFolder
+from isolane.run.invalid import InvalidKind, InvalidReason
+from isolane.run.results import DROP_POINTS, Delay, Drawing, HostFacts, NotMeasured, RouterTrial
+from isolane.run.search import FoundRate, Search, SearchOptions, SearchSummary, subjects_of
+from isolane.spec import Arm, PointRouter, parse_experiment
+
+TEXT = """\
+isolane: 1
+name: two
+routers: [{name: one, role: victim}, {name: two, role: aggressor}]
+load: {one: 1kpps, two: 1kpps}
+arms: [{name: direct, path: direct}]
+trial: {warmup: 0ms}
+"""
+LIMIT_PPS = 100e3
+
+
+def shaped(load: float) -> float:
+    """A router behind a shaper."""
+    return min(load, LIMIT_PPS)
+
+
+def livelocking(load: float) -> float:
+    return load if load <= 280e3 else 150e3
+
+
+@dataclass
+class Host:
+    """A back end of arithmetic."""
+
+    forwards: Callable[[float], float] = shaped
+    sends: float = 1e9
+    """The most that its generator sends, frames/s."""
+    delay_ns: Callable[[float], float] = lambda _load: 1e4
+    trouble: Callable[[int, float], tuple[InvalidReason, ...]] = lambda _number, _load: ()
+    now_s: float = 0.0
+    settings: list[Setting] = field(default_factory=list)
+
+    def check(self, arms: Sequence[Arm]) -> None:
+        pass
+
+    def host(self) -> HostFacts:
+        return data.HOST
+
+    def overload_pps(self, arm: Arm) -> float:  # noqa: ARG002 - the same in every arm
+        return 2e6
+
+    @contextmanager
+    def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
+        yield _Bench(self, arm.name, [router.name for router in routers])
+
+
+@dataclass
+class _Bench:
+    host: Host
+    arm: str
+    routers: list[str]
+
+    def trial(self, setting: Setting) -> Observation:
+        host = self.host
+        invalid = host.trouble(len(host.settings), _load(setting))
+        host.settings.append(setting)
+        host.now_s += setting.window_ns / 1e9
+        sample = data.trial("direct", parse_experiment(TEXT).points()[0], 0, 0)
+        assert sample.generator is not None
+        return Observation(
+            routers=tuple(_router(host, setting, i) for i in range(len(setting.demands))),
+            cores=sample.cores, generator=sample.generator, placement=sample.placement,
+            conserved=True, invalid=invalid,
+        )  # fmt: skip
+
+    def drawing(self) -> Drawing:
+        return data.drawing(self.arm, self.routers)
+
+    def limits(self) -> tuple[NotMeasured, ...]:
+        return ()
+
+    def nics(self) -> tuple[dict[str, str], ...]:
+        return ()
+
+
+def _load(setting: Setting) -> float:
+    return sum(demand.offered_pps for demand in setting.demands)
+
+
+def _router(host: Host, setting: Setting, number: int) -> RouterTrial:
+    demand, window_s = setting.demands[number], setting.window_ns / 1e9
+    total = _load(setting)
+    share = demand.offered_pps / total
+    offered = round(demand.offered_pps * window_s)
+    sent = min(offered, int(host.sends * share * window_s))
+    received = min(sent, round(host.forwards(min(total, host.sends)) * share * window_s))
+    delay = dict.fromkeys(("mean", "p50", "p90", "p99", "p999", "p9999", "max"), 0.0)
+    delays = {f"{name}_ns": host.delay_ns(total) for name in delay}
+    return RouterTrial(
+        router=demand.router.name, group=demand.router.group, role=demand.router.role,
+        kind="container", path="direct", load_x=None, offered_pps=demand.offered_pps,
+        generated_pps=sent / window_s, received_pps=received / window_s, offered_frames=offered,
+        generated_frames=sent, received_frames=received, offered_total=offered,
+        received_total=received, lost=dict.fromkeys(DROP_POINTS, 0) | {"egress": sent - received},
+        loss_ratio=1 - received / sent if sent else None,
+        delay=Delay(count=received, **delays), reordered=0, duplicated=0, cpu_ns=None,
+        cpu_share=None, cpu_ns_per_frame=None, cpu_reason="imaginary",
+    )  # fmt: skip
+
+
+def search(
+    folder: Path, host: Host, options: SearchOptions | None = None, *, together: bool = False
+) -> SearchSummary:
+    spec = parse_experiment(TEXT)
+    opened = RunFolder.create(folder / "search", TEXT, host.host())
+    subjects = subjects_of(spec, together=together)
+    found = Search(
+        spec, host, opened, options or SearchOptions(), subjects, clock=lambda: host.now_s
+    ).execute()
+    assert opened.search() == found
+    return found
+
+
+def rates(summary: SearchSummary) -> dict[str, FoundRate]:
+    (searched,) = summary.searched
+    return {
+        f"{r.name}{'' if r.max_delay_ns is None else f' {r.max_delay_ns}'}": r
+        for r in searched.rates
+    }
+
+
+def test_a_known_limit_is_found_within_half_a_percent_and_a_minute(tmp_path: Path) -> None:
+    host = Host()
+    summary = search(tmp_path, host)
+    assert summary.complete
+    found = rates(summary)
+    assert list(found) == ["NDR", "PDR", "MFR", "FRMOL"]
+    for rate in found.values():
+        assert rate.status == "found"
+        assert rate.throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+        assert rate.throughput_bps == pytest.approx(LIMIT_PPS * 8 * 64, rel=0.005)
+    ndr = found["NDR"]
+    assert ndr.load_pps is not None
+    assert ndr.failing_load_pps is not None
+    assert ndr.load_pps <= LIMIT_PPS < ndr.failing_load_pps <= ndr.load_pps / (1 - 0.0025) + 1
+    pdr = found["PDR"]
+    assert pdr.load_pps == pytest.approx(LIMIT_PPS / (1 - 0.005), rel=0.0025)
+    assert host.now_s < 40, "time in trials, s; the rest is for what is between them"
+
+
+def test_a_livelocking_router_has_four_different_rates(tmp_path: Path) -> None:
+    found = rates(search(tmp_path, Host(livelocking)))
+    for name in ("NDR", "PDR", "MFR"):
+        assert found[name].throughput_pps == pytest.approx(280e3, rel=0.005)
+    assert found["FRMOL"].throughput_pps == pytest.approx(150e3, rel=0.001)
+    assert found["FRMOL"].load_pps == 2e6
+
+
+def test_rates_are_never_taken_for_each_other(tmp_path: Path) -> None:
+    """Loses 0.1 % from 1 kpps on, and a tenth from 100 kpps on, but forwards more and more."""
+
+    def leaky(load: float) -> float:
+        return load * (0.999 if load <= 100e3 else 0.9)
+
+    found = rates(search(tmp_path, Host(leaky)))
+    assert found["NDR"].status == "none"
+    assert found["NDR"].throughput_pps is None
+    assert "loses more than" in (found["NDR"].reason or "")
+    assert found["PDR"].throughput_pps == pytest.approx(99.9e3, rel=0.005)
+    assert found["MFR"].throughput_pps == pytest.approx(1.8e6, rel=0.001)
+    assert found["FRMOL"].throughput_pps == pytest.approx(1.8e6, rel=0.001)
+
+
+def test_the_generators_limit_is_a_lower_bound_and_never_a_capacity(tmp_path: Path) -> None:
+    found = rates(search(tmp_path, Host(lambda load: load, sends=450e3)))
+    for name in ("NDR", "PDR", "MFR"):
+        assert found[name].status == "at-least"
+        assert found[name].reason == "the generator was the limit: it sent 450 kpps"
+        assert found[name].throughput_pps == pytest.approx(0.95 * 450e3, rel=0.001)
+
+
+def test_the_generators_limit_close_above_the_routers_does_no_harm(tmp_path: Path) -> None:
+    found = rates(search(tmp_path, Host(sends=150e3)))
+    assert found["NDR"].status == found["MFR"].status == "found"
+    assert found["NDR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+
+
+def test_the_highest_rate_that_was_asked_for_is_a_lower_bound(tmp_path: Path) -> None:
+    host = Host()
+    found = rates(search(tmp_path, host, SearchOptions(max_pps=50e3)))
+    assert {name: rate.status for name, rate in found.items()} == {
+        "NDR": "at-least", "PDR": "at-least", "MFR": "at-least", "FRMOL": "found",
+    }  # fmt: skip
+    assert "--max-rate" in (found["NDR"].reason or "")
+    assert max(map(_load, host.settings)) <= 50e3
+
+
+def test_a_rate_counts_only_if_the_delay_objective_is_met(tmp_path: Path) -> None:
+    host = Host(delay_ns=lambda load: 1e4 if load <= 40e3 else 1e6)
+    options = SearchOptions(max_delays_ns=(100_000, 1_000))
+    found = rates(search(tmp_path, host, options))
+    assert found["NDR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+    assert found["NDR 100000"].throughput_pps == pytest.approx(40e3, rel=0.005)
+    assert found["PDR 100000"].throughput_pps == pytest.approx(40e3, rel=0.005)
+    assert found["NDR 100000"].delay_p99_ns == 1e4
+    assert found["NDR 1000"].status == "none"
+    assert "p99 delay above 1 µs" in (found["NDR 1000"].reason or "")
+
+
+def test_routers_together_have_equal_shares(tmp_path: Path) -> None:
+    host = Host()
+    summary = search(tmp_path, host, together=True)
+    assert summary.searched[0].together
+    assert summary.searched[0].routers == ("one", "two")
+    assert rates(summary)["NDR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+    assert all(len({d.offered_pps for d in s.demands}) == 1 for s in host.settings)
+
+
+DISTURBED = InvalidReason(InvalidKind.DISTURBED, "others took the core")
+
+
+def test_trials_without_verdict_are_done_again(tmp_path: Path) -> None:
+    host = Host(trouble=lambda number, _load: (DISTURBED,) if number % 3 == 1 else ())
+    summary = search(tmp_path, host)
+    assert summary.complete
+    assert summary.searched[0].trials_without_verdict > 3
+    assert rates(summary)["NDR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+    kept = RunFolder.open(tmp_path / "search").trials()
+    assert [trial.purpose for trial in kept] == ["search"] * len(host.settings)
+    assert sum(trial.status == "no-verdict" for trial in kept) > 3
+
+
+def test_an_arm_without_a_valid_trial_ends_with_the_reason(tmp_path: Path) -> None:
+    host = Host(trouble=lambda _number, load: (DISTURBED,) if 50e3 < load < 120e3 else ())
+    summary = search(tmp_path, host)
+    assert not summary.complete
+    assert "others took the core" in (summary.searched[0].reason or "")
+    assert rates(summary)["MFR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+    assert rates(summary)["NDR"].status == "unfinished"
+
+
+def test_the_time_limit_ends_a_search_with_what_it_has(tmp_path: Path) -> None:
+    host = Host()
+    summary = search(tmp_path, host, SearchOptions(limit_s=12.0))
+    assert not summary.complete
+    assert summary.searched[0].reason == "the time limit of 12 s was reached"
+    assert host.now_s < 14
+    assert rates(summary)["MFR"].status == "found"
+    pdr = rates(summary)["PDR"]
+    assert pdr.status == "unfinished"
+
+
+@pytest.mark.parametrize("number", [0, 3, 22])
+def test_ctrl_c_keeps_what_was_found(number: int, tmp_path: Path) -> None:
+    def trouble(done: int, _load: float) -> tuple[InvalidReason, ...]:
+        if done == number:
+            raise KeyboardInterrupt
+        return ()
+
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, Host(trouble=trouble))
+    folder = RunFolder.open(tmp_path / "search")
+    kept = folder.search()
+    assert kept is not None
+    assert not kept.complete
+    assert kept.searched[0].reason == "the search was interrupted"
+    assert len(folder.trials()) == number
+    assert {rate.status for rate in kept.searched[0].rates} <= {"unfinished", "found"}
+
+
+def test_a_trial_that_fails_ends_its_arm_only(tmp_path: Path) -> None:
+    def trouble(done: int, _load: float) -> tuple[InvalidReason, ...]:
+        if done == 2:
+            raise MeasurementError("the generator died")
+        return ()
+
+    summary = search(tmp_path, Host(trouble=trouble))
+    assert not summary.complete
+    assert summary.searched[0].reason == "the generator died"
+    assert RunFolder.open(tmp_path / "search").trials()[-1].status == "failed"
+
+
+def test_by_default_each_sort_of_router_is_searched_once() -> None:
+    spec = parse_experiment(TEXT)
+    assert [s.label for s in subjects_of(spec)] == ["one"]
+    text = TEXT.replace("role: aggressor", "role: aggressor, traffic: {frame_size: 512}")
+    assert [s.label for s in subjects_of(parse_experiment(text))] == ["one", "two"]
+    assert [s.label for s in subjects_of(spec, ["two"])] == ["two"]
+    with pytest.raises(SpecError, match=r"--router six: .* it has one, two"):
+        subjects_of(spec, ["six"])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"loss_ratios": ()}, "--loss-ratio: none"),
+        ({"loss_ratios": (0.0, 1.0)}, "--loss-ratio 1: accepted"),
+        ({"loss_ratios": (0.01, 0.01)}, "twice"),
+        ({"max_pps": 500.0}, "--max-rate 500pps: is not above"),
+        ({"final_ns": 100_000_000}, "--duration: is shorter"),
+        ({"sum_ns": 500_000_000}, "--duration-sum: is shorter"),
+        ({"relative_width": 0.0}, "--width 0"),
+        ({"exceed_ratio": 1.0}, "--exceed-ratio 1"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(change: dict[str, object], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        replace(SearchOptions(), **change)  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""Carries out single trials of a search, and keeps each at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from isolane.errors import MeasurementError
+from isolane.run.backend import Bench, Demand, Observation, Setting
+from isolane.run.error_budget import ErrorBudget
+from isolane.run.folder import RunFolder
+from isolane.run.schedule import Task
+from isolane.run.search.subjects import Subject
+from isolane.run.trial_record import Attempt
+from isolane.spec import Experiment, Point, format_pps
+
+
+@dataclass
+class TrialMaker:
+    """Carries out trials for all subjects of a search.
+
+    Parameters
+    ----------
+    experiment
+        Says how long each trial warms up.
+    folder
+        Gets each trial.
+    date
+        When a trial begins, Unix time in s.
+    """
+
+    experiment: Experiment
+    folder: RunFolder
+    date: Callable[[], float]
+    _done: int = 0
+
+    def trial(
+        self, bench: Bench, subject: Subject, load_pps: float, window_ns: int
+    ) -> tuple[Observation, str | None]:
+        """Carry out one trial and keep it.
+
+        Parameters
+        ----------
+        bench
+            The subject's device under test.
+        subject
+            Which routers are loaded, with equal shares.
+        load_pps
+            Offered load of all of them, frames/s.
+        window_ns
+            Measuring window, ns.
+
+        Returns
+        -------
+        observation
+            What was observed.
+        reason
+            Why it gives no verdict; None if it does.
+
+        Raises
+        ------
+        MeasurementError
+            If the trial fails, or cannot be kept.
+        """
+        plan = self.experiment.trial
+        share, arm = load_pps / len(subject.routers), subject.arm
+        demands = tuple(Demand(router, share, None) for router in subject.routers)
+        label = f"search/{arm.name}/{subject.label}/{self._done}"
+        setting = Setting(demands, plan.warmup_ns, window_ns, label, ErrorBudget(plan.threshold))
+        point = Point(-1, f"{subject.label}, {format_pps(load_pps)}", subject.routers)
+        task, started = Task(arm, point, self._done, "search"), self.date()
+        observation: Observation | None = None
+        failure: str | None = None
+        try:
+            observation = bench.trial(setting)
+        except MeasurementError as error:
+            failure = str(error)
+        attempt = Attempt(self._done, task, started, window_ns, observation, failure)
+        self._done += 1
+        self.folder.append_trial(attempt.trial())
+        if observation is None:
+            raise MeasurementError(failure or "the trial failed")
+        return observation, attempt.reason

@@ -1,0 +1,173 @@
+"""Carries out the trials that MLRsearch asks for, and remembers what each told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from MLRsearch import AbstractMeasurer, MeasurementResult
+
+from isolane.errors import MeasurementError
+from isolane.run.backend import Observation
+from isolane.run.invalid import InvalidKind
+from isolane.run.results import RouterTrial
+
+ATTEMPTS: Final = 4
+"""Trials at one load and duration of which one must be valid."""
+OneTrial = Callable[[float, int], tuple[Observation, str | None]]
+"""Carries out a trial at an offered load (frames/s) with a window (ns), and returns what was
+observed, and why it gives no verdict."""
+
+
+class NoVerdictError(MeasurementError):
+    """All attempts at one load gave no verdict."""
+
+
+class TimeUpError(Exception):
+    """The search has used up its time."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One valid trial."""
+
+    load_pps: float
+    window_ns: int
+    rate_pps: float
+    loss_ratio: float
+    delay_p99_ns: float | None
+    met: bool
+    """Whether the delay objective that was in force was met."""
+
+
+@dataclass
+class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has no types
+    """Carries out trials for one subject.
+
+    Parameters
+    ----------
+    one
+        Carries out one trial.
+    short
+        Share of the offered frames that the generator may fail to send.
+    deadline_s
+        When to stop, by `clock`.
+    told
+        Called after each valid trial.
+    """
+
+    one: OneTrial
+    short: float
+    deadline_s: float | None = None
+    clock: Callable[[], float] = time.monotonic
+    told: Callable[[], None] = lambda: None
+    max_delay_ns: int | None = None
+    """The delay objective in force."""
+    worst_ratio: float = 0.0
+    """The highest loss ratio that is searched for; what misses another objective loses more."""
+    tried: list[Tried] = field(default_factory=list)
+    limited: dict[float, float] = field(default_factory=dict)
+    """Loads that the generator could not send, and what it sent, frames/s."""
+    invalid: int = 0
+
+    def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
+        """Carry out a trial, again if it gives no verdict; see the library.
+
+        Parameters
+        ----------
+        intended_duration
+            Measuring window, s.
+        intended_load
+            Offered load, frames/s.
+
+        Raises
+        ------
+        TimeUpError
+            Instead of a trial, if the time is up.
+        NoVerdictError
+            If no attempt gives a verdict, and the generator is not the reason.
+        """
+        window_ns = round(intended_duration * 1e9)
+        observation = self.valid(intended_load, window_ns)
+        if observation is None:
+            return self._unsent(intended_duration, intended_load)
+        sent = sum(router.generated_frames for router in observation.routers)
+        received = sum(router.received_frames for router in observation.routers)
+        if not self.tried[-1].met:
+            received = min(received, int(sent * (1 - self.worst_ratio)) - 1)
+        return MeasurementResult(
+            intended_duration=intended_duration,
+            intended_load=intended_load,
+            offered_count=sent,
+            forwarding_count=max(0, received),
+        )
+
+    def valid(self, load_pps: float, window_ns: int) -> Observation | None:
+        """Carry out trials until one is valid; None if the generator cannot send the load."""
+        reason, sent_pps = "no trial gave a verdict", None
+        for _ in range(ATTEMPTS):
+            if self.deadline_s is not None and self.clock() >= self.deadline_s:
+                raise TimeUpError
+            observation, why = self.one(load_pps, window_ns)
+            sent_pps = self._short(observation)
+            if why is None and sent_pps is None:
+                self._remember(load_pps, window_ns, observation)
+                return observation
+            self.invalid += 1
+            reason = why or reason
+        if sent_pps is None:
+            raise NoVerdictError(
+                f"{ATTEMPTS} trials in a row gave no verdict, the last one because: {reason}"
+            )
+        self.limited[load_pps] = max(sent_pps, self.limited.get(load_pps, 0.0))
+        return None
+
+    def _short(self, observation: Observation) -> float | None:
+        """Return what the generator sent, frames/s, if it fell short and nothing else was wrong."""
+        if any(reason.kind != InvalidKind.GENERATOR_LIMIT for reason in observation.invalid):
+            return None
+        offered = sum(router.offered_frames for router in observation.routers)
+        sent = sum(router.generated_frames for router in observation.routers)
+        # One frame of each router may fall on either side of a window's end.
+        if sent + len(observation.routers) >= (1 - self.short) * offered:
+            return None
+        return sum(router.generated_pps for router in observation.routers)
+
+    def _remember(self, load_pps: float, window_ns: int, observation: Observation) -> None:
+        routers = observation.routers
+        sent = sum(router.generated_frames for router in routers)
+        received = sum(router.received_frames for router in routers)
+        delay = _worst_delay(routers)
+        limit = self.max_delay_ns
+        self.tried.append(
+            Tried(
+                load_pps=load_pps,
+                window_ns=window_ns,
+                rate_pps=sum(router.received_pps for router in routers),
+                loss_ratio=1 - received / sent if sent else 0.0,
+                delay_p99_ns=delay,
+                met=limit is None or (delay is not None and delay <= limit),
+            )
+        )
+        self.told()
+
+    def _unsent(self, duration_s: float, load_pps: float) -> MeasurementResult:
+        """Return a bad trial: the library then turns to lower loads."""
+        intended = max(1, round(load_pps * duration_s))
+        sent = round(self.limited[load_pps] * duration_s)
+        passed = min(sent, int(intended * (1 - self.worst_ratio)) - 1)
+        return MeasurementResult(
+            intended_duration=duration_s,
+            intended_load=load_pps,
+            offered_count=intended,
+            forwarding_count=max(0, passed),
+        )
+
+
+def _worst_delay(routers: tuple[RouterTrial, ...]) -> float | None:
+    """Return the highest p99 delay, ns; None if a router that was loaded has none."""
+    delays = [router.delay.p99_ns if router.delay else None for router in routers]
+    known = [delay for delay in delays if delay is not None]
+    return max(known) if known and len(known) == len(delays) else None

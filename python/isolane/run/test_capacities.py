@@ -1,0 +1,49 @@
+"""From capacity trials to 1x: those of this version, and those of earlier ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from isolane.report import test_data as data
+from isolane.run.capacities import arm_capacities, measured_capacity
+from isolane.run.results import Trial
+
+
+def offered(trial: Trial, load_pps: float, received_pps: float, arm: str = "direct") -> Trial:
+    changes = {"offered_pps": load_pps, "received_pps": received_pps}
+    router = trial.routers[0].model_copy(update=changes)
+    return trial.model_copy(update={"arm": arm, "routers": (router,)})
+
+
+def test_mfr_and_frmol_are_never_taken_for_each_other(tmp_path: Path) -> None:
+    one = data.capacity_trial(data.experiment(tmp_path, data.NOISY), 0)
+    below = [offered(one, 100e3, 100e3), *[offered(one, 250e3, r) for r in (252e3, 249e3, 247e3)]]
+    over = [offered(one, 2e6, 140e3)]
+    other = [offered(one, 2e6, 90e3, arm="bridge")]
+    direct, bridge = arm_capacities([*below, *over, *other])
+    assert (direct.mfr_load_pps, direct.mfr_pps.median) == (250e3, 248e3), "fresh trials only"
+    assert (direct.max_load_pps, direct.frmol_pps, direct.at_least) == (2e6, 140e3, False)
+    assert (bridge.arm, bridge.mfr_pps.median) == ("bridge", 90e3)
+    found = measured_capacity([*other, *below, *over], "direct")
+    assert found is not None
+    assert (found.arm, found.pps.median) == ("direct", 248e3)
+    assert measured_capacity([]) is None
+    assert measured_capacity(other, "direct") is None
+
+
+def test_trials_without_verdict_do_not_count(tmp_path: Path) -> None:
+    one = data.capacity_trial(data.experiment(tmp_path, data.NOISY), 0)
+    best = offered(one, 300e3, 300e3).model_copy(update={"status": "no-verdict"})
+    (found,) = arm_capacities([best, offered(one, 250e3, 200e3)])
+    assert (found.mfr_load_pps, found.trials) == (250e3, 1)
+    assert arm_capacities([best]) == ()
+
+
+def test_the_trials_of_an_earlier_version_count_all(tmp_path: Path) -> None:
+    """It offered one load, three times."""
+    experiment = data.experiment(tmp_path, data.NOISY)
+    found = measured_capacity([data.capacity_trial(experiment, number) for number in range(3)])
+    assert found is not None
+    assert (found.arm, found.router, found.pps.median, found.pps.n) == (
+        "direct", "victim", 720_900, 3,
+    )  # fmt: skip

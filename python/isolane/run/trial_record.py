@@ -1,0 +1,68 @@
+"""Makes the record of a trial from what was observed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from isolane.run.backend import Observation
+from isolane.run.results import Status, Trial
+from isolane.run.schedule import Task
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One trial that was carried out, or tried to be."""
+
+    number: int
+    """In order of execution, from 0."""
+    task: Task
+    started_unix_s: float
+    window_ns: int
+    observation: Observation | None
+    """None if the trial failed."""
+    failure: str | None = None
+    """Why it failed."""
+
+    @property
+    def status(self) -> Status:
+        """What became of it."""
+        if self.observation is None:
+            return "failed"
+        return "no-verdict" if self.observation.invalid else "ok"
+
+    @property
+    def reason(self) -> str | None:
+        """Why it failed or gives no verdict; None if it is good."""
+        invalid = self.observation.invalid if self.observation else ()
+        return self.failure or "; ".join(map(str, invalid)) or None
+
+    def trial(self, invalid_before: int = 0) -> Trial:
+        """Return the record.
+
+        Parameters
+        ----------
+        invalid_before
+            How many attempts at the same trial were invalid before.
+        """
+        observation, task = self.observation, self.task
+        invalid = observation.invalid if observation else ()
+        return Trial(
+            trial=self.number,
+            arm=task.arm.name,
+            point=task.point.index,
+            point_label=task.point.label,
+            repeat=task.repeat,
+            invocation=task.invocation,
+            purpose=task.purpose,
+            started_unix_s=self.started_unix_s,
+            window_s=self.window_ns / 1e9,
+            status=self.status,
+            reason=self.reason,
+            conserved=observation.conserved if observation else False,
+            routers=observation.routers if observation else (),
+            cores=observation.cores if observation else (),
+            generator=observation.generator if observation else None,
+            placement=observation.placement if observation else None,
+            attempt=invalid_before,
+            invalid=tuple(dict.fromkeys(found.kind for found in invalid)),
+        )
