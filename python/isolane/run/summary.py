@@ -56,7 +56,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     experiment
         The experiment that was run.
     trials
-        All trials, in any order.
+        All trials, in the order of the run.
     drawings
         The test bed of each arm.
     started, finished
@@ -81,10 +81,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     cores, published = core_cells(groups), experiment.published
     measured = Measured(found, together, cores, known, missing)
     return Summary(
-        isolane=__version__,
-        name=experiment.name,
-        title=experiment.title,
-        description=experiment.description,
+        **_heading(experiment),
         started_unix_s=started,
         finished_unix_s=finished,
         complete=complete,
@@ -114,6 +111,15 @@ def _figures(
 ) -> tuple[tuple[Cell, ...], tuple[Aggregate, ...]]:
     found = cells(groups, capacity, missing, weights_of(experiment))
     return found, aggregates(groups, capacity)
+
+
+def _heading(experiment: Experiment) -> dict[str, str]:
+    return {
+        "isolane": __version__,
+        "name": experiment.name,
+        "title": experiment.title,
+        "description": experiment.description,
+    }
 
 
 def _counts(trials: Sequence[Trial]) -> dict[str, int]:
