@@ -81,7 +81,7 @@ def _table(summary: Summary, *, wide: bool) -> Table:
     for name in ("arm", "load", "router"):
         table.add_column(name, no_wrap=not wide)
     names = ["offered", "throughput", "delivered", "retained", "p50", "p99"]
-    names += ["loss", "CPU", "ns/frame", "fair share +/-"] if wide else []
+    names += ["loss", "CPU", "own ns/frame", "caused ns/frame", "fair share +/-"] if wide else []
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     before = None
@@ -112,10 +112,15 @@ def _figures(cell: Cell) -> list[str]:
         format_ns(cell.delay_p50_ns.median if cell.delay_p50_ns else None),
         format_ns(cell.delay_p99_ns.median if cell.delay_p99_ns else None),
         _percent(cell.loss_ratio),
-        _percent(cell.cpu_share),
-        f"{cell.cpu_ns_per_frame.median:.0f}" if cell.cpu_ns_per_frame else "",
+        _percent(cell.cpu_caused_share or cell.cpu_share),
+        _number(cell.cpu_ns_per_frame),
+        _number(cell.cpu_caused_ns_per_frame),
         f"{cell.share_error.median:+.1f} pp" if cell.share_error else "",
     ]
+
+
+def _number(value: Interval | None) -> str:
+    return "" if value is None else f"{value.median:.0f}"
 
 
 def _percent(value: Interval | None) -> str:

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from isolane.run.cpu_results import CoreAudit, CorePartName, CpuPart
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
@@ -84,12 +85,22 @@ class RouterTrial(_Model):
     reordered: int
     duplicated: int
     cpu_ns: int | None
-    """CPU time charged to this router in the window, ns; None where one context serves several."""
+    """Own CPU time in the window, ns: what ran in the router's own threads and polls; None where it
+    has neither. (Before ``cpu_parts`` a router alone on a shared path had its NIC's time here.)"""
     cpu_share: float | None
     """``cpu_ns`` over the window times the number of DUT cores, 0 to 1."""
     cpu_ns_per_frame: float | None
     cpu_reason: str | None
     """Why the CPU figures are None."""
+    cpu_parts: dict[CpuPart, int] | None = None
+    """CPU time that this router caused in the window, ns, by why it was spent; None in older runs,
+    which did not tell."""
+    cpu_caused_ns: int | None = None
+    """Sum of ``cpu_parts``."""
+    cpu_caused_share: float | None = None
+    """``cpu_caused_ns`` over the window times the number of DUT cores, 0 to 1."""
+    cpu_caused_ns_per_frame: float | None = None
+    """``cpu_caused_ns`` over the received frames in the window, so drops make it larger."""
 
 
 class CoreTrial(_Model):
@@ -104,7 +115,9 @@ class CoreTrial(_Model):
     routers: float
     """Part of the above that is charged to routers (threads or softirq NAPI)."""
     steal: float
-    """Taken by the hypervisor (tick resolution; overlaps the rest)."""
+    """Taken by the hypervisor; overlaps the rest. Tick resolution where ``parts`` has none."""
+    parts: dict[CorePartName, float] | None = None
+    """The same time by what it was for; adds up to 1. None in runs of older versions."""
 
 
 class GeneratorAudit(_Model):
@@ -159,6 +172,8 @@ class Trial(_Model):
     """How many attempts at this trial were invalid before; they stand before it."""
     invalid: tuple[InvalidKind, ...] | None = None
     """Kinds of the invalid reasons; None where an older version did not keep them."""
+    cpu_audit: tuple[CoreAudit, ...] = ()
+    """How far the CPU figures agree with the kernel's, by core; empty where none were measured."""
 
 
 class Interval(_Model):
@@ -225,6 +240,10 @@ class Cell(_Model):
     """Victims: the point that it is compared with; None without one, or before method 2."""
     retained_reason: str | None = None
     """Why `retained` and `delay_inflation` are refused though there is a reference point."""
+    cpu_caused_share: Interval | None = None
+    """All CPU time that the router caused, over the window times the number of DUT cores."""
+    cpu_caused_ns_per_frame: Interval | None = None
+    """The same over the received frames."""
 
 
 class Aggregate(_Model):
@@ -256,6 +275,8 @@ class CoreCell(_Model):
     idle: float
     routers: float
     steal: float
+    parts: dict[CorePartName, float] = {}
+    """Means of ``CoreTrial.parts``; empty where an older version measured."""
 
 
 class PublishedCell(_Model):
