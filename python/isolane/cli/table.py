@@ -23,7 +23,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print table and verdict to stdout."""
     console = console or Console()
     if not console.is_terminal:
-        console.width = 150  # a file has no width: print whole cells
+        console.width = 160  # a file has no width: print whole cells
     if summary.simulated is not None:
         told = f"predicted by simulation, not measured: profile {summary.simulated}"
         console.print(told, style="bold", highlight=False, markup=False)
@@ -81,7 +81,7 @@ def _table(summary: Summary, *, wide: bool) -> Table:
     for name in ("arm", "load", "router"):
         table.add_column(name, no_wrap=not wide)
     names = ["offered", "throughput", "delivered", "retained", "p50", "p99"]
-    names += ["loss", "CPU", "own ns/frame", "caused ns/frame", "fair share +/-"] if wide else []
+    names += ["loss", "CPU", "own ns/frame", "caused", "fair share +/-"] if wide else []
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     before = None

@@ -76,9 +76,9 @@ def test_what_is_own_depends_on_the_path() -> None:
 
 
 def test_a_managed_neighbour_that_is_dropped_pays_for_its_drops() -> None:
-    _, calm, _ = trial(CONTAINERS[3], 60e3, 60e3)
+    _, quiet, _ = trial(CONTAINERS[3], 60e3, 60e3)
     _, flood, _ = trial(CONTAINERS[3], 60e3, 2e6)
-    before, after = calm.routers[0].cpu_parts, flood.routers[0].cpu_parts
+    before, after = quiet.routers[0].cpu_parts, flood.routers[0].cpu_parts
     assert before is not None
     assert after is not None
     assert after["receive"] == pytest.approx(before["receive"], rel=0.25), "its own frames only"
