@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+CorePart = Literal["dut", "measure", "other"]
+
 CpuPart = Literal["own", "receive", "drop", "backlog", "transmit"]
 """Why a router used CPU time: in its own threads and polls; for its frames in a NIC's poll that
 several routers share; for those of its frames that were dropped there; in the backlog of a core; in
@@ -26,14 +28,18 @@ CorePartName = Literal[
 """Where a core's time can have gone: routers' own work, their part of shared work, and the rest."""
 
 
-class CoreAudit(BaseModel):
+class _Model(BaseModel):
+    """Refuses what it does not know, so that a misspelt field cannot pass for a result."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CoreAudit(_Model):
     """How far the CPU accountant's figures of one core can be believed.
 
     Two figures of the same time, from two sources: ``accountant`` is what BPF measured between its
     tracepoints, ``kernel`` what the kernel itself has counted.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     core: int
     accounted: float
@@ -56,3 +62,41 @@ class CoreAudit(BaseModel):
     """Estimate of what that cost: ``events`` times ``ns_per_event``, as a share of the window."""
     ns_per_event: float
     """As ``benches/accountant.py`` measures it."""
+
+
+class CoreTrial(_Model):
+    """Where one core's time went in the window, as fractions that add up to 1."""
+
+    core: int
+    part: CorePart
+    user: float
+    system: float
+    softirq: float
+    idle: float
+    routers: float
+    """Part of the above that is charged to routers (threads or softirq NAPI)."""
+    steal: float
+    """Taken by the hypervisor; overlaps the rest. Tick resolution where ``parts`` has none."""
+    parts: dict[CorePartName, float] | None = None
+    """The same time by what it was for; adds up to 1. None in runs of older versions."""
+
+
+class CoreCell(_Model):
+    """One core at one point in one arm: means of the fractions over the repeats.
+
+    Means, because medians of parts would not add up to a whole.
+    """
+
+    arm: str
+    point: int
+    point_label: str
+    core: int
+    part: str
+    user: float
+    system: float
+    softirq: float
+    idle: float
+    routers: float
+    steal: float
+    parts: dict[CorePartName, float] = {}
+    """Means of ``CoreTrial.parts``; empty where an older version measured."""

@@ -11,7 +11,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from isolane.run.cpu_results import CoreAudit, CorePartName, CpuPart
+from isolane.run.cpu_results import CoreAudit, CpuPart
+from isolane.run.cpu_results import CoreCell as CoreCell  # noqa: PLC0414 - a part of a summary
+from isolane.run.cpu_results import CorePart as CorePart  # noqa: PLC0414 - the same
+from isolane.run.cpu_results import CoreTrial as CoreTrial  # noqa: PLC0414 - a part of a trial
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
@@ -21,7 +24,6 @@ from isolane.run.setup_drawing import Node as Node  # noqa: PLC0414 - the same
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure", "twin", "search"]
 """``twin``: a trial of the second copy of an arm, for the noise floor; ``search``: of a search."""
-CorePart = Literal["dut", "measure", "other"]
 DropPoint = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
 
 DROP_POINTS: tuple[DropPoint, ...] = (
@@ -101,23 +103,6 @@ class RouterTrial(_Model):
     """``cpu_caused_ns`` over the window times the number of DUT cores, 0 to 1."""
     cpu_caused_ns_per_frame: float | None = None
     """``cpu_caused_ns`` over the received frames in the window, so drops make it larger."""
-
-
-class CoreTrial(_Model):
-    """Where one core's time went in the window, as fractions that add up to 1."""
-
-    core: int
-    part: CorePart
-    user: float
-    system: float
-    softirq: float
-    idle: float
-    routers: float
-    """Part of the above that is charged to routers (threads or softirq NAPI)."""
-    steal: float
-    """Taken by the hypervisor; overlaps the rest. Tick resolution where ``parts`` has none."""
-    parts: dict[CorePartName, float] | None = None
-    """The same time by what it was for; adds up to 1. None in runs of older versions."""
 
 
 class GeneratorAudit(_Model):
@@ -256,27 +241,6 @@ class Aggregate(_Model):
     offered_pps: Interval
     throughput_pps: Interval
     throughput_x: Interval | None
-
-
-class CoreCell(_Model):
-    """One core at one point in one arm: means of the fractions over the repeats.
-
-    Means, because medians of parts would not add up to a whole.
-    """
-
-    arm: str
-    point: int
-    point_label: str
-    core: int
-    part: str
-    user: float
-    system: float
-    softirq: float
-    idle: float
-    routers: float
-    steal: float
-    parts: dict[CorePartName, float] = {}
-    """Means of ``CoreTrial.parts``; empty where an older version measured."""
 
 
 class PublishedCell(_Model):
