@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
-from isolane.run.method import marking
 from isolane.run.results import Cell, Interval, Summary
-from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, refusals, rows_of
+from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, older_method, refusals, rows_of
 from isolane.run.verdict import basis, evidence, missing_points
 from isolane.run.victim_findings import by_finding
 from isolane.run.wording import listing
@@ -47,7 +46,7 @@ def _notes(summary: Summary) -> list[str]:
     """Return what a reader of the table has to know besides."""
     told = [t for t in missing_points(summary.missing or ()) if t not in summary.verdict.sentence]
     told += [f"retained is refused on {arms}: {why}" for arms, why in refusals(summary)]
-    if (older := marking(summary.method)) is not None:
+    if (older := older_method(summary)) is not None:
         told.append(older)
     if summary.trials_failed or summary.trials_without_verdict:
         told.append(

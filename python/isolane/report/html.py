@@ -21,7 +21,7 @@ from isolane.report.drawing import draw
 from isolane.report.figures import figures
 from isolane.report.loaded_run import Run
 from isolane.report.theme import css_colours
-from isolane.run.method import marking
+from isolane.run.table_rows import older_method
 
 
 def page(run: Run) -> str:
@@ -38,7 +38,7 @@ def page(run: Run) -> str:
         missing=tables.missing(summary),
         refused=tables.refused(summary),
         findings=tables.findings(summary),
-        older=marking(summary.method),
+        older=older_method(summary),
         facts=[*tables.facts(summary), *tables.capacities(summary)],
         figures=[for_page(figure) for figure in shown],
         results=tables.results(summary),
