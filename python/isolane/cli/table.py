@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
+from isolane.run.quality_words import lost_words, quality_words
 from isolane.run.results import Cell, Interval, Summary
 from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, older_method, refusals, rows_of
 from isolane.run.verdict import basis, evidence, missing_points
@@ -18,8 +19,8 @@ NARROW = 110
 """Terminal width below which the table leaves out columns that only the report needs."""
 
 
-def print_summary(summary: Summary, console: Console | None = None) -> None:
-    """Print table and verdict to stdout."""
+def print_summary(summary: Summary, console: Console | None = None, *, twins: bool = False) -> None:
+    """Print table and verdict to stdout; the twins of arms only if asked for."""
     console = console or Console()
     if not console.is_terminal:
         console.width = 160  # a file has no width: print whole cells
@@ -28,8 +29,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         console.print(told, style="bold", highlight=False, markup=False)
     for told in _capacity(summary):
         console.print(told, highlight=False, markup=False)
-    console.print(_table(summary, wide=console.width >= NARROW))
-    for told in _notes(summary):
+    console.print(_table(summary, wide=console.width >= NARROW, twins=twins))
+    for told in [*_notes(summary), *lost_words(summary)]:
         console.print(told, highlight=False, markup=False)
     style = {"good": "bold green", "bad": "bold red"}.get(summary.verdict.level, "bold")
     console.print()
@@ -40,6 +41,8 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     for finding, arms in by_finding(summary.verdict):
         console.print(f"{finding}: {listing(arms)}", highlight=False, markup=False)
     console.print(summary.verdict.sentence, style=style, highlight=False, markup=False)
+    for told in quality_words(summary):
+        console.print(told, highlight=False, markup=False)
 
 
 def _notes(summary: Summary) -> list[str]:
@@ -75,7 +78,7 @@ def _capacity(summary: Summary) -> Iterator[str]:
         )
 
 
-def _table(summary: Summary, *, wide: bool) -> Table:
+def _table(summary: Summary, *, wide: bool, twins: bool) -> Table:
     table = Table(header_style="bold", pad_edge=False, box=None)
     for name in ("arm", "load", "router"):
         table.add_column(name, no_wrap=not wide)
@@ -84,7 +87,7 @@ def _table(summary: Summary, *, wide: bool) -> Table:
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     before = None
-    for found in rows_of(summary):
+    for found in [*rows_of(summary), *(summary.twins if twins else ())]:
         row = _missing(found) if isinstance(found, MissingRow) else _row(found)
         if before is not None and before != row[0]:
             table.add_section()

@@ -21,6 +21,7 @@ from isolane.report.drawing import draw
 from isolane.report.figures import figures
 from isolane.report.loaded_run import Run
 from isolane.report.theme import css_colours
+from isolane.run.quality_words import drift_words, lost_words, quality_words
 from isolane.run.table_rows import older_method
 
 
@@ -28,6 +29,7 @@ def page(run: Run) -> str:
     """Write the whole page: styles, data, plots and the library that draws them."""
     summary = run.summary
     shown = figures(summary)
+    drift = summary.quality.drift if summary.quality else None
     started = datetime.fromtimestamp(summary.started_unix_s, UTC)
     template = environment().from_string(asset("page.html.j2"))
     return template.render(
@@ -44,6 +46,12 @@ def page(run: Run) -> str:
         results=tables.results(summary),
         published=tables.published(summary),
         brackets=tables.brackets(summary),
+        beside=quality_words(summary),
+        lost=lost_words(summary),
+        noise=tables.noise(summary),
+        normalised=tables.normalised(summary),
+        twins=tables.twins(summary),
+        drift=drift_words(drift) if drift else "",
         nothing=tables.NOTHING,
         description=[" ".join(part.split()) for part in summary.description.split("\n\n")],
         drawings=[

@@ -16,11 +16,14 @@ from isolane.report.tables import (
     findings,
     host,
     missing,
+    noise,
+    normalised,
     published,
     refused,
     results,
 )
-from isolane.run.results import DROP_POINTS, Cell, Interval
+from isolane.run.quality_words import lost_words, quality_words
+from isolane.run.results import DROP_POINTS, Cell, Interval, Summary
 from isolane.run.table_rows import MissingRow, older_method, rows_of
 
 
@@ -51,6 +54,7 @@ def markdown(run: Run) -> str:
     parts.append("\n".join(lines))
     if summary.cells:
         parts.append(brackets(summary))
+    parts += _quality(summary)
     if summary.published:
         parts += ["## Beside what was published", _plain(summary.published_source or "")]
         parts.append(_table(published(summary)))
@@ -63,6 +67,15 @@ def markdown(run: Run) -> str:
     version = f"Isolane {summary.isolane}, method {summary.method}"
     parts.append(f"{version}, {when:%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _quality(summary: Summary) -> list[str]:
+    if summary.quality is None:
+        return []
+    lines = [*quality_words(summary), *lost_words(summary)]
+    parts = ["## How good the trials were", "\n".join(f"- {_plain(line)}" for line in lines)]
+    parts += [_table(shown) for shown in (noise(summary), normalised(summary)) if shown.rows]
+    return parts
 
 
 def _plain(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from isolane.run.cpu_results import CoreAudit
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import InvalidReason
+from isolane.run.quality_models import CoreProbe
 from isolane.run.results import (
     CoreTrial,
     Drawing,
@@ -108,6 +109,14 @@ class BackEnd(Protocol):
 
     def overload_pps(self, arm: Arm) -> float:
         """Return the highest load that capacity is measured with, frames/s."""
+
+
+@runtime_checkable
+class Probing(Protocol):
+    """A bench that can tell how fast its machine is just now."""
+
+    def probe(self) -> tuple[CoreProbe, ...]:
+        """Probe the DUT's cores, in under 20 ms."""
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ from isolane.run.results import (
 _TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
 _NESTED = {
     *("lost", "delay", "routers", "cores", "generator", "placement", "invalid"),
-    *("cpu_parts", "cpu_audit"),
+    *("cpu_parts", "cpu_audit", "probe"),
 }
 
 

@@ -17,6 +17,7 @@ from isolane.run.cpu_results import CorePart as CorePart  # noqa: PLC0414 - the 
 from isolane.run.cpu_results import CoreTrial as CoreTrial  # noqa: PLC0414 - a part of a trial
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
+from isolane.run.quality_models import CoreProbe, Quality
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
 from isolane.run.setup_drawing import Edge as Edge  # noqa: PLC0414 - the same
 from isolane.run.setup_drawing import Node as Node  # noqa: PLC0414 - the same
@@ -155,6 +156,8 @@ class Trial(_Model):
     placement: Placement | None = None
     attempt: int = 0
     """How many attempts at this trial were invalid before; they stand before it."""
+    probe: tuple[CoreProbe, ...] = ()
+    """The DUT's cores just before the trial; empty where there was no probe."""
     invalid: tuple[InvalidKind, ...] | None = None
     """Kinds of the invalid reasons; None where an older version did not keep them."""
     cpu_audit: tuple[CoreAudit, ...] = ()
@@ -363,6 +366,10 @@ class Summary(_Model):
     """Points that were asked for and gave nothing; None where an older version did not say."""
     method: int = 1
     """Version of the method (:mod:`isolane.run.method`); an older version did not write it."""
+    quality: Quality | None = None
+    """Noise floor, lost trials and drift; None where an older version did not work them out."""
+    twins: tuple[Cell, ...] = ()
+    """The twins of arms; shown only if asked for."""
 
 
 class HostFacts(_Model):

@@ -18,6 +18,7 @@ from isolane.run.backend import (
     Expected,
     Foreseeing,
     Observation,
+    Probing,
     Setting,
 )
 from isolane.run.capacity_trials import (
@@ -29,6 +30,7 @@ from isolane.run.capacity_trials import (
 )
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.folder import RunFolder
+from isolane.run.quality_models import CoreProbe
 from isolane.run.results import (
     Capacity,
     Drawing,
@@ -249,11 +251,14 @@ class Run:
         started = self.clock()
         observation: Observation | None = None
         reason: str | None = None
+        probed: tuple[CoreProbe, ...] = ()
         try:
+            if isinstance(bench, Probing):
+                probed = bench.probe()
             observation = bench.trial(setting)
         except MeasurementError as error:
             reason = str(error)
-        attempt = Attempt(self._next, task, started, setting.window_ns, observation, reason)
+        attempt = Attempt(self._next, task, started, setting.window_ns, observation, reason, probed)
         trial = attempt.trial(self._attempts.made(task.key))
         self._failed_in_a_row = self._failed_in_a_row + 1 if trial.status == "failed" else 0
         self._next += 1

@@ -13,6 +13,7 @@ from isolane.run.delivery import Groups, weights_of
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.published import Measured, beside_measured
+from isolane.run.quality import as_arms, quality
 from isolane.run.results import (
     Aggregate,
     Capacity,
@@ -22,6 +23,7 @@ from isolane.run.results import (
     NotMeasured,
     Summary,
     Trial,
+    Verdict,
 )
 from isolane.run.verdict import verdict
 from isolane.run.victim_findings import Asked, never_overloaded
@@ -100,6 +102,8 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         arms=tuple(arms),
         missing=missing,
         method=method,
+        quality=quality(experiment, trials, lambda some: _verdict(experiment, some, known)),
+        twins=cells(usable(as_arms(trials), ()), known),
     )
 
 
@@ -120,6 +124,16 @@ def _heading(experiment: Experiment) -> dict[str, str]:
         "title": experiment.title,
         "description": experiment.description,
     }
+
+
+def _verdict(experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None) -> Verdict:
+    """Judge the victims on some trials of a run."""
+    arms = [arm.name for arm in experiment.resolved_arms()]
+    groups = usable(trials, arms)
+    missing = missing_points(experiment, trials, capacity)
+    found, together = _figures(experiment, groups, capacity, missing)
+    asked = Asked(arms, missing, attacked_points(found, groups))
+    return verdict(trials, found, together, capacity, asked)
 
 
 def _counts(trials: Sequence[Trial]) -> dict[str, int]:

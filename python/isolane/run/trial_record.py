@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from isolane.run.backend import Observation
+from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Status, Trial
 from isolane.run.schedule import Task
 
@@ -22,6 +23,8 @@ class Attempt:
     """None if the trial failed."""
     failure: str | None = None
     """Why it failed."""
+    probe: tuple[CoreProbe, ...] = ()
+    """The DUT's cores just before it."""
 
     @property
     def status(self) -> Status:
@@ -56,6 +59,7 @@ class Attempt:
             purpose=task.purpose,
             started_unix_s=self.started_unix_s,
             window_s=self.window_ns / 1e9,
+            probe=self.probe,
             status=self.status,
             reason=self.reason,
             conserved=observation.conserved if observation else False,

@@ -14,6 +14,7 @@ from isolane.stats.intervals import (
     simultaneous,
 )
 from isolane.stats.isolation import max_min_fair, paired_ratios, share_errors
+from isolane.stats.noise import noise_floor
 
 __all__ = [
     "BOOTSTRAP_FROM",
@@ -24,6 +25,7 @@ __all__ = [
     "coverage_of_ranks",
     "estimate",
     "max_min_fair",
+    "noise_floor",
     "paired_ratios",
     "share_errors",
     "simultaneous",

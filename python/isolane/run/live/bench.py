@@ -18,6 +18,8 @@ from isolane.run.live.generator_streams import generator
 from isolane.run.live.host import nic_facts
 from isolane.run.live.live_observation import Raw, observe
 from isolane.run.live.managed import Managed
+from isolane.run.live.speed_probe import probe
+from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Drawing, Edge, Node, NotMeasured
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_ns
 from isolane.testbed import Counters, Testbed
@@ -70,6 +72,13 @@ class LiveBench:
             return self._trial(setting)
         except _native.NativeError as error:
             raise MeasurementError(str(error)) from error
+
+    def probe(self) -> tuple[CoreProbe, ...]:
+        """Probe the DUT's cores; see :class:`isolane.run.backend.Probing`."""
+        try:
+            return probe(self._equipment.cores.dut)
+        except (_native.NativeError, OSError) as error:
+            raise MeasurementError(f"the DUT's cores could not be probed: {error}") from error
 
     def _trial(self, setting: Setting) -> Observation:
         tools = self._equipment

@@ -1,0 +1,67 @@
+"""Drift of the machine's speed over a run, and throughputs at one speed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+import numpy as np
+
+from isolane.run.quality_models import CoreProbe, Drift, Normalised
+from isolane.run.results import Trial
+from isolane.run.victim_findings import LOST
+
+SHOWN = 0.05
+"""A larger drift is shown, and throughputs are normalised."""
+MIN_TRIALS = 5
+"""Fewer probes tell nothing about drift."""
+
+
+def drift(trials: Sequence[Trial]) -> Drift | None:
+    """Return how the speed of the DUT's cores drifted; None with too few probes.
+
+    A throughput is normalised by the speed of the core just before its trial: multiplied by the
+    time that a unit of work took there, divided by the median of this time over the run. That is
+    right where the core was the limit, so only routers that lost frames are normalised.
+    """
+    probed = [trial for trial in trials if trial.probe]
+    if len(probed) < MIN_TRIALS:
+        return None
+    units = [_unit_ns(trial) for trial in probed]
+    slow, fast = np.quantile(units, 0.9), np.quantile(units, 0.1)
+    size = float(slow / fast - 1)
+    probes: list[CoreProbe] = [probe for trial in probed for probe in trial.probe]
+    return Drift(
+        size=size,
+        stalled=sum(probe.stalled for probe in probes) / len(probes),
+        longest_stall_ns=max(probe.longest_stall_ns for probe in probes),
+        normalised=tuple(_normalised(probed, median(units))) if size > SHOWN else (),
+    )
+
+
+def _unit_ns(trial: Trial) -> float:
+    """Mean over the cores."""
+    return sum(probe.unit_ns for probe in trial.probe) / len(trial.probe)
+
+
+def _normalised(trials: Sequence[Trial], usual_ns: float) -> Iterator[Normalised]:
+    groups: dict[tuple[str, int, str], list[tuple[Trial, float, float, float]]] = defaultdict(list)
+    for trial in trials:
+        if trial.status == "ok" and trial.purpose == "measure":
+            factor = _unit_ns(trial) / usual_ns
+            for router in trial.routers:
+                rate = router.received_pps
+                groups[trial.arm, trial.point, router.router].append(
+                    (trial, rate, rate * factor, router.loss_ratio or 0.0)
+                )
+    for (arm, point, name), found in groups.items():
+        if median(loss for *_, loss in found) > LOST:
+            yield Normalised(
+                arm=arm,
+                point=point,
+                point_label=found[0][0].point_label,
+                router=name,
+                raw_pps=median(raw for _, raw, _, _ in found),
+                normalised_pps=median(normal for _, _, normal, _ in found),
+            )

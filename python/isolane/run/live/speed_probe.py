@@ -1,0 +1,60 @@
+"""The probe before each trial: how fast each DUT core is just now, and how much is taken away.
+
+A fixed computation, SHA-256 of 32 KiB, runs over and over on the core for some milliseconds. It
+fits the first-level cache, so its time follows the core's clock and whoever shares its execution
+units. Then a loop that only reads the clock finds the stalls. All DUT cores are probed at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median
+
+from isolane import _native
+from isolane.run.quality_models import CoreProbe
+
+UNIT = bytes(32 * 1024)
+SPEED_NS = 6_000_000
+STALLS_NS = 8_000_000
+"""Together with the set-up of threads under 20 ms a trial."""
+STALL_NS = 50_000
+"""A longer gap is a stall; shorter ones are interrupts."""
+
+
+def probe(cores: Sequence[int]) -> tuple[CoreProbe, ...]:
+    """Probe all these cores at the same time.
+
+    Raises
+    ------
+    isolane._native.NativeError
+        If a core cannot be used.
+    """
+    with ThreadPoolExecutor(len(cores)) as pool:
+        return tuple(pool.map(_probe, cores))
+
+
+def _probe(core: int) -> CoreProbe:
+    os.sched_setaffinity(0, {core})  # of this thread alone
+    unit_ns = _unit_ns()
+    stalls = _native.measure_stalls(core=core, duration_ns=STALLS_NS, min_ns=STALL_NS)
+    return CoreProbe(
+        core=core,
+        unit_ns=unit_ns,
+        stalled=min(1.0, stalls.lost_ns / STALLS_NS),
+        longest_stall_ns=stalls.gaps.max_ns or 0,
+    )
+
+
+def _unit_ns() -> float:
+    """Return the median CPU time of a unit of work: others on the core do not count in it."""
+    times: list[int] = []
+    end_ns = time.perf_counter_ns() + SPEED_NS
+    while not times or time.perf_counter_ns() < end_ns:
+        began_ns = time.thread_time_ns()
+        hashlib.sha256(UNIT).digest()
+        times.append(time.thread_time_ns() - began_ns)
+    return median(times)
