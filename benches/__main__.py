@@ -17,6 +17,7 @@ BENCHES: tuple[str, ...] = (
     "accountant",
     "enforcement",
     "links",
+    "noise",
     "scale",
     "prediction",
     "kills",

@@ -8,9 +8,9 @@ from statistics import median
 
 import numpy as np
 
+from isolane.run.delivery import LOST
 from isolane.run.quality_models import CoreProbe, Drift, Normalised
 from isolane.run.results import Trial
-from isolane.run.victim_findings import LOST
 
 SHOWN = 0.05
 """A larger drift is shown, and throughputs are normalised."""

@@ -58,7 +58,7 @@ class LostTrials(_Model):
     """Whether the finding about this arm would be another one at worst or at best."""
     at_worst: str | None = None
     """What would be found if the victim had received nothing in every lost trial; None for an
-    arm without a victim, or without a lost trial."""
+    arm without a victim, a verdict or a lost trial."""
     at_best: str | None = None
     """The same if it had received everything."""
 

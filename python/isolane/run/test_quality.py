@@ -213,3 +213,12 @@ def test_a_steady_machine_needs_no_normalising(tmp_path: Path) -> None:
     assert found.size < 0.001
     assert found.normalised == ()
     assert drift(trials_of(tmp_path)) is None
+
+
+def test_where_nothing_was_found_nothing_could_change(tmp_path: Path) -> None:
+    trials = trials_of(tmp_path, change=lost_at("direct", HEAVIEST, {0, 1, 2, 3, 4}))
+    summary = summary_of(tmp_path, trials)
+    assert of_arm(summary, "direct").at_worst is None
+    assert lost_words(summary) == [
+        "direct: 5 invalid attempts (5 disturbed), 0 failed; 5 of 25 trials lost."
+    ]
