@@ -87,9 +87,7 @@ _NoAa = Annotated[
         help="Measure no arm twice: saves a tenth of the time, and nothing tells what is noise.",
     ),
 ]
-_ShowTwins = Annotated[
-    bool, typer.Option("--twins", help="Show the twins of arms in the table, too.")
-]
+_ShowTwins = Annotated[bool, typer.Option("--twins", help="Show the twins of arms, too.")]
 _Json = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
 ]

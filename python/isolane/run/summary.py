@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 from isolane import __version__
 from isolane.run.attacked_points import attacked_points
@@ -102,9 +103,15 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         arms=tuple(arms),
         missing=missing,
         method=method,
-        quality=quality(experiment, trials, lambda some: _verdict(experiment, some, known)),
-        twins=cells(usable(as_arms(trials), ()), known),
+        **_quality(experiment, trials, known),
     )
+
+
+def _quality(
+    experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None
+) -> dict[str, Any]:
+    judged = quality(experiment, trials, lambda some: _verdict(experiment, some, capacity))
+    return {"quality": judged, "twins": cells(usable(as_arms(trials), ()), capacity)}
 
 
 def _figures(

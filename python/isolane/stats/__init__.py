@@ -14,7 +14,7 @@ from isolane.stats.intervals import (
     simultaneous,
 )
 from isolane.stats.isolation import max_min_fair, paired_ratios, share_errors
-from isolane.stats.noise import noise_floor
+from isolane.stats.noise_floor import noise_floor
 
 __all__ = [
     "BOOTSTRAP_FROM",

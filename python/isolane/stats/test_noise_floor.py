@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isolane.stats.noise import noise_floor
+from isolane.stats.noise_floor import noise_floor
 
 Values = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], tuple[Values, Values]]
