@@ -27,7 +27,7 @@ def noise_floors(
     smaller difference cannot be told, however equal the pairs are.
     """
     valid = [trial for trial in trials if trial.status == "ok" and trial.routers]
-    twins = {_place(trial): trial for trial in valid if trial.purpose == "twin"}
+    twins = {_key(trial): trial for trial in valid if trial.purpose == "twin"}
     twins = {(arm, point, n): trial for (arm, point, n), trial in twins.items() if arm in arms}
     points = {(arm, point) for arm, point, _ in twins}
     own = [t for t in valid if t.purpose == "measure" and (t.arm, t.point) in points]
@@ -75,7 +75,7 @@ def _pairs(
     """Return the pairs of each arm, as differences from the arm's median."""
     found: Pairs = {}
     for trial in own:
-        twin = twins.get(_place(trial))
+        twin = twins.get(_key(trial))
         values = (_figure(trial, figure), _figure(twin, figure)) if twin else (None, None)
         if values[0] is not None and values[1] is not None:
             found.setdefault(trial.arm, []).append((values[0], values[1]))
@@ -88,7 +88,7 @@ def _centred(pairs: list[tuple[float, float]], figure: NoiseFigure) -> list[tupl
     return [((a - middle) / scale, (b - middle) / scale) for a, b in pairs]
 
 
-def _place(trial: Trial) -> tuple[str, int, int]:
+def _key(trial: Trial) -> tuple[str, int, int]:
     return trial.arm, trial.point, trial.repeat
 
 

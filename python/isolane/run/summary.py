@@ -97,13 +97,12 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         published_source=published.source if published else None,
         drawings=tuple(drawings),
         not_measured=(*not_measured, *_gaps(trials, found, missing, known)),
-        **_counts(trials),
         aggregates=together,
         simulated=simulated,
         arms=tuple(arms),
         missing=missing,
         method=method,
-        **_quality(experiment, trials, known),
+        **(_counts(trials) | _quality(experiment, trials, known)),
     )
 
 
