@@ -86,6 +86,13 @@ class Drift(_Model):
     """Of routers that the DUT limited; empty where the drift is too small to matter."""
 
 
+class NotMeasured(_Model):
+    """Something that a reader may expect, and why it was not measured."""
+
+    what: str
+    why: str
+
+
 class Quality(_Model):
     """How good the trials of a run were."""
 

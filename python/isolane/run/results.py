@@ -18,6 +18,7 @@ from isolane.run.cpu_results import CoreTrial as CoreTrial  # noqa: PLC0414 - a 
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
 from isolane.run.quality_models import CoreProbe, Quality
+from isolane.run.quality_models import NotMeasured as NotMeasured  # noqa: PLC0414 - of a summary
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
 from isolane.run.setup_drawing import Edge as Edge  # noqa: PLC0414 - the same
 from isolane.run.setup_drawing import Node as Node  # noqa: PLC0414 - the same
@@ -285,13 +286,6 @@ class ArmCapacity(_Model):
     at_least: bool
     """Whether even the maximum offered load did not overload the router: MFR is a lower bound."""
     trials: int
-
-
-class NotMeasured(_Model):
-    """Something that a reader may expect, and why it was not measured."""
-
-    what: str
-    why: str
 
 
 Finding = Literal[
