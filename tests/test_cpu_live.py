@@ -50,7 +50,7 @@ def run(text: str, folder: Path) -> list[Trial]:
 
 def test_own_shared_and_rest_add_up_on_every_path_and_the_kernel_agrees(tmp_path: Path) -> None:
     trials = run(EXPERIMENT, tmp_path)
-    assert len(trials) == 10
+    assert len({(trial.arm, trial.point) for trial in trials}) == 10, "invalid ones are repeated"
     for trial in trials:
         where = f"{trial.arm}, {trial.point_label}: {trial.reason}"
         (core,) = (core for core in trial.cores if core.part == "dut")
