@@ -9,8 +9,9 @@ from pathlib import Path
 from statistics import median
 
 from isolane.calibrate.live import PROFILE, job_of
+from isolane.calibrate.naive import NaiveModel, beside_naive
 from isolane.reproduce.model import Options, Workers
-from isolane.reproduce.trials import carry_out, value
+from isolane.reproduce.trials import Figure, carry_out, value
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import Trial
 from isolane.run.sim.trial import TrialJob, run_trial
@@ -30,6 +31,13 @@ class Prediction:
     high_pps: float
     """Smallest and largest live value: how well the host itself repeats a measurement."""
     simulated_pps: float
+    naive_pps: float | None = None
+    """What the naive model predicts (:mod:`isolane.calibrate.naive`); None: it cannot."""
+
+    @property
+    def naive_error(self) -> float | None:
+        """Relative error of the naive model."""
+        return None if self.naive_pps is None else self.naive_pps / self.live_pps - 1
 
     @property
     def error(self) -> float:
@@ -58,10 +66,12 @@ class Check:
     def sentence(self) -> str:
         """The sentence for the profile's `error`."""
         trials = sum(p.trials for p in self.predictions)
+        both = [(p.error, p.naive_error) for p in self.predictions if p.naive_error is not None]
+        beside = beside_naive(both)
         return (
             f"On {len(self.predictions)} throughputs (medians of {trials} trials) of the run "
             f"{self.run} that it was not fitted to, the mean absolute error is "
-            f"{100 * self.mean:.1f} %, the largest {100 * self.largest:.1f} %."
+            f"{100 * self.mean:.1f} %, the largest {100 * self.largest:.1f} %.{beside}"
         )
 
 
@@ -94,7 +104,15 @@ def predict(
     chosen = Options(options.seed, options.profile or PROFILE, options.scale)
     figures = tuple(sorted(values.items()))
     groups: dict[tuple[str, str, int], list[Trial]] = defaultdict(list)
-    for trial in run.trials():
+    recorded = run.trials()
+    naive = NaiveModel(
+        {
+            (experiment.name, trial.arm, trial.trial): _total(trial)
+            for trial in recorded
+            if trial.trial in fitted_to and trial.status == "ok"
+        }
+    )
+    for trial in recorded:
         known = trial.trial in fitted_to or trial.purpose != "measure"
         if trial.status == "ok" and not known and trial.point is not None:
             groups[experiment.name, trial.arm, trial.point].append(trial)
@@ -128,6 +146,22 @@ def predict(
                         low_pps=min(live),
                         high_pps=max(live),
                         simulated_pps=median(simulated),
+                        naive_pps=_naive(naive, key, router.router, todo[key]),
                     )
                 )
     return Check(tuple(predictions), folder.name) if predictions else None
+
+
+def _total(trial: Trial) -> float:
+    return sum(router.received_pps for router in trial.routers if router.generated_frames)
+
+
+def _naive(
+    model: NaiveModel, key: tuple[str, str, int], router: str, jobs: Sequence[TrialJob]
+) -> float | None:
+    """Return what the naive model predicts, frames/s: the median over a point's trials."""
+    # No trial that it learned from has this number, so it may use them all.
+    figure = Figure(key[0], key[1], -1, router, "throughput", None)
+    found = [model.predict(figure, job.setting.demands) for job in jobs]
+    known = [rate for rate in found if rate is not None]
+    return median(known) if known else None

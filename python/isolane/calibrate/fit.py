@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,10 @@ class Fitter:
         Points of a search within the limits of each block of costs; 0: no search.
     seed
         Where they are.
+    repeats
+        Repeats of each trial to simulate at most; None: all.
+    known
+        Results of simulations so far, which are not repeated.
     tell
         Is told of progress: rounds done, how many there are at most, where the fit is, in words,
         and the mean and largest error.
@@ -95,16 +99,16 @@ class Fitter:
     tolerance: float = 0.08
     starts: int = 0
     seed: int = 1
+    repeats: int | None = None
+    known: dict[Name, Observation] = field(default_factory=dict)
     tell: Round = lambda _round, _rounds, _where, _mean, _largest: None
 
     def __post_init__(self) -> None:
-        self._known: dict[Name, Observation] = {}
         limits = [self.problem.profile.fitted[key] for key in self.problem.free]
         self._low = np.array([limit.low for limit in limits])
         self._range = np.array([limit.high for limit in limits]) - self._low
         self._best: tuple[float, Vector] | None = None
         self._looked: Vector | None = None
-        self._repeats: int | None = None
         self._rounds = self._max_rounds = 0
         self._where = "start"
 
@@ -120,7 +124,7 @@ class Fitter:
             msg = "no cost that the profile lists under `fitted` takes part in these trials"
             raise ValueError(msg)
         start = np.array([self._start(key) for key in self.problem.free])
-        first = self._errors([start])[0]
+        first = self.errors([start])[0]
         self._max_rounds = 2 * rounds + (len(self.problem.blocks()) if self.starts else 0)
         complete = True
         try:
@@ -136,17 +140,27 @@ class Fitter:
         best = best if self._best is None else self._best[1]
         return Fit(
             values=self._values(best),
-            errors=tuple(self._errors([best])[0]),
+            errors=tuple(self.errors([best])[0]),
             start_errors=tuple(first),
-            simulations=len(self._known),
+            simulations=self.simulations,
             complete=complete,
             how=f"--starts {self.starts} --rounds {rounds} --seed {self.seed}",
         )
 
+    @property
+    def simulations(self) -> int:
+        """How many trials were simulated so far."""
+        return len(self.known)
+
+    def position(self, values: Mapping[str, float]) -> Vector:
+        """Return where costs (ns) lie within their limits, from 0 to 1 each."""
+        found = np.array([values[key] for key in self.problem.free])
+        return np.asarray((found - self._low) / self._range)
+
     def _look_around(self, start: Vector) -> Vector:
         """Search the whole range within the limits, block by block, and return the best point."""
         draw = np.random.default_rng(self.seed)
-        self._repeats = QUICK
+        self.repeats = QUICK
         for number, block in enumerate(self.problem.blocks(), start=1):
             self._where = f"search, part {number} of {len(self.problem.blocks())}"
             axes = [self.problem.free.index(key) for key in block]
@@ -163,7 +177,7 @@ class Fitter:
                 width *= SHRINK
             start = self._looked = min(found, key=_cost)[1]
             self._report(start)
-        self._repeats = None
+        self.repeats = None
         return start
 
     def _at(
@@ -174,7 +188,7 @@ class Fitter:
         for i, value in enumerate(values):
             points.append(bases[i % len(bases)].copy())
             points[-1][axes] = value
-        return list(zip(map(self._square, self._errors(points)), points, strict=True))
+        return list(zip(map(self._square, self.errors(points)), points, strict=True))
 
     def _descend(self, rounds: int) -> None:
         assert self._best is not None, "the start has been tried"
@@ -186,7 +200,7 @@ class Fitter:
             self._where = f"all costs, round {evaluated} of at most {rounds}"
             self._try([x])
             self._report(x)
-            return self._weighted(self._errors([x])[0])
+            return self.weighted(self.errors([x])[0])
 
         least_squares(
             residuals,
@@ -232,13 +246,13 @@ class Fitter:
 
     def _try(self, points: Sequence[Vector]) -> None:
         """Evaluate several points at once and keep the best."""
-        for x, errors in zip(points, self._errors(points), strict=True):
+        for x, errors in zip(points, self.errors(points), strict=True):
             square = self._square(errors)
             if self._best is None or square < self._best[0]:
                 self._best = (square, np.array(x))
 
     def _report(self, x: Vector) -> None:
-        errors = np.abs(self._errors([x])[0])
+        errors = np.abs(self.errors([x])[0])
         self._rounds += 1
         mean, largest = float(np.mean(errors)), float(np.max(errors))
         self.tell(self._rounds, self._max_rounds, self._where, mean, largest)
@@ -258,35 +272,36 @@ class Fitter:
             key: round(float(cost), 1) for key, cost in zip(self.problem.free, found, strict=True)
         }
 
-    def _weighted(self, errors: Vector) -> Vector:
+    def weighted(self, errors: Vector) -> Vector:
+        """Return the residuals that a fit makes small: errors above the tolerance count more."""
         weights = np.array([target.weight for target in self.problem.targets])
         return np.asarray(weights * errors * (1 + (errors / self.tolerance) ** 2))
 
     def _square(self, errors: Vector) -> float:
-        return float(np.sum(self._weighted(errors) ** 2))
+        return float(np.sum(self.weighted(errors) ** 2))
 
     def _jacobian(self, x: Vector) -> Vector:
         """Move each cost by a step within its range, and return the change of every target."""
         steps = np.where(x + STEP <= 1.0, STEP, -STEP)
         moved = [x + np.eye(len(x))[i] * steps[i] for i in range(len(x))]
-        here, *there = self._errors([x, *moved])
+        here, *there = self.errors([x, *moved])
         columns = [
-            (self._weighted(errors) - self._weighted(here)) / step
+            (self.weighted(errors) - self.weighted(here)) / step
             for errors, step in zip(there, steps, strict=True)
         ]
         return np.stack(columns, axis=1)
 
-    def _errors(self, points: Sequence[Vector]) -> list[Vector]:
+    def errors(self, points: Sequence[Vector]) -> list[Vector]:
         """Return the errors of all targets at each point; unchanged trials are not repeated."""
         wanted = [self._named(self._values(x)) for x in points]
         todo = {
             name: (job,)
             for named in wanted
             for name, job in named.items()
-            if name not in self._known
+            if name not in self.known
         }
         results = carry_out(run_trial, todo, self.workers, self._where)
-        self._known |= {name: found[0] for name, found in results.items()}
+        self.known |= {name: found[0] for name, found in results.items()}
         if self.workers.interrupted and len(results) < len(todo):
             raise KeyboardInterrupt
         return [self._of(named) for named in wanted]
@@ -295,14 +310,14 @@ class Fitter:
         found = {}
         for key, own in self.problem.jobs.items():
             figures = tuple((name, values[name]) for name in self.problem.relevant(own[0]))
-            for repeat, job in enumerate(own[: self._repeats]):
+            for repeat, job in enumerate(own[: self.repeats]):
                 found[key, repeat, figures] = replace(job, figures=figures)
         return found
 
     def _of(self, named: Mapping[Name, TrialJob]) -> Vector:
         by_key: dict[Key, list[Observation]] = {}
         for name in named:
-            by_key.setdefault(name[0], []).append(self._known[name])
+            by_key.setdefault(name[0], []).append(self.known[name])
         return np.array(
             [target.error(by_key[target.figure.key]) for target in self.problem.targets]
         )

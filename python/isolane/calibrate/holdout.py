@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from isolane.calibrate.fit import Fit, Fitter, Round
+from isolane.calibrate.naive import NaiveModel, beside_naive
 from isolane.calibrate.papers import paper_problem
 from isolane.calibrate.problem import Problem, Target
 from isolane.errors import SpecError
@@ -42,6 +43,8 @@ class HeldOut:
     problem: Problem
     fit: Fit
     """The problem that the profile was fitted to."""
+    naive: tuple[float | None, ...] = ()
+    """Relative error of the naive model for each figure of the part; None: it says nothing."""
 
     @property
     def fitted_mean(self) -> float:
@@ -64,11 +67,17 @@ class HeldOut:
         if not self.predicted:
             return ""
         target, error = self.worst
+        both = [
+            (own, other)
+            for (_, own), other in zip(self.predicted, self.naive, strict=False)
+            if other is not None
+        ]
+        beside = beside_naive(both)
         about = f"{target.figure.arm}, {target.figure.metric} of {target.figure.router}"
         return (
             f"On {len(self.predicted)} figures that it was not fitted to ({self.part}), the mean "
             f"absolute error is {100 * self.mean:.1f} %, the largest {100 * error:+.1f} % ({about} "
-            f"at point {target.figure.point})."
+            f"at point {target.figure.point}).{beside}"
         )
 
 
@@ -126,4 +135,9 @@ def held_out(
         for target in asked.targets
         if target.figure.key in found  # all, unless it was interrupted
     )
-    return HeldOut(part, errors, known, fit)
+    model = NaiveModel.learned(known.targets)
+    naive = tuple(
+        model.error(target, asked.jobs[target.figure.key][0].setting.demands)
+        for target, _ in errors
+    )
+    return HeldOut(part, errors, known, fit, naive)

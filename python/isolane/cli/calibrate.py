@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +15,11 @@ import typer
 from isolane.cli.progress import Tell, progress
 
 if TYPE_CHECKING:
-    from isolane.calibrate.check import Check
-    from isolane.calibrate.fit import Fit, Round
+    from isolane.calibrate.fit import Round
     from isolane.calibrate.problem import Problem
+    from isolane.cli.fit_tables import Outcome
     from isolane.reproduce.model import Options
+    from isolane.reproduce.workers import Pool
 
 EPILOG = """Examples:
 
@@ -85,6 +89,15 @@ _Seed = Annotated[
 _Jobs = Annotated[
     int | None, typer.Option("--jobs", min=1, help="Parallel processes; default: one per core.")
 ]
+_Intervals = Annotated[
+    bool,
+    typer.Option(
+        "--intervals/--no-intervals",
+        help="Find the interval of each cost and the figures that respond to it, or save that "
+        "time, about as long as a round for each cost.",
+    ),
+]
+_Json = Annotated[bool, typer.Option("--json", help="Print the figures and the costs as JSON.")]
 
 
 def command(
@@ -98,6 +111,8 @@ def command(
     scale: _Scale = 1.0,
     seed: _Seed = 1,
     jobs: _Jobs = None,
+    intervals: _Intervals = True,
+    as_json: _Json = False,
 ) -> None:
     """Fit a host profile to a live run or to published figures.
 
@@ -109,12 +124,27 @@ def command(
     With --trials the command also predicts the run's other trials, at the loads that were really
     sent; with --hold-out the figures of the paper that were left out. It prints the errors of
     these predictions and writes them into the profile.
+
+    Beside each error stands that of a naive model, in which everybody gets what he asks until the
+    core is full. The table of costs shows the 95 % interval of each one; a cost whose interval is
+    open is not determined by the figures.
     """
     from isolane.reproduce.model import Options
 
     options = Options(seed=seed, profile=profile, scale=scale)
     left_out = (_numbers(trials), hold_out)
-    raise typer.Exit(_fit(source, output, left_out, options, (rounds, starts, jobs)))
+    effort = _Effort(rounds, starts, jobs, intervals=intervals)
+    raise typer.Exit(_fit(source, output, left_out, options, effort, as_json=as_json))
+
+
+@dataclass(frozen=True)
+class _Effort:
+    """How long a fit may take."""
+
+    rounds: int
+    starts: int
+    jobs: int | None
+    intervals: bool
 
 
 def _fit(
@@ -122,65 +152,111 @@ def _fit(
     output: Path,
     left_out: tuple[tuple[int, ...] | None, str | None],
     options: Options,
-    effort: tuple[int, int, int | None],
+    effort: _Effort,
+    *,
+    as_json: bool,
 ) -> int:
     """Fit, predict what was left out, write the profile; return the exit status."""
-    from isolane.calibrate.check import predict
-    from isolane.calibrate.fit import Fitter
-    from isolane.calibrate.holdout import held_out
-    from isolane.calibrate.live import run_problem
     from isolane.calibrate.noise import hint
-    from isolane.calibrate.papers import FITTED_TO, paper_problem
+    from isolane.calibrate.papers import FITTED_TO
     from isolane.calibrate.write import profile_text
-    from isolane.cli import signals
     from isolane.errors import SpecError
     from isolane.files import check_output, write_output
     from isolane.reproduce.workers import Pool
 
     check_output(output)
     of_paper = source in FITTED_TO
-    noise = None if of_paper or left_out[1] is not None else hint(Path(source))
+    numbers, part = left_out
+    noise = None if of_paper or part is not None else hint(Path(source))
     if noise:
         typer.echo(f"isolane: {noise}", err=True)
-    (numbers, part), (rounds, starts, jobs) = left_out, effort
     if numbers is not None and (of_paper or part is not None):
         raise SpecError(
             "--trials: picks trials of a run, and this is a paper; use --hold-out to leave a part "
             "of its figures out"
         )
-    error, check = "", None
-    with progress("rounds at most ({label})") as shown, Pool(jobs) as pool:
-        tell = _round(shown)
-        if part is not None:
-            held = held_out(source, part, options, pool, (starts, rounds), tell)
-            problem, fit, error = held.problem, held.fit, held.sentence
-        else:
-            problem = (
-                paper_problem(source, options)
-                if of_paper
-                else run_problem(Path(source), options, numbers)
-            )
-            if not problem.free:
-                raise SpecError(
-                    f"profile {problem.profile.name}: none of the costs under `fitted` affects "
-                    f"{problem.what}; list costs that do, or start from another --profile"
-                )
-            fit = Fitter(problem, pool, starts=starts, seed=options.seed, tell=tell).run(rounds)
-            if numbers is not None and not of_paper and fit.complete:
-                check = predict(Path(source), numbers, fit.values, options, pool)
-                error = check.sentence if check else ""
-    start = options.profile or problem.profile.name
+    with progress("rounds at most ({label})") as shown, Pool(effort.jobs) as pool:
+        made = _outcome(source, left_out, options, effort, (pool, _round(shown)))
+    start = options.profile or made.problem.profile.name
     try:  # a file that cannot be written does not keep the table from being printed
-        write_output(output, profile_text(problem, start, fit, _name(output), error).encode())
+        text = profile_text(
+            made.problem, start, made.fit, _name(output), error=made.error, found=made.found
+        )
+        write_output(output, text.encode())
     finally:
-        _print(problem, fit)
-    if check:
-        _print_check(check)
-    typer.echo(f"{error}\n" if error else "", nl=False)
-    typer.echo(f"profile: {output}")
-    if fit.complete and not pool.interrupted:
+        if as_json:
+            typer.echo(json.dumps(made.as_data(), indent=2))
+        else:
+            made.print()
+    if not as_json:
+        typer.echo(f"profile: {output}")
+    if made.fit.complete and not pool.interrupted:
         return 0
-    what = "the prediction is incomplete" if fit.complete else "the profile is the best fit so far"
+    return _interrupted(made, source, output)
+
+
+def _outcome(
+    source: str,
+    left_out: tuple[tuple[int, ...] | None, str | None],
+    options: Options,
+    effort: _Effort,
+    at_work: tuple[Pool, Round],
+) -> Outcome:
+    """Fit, find the intervals, predict; what an interruption prevents is left out."""
+    from isolane.calibrate.check import predict
+    from isolane.calibrate.fit import Fitter
+    from isolane.calibrate.holdout import held_out
+    from isolane.calibrate.identify import identify
+    from isolane.calibrate.naive import NaiveModel
+    from isolane.cli.fit_tables import Outcome
+
+    (numbers, part), (pool, tell) = left_out, at_work
+    error, check, found = "", None, None
+    if part is not None:
+        held = held_out(source, part, options, pool, (effort.starts, effort.rounds), tell)
+        problem, fit, error = held.problem, held.fit, held.sentence
+        fitter = Fitter(problem, pool, seed=options.seed, tell=tell)
+    else:
+        problem = _problem(source, options, numbers)
+        fitter = Fitter(problem, pool, starts=effort.starts, seed=options.seed, tell=tell)
+        fit = fitter.run(effort.rounds)
+        if numbers is not None and fit.complete:
+            check = predict(Path(source), numbers, fit.values, options, pool)
+            error = check.sentence if check else ""
+    with contextlib.suppress(KeyboardInterrupt):
+        if effort.intervals and fit.complete and not pool.interrupted:
+            found = identify(fitter, fit)
+    model = NaiveModel.learned(problem.targets)
+    naive = [
+        model.error(target, problem.jobs[target.figure.key][0].setting.demands)
+        for target in problem.targets
+    ]
+    return Outcome(problem, fit, naive, found, check, error)
+
+
+def _problem(source: str, options: Options, numbers: tuple[int, ...] | None) -> Problem:
+    from isolane.calibrate.live import run_problem
+    from isolane.calibrate.papers import FITTED_TO, paper_problem
+    from isolane.errors import SpecError
+
+    if source in FITTED_TO:
+        problem = paper_problem(source, options)
+    else:
+        problem = run_problem(Path(source), options, numbers)
+    if not problem.free:
+        raise SpecError(
+            f"profile {problem.profile.name}: none of the costs under `fitted` affects "
+            f"{problem.what}; list costs that do, or start from another --profile"
+        )
+    return problem
+
+
+def _interrupted(made: Outcome, source: str, output: Path) -> int:
+    from isolane.cli import signals
+
+    what = "the profile is the best fit so far"
+    if made.fit.complete:
+        what = "the prediction is incomplete, or the intervals are missing"
     typer.echo(
         f"isolane: {signals.word()}; {what}; go on with: isolane calibrate {shlex.quote(source)} "
         f"--profile {shlex.quote(str(output))} --output {shlex.quote(str(output))}",
@@ -212,50 +288,3 @@ def _round(tell: Tell) -> Round:
         tell(done, rounds, f"{where}: mean error {100 * mean:.2f} %, largest {100 * largest:.1f} %")
 
     return told
-
-
-def _print(problem: Problem, fit: Fit) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 150
-    table = Table(header_style="bold", pad_edge=False, box=None)
-    for name in ("arm", "trial", "metric", "target", "error"):
-        table.add_column(name, justify="right" if name in {"target", "error"} else "left")
-    for target, error in zip(problem.targets, fit.errors, strict=True):
-        f = target.figure
-        about = f"{f.metric} of {f.router}"
-        table.add_row(f.arm, f"{f.point}", about, f"{target.value:.4g}", f"{100 * error:+.1f} %")
-    console.print(table)
-    for key, value in fit.values.items():
-        before = problem.profile.figure(key)
-        console.print(f"{key}: {value:g} ns (was {before:g})", markup=False)
-    console.print(
-        f"mean absolute error {100 * fit.mean:.2f} % (was "
-        f"{100 * sum(map(abs, fit.start_errors)) / len(fit.start_errors):.2f}), largest "
-        f"{100 * fit.largest:.1f} %, after {fit.simulations} simulations",
-        markup=False,
-    )
-
-
-def _print_check(check: Check) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 150
-    table = Table(
-        title="Throughput of the trials outside the fit, pps", title_justify="left", box=None
-    )
-    for name in ("arm", "load", "router", "live", "min", "max", "simulated", "error"):
-        left = name in {"arm", "load", "router"}
-        table.add_column(name, justify="left" if left else "right")
-    for p in check.predictions:
-        rates = (p.live_pps, p.low_pps, p.high_pps, p.simulated_pps)
-        cells = [f"{rate:,.0f}" for rate in rates]
-        table.add_row(p.arm, p.point, p.router, *cells, f"{100 * p.error:+.1f} %")
-    console.print()
-    console.print(table)

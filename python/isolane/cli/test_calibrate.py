@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -56,6 +57,26 @@ def test_a_profile_is_fitted_and_tells_how_far_it_is_off(tmp_path: Path) -> None
         assert not profile.exists()
     done = isolane("calibrate", tmp_path, "--output", profile)
     assert done.returncode == 2, done.stderr
+
+
+def test_json_tells_intervals_what_is_informative_and_the_naive_errors(tmp_path: Path) -> None:
+    words = ("--scale", "0.2", "--rounds", "1", "--output", tmp_path / "p.yaml", "--json")
+    done = isolane("calibrate", "ahn", *words)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [cost["interval"]["state"] for cost in told["costs"]] == ["determined"] * 3
+    for cost in told["costs"]:
+        interval = cost["interval"]
+        assert interval["low"] < cost["value_ns"] < interval["high"]
+    metrics = [(figure["metric"], figure["informative"]) for figure in told["figures"]]
+    # A core that is always full says nothing of costs.
+    assert sorted(metrics) == [("cpu", False)] * 3 + [("throughput", True)] * 3
+    assert all(figure["naive_error"] is None for figure in told["figures"]), "one trial an arm"
+    score = told["score"]
+    assert score["informative_figures"] == 3
+    assert score["informative_mean_error"] == pytest.approx(2 * score["mean_error"], rel=1e-3)
+    fast = isolane("calibrate", "ahn", *words, "--no-intervals")
+    assert json.loads(fast.stdout)["costs"][0]["interval"] is None
 
 
 def test_trials_are_those_of_a_run(tmp_path: Path) -> None:

@@ -158,10 +158,13 @@ class RunFolder:
             If that failed (disk full, folder gone). What was written before stays readable.
         """
         journal = self.path / JOURNAL
-        with _errors(journal, "be written"):
-            append_line(journal, trial.model_dump_json().encode())
+        line = trial.model_dump_json().encode()
         with _errors(self.record.path, "be written"):
-            self.record.add_trial(journal)
+            self.record.announce_trial(journal, line)
+        with _errors(journal, "be written"):
+            append_line(journal, line)
+        with _errors(self.record.path, "be written"):
+            self.record.keep_trial(line)
 
     def write_summary(self, summary: Summary) -> None:
         """Write or replace the summary, so that a crash leaves the old or the new one."""

@@ -3,6 +3,12 @@
 ``record.jsonl`` only grows. Its first line holds the version of Isolane and all settings that the
 trials depend on; then each file that is written, and each trial, adds its SHA-256. So results that
 somebody edited are noticed, and a run is continued only with the settings that it began with.
+
+A trial is recorded twice: before it is written and after that. So a trial that is there without
+record was added by somebody, and one that is recorded twice and is not there was taken out; a crash
+leaves neither. Each line of the record also holds the digest of itself and all lines before it.
+There is no secret in this: it shows accidents and careless edits, not a forger who writes anew all
+that follows.
 """
 
 from __future__ import annotations
@@ -45,6 +51,7 @@ class Record:
     def __init__(self, folder: Path) -> None:
         self.path = folder / RECORD
         self._counted: int | None = None
+        self._chain: str | None = None
 
     @property
     def exists(self) -> bool:
@@ -59,7 +66,8 @@ class Record:
             "settings": None if settings is None else dict(settings),
         }
         self.path.write_bytes(b"")
-        append_line(self.path, json.dumps(first).encode())
+        self._chain = ""
+        self._append(first)
 
     def began(self) -> Began | None:
         """Read what the run began with; None where that was not recorded."""
@@ -81,21 +89,18 @@ class Record:
         if self.exists:
             self._append({"file": name, "sha256": _digest(content)})
 
-    def add_trial(self, journal: Path) -> None:
-        """Record the line that was just appended to the journal.
-
-        If a crash prevented the record of an earlier line, that line comes first.
-        """
-        if not self.exists:
-            return
-        if self._counted is None:
-            self._counted = len(self._digests("trial"))
-            new = complete_lines(journal)[self._counted :]
-        else:
-            new = [_last_line(journal)]
-        for line in new:
+    def announce_trial(self, journal: Path, line: bytes) -> None:
+        """Record a line that is about to be appended to the journal."""
+        if self.exists:
+            if self._counted is None:
+                self._counted = len(complete_lines(journal))
             self._append({"trial": self._counted + 1, "sha256": _digest(line)})
+
+    def keep_trial(self, line: bytes) -> None:
+        """Record that the line announced is in the journal now."""
+        if self.exists and self._counted is not None:
             self._counted += 1
+            self._append({"kept": self._counted, "sha256": _digest(line)})
 
     def check_file(self, path: Path, content: bytes) -> None:
         """Raise MeasurementError if a file is not what the run wrote.
@@ -112,19 +117,25 @@ class Record:
         """Raise MeasurementError if the journal is not what the run wrote; the line is named."""
         if not self.exists:
             return
-        known = self._digests("trial")
-        for number, (line, digest) in enumerate(zip(lines, known, strict=False), start=1):
-            if _digest(line) != digest:
+        entries = self._entries()
+        # What crashed before it was in the journal was announced again under the same number.
+        known = {int(str(e["trial"])): str(e["sha256"]) for e in entries if "trial" in e}
+        # Earlier versions recorded a trial once, after it was written: a crash may lack the last.
+        chained = "chain" in entries[0]
+        kept = max((int(str(e["kept"])) for e in entries if "kept" in e), default=0)
+        for number, line in enumerate(lines, start=1):
+            if number in known and _digest(line) != known[number]:
                 raise MeasurementError(
                     f"{journal}, line {number}: was changed after Isolane wrote it ({RECORD} has "
                     "another digest); put the original back, or measure anew"
                 )
-        if len(lines) < len(known):
+        written = kept if chained else len(known)
+        if len(lines) < written:
             raise MeasurementError(
-                f"{journal}: {len(known)} trials were written ({RECORD}), and {len(lines)} are "
+                f"{journal}: {written} trials were written ({RECORD}), and {len(lines)} are "
                 "there; put the original back, or measure anew"
             )
-        if len(lines) > len(known) + 1:  # one may have been written just before a crash
+        if len(lines) > len(known) + (not chained):
             raise MeasurementError(
                 f"{journal}, line {len(known) + 1}: was not written by this run ({RECORD} does "
                 "not have it); put the original back, or measure anew"
@@ -135,15 +146,21 @@ class Record:
         return not self.exists or _digest(content) in self._digests(name)[-2:]
 
     def _append(self, entry: Mapping[str, object]) -> None:
+        if self._chain is None:
+            last = self._entries()[-1]
+            self._chain = str(last["chain"]) if "chain" in last else None
+        if self._chain is not None:
+            self._chain = _digest((self._chain + json.dumps(entry)).encode())
+            entry = {**entry, "chain": self._chain}
         append_line(self.path, json.dumps(entry).encode())
 
     def _digests(self, name: str) -> list[str]:
-        """Return the digests of a file, or of the trials, in the order of their writing."""
-        entries = self._entries()[1:]
-        return [str(e["sha256"]) for e in entries if name in (e.get("file"), *_trial(e))]
+        """Return the digests of a file, in the order of their writing."""
+        return [str(e["sha256"]) for e in self._entries()[1:] if e.get("file") == name]
 
     def _entries(self) -> list[dict[str, object]]:
-        found = []
+        found: list[dict[str, object]] = []
+        chain = ""
         for number, line in enumerate(complete_lines(self.path), start=1):
             try:
                 entry = json.loads(line)
@@ -156,26 +173,19 @@ class Record:
                     "back, or measure anew"
                 )
             found.append(entry)
+            if "chain" in found[0]:
+                body = {key: value for key, value in entry.items() if key != "chain"}
+                chain = _digest((chain + json.dumps(body)).encode())
+                if entry.get("chain") != chain:
+                    raise MeasurementError(
+                        f"{self.path}, line {number}: this line or one before it was changed, "
+                        "added or taken out after Isolane wrote it; put the original back, or "
+                        "measure anew"
+                    )
         if not found:
             raise MeasurementError(f"{self.path}: is empty; put the original back")
         return found
 
 
-def _trial(entry: Mapping[str, object]) -> tuple[str, ...]:
-    return ("trial",) if "trial" in entry else ()
-
-
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _last_line(path: Path) -> bytes:
-    """Read the last complete line, from the end of the file."""
-    with path.open("rb") as stream:
-        end = stream.seek(0, 2)
-        size, block = 65_536, b""
-        while block[:-1].rfind(b"\n") < 0 and len(block) < end:
-            stream.seek(max(0, end - size))
-            block = stream.read(min(size, end))
-            size *= 4
-    return block[:-1].rpartition(b"\n")[2]

@@ -89,6 +89,7 @@ def test_another_host_another_version_and_fewer_rounds_are_refused(
 
 
 def test_another_method_is_refused(folder: RunFolder) -> None:
+    as_earlier_versions_had_it(folder, 4)
     path = folder.path / record.RECORD
     path.write_bytes(path.read_bytes().replace(b'"method": 2, ', b"", 1))
     assert reopened(folder).record.method() == 1
@@ -145,6 +146,25 @@ def _lines_added(path: Path) -> None:
     (path / "trials.jsonl").write_bytes(content + first + b"\n" + first + b"\n")
 
 
+def _one_line_added(path: Path) -> None:
+    content = (path / "trials.jsonl").read_bytes()
+    (path / "trials.jsonl").write_bytes(content + content.partition(b"\n")[0] + b"\n")
+
+
+def _one_line_added_and_recorded(path: Path) -> None:
+    _one_line_added(path)
+    entry = json.loads((path / record.RECORD).read_bytes().split(b"\n")[-2])
+    for kind in ("trial", "kept"):
+        forged = {kind: 5, "sha256": entry["sha256"], "chain": entry["chain"]}
+        with (path / record.RECORD).open("a") as stream:
+            stream.write(json.dumps(forged) + "\n")
+
+
+def _last_line_gone(path: Path) -> None:
+    lines = (path / "trials.jsonl").read_bytes().split(b"\n")
+    (path / "trials.jsonl").write_bytes(b"\n".join(lines[:-2]) + b"\n")
+
+
 EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a figure": (
         _line(2, lambda line: line.replace(b'"received_frames":1', b'"received_frames":2', 1)),
@@ -158,6 +178,16 @@ EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
         _last_lines_gone, r"trials\.jsonl: 4 trials were written .*, and 2 are there"
     ),
     "trials added": (_lines_added, r"trials\.jsonl, line 5: was not written by this run"),
+    "one trial added": (_one_line_added, r"trials\.jsonl, line 5: was not written by this run"),
+    "one trial added and recorded": (
+        _one_line_added_and_recorded, r"record\.jsonl, line \d+: this line or one before it was ch"
+    ),
+    "a line of the record changed": (
+        _file("record.jsonl", b'"trial": 2', b'"trial": 1'), r"record\.jsonl, line \d+: this line"
+    ),
+    "the last trial taken out": (
+        _last_line_gone, r"trials\.jsonl: 4 trials were written .*, and 3 are there"
+    ),
     "NaN in a trial": (
         _line(3, lambda line: line.replace(b'"offered_pps":', b'"offered_pps":NaN,"x":', 1)),
         r"trials\.jsonl, line 3: this is not a trial",
@@ -243,6 +273,35 @@ def test_a_trial_that_a_crash_kept_from_the_record_is_no_edit(folder: RunFolder)
     again.append_trial(data.trial("there", SPEC.points()[0], 0, 4))
     again.append_trial(data.trial("there", SPEC.points()[1], 0, 5))
     assert len(reopened(folder).trials()) == 6
+
+
+def test_a_trial_that_a_crash_kept_from_the_journal_is_no_edit(folder: RunFolder) -> None:
+    again = reopened(folder)
+    again.record.announce_trial(folder.path / "trials.jsonl", b"what did not come to be written")
+    assert len(reopened(folder).trials()) == 4
+    again = reopened(folder)
+    again.append_trial(data.trial("there", SPEC.points()[0], 0, 4))
+    assert len(reopened(folder).trials()) == 5
+    refuse_changes(reopened(folder), settings(), 2)
+
+
+def as_earlier_versions_had_it(folder: RunFolder, trials: int) -> None:
+    """Make the record one without chain, in which each trial stands once."""
+    path = folder.path / record.RECORD
+    lines = [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+    kept = [line for line in lines if "kept" not in line and line.get("trial", 0) <= trials]
+    old = [{key: value for key, value in line.items() if key != "chain"} for line in kept]
+    path.write_text("".join(json.dumps(line) + "\n" for line in old))
+
+
+@pytest.mark.parametrize("trials", [4, 3])
+def test_the_record_of_an_earlier_version_is_read(folder: RunFolder, trials: int) -> None:
+    as_earlier_versions_had_it(folder, trials)  # the last line may be lacking after a crash
+    assert len(reopened(folder).trials()) == 4
+    refuse_changes(reopened(folder), settings(), 2)
+    as_earlier_versions_had_it(folder, 2)
+    with pytest.raises(MeasurementError, match="line 3: was not written by this run"):
+        reopened(folder).trials()
 
 
 def test_a_file_that_a_crash_kept_from_being_replaced_is_no_edit(folder: RunFolder) -> None:

@@ -281,6 +281,9 @@ class Limits(SpecModel):
     """Where a fit that forgets the fitted costs starts; default: in the middle, ns."""
     why: f.ShortText
     """Reason for these limits."""
+    interval: tuple[Nanoseconds | None, Nanoseconds | None] | None = None
+    """95 % interval that the fit found, ns; null for a side on which the figures set no bound
+    within the limits; default: not known."""
 
 
 class ProfileData(SpecModel):
