@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -11,7 +11,8 @@ from statistics import median
 from isolane.calibrate.live import PROFILE, job_of
 from isolane.calibrate.naive import NaiveModel, beside_naive
 from isolane.reproduce.model import Options, Workers
-from isolane.reproduce.trials import Figure, carry_out, value
+from isolane.reproduce.trials import Figure, Key, carry_out, value
+from isolane.run.backend import Observation
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import Trial
 from isolane.run.sim.trial import TrialJob, run_trial
@@ -103,8 +104,14 @@ def predict(
     experiment = load_experiment(folder / EXPERIMENT)
     chosen = Options(options.seed, options.profile or PROFILE, options.scale)
     figures = tuple(sorted(values.items()))
-    groups: dict[tuple[str, str, int], list[Trial]] = defaultdict(list)
     recorded = run.trials()
+    groups = _groups(experiment.name, recorded, fitted_to)
+    if not groups:
+        return None
+    todo: dict[Key, tuple[TrialJob, ...]] = {
+        key: tuple(replace(job_of(experiment, t, chosen), figures=figures) for t in trials)
+        for key, trials in groups.items()
+    }
     naive = NaiveModel(
         {
             (experiment.name, trial.arm, trial.trial): _total(trial)
@@ -112,53 +119,61 @@ def predict(
             if trial.trial in fitted_to and trial.status == "ok"
         }
     )
+    found = carry_out(run_trial, todo, workers, "predictions")
+    predictions = [
+        prediction
+        for key in sorted(found)  # all, unless it was interrupted
+        for prediction in _predictions(key, groups[key], todo[key], found[key], naive)
+    ]
+    return Check(tuple(predictions), folder.name) if predictions else None
+
+
+def _groups(
+    name: str, recorded: Sequence[Trial], fitted_to: Sequence[int]
+) -> dict[Key, list[Trial]]:
+    """Return the trials to predict by experiment, arm and point."""
+    groups: dict[Key, list[Trial]] = defaultdict(list)
     for trial in recorded:
         known = trial.trial in fitted_to or trial.purpose != "measure"
         if trial.status == "ok" and not known and trial.point is not None:
-            groups[experiment.name, trial.arm, trial.point].append(trial)
-    if not groups:
-        return None
-    todo: dict[tuple[str, str, int], tuple[TrialJob, ...]] = {
-        key: tuple(replace(job_of(experiment, t, chosen), figures=figures) for t in trials)
-        for key, trials in groups.items()
-    }
-    found = carry_out(run_trial, todo, workers, "predictions")
-    predictions = []
-    for key in sorted(found):  # all, unless it was interrupted
-        trials = groups[key]
-        for number, router in enumerate(trials[0].routers):
-            live = [
-                t.routers[number].received_pps for t in trials if t.routers[number].generated_pps
-            ]
-            simulated = [
-                rate
-                for observation in found[key]
-                if (rate := value(observation, router.router, "throughput")) is not None
-            ]
-            if live and median(live) > 0:
-                predictions.append(
-                    Prediction(
-                        arm=key[1],
-                        point=str(trials[0].point_label),
-                        router=router.router,
-                        trials=len(live),
-                        live_pps=median(live),
-                        low_pps=min(live),
-                        high_pps=max(live),
-                        simulated_pps=median(simulated),
-                        naive_pps=_naive(naive, key, router.router, todo[key]),
-                    )
-                )
-    return Check(tuple(predictions), folder.name) if predictions else None
+            groups[name, trial.arm, trial.point].append(trial)
+    return groups
+
+
+def _predictions(
+    key: Key,
+    trials: Sequence[Trial],
+    jobs: Sequence[TrialJob],
+    observations: Sequence[Observation],
+    naive: NaiveModel,
+) -> Iterator[Prediction]:
+    """Yield what is predicted of each router of a point that received something."""
+    for number, router in enumerate(trials[0].routers):
+        live = [t.routers[number].received_pps for t in trials if t.routers[number].generated_pps]
+        simulated = [
+            rate
+            for observation in observations
+            if (rate := value(observation, router.router, "throughput")) is not None
+        ]
+        if live and median(live) > 0:
+            yield Prediction(
+                arm=key[1],
+                point=str(trials[0].point_label),
+                router=router.router,
+                trials=len(live),
+                live_pps=median(live),
+                low_pps=min(live),
+                high_pps=max(live),
+                simulated_pps=median(simulated),
+                naive_pps=_naive(naive, key, router.router, jobs),
+            )
 
 
 def _total(trial: Trial) -> float:
     return sum(router.received_pps for router in trial.routers if router.generated_frames)
 
 
-def _naive(
-    model: NaiveModel, key: tuple[str, str, int], router: str, jobs: Sequence[TrialJob]
-) -> float | None:
+def _naive(model: NaiveModel, key: Key, router: str, jobs: Sequence[TrialJob]) -> float | None:
     """Return what the naive model predicts, frames/s: the median over a point's trials."""
     # No trial that it learned from has this number, so it may use them all.
     figure = Figure(key[0], key[1], -1, router, "throughput", None)
