@@ -162,14 +162,16 @@ def _names(directory: Path, pattern: str) -> list[str]:
 
 
 def _ours_in_proc() -> tuple[list[str], list[str]]:
-    """NAPI threads of test beds, and processes that these tests have started."""
+    """NAPI threads and pacemakers of test beds, and processes that these tests have started."""
     threads, processes = [], []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             comm = (path / "comm").read_text().strip()
             if comm.startswith("napi/isl-"):
                 threads.append(comm)
-            if f"{MARK}={os.getpid()}".encode() in (path / "environ").read_bytes().split(b"\0"):
+            mine = f"{MARK}={os.getpid()}".encode()
+            paces = b"isolane-testbed" in (path / "cmdline").read_bytes().split(b"\0")
+            if paces or mine in (path / "environ").read_bytes().split(b"\0"):
                 processes.append(f"{path.name} {comm}")
     return sorted(threads), processes
 

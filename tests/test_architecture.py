@@ -17,6 +17,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "netdev": {"errors"},
     "procfs": set(),
+    "pacemaker": {"_native"},
     "files": {"errors"},
     "spec": {"errors"},
     "doctor": {"errors", "netdev", "procfs", "_native"},

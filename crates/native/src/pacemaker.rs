@@ -1,6 +1,9 @@
 //! The pacemaker for Python: a process of its own runs it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::{
+    io::Write,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use isolane_dataplane::pacemaker::{self, CoreWork, RouterWork};
 use pyo3::prelude::*;
@@ -47,7 +50,8 @@ impl From<Core> for CoreWork {
     }
 }
 
-/// Looks after the cores of a policy until SIGTERM comes or all their threads have ended.
+/// Looks after the cores of a policy until SIGTERM comes or all their threads have ended; says `ready`
+/// on stdout once it does.
 ///
 /// `work_json`: `table`, the kernel's number of the table of queues (null: none); `cores`, a list of
 /// `core`, `nic_threads` and `routers`, which is a list of `threads` and `queues` (slots).
@@ -57,5 +61,9 @@ pub(crate) fn run_pacemaker(py: Python<'_>, work_json: &str) -> PyResult<()> {
         serde_json::from_str(work_json).map_err(|error| NativeError::new_err(error.to_string()))?;
     let cores: Vec<CoreWork> = work.cores.into_iter().map(CoreWork::from).collect();
     pacemaker::stop_on_sigterm(stop);
-    py.detach(|| pacemaker::run(&cores, work.table, &STOP)).map_err(raise)
+    let ready = || {
+        let mut out = std::io::stdout();
+        let _ = out.write_all(b"ready\n").and_then(|()| out.flush());
+    };
+    py.detach(|| pacemaker::run(&cores, work.table, &STOP, ready)).map_err(raise)
 }

@@ -22,8 +22,8 @@ class PacemakerWork:
     def as_json(self, policy: Policy, table: int | None) -> dict[str, Any] | None:
         """Return the work as the native module takes it; None when there is nothing to do.
 
-        A core's pacemaker looks at the routers that may run there, and where a NIC's thread runs, at
-        all routers, since that thread works for all of them.
+        A core's pacemaker looks at the routers that may run there. Where a NIC's thread runs it
+        looks at all routers, since that thread works for all of them.
 
         Parameters
         ----------
@@ -32,7 +32,7 @@ class PacemakerWork:
         """
         on_core: dict[int, list[int]] = {}
         for nic, threads in self.nics.items():
-            for core in policy.nics[nic].cores:
+            for core in policy.nics[nic].cores or ():
                 on_core.setdefault(core, []).extend(threads)
         named = self.threads.keys() | self.queues.keys()
         names = [name for name in policy.routers if name in named]

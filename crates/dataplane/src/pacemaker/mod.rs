@@ -11,7 +11,10 @@ mod thread_time;
 use std::{
     io,
     os::fd::AsFd,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
     thread,
 };
 
@@ -28,8 +31,8 @@ use crate::{
 const BEAT_NS: u64 = 150_000;
 /// Between two looks at what the threads do.
 const SAMPLE_NS: u64 = 1_000_000;
-/// The same for a core whose routers have had no work for [`QUIET_NS`].
-const QUIET_SAMPLE_NS: u64 = 10_000_000;
+/// The same where nothing can change at once: routers compete, or have had no work for [`QUIET_NS`].
+const SLOW_SAMPLE_NS: u64 = 10_000_000;
 const QUIET_NS: u64 = 100_000_000;
 /// Nice values of a NIC's threads.
 const FIRST: i32 = -20;
@@ -61,19 +64,36 @@ pub struct CoreWork {
 
 /// Looks after cores until `stop` is set or their threads have ended; blocks.
 ///
-/// `table`: the kernel's number of the table of queues; None: there are none.
-pub fn run(cores: &[CoreWork], table: Option<u32>, stop: &AtomicBool) -> Result<()> {
+/// `table`: the kernel's number of the table of queues; None: there are none. `ready` is called once
+/// all cores are looked after.
+pub fn run(
+    cores: &[CoreWork],
+    table: Option<u32>,
+    stop: &AtomicBool,
+    ready: impl FnOnce(),
+) -> Result<()> {
     let queues = table.map(open_queues).transpose()?;
     let queues = queues.as_ref();
+    let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
-        let workers: Vec<_> = cores
-            .iter()
-            .map(|core| scope.spawn(move || Beat::of(core, queues)?.run(stop)))
-            .collect();
-        workers
-            .into_iter()
-            .map(|worker| worker.join().unwrap_or(Err(Error::State("a pacemaker panicked"))))
-            .collect()
+        for core in cores {
+            let tell = tell.clone();
+            scope.spawn(move || match Beat::of(core, queues) {
+                Ok(beat) => {
+                    let _ = tell.send(Ok(()));
+                    drop(tell);
+                    beat.run(stop);
+                }
+                Err(error) => drop(tell.send(Err(error))),
+            });
+        }
+        drop(tell);
+        let begun = told.iter().collect::<Result<Vec<()>>>();
+        match begun {
+            Ok(_) => ready(),
+            Err(_) => stop.store(true, Ordering::Relaxed),
+        }
+        begun.map(drop)
     })
 }
 
@@ -93,12 +113,19 @@ fn open_queues(id: u32) -> Result<Queues> {
 struct Router {
     threads: Vec<Thread>,
     queues: Vec<usize>,
+    counts: Counts,
+}
+
+/// Frames of a router so far.
+#[derive(Clone, Copy, Default)]
+struct Counts {
     offered: u64,
+    /// Dropped because a queue was full.
+    dropped: u64,
 }
 
 /// The state of one core's pacemaker.
 struct Beat<'a> {
-    core: usize,
     nic: Vec<Thread>,
     routers: Vec<Router>,
     queues: Option<&'a Queues>,
@@ -109,19 +136,21 @@ struct Beat<'a> {
 }
 
 impl<'a> Beat<'a> {
+    /// On the thread that is to look after the core: it moves there and goes before all others.
     fn of(work: &CoreWork, queues: Option<&'a Queues>) -> Result<Self> {
         let open = |threads: &[i32]| threads.iter().filter_map(|&n| Thread::open(n).ok()).collect();
         let routers: Vec<Router> = work
             .routers
             .iter()
-            .map(|router| Router {
-                threads: open(&router.threads),
-                queues: router.queues.iter().map(|&slot| slot as usize).collect(),
-                offered: 0,
+            .map(|router| {
+                let slots: Vec<usize> = router.queues.iter().map(|&slot| slot as usize).collect();
+                let counts = counted(queues, &slots);
+                Router { threads: open(&router.threads), queues: slots, counts }
             })
             .collect();
+        netns::pin(work.core)?;
+        go_first(work.core)?;
         let beat = Self {
-            core: work.core,
             nic: open(&work.nic_threads),
             chooser: Chooser::new(routers.len()),
             active: vec![false; routers.len()],
@@ -134,55 +163,74 @@ impl<'a> Beat<'a> {
         Ok(beat)
     }
 
-    fn run(mut self, stop: &AtomicBool) -> Result<()> {
-        netns::pin(self.core)?;
-        go_first(self.core)?;
+    fn run(mut self, stop: &AtomicBool) {
         let mut next_ns = monotonic_ns();
         while !stop.load(Ordering::Relaxed) {
             next_ns = (next_ns + self.interval_ns()).max(monotonic_ns());
             sleep_until(next_ns);
-            if next_ns - self.sampled_ns >= SAMPLE_NS && !self.sample() {
+            let sample_ns = if self.mode == Mode::Contended { SLOW_SAMPLE_NS } else { SAMPLE_NS };
+            // A sample is a little later than its beat.
+            if next_ns + BEAT_NS / 2 - self.sampled_ns >= sample_ns && !self.sample() {
                 break;
             }
         }
         self.set_nice(FIRST);
-        Ok(())
     }
 
     fn interval_ns(&self) -> u64 {
         match self.mode {
+            // A NIC's thread wakes up at least as often by itself.
             Mode::Contended if self.nic.is_empty() => BEAT_NS,
-            Mode::Contended | Mode::Alone => SAMPLE_NS,
-            Mode::Calm if self.chooser.is_quiet(self.sampled_ns, QUIET_NS) => QUIET_SAMPLE_NS,
-            Mode::Calm => SAMPLE_NS,
+            Mode::Contended => SLOW_SAMPLE_NS,
+            Mode::Calm if self.chooser.is_quiet(self.sampled_ns, QUIET_NS) => SLOW_SAMPLE_NS,
+            Mode::Calm | Mode::Alone => SAMPLE_NS,
         }
     }
 
     /// Looks at all threads and queues; false when no thread is left.
     fn sample(&mut self) -> bool {
         let now_ns = monotonic_ns();
-        let passed_ns = now_ns - self.sampled_ns;
         self.sampled_ns = now_ns;
-        let (mut busiest_ns, mut total_ns) = used(&mut self.nic);
+        let mut full = false;
         for (router, active) in self.routers.iter_mut().zip(&mut self.active) {
-            let offered = offered(self.queues, &router.queues);
-            let (busy_ns, ran_ns) = used(&mut router.threads);
-            busiest_ns = busiest_ns.max(busy_ns);
-            total_ns += ran_ns;
-            *active = if router.queues.is_empty() { ran_ns > 0 } else { offered != router.offered };
-            router.offered = offered;
+            let counts = counted(self.queues, &router.queues);
+            let before = std::mem::replace(&mut router.counts, counts);
+            full |= counts.dropped != before.dropped;
+            *active = counts.offered != before.offered;
         }
+        let (wanted_percent, ran_percent) = self.look_at_threads();
         let mode = self.chooser.mode(Sample {
             now_ns,
             active: &self.active,
-            overloaded: busiest_ns * 100 >= passed_ns * BUSY_PERCENT,
-            shared: total_ns * 100 < passed_ns * OWN_PERCENT,
+            overloaded: full || wanted_percent >= BUSY_PERCENT,
+            shared: ran_percent < OWN_PERCENT,
         });
         if mode != self.mode {
             self.set_nice(if mode == Mode::Alone { LAST } else { FIRST });
             self.mode = mode;
         }
         !self.nic.is_empty() || self.routers.iter().any(|router| !router.threads.is_empty())
+    }
+
+    /// The longest part of the time that one of the threads wanted the core, and the part that they
+    /// had it together, percent.
+    ///
+    /// Looks at the threads of a router with queues only while no other has work: looking takes about
+    /// a microsecond for each thread, and while several have work their queues tell enough.
+    fn look_at_threads(&mut self) -> (u64, u64) {
+        let (mut wanted, mut ran) = used(&mut self.nic);
+        let several = self.active.iter().filter(|&&active| active).count() > 1;
+        for (router, active) in self.routers.iter_mut().zip(&mut self.active) {
+            let told_by_queues = !router.queues.is_empty() && !self.nic.is_empty();
+            if told_by_queues && (several || !*active) {
+                continue;
+            }
+            let (its_wanted, its_ran) = used(&mut router.threads);
+            wanted = wanted.max(its_wanted);
+            ran += its_ran;
+            *active |= router.queues.is_empty() && its_ran > 0;
+        }
+        (wanted, ran)
     }
 
     fn set_nice(&self, nice: i32) {
@@ -194,24 +242,27 @@ impl<'a> Beat<'a> {
     }
 }
 
-/// The longest time that one of the threads ran or waited, and the time that all of them ran, ns;
-/// forgets those that have ended.
+/// The longest part of the time that one of the threads wanted a core, and the part that they had one
+/// together, percent; forgets those that have ended.
 fn used(threads: &mut Vec<Thread>) -> (u64, u64) {
-    let (mut busiest_ns, mut total_ns) = (0, 0);
+    let (mut wanted, mut ran) = (0, 0);
     threads.retain_mut(|thread| {
         thread.used().is_ok_and(|used| {
-            busiest_ns = busiest_ns.max(used.ran_ns + used.waited_ns);
-            total_ns += used.ran_ns;
+            wanted = wanted.max(used.wanted_percent());
+            ran += used.ran_percent();
             true
         })
     });
-    (busiest_ns, total_ns)
+    (wanted, ran)
 }
 
-/// Frames that came for a router so far.
-fn offered(queues: Option<&Queues>, slots: &[usize]) -> u64 {
-    let one = |slot: usize| queues?.0.read(slot..slot + 1)?.first().map(|queue| queue.offered);
-    slots.iter().filter_map(|&slot| one(slot)).fold(0, u64::wrapping_add)
+/// What has happened to the queues of a router so far.
+fn counted(queues: Option<&Queues>, slots: &[usize]) -> Counts {
+    let one = |slot: usize| queues?.0.read(slot..slot + 1)?.first().copied();
+    slots.iter().filter_map(|&slot| one(slot)).fold(Counts::default(), |sum, queue| Counts {
+        offered: sum.offered.wrapping_add(queue.offered),
+        dropped: sum.dropped.wrapping_add(queue.dropped_queue),
+    })
 }
 
 /// Puts the calling thread before all ordinary ones of its core; it may, as it mostly sleeps.

@@ -3,7 +3,7 @@
 /// A router that has had work is expected to have some again for so long.
 pub(super) const ACTIVE_NS: u64 = 1_000_000_000;
 /// A core that was overloaded is taken for overloaded for so long.
-pub(super) const OVERLOADED_NS: u64 = 20_000_000;
+pub(super) const OVERLOADED_NS: u64 = 50_000_000;
 
 /// How the pacemaker treats a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Sample<'a> {
     pub now_ns: u64,
     /// Of each router: whether it had work since the last sample.
     pub active: &'a [bool],
-    /// Whether a thread of the core was running or waiting for the core all the time.
+    /// Whether a queue was full, or a thread was running or waiting for the core all the time.
     pub overloaded: bool,
     /// Whether others than the policy's threads took a good part of the core.
     pub shared: bool,

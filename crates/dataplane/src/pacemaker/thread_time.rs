@@ -2,12 +2,15 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt};
 
+use crate::monotonic_ns;
+
 /// A thread of the kernel or of a process. The open file stays with it: a later thread of the same
 /// number is not taken for it.
 pub(super) struct Thread {
     number: i32,
     file: File,
     before_ns: (u64, u64),
+    looked_ns: u64,
 }
 
 /// What a thread did between two looks.
@@ -17,13 +20,27 @@ pub(super) struct Used {
     pub(super) ran_ns: u64,
     /// Time that it was ready to run and others ran, ns; counted when the wait is over.
     pub(super) waited_ns: u64,
+    /// Time between the two looks, ns.
+    pub(super) passed_ns: u64,
+}
+
+impl Used {
+    /// Part of the time that it was on a core, percent.
+    pub(super) fn ran_percent(self) -> u64 {
+        self.ran_ns * 100 / self.passed_ns
+    }
+
+    /// Part of the time that it was on a core or waited for one, percent.
+    pub(super) fn wanted_percent(self) -> u64 {
+        (self.ran_ns + self.waited_ns) * 100 / self.passed_ns
+    }
 }
 
 impl Thread {
     pub(super) fn open(number: i32) -> io::Result<Self> {
         let file = File::open(format!("/proc/{number}/schedstat"))?;
         let before_ns = times(&file)?;
-        Ok(Self { number, file, before_ns })
+        Ok(Self { number, file, before_ns, looked_ns: monotonic_ns() })
     }
 
     pub(super) fn number(&self) -> i32 {
@@ -33,11 +50,13 @@ impl Thread {
     /// What it used since the last call; an error when it has ended.
     pub(super) fn used(&mut self) -> io::Result<Used> {
         let now_ns = times(&self.file)?;
+        let looked_ns = monotonic_ns();
         let used = Used {
+            passed_ns: (looked_ns - self.looked_ns).max(1),
             ran_ns: now_ns.0.saturating_sub(self.before_ns.0),
             waited_ns: now_ns.1.saturating_sub(self.before_ns.1),
         };
-        self.before_ns = now_ns;
+        (self.before_ns, self.looked_ns) = (now_ns, looked_ns);
         Ok(used)
     }
 }
@@ -59,7 +78,6 @@ fn times(file: &File) -> io::Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::monotonic_ns;
 
     #[test]
     fn a_spinning_thread_runs_or_waits_all_the_time() {

@@ -18,7 +18,6 @@ from typing import ClassVar
 from isolane.enforce.host_access import Host
 from isolane.enforce.setting import Setting, Value
 from isolane.errors import TestbedError
-from isolane.procfs import started
 
 MODULE = "isolane.pacemaker"
 _READY_S = 10.0
@@ -87,10 +86,9 @@ def _start(group: str, work: str) -> int:
 
 def _end(process: int) -> None:
     """End a pacemaker and wait until it is gone."""
-    began = started(process)
     deadline = time.monotonic() + _END_S
     sign = signal.SIGTERM
-    while began is not None and started(process) == began and not _reaped(process):
+    while _runs(process):
         with suppress(ProcessLookupError):
             os.kill(process, sign)
         if time.monotonic() > deadline:
@@ -98,8 +96,11 @@ def _end(process: int) -> None:
         time.sleep(0.002)
 
 
-def _reaped(process: int) -> bool:
-    """Collect it if it is a child of this process that has ended."""
+def _runs(process: int) -> bool:
+    """Tell whether a pacemaker runs still; one that its parent has not asked after yet does not."""
     with suppress(ChildProcessError):
-        return os.waitpid(process, os.WNOHANG)[0] == process
-    return False
+        os.waitpid(process, os.WNOHANG)  # if this process is the parent
+    try:
+        return MODULE.encode() in Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -1,0 +1,75 @@
+"""The pacemaker as a setting: it is found by any command, replaced, and ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from isolane.enforce.host_access import Host
+from isolane.enforce.settings.pacemaking import Pacemaker, running
+from isolane.errors import TestbedError
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: real-time threads")
+GROUP = "isolane-test-pacemaker"
+
+
+def _work(thread: int) -> dict[str, object]:
+    core = {"core": 0, "nic_threads": [], "routers": [{"threads": [thread], "queues": []}]}
+    return {"table": None, "cores": [core]}
+
+
+@pytest.fixture
+def host() -> Iterator[Host]:
+    host = Host(group=GROUP)
+    yield host
+    Pacemaker(GROUP).write(host, None)
+    host.close()
+
+
+def test_it_is_found_replaced_and_ended(host: Host) -> None:
+    setting, work = Pacemaker(GROUP), _work(os.getpid())
+    assert setting.read(host) is None
+    setting.write(host, work)
+    assert setting.read(host) == work
+    (first,) = [process for process, _ in running(GROUP)]
+    threads = Path(f"/proc/{first}/task").iterdir()
+    assert {os.sched_getscheduler(int(thread.name)) for thread in threads} == {
+        os.SCHED_OTHER,
+        os.SCHED_FIFO,
+    }
+    other = _work(os.getppid())
+    setting.write(host, other)
+    assert setting.read(host) == other
+    assert [process for process, _ in running(GROUP)] != [first]
+    setting.write(host, None)
+    assert setting.read(host) is None
+    assert list(running(GROUP)) == []
+
+
+def test_it_ends_with_the_threads_that_it_looks_after(host: Host) -> None:
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    Pacemaker(GROUP).write(host, _work(child))
+    ((process, _),) = running(GROUP)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and list(running(GROUP)):
+        time.sleep(0.01)
+    assert list(running(GROUP)) == []
+    assert os.waitpid(process, 0)[0] == process
+
+
+def test_one_that_does_not_start_says_why(host: Host) -> None:
+    work = _work(os.getpid())
+    work["table"] = "no number"
+    with pytest.raises(TestbedError, match="the pacemaker did not start"):
+        Pacemaker(GROUP).write(host, work)
+    assert list(running(GROUP)) == []
