@@ -7,6 +7,7 @@ looks after them.
 
 from __future__ import annotations
 
+import os
 import sys
 
 from isolane import _native
@@ -15,6 +16,7 @@ from isolane import _native
 def main() -> int:
     """Look after the cores until SIGTERM comes or the policy's threads have ended."""
     _, _, work = sys.argv
+    os.chdir("/")  # keeps no file system busy
     _native.run_pacemaker(work)
     return 0
 

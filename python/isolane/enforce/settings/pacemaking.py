@@ -6,7 +6,6 @@ import json
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -65,21 +64,23 @@ def running(group: str) -> Iterator[tuple[int, str]]:
 
 def _start(group: str, work: str) -> int:
     """Start a pacemaker that outlives this process; wait until it runs."""
-    child = subprocess.Popen(
-        [sys.executable, "-I", "-m", MODULE, group, work],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd="/",
-        start_new_session=True,
-    )
-    assert child.stdout is not None and child.stderr is not None  # noqa: PT018 - asked for
-    with child.stdout, child.stderr:
-        heard, _, _ = select.select([child.stdout], [], [], _READY_S)
-        if heard and child.stdout.readline() == b"ready\n":
-            return child.pid
-        _end(child.pid)
-        lines = child.stderr.read().decode(errors="replace").strip().splitlines()
+    reading, writing = os.pipe()
+    words = [sys.executable, "-I", "-m", MODULE, group, work]
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_DUP2, writing, 1),
+        (os.POSIX_SPAWN_DUP2, writing, 2),
+    ]
+    try:
+        process = os.posix_spawn(words[0], words, {}, file_actions=actions, setsid=True)
+    finally:
+        os.close(writing)
+    with open(reading) as said:  # noqa: PTH123 - a descriptor
+        heard, _, _ = select.select([said], [], [], _READY_S)
+        if heard and said.readline() == "ready\n":
+            return process
+        _end(process)
+        lines = said.read().strip().splitlines()
     why = lines[-1] if lines else f"it did not say ready within {_READY_S:.0f} s"
     raise TestbedError(f"the pacemaker did not start: {why}")
 
