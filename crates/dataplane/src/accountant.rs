@@ -298,77 +298,107 @@ mod tests {
         assert!(error.contains("/nowhere") && error.contains("os error 2"), "{error}");
     }
 
-    #[test]
-    fn a_spinning_thread_is_charged_for_all_its_time() {
+    /// Has every core switch tasks: a core is accounted for from its first switch on, and charges
+    /// what has passed at the next.
+    fn switch_everywhere() -> usize {
+        let cores = std::thread::available_parallelism().expect("a count").get();
+        std::thread::scope(|scope| {
+            for core in 0..cores {
+                scope.spawn(move || {
+                    crate::netns::pin(core).expect("the core is there");
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                });
+            }
+        });
+        cores
+    }
+
+    /// What a thread of this test was charged with in a window in which it spun, beside its CPU time
+    /// by its clock. Windows of which the hypervisor took a part, or whose switches were not all
+    /// seen, say nothing; in a hundred there is another.
+    fn spinning(window_ns: u64) -> (CpuUse, u64) {
+        let cores = switch_everywhere();
         let mut accountant = CpuAccountant::attach().expect("loads");
         // SAFETY: takes no arguments.
         let thread = u32::try_from(unsafe { libc::gettid() }).expect("positive");
         accountant.add_thread(thread, FIRST_OWN).expect("the table has space");
-        // A core is accounted for from its first switch on.
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        let start_ns = crate::monotonic_ns();
-        let end_ns = start_ns + 20_000_000;
-        accountant.begin(start_ns, end_ns).expect("begins");
-        let cpu_ns = || {
-            let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: the pointer is to a live timespec.
-            unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-            u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("positive")
-        };
-        let before_ns = cpu_ns();
-        while crate::monotonic_ns() < end_ns {
-            std::hint::spin_loop();
-        }
-        let spent_ns = cpu_ns() - before_ns;
-        let used = accountant.read(MAX_CPUS).expect("reads");
-        let charged_ns: u64 = used.iter().map(|core| core[FIRST_OWN as usize].thread_ns).sum();
-        // The kernel's figure has interrupts and softirqs in it; ours has not.
-        assert!(charged_ns <= spent_ns + 1_000_000, "{charged_ns} of {spent_ns} ns");
-        assert!(charged_ns * 2 > spent_ns, "{charged_ns} of {spent_ns} ns");
-        assert!(accountant.events(MAX_CPUS).expect("reads").iter().sum::<u64>() > 0);
+        (0..100)
+            .find_map(|_| {
+                switch_everywhere();
+                let start_ns = crate::monotonic_ns() + 1_000_000;
+                let end_ns = start_ns + window_ns;
+                accountant.begin(start_ns, end_ns).expect("begins");
+                while crate::monotonic_ns() < start_ns {}
+                let before_ns = thread_time_ns();
+                while crate::monotonic_ns() < end_ns {}
+                let spent_ns = thread_time_ns() - before_ns;
+                // The kernel's figure is complete once the thread has left its core.
+                switch_everywhere();
+                let used = accountant.read(cores).expect("reads");
+                let stolen_ns: u64 = used.iter().map(|core| core[STEAL].thread_ns).sum();
+                let uncompared = accountant.uncompared_ns(cores).expect("reads");
+                let sum = |of: fn(&CpuUse) -> u64| -> u64 {
+                    used.iter().map(|core| of(&core[FIRST_OWN as usize])).sum()
+                };
+                assert!(accountant.events(cores).expect("reads").iter().sum::<u64>() > 0);
+                let undisturbed = stolen_ns == 0 && uncompared.iter().all(|&ns| ns == 0);
+                undisturbed.then(|| {
+                    let own = CpuUse {
+                        thread_ns: sum(|used| used.thread_ns),
+                        over_ns: sum(|used| used.over_ns),
+                        kernel_ns: sum(|used| used.kernel_ns),
+                        ..CpuUse::default()
+                    };
+                    (own, spent_ns)
+                })
+            })
+            .expect("one of a hundred windows is undisturbed")
+    }
+
+    fn thread_time_ns() -> u64 {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the pointer is to a live timespec.
+        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+        u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("positive")
+    }
+
+    const STEAL: usize = FIXED.len() - 1;
+
+    #[test]
+    fn a_spinning_thread_is_charged_for_all_its_time() {
+        let (own, spent_ns) = spinning(20_000_000);
+        // The clock of the thread leaves out what was stolen at once, the accountant once it is told.
+        assert!(own.thread_ns <= 20_000_000, "{} of {spent_ns} ns", own.thread_ns);
+        assert!(own.thread_ns * 2 > spent_ns, "{} of {spent_ns} ns", own.thread_ns);
     }
 
     #[test]
     fn the_kernels_own_figure_of_a_thread_is_kept_beside_ours() {
-        let mut accountant = CpuAccountant::attach().expect("loads");
-        // SAFETY: takes no arguments.
-        let thread = u32::try_from(unsafe { libc::gettid() }).expect("positive");
-        accountant.add_thread(thread, FIRST_OWN).expect("the table has space");
-        let start_ns = crate::monotonic_ns() + 1_000_000;
-        let end_ns = start_ns + 60_000_000;
-        accountant.begin(start_ns, end_ns).expect("begins");
-        while crate::monotonic_ns() < end_ns {
-            for _ in 0..10_000 {
-                std::hint::spin_loop();
-            }
-            std::thread::yield_now();
-        }
-        // The kernel's figure is complete once the thread has left its core.
-        std::thread::sleep(std::time::Duration::from_millis(2));
-        let used = accountant.read(MAX_CPUS).expect("reads");
-        let sum = |of: fn(&CpuUse) -> u64| -> u64 {
-            used.iter().map(|core| of(&core[FIRST_OWN as usize])).sum()
-        };
-        let (ours, kernel) =
-            (sum(|used| used.thread_ns + used.over_ns), sum(|used| used.kernel_ns));
+        let (own, _) = spinning(60_000_000);
+        let (ours, kernel) = (own.thread_ns + own.over_ns, own.kernel_ns);
         assert!(kernel > 1_000_000, "{kernel} ns");
         assert!(ours.abs_diff(kernel) < kernel / 50 + 500_000, "{ours} and {kernel} ns");
     }
 
     #[test]
-    fn idle_time_grows_on_and_every_window_adds_up() {
+    fn idle_time_grows_on_and_windows_add_up() {
         let mut accountant = CpuAccountant::attach().expect("loads");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        let cores = std::thread::available_parallelism().expect("a count").get();
-        let before = accountant.idle_ns(cores).expect("reads");
-        let start_ns = crate::monotonic_ns();
-        accountant.begin(start_ns, start_ns + 20_000_000).expect("begins");
-        std::thread::sleep(std::time::Duration::from_millis(25));
-        let after = accountant.idle_ns(cores).expect("reads");
-        assert!(before.iter().zip(&after).all(|(before, after)| before <= after));
-        for core in accountant.read(cores).expect("reads") {
-            let sum: u64 = core.iter().map(|used| used.softirq_ns + used.thread_ns).sum();
-            assert!(sum.abs_diff(20_000_000) < 200_000, "{sum} ns");
-        }
+        let adds_up = (0..20).any(|_| {
+            let cores = switch_everywhere();
+            let before = accountant.idle_ns(cores).expect("reads");
+            let start_ns = crate::monotonic_ns();
+            accountant.begin(start_ns, start_ns + 20_000_000).expect("begins");
+            std::thread::sleep(std::time::Duration::from_millis(25));
+            switch_everywhere();
+            let after = accountant.idle_ns(cores).expect("reads");
+            assert!(before.iter().zip(&after).all(|(before, after)| before <= after));
+            accountant.read(cores).expect("reads").iter().all(|core| {
+                let sum_ns: u64 = core.iter().map(|used| used.softirq_ns + used.thread_ns).sum();
+                // A stretch may be missed while the hypervisor has the core, none counted twice.
+                assert!(sum_ns < 20_200_000, "{sum_ns} ns");
+                sum_ns > 19_800_000
+            })
+        });
+        assert!(adds_up, "no window of twenty was accounted for as a whole");
     }
 }

@@ -243,6 +243,10 @@ class Enforcer:
         """Return the kernel threads that poll the NICs."""
         return sampling.nic_threads_of(State.load(self.directory))
 
+    def pacemaker_threads(self) -> list[int]:
+        """Return the threads of the pacemaker; empty where none runs."""
+        return sampling.pacemaker_threads_of(State.load(self.directory))
+
     def numbers(self) -> dict[str, int]:
         """Return the numbers of queues, ports, classes by name: ``queue:<router>:<interface>``."""
         return State.load(self.directory).numbers

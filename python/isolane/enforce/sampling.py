@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 
 from isolane import _native
 from isolane.enforce import htb
@@ -15,7 +17,8 @@ from isolane.enforce.policy_plan import NIC_OWNER
 from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import RouterSample, Sample
 from isolane.enforce.setting import from_key
-from isolane.enforce.settings import LinkClass, Member, Program, Scheduling
+from isolane.enforce.settings import LinkClass, Member, Pacemaker, Program, Scheduling
+from isolane.enforce.settings.pacemaking import running
 from isolane.procfs import core_ticks, cpu_ns, started
 from isolane.spec.policy import Policy
 
@@ -35,6 +38,17 @@ def nic_threads_of(state: State) -> list[int]:
     settings = map(from_key, state.applied)
     found = (p for p in settings if isinstance(p, Scheduling) and p.router == NIC_OWNER)
     return [setting.thread for setting in found if started(setting.thread) == setting.began]
+
+
+def pacemaker_threads_of(state: State) -> list[int]:
+    """Return the threads of the pacemaker, if it runs."""
+    settings = map(from_key, state.applied)
+    groups = [setting.group for setting in settings if isinstance(setting, Pacemaker)]
+    found: list[int] = []
+    for process in (process for group in groups for process, _ in running(group)):
+        with contextlib.suppress(OSError):  # it may end at any time
+            found += [int(path.name) for path in Path(f"/proc/{process}/task").iterdir()]
+    return found
 
 
 def take(host: Host, state: State, policy: Policy) -> Sample:

@@ -58,8 +58,10 @@ def disturbances(
         Who had more than its limit disturbed the trial.
     """
     for who, part in used.items():
-        if part > budget.limit:
-            text = f"{who} used {100 * part:.2g} % of core {core} (at most {budget})"
+        if part > budget.noise:
+            text = (
+                f"{who} used {100 * part:.2g} % of core {core} (at most {100 * budget.noise:g} %)"
+            )
             yield InvalidReason(InvalidKind.DISTURBED, text)
 
 

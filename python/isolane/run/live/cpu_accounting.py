@@ -79,7 +79,7 @@ def open_accounts(
         accountant.add_nic(netns=nic.netns, ifindex=nic.ifindex, account=account)
         threads = list(bed.receive_threads.get(nic.ifname, ()))
         if nic.ifname == POLICY_NICS[0] and managed.nic_threads:
-            threads, demux = managed.nic_threads, account
+            threads, demux = [*managed.nic_threads, *managed.pacemaker_threads], account
             accountant.sample_polls(account=account)
         for thread in threads:
             accountant.add_thread(thread=thread, account=account)

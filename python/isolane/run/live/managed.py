@@ -82,6 +82,8 @@ class Managed:
         """Router -> kernel threads that work for it."""
         self.nic_threads: list[int] = []
         """Threads of the NICs: the demultiplexer's work, nobody's in particular."""
+        self.pacemaker_threads: list[int] = []
+        """Threads of the pacemaker, which works for all routers, too."""
 
     def __enter__(self) -> Self:
         if self._policy is None:
@@ -92,6 +94,7 @@ class Managed:
         self._bed.start_polling()
         self.threads = hand.threads()
         self.nic_threads = hand.nic_threads()
+        self.pacemaker_threads = hand.pacemaker_threads()
         nic = next(n for n in self._bed.dut_interfaces if n.ifname == POLICY_NICS[0])
         self._plane = _native.Plane.open(netns=nic.netns, ifindex=nic.ifindex)
         if self._plane is None:
