@@ -159,7 +159,7 @@ def command(
     exceed_ratio: _Exceed = "0.5",
     time_limit: _Limit = None,
 ) -> None:
-    """Find out how much each arm of an experiment forwards, at several loss ratios.
+    """Find what each arm forwards at several loss ratios.
 
     Use it before you plan loads, or compare data paths: "capacity" is not one figure. The command
     searches each router alone (or all together) in each arm. It first raises the load from below

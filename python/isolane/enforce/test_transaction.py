@@ -311,13 +311,13 @@ def test_whatever_is_applied_and_wherever_it_is_killed_clear_puts_back(
         if killed_after < 0:
             world.apply(adopt=False, **policy)
             assert {name: world.now()[name] for name in policy} == policy
-        elif os.fork() == 0:
+        elif (child := os.fork()) == 0:
             try:
                 transaction.apply(_deadly(world, policy, killed_after), world.state, NO_HOST, ABOUT)
             finally:
                 os._exit(0)
         else:
-            os.wait()
+            os.waitpid(child, 0)
     transaction.recover(world.state, NO_HOST)
     assert world.drifts() == []
     assert world.clear() == []

@@ -19,6 +19,8 @@ from isolane.enforce.setting import Setting, Value
 from isolane.errors import TestbedError
 
 MODULE = "isolane.pacemaker"
+_children: set[int] = set()
+"""Pacemakers that this process has started and not yet seen the end of."""
 _READY_S = 10.0
 _END_S = 5.0
 
@@ -51,6 +53,7 @@ class Pacemaker(Setting):
 
 def running(group: str) -> Iterator[tuple[int, str]]:
     """Yield the pacemakers of a policy that run: process and work."""
+    _reap()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
@@ -78,6 +81,7 @@ def _start(group: str, work: str) -> int:
     with open(reading) as said:  # noqa: PTH123 - a descriptor
         heard, _, _ = select.select([said], [], [], _READY_S)
         if heard and said.readline() == "ready\n":
+            _children.add(process)
             return process
         _end(process)
         lines = said.read().strip().splitlines()
@@ -95,6 +99,15 @@ def _end(process: int) -> None:
         if time.monotonic() > deadline:
             sign = signal.SIGKILL
         time.sleep(0.002)
+
+
+def _reap() -> None:
+    """Ask after those that have ended by themselves."""
+    for process in tuple(_children):
+        with suppress(ChildProcessError):
+            if os.waitpid(process, os.WNOHANG)[0] == 0:
+                continue
+        _children.discard(process)
 
 
 def _runs(process: int) -> bool:
