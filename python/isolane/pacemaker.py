@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 from isolane import _native
 
@@ -16,6 +18,8 @@ from isolane import _native
 def main() -> int:
     """Look after the cores until SIGTERM comes or the policy's threads have ended."""
     _, _, work = sys.argv
+    with suppress(KeyError, OSError):  # not mounted: nothing forbids it
+        Path(os.environ["ISOLANE_CGROUP"]).write_text(str(os.getpid()))
     os.chdir("/")  # keeps no file system busy
     _native.run_pacemaker(work)
     return 0

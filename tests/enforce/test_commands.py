@@ -122,7 +122,7 @@ def test_top_tells_what_routers_do(rig: Rig) -> None:
         lines.append(rig.data("top", "--once", "--interval", "0.3"))
 
     for _ in range(5):  # the machine may have something else to do just then
-        rig.offer({"vr1": 4e3, "vr2": 40e3}, 1.0, meanwhile=look)
+        rig.offer({"vr1": 4e3, "vr2": 40e3}, 3.0, meanwhile=look)
         line = lines[-1]
         if line["routers"][0]["offered_pps"] > 100:
             break

@@ -71,6 +71,11 @@ class Groups:
         return self._root[1] / self._name
 
     @property
+    def members(self) -> str:
+        """Name of the file of a cgroup that lists its threads (version 2: its processes)."""
+        return "cgroup.procs" if self.version == 2 else "tasks"
+
+    @property
     def root(self) -> Path:
         """Directory where the cgroup hierarchy is mounted."""
         return self._root[1]
@@ -113,5 +118,4 @@ class Groups:
 
     def move(self, thread: int, group: str) -> None:
         """Move a thread (version 2: its process) to a cgroup, given by its path below the root."""
-        file = "cgroup.procs" if self.version == 2 else "tasks"
-        (self.root / group / file).write_text(str(thread))
+        (self.root / group / self.members).write_text(str(thread))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from isolane.enforce.cpu_cgroups import Groups
 from isolane.enforce.host_access import Host
 from isolane.enforce.setting import Setting, Value
 from isolane.errors import TestbedError
@@ -46,9 +47,7 @@ class Pacemaker(Setting):
         for process, _ in running(self.group):
             _end(process)
         if value is not None:
-            process = _start(self.group, json.dumps(value))
-            with suppress(OSError):  # where the controller is not mounted, nothing holds it back
-                host.groups.move(process, "")
+            _start(self.group, json.dumps(value), host.groups)
 
 
 def running(group: str) -> Iterator[tuple[int, str]]:
@@ -65,24 +64,28 @@ def running(group: str) -> Iterator[tuple[int, str]]:
                 yield int(entry.name), words[-1].decode()
 
 
-def _start(group: str, work: str) -> int:
-    """Start a pacemaker that outlives this process; wait until it runs."""
+def _start(group: str, work: str, groups: Groups) -> None:
+    """Start a pacemaker that outlives this process; wait until it runs.
+
+    It moves to the root cgroup first: in others real-time threads may be forbidden.
+    """
     reading, writing = os.pipe()
     words = [sys.executable, "-I", "-m", MODULE, group, work]
+    environment = {"ISOLANE_CGROUP": str(groups.root / groups.members)}
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, writing, 1),
         (os.POSIX_SPAWN_DUP2, writing, 2),
     ]
     try:
-        process = os.posix_spawn(words[0], words, {}, file_actions=actions, setsid=True)
+        process = os.posix_spawn(words[0], words, environment, file_actions=actions, setsid=True)
     finally:
         os.close(writing)
     with open(reading) as said:  # noqa: PTH123 - a descriptor
         heard, _, _ = select.select([said], [], [], _READY_S)
         if heard and said.readline() == "ready\n":
             _children.add(process)
-            return process
+            return
         _end(process)
         lines = said.read().strip().splitlines()
     why = lines[-1] if lines else f"it did not say ready within {_READY_S:.0f} s"

@@ -70,9 +70,8 @@ def _empty(host: Host, path: Path) -> None:
 
 
 def _threads(host: Host, path: Path) -> list[int]:
-    file = "cgroup.procs" if host.groups.version == 2 else "tasks"
     with contextlib.suppress(OSError):
-        return [int(thread) for thread in (path / file).read_text().split()]
+        return [int(thread) for thread in (path / host.groups.members).read_text().split()]
     return []
 
 
