@@ -156,7 +156,7 @@ impl<'a> Beat<'a> {
             active: vec![false; routers.len()],
             routers,
             queues,
-            mode: Mode::Calm,
+            mode: Mode::Free,
             sampled_ns: monotonic_ns(),
         };
         beat.set_nice(FIRST);
@@ -182,8 +182,8 @@ impl<'a> Beat<'a> {
             // A NIC's thread wakes up at least as often by itself.
             Mode::Contended if self.nic.is_empty() => BEAT_NS,
             Mode::Contended => SLOW_SAMPLE_NS,
-            Mode::Calm if self.chooser.is_quiet(self.sampled_ns, QUIET_NS) => SLOW_SAMPLE_NS,
-            Mode::Calm | Mode::Alone => SAMPLE_NS,
+            Mode::Free if self.chooser.is_quiet(self.sampled_ns, QUIET_NS) => SLOW_SAMPLE_NS,
+            Mode::Free | Mode::Alone => SAMPLE_NS,
         }
     }
 

@@ -9,7 +9,7 @@ pub(super) const OVERLOADED_NS: u64 = 50_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Nobody waits for the core: the NIC's threads go first, since that makes delays short.
-    Calm,
+    Free,
     /// Only one router has work, and more than the core can do. The NIC's threads go last: then the
     /// NIC's ring refuses what is too much, which costs the core nothing, while dropping it would.
     Alone,
@@ -64,7 +64,7 @@ impl Chooser {
             (true, 2..) => Mode::Contended,
             // Ordinary processes would starve a NIC's thread that goes last.
             (true, 1) if !sample.shared => Mode::Alone,
-            _ => Mode::Calm,
+            _ => Mode::Free,
         }
     }
 
@@ -89,14 +89,14 @@ mod tests {
     fn the_nic_does_not_wait_for_other_processes() {
         let mut chooser = Chooser::new(1);
         let sample = Sample { shared: true, ..sample(0, &[true], true) };
-        assert_eq!(chooser.mode(sample), Mode::Calm);
+        assert_eq!(chooser.mode(sample), Mode::Free);
     }
 
     #[test]
     fn a_core_with_time_left_is_left_alone() {
         let mut chooser = Chooser::new(2);
         for step in 0..100 {
-            assert_eq!(chooser.mode(sample(step * MS, &[true, true], false)), Mode::Calm);
+            assert_eq!(chooser.mode(sample(step * MS, &[true, true], false)), Mode::Free);
         }
     }
 
@@ -123,7 +123,7 @@ mod tests {
         let mut chooser = Chooser::new(1);
         assert_eq!(chooser.mode(sample(0, &[true], true)), Mode::Alone);
         assert_eq!(chooser.mode(sample(OVERLOADED_NS - 1, &[true], false)), Mode::Alone);
-        assert_eq!(chooser.mode(sample(OVERLOADED_NS, &[true], false)), Mode::Calm);
+        assert_eq!(chooser.mode(sample(OVERLOADED_NS, &[true], false)), Mode::Free);
     }
 
     #[test]
