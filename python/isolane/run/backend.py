@@ -46,6 +46,9 @@ class Setting:
     """Unique in a run; a simulation derives its random numbers from it."""
     budget: ErrorBudget = field(default_factory=ErrorBudget)
     """How large the trial's own faults may be."""
+    peak_pps: float = 0.0
+    """Highest offered load of all points that are compared with this one, frames/s; the generator
+    treats all of them alike. 0: this one's."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,14 @@ class BackEnd(Protocol):
 
     def overload_pps(self, arm: Arm) -> float:
         """Return the highest load that capacity is measured with, frames/s."""
+
+
+@runtime_checkable
+class WithNullDut(Protocol):
+    """A back end that can leave the device under test out."""
+
+    def null_dut(self, arm: Arm, routers: Sequence[PointRouter]) -> AbstractContextManager[Bench]:
+        """Build wires from generator to receiver, one for each router, measured as on `arm`."""
 
 
 @runtime_checkable

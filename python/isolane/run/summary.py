@@ -12,6 +12,7 @@ from isolane.run.cells import aggregates, cells, core_cells, sent_less, usable
 from isolane.run.delivery import Groups, weights_of
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint, MissingRouter
+from isolane.run.null_dut import PURPOSE, floors
 from isolane.run.published import Measured, beside_measured
 from isolane.run.results import (
     Aggregate,
@@ -73,6 +74,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         Version of the method that the trials were made by.
     """
     arms = [arm.name for arm in experiment.resolved_arms()]
+    everything, trials = trials, [trial for trial in trials if trial.purpose != PURPOSE]
     groups = usable(trials, arms)
     known = capacity or measured_capacity(trials, experiment.capacity_reference().arm.name)
     missing = missing_points(experiment, trials, known)
@@ -94,12 +96,13 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         published_source=published.source if published else None,
         drawings=tuple(drawings),
         not_measured=(*not_measured, *_gaps(trials, found, missing, known)),
-        **_counts(trials),
+        **_counts(everything),
         aggregates=together,
         simulated=simulated,
         arms=tuple(arms),
         missing=missing,
         method=method,
+        null_dut=floors(everything),
     )
 
 
