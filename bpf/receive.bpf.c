@@ -4,14 +4,18 @@
  * adds each frame's one-way delay to a histogram, and drops the frame. Frames that are not of this
  * run go on to the kernel untouched.
  */
+#include <stdbool.h>
+
 #include "parse.h"
 #include "histogram.h"
+#include "series.h"
 
 const volatile struct {
 	__u16 cookie;
 	__u16 pad0;
 	__u32 flow_slots; /* entries of isl_rx_flows */
 	__u32 any_cookie; /* 1: take the frames of whatever run arrives */
+	__u32 streams;	  /* entries of isl_rx_gaps, and of each bin in isl_rx_series */
 } settings;
 
 /* Where the flows of each stream begin in isl_rx_flows; written by user space before the run. */
@@ -43,6 +47,30 @@ struct {
 	__type(value, struct isl_rx_flow);
 	__uint(map_flags, BPF_F_MMAPABLE);
 } isl_rx_flows SEC(".maps");
+
+/* When bins begin and end; written by user space before the run. */
+struct isl_series series;
+
+/*
+ * Key: bin * settings.streams + stream; value: arrivals in that bin, by delay; size set when loaded;
+ * this program adds. Not atomic: where several cores receive a stream, some frames may be left out.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct isl_rx_bin);
+	__uint(map_flags, BPF_F_MMAPABLE);
+} isl_rx_series SEC(".maps");
+
+/* Key: stream; value: times between arrivals; size set when loaded; this program adds, as above. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct isl_rx_gaps);
+	__uint(map_flags, BPF_F_MMAPABLE);
+} isl_rx_gaps SEC(".maps");
 
 #define SEEN_BITS 64
 
@@ -90,6 +118,29 @@ static __always_inline void note_delay(struct isl_rx_stream *stream, __u32 index
 		stream->delay_max_ns = delay_ns;
 }
 
+/* Adds an arrival to its bin, and the time since the stream's last one to its histogram. */
+static __always_inline void note_arrival(__u32 index, __u64 now_ns, __u64 delay_ns, bool in_window)
+{
+	__u64 since_ns = now_ns - series.start_ns;
+	struct isl_rx_gaps *gaps;
+	struct isl_rx_bin *bin;
+	__u32 key;
+
+	/* A time before the start is a very large difference. */
+	if (since_ns >= series.length_ns || index >= settings.streams)
+		return;
+	key = isl_bin(&series, since_ns) * settings.streams + index;
+	bin = bpf_map_lookup_elem(&isl_rx_series, &key);
+	if (bin)
+		bin->frames[isl_bucket(delay_ns) >> ISL_BIN_MERGE_BITS & (ISL_BIN_BUCKETS - 1)]++;
+	gaps = bpf_map_lookup_elem(&isl_rx_gaps, &index);
+	if (!gaps)
+		return;
+	if (in_window && gaps->last_ns)
+		gaps->gaps[isl_bucket(now_ns - gaps->last_ns) & (ISL_HIST_BUCKETS - 1)]++;
+	gaps->last_ns = now_ns;
+}
+
 SEC("xdp")
 int isl_receive(struct xdp_md *ctx)
 {
@@ -118,6 +169,8 @@ int isl_receive(struct xdp_md *ctx)
 				     data_end - data + ISL_FCS_BYTES);
 		note_delay(stream, index, now_ns > sent_ns ? now_ns - sent_ns : 0);
 	}
+	note_arrival(index, now_ns, now_ns > sent_ns ? now_ns - sent_ns : 0,
+		     word & ISL_FLOW_IN_WINDOW);
 	slot = flow_base[index] + (word & ISL_FLOW_MASK);
 	flow = slot < settings.flow_slots ? bpf_map_lookup_elem(&isl_rx_flows, &slot) : NULL;
 	if (flow)
