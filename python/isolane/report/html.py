@@ -20,6 +20,7 @@ from isolane.report.assets import (
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
 from isolane.report.loaded_run import Run
+from isolane.report.over_time import over_time
 from isolane.report.theme import css_colours
 from isolane.run.method import marking
 
@@ -27,7 +28,8 @@ from isolane.run.method import marking
 def page(run: Run) -> str:
     """Write the whole page: styles, data, plots and the library that draws them."""
     summary = run.summary
-    shown = figures(summary)
+    drawn = over_time(summary, run.trials, run.series)
+    shown = (*figures(summary), *([drawn] if drawn else []))
     started = datetime.fromtimestamp(summary.started_unix_s, UTC)
     template = environment().from_string(asset("page.html.j2"))
     return template.render(

@@ -18,6 +18,7 @@ from isolane.run.results import (
     Placement,
     RouterTrial,
 )
+from isolane.run.series import TrialSeries
 from isolane.spec import Arm, PointRouter
 
 KERNEL_OVERLOAD_PPS = 2_000_000.0
@@ -67,6 +68,8 @@ class Observation:
     conserved: bool
     invalid: tuple[InvalidReason, ...] = field(default=())
     """Why this trial gives no verdict about the device under test; empty when it does."""
+    series: TrialSeries | None = None
+    """Its trial number is not known yet: 0."""
 
 
 class Bench(Protocol):

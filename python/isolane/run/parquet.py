@@ -13,14 +13,27 @@ from isolane.files import replace
 from isolane.run.results import (
     DROP_POINTS,
     Delay,
+    Gaps,
     GeneratorAudit,
     Placement,
     RouterTrial,
     Trial,
+    WindowShift,
 )
+from isolane.run.series import TrialSeries
 
 _TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
-_NESTED = {"lost", "delay", "routers", "cores", "generator", "placement", "invalid"}
+_NESTED = {
+    "lost",
+    "delay",
+    "routers",
+    "cores",
+    "generator",
+    "placement",
+    "invalid",
+    "window_shift",
+    "gaps",
+}
 
 
 def _columns(model: Any, prefix: str = "") -> dict[str, Any]:
@@ -39,6 +52,8 @@ SCHEMA: dict[str, Any] = {
     **_columns(RouterTrial),
     **{f"lost_{where}": pl.Int64 for where in DROP_POINTS},
     **_columns(Delay, "delay_"),
+    **_columns(WindowShift, "window_shift_"),
+    **_columns(Gaps, "gap_"),
     **_columns(GeneratorAudit, "generator_"),
     **_columns(Placement, "placement_"),
 }
@@ -56,6 +71,9 @@ def _rows(trial: Trial) -> list[dict[str, object]]:
         row |= {f"lost_{where}": count for where, count in router.lost.items()}
         if router.delay is not None:
             row |= {f"delay_{name}": value for name, value in router.delay.model_dump().items()}
+        for prefix, part in (("window_shift_", router.window_shift), ("gap_", router.gaps)):
+            if part is not None:
+                row |= {prefix + name: value for name, value in part.model_dump().items()}
         rows.append(row)
     return rows or [common]  # a trial that failed early has no routers; it is not to vanish
 
@@ -71,4 +89,49 @@ def write_trials(trials: Sequence[Trial], target: Path) -> None:
     rows = [row for trial in trials for row in _rows(trial)]
     content = io.BytesIO()  # polars tells of a full disk as of a fault in the format
     pl.DataFrame(rows, schema=SCHEMA).write_parquet(content)
+    replace(target, content.getvalue())
+
+
+SERIES: dict[str, Any] = {
+    "trial": pl.Int64,
+    "router": pl.String,
+    "bin": pl.Int64,
+    "begin_s": pl.Float64,
+    "in_window": pl.Boolean,
+    "sent": pl.Int64,
+    "received": pl.Int64,
+    "delay_p99_ns": pl.Float64,
+}
+
+
+def write_series(series: Sequence[TrialSeries], target: Path) -> None:
+    """Write a Parquet file with the columns of `SERIES`: one row per trial, router and bin.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    frames = [pl.DataFrame(schema=SERIES)]
+    for trial in series:
+        window = trial.window()
+        for router in trial.routers:
+            bins = range(len(router.received))
+            frames.append(
+                pl.DataFrame(
+                    {
+                        "trial": [trial.trial] * len(bins),
+                        "router": [router.router] * len(bins),
+                        "bin": list(bins),
+                        "begin_s": [bin_ * trial.bin_ns / 1e9 for bin_ in bins],
+                        "in_window": [bin_ in window for bin_ in bins],
+                        "sent": router.sent,
+                        "received": router.received,
+                        "delay_p99_ns": router.delay_p99_ns,
+                    },
+                    schema=SERIES,
+                )
+            )
+    content = io.BytesIO()
+    pl.concat(frames).write_parquet(content)
     replace(target, content.getvalue())

@@ -44,7 +44,7 @@ class Record:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / RECORD
-        self._counted: int | None = None
+        self._counted: dict[str, int] = {}
 
     @property
     def exists(self) -> bool:
@@ -86,16 +86,23 @@ class Record:
 
         If a crash prevented the record of an earlier line, that line comes first.
         """
+        self._add_line(journal, "trial")
+
+    def add_series(self, journal: Path) -> None:
+        """Do the same for the time series of a trial."""
+        self._add_line(journal, "series")
+
+    def _add_line(self, journal: Path, kind: str) -> None:
         if not self.exists:
             return
-        if self._counted is None:
-            self._counted = len(self._digests("trial"))
-            new = complete_lines(journal)[self._counted :]
-        else:
+        if kind in self._counted:
             new = [_last_line(journal)]
+        else:
+            self._counted[kind] = len(self._digests(kind))
+            new = complete_lines(journal)[self._counted[kind] :]
         for line in new:
-            self._append({"trial": self._counted + 1, "sha256": _digest(line)})
-            self._counted += 1
+            self._append({kind: self._counted[kind] + 1, "sha256": _digest(line)})
+            self._counted[kind] += 1
 
     def check_file(self, path: Path, content: bytes) -> None:
         """Raise MeasurementError if a file is not what the run wrote.
@@ -110,9 +117,16 @@ class Record:
 
     def check_trials(self, journal: Path, lines: Sequence[bytes]) -> None:
         """Raise MeasurementError if the journal is not what the run wrote; the line is named."""
+        self._check_lines(journal, lines, "trial")
+
+    def check_series(self, journal: Path, lines: Sequence[bytes]) -> None:
+        """Do the same for the time series."""
+        self._check_lines(journal, lines, "series")
+
+    def _check_lines(self, journal: Path, lines: Sequence[bytes], kind: str) -> None:
         if not self.exists:
             return
-        known = self._digests("trial")
+        known = self._digests(kind)
         for number, (line, digest) in enumerate(zip(lines, known, strict=False), start=1):
             if _digest(line) != digest:
                 raise MeasurementError(
@@ -140,7 +154,7 @@ class Record:
     def _digests(self, name: str) -> list[str]:
         """Return the digests of a file, or of the trials, in the order of their writing."""
         entries = self._entries()[1:]
-        return [str(e["sha256"]) for e in entries if name in (e.get("file"), *_trial(e))]
+        return [str(e["sha256"]) for e in entries if name in (e.get("file"), *_kind(e))]
 
     def _entries(self) -> list[dict[str, object]]:
         found = []
@@ -161,8 +175,8 @@ class Record:
         return found
 
 
-def _trial(entry: Mapping[str, object]) -> tuple[str, ...]:
-    return ("trial",) if "trial" in entry else ()
+def _kind(entry: Mapping[str, object]) -> tuple[str, ...]:
+    return tuple(kind for kind in ("trial", "series") if kind in entry)
 
 
 def _digest(content: bytes) -> str:

@@ -53,6 +53,33 @@ class Delay(_Model):
     max_ns: float
 
 
+class WindowShift(_Model):
+    """How far a router's whole window is from its last third: what a transient adds to the figures.
+
+    Ratios minus 1, from the trial's time series; see docs/method.md, "Steady state".
+    """
+
+    throughput: float
+    """Mean of the frames that arrived by bin."""
+    delay_p99: float | None
+    """Median of the bins' p99 delays; None where nothing arrived."""
+
+
+class Gaps(_Model):
+    """Times between the arrivals of one router's frames in the window, ns, within 1.6 %."""
+
+    count: int
+    scheduled_ns: float
+    """Time between two departures by the schedule."""
+    tolerance_ns: float
+    """A gap is as scheduled if it differs by no more: the receiver's pause and a tenth."""
+    as_scheduled: float
+    """Share of the gaps that are, 0 to 1."""
+    p50_ns: float
+    p99_ns: float
+    max_ns: float
+
+
 class RouterTrial(_Model):
     """What one router did in one trial.
 
@@ -90,6 +117,10 @@ class RouterTrial(_Model):
     cpu_ns_per_frame: float | None
     cpu_reason: str | None
     """Why the CPU figures are None."""
+    window_shift: WindowShift | None = None
+    """None where the window is too short for it, and in folders of older versions."""
+    gaps: Gaps | None = None
+    """None without frames, in simulations, and in folders of older versions."""
 
 
 class CoreTrial(_Model):
@@ -344,6 +375,21 @@ class Verdict(_Model):
     """By arm, in the order of the experiment; empty for an experiment without victims."""
 
 
+class Unsteady(_Model):
+    """A router whose windows begin with a transient, in all repeats of a point alike."""
+
+    arm: str
+    point: int
+    point_label: str
+    router: str
+    metric: Literal["throughput", "delay_p99"]
+    shift: float
+    """Mean of :class:`WindowShift` over the trials."""
+    p: float
+    """Two-sided, of a t test that the mean shift is 0."""
+    trials: int
+
+
 class Summary(_Model):
     """Everything that the table and the report show."""
 
@@ -378,6 +424,8 @@ class Summary(_Model):
     """Points that were asked for and gave nothing; None where an older version did not say."""
     method: int = 1
     """Version of the method (:mod:`isolane.run.method`); an older version did not write it."""
+    unsteady: tuple[Unsteady, ...] | None = None
+    """Where the warm-up was too short; None where an older version did not look."""
 
 
 class HostFacts(_Model):

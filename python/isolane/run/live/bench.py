@@ -18,6 +18,7 @@ from isolane.run.live.host import nic_facts
 from isolane.run.live.live_observation import Raw, observe
 from isolane.run.live.managed import Managed
 from isolane.run.results import Drawing, Edge, Node, NotMeasured
+from isolane.run.series import RouterSeries, TrialSeries, padded
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_ns
 from isolane.testbed import Counters, Testbed
 
@@ -69,7 +70,12 @@ class LiveBench:
         tools = self._equipment
         wires = tools.bed.wires
         source = generator(
-            setting, wires, self._traffic, core=tools.cores.measure[0], cookie=tools.cookie
+            setting,
+            wires,
+            self._traffic,
+            core=tools.cores.measure[0],
+            cookie=tools.cookie,
+            bin_ns=tools.receiver.bin_ns(),
         )
         tools.receiver.reset()
         before, ticks = self._counters(), core_ticks()
@@ -103,8 +109,32 @@ class LiveBench:
             lost=frame_accounting.lost_frames(accounts, lost),
             receiver_dropped=lost.receiver_dropped,
             cpu=cpu,
+            series=self._series(source, setting),
+            receiver_pause_ns=tools.bed.receiver_moderation_ns,
         )
         return observe(raw)
+
+    def _series(self, source: _native.Generator, setting: Setting) -> TrialSeries:
+        receiver, sent = self._equipment.receiver, source.series()
+        routers = []
+        for i, demand in enumerate(setting.demands):
+            received, delays = receiver.series(i)
+            routers.append(
+                RouterSeries(
+                    router=demand.router.name,
+                    sent=padded(sent[i], len(received)),
+                    received=tuple(received),
+                    delay_p99_ns=tuple(delays),
+                    gaps=tuple(receiver.gaps(i)),
+                )
+            )
+        return TrialSeries(
+            trial=0,
+            bin_ns=receiver.bin_ns(),
+            warmup_ns=setting.warmup_ns,
+            window_ns=setting.window_ns,
+            routers=tuple(routers),
+        )
 
     def _counters(self) -> Counters:
         """Read all loss counters, those of the policy included."""
@@ -116,6 +146,7 @@ class LiveBench:
         window_ns = start_ns + setting.warmup_ns
         self._equipment.accountant.begin(start_ns=window_ns, end_ns=window_ns + setting.window_ns)
         limit_s = (LEAD_NS + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
+        self._equipment.receiver.begin(start_ns)
         try:
             source.start(start_ns)
             finished = source.wait(limit_s)

@@ -70,6 +70,7 @@ def generator(
     *,
     core: int,
     cookie: int,
+    bin_ns: int,
 ) -> _native.Generator:
     """Load a generator for one trial; demands, wires and traffic are in the same order."""
     end_ns = setting.warmup_ns + setting.window_ns
@@ -84,4 +85,5 @@ def generator(
         window_start_ns=setting.warmup_ns,
         window_end_ns=end_ns,
         end_ns=end_ns,
+        bin_ns=bin_ns,
     )

@@ -9,7 +9,8 @@ from isolane import _native
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.invalid import InvalidKind, InvalidReason, disturbances, proven
 from isolane.run.live.cpu_accounting import SHARED_REASON, CpuAccounting
-from isolane.run.results import Delay, DropPoint, GeneratorAudit, RouterTrial
+from isolane.run.results import Delay, DropPoint, Gaps, GeneratorAudit, RouterTrial
+from isolane.run.series import TrialSeries, gaps_of, merged, window_shift
 from isolane.spec import ArmRouter, format_pps
 
 
@@ -26,6 +27,9 @@ class Raw:
     receiver_dropped: int
     """Frames that the receiver's full wires dropped."""
     cpu: CpuAccounting
+    series: TrialSeries | None = None
+    receiver_pause_ns: int = 0
+    """Time between two polls of the receiver."""
 
 
 def observe(raw: Raw) -> Observation:
@@ -39,6 +43,7 @@ def observe(raw: Raw) -> Observation:
         generator=audit,
         placement=placement,
         conserved=all(lost["unaccounted"] == 0 for lost in raw.lost),
+        series=_kept(raw.series),
         invalid=tuple(_invalid(raw, routers)),
     )
 
@@ -76,7 +81,24 @@ def _router(raw: Raw, i: int, demand: Demand) -> RouterTrial:
         else cpu_ns / (raw.setting.window_ns * len(raw.cpu.cores.dut)),
         cpu_ns_per_frame=cpu_ns / arrived if cpu_ns is not None and arrived else None,
         cpu_reason=SHARED_REASON if cpu_ns is None else None,
+        window_shift=window_shift(raw.series, raw.series.routers[i]) if raw.series else None,
+        gaps=_gaps(raw, i, demand),
     )
+
+
+def _gaps(raw: Raw, i: int, demand: Demand) -> Gaps | None:
+    if raw.series is None or not demand.offered_pps:
+        return None
+    counts, scheduled_ns = raw.series.routers[i].gaps, 1e9 / demand.offered_pps
+    return gaps_of(counts, scheduled_ns, raw.receiver_pause_ns)
+
+
+def _kept(series: TrialSeries | None) -> TrialSeries | None:
+    """Make the histograms of gaps smaller; what is told of them was worked out before."""
+    if series is None:
+        return None
+    routers = [one.model_copy(update={"gaps": merged(one.gaps)}) for one in series.routers]
+    return series.model_copy(update={"routers": tuple(routers)})
 
 
 def _delay(delay: _native.Percentiles, received: _native.StreamReceived) -> Delay | None:

@@ -8,6 +8,7 @@ from typing import Any
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.results import CoreTrial, Delay, DropPoint, GeneratorAudit, RouterTrial
+from isolane.run.series import AFTER_NS, RouterSeries, TrialSeries, padded, window_shift
 from isolane.run.sim.build import SimModel
 from isolane.spec import format_pps
 
@@ -22,7 +23,13 @@ Json = Mapping[str, Any]
 def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
     """Work out the observation of a trial from the simulator's results."""
     flows = {flow["router"]: flow for flow in found["routers"]}
-    routers = tuple(_router(model, setting, d, flows, found) for d in setting.demands)
+    series = _series(model, setting, flows)
+    routers = tuple(
+        _router(model, setting, demand, flows, found).model_copy(
+            update={"window_shift": window_shift(series, of_router)}
+        )
+        for demand, of_router in zip(setting.demands, series.routers, strict=True)
+    )
     sent = sum(router.generated_frames for router in routers)
     window_s = setting.window_ns / 1e9
     requested = sum(demand.offered_pps for demand in setting.demands)
@@ -42,7 +49,33 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
         generator=audit,
         placement=None,
         conserved=all(router.lost["unaccounted"] == 0 for router in routers),
+        series=series,
         invalid=_wire_limits(routers, setting),
+    )
+
+
+def _series(model: SimModel, setting: Setting, flows: Mapping[str, Json]) -> TrialSeries:
+    """Return the simulator's bins, as far as a live trial has them."""
+    bin_ns = model.simulation.bin_ns
+    count = -(-(setting.warmup_ns + setting.window_ns + AFTER_NS) // bin_ns)
+    routers = []
+    for demand in setting.demands:
+        bins = flows.get(demand.router.name, _NOTHING).get("bins", ())[:count]
+        rest = count - len(bins)
+        routers.append(
+            RouterSeries(
+                router=demand.router.name,
+                sent=padded([bin_["offered"] for bin_ in bins], count),
+                received=padded([bin_["received"] for bin_ in bins], count),
+                delay_p99_ns=(*(bin_["delay_p99_ns"] for bin_ in bins), *[None] * rest),
+            )
+        )
+    return TrialSeries(
+        trial=0,
+        bin_ns=bin_ns,
+        warmup_ns=setting.warmup_ns,
+        window_ns=setting.window_ns,
+        routers=tuple(routers),
     )
 
 
