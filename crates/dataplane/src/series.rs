@@ -44,7 +44,7 @@ mod tests {
 
     /// As `isl_bin` in C.
     fn bin_of(since_ns: u64, series: &types::isl_series) -> u64 {
-        (since_ns >> SHIFT) * series.inverse >> series.bits
+        ((since_ns >> SHIFT) * series.inverse) >> series.bits
     }
 
     #[test]

@@ -71,9 +71,11 @@ def _rows(trial: Trial) -> list[dict[str, object]]:
         row |= {f"lost_{where}": count for where, count in router.lost.items()}
         if router.delay is not None:
             row |= {f"delay_{name}": value for name, value in router.delay.model_dump().items()}
-        for prefix, part in (("window_shift_", router.window_shift), ("gap_", router.gaps)):
-            if part is not None:
-                row |= {prefix + name: value for name, value in part.model_dump().items()}
+        if router.window_shift is not None:
+            shift = router.window_shift.model_dump()
+            row |= {f"window_shift_{name}": value for name, value in shift.items()}
+        if router.gaps is not None:
+            row |= {f"gap_{name}": value for name, value in router.gaps.model_dump().items()}
         rows.append(row)
     return rows or [common]  # a trial that failed early has no routers; it is not to vanish
 

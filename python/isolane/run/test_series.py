@@ -2,11 +2,17 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
+from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isolane.errors import MeasurementError
+from isolane.report import test_data as data
+from isolane.run.folder import RunFolder
+from isolane.run.parquet import SERIES
 from isolane.run.series import (
     RouterSeries,
     TrialSeries,
@@ -120,3 +126,54 @@ def test_noise_alone_shifts_the_window_by_its_standard_error() -> None:
     # Mean of 90 bins over that of the last 30: 3 % / sqrt(30) less what both share.
     expected = 0.03 * (1 / 30 - 1 / 90) ** 0.5
     assert (sum(s * s for s in shifts) / len(shifts)) ** 0.5 == pytest.approx(expected, rel=0.2)
+
+
+def kept(folder: RunFolder, number: int, frames: int = 100) -> TrialSeries:
+    found = series([frames] * 40).model_copy(update={"trial": number})
+    folder.append_series(found)
+    return found
+
+
+def test_a_folder_keeps_series_and_their_table(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", "isolane: 1", data.HOST)
+    found = [kept(folder, 0), kept(folder, 1)]
+    assert RunFolder.open(folder.path).series() == found
+    folder.write_parquet()
+    rows = pl.read_parquet(folder.path / "series.parquet")
+    assert rows.schema == SERIES
+    assert rows.height == 80
+    window = rows.filter(pl.col("in_window") & (pl.col("trial") == 1))
+    assert window["begin_s"].to_list() == [pytest.approx(0.1 + 0.01 * i) for i in range(30)]
+
+
+def test_after_a_crash_the_trial_that_was_done_again_counts(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", "isolane: 1", data.HOST)
+    kept(folder, 0, frames=1)
+    with (folder.path / "series.jsonl").open("ab") as journal:
+        journal.write(b'{"trial": 0, "torn')
+    again = kept(RunFolder.open(folder.path), 0)
+    assert folder.series() == [again]
+
+
+def test_an_edited_series_is_noticed(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", "isolane: 1", data.HOST)
+    kept(folder, 0)
+    kept(folder, 1)
+    journal = folder.path / "series.jsonl"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole.replace(b"[100,", b"[101,", 1))
+    with pytest.raises(MeasurementError, match=r"series\.jsonl, line 1: was changed"):
+        folder.series()
+    journal.write_bytes(whole.split(b"\n")[0] + b"\n")
+    with pytest.raises(MeasurementError, match="put the original back"):
+        folder.series()
+    journal.unlink()
+    with pytest.raises(MeasurementError, match="put the original back"):
+        folder.series()
+
+
+def test_a_folder_of_an_older_version_has_none(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", "isolane: 1", data.HOST)
+    assert folder.series() == []
+    folder.write_parquet()
+    assert not (folder.path / "series.parquet").exists()
