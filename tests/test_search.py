@@ -108,6 +108,10 @@ def test_a_search_is_a_capacity_for_a_run(plain: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     search = RunFolder.open(found).search()
     assert search is not None
+    for words in (("report", found), ("run", "--resume", found, "--on", "sim")):
+        refused = in_process(*words)
+        assert refused.returncode == 2
+        assert "this is the folder of a search" in refused.stderr
     summary = RunFolder.open(tmp_path / "run").summary()
     assert summary is not None
     assert summary.capacity is not None

@@ -178,7 +178,9 @@ enum isl_account {
 	ISL_BACKLOG = 4,
 	ISL_OTHER_NIC = 5,
 	ISL_INTERRUPT = 6,
-	ISL_FIRST_OWN = 8,
+	ISL_NET_TX = 7, /* sending that a qdisc has put off: HTB's classes */
+	ISL_STEAL = 8,	/* taken by the hypervisor, as its clock says */
+	ISL_FIRST_OWN = 10,
 	ISL_MAX_ACCOUNTS = 128,
 };
 
@@ -186,6 +188,8 @@ enum isl_account {
 struct isl_cpu_use {
 	__u64 softirq_ns;
 	__u64 thread_ns;
+	__u64 over_ns;	 /* softirqs and interrupts on top of the account's threads */
+	__u64 kernel_ns; /* what the kernel itself says of these threads, over_ns included */
 	__u64 polls;
 	__u64 frames;
 };
@@ -193,11 +197,37 @@ struct isl_cpu_use {
 /* CPU accountant: what a core is doing. */
 struct isl_core_state {
 	__u64 since_ns;
+	__u64 steal_ns;	  /* the kernel's figure, as far as charged */
+	__u64 pending_ns; /* of the softirq, before an interrupt, for whoever is then polled */
+	__u64 task_since_ns;
+	__u64 task_runtime_ns; /* the kernel's figure for the task at task_since_ns */
+	__u64 events;	       /* program runs in the window */
+	__u64 poll_ns;	       /* of a NAPI thread, since its last poll */
+	__u64 idle_ns;	       /* since loading, window or not */
+	__u32 redirected;      /* frames that XDP has redirected since the last poll */
 	__u32 task_account;
 	__u32 softirq_account; /* ISL_MAX_ACCOUNTS: not in a softirq */
-	__u32 in_interrupt;
+	__u32 interrupts;      /* depth */
+	__u32 task_pid;
 	__u32 pad0;
-	__u64 pending_ns; /* of the softirq, before an interrupt, for whoever is then polled */
+	__u64 uncompared_ns; /* in the window, of tasks of which the kernel's figure is not known */
+};
+
+/*
+ * CPU accountant: sums over the polls of the demultiplexer's NIC on a core, for a regression of their
+ * time on the frames that they passed on and those that they dropped.
+ */
+struct isl_poll_sums {
+	__u64 polls;
+	__u64 ns;
+	__u64 ns_ns;
+	__u64 passed;
+	__u64 dropped;
+	__u64 passed_passed;
+	__u64 passed_dropped;
+	__u64 dropped_dropped;
+	__u64 passed_ns;
+	__u64 dropped_ns;
 };
 
 _Static_assert(sizeof(struct isl_signature) == 18, "fits a 64-byte frame");
@@ -212,7 +242,8 @@ _Static_assert(sizeof(struct isl_series) == 32, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_bin) == 1024, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_gaps) == 8200, "no hidden padding");
 _Static_assert(sizeof(struct isl_nic) == 8, "no hidden padding");
-_Static_assert(sizeof(struct isl_cpu_use) == 32, "no hidden padding");
-_Static_assert(sizeof(struct isl_core_state) == 32, "no hidden padding");
+_Static_assert(sizeof(struct isl_cpu_use) == 48, "no hidden padding");
+_Static_assert(sizeof(struct isl_core_state) == 96, "no hidden padding");
+_Static_assert(sizeof(struct isl_poll_sums) == 80, "no hidden padding");
 
 #endif

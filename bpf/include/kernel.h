@@ -9,8 +9,19 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+/* A core's run queue, and what the kernel has taken off the time of its tasks. */
+struct rq {
+	__u64 prev_irq_time;
+	__u64 prev_steal_time_rq;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
 };
 
 struct task_struct {

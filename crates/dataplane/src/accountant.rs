@@ -2,21 +2,34 @@
 
 use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
-use libbpf_rs::{MapCore, MapFlags, skel::Skel};
+use libbpf_rs::{
+    MapCore, MapFlags,
+    btf::{Btf, types::Typedef},
+    skel::{OpenSkel, Skel},
+};
 
 use crate::{
     Error, Result,
     load::{Family, Loaded, present},
-    skeletons::account::{AccountSkel, AccountSkelBuilder, types},
+    skeletons::account::{AccountSkel, AccountSkelBuilder, OpenAccountSkel, types},
 };
 
 /// `ISL_MAX_ACCOUNTS`.
 pub const ACCOUNTS: usize = 128;
 /// `ISL_FIRST_OWN`: the first account that is the caller's to give; the ones below are fixed.
-pub const FIRST_OWN: u32 = 8;
+pub const FIRST_OWN: u32 = 10;
 /// Names of the fixed accounts, by number (`enum isl_account`).
-pub const FIXED: [&str; 7] =
-    ["idle", "process", "kthread", "softirq", "backlog", "other-nic", "interrupt"];
+pub const FIXED: [&str; 9] = [
+    "idle",
+    "process",
+    "kthread",
+    "softirq",
+    "backlog",
+    "other-nic",
+    "interrupt",
+    "net-tx",
+    "steal",
+];
 const MAX_CPUS: usize = 512;
 const FAMILY: Family = Family {
     program: "account",
@@ -27,7 +40,7 @@ const FAMILY: Family = Family {
 const _: () = {
     assert!(types::isl_account::ISL_FIRST_OWN.0 == FIRST_OWN);
     assert!(types::isl_account::ISL_MAX_ACCOUNTS.0 as usize == ACCOUNTS);
-    assert!(types::isl_account::ISL_INTERRUPT.0 as usize + 1 == FIXED.len());
+    assert!(types::isl_account::ISL_STEAL.0 as usize + 1 == FIXED.len());
 };
 const _: fn(types::bss) -> [types::isl_cpu_use; MAX_CPUS * ACCOUNTS] = |bss| bss.used;
 
@@ -38,10 +51,40 @@ pub struct CpuUse {
     pub softirq_ns: u64,
     /// In threads (softirqs on top of them left out), ns.
     pub thread_ns: u64,
+    /// In softirqs and interrupts on top of its threads, ns; charged to other accounts.
+    pub over_ns: u64,
+    /// What the kernel's own accounting says of its threads (`sum_exec_runtime`), ns: to be compared
+    /// with `thread_ns + over_ns`. Idle has none.
+    pub kernel_ns: u64,
     /// NAPI polls.
     pub polls: u64,
     /// Frames that they took.
     pub frames: u64,
+}
+
+/// Sums over the demultiplexer's polls in the window: what a regression of their time needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PollSums {
+    /// Polls.
+    pub polls: u64,
+    /// Their time, ns.
+    pub ns: u64,
+    /// Sum of ns x ns.
+    pub ns_ns: u64,
+    /// Frames passed on.
+    pub passed: u64,
+    /// Frames dropped.
+    pub dropped: u64,
+    /// Sum of passed x passed.
+    pub passed_passed: u64,
+    /// Sum of passed x dropped.
+    pub passed_dropped: u64,
+    /// Sum of dropped x dropped.
+    pub dropped_dropped: u64,
+    /// Sum of passed x ns.
+    pub passed_ns: u64,
+    /// Sum of dropped x ns.
+    pub dropped_ns: u64,
 }
 
 /// The loaded programs; dropping them detaches.
@@ -53,10 +96,7 @@ impl CpuAccountant {
     /// Loads the programs and puts them on the scheduler's, the softirqs' and NAPI's tracepoints.
     pub fn attach() -> Result<Self> {
         let mut skel = Loaded::load(FAMILY, AccountSkelBuilder::default(), |open| {
-            // x86 only: elsewhere the timer's interrupts stay with what they interrupt.
-            let timer = cfg!(target_arch = "x86_64");
-            open.progs.isl_timer_in.set_autoload(timer);
-            open.progs.isl_timer_out.set_autoload(timer);
+            load_what_the_kernel_has(open);
             Ok(())
         })?;
         skel.attach().map_err(|error| FAMILY.refused(&error))?;
@@ -79,8 +119,15 @@ impl CpuAccountant {
         put(&self.skel.maps.isl_tid_account, &thread.to_ne_bytes(), account)
     }
 
+    /// Makes an account's NAPI threads those that [`Self::poll_sums`] is about; 0: none.
+    pub fn sample_polls(&mut self, account: u32) -> Result<()> {
+        present(self.skel.maps.bss_data.as_deref_mut())?.window.demux_account = account;
+        Ok(())
+    }
+
     /// Forgets all interfaces and threads.
     pub fn forget(&mut self) -> Result<()> {
+        self.sample_polls(0)?;
         clear(&self.skel.maps.isl_nic_account)?;
         clear(&self.skel.maps.isl_tid_account)
     }
@@ -91,6 +138,10 @@ impl CpuAccountant {
         (bss.window.start_ns, bss.window.end_ns) = (u64::MAX, 0);
         for used in &mut bss.used {
             *used = types::isl_cpu_use::default();
+        }
+        bss.poll_sums.fill(types::isl_poll_sums::default());
+        for core in &mut bss.cores {
+            (core.events, core.uncompared_ns) = (0, 0);
         }
         (bss.window.start_ns, bss.window.end_ns) = (start_ns, end_ns);
         Ok(())
@@ -109,10 +160,85 @@ impl CpuAccountant {
                     used[core.task_account as usize % ACCOUNTS].thread_ns +=
                         bss.window.end_ns - open_from_ns;
                 }
+                used[core.task_account as usize % ACCOUNTS].kernel_ns +=
+                    open_stint_ns(core, (bss.window.start_ns, bss.window.end_ns));
                 used
             })
             .collect())
     }
+
+    /// How often the programs ran on each of the first `cores` cores in the window.
+    pub fn events(&self, cores: usize) -> Result<Vec<u64>> {
+        let bss = present(self.skel.maps.bss_data.as_deref())?;
+        Ok(bss.cores.iter().take(cores).map(|core| core.events).collect())
+    }
+
+    /// For how long each of the first `cores` cores ran tasks in the window of which the kernel's
+    /// figure is not known, ns: the accountant's stands for it in `kernel_ns`.
+    pub fn uncompared_ns(&self, cores: usize) -> Result<Vec<u64>> {
+        let bss = present(self.skel.maps.bss_data.as_deref())?;
+        let window = (bss.window.start_ns, bss.window.end_ns);
+        let all = bss.cores.iter().take(cores);
+        Ok(all.map(|core| core.uncompared_ns + open_stint_ns(core, window)).collect())
+    }
+
+    /// How long each of the first `cores` cores has idled since this was loaded, ns; window or not.
+    pub fn idle_ns(&self, cores: usize) -> Result<Vec<u64>> {
+        let now_ns = crate::monotonic_ns();
+        let bss = present(self.skel.maps.bss_data.as_deref())?;
+        let idles = |core: &types::isl_core_state| {
+            core.task_account == types::isl_account::ISL_IDLE.0
+                && core.softirq_account as usize == ACCOUNTS
+                && core.interrupts == 0
+                && core.since_ns > 0
+        };
+        let total = |core: &types::isl_core_state| {
+            let open_ns = if idles(core) { now_ns.saturating_sub(core.since_ns) } else { 0 };
+            core.idle_ns + open_ns
+        };
+        Ok(bss.cores.iter().take(cores).map(total).collect())
+    }
+
+    /// Sums over the demultiplexer's polls in the window, on all cores.
+    pub fn poll_sums(&self) -> Result<PollSums> {
+        let bss = present(self.skel.maps.bss_data.as_deref())?;
+        let mut all = PollSums::default();
+        for sums in &bss.poll_sums {
+            all.polls += sums.polls;
+            all.ns += sums.ns;
+            all.ns_ns += sums.ns_ns;
+            all.passed += sums.passed;
+            all.dropped += sums.dropped;
+            all.passed_passed += sums.passed_passed;
+            all.passed_dropped += sums.passed_dropped;
+            all.dropped_dropped += sums.dropped_dropped;
+            all.passed_ns += sums.passed_ns;
+            all.dropped_ns += sums.dropped_ns;
+        }
+        Ok(all)
+    }
+}
+
+/// Switches on the programs whose tracepoints this kernel has: which interrupts there are depends on
+/// the processor.
+fn load_what_the_kernel_has(open: &mut OpenAccountSkel<'_>) {
+    let Ok(btf) = Btf::from_vmlinux() else { return };
+    for mut program in open.open_object_mut().progs_mut() {
+        let section = program.section().to_string_lossy().into_owned();
+        // Those that have to be there are loaded in any case: the kernel says what it lacks.
+        let Some(tracepoint) = section.strip_prefix("tp_btf/") else { continue };
+        if !program.autoload() {
+            let name = format!("btf_trace_{tracepoint}");
+            program.set_autoload(btf.type_by_name::<Typedef<'_>>(&name).is_some());
+        }
+    }
+}
+
+/// How long the task that a core is still running had it in the window: the kernel's figure is read
+/// when a task leaves.
+fn open_stint_ns(core: &types::isl_core_state, window: (u64, u64)) -> u64 {
+    let idles = core.task_account == types::isl_account::ISL_IDLE.0;
+    if idles { 0 } else { window.1.saturating_sub(core.task_since_ns.max(window.0)) }
 }
 
 impl From<&types::isl_cpu_use> for CpuUse {
@@ -120,6 +246,8 @@ impl From<&types::isl_cpu_use> for CpuUse {
         Self {
             softirq_ns: used.softirq_ns,
             thread_ns: used.thread_ns,
+            over_ns: used.over_ns,
+            kernel_ns: used.kernel_ns,
             polls: used.polls,
             frames: used.frames,
         }
@@ -197,5 +325,50 @@ mod tests {
         // The kernel's figure has interrupts and softirqs in it; ours has not.
         assert!(charged_ns <= spent_ns + 1_000_000, "{charged_ns} of {spent_ns} ns");
         assert!(charged_ns * 2 > spent_ns, "{charged_ns} of {spent_ns} ns");
+        assert!(accountant.events(MAX_CPUS).expect("reads").iter().sum::<u64>() > 0);
+    }
+
+    #[test]
+    fn the_kernels_own_figure_of_a_thread_is_kept_beside_ours() {
+        let mut accountant = CpuAccountant::attach().expect("loads");
+        // SAFETY: takes no arguments.
+        let thread = u32::try_from(unsafe { libc::gettid() }).expect("positive");
+        accountant.add_thread(thread, FIRST_OWN).expect("the table has space");
+        let start_ns = crate::monotonic_ns() + 1_000_000;
+        let end_ns = start_ns + 60_000_000;
+        accountant.begin(start_ns, end_ns).expect("begins");
+        while crate::monotonic_ns() < end_ns {
+            for _ in 0..10_000 {
+                std::hint::spin_loop();
+            }
+            std::thread::yield_now();
+        }
+        // The kernel's figure is complete once the thread has left its core.
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let used = accountant.read(MAX_CPUS).expect("reads");
+        let sum = |of: fn(&CpuUse) -> u64| -> u64 {
+            used.iter().map(|core| of(&core[FIRST_OWN as usize])).sum()
+        };
+        let (ours, kernel) =
+            (sum(|used| used.thread_ns + used.over_ns), sum(|used| used.kernel_ns));
+        assert!(kernel > 1_000_000, "{kernel} ns");
+        assert!(ours.abs_diff(kernel) < kernel / 50 + 500_000, "{ours} and {kernel} ns");
+    }
+
+    #[test]
+    fn idle_time_grows_on_and_every_window_adds_up() {
+        let mut accountant = CpuAccountant::attach().expect("loads");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let cores = std::thread::available_parallelism().expect("a count").get();
+        let before = accountant.idle_ns(cores).expect("reads");
+        let start_ns = crate::monotonic_ns();
+        accountant.begin(start_ns, start_ns + 20_000_000).expect("begins");
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        let after = accountant.idle_ns(cores).expect("reads");
+        assert!(before.iter().zip(&after).all(|(before, after)| before <= after));
+        for core in accountant.read(cores).expect("reads") {
+            let sum: u64 = core.iter().map(|used| used.softirq_ns + used.thread_ns).sum();
+            assert!(sum.abs_diff(20_000_000) < 200_000, "{sum} ns");
+        }
     }
 }

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use isolane_dataplane::accountant::{CpuAccountant as Engine, FIRST_OWN, FIXED};
 use pyo3::prelude::*;
 
-use crate::{NativeError, raise, records::CpuUse};
+use crate::{
+    NativeError, raise,
+    records::{CpuUse, PollSums},
+};
 
 /// Charges each nanosecond of the cores to an account; detaches when closed.
 #[pyclass(unsendable)]
@@ -46,6 +49,12 @@ impl CpuAccountant {
         self.open()?.add_thread(thread, account).map_err(raise)
     }
 
+    /// Makes an account's NAPI threads those that `poll_sums` is about.
+    #[pyo3(signature = (*, account))]
+    fn sample_polls(&mut self, account: u32) -> PyResult<()> {
+        self.open()?.sample_polls(account).map_err(raise)
+    }
+
     /// Forgets all interfaces and threads.
     fn forget(&mut self) -> PyResult<()> {
         self.open()?.forget().map_err(raise)
@@ -62,6 +71,29 @@ impl CpuAccountant {
     fn read(&mut self, cores: usize) -> PyResult<Vec<Vec<CpuUse>>> {
         let used = self.open()?.read(cores).map_err(raise)?;
         Ok(used.iter().map(|core| core.iter().map(CpuUse::from).collect()).collect())
+    }
+
+    /// How often the programs ran on each of the first cores in the window.
+    #[pyo3(signature = (*, cores))]
+    fn events(&mut self, cores: usize) -> PyResult<Vec<u64>> {
+        self.open()?.events(cores).map_err(raise)
+    }
+
+    /// For how long each of the first cores ran tasks of which the kernel's figure is not known, ns.
+    #[pyo3(signature = (*, cores))]
+    fn uncompared_ns(&mut self, cores: usize) -> PyResult<Vec<u64>> {
+        self.open()?.uncompared_ns(cores).map_err(raise)
+    }
+
+    /// How long each of the first cores has idled since this was loaded, ns; window or not.
+    #[pyo3(signature = (*, cores))]
+    fn idle_ns(&mut self, cores: usize) -> PyResult<Vec<u64>> {
+        self.open()?.idle_ns(cores).map_err(raise)
+    }
+
+    /// Sums over the demultiplexer's polls in the window.
+    fn poll_sums(&mut self) -> PyResult<PollSums> {
+        self.open()?.poll_sums().map(PollSums::from).map_err(raise)
     }
 
     /// Takes the programs off the tracepoints.

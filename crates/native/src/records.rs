@@ -128,10 +128,31 @@ record! {
         softirq_ns: u64,
         /// Softirqs on top of threads left out.
         thread_ns: u64,
+        /// Softirqs and interrupts on top of its threads.
+        over_ns: u64,
+        /// What the kernel itself says of its threads, `over_ns` included; idle has none.
+        kernel_ns: u64,
         /// NAPI polls.
         polls: u64,
         /// Frames that they took.
         frames: u64,
+    }
+}
+
+record! {
+    /// Sums over the demultiplexer's polls in the window: of their time, of frames passed on and
+    /// dropped, and of the products of these.
+    PollSums {
+        polls: u64,
+        ns: u64,
+        ns_ns: u64,
+        passed: u64,
+        dropped: u64,
+        passed_passed: u64,
+        passed_dropped: u64,
+        dropped_dropped: u64,
+        passed_ns: u64,
+        dropped_ns: u64,
     }
 }
 
@@ -200,8 +221,27 @@ impl From<&accountant::CpuUse> for CpuUse {
         Self {
             softirq_ns: used.softirq_ns,
             thread_ns: used.thread_ns,
+            over_ns: used.over_ns,
+            kernel_ns: used.kernel_ns,
             polls: used.polls,
             frames: used.frames,
+        }
+    }
+}
+
+impl From<accountant::PollSums> for PollSums {
+    fn from(sums: accountant::PollSums) -> Self {
+        Self {
+            polls: sums.polls,
+            ns: sums.ns,
+            ns_ns: sums.ns_ns,
+            passed: sums.passed,
+            dropped: sums.dropped,
+            passed_passed: sums.passed_passed,
+            passed_dropped: sums.passed_dropped,
+            dropped_dropped: sums.dropped_dropped,
+            passed_ns: sums.passed_ns,
+            dropped_ns: sums.dropped_ns,
         }
     }
 }
@@ -213,6 +253,7 @@ pub(crate) fn add_all(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<GeneratorReport>()?;
     module.add_class::<Interface>()?;
     module.add_class::<Percentiles>()?;
+    module.add_class::<PollSums>()?;
     module.add_class::<Segment>()?;
     module.add_class::<Stalls>()?;
     module.add_class::<StreamReceived>()?;

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
-from isolane.run.method import marking
 from isolane.run.results import Cell, Interval, Summary
-from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, refusals, rows_of
+from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, older_method, refusals, rows_of
 from isolane.run.verdict import basis, evidence, missing_points
 from isolane.run.victim_findings import by_finding
 from isolane.run.wording import listing
@@ -23,7 +22,7 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
     """Print table and verdict to stdout."""
     console = console or Console()
     if not console.is_terminal:
-        console.width = 150  # a file has no width: print whole cells
+        console.width = 160  # a file has no width: print whole cells
     if summary.simulated is not None:
         told = f"predicted by simulation, not measured: profile {summary.simulated}"
         console.print(told, style="bold", highlight=False, markup=False)
@@ -47,7 +46,7 @@ def _notes(summary: Summary) -> list[str]:
     """Return what a reader of the table has to know besides."""
     told = [t for t in missing_points(summary.missing or ()) if t not in summary.verdict.sentence]
     told += [f"retained is refused on {arms}: {why}" for arms, why in refusals(summary)]
-    if (older := marking(summary.method)) is not None:
+    if (older := older_method(summary)) is not None:
         told.append(older)
     if summary.trials_failed or summary.trials_without_verdict:
         told.append(
@@ -81,7 +80,7 @@ def _table(summary: Summary, *, wide: bool) -> Table:
     for name in ("arm", "load", "router"):
         table.add_column(name, no_wrap=not wide)
     names = ["offered", "throughput", "delivered", "retained", "p50", "p99"]
-    names += ["loss", "CPU", "ns/frame", "fair share +/-"] if wide else []
+    names += ["loss", "CPU", "own ns/frame", "caused", "fair share +/-"] if wide else []
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     before = None
@@ -112,10 +111,15 @@ def _figures(cell: Cell) -> list[str]:
         format_ns(cell.delay_p50_ns.median if cell.delay_p50_ns else None),
         format_ns(cell.delay_p99_ns.median if cell.delay_p99_ns else None),
         _percent(cell.loss_ratio),
-        _percent(cell.cpu_share),
-        f"{cell.cpu_ns_per_frame.median:.0f}" if cell.cpu_ns_per_frame else "",
+        _percent(cell.cpu_caused_share or cell.cpu_share),
+        _number(cell.cpu_ns_per_frame),
+        _number(cell.cpu_caused_ns_per_frame),
         f"{cell.share_error.median:+.1f} pp" if cell.share_error else "",
     ]
+
+
+def _number(value: Interval | None) -> str:
+    return "" if value is None else f"{value.median:.0f}"
 
 
 def _percent(value: Interval | None) -> str:

@@ -14,7 +14,7 @@ from isolane.run.test_missing import isolated
 def printed(folder: Path, arms: set[str]) -> str:
     out = io.StringIO()
     found = isolated(folder, lambda trial: trial.point == 4 and trial.arm in arms)
-    print_summary(found, Console(file=out, width=150))
+    print_summary(found, Console(file=out, width=160))
     return out.getvalue()
 
 

@@ -22,7 +22,7 @@ from isolane.report.figures import figures
 from isolane.report.loaded_run import Run
 from isolane.report.over_time import over_time
 from isolane.report.theme import css_colours
-from isolane.run.method import marking
+from isolane.run.table_rows import older_method
 
 
 def page(run: Run) -> str:
@@ -40,7 +40,7 @@ def page(run: Run) -> str:
         missing=tables.missing(summary),
         refused=tables.refused(summary),
         findings=tables.findings(summary),
-        older=marking(summary.method),
+        older=older_method(summary),
         facts=[*tables.facts(summary), *tables.capacities(summary)],
         figures=[for_page(figure) for figure in shown],
         results=tables.results(summary),

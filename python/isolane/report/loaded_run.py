@@ -11,7 +11,7 @@ from isolane.errors import NotSupported, SpecError
 from isolane.run.capacity import kept_capacity
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import HostFacts, Summary, Trial
-from isolane.run.resume import refuse_other_experiment
+from isolane.run.resume import refuse_other_experiment, refuse_search
 from isolane.run.series import TrialSeries
 from isolane.run.summary import summarise
 from isolane.spec import load_experiment
@@ -46,6 +46,7 @@ def read_run(path: Path) -> Run:
         If what is in it cannot be read.
     """
     folder = RunFolder.open(path)
+    refuse_search(folder)
     refuse_other_experiment(folder)
     if folder.record.exists:
         folder.options()  # checks them: the report shows what they changed

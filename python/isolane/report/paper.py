@@ -19,8 +19,8 @@ from isolane.report.papertable import draw_table
 from isolane.report.swatch import WIDTH as SWATCH_WIDTH
 from isolane.report.swatch import picture
 from isolane.report.theme import LIGHT, PAPER_FONT, PaletteName, vega_config
-from isolane.run.method import marking
 from isolane.run.results import Summary
+from isolane.run.table_rows import older_method
 
 WIDTH, MARGIN, GAP = 1200.0, 48.0, 28.0
 INNER = WIDTH - 2 * MARGIN
@@ -96,7 +96,7 @@ def _head(summary: Summary) -> list[Block]:
     tint = {"good": LIGHT.good, "bad": LIGHT.bad}.get(summary.verdict.level, LIGHT.ink)
     known = " · ".join(f"{name}: {value}" for name, value in tables.facts(summary))
     interrupted = "" if summary.complete else "The run was interrupted. "
-    older = marking(summary.method)
+    older = older_method(summary)
     origin = f"Isolane {summary.isolane} · {summary.name} · {when:%Y-%m-%d %H:%M} UTC"
     return [
         _text(origin, 13, LIGHT.muted, after=4),

@@ -159,9 +159,24 @@ _COLUMNS = (
         lambda c: c.share_error,
         _points,
     ),
-    _Column("CPU", "share of the DUT's cores charged to the router", lambda c: c.cpu_share, _share),
     _Column(
-        "per frame", "CPU time per forwarded frame", lambda c: c.cpu_ns_per_frame, _nanoseconds
+        "CPU",
+        "share of the DUT's cores that the router's own threads and polls used, and its part of "
+        "shared work",
+        lambda c: c.cpu_caused_share or c.cpu_share,
+        _share,
+    ),
+    _Column(
+        "own/frame",
+        "CPU time in the router's own threads and polls, per forwarded frame",
+        lambda c: c.cpu_ns_per_frame,
+        _nanoseconds,
+    ),
+    _Column(
+        "caused/frame",
+        "all CPU time that the router caused, per forwarded frame",
+        lambda c: c.cpu_caused_ns_per_frame,
+        _nanoseconds,
     ),
 )
 

@@ -23,6 +23,7 @@ from isolane.run.results import (
     RouterTrial,
     Trial,
 )
+from isolane.run.router_cpu import NO_CONTEXT_REASON
 from isolane.run.summary import summarise
 from isolane.spec import Experiment, Point, load_experiment
 from isolane.stats import max_min_fair
@@ -149,6 +150,7 @@ def _router(
     lost["router_queue"] = offered - received - lost["nic_queue"]
     threaded = arm != "bridge"
     cpu = round(received * 1_150) if threaded else None
+    caused = round(received * 1_450) if cpu is None else cpu
     return RouterTrial(
         router=member.name,
         group=member.group,
@@ -172,7 +174,11 @@ def _router(
         cpu_ns=cpu,
         cpu_share=cpu / (WINDOW_S * 1e9) if cpu is not None else None,
         cpu_ns_per_frame=cpu / received if cpu is not None and received else None,
-        cpu_reason=None if threaded else "the bridge's softirq serves both routers at once",
+        cpu_reason=None if threaded else NO_CONTEXT_REASON,
+        cpu_parts={"own" if threaded else "receive": caused},
+        cpu_caused_ns=caused,
+        cpu_caused_share=caused / (WINDOW_S * 1e9),
+        cpu_caused_ns_per_frame=caused / received if received else None,
     )
 
 

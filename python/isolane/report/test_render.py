@@ -69,7 +69,7 @@ def test_markdown(noisy: RunFolder, tmp_path: Path) -> None:
     headings = next(line for line in text.splitlines() if line.startswith("| Arm"))
     assert headings == (
         "| Arm | Point | Router | Offered | Received | Delivered | Retained | Lost "
-        "| Delay p50 | p99 | max | Inflation | Share error | CPU | per frame |"
+        "| Delay p50 | p99 | max | Inflation | Share error | CPU | own/frame | caused/frame |"
     )
 
 

@@ -20,9 +20,8 @@ from isolane.report.tables import (
     refused,
     results,
 )
-from isolane.run.method import marking
 from isolane.run.results import DROP_POINTS, Cell, Interval
-from isolane.run.table_rows import MissingRow, rows_of
+from isolane.run.table_rows import MissingRow, older_method, rows_of
 
 
 def markdown(run: Run) -> str:
@@ -36,7 +35,7 @@ def markdown(run: Run) -> str:
             f"- {_plain(arm)}: {_plain(told.rstrip('.'))}." for arm, told in findings(summary)
         )
     )
-    if (older := marking(summary.method)) is not None:
+    if (older := older_method(summary)) is not None:
         parts.append(f"**{_plain(older)}**")
     if not summary.complete:
         parts.append("The run was interrupted: this is what was measured up to then.")

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from isolane.run.cpu_results import CoreAudit
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import InvalidReason
 from isolane.run.results import (
@@ -70,6 +71,8 @@ class Observation:
     """Why this trial gives no verdict about the device under test; empty when it does."""
     series: TrialSeries | None = None
     """Its trial number is not known yet: 0."""
+    cpu_audit: tuple[CoreAudit, ...] = ()
+    """How far the CPU figures agree with the kernel's, by core."""
 
 
 class Bench(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from isolane.errors import MeasurementError
@@ -15,11 +15,15 @@ from isolane.run.schedule import Task
 from isolane.run.wording import plural
 from isolane.spec import Arm, Experiment, Point, PointRouter, format_pps
 
-EXPECTED: Final = 13
+EXPECTED: Final = 12
 """Trials that one arm takes, for the progress bar."""
-WINDOW_NS: Final = 200_000_000
+OTHER_WIDTH: Final = 0.05
+"""Relative distance of the loads around the best one in the arms that do not define 1x."""
+OTHER_CONFIRM: Final = 2
+"""Fresh trials at the best load in these arms."""
+WINDOW_NS: Final = 100_000_000
 """Longest measuring window of a capacity trial, ns."""
-WARMUP_NS: Final = 100_000_000
+WARMUP_NS: Final = 50_000_000
 """Longest time before the window, ns."""
 GIVE_UP_AFTER: Final = 3
 """Failed trials in a row after which the run ends: the next would fail as well."""
@@ -97,6 +101,8 @@ class CapacityTrials:
     def _arm(self, arm: Arm) -> None:
         """Do the trials of one arm; after a failed one the bench is built anew."""
         span = Span(self.back_end.overload_pps(arm))
+        if arm.name != self.experiment.capacity_reference().arm.name:
+            span = replace(span, width=OTHER_WIDTH, confirm=OTHER_CONFIRM)
         router, failed = self._router(), 0
         while self._next(arm, span) is not None:
             with self.back_end.bench(arm, (router,)) as bench:

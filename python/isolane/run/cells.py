@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from isolane.run.cpu_results import CorePartName
 from isolane.run.delivery import (
     Groups,
     Reference,
@@ -126,6 +127,8 @@ def _cell(
         "delivered": over(runs, delivered(runs)),
         "cpu_share": each(lambda r: r.cpu_share),
         "cpu_ns_per_frame": each(lambda r: r.cpu_ns_per_frame),
+        "cpu_caused_share": each(lambda r: r.cpu_caused_share),
+        "cpu_caused_ns_per_frame": each(lambda r: r.cpu_caused_ns_per_frame),
         "share_error": over(runs, shares(trials, router, weights.get(key[0], {}))),
         **_delay_figures(runs),
         **compared(runs, reference),
@@ -197,6 +200,14 @@ def _average(cores: Sequence[CoreTrial], pick: Callable[[CoreTrial], float]) -> 
     return _mean([pick(core) for core in cores])
 
 
+def _core_parts(cores: Sequence[CoreTrial]) -> dict[CorePartName, float]:
+    """Return means of the parts; nothing unless every trial has them, or they would not add up."""
+    known = [core.parts for core in cores if core.parts is not None]
+    if len(known) < len(cores):
+        return {}
+    return {name: _mean([parts[name] for parts in known]) for name in known[0]}
+
+
 def core_cells(groups: Groups) -> tuple[CoreCell, ...]:
     """Means of what each core did, by arm, point and core."""
     found = []
@@ -219,6 +230,7 @@ def core_cells(groups: Groups) -> tuple[CoreCell, ...]:
                     idle=_average(cores, lambda core: core.idle),
                     routers=_average(cores, lambda core: core.routers),
                     steal=_average(cores, lambda core: core.steal),
+                    parts=_core_parts(cores),
                 )
             )
     return tuple(found)

@@ -25,6 +25,8 @@ class InvalidKind(StrEnum):
     """The generator could not build some frames."""
     CPU_ACCOUNTING = auto()
     """The CPU time of a core does not add up to the window."""
+    CPU_DISAGREEMENT = auto()
+    """The CPU accountant and the kernel's own accounting contradict each other."""
     DISTURBED = auto()
     """Others used the routers' cores: other processes, the hypervisor, or a stall."""
 

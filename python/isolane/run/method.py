@@ -5,21 +5,37 @@ from __future__ import annotations
 METHOD = 2
 """Written into each run's record and summary. A folder without it was made by method 1."""
 
-DIFFERENCES: tuple[str, ...] = (
+OF_TRIALS: tuple[str, ...] = (
     "1x is the forwarding rate at maximum offered load, not the maximum forwarding rate",
+    "trials count in which up to 2 % of the frames were not sent, or others used the DUT's cores",
+)
+"""What is different in trials of method 1, one sentence for each."""
+
+OF_FIGURES: tuple[str, ...] = (
     "what a victim retained is divided by a reference that may itself have lost frames",
     "intervals leave out the variance between invocations, and the finding follows the median",
     "a share error compares with equal shares, whatever the weights of a policy",
 )
-"""What is different in figures of method 1, one sentence for each; shown with such a run."""
+"""What is different in figures that method 1 made of trials, one sentence for each."""
 
 
-def marking(method: int) -> str | None:
-    """Return what to tell the reader of a run made by an older method; None for the present one."""
+def marking(method: int, *, anew: bool = False) -> str | None:
+    """Return what to tell the reader of a run made by an older method; None for the present one.
+
+    Parameters
+    ----------
+    method
+        The method of the run's trials.
+    anew
+        Whether the figures were made from its trials by the present method, because the run's
+        own summary is incomplete.
+    """
     if method >= METHOD:
         return None
-    told = "; ".join(DIFFERENCES)
+    what = "trials" if anew else "figures"
+    told = "; ".join(OF_TRIALS if anew else (*OF_FIGURES, *OF_TRIALS))
+    made = " (its figures were made from them anew)" if anew else ""
     return (
-        f"The figures of this run were made by method {method}, an older one; the present is "
+        f"The {what} of this run were made by method {method}, an older one{made}; the present is "
         f"{METHOD}. What differs: {told}. Do not compare them with figures of method {METHOD}."
     )

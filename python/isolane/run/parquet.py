@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from isolane.files import replace
+from isolane.run.cpu_results import CPU_PARTS
 from isolane.run.results import (
     DROP_POINTS,
     Delay,
@@ -24,15 +25,9 @@ from isolane.run.series import TrialSeries
 
 _TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
 _NESTED = {
-    "lost",
-    "delay",
-    "routers",
-    "cores",
-    "generator",
-    "placement",
-    "invalid",
-    "window_shift",
-    "gaps",
+    *("lost", "delay", "routers", "cores", "generator", "placement", "invalid"),
+    *("cpu_parts", "cpu_audit"),
+    *("window_shift", "gaps"),
 }
 
 
@@ -51,6 +46,7 @@ SCHEMA: dict[str, Any] = {
     "invalid": pl.String,
     **_columns(RouterTrial),
     **{f"lost_{where}": pl.Int64 for where in DROP_POINTS},
+    **{f"cpu_{part}_part_ns": pl.Int64 for part in CPU_PARTS},
     **_columns(Delay, "delay_"),
     **_columns(WindowShift, "window_shift_"),
     **_columns(Gaps, "gap_"),
@@ -69,6 +65,7 @@ def _rows(trial: Trial) -> list[dict[str, object]]:
     for router in trial.routers:
         row = common | router.model_dump(exclude=_NESTED)
         row |= {f"lost_{where}": count for where, count in router.lost.items()}
+        row |= {f"cpu_{part}_part_ns": ns for part, ns in (router.cpu_parts or {}).items()}
         if router.delay is not None:
             row |= {f"delay_{name}": value for name, value in router.delay.model_dump().items()}
         if router.window_shift is not None:

@@ -11,6 +11,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from isolane.run.cpu_results import CoreAudit, CpuPart
+from isolane.run.cpu_results import CoreCell as CoreCell  # noqa: PLC0414 - a part of a summary
+from isolane.run.cpu_results import CorePart as CorePart  # noqa: PLC0414 - the same
+from isolane.run.cpu_results import CoreTrial as CoreTrial  # noqa: PLC0414 - a part of a trial
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
@@ -20,7 +24,6 @@ from isolane.run.setup_drawing import Node as Node  # noqa: PLC0414 - the same
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure", "twin", "search"]
 """``twin``: a trial of the second copy of an arm, for the noise floor; ``search``: of a search."""
-CorePart = Literal["dut", "measure", "other"]
 DropPoint = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
 
 DROP_POINTS: tuple[DropPoint, ...] = (
@@ -111,7 +114,8 @@ class RouterTrial(_Model):
     reordered: int
     duplicated: int
     cpu_ns: int | None
-    """CPU time charged to this router in the window, ns; None where one context serves several."""
+    """Own CPU time in the window, ns: what ran in the router's own threads and polls; None where it
+    has neither. (Before ``cpu_parts`` a router alone on a shared path had its NIC's time here.)"""
     cpu_share: float | None
     """``cpu_ns`` over the window times the number of DUT cores, 0 to 1."""
     cpu_ns_per_frame: float | None
@@ -136,6 +140,15 @@ class CoreTrial(_Model):
     """Part of the above that is charged to routers (threads or softirq NAPI)."""
     steal: float
     """Taken by the hypervisor (tick resolution; overlaps the rest)."""
+    cpu_parts: dict[CpuPart, int] | None = None
+    """CPU time that this router caused in the window, ns, by why it was spent; None in older runs,
+    which did not tell."""
+    cpu_caused_ns: int | None = None
+    """Sum of ``cpu_parts``."""
+    cpu_caused_share: float | None = None
+    """``cpu_caused_ns`` over the window times the number of DUT cores, 0 to 1."""
+    cpu_caused_ns_per_frame: float | None = None
+    """``cpu_caused_ns`` over the received frames in the window, so drops make it larger."""
 
 
 class GeneratorAudit(_Model):
@@ -190,6 +203,8 @@ class Trial(_Model):
     """How many attempts at this trial were invalid before; they stand before it."""
     invalid: tuple[InvalidKind, ...] | None = None
     """Kinds of the invalid reasons; None where an older version did not keep them."""
+    cpu_audit: tuple[CoreAudit, ...] = ()
+    """How far the CPU figures agree with the kernel's, by core; empty where none were measured."""
 
 
 class Interval(_Model):
@@ -256,6 +271,10 @@ class Cell(_Model):
     """Victims: the point that it is compared with; None without one, or before method 2."""
     retained_reason: str | None = None
     """Why `retained` and `delay_inflation` are refused though there is a reference point."""
+    cpu_caused_share: Interval | None = None
+    """All CPU time that the router caused, over the window times the number of DUT cores."""
+    cpu_caused_ns_per_frame: Interval | None = None
+    """The same over the received frames."""
 
 
 class Aggregate(_Model):
@@ -268,25 +287,6 @@ class Aggregate(_Model):
     offered_pps: Interval
     throughput_pps: Interval
     throughput_x: Interval | None
-
-
-class CoreCell(_Model):
-    """One core at one point in one arm: means of the fractions over the repeats.
-
-    Means, because medians of parts would not add up to a whole.
-    """
-
-    arm: str
-    point: int
-    point_label: str
-    core: int
-    part: str
-    user: float
-    system: float
-    softirq: float
-    idle: float
-    routers: float
-    steal: float
 
 
 class PublishedCell(_Model):

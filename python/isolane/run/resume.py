@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from isolane import __version__
 from isolane.errors import SpecError
-from isolane.run.folder import EXPERIMENT, RunFolder
+from isolane.run.folder import EXPERIMENT, SEARCH, RunFolder
 from isolane.run.method import METHOD
 from isolane.run.results import HostFacts
 from isolane.spec import Experiment, load_experiment
@@ -99,6 +99,7 @@ def refuse_changes(
     MeasurementError
         If a file of the folder was edited.
     """
+    refuse_search(folder)
     again = f"start anew: isolane run {shlex.quote(str(folder.path / EXPERIMENT))}"
     began = folder.record.began()
     if began is None:
@@ -139,6 +140,15 @@ def _refuse_rounds(folder: RunFolder, repeats: int, invocations: int) -> None:
         raise SpecError(
             f"--repeats {repeats}: the trials in {folder.path} are of {rounds} rounds; "
             f"accepted: {rounds} and more"
+        )
+
+
+def refuse_search(folder: RunFolder) -> None:
+    """Raise SpecError if the folder is that of a search, which is neither resumed nor rendered."""
+    if folder.search() is not None:
+        raise SpecError(
+            f"{folder.path}: this is the folder of a search, not of a run; its results are in "
+            f"{folder.path / SEARCH}"
         )
 
 

@@ -282,7 +282,7 @@ def _without_cpu(trials: Sequence[Trial]) -> list[NotMeasured]:
         for trial in trials
         if trial.status == "ok" and trial.purpose == "measure"
         for router in trial.routers
-        if router.cpu_ns is None
+        if router.cpu_ns is None and router.cpu_caused_ns is None
     )
     return [
         NotMeasured(what=f"CPU time of each router in arm {arm}", why=reason)

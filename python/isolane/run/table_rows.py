@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from isolane.run.method import marking
 from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.results import Cell, Summary
 from isolane.run.wording import listing
@@ -48,3 +49,9 @@ def refusals(summary: Summary) -> list[tuple[str, str]]:
         if cell.retained_reason is not None:
             found.setdefault(f"of {cell.router}, {cell.retained_reason}", {})[cell.arm] = None
     return [(listing(list(arms)), why.removeprefix("of victim, ")) for why, arms in found.items()]
+
+
+def older_method(summary: Summary) -> str | None:
+    """Return what to tell of a run by an older method; None for one by the present method."""
+    anew = any(cell.delivered is not None for cell in summary.cells)
+    return marking(summary.method, anew=anew)

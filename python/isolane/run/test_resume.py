@@ -201,7 +201,7 @@ def test_an_edited_summary_is_noticed(tmp_path: Path) -> None:
     folder = data.run_folder(tmp_path / "run", repeats=1)
     path = folder.path / "summary.json"
     good = path.read_text()
-    path.write_text(good.replace('"level": "bad"', '"level": "good"'))
+    path.write_text(good.replace('"trials": ', '"trials": 1'))
     with pytest.raises(MeasurementError, match=r"summary\.json: was changed after Isolane wrote"):
         render(folder.path, "md")
     (folder.path / record.RECORD).unlink()

@@ -63,6 +63,7 @@ class Attempt:
             cores=observation.cores if observation else (),
             generator=observation.generator if observation else None,
             placement=observation.placement if observation else None,
+            cpu_audit=observation.cpu_audit if observation else (),
             attempt=invalid_before,
             invalid=tuple(dict.fromkeys(found.kind for found in invalid)),
         )

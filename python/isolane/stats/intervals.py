@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +24,8 @@ resampling can find out more than the values themselves tell.
 """
 
 BOOTSTRAP_FROM = 20
-"""Invocations from which the bootstrap is used; with fewer it holds the median too seldom.
-
-``benches/coverage.py`` prints by how much.
-"""
+"""Invocations from which the bootstrap is used; with fewer the exact interval is, which needs no
+approximation. ``benches/coverage.py`` shows both."""
 
 Array = NDArray[np.float64]
 
@@ -55,6 +54,7 @@ class Bounds(NamedTuple):
     """From order statistics; else by Student's t, which assumes that the errors are normal."""
 
 
+@cache
 def coverage_of_ranks(n: int, rank: int) -> float:
     """Probability that the median lies between the rank-th lowest and rank-th highest of n values.
 
@@ -71,6 +71,7 @@ def coverage_of_ranks(n: int, rank: int) -> float:
     return float(1 - 2 * stats.binom.cdf(rank - 1, n, 0.5))
 
 
+@cache
 def rank_for(n: int, confidence: float) -> int:
     """Return the rank of the narrowest symmetric interval with that confidence; 1 if none has."""
     ranks = range(n // 2, 0, -1)
@@ -78,7 +79,11 @@ def rank_for(n: int, confidence: float) -> int:
 
 
 def estimate(
-    values: Sequence[float], invocations: Sequence[Hashable] | None = None, seed: int = 1
+    values: Sequence[float],
+    invocations: Sequence[Hashable] | None = None,
+    seed: int = 1,
+    *,
+    bootstrap_from: int = BOOTSTRAP_FROM,
 ) -> Estimate | None:
     """Median of `values` with an interval that aims at 95 %.
 
@@ -99,6 +104,8 @@ def estimate(
         The invocation that each value is from; by default all are from the same.
     seed
         Seed of the resampling; the same values and seed give the same interval.
+    bootstrap_from
+        Invocations from which the bootstrap is used.
 
     Returns
     -------
@@ -123,7 +130,7 @@ def estimate(
     count, median = len(units), float(np.median(units))
     if count == 1:
         return Estimate(median, median, median, len(values), None, len(groups))
-    if len(groups) >= BOOTSTRAP_FROM:
+    if len(groups) >= max(2, bootstrap_from):
         low, high = np.percentile(_resampled(groups, seed), (2.5, 97.5))
         low, high = max(float(low), units[0]), min(float(high), units[-1])
         coverage = CONFIDENCE

@@ -18,8 +18,8 @@ def held(invocations: int, repeats: int, seed: int) -> float:
     for _ in range(RUNS):
         found = estimate(noise.run(invocations, repeats).ravel().tolist(), origins)
         assert found is not None
-        later = [noise.run(invocations, repeats) for _ in range(LATER)]
-        middle = np.median([np.median(np.median(run, axis=1)) for run in later])
+        units = np.median(noise.run(LATER * invocations, repeats), axis=1)
+        middle = np.median(np.median(units.reshape(LATER, invocations), axis=1))
         hits += bool(found.low <= middle <= found.high)
     return hits / RUNS
 

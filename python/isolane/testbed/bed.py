@@ -215,6 +215,23 @@ class Testbed:
         )
 
     @property
+    def behind(self) -> dict[str, tuple[str, ...]]:
+        """DUT NIC -> the routers whose frames it receives."""
+        return {
+            nic.ifname: tuple(
+                router.name
+                for router in self._layout.routers
+                if router.gen_ifname == nic.gen_ifname
+            )
+            for nic in self._layout.dut_nics
+        }
+
+    @property
+    def on_backlog(self) -> frozenset[str]:
+        """Routers whose frames pass a core's backlog: their veths have no NAPI context."""
+        return frozenset(router.name for router in self.plan.routers if router.path == "bridge")
+
+    @property
     def host_sides(self) -> dict[str, DutInterface]:
         """Router -> the DUT's end of its sending interface, for routers with a policy."""
         return {

@@ -16,6 +16,8 @@ TRIES = 3
 """Attempts at each half of a pair: a busy host is not always busy."""
 GIVE_UP = 2
 """A comparison without a valid pair in so many attempts is given up."""
+SPEED_EVERY = 3
+"""Rounds after which the machine's speed is measured again, where only that needs it."""
 MIN_PAIRS = 3
 """Pairs before a promise may count as not put to the test."""
 
@@ -33,6 +35,7 @@ class Rounds:
     made: int = 0
     """Trials, the invalid ones included."""
     invalid: int = 0
+    _rounds: int = 0
     _dropped: dict[str, int] = field(default_factory=dict)
     """Attempts without a valid pair, by comparison."""
 
@@ -53,6 +56,7 @@ class Rounds:
         """
         while open_ := self._open(comparisons, judged()):
             self.order.shuffle(open_)
+            self._rounds += 1
             for number, comparison in enumerate(open_):
                 if self.pace.is_over():
                     self.table.close(judged())
@@ -92,7 +96,10 @@ class Rounds:
     def _open(
         self, comparisons: Sequence[Comparison], candidates: Sequence[Candidate]
     ) -> list[Comparison]:
-        """Return the comparisons that must go on; the first one shows the machine's speed."""
+        """Return the comparisons that must go on.
+
+        The first one shows the machine's speed: it goes on, less often, while others need that.
+        """
         verdicts = self.table.verdicts(candidates)
         keys = {
             candidate.key
@@ -102,7 +109,8 @@ class Rounds:
         }
         open_ = [c for c in comparisons if c.key in keys and not self._is_hopeless(c.key)]
         first = comparisons[0] if comparisons else None
-        if first and first not in open_ and any(c.follows_speed for c in open_):
+        speed_due = self._rounds % SPEED_EVERY == 0 and any(c.follows_speed for c in open_)
+        if first and first not in open_ and speed_due:
             open_.append(first)
         return open_
 

@@ -12,6 +12,7 @@ from isolane.run.backend import Observation, Setting
 from isolane.run.live import cpu_accounting, frame_accounting
 from isolane.run.live.cores import Cores
 from isolane.run.live.cpu_accounting import Accounts, CpuAccounting
+from isolane.run.live.cpu_agreement import Agreement, IdleReading, kernel_times_idle
 from isolane.run.live.draining import drained
 from isolane.run.live.generator_streams import generator
 from isolane.run.live.host import nic_facts
@@ -59,6 +60,11 @@ class LiveBench:
             equipment.accountant, equipment.bed, names, equipment.managed
         )
 
+    @property
+    def equipment(self) -> Equipment:
+        """What it works with."""
+        return self._equipment
+
     def trial(self, setting: Setting) -> Observation:
         """Carry out one trial; see :class:`isolane.run.backend.Bench`."""
         try:
@@ -79,17 +85,12 @@ class LiveBench:
         )
         tools.receiver.reset()
         before, ticks = self._counters(), core_ticks()
+        idle = IdleReading.take(tools.accountant, ticks)
         self._send(source, setting)
         tools.bed.check_alive()
         counts = drained(tools.receiver.counts)
         lost = self._counters() - before
-        cpu = CpuAccounting(
-            tools.accountant.read(cores=len(ticks)),
-            self._accounts,
-            tools.cores,
-            setting.window_ns,
-            (ticks, core_ticks()),
-        )
+        cpu, agreement = self._cpu(setting, idle)
         report = source.report()
         accounts = [
             frame_accounting.Account(
@@ -109,6 +110,7 @@ class LiveBench:
             lost=frame_accounting.lost_frames(accounts, lost),
             receiver_dropped=lost.receiver_dropped,
             cpu=cpu,
+            agreement=agreement,
             series=self._series(source, setting),
             receiver_pause_ns=tools.bed.receiver_moderation_ns,
         )
@@ -135,6 +137,25 @@ class LiveBench:
             window_ns=setting.window_ns,
             routers=tuple(routers),
         )
+
+    def _cpu(self, setting: Setting, before: IdleReading) -> tuple[CpuAccounting, Agreement]:
+        """Read the CPU accountant, and what the kernel says of the same time."""
+        tools, cores = self._equipment, len(before.ticks)
+        ticks = core_ticks()
+        after = IdleReading.take(tools.accountant, ticks)
+        uses = tools.accountant.read(cores=cores)
+        accounting = CpuAccounting(
+            uses,
+            self._accounts,
+            tools.cores,
+            setting.window_ns,
+            (before.ticks, ticks),
+            tools.accountant.poll_sums(),
+        )
+        events = tools.accountant.events(cores=cores)
+        idle = (before, after) if kernel_times_idle() else None
+        uncompared = tools.accountant.uncompared_ns(cores=cores)
+        return accounting, Agreement(uses, setting.window_ns, events, uncompared, idle)
 
     def _counters(self) -> Counters:
         """Read all loss counters, those of the policy included."""

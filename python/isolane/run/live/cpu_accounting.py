@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from isolane import _native
 from isolane.procfs import TICK_NS, CoreTicks
+from isolane.run.cpu_causes import Parts, SharedWork, divide
+from isolane.run.cpu_results import CorePartName
 from isolane.run.live.cores import Cores
 from isolane.run.live.managed import Managed
+from isolane.run.live.poll_costs import frame_costs
 from isolane.run.results import CorePart, CoreTrial, Placement
-from isolane.testbed import Testbed
+from isolane.testbed import POLICY_NICS, Testbed
 
 FIXED = _native.CpuAccountant.fixed()
-IDLE, PROCESS, BACKLOG = FIXED.index("idle"), FIXED.index("process"), FIXED.index("backlog")
-SHARED_REASON = (
-    "one receive context serves all routers of this path, and the kernel does not tell their "
-    "shares apart"
-)
+IDLE, PROCESS, KTHREAD = FIXED.index("idle"), FIXED.index("process"), FIXED.index("kthread")
+SOFTIRQ, BACKLOG, NET_TX = FIXED.index("softirq"), FIXED.index("backlog"), FIXED.index("net-tx")
+OTHER_NIC, INTERRUPT = FIXED.index("other-nic"), FIXED.index("interrupt")
+STEAL = FIXED.index("steal")
 
 Ticks = dict[int, CoreTicks]
 CpuUses = list[list[_native.CpuUse]]
@@ -24,18 +27,35 @@ CpuUses = list[list[_native.CpuUse]]
 
 
 @dataclass(frozen=True)
+class Handled:
+    """Frames of one router in a trial, by what was done with them."""
+
+    taken: int
+    """Its NIC's ring took them: offered less what never got so far."""
+    dropped: int
+    """Dropped before the router's queue."""
+    sent: int
+    """Left the router."""
+
+
+@dataclass(frozen=True)
 class Accounts:
     """The CPU accountant's account numbers, by whom they belong to."""
 
     by_router: dict[str, int]
-    shared: int
-    alone: frozenset[str] = frozenset()
-    """Routers whose work is all on their own account; shared time is then the host's."""
+    shared: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Account of a NIC that several routers may share -> the routers behind it."""
+    own: frozenset[str] = frozenset()
+    """Routers that have threads or polls of their own."""
+    backlog: frozenset[str] = frozenset()
+    """Routers whose frames pass the backlogs of the cores."""
+    demux: int | None = None
+    """The one of `shared` whose NIC has a demultiplexer."""
 
     @property
     def all(self) -> tuple[int, ...]:
         """Every account that receive processing is charged to."""
-        return (*self.by_router.values(), self.shared)
+        return (*self.by_router.values(), *self.shared)
 
 
 def open_accounts(
@@ -44,21 +64,31 @@ def open_accounts(
     """Tell the accountant which interfaces and threads belong to whom."""
     first = _native.CpuAccountant.FIRST_OWN
     by_router = {router: first + i for i, router in enumerate(routers)}
-    accounts = Accounts(by_router, first + len(routers), frozenset(managed.threads))
+    free = first + len(routers)
+    shared: dict[int, tuple[str, ...]] = {}
+    own = set(managed.threads)
+    demux = None
     accountant.forget()
     for nic in bed.dut_interfaces:
-        account = accounts.shared if nic.router is None else by_router[nic.router]
+        if nic.router is None:
+            account = free + len(shared)
+            shared[account] = bed.behind[nic.ifname]
+        else:
+            account = by_router[nic.router]
+            own.add(nic.router)
         accountant.add_nic(netns=nic.netns, ifindex=nic.ifindex, account=account)
-        for thread in bed.receive_threads.get(nic.ifname, ()):
+        threads = list(bed.receive_threads.get(nic.ifname, ()))
+        if nic.ifname == POLICY_NICS[0] and managed.nic_threads:
+            threads, demux = managed.nic_threads, account
+            accountant.sample_polls(account=account)
+        for thread in threads:
             accountant.add_thread(thread=thread, account=account)
     for router, threads in managed.threads.items():
         for thread in threads:
             accountant.add_thread(thread=thread, account=by_router[router])
         side = bed.host_sides[router]  # polled on top of the router's thread that sends
         accountant.add_nic(netns=side.netns, ifindex=side.ifindex, account=by_router[router])
-    for thread in managed.nic_threads:
-        accountant.add_thread(thread=thread, account=accounts.shared)
-    return accounts
+    return Accounts(by_router, shared, frozenset(own), bed.on_backlog, demux)
 
 
 def _time_ns(used: _native.CpuUse) -> int:
@@ -74,20 +104,61 @@ class CpuAccounting:
     cores: Cores
     window_ns: int
     ticks: tuple[Ticks, Ticks]
+    polls: _native.PollSums | None = None
+    """Of the demultiplexer."""
 
     def of_router(self, router: str) -> int | None:
-        """Return the CPU time of a router, ns; None where it shares its context with others."""
-        account = self.accounts.by_router[router]
-        own = self._used(account)
-        if own or router in self.accounts.alone or not self._used(self.accounts.shared):
-            return own
-        if len(self.accounts.by_router) > 1:
-            return None
-        backlog = sum(self.uses[core][BACKLOG].softirq_ns for core in self.cores.dut)
-        return self._used(self.accounts.shared) + backlog
+        """Return a router's own CPU time, ns; None where nothing runs for it alone."""
+        own = router in self.accounts.own
+        return self._used(self.accounts.by_router[router]) if own else None
+
+    def causes(self, handled: Mapping[str, Handled]) -> dict[str, Parts]:
+        """Return the CPU time that each router caused, by why it was spent, ns."""
+        own = {router: self.of_router(router) for router in self.accounts.by_router}
+        return divide(own, self.shared_work(handled))
+
+    def shared_work(self, handled: Mapping[str, Handled]) -> list[SharedWork]:
+        """Return all work that routers share, each with the frames that it is divided by."""
+        found = []
+        for account, members in self.accounts.shared.items():
+            used = self._used(account)
+            here = {name: handled[name] for name in members if name in handled}
+            found += self._received(account, used, here)
+        found.append(SharedWork("backlog", self._on_dut(BACKLOG), self._queued(handled)))
+        sent = {name: frames.sent for name, frames in handled.items()}
+        return [*found, SharedWork("transmit", self._on_dut(NET_TX), sent)]
+
+    def _received(
+        self, account: int, used_ns: int, here: Mapping[str, Handled]
+    ) -> list[SharedWork]:
+        """Divide the time of a shared NIC between frames passed on and dropped, if it can be."""
+        taken = {name: frames.taken for name, frames in here.items()}
+        demultiplexed = self.polls is not None and account == self.accounts.demux
+        costs = frame_costs(self.polls) if self.polls and demultiplexed else None
+        if costs is None:
+            return [SharedWork("receive", used_ns, taken)]
+        dropped = {name: min(frames.dropped, frames.taken) for name, frames in here.items()}
+        passed = {name: taken[name] - dropped[name] for name in here}
+        passing = costs.passed_ns * sum(passed.values())
+        dropping = costs.dropped_ns * sum(dropped.values())
+        for_drops = round(used_ns * dropping / (passing + dropping)) if dropping else 0
+        return [
+            SharedWork("receive", used_ns - for_drops, passed),
+            SharedWork("drop", for_drops, dropped),
+        ]
+
+    def _queued(self, handled: Mapping[str, Handled]) -> dict[str, int]:
+        return {
+            name: frames.taken - frames.dropped
+            for name, frames in handled.items()
+            if name in self.accounts.backlog
+        }
 
     def _used(self, account: int) -> int:
         return sum(_time_ns(core[account]) for core in self.uses)
+
+    def _on_dut(self, account: int) -> int:
+        return sum(_time_ns(self.uses[core][account]) for core in self.cores.dut)
 
     def placement(self) -> Placement:
         """Count polls and frames on the DUT's cores and elsewhere."""
@@ -105,29 +176,44 @@ class CpuAccounting:
             ok=frames[1] == 0,
         )
 
-    def imbalance(self) -> float:
-        """Return by how much a core's accounts miss the window at most, as a share of it."""
-        sums = [sum(map(_time_ns, use)) for use in self.uses]
-        return max(abs(total / self.window_ns - 1) for total in sums)
-
     def of_others(self, core: int) -> float:
         """Return the part of the window in which other processes had a core, 0 to 1."""
         return self.uses[core][PROCESS].thread_ns / self.window_ns
 
     def stolen(self, core: int) -> float:
-        """Return the part of the window that the hypervisor took of a core, in whole ticks."""
+        """Return the part of the window that the hypervisor took of a core.
+
+        In whole ticks where the scheduler does not notice it.
+        """
+        exact_ns = self.uses[core][STEAL].thread_ns
+        if exact_ns:
+            return exact_ns / self.window_ns
         all_ticks = max(1, self.window_ns // TICK_NS)
         return min(1.0, self.ticks[1][core].since(self.ticks[0][core]).steal / all_ticks)
 
-    def of_cores(self) -> tuple[CoreTrial, ...]:
-        """Return how each core's time was divided."""
-        return tuple(self._of_core(core) for core in range(len(self.uses)))
+    def stolen_exactly(self, core: int) -> bool:
+        """Whether that is exact: the scheduler itself has noticed some."""
+        return self.uses[core][STEAL].thread_ns > 0
 
-    def _of_core(self, core: int) -> CoreTrial:
+    def of_cores(self, handled: Mapping[str, Handled]) -> tuple[CoreTrial, ...]:
+        """Return how each core's time was divided."""
+        work = self.shared_work(handled)
+        assigned = {
+            account
+            for account, part in ((BACKLOG, "backlog"), (NET_TX, "transmit"))
+            if any(one.part == part and one.assigned for one in work)
+        }
+        return tuple(self._of_core(core, assigned) for core in range(len(self.uses)))
+
+    def _of_core(self, core: int, assigned: set[int]) -> CoreTrial:
         use, window = self.uses[core], self.window_ns
+        stolen = use[STEAL].thread_ns
         softirq = sum(used.softirq_ns for used in use)
         idle, process = use[IDLE].thread_ns, use[PROCESS].thread_ns
-        threads = sum(used.thread_ns for used in use) - idle - process
+        threads = sum(used.thread_ns for used in use) - idle - process - stolen
+        busy = softirq + threads + process
+        # These four add up to the window: what was stolen counts with those that it was taken from.
+        scale = (busy + stolen) / busy / window if busy else 0.0
         spent = self.ticks[1][core].since(self.ticks[0][core])
         # The sum is exact; only the kernel's ticks tell user from system time.
         user_ticks = spent.user + spent.nice
@@ -137,13 +223,35 @@ class CpuAccounting:
         return CoreTrial(
             core=core,
             part=self._part(core),
-            user=user / window,
-            system=(threads + process - user) / window,
-            softirq=softirq / window,
-            idle=idle / window,
+            user=user * scale,
+            system=(threads + process - user) * scale,
+            softirq=softirq * scale,
+            idle=(idle if busy else idle + stolen) / window,
             routers=mine / window,
             steal=self.stolen(core),
+            parts=self._parts(core, assigned if core in self.cores.dut else set()),
         )
+
+    def _parts(self, core: int, assigned: set[int]) -> dict[CorePartName, float]:
+        """Divide a core's time into routers' own, shared work, and the rest, by name."""
+        use = self.uses[core]
+        shared = [*self.accounts.shared, *assigned]
+        nobodys = [account for account in (BACKLOG, NET_TX) if account not in assigned]
+        by_name: dict[CorePartName, Sequence[int]] = {
+            "own": tuple(self.accounts.by_router.values()),
+            "shared": shared,
+            "interrupts": (INTERRUPT,),
+            "softirqs": (SOFTIRQ, *nobodys),
+            "other_nics": (OTHER_NIC,),
+            "kernel_threads": (KTHREAD,),
+            "processes": (PROCESS,),
+            "steal": (STEAL,),
+            "idle": (IDLE,),
+        }
+        return {
+            name: sum(_time_ns(use[account]) for account in accounts) / self.window_ns
+            for name, accounts in by_name.items()
+        }
 
     def _part(self, core: int) -> CorePart:
         if core in self.cores.dut:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from isolane import _native
 from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason, disturbances, proven
-from isolane.run.live.cpu_accounting import SHARED_REASON, CpuAccounting
+from isolane.run.live.cpu_accounting import CpuAccounting, Handled
+from isolane.run.live.cpu_agreement import Agreement
 from isolane.run.results import Delay, DropPoint, Gaps, GeneratorAudit, RouterTrial
+from isolane.run.router_cpu import router_cpu
 from isolane.run.series import TrialSeries, gaps_of, merged, window_shift
 from isolane.spec import ArmRouter, format_pps
 
@@ -27,6 +30,7 @@ class Raw:
     receiver_dropped: int
     """Frames that the receiver's full wires dropped."""
     cpu: CpuAccounting
+    agreement: Agreement
     series: TrialSeries | None = None
     receiver_pause_ns: int = 0
     """Time between two polls of the receiver."""
@@ -36,24 +40,41 @@ def observe(raw: Raw) -> Observation:
     """Return the observation."""
     audit = _audit(raw)
     placement = raw.cpu.placement()
-    routers = tuple(_router(raw, i, d) for i, d in enumerate(raw.setting.demands))
+    handled = _handled(raw)
+    causes = raw.cpu.causes(handled)
+    routers = tuple(
+        _router(raw, i, d, causes[d.router.name]) for i, d in enumerate(raw.setting.demands)
+    )
     return Observation(
         routers=routers,
-        cores=raw.cpu.of_cores(),
+        cores=raw.cpu.of_cores(handled),
         generator=audit,
         placement=placement,
         conserved=all(lost["unaccounted"] == 0 for lost in raw.lost),
         series=_kept(raw.series),
         invalid=tuple(_invalid(raw, routers)),
+        cpu_audit=raw.agreement.of_cores(),
     )
 
 
-def _router(raw: Raw, i: int, demand: Demand) -> RouterTrial:
+def _handled(raw: Raw) -> dict[str, Handled]:
+    """Count what was done with each router's frames, over the whole trial."""
+    found = {}
+    each = zip(raw.setting.demands, raw.sent.streams, raw.lost, raw.received, strict=True)
+    for demand, sent, lost, received in each:
+        found[demand.router.name] = Handled(
+            taken=max(0, sent.sent - lost["nic_queue"]),
+            dropped=lost["router_queue"],
+            sent=received.received - received.duplicated,
+        )
+    return found
+
+
+def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
     window_s = raw.setting.window_ns / 1e9
     sent, received, delay = raw.sent.streams[i], raw.received[i], raw.delays[i]
     kind = raw.kinds[demand.router.name]
     arrived = received.received_window
-    cpu_ns = raw.cpu.of_router(demand.router.name)
     forwarded = sent.sent_window
     return RouterTrial(
         router=demand.router.name,
@@ -75,12 +96,7 @@ def _router(raw: Raw, i: int, demand: Demand) -> RouterTrial:
         delay=_delay(delay, received),
         reordered=received.reordered,
         duplicated=received.duplicated,
-        cpu_ns=cpu_ns,
-        cpu_share=None
-        if cpu_ns is None
-        else cpu_ns / (raw.setting.window_ns * len(raw.cpu.cores.dut)),
-        cpu_ns_per_frame=cpu_ns / arrived if cpu_ns is not None and arrived else None,
-        cpu_reason=SHARED_REASON if cpu_ns is None else None,
+        **router_cpu(parts, arrived, raw.setting.window_ns * len(raw.cpu.cores.dut)),
         window_shift=window_shift(raw.series, raw.series.routers[i]) if raw.series else None,
         gaps=_gaps(raw, i, demand),
     )
@@ -159,19 +175,15 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
     if raw.sent.failed:
         text = f"{raw.sent.failed} frames could not be built"
         yield InvalidReason(InvalidKind.NOT_BUILT, text)
-    if raw.cpu.imbalance() > limit:
-        yield InvalidReason(
-            InvalidKind.CPU_ACCOUNTING,
-            f"the accounts of a core miss the window by {100 * raw.cpu.imbalance():.1f} %",
-        )
+    yield from raw.agreement.invalid(limit)
     yield from _disturbed(raw)
 
 
 def _disturbed(raw: Raw) -> Iterator[InvalidReason]:
     """Yield who else used a DUT core in the window."""
     for core in raw.cpu.cores.dut:
-        used = {
-            "other processes": raw.cpu.of_others(core),
-            "the hypervisor": proven(raw.cpu.stolen(core), raw.setting.window_ns),
-        }
+        stolen = raw.cpu.stolen(core)
+        if not raw.cpu.stolen_exactly(core):
+            stolen = proven(stolen, raw.setting.window_ns)
+        used = {"other processes": raw.cpu.of_others(core), "the hypervisor": stolen}
         yield from disturbances(core, used, raw.setting.budget)

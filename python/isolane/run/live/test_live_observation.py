@@ -12,6 +12,7 @@ from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import InvalidKind
 from isolane.run.live.cores import Cores
 from isolane.run.live.cpu_accounting import IDLE, PROCESS, Accounts, CpuAccounting, CpuUses
+from isolane.run.live.cpu_agreement import NS_PER_EVENT, Agreement
 from isolane.run.live.live_observation import Raw, observe
 from isolane.run.results import DROP_POINTS, DropPoint
 from isolane.spec import ArmRouter, Load, PointRouter
@@ -58,7 +59,14 @@ def audit(stream: StreamSent, *, failed: int = 0) -> GeneratorReport:
 
 
 def use(softirq_ns: int = 0, thread_ns: int = 0, polls: int = 0, frames: int = 0) -> CpuUse:
-    return CpuUse(softirq_ns=softirq_ns, thread_ns=thread_ns, polls=polls, frames=frames)
+    return CpuUse(
+        softirq_ns=softirq_ns,
+        thread_ns=thread_ns,
+        over_ns=0,
+        kernel_ns=thread_ns,
+        polls=polls,
+        frames=frames,
+    )
 
 
 def losses(**changed: int) -> dict[DropPoint, int]:
@@ -76,16 +84,26 @@ def accounting(
 ) -> CpuAccounting:
     cores: CpuUses = [[use()] * 16, [use()] * 16]
     cores[0][IDLE] = use(thread_ns=int(WINDOW_NS * idle))
-    cores[0][8] = use(polls=1, frames=elsewhere)
-    cores[1][8] = use(6_200_000, 0, 100, OFFERED)
+    cores[0][10] = use(polls=1, frames=elsewhere)
+    cores[1][10] = use(6_200_000, 0, 100, OFFERED)
     taken_ns = int(WINDOW_NS * others)
     cores[1][IDLE] = use(thread_ns=WINDOW_NS - 6_200_000 - taken_ns)
     cores[1][PROCESS] = use(thread_ns=taken_ns)
     cores[0][PROCESS] = use(thread_ns=int(WINDOW_NS * others_measuring))
     ticks = dict.fromkeys((0, 1), CoreTicks(0, 0, 0, 0, 0, 0, 0, 0))
     later = dict.fromkeys((0, 1), CoreTicks(0, 0, 0, 0, 0, 0, 0, steal))
-    accounts = Accounts({"one": 8}, shared=10)
+    accounts = Accounts({"one": 10}, own=frozenset({"one"}))
     return CpuAccounting(cores, accounts, Cores((1,), (0,)), WINDOW_NS, (ticks, later))
+
+
+def agreement(cpu: CpuAccounting, *, kernel_more_ns: int = 0) -> Agreement:
+    """Return an agreement, but for tasks that only the kernel has seen."""
+    uses = [list(core) for core in cpu.uses]
+    if kernel_more_ns:
+        uses[1][PROCESS] = CpuUse(
+            softirq_ns=0, thread_ns=0, over_ns=0, kernel_ns=kernel_more_ns, polls=0, frames=0
+        )
+    return Agreement(uses, WINDOW_NS, [1_000, 20_000], [0, 0], None)
 
 
 def raw(role: Literal["victim", "aggressor"] = "victim", **changed: Any) -> Raw:
@@ -103,7 +121,10 @@ def raw(role: Literal["victim", "aggressor"] = "victim", **changed: Any) -> Raw:
         lost=[losses(nic_queue=LOST)],
         receiver_dropped=0,
         cpu=accounting(),
+        agreement=agreement(accounting()),
     )  # fmt: skip
+    if "cpu" in changed:
+        changed = {"agreement": agreement(changed["cpu"]), **changed}
     return replace(found, **changed)
 
 
@@ -121,6 +142,10 @@ def test_what_was_counted_becomes_rates_and_ratios() -> None:
     assert one.cpu_share == pytest.approx(0.0124)
     assert one.cpu_ns_per_frame == 6_200_000 / (OFFERED - LOST)
     assert one.cpu_reason is None
+    assert one.cpu_parts == {"own": 6_200_000}
+    assert (one.cpu_caused_ns, one.cpu_caused_share) == (one.cpu_ns, one.cpu_share)
+    assert [core.events for core in seen.cpu_audit] == [1_000, 20_000]
+    assert seen.cpu_audit[1].overhead == pytest.approx(20_000 * NS_PER_EVENT / WINDOW_NS)
     assert seen.conserved
     assert seen.invalid == ()
 
@@ -176,6 +201,11 @@ INVALID: dict[str, tuple[Raw, InvalidKind, str]] = {
     "CPU time that does not add up": (
         raw(cpu=accounting(idle=0.9)), InvalidKind.CPU_ACCOUNTING, "miss the window by 10.0 %"
     ),
+    "CPU time that the kernel contradicts": (
+        raw(agreement=agreement(accounting(), kernel_more_ns=6_000_000)),
+        InvalidKind.CPU_DISAGREEMENT,
+        "tasks ran for 0.0 ms, the CPU scheduler for 6.0 ms",
+    ),
     "another process": (
         raw(cpu=accounting(others=0.003)),
         InvalidKind.DISTURBED,
@@ -207,6 +237,9 @@ FINE: dict[str, Raw] = {
     "another process for a moment": raw(cpu=accounting(others=0.001)),
     "another process on a measuring core": raw(cpu=accounting(idle=0.7, others_measuring=0.3)),
     "one tick of the hypervisor": raw(cpu=accounting(steal=1)),
+    "CPU time that the kernel has a little more of": raw(
+        agreement=agreement(accounting(), kernel_more_ns=4_000_000)
+    ),
     "losses at the router's own egress": raw(lost=[losses(egress=LOST)]),
 }
 

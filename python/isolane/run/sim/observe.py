@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.run.results import CoreTrial, Delay, DropPoint, GeneratorAudit, RouterTrial
+from isolane.run.results import Delay, DropPoint, GeneratorAudit, RouterTrial
+from isolane.run.router_cpu import router_cpu
 from isolane.run.series import AFTER_NS, RouterSeries, TrialSeries, padded, window_shift
 from isolane.run.sim.build import SimModel
+from isolane.run.sim.causes import causes, core_trial
 from isolane.spec import format_pps
-
-SHARED_REASON = (
-    "one receive context serves all routers of this path, and the kernel does not tell their "
-    "shares apart"
-)
 
 Json = Mapping[str, Any]
 
@@ -23,9 +21,10 @@ Json = Mapping[str, Any]
 def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
     """Work out the observation of a trial from the simulator's results."""
     flows = {flow["router"]: flow for flow in found["routers"]}
+    parts = causes(model, found)
     series = _series(model, setting, flows)
     routers = tuple(
-        _router(model, setting, demand, flows, found).model_copy(
+        _router(model, setting, demand, flows, found, parts[demand.router.name]).model_copy(
             update={"window_shift": window_shift(series, of_router)}
         )
         for demand, of_router in zip(setting.demands, series.routers, strict=True)
@@ -45,7 +44,7 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
     )
     return Observation(
         routers=routers,
-        cores=tuple(_core(i, core) for i, core in enumerate(found["cores"])),
+        cores=tuple(core_trial(model, i, found) for i in range(len(found["cores"]))),
         generator=audit,
         placement=None,
         conserved=all(router.lost["unaccounted"] == 0 for router in routers),
@@ -95,14 +94,18 @@ def _wire_limits(routers: Sequence[RouterTrial], setting: Setting) -> tuple[Inva
 
 
 def _router(
-    model: SimModel, setting: Setting, demand: Demand, flows: Mapping[str, Json], found: Json
+    model: SimModel,
+    setting: Setting,
+    demand: Demand,
+    flows: Mapping[str, Json],
+    found: Json,
+    parts: Parts,
 ) -> RouterTrial:
     name, window_s = demand.router.name, setting.window_ns / 1e9
     of_arm = model.arm.router(demand.router.group)
     flow = flows.get(name, _NOTHING)
     offered = int(flow["window"]["offered"]["frames"])
     received = int(flow["window"]["received"]["frames"])
-    cpu_ns = cpu_of(model, name, found)
     return RouterTrial(
         router=name,
         group=demand.router.group,
@@ -123,10 +126,7 @@ def _router(
         delay=_delay(flow["delay"]),
         reordered=0,
         duplicated=0,
-        cpu_ns=cpu_ns,
-        cpu_share=None if cpu_ns is None else cpu_ns / (setting.window_ns * model.arm.cores),
-        cpu_ns_per_frame=cpu_ns / received if cpu_ns is not None and received else None,
-        cpu_reason=SHARED_REASON if cpu_ns is None else None,
+        **router_cpu(parts, received, setting.window_ns * model.arm.cores),
     )
 
 
@@ -170,48 +170,4 @@ def _delay(delay: Json) -> Delay | None:
         p999_ns=delay["p999_ns"],
         p9999_ns=delay["p9999_ns"],
         max_ns=delay["max_ns"],
-    )
-
-
-def cpu_of(model: SimModel, router: str, found: Json) -> int | None:
-    """Return the CPU time of a router in the window, ns; None where it shares a context.
-
-    That of its threads, processes and domains, and of its stages in the softirq; not that of a
-    NIC's own thread, which is nobody's in particular.
-    """
-    shared = any(
-        segment.router is None
-        and segment.context != "nic"
-        and segment.name in model.simulation.path(router)
-        for segment in model.segments.values()
-    )
-    if shared and len(model.simulation.routers) > 1:
-        return None
-    total: float = sum(
-        context["cpu_ns"]
-        for context in found["contexts"]
-        if model.owners.get(context["name"]) == router
-    )
-    for stage in found["stages"]:
-        segment = model.segments[stage["name"]]
-        common = model.owners.get(stage["context"]) is None and segment.context != "nic"
-        if common and segment.router in {router, None}:
-            total += stage["cpu_ns"]
-    return round(total)
-
-
-def _core(number: int, core: Json) -> CoreTrial:
-    window = core["window_ns"]
-    softirq = core["irq_ns"] + core["softirq_ns"]
-    user = core["modes"].get("user", 0)
-    system = max(0, core["busy_ns"] - softirq - user)
-    return CoreTrial(
-        core=number,
-        part="dut",
-        user=user / window,
-        system=system / window,
-        softirq=softirq / window,
-        idle=max(0.0, 1 - core["busy_ns"] / window),
-        routers=min(1.0, core["busy_ns"] / window),
-        steal=0.0,
     )

@@ -1,0 +1,102 @@
+"""The part of the result format that tells where CPU time went, and how far to believe it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+CorePart = Literal["dut", "measure", "other"]
+
+CpuPart = Literal["own", "receive", "drop", "backlog", "transmit"]
+"""Why a router used CPU time: in its own threads and polls; for its frames in a NIC's poll that
+several routers share; for those of its frames that were dropped there; in the backlog of a core; in
+the sending that a qdisc had put off."""
+CPU_PARTS: tuple[CpuPart, ...] = ("own", "receive", "drop", "backlog", "transmit")
+
+CorePartName = Literal[
+    "own",
+    "shared",
+    "interrupts",
+    "softirqs",
+    "other_nics",
+    "kernel_threads",
+    "processes",
+    "steal",
+    "idle",
+]
+"""Where a core's time can have gone: routers' own work, their part of shared work, and the rest."""
+
+
+class _Model(BaseModel):
+    """Refuses what it does not know, so that a misspelt field cannot pass for a result."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CoreAudit(_Model):
+    """How far the CPU accountant's figures of one core can be believed.
+
+    Two figures of the same time, from two sources: ``accountant`` is what BPF measured between its
+    tracepoints, ``kernel`` what the kernel itself has counted.
+    """
+
+    core: int
+    accounted: float
+    """Sum of all accounts over the window; 1 if nothing is missing and nothing is there twice."""
+    accountant_tasks_ns: int
+    """Time of all threads and processes in the window, with softirqs and interrupts on top."""
+    kernel_tasks_ns: int
+    """The same from ``sum_exec_runtime`` of these tasks."""
+    tasks_difference: float
+    """Accountant's minus kernel's, as a share of the window."""
+    uncompared: float
+    """Share of the window with tasks of which the kernel's figure is not known: those that were
+    still on the core when figures were read, and a few whose switch the accountant did not see."""
+    idle_difference: float | None
+    """Share of the trial that the core idled, accountant's minus kernel's (/proc/stat); None where
+    the kernel counts idle time in ticks only."""
+    events: int
+    """How often the accountant's programs ran on this core in the window."""
+    overhead: float
+    """Estimate of what that cost: ``events`` times ``ns_per_event``, as a share of the window."""
+    ns_per_event: float
+    """As ``benches/accountant.py`` measures it."""
+
+
+class CoreTrial(_Model):
+    """Where one core's time went in the window, as fractions that add up to 1."""
+
+    core: int
+    part: CorePart
+    user: float
+    system: float
+    softirq: float
+    idle: float
+    routers: float
+    """Part of the above that is charged to routers (threads or softirq NAPI)."""
+    steal: float
+    """Taken by the hypervisor; overlaps the rest. Tick resolution where ``parts`` has none."""
+    parts: dict[CorePartName, float] | None = None
+    """The same time by what it was for; adds up to 1. None in runs of older versions."""
+
+
+class CoreCell(_Model):
+    """One core at one point in one arm: means of the fractions over the repeats.
+
+    Means, because medians of parts would not add up to a whole.
+    """
+
+    arm: str
+    point: int
+    point_label: str
+    core: int
+    part: str
+    user: float
+    system: float
+    softirq: float
+    idle: float
+    routers: float
+    steal: float
+    parts: dict[CorePartName, float] = {}
+    """Means of ``CoreTrial.parts``; empty where an older version measured."""
