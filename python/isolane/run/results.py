@@ -127,30 +127,6 @@ class RouterTrial(_Model):
     """None without frames, in simulations, and in folders of older versions."""
 
 
-class CoreTrial(_Model):
-    """Where one core's time went in the window, as fractions that add up to 1."""
-
-    core: int
-    part: CorePart
-    user: float
-    system: float
-    softirq: float
-    idle: float
-    routers: float
-    """Part of the above that is charged to routers (threads or softirq NAPI)."""
-    steal: float
-    """Taken by the hypervisor (tick resolution; overlaps the rest)."""
-    cpu_parts: dict[CpuPart, int] | None = None
-    """CPU time that this router caused in the window, ns, by why it was spent; None in older runs,
-    which did not tell."""
-    cpu_caused_ns: int | None = None
-    """Sum of ``cpu_parts``."""
-    cpu_caused_share: float | None = None
-    """``cpu_caused_ns`` over the window times the number of DUT cores, 0 to 1."""
-    cpu_caused_ns_per_frame: float | None = None
-    """``cpu_caused_ns`` over the received frames in the window, so drops make it larger."""
-
-
 class GeneratorAudit(_Model):
     """The generator's report on itself in the window (requested against achieved)."""
 
