@@ -121,6 +121,15 @@ class RouterTrial(_Model):
     cpu_ns_per_frame: float | None
     cpu_reason: str | None
     """Why the CPU figures are None."""
+    cpu_parts: dict[CpuPart, int] | None = None
+    """CPU time that this router caused in the window, ns, by why it was spent; None in older runs,
+    which did not tell."""
+    cpu_caused_ns: int | None = None
+    """Sum of ``cpu_parts``."""
+    cpu_caused_share: float | None = None
+    """``cpu_caused_ns`` over the window times the number of DUT cores, 0 to 1."""
+    cpu_caused_ns_per_frame: float | None = None
+    """``cpu_caused_ns`` over the received frames in the window, so drops make it larger."""
     window_shift: WindowShift | None = None
     """None where the window is too short for it, and in folders of older versions."""
     gaps: Gaps | None = None
