@@ -13,6 +13,7 @@ mod live_frames;
 mod load;
 mod mapped;
 pub mod netns;
+pub mod pacemaker;
 pub mod plane;
 #[cfg(test)]
 mod policy_programs;

@@ -9,6 +9,7 @@
 
 mod accountant;
 mod generator;
+mod pacemaker;
 mod plane;
 mod policy_records;
 mod receiver;
@@ -99,5 +100,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(probe_features, module)?)?;
     module.add_function(wrap_pyfunction!(measure_stalls, module)?)?;
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(pacemaker::run_pacemaker, module)?)?;
     Ok(())
 }

@@ -8,7 +8,7 @@ table.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from isolane._native import CpuBudget, PortSettings, QueueSettings
 from isolane.enforce import htb
@@ -23,6 +23,7 @@ from isolane.enforce.kernel_settings import (
 )
 from isolane.enforce.napi_threads import threads_of
 from isolane.enforce.nic_features import Nic
+from isolane.enforce.pacemaker_work import PacemakerWork
 from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.enforce.setting import Desired
@@ -39,6 +40,7 @@ from isolane.enforce.settings import (
     LinkRoot,
     Member,
     Offload,
+    Pacemaker,
     PortSetting,
     Program,
     QueueSetting,
@@ -76,6 +78,8 @@ class Plan:
     """What the policy's NICs can do, by name."""
     host: Host
     state: State
+    paced: PacemakerWork = field(default_factory=PacemakerWork)
+    """Gathers the threads and queues that the pacemaker is to look after."""
 
     def desired_settings(self) -> Iterator[Desired]:
         """Yield all desired_settings."""
@@ -89,6 +93,9 @@ class Plan:
             yield from self._link(link)
         for router in self.found:
             yield from _for(router.name, self._router(router))
+        table = self.host.plane.table_ids().queues if shared else None
+        if work := self.paced.as_json(self.policy, table):
+            yield Desired(Pacemaker(self.host.groups.top.name), work)
 
     def _groups(self) -> Iterator[Desired]:
         """One group a router, in one that weighs as much as all of them."""
@@ -142,7 +149,9 @@ class Plan:
             name = (NIC_OWNER, f"thread of {nic.name}", thread, began)
             if cores:
                 yield Desired(Affinity(*name), sorted(cores))
-            yield Desired(Scheduling(*name), [_NORMAL, NIC_NICE, SLICE_NS])
+            self.paced.nics.setdefault(nic.name, []).append(thread)
+            # The pacemaker changes the nice value while it runs.
+            yield Desired(Scheduling(*name), [_NORMAL, NIC_NICE, SLICE_NS], kernel_managed=True)
 
     def _threads(self, netns: str, ifname: str) -> list[tuple[int, int]]:
         namespace, index = self.host.namespace(netns), self.host.ifindex(netns, ifname)
@@ -211,6 +220,7 @@ class Plan:
             yield Desired(Member(*name), str(group))
             if policy.cores:
                 yield Desired(Affinity(*name), sorted(policy.cores))
+            self.paced.threads.setdefault(router.name, []).append(thread)
             yield Desired(Scheduling(*name), [_NORMAL, 0, SLICE_NS])
 
     def _netns(self, at: Interface) -> str:
@@ -252,6 +262,7 @@ class Plan:
             ingress=limits(policy.rate_max.ingress, policy.burst),
         )
         yield Desired(QueueSetting(router.name, at.ifname, slot), plain(settings))
+        self.paced.queues.setdefault(router.name, []).append(slot)
         entry = Entry("ingress_dev", slot.to_bytes(4, "little").hex(), self.host.base)
         yield Desired(entry, at.host_ifindex)
 

@@ -3,6 +3,7 @@
 from isolane.enforce.settings.devices import DeviceFile
 from isolane.enforce.settings.link_classes import Classifiers, LeafQueue, LinkClass, LinkRoot
 from isolane.enforce.settings.offloads import Offload, TakesXdp
+from isolane.enforce.settings.pacemaking import Pacemaker
 from isolane.enforce.settings.packets import Budget, Entry, PortSetting, Program, QueueSetting
 from isolane.enforce.settings.tasks import Affinity, Group, GroupFile, Member, Scheduling
 
@@ -19,6 +20,7 @@ __all__ = [
     "LinkRoot",
     "Member",
     "Offload",
+    "Pacemaker",
     "PortSetting",
     "Program",
     "QueueSetting",

@@ -1,0 +1,247 @@
+//! The pacemaker: a thread on each managed core that goes before all others, and mostly sleeps.
+//!
+//! The kernel lets a thread run until its next tick (4 ms at 250 Hz), whatever time slices say,
+//! unless something wakes up meanwhile. While several routers compete for a core, the pacemaker wakes up
+//! at every beat, so that the scheduler chooses anew. And it tells the NIC's threads when to yield:
+//! see [`Mode`].
+
+mod mode;
+mod thread_time;
+
+use std::{
+    io,
+    os::fd::AsFd,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+use libbpf_rs::{MapCore, MapHandle};
+
+pub use self::mode::{Chooser, Mode, Sample};
+use self::thread_time::Thread;
+use crate::{
+    Error, Result, mapped::MappedArray, monotonic_ns, netns, skeletons::demux::types as host,
+};
+
+/// Between two choices of the scheduler while routers compete. With 50 us the beats take a fifth of
+/// a core of a virtual machine.
+const BEAT_NS: u64 = 150_000;
+/// Between two looks at what the threads do.
+const SAMPLE_NS: u64 = 1_000_000;
+/// The same for a core whose routers have had no work for [`QUIET_NS`].
+const QUIET_SAMPLE_NS: u64 = 10_000_000;
+const QUIET_NS: u64 = 100_000_000;
+/// Nice values of a NIC's threads.
+const FIRST: i32 = -20;
+const LAST: i32 = 19;
+/// A thread that ran or waited for more of the time than this (percent) wants more than there is.
+const BUSY_PERCENT: u64 = 90;
+/// Threads that ran for more of the time than this (percent) had the core to themselves.
+const OWN_PERCENT: u64 = 80;
+
+/// A router of a core.
+#[derive(Clone, Debug)]
+pub struct RouterWork {
+    /// Its threads.
+    pub threads: Vec<i32>,
+    /// Slots of its queues; without any, its threads tell whether it has work.
+    pub queues: Vec<u32>,
+}
+
+/// A core to look after.
+#[derive(Clone, Debug)]
+pub struct CoreWork {
+    /// Number of the core.
+    pub core: usize,
+    /// Threads that poll NICs and run the demultiplexer.
+    pub nic_threads: Vec<i32>,
+    /// Routers whose frames those threads see, or whose threads run on this core.
+    pub routers: Vec<RouterWork>,
+}
+
+/// Looks after cores until `stop` is set or their threads have ended; blocks.
+///
+/// `table`: the kernel's number of the table of queues; None: there are none.
+pub fn run(cores: &[CoreWork], table: Option<u32>, stop: &AtomicBool) -> Result<()> {
+    let queues = table.map(open_queues).transpose()?;
+    let queues = queues.as_ref();
+    thread::scope(|scope| {
+        let workers: Vec<_> = cores
+            .iter()
+            .map(|core| scope.spawn(move || Beat::of(core, queues)?.run(stop)))
+            .collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or(Err(Error::State("a pacemaker panicked"))))
+            .collect()
+    })
+}
+
+struct Queues(MappedArray<host::isl_queue>);
+
+// SAFETY: only read, and each read is of memory that programs of the kernel write meanwhile anyway.
+unsafe impl Sync for Queues {}
+
+fn open_queues(id: u32) -> Result<Queues> {
+    let refused = |reason: String| Error::Table { name: format!("isl_queues ({id})"), reason };
+    let map = MapHandle::from_map_id(id).map_err(|error| refused(format!("{error:#}")))?;
+    let entries = map.max_entries() as usize;
+    let mapped = MappedArray::new(map.as_fd(), entries);
+    mapped.map(Queues).map_err(|error| refused(error.to_string()))
+}
+
+struct Router {
+    threads: Vec<Thread>,
+    queues: Vec<usize>,
+    offered: u64,
+}
+
+/// The state of one core's pacemaker.
+struct Beat<'a> {
+    core: usize,
+    nic: Vec<Thread>,
+    routers: Vec<Router>,
+    queues: Option<&'a Queues>,
+    chooser: Chooser,
+    active: Vec<bool>,
+    mode: Mode,
+    sampled_ns: u64,
+}
+
+impl<'a> Beat<'a> {
+    fn of(work: &CoreWork, queues: Option<&'a Queues>) -> Result<Self> {
+        let open = |threads: &[i32]| threads.iter().filter_map(|&n| Thread::open(n).ok()).collect();
+        let routers: Vec<Router> = work
+            .routers
+            .iter()
+            .map(|router| Router {
+                threads: open(&router.threads),
+                queues: router.queues.iter().map(|&slot| slot as usize).collect(),
+                offered: 0,
+            })
+            .collect();
+        let beat = Self {
+            core: work.core,
+            nic: open(&work.nic_threads),
+            chooser: Chooser::new(routers.len()),
+            active: vec![false; routers.len()],
+            routers,
+            queues,
+            mode: Mode::Calm,
+            sampled_ns: monotonic_ns(),
+        };
+        beat.set_nice(FIRST);
+        Ok(beat)
+    }
+
+    fn run(mut self, stop: &AtomicBool) -> Result<()> {
+        netns::pin(self.core)?;
+        go_first(self.core)?;
+        let mut next_ns = monotonic_ns();
+        while !stop.load(Ordering::Relaxed) {
+            next_ns = (next_ns + self.interval_ns()).max(monotonic_ns());
+            sleep_until(next_ns);
+            if next_ns - self.sampled_ns >= SAMPLE_NS && !self.sample() {
+                break;
+            }
+        }
+        self.set_nice(FIRST);
+        Ok(())
+    }
+
+    fn interval_ns(&self) -> u64 {
+        match self.mode {
+            Mode::Contended if self.nic.is_empty() => BEAT_NS,
+            Mode::Contended | Mode::Alone => SAMPLE_NS,
+            Mode::Calm if self.chooser.is_quiet(self.sampled_ns, QUIET_NS) => QUIET_SAMPLE_NS,
+            Mode::Calm => SAMPLE_NS,
+        }
+    }
+
+    /// Looks at all threads and queues; false when no thread is left.
+    fn sample(&mut self) -> bool {
+        let now_ns = monotonic_ns();
+        let passed_ns = now_ns - self.sampled_ns;
+        self.sampled_ns = now_ns;
+        let (mut busiest_ns, mut total_ns) = used(&mut self.nic);
+        for (router, active) in self.routers.iter_mut().zip(&mut self.active) {
+            let offered = offered(self.queues, &router.queues);
+            let (busy_ns, ran_ns) = used(&mut router.threads);
+            busiest_ns = busiest_ns.max(busy_ns);
+            total_ns += ran_ns;
+            *active = if router.queues.is_empty() { ran_ns > 0 } else { offered != router.offered };
+            router.offered = offered;
+        }
+        let mode = self.chooser.mode(Sample {
+            now_ns,
+            active: &self.active,
+            overloaded: busiest_ns * 100 >= passed_ns * BUSY_PERCENT,
+            shared: total_ns * 100 < passed_ns * OWN_PERCENT,
+        });
+        if mode != self.mode {
+            self.set_nice(if mode == Mode::Alone { LAST } else { FIRST });
+            self.mode = mode;
+        }
+        !self.nic.is_empty() || self.routers.iter().any(|router| !router.threads.is_empty())
+    }
+
+    fn set_nice(&self, nice: i32) {
+        for thread in &self.nic {
+            let number = thread.number().unsigned_abs();
+            // SAFETY: takes no pointers; a thread that has ended changes nothing.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, number, nice) };
+        }
+    }
+}
+
+/// The longest time that one of the threads ran or waited, and the time that all of them ran, ns;
+/// forgets those that have ended.
+fn used(threads: &mut Vec<Thread>) -> (u64, u64) {
+    let (mut busiest_ns, mut total_ns) = (0, 0);
+    threads.retain_mut(|thread| {
+        thread.used().is_ok_and(|used| {
+            busiest_ns = busiest_ns.max(used.ran_ns + used.waited_ns);
+            total_ns += used.ran_ns;
+            true
+        })
+    });
+    (busiest_ns, total_ns)
+}
+
+/// Frames that came for a router so far.
+fn offered(queues: Option<&Queues>, slots: &[usize]) -> u64 {
+    let one = |slot: usize| queues?.0.read(slot..slot + 1)?.first().map(|queue| queue.offered);
+    slots.iter().filter_map(|&slot| one(slot)).fold(0, u64::wrapping_add)
+}
+
+/// Puts the calling thread before all ordinary ones of its core; it may, as it mostly sleeps.
+fn go_first(core: usize) -> Result<()> {
+    let first = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the parameters live through the call; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) } != 0 {
+        return Err(Error::Core { core, source: io::Error::last_os_error() });
+    }
+    Ok(())
+}
+
+fn sleep_until(at_ns: u64) {
+    let at = libc::timespec {
+        tv_sec: (at_ns / 1_000_000_000).cast_signed(),
+        tv_nsec: (at_ns % 1_000_000_000).cast_signed(),
+    };
+    // SAFETY: both pointers are valid for the call; an early return only makes a beat come early.
+    unsafe {
+        libc::clock_nanosleep(
+            libc::CLOCK_MONOTONIC,
+            libc::TIMER_ABSTIME,
+            &raw const at,
+            std::ptr::null_mut(),
+        )
+    };
+}
+
+/// Has SIGTERM call `stop`, which may do no more than set a flag.
+pub fn stop_on_sigterm(stop: extern "C" fn(libc::c_int)) {
+    // SAFETY: the handler only stores to an atomic, which is safe whatever it interrupts.
+    unsafe { libc::signal(libc::SIGTERM, stop as *const () as libc::sighandler_t) };
+}

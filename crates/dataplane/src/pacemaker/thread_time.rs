@@ -1,0 +1,89 @@
+//! CPU time of a thread, as its schedstat file in /proc tells.
+
+use std::{fs::File, io, os::unix::fs::FileExt};
+
+/// A thread of the kernel or of a process. The open file stays with it: a later thread of the same
+/// number is not taken for it.
+pub(super) struct Thread {
+    number: i32,
+    file: File,
+    before_ns: (u64, u64),
+}
+
+/// What a thread did between two looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Used {
+    /// Time on a core, ns.
+    pub(super) ran_ns: u64,
+    /// Time that it was ready to run and others ran, ns; counted when the wait is over.
+    pub(super) waited_ns: u64,
+}
+
+impl Thread {
+    pub(super) fn open(number: i32) -> io::Result<Self> {
+        let file = File::open(format!("/proc/{number}/schedstat"))?;
+        let before_ns = times(&file)?;
+        Ok(Self { number, file, before_ns })
+    }
+
+    pub(super) fn number(&self) -> i32 {
+        self.number
+    }
+
+    /// What it used since the last call; an error when it has ended.
+    pub(super) fn used(&mut self) -> io::Result<Used> {
+        let now_ns = times(&self.file)?;
+        let used = Used {
+            ran_ns: now_ns.0.saturating_sub(self.before_ns.0),
+            waited_ns: now_ns.1.saturating_sub(self.before_ns.1),
+        };
+        self.before_ns = now_ns;
+        Ok(used)
+    }
+}
+
+/// Run time and waiting time, ns (`proc_pid_schedstat()` in fs/proc/base.c).
+fn times(file: &File) -> io::Result<(u64, u64)> {
+    let mut text = [0; 80];
+    let length = file.read_at(&mut text, 0)?;
+    let mut numbers = std::str::from_utf8(&text[..length])
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .map(str::parse::<u64>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(ran_ns)), Some(Ok(waited_ns))) => Ok((ran_ns, waited_ns)),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidData, "schedstat does not hold numbers")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monotonic_ns;
+
+    #[test]
+    fn a_spinning_thread_runs_or_waits_all_the_time() {
+        // SAFETY: gettid takes nothing.
+        let mut me = Thread::open(unsafe { libc::gettid() }).expect("this thread is there");
+        let began_ns = monotonic_ns();
+        while monotonic_ns() - began_ns < 20_000_000 {}
+        let used = me.used().expect("this thread is there");
+        assert!(used.ran_ns > 0, "{used:?}");
+        assert!(used.ran_ns + used.waited_ns <= monotonic_ns() - began_ns + 10_000_000, "{used:?}");
+    }
+
+    #[test]
+    fn a_thread_that_has_ended_is_an_error() {
+        let (send, number) = std::sync::mpsc::channel();
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            // SAFETY: gettid takes nothing.
+            send.send(unsafe { libc::gettid() }).expect("the test listens");
+            let _ = wait.recv();
+        });
+        let mut thread = Thread::open(number.recv().expect("it tells")).expect("it runs");
+        drop(end);
+        other.join().expect("it ends");
+        assert!(thread.used().is_err());
+    }
+}

@@ -1,0 +1,61 @@
+//! The pacemaker for Python: a process of its own runs it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use isolane_dataplane::pacemaker::{self, CoreWork, RouterWork};
+use pyo3::prelude::*;
+use serde::Deserialize;
+
+use crate::{NativeError, raise};
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn stop(_: libc::c_int) {
+    STOP.store(true, Ordering::Relaxed);
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Work {
+    table: Option<u32>,
+    cores: Vec<Core>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Core {
+    core: usize,
+    nic_threads: Vec<i32>,
+    routers: Vec<Router>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Router {
+    threads: Vec<i32>,
+    queues: Vec<u32>,
+}
+
+impl From<Core> for CoreWork {
+    fn from(core: Core) -> Self {
+        let router = |one: Router| RouterWork { threads: one.threads, queues: one.queues };
+        Self {
+            core: core.core,
+            nic_threads: core.nic_threads,
+            routers: core.routers.into_iter().map(router).collect(),
+        }
+    }
+}
+
+/// Looks after the cores of a policy until SIGTERM comes or all their threads have ended.
+///
+/// `work_json`: `table`, the kernel's number of the table of queues (null: none); `cores`, a list of
+/// `core`, `nic_threads` and `routers`, which is a list of `threads` and `queues` (slots).
+#[pyfunction]
+pub(crate) fn run_pacemaker(py: Python<'_>, work_json: &str) -> PyResult<()> {
+    let work: Work =
+        serde_json::from_str(work_json).map_err(|error| NativeError::new_err(error.to_string()))?;
+    let cores: Vec<CoreWork> = work.cores.into_iter().map(CoreWork::from).collect();
+    pacemaker::stop_on_sigterm(stop);
+    py.detach(|| pacemaker::run(&cores, work.table, &STOP)).map_err(raise)
+}
