@@ -62,6 +62,8 @@ struct {
 #define BURST_RECOVERY_NS 20000000ULL
 /* A full queue that nobody serves is probed again after this long. */
 #define PROBE_MS 100
+/* What the pacemaker has said of a router's share counts for so long. */
+#define SHARE_EXPIRES_MS 100
 /* Longest silence that fills a bucket: with it 100 Gbit/s stay within 64 bits. */
 #define MAX_REFILL_NS 100000000ULL
 /* IPv4 hosts take so much in any case, and so do links: no need to check the MTU. */
@@ -175,6 +177,21 @@ static __always_inline int within_limit(struct isl_queue *queue)
 	return probe_full_queue(queue, dequeued, now_ns);
 }
 
+/*
+ * Whether the router's share of a contended core allows another frame. What a pacemaker that has
+ * died has said does not count for long.
+ */
+static __always_inline int within_share(struct isl_queue *queue)
+{
+	__u32 set_ms = queue->share_set_ms, now_ms;
+
+	if (!set_ms || (__s32)(queue->share_limit - queue->enqueued) > 0)
+		return 1;
+	/* This clock is some ms behind the pacemaker's. */
+	now_ms = bpf_ktime_get_coarse_ns() / MILLION;
+	return (__s32)(now_ms - set_ms) > SHARE_EXPIRES_MS;
+}
+
 /* Whether an interface takes a frame of so many bytes; the kernel would drop it and tell nobody. */
 static __always_inline int fits(void *ctx, __u32 ifindex, __u32 bytes)
 {
@@ -191,6 +208,10 @@ static __always_inline int admit(struct isl_queue *queue, __u64 frames, __u64 by
 	__sync_fetch_and_add(&queue->offered_bytes, bytes + ISL_FCS_BYTES * frames);
 	if (!queue->uncounted && !within_limit(queue)) {
 		__sync_fetch_and_add(&queue->dropped_queue, frames);
+		return 0;
+	}
+	if (!within_share(queue)) {
+		__sync_fetch_and_add(&queue->dropped_share, frames);
 		return 0;
 	}
 	if (!within_rate(queue->ingress, frames, bytes)) {

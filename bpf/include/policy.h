@@ -50,7 +50,10 @@ struct isl_queue {
 	__u32 burst_limit; /* frames that may wait when it has not overflowed lately */
 	/* isl_demux, when the queue is full */
 	__u32 full_at; /* `dequeued`, plus 1, when it was full before; 0: never */
-	__u32 pad1[11];
+	/* the pacemaker, on a contended core */
+	__u32 share_limit;  /* number of the last frame that may go in */
+	__u32 share_set_ms; /* when that was set; 0: as many as come */
+	__u32 pad1[9];
 	struct isl_bucket ingress[ISL_BUCKETS];
 	/* isl_demux */
 	__u64 offered;
@@ -68,7 +71,8 @@ struct isl_queue {
 	__u32 dequeued;	     /* number of the latest frame that left the queue */
 	__u32 thread;	     /* that took it */
 	__u64 thread_ran_ns; /* what that thread had run for by then */
-	__u64 pad2[4];
+	__u64 pad2[3];
+	__u64 dropped_share; /* isl_demux: its share of the core was used up, by drops included */
 };
 
 /*

@@ -274,6 +274,7 @@ class QueueCounts:
         dropped_rate: int,
         dropped_cpu: int,
         dropped_size: int,
+        dropped_share: int,
         served: int,
         forwarded: int,
     ) -> Self: ...
@@ -291,6 +292,8 @@ class QueueCounts:
     def dropped_cpu(self) -> int: ...
     @property
     def dropped_size(self) -> int: ...
+    @property
+    def dropped_share(self) -> int: ...
     @property
     def served(self) -> int: ...
     @property

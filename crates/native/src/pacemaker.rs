@@ -34,11 +34,16 @@ struct Core {
 struct Router {
     threads: Vec<i32>,
     queues: Vec<u32>,
+    weight: u64,
 }
 
 impl From<Core> for CoreWork {
     fn from(core: Core) -> Self {
-        let router = |one: Router| RouterWork { threads: one.threads, queues: one.queues };
+        let router = |one: Router| RouterWork {
+            threads: one.threads,
+            queues: one.queues,
+            weight: one.weight,
+        };
         Self {
             core: core.core,
             nic_threads: core.nic_threads,
@@ -50,7 +55,7 @@ impl From<Core> for CoreWork {
 /// Looks after the cores of a policy until SIGTERM comes or all their threads have ended.
 ///
 /// `work_json`: `table`, the kernel's number of the table of queues (null: none); `cores`, a list of
-/// `core`, `nic_threads` and `routers`, which is a list of `threads` and `queues` (slots).
+/// `core`, `nic_threads` and `routers`, which is a list of `threads`, `queues` (slots) and `weight`.
 #[pyfunction]
 pub(crate) fn run_pacemaker(py: Python<'_>, work_json: &str) -> PyResult<()> {
     let work: Work =

@@ -57,6 +57,8 @@ record! {
         dropped_cpu: u64,
         /// Longer than the router's interface takes.
         dropped_size: u64,
+        /// Its share of a contended core was used up.
+        dropped_share: u64,
         /// Taken by the router.
         served: u64,
         /// Of these, forwarded by XDP.
@@ -179,6 +181,7 @@ impl From<plane::QueueCounts> for QueueCounts {
             dropped_rate: counts.dropped_rate,
             dropped_cpu: counts.dropped_cpu,
             dropped_size: counts.dropped_size,
+            dropped_share: counts.dropped_share,
             served: counts.served,
             forwarded: counts.forwarded,
         }

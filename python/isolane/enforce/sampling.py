@@ -106,6 +106,7 @@ class _Reader:
                 "queue": sum(q.dropped_queue for q in queues),
                 "rate_in": sum(q.dropped_rate for q in queues),
                 "cpu": sum(q.dropped_cpu for q in queues),
+                "share": sum(q.dropped_share for q in queues),
                 "rate_out": sum(p.dropped_rate for p in ports),
                 "redirect": sum(self.host.lost(*end) for end in self.ends[name]),
                 "size": sum(q.dropped_size for q in queues) + sum(p.dropped_size for p in ports),

@@ -5,18 +5,23 @@
 //! at every beat, so that the scheduler chooses anew. And it tells the NIC's threads when to yield:
 //! see [`Mode`].
 
+mod charging;
 mod mode;
 mod thread_time;
 
 use std::{
     io,
     os::fd::AsFd,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
 use libbpf_rs::{MapCore, MapHandle};
 
+pub use self::charging::{Usage, allowances};
 pub use self::mode::{Chooser, Mode, Sample};
 use self::thread_time::Thread;
 use crate::{
@@ -46,6 +51,8 @@ pub struct RouterWork {
     pub threads: Vec<i32>,
     /// Slots of its queues; without any, its threads tell whether it has work.
     pub queues: Vec<u32>,
+    /// CPU weight.
+    pub weight: u64,
 }
 
 /// A core to look after.
@@ -77,22 +84,29 @@ pub fn run(cores: &[CoreWork], table: Option<u32>, stop: &AtomicBool) -> Result<
     })
 }
 
-struct Queues(MappedArray<host::isl_queue>);
-
-// SAFETY: only read, and each read is of memory that programs of the kernel write meanwhile anyway.
-unsafe impl Sync for Queues {}
+/// The queues of all routers; the pacemaker of the NIC's core writes `share_*` there.
+type Queues = Mutex<MappedArray<host::isl_queue>>;
 
 fn open_queues(id: u32) -> Result<Queues> {
     let refused = |reason: String| Error::Table { name: format!("isl_queues ({id})"), reason };
     let map = MapHandle::from_map_id(id).map_err(|error| refused(format!("{error:#}")))?;
     let entries = map.max_entries() as usize;
     let mapped = MappedArray::new(map.as_fd(), entries);
-    mapped.map(Queues).map_err(|error| refused(error.to_string()))
+    mapped.map(Mutex::new).map_err(|error| refused(error.to_string()))
 }
 
 struct Router {
     threads: Vec<Thread>,
-    queues: Vec<usize>,
+    queues: Vec<Queue>,
+    /// What it did and caused lately.
+    usage: Usage,
+}
+
+/// A queue, and what had happened to it at the last sample.
+struct Queue {
+    slot: usize,
+    before: host::isl_queue,
+    /// Frames that came since the sample before.
     offered: u64,
 }
 
@@ -106,6 +120,9 @@ struct Beat<'a> {
     active: Vec<bool>,
     mode: Mode,
     sampled_ns: u64,
+    /// What the NIC's threads used lately, and how long that was.
+    nic_ns: u64,
+    passed_ns: u64,
 }
 
 impl<'a> Beat<'a> {
@@ -116,8 +133,8 @@ impl<'a> Beat<'a> {
             .iter()
             .map(|router| Router {
                 threads: open(&router.threads),
-                queues: router.queues.iter().map(|&slot| slot as usize).collect(),
-                offered: 0,
+                queues: router.queues.iter().map(|&slot| Queue::at(slot as usize)).collect(),
+                usage: Usage { weight: router.weight, ..Usage::default() },
             })
             .collect();
         let beat = Self {
@@ -129,6 +146,8 @@ impl<'a> Beat<'a> {
             queues,
             mode: Mode::Calm,
             sampled_ns: monotonic_ns(),
+            nic_ns: 0,
+            passed_ns: 0,
         };
         beat.set_nice(FIRST);
         Ok(beat)
@@ -141,11 +160,13 @@ impl<'a> Beat<'a> {
         while !stop.load(Ordering::Relaxed) {
             next_ns = (next_ns + self.interval_ns()).max(monotonic_ns());
             sleep_until(next_ns);
-            if next_ns - self.sampled_ns >= SAMPLE_NS && !self.sample() {
+            // A sample is a little later than its beat.
+            if next_ns + BEAT_NS / 2 - self.sampled_ns >= SAMPLE_NS && !self.sample() {
                 break;
             }
         }
         self.set_nice(FIRST);
+        self.let_all_in();
         Ok(())
     }
 
@@ -163,26 +184,57 @@ impl<'a> Beat<'a> {
         let now_ns = monotonic_ns();
         let passed_ns = now_ns - self.sampled_ns;
         self.sampled_ns = now_ns;
-        let (mut busiest_ns, mut total_ns) = used(&mut self.nic);
+        let (mut busiest_ns, nic_ns) = used(&mut self.nic);
+        let (mut total_ns, mut drops) = (nic_ns, false);
+        self.nic_ns = faded(self.nic_ns) + nic_ns;
+        self.passed_ns = faded(self.passed_ns) + passed_ns;
         for (router, active) in self.routers.iter_mut().zip(&mut self.active) {
-            let offered = offered(self.queues, &router.queues);
             let (busy_ns, ran_ns) = used(&mut router.threads);
             busiest_ns = busiest_ns.max(busy_ns);
             total_ns += ran_ns;
-            *active = if router.queues.is_empty() { ran_ns > 0 } else { offered != router.offered };
-            router.offered = offered;
+            router.usage.fade();
+            router.usage.own_ns += ran_ns;
+            let (offered, dropped) = self.queues.map_or((0, 0), |queues| router.count(queues));
+            drops |= dropped > 0;
+            *active = if router.queues.is_empty() { ran_ns > 0 } else { offered > 0 };
         }
         let mode = self.chooser.mode(Sample {
             now_ns,
             active: &self.active,
-            overloaded: busiest_ns * 100 >= passed_ns * BUSY_PERCENT,
+            overloaded: drops || busiest_ns * 100 >= passed_ns * BUSY_PERCENT,
             shared: total_ns * 100 < passed_ns * OWN_PERCENT,
         });
         if mode != self.mode {
             self.set_nice(if mode == Mode::Alone { LAST } else { FIRST });
+            self.let_all_in();
             self.mode = mode;
         }
+        if mode == Mode::Contended && !self.nic.is_empty() {
+            self.charge(now_ns);
+        }
         !self.nic.is_empty() || self.routers.iter().any(|router| !router.threads.is_empty())
+    }
+
+    /// Has each router let in what its share allows until the next sample.
+    fn charge(&self, now_ns: u64) {
+        let Some(Ok(mut queues)) = self.queues.map(Mutex::lock) else { return };
+        let usages: Vec<Usage> = self.routers.iter().map(|router| router.usage).collect();
+        let allowed = allowances(self.passed_ns, self.nic_ns, &usages);
+        for (router, allowed) in self.routers.iter().zip(allowed) {
+            let next = allowed.map(|frames| frames * SAMPLE_NS / self.passed_ns.max(1));
+            let offered: u64 = router.queues.iter().map(|queue| queue.offered).sum();
+            for queue in &router.queues {
+                let frames = next.map(|next| (next * queue.offered / offered.max(1)).max(1));
+                queue.allow(&mut queues, frames, now_ns);
+            }
+        }
+    }
+
+    fn let_all_in(&self) {
+        let Some(Ok(mut queues)) = self.queues.map(Mutex::lock) else { return };
+        for queue in self.routers.iter().flat_map(|router| &router.queues) {
+            queue.allow(&mut queues, None, 0);
+        }
     }
 
     fn set_nice(&self, nice: i32) {
@@ -208,10 +260,49 @@ fn used(threads: &mut Vec<Thread>) -> (u64, u64) {
     (busiest_ns, total_ns)
 }
 
-/// Frames that came for a router so far.
-fn offered(queues: Option<&Queues>, slots: &[usize]) -> u64 {
-    let one = |slot: usize| queues?.0.read(slot..slot + 1)?.first().map(|queue| queue.offered);
-    slots.iter().filter_map(|&slot| one(slot)).fold(0, u64::wrapping_add)
+impl Router {
+    /// Adds what happened to its queues since the last sample; returns the frames that came, and
+    /// those of them that were dropped.
+    fn count(&mut self, queues: &Queues) -> (u64, u64) {
+        let Ok(queues) = queues.lock() else { return (0, 0) };
+        let (mut offered, dropped_before) = (0, self.usage.dropped);
+        for queue in &mut self.queues {
+            let found = queues.read(queue.slot..queue.slot + 1);
+            let Some(now) = found.and_then(|found| found.first().copied()) else { continue };
+            let before = std::mem::replace(&mut queue.before, now);
+            queue.offered = now.offered.saturating_sub(before.offered);
+            offered += queue.offered;
+            let usage = &mut self.usage;
+            usage.offered += queue.offered;
+            usage.enqueued += u64::from(now.enqueued.wrapping_sub(before.enqueued));
+            usage.served += now.served.saturating_sub(before.served);
+            usage.dropped += (now.dropped_queue + now.dropped_share)
+                .saturating_sub(before.dropped_queue + before.dropped_share);
+        }
+        (offered, self.usage.dropped - dropped_before)
+    }
+}
+
+impl Queue {
+    fn at(slot: usize) -> Self {
+        Self { slot, before: host::isl_queue::default(), offered: 0 }
+    }
+
+    /// Lets so many more frames in; None: as many as come.
+    fn allow(&self, queues: &mut MappedArray<host::isl_queue>, frames: Option<u64>, now_ns: u64) {
+        let _ = queues.update(self.slot, |queue| {
+            let more = u32::try_from(frames.unwrap_or(0)).unwrap_or(u32::MAX / 4);
+            queue.share_limit = queue.enqueued.wrapping_add(more);
+            // The 32 bits of the program's clock; 0 would mean: as many as come.
+            let now_ms = (now_ns / 1_000_000 & u64::from(u32::MAX)) as u32;
+            queue.share_set_ms = if frames.is_some() { now_ms.max(1) } else { 0 };
+        });
+    }
+}
+
+/// An exponential mean's memory: an eighth is forgotten at each sample.
+fn faded(sum: u64) -> u64 {
+    sum - sum / 8
 }
 
 /// Puts the calling thread before all ordinary ones of its core; it may, as it mostly sleeps.

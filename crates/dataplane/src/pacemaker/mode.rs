@@ -26,7 +26,7 @@ pub struct Sample<'a> {
     pub now_ns: u64,
     /// Of each router: whether it had work since the last sample.
     pub active: &'a [bool],
-    /// Whether a thread of the core was running or waiting for the core all the time.
+    /// Whether a queue was full, or a thread was running or waiting for the core all the time.
     pub overloaded: bool,
     /// Whether others than the policy's threads took a good part of the core.
     pub shared: bool,

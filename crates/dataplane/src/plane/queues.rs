@@ -71,6 +71,8 @@ pub struct QueueCounts {
     pub dropped_cpu: u64,
     /// Dropped because they were longer than the router's interface takes.
     pub dropped_size: u64,
+    /// Dropped because the router had used up its share of a contended core.
+    pub dropped_share: u64,
     /// Frames that the router took from the queue.
     pub served: u64,
     /// Of these, forwarded by XDP.
@@ -134,6 +136,7 @@ impl From<&host::isl_queue> for QueueCounts {
             dropped_rate: queue.dropped_rate,
             dropped_cpu: queue.dropped_cpu,
             dropped_size: queue.dropped_size,
+            dropped_share: queue.dropped_share,
             served: queue.served,
             forwarded: queue.forwarded,
         }
