@@ -57,7 +57,10 @@ def test_own_shared_and_rest_add_up_on_every_path_and_the_kernel_agrees(tmp_path
         assert core.parts is not None, where
         assert sum(core.parts.values()) == pytest.approx(1, abs=0.005), where
         for audit in trial.cpu_audit:
-            assert abs(audit.tasks_difference) < 0.02, where
+            used = trial.cores[audit.core].parts
+            assert used is not None, where
+            on_top = used["interrupts"] + used["steal"]  # see Agreement
+            assert abs(audit.tasks_difference) < 0.02 + on_top, where
             assert audit.events > 0
             assert 0 < audit.overhead < 0.2, where
         assert trial.cpu_audit[core.core].idle_difference == pytest.approx(0, abs=0.2), where
