@@ -170,7 +170,8 @@ def test_a_full_disk_keeps_what_was_measured_and_the_run_can_go_on(
         assert done.returncode == 0, done.stderr
         whole = trials_of(directory / "run")
         assert whole[: len(kept)] == kept
-        assert len({(t.arm, t.point, t.repeat) for t in whole}) == len(whole) == 16
+        # An invalid trial is repeated in its place.
+        assert len({(t.arm, t.point, t.repeat) for t in whole}) == 16 <= len(whole)
     assert_same_host(before)
 
 

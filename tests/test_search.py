@@ -171,7 +171,8 @@ def _trials(target: Path) -> list[bytes]:
 def test_real_shapers_are_found_within_half_a_percent(
     arm: str, shaped: Path, tmp_path: Path
 ) -> None:
-    """On a busy machine trials give no verdict, and rates are bounds; none is above the limit."""
+    """On a busy machine trials give no verdict, and rates are bounds; none that was confirmed is
+    above the limit."""
     other = next(name for name in LIMITS if name != arm)
     lines = shaped.read_text().splitlines()
     shaped.write_text("\n".join(line for line in lines if f"name: {other}" not in line))
@@ -188,7 +189,7 @@ def test_real_shapers_are_found_within_half_a_percent(
     (searched,) = summary.searched
     limit_pps = LIMITS[arm]
     for found in searched.rates:
-        if found.throughput_pps is not None and found.trials:
+        if found.throughput_pps is not None and found.trials and found.status != "unfinished":
             assert found.throughput_pps <= 1.005 * limit_pps, found
     if searched.reason is None and searched.trials_without_verdict == 0:
         assert searched.seconds < 60
