@@ -41,7 +41,9 @@ class Tree:
         def path(router: str) -> Path:
             return self.top / router if router else self.top
 
-        groups = SimpleNamespace(root=self.root, top=self.top, version=2, path=path)
+        groups = SimpleNamespace(
+            root=self.root, top=self.top, version=2, members="cgroup.procs", path=path
+        )
         return cast("Host", SimpleNamespace(groups=groups))
 
     @property
