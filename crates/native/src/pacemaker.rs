@@ -27,7 +27,8 @@ struct Work {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Core {
-    core: usize,
+    #[serde(rename = "core")]
+    number: usize,
     nic_threads: Vec<i32>,
     routers: Vec<Router>,
 }
@@ -43,7 +44,7 @@ impl From<Core> for CoreWork {
     fn from(core: Core) -> Self {
         let router = |one: Router| RouterWork { threads: one.threads, queues: one.queues };
         Self {
-            core: core.core,
+            core: core.number,
             nic_threads: core.nic_threads,
             routers: core.routers.into_iter().map(router).collect(),
         }

@@ -277,8 +277,8 @@ fn go_first(core: usize) -> Result<()> {
 
 fn sleep_until(at_ns: u64) {
     let at = libc::timespec {
-        tv_sec: (at_ns / 1_000_000_000).cast_signed(),
-        tv_nsec: (at_ns % 1_000_000_000).cast_signed(),
+        tv_sec: i64::try_from(at_ns / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(at_ns % 1_000_000_000).unwrap_or(0),
     };
     // SAFETY: both pointers are valid for the call; an early return only makes a beat come early.
     unsafe {

@@ -14,6 +14,7 @@ pub(super) struct Thread {
 }
 
 /// What a thread did between two looks.
+#[expect(clippy::struct_field_names, reason = "the unit is the last word of a name")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Used {
     /// Time on a core, ns.
