@@ -27,8 +27,8 @@ IDLE_BOUND = 0.04
 IDLE_TICKS = 4
 """Idle and iowait are each rounded to ticks, twice."""
 NS_PER_EVENT = 110.0
-"""Assumed cost of one run of the accountant's programs; `benches/accountant.py` measures it, and has
-not been run yet."""
+"""Assumed cost of one run of the accountant's programs; `benches/accountant.py` measures it, and
+has not been run yet."""
 
 
 @dataclass(frozen=True)
