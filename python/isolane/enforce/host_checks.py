@@ -13,6 +13,7 @@ from isolane.enforce.nic_features import Nic
 from isolane.enforce.router_facts import FoundRouter
 from isolane.errors import NotSupported, SpecError
 from isolane.spec.policy import Policy
+from isolane.spec.policy_models import OWN
 from isolane.testbed.netns import Namespace
 
 _HEADERS = 100
@@ -87,7 +88,7 @@ def _nics(policy: Policy, namespace: Namespace) -> None:
             raise SpecError(f"nics: there is no interface {nic} on this host; there are {known}")
     for name, router in policy.routers.items():
         for inside, nic in router.interfaces.items():
-            if nic not in policy.nics:
+            if nic not in policy.nics and nic != OWN:
                 raise SpecError(
                     f"router {name}: interfaces: {inside}: {nic} is not one of the policy's NICs"
                 )

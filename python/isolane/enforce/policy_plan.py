@@ -7,6 +7,7 @@ table.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
@@ -60,7 +61,10 @@ quiet waits little for one that has not. A router that keeps its share loses not
 NIC_NICE = -20
 """The demultiplexer goes first: it costs little, and each of its wake-ups lets the scheduler
 choose anew among the routers, long before its tick."""
-_NORMAL = 0
+_NORMAL = os.SCHED_OTHER
+_BATCH = os.SCHED_BATCH
+"""Of threads that poll a router's own interface: each interrupt wakes one, and if it went before
+the one that runs, switches would take much of the core. The pacemaker keeps delays short."""
 NIC_OWNER = "nic"
 """Whose the NICs' threads are, where others have a router's name."""
 MAX_NUMBER = 2048
@@ -226,7 +230,8 @@ class Plan:
             if policy.cores:
                 yield Desired(Affinity(*name), sorted(policy.cores))
             self.paced.threads.setdefault(router.name, []).append(thread)
-            yield Desired(Scheduling(*name), [_NORMAL, 0, SLICE_NS])
+            how = _BATCH if at.how == "own" else _NORMAL
+            yield Desired(Scheduling(*name), [how, 0, SLICE_NS])
 
     def _netns(self, at: Interface) -> str:
         return str(at.netns) if at.netns else self.host.base

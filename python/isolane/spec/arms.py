@@ -27,8 +27,8 @@ class ArmRouter:
     cpu_weight: int = DEFAULT_CPU_WEIGHT
     """CPU weight of a virtual machine's process; on path ``isolane`` see `policy`."""
     policy: PolicyValues | None = None
-    """The router's policy, on path ``isolane`` only; its ``cores`` are positions among the arm's
-    cores, from 0 (see :meth:`PolicyValues.on`)."""
+    """The router's policy, on path ``isolane``, and on ``direct`` where one is asked for; its
+    ``cores`` are positions among the arm's cores, from 0 (see :meth:`PolicyValues.on`)."""
 
     @property
     def wire(self) -> str:
@@ -78,12 +78,23 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     if kind == "native":
         return ArmRouter(router.name, kind, "none")
     policy = policy_values(router.policy, ((change and change.policy) or {}).get(router.name))
-    if path == "isolane":
+    if path == "isolane" or (path == "direct" and kind == "container" and manages(router, change)):
         return ArmRouter(router.name, kind, path, policy=policy)
     nic = (change and change.nic) or router.nic or default_nic(kind, path)
     if kind != "vm":
         return ArmRouter(router.name, kind, path)
     return ArmRouter(router.name, kind, path, nic, policy.cpu_weight)
+
+
+def manages(router: Router, change: ArmChange | None) -> bool:
+    """Tell whether a router on path ``direct`` is to be under a policy.
+
+    It is where the arm gives it one, and where its own policy stands beside its own path; a path
+    that an arm gives it is the unmanaged one.
+    """
+    by_arm = change is not None and router.name in (change.policy or {})
+    path_is_its_own = change is None or change.path is None
+    return by_arm or (path_is_its_own and router.policy is not None)
 
 
 def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:

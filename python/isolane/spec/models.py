@@ -103,7 +103,7 @@ class Router(SpecModel):
     address: f.Subnet | None = None
     """Ingress subnet; further members of a group get the subnets that follow it."""
     policy: PolicyKeys | None = None
-    """Its policy on path isolane (of a virtual machine its cpu_weight, on any path);
+    """Its policy on path isolane, or direct (of a virtual machine its cpu_weight, on any path);
     each member of a group by itself."""
 
     def member_names(self, count: int | None = None) -> tuple[str, ...]:
@@ -132,8 +132,9 @@ class ArmChange(SpecModel):
     nic: f.NicWord | None = None
     """NIC model of all virtual machines."""
     policy: dict[f.RouterName, PolicyKeys] | None = None
-    """By router: keys of its policy that this arm changes, on path isolane; of a virtual machine on
-    other paths cpu_weight alone."""
+    """By router: keys of its policy that this arm changes, on path isolane; on path direct the
+    policy that makes it a managed one (cpu_weight, cores); of a virtual machine on other paths
+    cpu_weight alone."""
 
 
 class CapacityChoice(SpecModel):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from isolane.spec.arms import Arm, resolve_arms
 from isolane.spec.models import ExperimentData
 from isolane.spec.policy_checks import of_one_router
 from isolane.spec.policy_models import POLICY_KEYS, PolicyKeys
+from isolane.spec.policy_router import PolicyValues
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.units import format_bps
 
-ISOLANE = "isolane"
+DIRECT_KEYS: Final = ("cpu_weight", "cores")
+"""Keys of the policy of a router on path direct: its wire is its own, and no demultiplexer is there
+that would drop or delay frames."""
 
 
 def misfits(data: ExperimentData) -> Iterator[Problem]:
@@ -27,12 +31,12 @@ def misfits(data: ExperimentData) -> Iterator[Problem]:
 
 
 def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]:
-    """Yield policies of routers that do not exist, or that are never on path isolane.
+    """Yield policies of routers that do not exist, or that are under a policy in no arm.
 
     Virtual machines are processes, which have a CPU weight on every path.
     """
     known = [router.name for router in data.routers]
-    managed = {r.group for arm in arms for r in arm.routers if r.path == ISOLANE}
+    managed = {r.group for arm in arms for r in arm.routers if r.policy is not None}
     machines = {r.group for arm in arms for r in arm.routers if r.kind == "vm"}
     for j, router in enumerate(data.routers):
         if router.policy is None or router.name in managed:
@@ -41,7 +45,8 @@ def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]
             yield from _more_than_weight(router.policy, router.name, ("routers", j, "policy"))
         else:
             what = f"policy of router {show(router.name)}, which never has path isolane"
-            yield Problem(("routers", j, "policy"), what, "path isolane, for it or for an arm")
+            accepted = "path isolane, for it or for an arm, or an arm with path direct and a policy"
+            yield Problem(("routers", j, "policy"), what, accepted)
     for i, change in enumerate(data.arms):
         for name, policy in (change.policy or {}).items():
             loc: Loc = ("arms", i, "policy", name)
@@ -50,10 +55,10 @@ def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]
                 yield Problem(loc, what, listed(known) + nearest(name, known))
             elif arms[i].router(name).kind == "vm":
                 yield from _more_than_weight(policy, name, loc)
-            elif arms[i].router(name).path != ISOLANE:
+            elif arms[i].router(name).policy is None:
                 path = arms[i].router(name).path
                 what = f"policy of router {show(name)}, whose path is {path} in this arm"
-                yield Problem(loc, what, "a policy where the path is isolane")
+                yield Problem(loc, what, "a policy where the path is isolane or direct")
 
 
 def _more_than_weight(policy: PolicyKeys, name: str, loc: Loc) -> Iterator[Problem]:
@@ -64,6 +69,15 @@ def _more_than_weight(policy: PolicyKeys, name: str, loc: Loc) -> Iterator[Probl
             yield Problem((*loc, key), what, "cpu_weight alone: the rest is kept on path isolane")
 
 
+def _without_queue(policy: PolicyValues, name: str, loc: Loc) -> Iterator[Problem]:
+    """Yield the policy keys that a router on a wire of its own cannot have."""
+    for key in policy.as_keys().model_dump(exclude_none=True):
+        if key not in DIRECT_KEYS:
+            what = f"{key} of router {show(name)}, on path direct"
+            accepted = f"{listed(DIRECT_KEYS)}: the rest is kept on path isolane"
+            yield Problem((*loc, key), what, accepted)
+
+
 def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
     """Yield contradictions within a router's policy in an arm."""
     for j, router in enumerate(arm.routers):
@@ -71,6 +85,8 @@ def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Pro
             continue
         loc = _location(data, number, j, router.group)
         yield from of_one_router(loc, router.policy)
+        if router.path == "direct":
+            yield from _without_queue(router.policy, router.group, loc)
         for core in router.policy.cores:
             if core >= arm.cores:
                 what = f"core {core} of router {show(router.group)} in arm {show(arm.name)}"

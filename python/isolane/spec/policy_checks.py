@@ -10,6 +10,7 @@ from isolane.spec.policy_models import (
     ALONE,
     HIDDEN,
     IDENTITIES,
+    OWN,
     NicEntry,
     PolicyFile,
     VirtualFunction,
@@ -54,11 +55,11 @@ def together(
             what = f"forward xdp for router {show(name)}, a virtual machine"
             yield Problem(("routers", name, "forward"), what, "kernel: its guest forwards")
         for own, nic in router.interfaces.items():
-            if nic not in nics:
+            if nic not in nics and nic != OWN:
                 what = f"interface {show(own)} of router {show(name)} leaves by {show(nic)}"
                 known = f"a NIC under nics ({listed(nics) or 'there is none'}){nearest(nic, nics)}"
                 yield Problem(("routers", name, "interfaces", own), what, known)
-    shared = [name for name, router in routers.items() if router.identity[0] not in ALONE]
+    shared = [name for name, router in routers.items() if not _alone(router)]
     if shared and not nics:
         what = f"no NIC, but router {show(shared[0])} has no interface to itself"
         yield Problem(("nics",), what, "the host's interfaces that its frames come and leave by")
@@ -83,12 +84,18 @@ def of_one_router(loc: Loc, router: PolicyValues) -> Iterator[Problem]:
         yield Problem((*loc, "cpu_max"), what, f"at most {100 * len(router.cores)}%")
 
 
+def _alone(router: RouterPolicy) -> bool:
+    """Tell whether a router shares no NIC, as far as the policy tells."""
+    leaves_by = set(router.interfaces.values())
+    return router.identity[0] in ALONE or leaves_by == {OWN}
+
+
 def nics_of(router: RouterPolicy, nics: Mapping[str, NicEntry]) -> tuple[str, ...]:
     """Return the NICs that a router's frames leave by, as far as the policy tells."""
     if router.identity[0] in ALONE:
         return ()
     if router.interfaces:
-        return tuple(dict.fromkeys(router.interfaces.values()))
+        return tuple(dict.fromkeys(nic for nic in router.interfaces.values() if nic != OWN))
     return tuple(nics) if len(nics) == 1 else ()
 
 

@@ -127,7 +127,8 @@ class RouterEntry(PolicyKeys, Identity):
     """A router of the policy, as it is written."""
 
     interfaces: dict[p.InterfaceName, p.InterfaceName] = Field(default_factory=dict)
-    """The router's interfaces and the NICs that their frames leave by; default: found."""
+    """The router's interfaces and the NICs that their frames leave by; own: a NIC, or a wire to
+    another namespace, that the router has to itself; default: found."""
     mac: p.Mac | None = None
     """MAC address of a virtual machine's interface, where nobody tells it; default: found."""
 
@@ -144,6 +145,8 @@ class NicEntry(SpecModel):
 IDENTITIES: Final = tuple(Identity.model_fields)
 ALONE: Final = ("interface", "vf")
 """Identities of routers that have their interface to themselves."""
+OWN: Final = "own"
+"""Stands for a NIC where an interface is the router's own NIC, or its own wire."""
 GUESTS: Final = ("qemu", "libvirt")
 """Identities of virtual machines."""
 HIDDEN: Final = (*GUESTS, "incus", "interface")

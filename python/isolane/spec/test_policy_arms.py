@@ -41,6 +41,24 @@ def test_an_arm_overrides_single_keys_of_a_routers_policy() -> None:
     assert policy(it, 1, "vr2") == PolicyValues()
 
 
+def test_on_wires_of_their_own_an_arms_policy_makes_the_difference() -> None:
+    arms = "policy: {vr1: {cpu_weight: 400, rate_max: 300Mbps}, vr2: {cores: [1]}}"
+    text = GOOD.replace("path: bridge", "path: direct").replace(", rate_min: 100Mbps", "")
+    text = text.replace(
+        f"path: isolane\n    {arms}", "path: direct\n    policy: {vr1: {}, vr2: {}}"
+    )
+    it = parse_experiment(text)
+    assert policy(it, 0, "vr1") is None, "the same path without is the unmanaged one"
+    mine = policy(it, 2, "vr1")
+    assert mine is not None
+    assert mine.cpu_weight == 200
+    assert policy(it, 2, "vr2") == PolicyValues()
+    alone = text[: text.index("arms:")].replace("{name: vr1,", "{name: vr1, path: direct,")
+    it = parse_experiment(alone.replace("{name: vr2,", "{name: vr2, path: direct,"))
+    assert policy(it, 0, "vr1") == mine
+    assert policy(it, 0, "vr2") is None
+
+
 def test_a_virtual_machine_has_a_cpu_weight_on_every_path() -> None:
     it = parse_experiment(
         GOOD.replace(
@@ -97,6 +115,16 @@ CASES = {
             "name: unmanaged, path: bridge", "name: unmanaged, path: bridge, policy: {vr1: {}}"
         ),
         "bad.yaml:10: arms[0].policy.vr1: policy of router 'vr1', whose path is bridge in this arm",
+    ),
+    "what a wire of its own has no place for": (
+        changed(
+            "name: unmanaged, path: bridge",
+            "name: unmanaged, path: direct, policy: {vr2: {rate_max: 1Mbps}}",
+        ),
+        (
+            "bad.yaml:10: arms[0].policy.vr2.rate_max: rate_max of router 'vr2', on path direct; "
+            "accepted: cpu_weight, cores: the rest is kept on path isolane"
+        ),
     ),
     "never managed": (
         GOOD[: GOOD.index("  - {name: managed")],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +26,7 @@ class RouterNamespace:
 
 
 def of_namespace(
-    host: HostNamespace, path: Path, missing: str
+    host: HostNamespace, path: Path, missing: str, own: Collection[str] = ()
 ) -> tuple[RouterNamespace, tuple[Interface, ...]]:
     """Find the interfaces of a router that has a network namespace of its own.
 
@@ -35,6 +36,8 @@ def of_namespace(
         The namespace's file.
     missing
         Sentence for the user when that file does not exist.
+    own
+        Interfaces that the router has to itself, whatever they are.
 
     Returns
     -------
@@ -59,7 +62,15 @@ def of_namespace(
     finally:
         os.close(namespace)
     links = inside.links
-    found = (_interface(host, path, link, inside.host_number) for link in links)
+    absent = [name for name in own if name not in {link.ifname for link in links}]
+    if absent:
+        raise Absent(f"{path} has no interface {absent[0]}, which the policy calls its own")
+    found = (
+        Interface("own", path, link.ifname, link.ifindex, link.mac, mtu=link.mtu)
+        if link.ifname in own
+        else _interface(host, path, link, inside.host_number)
+        for link in links
+    )
     interfaces = tuple(interface for interface in found if interface is not None)
     if not interfaces:
         raise Absent(_unreachable(path, links))

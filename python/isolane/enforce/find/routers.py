@@ -12,11 +12,14 @@ from isolane.enforce.find.host_namespace import HostNamespace
 from isolane.enforce.find.processes import netns_file
 from isolane.enforce.router_facts import FoundRouter, Interface, MissingRouter
 from isolane.spec.policy import Policy
+from isolane.spec.policy_models import OWN
 from isolane.spec.policy_router import RouterPolicy
 from isolane.testbed.namespace_thread import run_in_thread
 from isolane.testbed.netns import NETNS_DIR
 
 Found = FoundRouter | MissingRouter
+_Named = tuple[str, RouterPolicy]
+"""A router's name and its policy."""
 
 
 def find_routers(policy: Policy) -> tuple[Found, ...]:
@@ -52,21 +55,24 @@ def _find(host: HostNamespace, name: str, router: RouterPolicy) -> Found:
 
 
 def _container(
-    host: HostNamespace, name: str, path: Path, pid: int | None, missing: str
+    host: HostNamespace, router: _Named, path: Path, pid: int | None, missing: str
 ) -> FoundRouter:
-    namespace, found = router_interfaces.of_namespace(host, path, missing)
+    name, policy = router
+    own = [inside for inside, nic in policy.interfaces.items() if nic == OWN]
+    namespace, found = router_interfaces.of_namespace(host, path, missing, own)
     return FoundRouter(
         name, "container", path, namespace.inode, pid, found, netns_cookie=namespace.cookie
     )
 
 
-def _by_netns(host: HostNamespace, name: str, value: str, _: RouterPolicy) -> FoundRouter:
+def _by_netns(host: HostNamespace, name: str, value: str, router: RouterPolicy) -> FoundRouter:
     path = Path(value) if "/" in value else NETNS_DIR / value
-    return _container(host, name, path, None, f"there is no network namespace {path}")
+    return _container(host, (name, router), path, None, f"there is no network namespace {path}")
 
 
-def _by_pid(host: HostNamespace, name: str, value: int, _: RouterPolicy) -> FoundRouter:
-    return _container(host, name, netns_file(value), value, f"there is no process {value}")
+def _by_pid(host: HostNamespace, name: str, value: int, router: RouterPolicy) -> FoundRouter:
+    missing = f"there is no process {value}"
+    return _container(host, (name, router), netns_file(value), value, missing)
 
 
 def _by_engine(engine: str) -> Callable[[HostNamespace, str, Any, RouterPolicy], FoundRouter]:

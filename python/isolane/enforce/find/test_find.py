@@ -119,6 +119,18 @@ def test_what_does_not_lead_to_the_host_is_left_out(playground: Playground) -> N
     assert interface.host_ifname == "v9"
 
 
+def test_an_interface_that_the_policy_calls_its_own_is_found_wherever_it_leads(
+    playground: Playground,
+) -> None:
+    one, other = playground.namespace("one"), playground.namespace("other")
+    playground.run(f"ip -n {one} link add x type veth peer name y netns {other}")
+    playground.run(f"ip -n {one} link set x up")
+    (at,) = playground.found(f"{{netns: {one}, interfaces: {{x: own}}}}", nics="{}").interfaces
+    assert (at.how, at.ifname, at.mac) == ("own", "x", address(playground, one, "x"))
+    reason = playground.missing(f"{{netns: {one}, interfaces: {{z: own}}}}", nics="{}")
+    assert "has no interface z, which the policy calls its own" in reason
+
+
 def test_who_is_not_there_is_told_with_what_was_looked_for(
     playground: Playground, tmp_path: Path
 ) -> None:

@@ -86,8 +86,14 @@ def open_accounts(
     for router, threads in managed.threads.items():
         for thread in threads:
             accountant.add_thread(thread=thread, account=by_router[router])
-        side = bed.host_sides[router]  # polled on top of the router's thread that sends
-        accountant.add_nic(netns=side.netns, ifindex=side.ifindex, account=by_router[router])
+        side = bed.host_sides.get(router)  # polled on top of the router's thread that sends
+        if side is not None:
+            accountant.add_nic(netns=side.netns, ifindex=side.ifindex, account=by_router[router])
+    if demux is None and managed.pacemaker_threads:
+        account = free + len(shared)
+        shared[account] = tuple(managed.threads)
+        for thread in managed.pacemaker_threads:
+            accountant.add_thread(thread=thread, account=account)
     return Accounts(by_router, shared, frozenset(own), bed.on_backlog, demux)
 
 

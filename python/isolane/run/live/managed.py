@@ -12,6 +12,7 @@ from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.run.live.cores import Cores
 from isolane.spec import Arm, NicEntry, PointRouter, Policy, build_policy
+from isolane.spec.policy_models import OWN
 from isolane.testbed import NETNS_DIR, POLICY_NICS, Testbed
 
 _DIRECTORY = Path("/run/isolane/testbed-policy")
@@ -34,13 +35,17 @@ def policy_of(
         if values is None:
             continue
         inside, outside = bed.inner_interfaces[router.name]
-        leaves_by = dict(zip((inside, outside), POLICY_NICS, strict=True))
+        # On path direct nothing is to be done on the way out: whoever forwards sends.
+        shared = arm.router(router.group).path == "isolane"
+        leaves_by = {inside: POLICY_NICS[0], outside: POLICY_NICS[1]} if shared else {inside: OWN}
         mine = values.on(cores.dut)
         entries[router.name] = mine.in_netns(f"isolane-{router.name}", leaves_by)
     if not entries:
         return None
     nic = NicEntry.model_construct(rate_bps=float(round(line_rate_bps)), cores=cores.dut[:1])
-    return build_policy("testbed", dict.fromkeys(POLICY_NICS, nic), entries, f"arm {arm.name}")
+    shared = any(router.path == "isolane" for router in arm.routers)
+    nics = dict.fromkeys(POLICY_NICS, nic) if shared else {}
+    return build_policy("testbed", nics, entries, f"arm {arm.name}")
 
 
 def clear_leftovers() -> list[str]:
@@ -95,6 +100,8 @@ class Managed:
         self.threads = hand.threads()
         self.nic_threads = hand.nic_threads()
         self.pacemaker_threads = hand.pacemaker_threads()
+        if not self._policy.nics:
+            return self
         nic = next(n for n in self._bed.dut_interfaces if n.ifname == POLICY_NICS[0])
         self._plane = _native.Plane.open(netns=nic.netns, ifindex=nic.ifindex)
         if self._plane is None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from isolane.enforce.cpu_cgroups import shares_of
-from isolane.enforce.policy_plan import NIC_NICE
+from isolane.enforce.policy_plan import NIC_NICE, SLICE_NS
 from isolane.run.backend import Setting
 from isolane.run.sim import simulation as to
 from isolane.run.sim.catalogue import SimHost
 from isolane.run.sim.segments import Segment, segments
-from isolane.run.sim.simulated_policy import Managed, managed
+from isolane.run.sim.simulated_policy import BEAT_NS, Managed, managed
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.spec.arms import DEFAULT_CPU_WEIGHT
 from isolane.spec.hostmodel import ContextKind, PathData
@@ -64,6 +64,8 @@ def build(
     for number, router in enumerate(routers):
         parts.add_router(router, number)
     xen = any(arm.router(router.group).kind == "xen" for router in routers)
+    busy = {demand.router.name for demand in setting.demands if demand.offered_pps > 0}
+    paced = parts.policy.paced_cores(arm, [(i, r) for i, r in enumerate(routers) if r.name in busy])
     end_ns = setting.warmup_ns + setting.window_ns
     simulation = to.Simulation(
         seed=seed_of(experiment.trial.seed, setting.label),
@@ -71,7 +73,7 @@ def build(
         warm_up_ns=setting.warmup_ns,
         window_end_ns=end_ns,
         softirq=_softirq(host),
-        cores=tuple(_core(host, i, xen=xen) for i in range(arm.cores)),
+        cores=tuple(_core(host, i, xen=xen, paced=i in paced) for i in range(arm.cores)),
         groups=tuple(parts.groups),
         contexts=tuple(parts.contexts.values()),
         nics=tuple(parts.nics.values()),
@@ -109,15 +111,18 @@ def _softirq(host: SimHost) -> to.SoftirqRules | to.CurrentSoftirqRules:
     return to.SoftirqRules(restart_time_ns=None, stop_for_threads=False, defer_to_ksoftirqd=False)
 
 
-def _core(host: SimHost, number: int, *, xen: bool) -> to.Core:
+def _core(host: SimHost, number: int, *, xen: bool, paced: bool) -> to.Core:
+    """Return a core; on one with a pacemaker each beat is a tick, with a switch there and back."""
     of = host.profile.host
     cfs = to.FairScheduler(
         "cfs", int(of.latency_ns), int(of.min_granularity_ns), int(of.wakeup_granularity_ns)
     )
+    if paced:
+        cfs = replace(cfs, latency_ns=SLICE_NS, min_granularity_ns=SLICE_NS, tick_ns=BEAT_NS)
     return to.Core(
         name=f"cpu{number}",
         switch_ns=of.switch_ns,
-        tick_cost_ns=of.tick_cost_ns,
+        tick_cost_ns=of.tick_cost_ns + (2 * of.switch_ns if paced else 0),
         mode="hypervisor" if xen else "kernel",
         scheduler=to.CreditScheduler("credit") if xen else cfs,
     )
@@ -149,7 +154,7 @@ class _Parts:
         wire = of_arm.wire if of_arm.shares_wire else f"{of_arm.path}:{router.name}"
         core = f"cpu{self.policy.core(router.name, number)}"
         ring = f"{wire}/{path.ring}" if path.ring == "port" else f"{wire}/{router.name}"
-        self._add_wire(wire, shaped=of_arm.policy is not None)
+        self._add_wire(wire, shaped=of_arm.policy is not None and of_arm.shares_wire)
         # Whoever polls a ring that is shared stays on the core of the first router behind it.
         first = path.stages[path.first].context
         polled_on = self._add_ring(wire, ring, path, "cpu0" if first == "nic" else core)
@@ -221,7 +226,8 @@ class _Parts:
     def _add_context(self, segment: Segment, ring: str, core: str) -> str:
         """Return the name of the context that a segment runs in; it is added if it is new."""
         kind, router = segment.context, segment.router
-        threaded = kind == "softirq" and self.arm.receive == "threaded"
+        managed = router is not None and self.policy.weight(router) is not None
+        threaded = kind == "softirq" and (self.arm.receive == "threaded" or managed)
         name = {
             "softirq": f"napi/{ring}" if threaded else f"softirq/{core}",
             "nic": f"nic/{ring}",
@@ -229,7 +235,7 @@ class _Parts:
         }.get(kind, f"{kind}/{router}")
         if name in self.contexts:
             return name
-        managed_thread = kind == "thread" and self.policy.weight(router or "") is not None
+        managed_thread = managed and (kind == "thread" or threaded)
         grouped = router is not None and (kind == "process" or managed_thread)
         if router is not None and grouped:
             self.groups.append(to.Group(router, self._shares(router)))

@@ -1,4 +1,4 @@
-"""Path ``isolane``: what a policy makes of the model.
+"""Paths ``isolane`` and ``direct``: what a policy makes of the model.
 
 Queue limits, rates and classes are worked out by the code of `isolane apply`
 (:mod:`isolane.enforce.fair_share`, :mod:`isolane.enforce.kernel_settings`).
@@ -6,7 +6,8 @@ Queue limits, rates and classes are worked out by the code of `isolane apply`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,9 +28,12 @@ from isolane.run.sim.simulation import (
     QueueAdmission,
 )
 from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, NicEntry, PointRouter, Policy, build_policy
+from isolane.spec.policy_models import OWN
 
 BURST_RECOVERY_NS: Final = 20_000_000
 """A queue that has not overflowed for this long may take a burst (``CALM_NS``, bpf/demux.bpf.c)."""
+BEAT_NS: Final = 150_000
+"""Between two choices of the CPU scheduler while routers compete, as the pacemaker has it."""
 _NICS: Final = ("in", "out")
 
 
@@ -38,7 +42,7 @@ class Managed:
     """The policy of an arm's routers, as the simulator is told."""
 
     policy: Policy | None
-    """None where no router is on path ``isolane``."""
+    """None where no router is under a policy."""
     line_bps: int
     cores: int
 
@@ -46,6 +50,21 @@ class Managed:
         """Tell whether the link has classes."""
         policy = self.policy
         return policy is not None and any(map(wants_link, policy.routers.values()))
+
+    def paced_cores(self, arm: Arm, busy: Iterable[tuple[int, PointRouter]]) -> frozenset[int]:
+        """Return the cores on which the pacemaker has routers on wires of their own take turns.
+
+        Parameters
+        ----------
+        busy
+            The routers that are offered anything, with their numbers.
+        """
+        work = Counter(
+            self.core(router.name, number)
+            for number, router in busy
+            if self.weight(router.name) is not None and not arm.router(router.group).shares_wire
+        )
+        return frozenset(core for core, routers in work.items() if routers > 1)
 
     def core(self, router: str, number: int) -> int:
         """Return the core of the router's thread: one of its own, in turn."""
@@ -126,13 +145,15 @@ class Managed:
 
 
 def managed(arm: Arm, routers: Sequence[PointRouter], line_bps: int) -> Managed:
-    """Return the policy of the routers that are on path ``isolane``."""
+    """Return the policy of the routers that have one."""
     entries = {}
     for router in routers:
         values = arm.router(router.group).policy
         if values is not None:
             mine = values.on(range(arm.cores))
-            entries[router.name] = mine.in_netns(router.name, {nic: nic for nic in _NICS})
+            shared = arm.router(router.group).shares_wire
+            leaves_by = {nic: nic for nic in _NICS} if shared else {"in": OWN}
+            entries[router.name] = mine.in_netns(router.name, leaves_by)
     if not entries:
         return Managed(None, line_bps, arm.cores)
     nics = dict.fromkeys(_NICS, NicEntry.model_construct(rate_bps=float(line_bps)))

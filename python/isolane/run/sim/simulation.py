@@ -37,6 +37,7 @@ class FairScheduler:
     latency_ns: int
     min_granularity_ns: int
     wakeup_granularity_ns: int
+    tick_ns: int | None = None
 
 
 @dataclass(frozen=True)

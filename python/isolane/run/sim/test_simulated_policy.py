@@ -100,6 +100,59 @@ def test_a_router_within_its_share_keeps_all_whatever_the_other_is_offered(
         assert seen.routers[1].lost["router_queue"] > 1000
 
 
+WIRES = """\
+isolane: 1
+name: wires
+dut: {{cores: {cores}, moderation: 50us}}
+routers:
+  - {{name: victim, path: direct, policy: {{cpu_weight: {weight}}}}}
+  - {{name: other, path: direct, policy: {{cpu_weight: 100}}}}
+load: {{victim: 1kpps, other: 1kpps}}
+"""
+
+
+def wires_trial(victim: float, other: float, weight: int = 100) -> Observation:
+    spec = parse_experiment(WIRES.format(weight=weight, cores=1))
+    return trial(*model_of(spec, {"victim": victim, "other": other}))[0]
+
+
+@pytest.mark.parametrize("aggressor", [0.5, 1.0, 2.0, 4.0])
+def test_on_wires_of_their_own_the_victim_keeps_all_and_drops_cost_nothing(
+    aggressor: float,
+) -> None:
+    alone = wires_trial(2 * CORE_KPPS, 0)
+    seen = wires_trial(400, aggressor * CORE_KPPS)
+    assert retained(seen) == 1
+    delay = seen.routers[0].delay
+    assert delay is not None
+    assert delay.p99_ns < 300_000, "nobody waits for a tick of 4 ms"
+    if aggressor > 1:
+        total_pps = sum(router.received_pps for router in seen.routers)
+        assert total_pps > 0.95 * alone.routers[0].received_pps
+        assert seen.routers[1].lost["nic_queue"] > 1000
+
+
+@pytest.mark.parametrize("weight", [100, 200, 400])
+def test_on_wires_of_their_own_shares_follow_weights(weight: int) -> None:
+    seen = wires_trial(2 * CORE_KPPS, 2 * CORE_KPPS, weight)
+    assert shares(seen)[0] == pytest.approx(weight / (weight + 100), abs=0.01)
+
+
+def ticks(spec: Experiment, kpps: Mapping[str, float]) -> list[int | None]:
+    """Return the simulated cores' ticks, ns; None: the kernel's."""
+    cores = model_of(spec, kpps)[0].json["cores"]
+    return [core["scheduler"].get("tick_ns") for core in cores]
+
+
+def test_the_pacemaker_works_only_where_several_routers_have_work() -> None:
+    spec = parse_experiment(WIRES.format(weight=100, cores=1))
+    assert ticks(spec, {"victim": 100, "other": 0}) == [None]
+    assert ticks(spec, {"victim": 100, "other": 100}) == [150_000]
+    apart = WIRES.format(weight="100, cores: [0]", cores=2)
+    apart = apart.replace("cpu_weight: 100}}\nload", "cpu_weight: 100, cores: [1]}}\nload")
+    assert ticks(parse_experiment(apart), {"victim": 100, "other": 100}) == [None, None]
+
+
 @pytest.mark.parametrize("vr2", [0.27, 0.34, 0.40, 0.46])
 def test_scenario_two_of_rathore_keeps_the_router_of_twice_the_weight(vr2: float) -> None:
     policies = {"vr1": "cpu_weight: 200", "vr2": "cpu_weight: 100"}
