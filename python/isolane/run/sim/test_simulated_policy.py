@@ -148,9 +148,9 @@ def test_the_pacemaker_works_only_where_several_routers_have_work() -> None:
     spec = parse_experiment(WIRES.format(weight=100, cores=1))
     assert ticks(spec, {"victim": 100, "other": 0}) == [None]
     assert ticks(spec, {"victim": 100, "other": 100}) == [150_000]
-    apart = WIRES.format(weight="100, cores: [0]", cores=2)
-    apart = apart.replace("cpu_weight: 100}}\nload", "cpu_weight: 100, cores: [1]}}\nload")
-    assert ticks(parse_experiment(apart), {"victim": 100, "other": 100}) == [None, None]
+    two_cores = WIRES.format(weight="100, cores: [0]", cores=2)
+    two_cores = two_cores.replace("cpu_weight: 100}}\nload", "cpu_weight: 100, cores: [1]}}\nload")
+    assert ticks(parse_experiment(two_cores), {"victim": 100, "other": 100}) == [None, None]
 
 
 @pytest.mark.parametrize("vr2", [0.27, 0.34, 0.40, 0.46])
