@@ -217,7 +217,7 @@ def test_report_of_a_noisy_neighbour(
     browser: Browser, noisy: Path, width: int, scheme: str
 ) -> None:
     browser.open(noisy, width, scheme)
-    check(browser, width, plots=1 + 3 + 4 + 6 + 6)
+    check(browser, width, plots=2 + 3 + 4 + 6 + 6)
     summary = RunFolder.open(noisy.parent).summary()
     assert summary is not None
     shown = browser.run("document.getElementById('verdict').innerText")
@@ -316,7 +316,7 @@ def _once(folder: Path) -> RunFolder:
 
 
 @pytest.mark.parametrize(
-    ("make", "plots"), [(_spoilt, 1 + 3 + 4 + 4), (_empty, 0), (_once, 1 + 3 + 4 + 6 + 6)]
+    ("make", "plots"), [(_spoilt, 2 + 3 + 4 + 4), (_empty, 0), (_once, 2 + 3 + 4 + 6 + 6)]
 )
 @pytest.mark.parametrize("width", [1280, 400])
 def test_bad_days(

@@ -12,6 +12,7 @@ from tests.misuse.table import (
     policies,
     processes,
     results,
+    searching,
     traffic,
 )
 
@@ -19,6 +20,7 @@ ROWS: dict[str, Row] = {
     f"{part.__name__.rpartition('.')[2]}: {name}": row
     for part in (
         documents, experiments, policies, traffic, commands, results, outputs, enforcing, processes,
+        searching,
     )
     for name, row in part.ROWS.items()
 }  # fmt: skip
