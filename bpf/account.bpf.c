@@ -112,6 +112,48 @@ static __always_inline __u64 runtime_of(struct task_struct *task)
 	return runtime_ns;
 }
 
+static __always_inline __u32 account_of_task(struct task_struct *task)
+{
+	__u32 pid = task->pid, *own;
+
+	if (!pid)
+		return ISL_IDLE;
+	own = bpf_map_lookup_elem(&isl_tid_account, &pid);
+	if (own)
+		return *own;
+	return task->flags & PF_KTHREAD ? ISL_KTHREAD : ISL_PROCESS;
+}
+
+/* Takes our own word for the kernel's about an account's time, and says for how long. */
+static __always_inline void not_compared(struct isl_core_state *core, __u32 cpu, __u32 account,
+					 __u64 from_ns, __u64 to_ns)
+{
+	__u64 ns = stretch_of(from_ns, to_ns).inside_ns;
+
+	if (account == ISL_IDLE)
+		return;
+	use_of(cpu, account)->kernel_ns += ns;
+	core->uncompared_ns += ns;
+}
+
+/*
+ * Not every switch reaches the program. A core that is found in another task than it was left in
+ * has that one from the last change on: who had the time between is not known, and without a look
+ * an idle core would go on as the task that left it until its next switch.
+ */
+static __noinline void find_task(struct isl_core_state *core, __u32 cpu, __u64 now_ns)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 since_ns = core->since_ns;
+
+	not_compared(core, cpu, core->task_account, core->task_since_ns, since_ns);
+	core->task_account = account_of_task(task);
+	not_compared(core, cpu, core->task_account, since_ns, now_ns);
+	core->task_since_ns = now_ns;
+	core->task_pid = task->pid;
+	core->task_runtime_ns = runtime_of(task);
+}
+
 /*
  * The time since the core's last change, as far as it lies in the window and was the core's own.
  * What was stolen may be noticed late: more than the whole stretch is left for the next ones.
@@ -124,6 +166,8 @@ static __always_inline __u64 elapsed(struct isl_core_state *core, __u32 cpu)
 	/* An interrupt may come in between, and charge the time until its own end. */
 	if (since_ns >= now_ns)
 		return 0;
+	if (bpf_get_current_task_btf()->pid != core->task_pid)
+		find_task(core, cpu, now_ns);
 	*(volatile __u64 *)&core->since_ns = now_ns;
 	stretch = stretch_of(since_ns, now_ns);
 	stolen_ns = stolen_so_far() - core->steal_ns;
@@ -159,22 +203,7 @@ static __always_inline void charge(struct isl_core_state *core, __u32 cpu, __u32
 	use_of(cpu, core->task_account)->over_ns += ns;
 }
 
-static __always_inline __u32 account_of_task(struct task_struct *task)
-{
-	__u32 pid = task->pid, *own;
-
-	if (!pid)
-		return ISL_IDLE;
-	own = bpf_map_lookup_elem(&isl_tid_account, &pid);
-	if (own)
-		return *own;
-	return task->flags & PF_KTHREAD ? ISL_KTHREAD : ISL_PROCESS;
-}
-
-/*
- * Takes the kernel's word for the task that leaves the core, from when it got it until now. Not
- * every switch reaches the program: then it is not known what the task had when it got the core.
- */
+/* Takes the kernel's word for the task that leaves the core, from when it got it until now. */
 static __always_inline void compare(struct isl_core_state *core, __u32 cpu,
 				    struct task_struct *prev)
 {
@@ -182,13 +211,8 @@ static __always_inline void compare(struct isl_core_state *core, __u32 cpu,
 
 	if (core->task_account == ISL_IDLE || !stretch.inside_ns)
 		return;
-	if (core->task_pid == prev->pid) {
-		use_of(cpu, core->task_account)->kernel_ns +=
-			inside(stretch, runtime_of(prev) - core->task_runtime_ns);
-		return;
-	}
-	use_of(cpu, core->task_account)->kernel_ns += stretch.inside_ns;
-	core->uncompared_ns += stretch.inside_ns;
+	use_of(cpu, core->task_account)->kernel_ns +=
+		inside(stretch, runtime_of(prev) - core->task_runtime_ns);
 }
 
 SEC("tp_btf/sched_switch")
@@ -204,7 +228,8 @@ int BPF_PROG(isl_task_switch, bool preempt, struct task_struct *prev, struct tas
 		core->softirq_account = NO_SOFTIRQ;
 	}
 	core->interrupts = 0; /* of one, the end was not listened to yet */
-	core->task_account = account_of_task(prev);
+	if (core->task_pid == prev->pid)
+		core->task_account = account_of_task(prev);
 	charge(core, cpu, ISL_SOFTIRQ);
 	compare(core, cpu, prev);
 	core->task_account = account_of_task(next);
