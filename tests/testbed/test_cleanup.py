@@ -23,11 +23,10 @@ pytestmark = pytest.mark.root
 
 SOURCE = Path(__file__).parents[2] / "python"
 PROGRAM = """
-import signal, sys, time
+import sys, time
+from isolane.cli import signals
 from isolane.testbed import *
-def stop(*_):
-    raise SystemExit(3)
-signal.signal(signal.SIGTERM, stop)
+signals.turn_into_interrupts()
 names = sys.argv[3:]
 plan = BedPlan(tuple(RouterPlan(name, "container", sys.argv[1], None) for name in names),
                sys.argv[2], 50_000, (0,), (1,), 4)

@@ -6,15 +6,22 @@ context manager cleans up on the way out.
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+import threading
 from types import FrameType
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 _WORDS: Final = {
     signal.SIGINT: "interrupted",
     signal.SIGTERM: "ended by SIGTERM",
     signal.SIGHUP: "ended by SIGHUP",
 }
+_AGAIN_S: Final = 0.01
 _last = signal.SIGINT
 
 
@@ -26,6 +33,7 @@ def turn_into_interrupts() -> None:
         # nohup ignores SIGHUP on purpose, and that is to stay so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
+    sys.unraisablehook = _not_lost
 
 
 def status() -> int:
@@ -47,3 +55,13 @@ def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
     global _last  # noqa: PLW0603 - see above
     _last = signal.Signals(number)
     raise KeyboardInterrupt
+
+
+def _not_lost(found: UnraisableHookArgs, /) -> None:
+    """Interrupt once more when a finalizer was interrupted: Python ignores what is raised there."""
+    if not issubclass(found.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(found)
+        return
+    again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), _last))
+    again.daemon = True
+    again.start()
