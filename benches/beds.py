@@ -13,6 +13,8 @@ from isolane.spec import parse_experiment
 from isolane.testbed import Journal, clean, exclusive
 
 WARMUP_NS = 100_000_000
+ATTEMPTS = 3
+"""At one trial: it is repeated while it is invalid."""
 
 
 @dataclass(frozen=True)
@@ -58,21 +60,28 @@ class Bed:
     routers: Sequence[object]
     seconds: float
     invalid: list[str] = field(default_factory=list)
-    """Of all trials so far."""
+    """Reasons of the trials that stayed invalid."""
 
     def offer(self, rates_pps: Sequence[float]) -> Observation:
-        """Offer these rates; returns what came of it."""
+        """Offer these rates; returns what came of it. An invalid trial is repeated, as in `run`."""
+        for _ in range(ATTEMPTS):
+            seen = self._offer_once(rates_pps)
+            if not seen.invalid:
+                break
+        self.invalid += [reason.text for reason in seen.invalid]
+        return seen
+
+    def _offer_once(self, rates_pps: Sequence[float]) -> Observation:
         demands = tuple(
             Demand(router, rate, None)  # type: ignore[arg-type]
             for router, rate in zip(self.routers, rates_pps, strict=True)
         )
-        seen = self.bench.trial(Setting(demands, WARMUP_NS, round(self.seconds * 1e9)))
-        self.invalid += [reason.text for reason in seen.invalid]
-        return seen
+        return self.bench.trial(Setting(demands, WARMUP_NS, round(self.seconds * 1e9)))
 
-    def forwarded(self, rates_pps: Sequence[float]) -> list[float]:
-        """Offer these rates; returns what each router forwarded, frames/s."""
-        return [router.received_pps for router in self.offer(rates_pps).routers]
+    def forwarded(self, rates_pps: Sequence[float]) -> list[float] | None:
+        """Offer these rates; returns what each router forwarded, frames/s; None if invalid."""
+        seen = self.offer(rates_pps)
+        return None if seen.invalid else [router.received_pps for router in seen.routers]
 
 
 @contextmanager

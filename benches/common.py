@@ -32,6 +32,8 @@ class Options:
     """Repeats; in each, every variant has its turn."""
     seconds: float
     """Length of one measurement, s."""
+    keep: Path | None = None
+    """Folder for raw trials; None: they are not kept. Only benches of experiments have any."""
 
 
 @dataclass(frozen=True)
@@ -118,12 +120,15 @@ def main(
         help="of each measurement; default: %(default)s",
     )
     parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    parser.add_argument(
+        "--keep", type=_folder, metavar="DIR", help="keep the raw trials there, as Parquet"
+    )
     chosen = parser.parse_args()
     try:
         if live:
             _require()
         facts = host()
-        outcome = bench(Options(chosen.rounds, chosen.seconds))
+        outcome = bench(Options(chosen.rounds, chosen.seconds, chosen.keep))
     except IsolaneError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
@@ -146,6 +151,12 @@ def _seconds(text: str) -> float:
     if not 0.1 <= value <= 60:
         raise argparse.ArgumentTypeError(f"{text} is not in 0.1 to 60")
     return value
+
+
+def _folder(text: str) -> Path:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is no directory")
+    return Path(text)
 
 
 def _require() -> None:
