@@ -122,7 +122,8 @@ def next_load(readings: Iterable[Reading], span: Span) -> float | None:
     if refined is not None:
         return refined
     missing = 1 + span.confirm - len(known.rates[best])
-    return best if missing > 0 and known.valid < MAX_READINGS + span.confirm else None
+    wanted = missing > 0 and known.repeatable(best)
+    return best if wanted and known.valid < MAX_READINGS + span.confirm else None
 
 
 def maximum(readings: Sequence[Reading], span: Span) -> Maximum | None:
@@ -196,10 +197,19 @@ class _Known:
             found.insert(0, lower)
         return found
 
+    def repeatable(self, load: float) -> bool:
+        """Tell whether trials at a load are valid often enough to confirm what one has told."""
+        return self._invalid.get(load, 0) < ATTEMPTS * len(self.rates[load])
+
     def best(self) -> float:
-        """Return the load with the highest rate; of equally good ones the most often tried."""
-        top = max(self._medians.values())
-        near = [load for load, rate in self._medians.items() if rate >= (1 - self.span.width) * top]
+        """Return the load with the highest rate; of equally good ones the most often tried.
+
+        A load at which hardly any trial is valid counts only if it is so everywhere: at the
+        generator's limit one lucky trial would else be followed by many that tell nothing.
+        """
+        found = [load for load in self.rates if self.repeatable(load)] or list(self.rates)
+        top = max(self._medians[load] for load in found)
+        near = [load for load in found if self._medians[load] >= (1 - self.span.width) * top]
         return max(near, key=lambda load: (len(self.rates[load]), self._medians[load]))
 
     def refined(self, best: float) -> float | None:

@@ -127,3 +127,18 @@ def test_it_goes_on_where_it_was() -> None:
     whole = search(livelocking)
     for cut in range(len(whole)):
         assert next_load(whole[:cut], Span(2e6)) == whole[cut].load_pps
+
+
+def test_a_load_at_the_generators_limit_is_not_tried_for_ever() -> None:
+    """One lucky trial at the top, better than all others: it cannot be confirmed, and is left."""
+    readings, span = list[Reading](), Span(2e6)
+    while (load := next_load(readings, span)) is not None:
+        at_top = [reading for reading in readings if reading.load_pps == 2e6]
+        valid = load < 2e6 or not at_top
+        rate = 800e3 if load == 2e6 else min(load, 720e3)
+        readings.append(Reading(load, rate, valid=valid, limit_pps=None if valid else 1.7e6))
+    assert sum(not reading.valid for reading in readings) == ATTEMPTS
+    found = maximum(readings, span)
+    assert found is not None
+    assert found.load_pps < 2e6
+    assert median(found.rates_pps) == 720e3
