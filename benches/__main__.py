@@ -16,6 +16,7 @@ BENCHES: tuple[str, ...] = (
     "testbed",
     "accountant",
     "enforcement",
+    "managed_direct",
     "links",
     "noise",
     "scale",

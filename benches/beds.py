@@ -19,7 +19,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True)
 class Arm:
-    """A test bed: its path, and the policy of each router where it is ``isolane``."""
+    """A test bed: its path, and the policy of each router on ``isolane`` or ``direct``."""
 
     path: str
     policies: tuple[str, ...]
@@ -33,7 +33,8 @@ class Arm:
         """Return the experiment."""
         routers = []
         for number, policy in enumerate(self.policies):
-            more = f", policy: {{{policy}}}" if policy and self.path == "isolane" else ""
+            managed = policy and self.path in ("isolane", "direct")
+            more = f", policy: {{{policy}}}" if managed else ""
             routers.append(f"- {{name: r{number}, kind: container, path: {self.path}{more}}}")
         loads = ", ".join(f"r{number}: 1pps" for number in range(len(self.policies)))
         return "\n".join(

@@ -22,11 +22,14 @@ from isolane.errors import NotSupported
 _NETLINK_GENERIC = 16
 _REQUEST, _DUMP = 0x1, 0x300
 _DONE, _ERROR = 3, 2
-_DEV_GET, _NAPI_GET = 1, 11
+_DEV_GET, _QUEUE_GET, _NAPI_GET = 1, 10, 11
 _DEV_IFINDEX, _DEV_XDP_FEATURES = 1, 3
 """Attributes of ``dev``."""
-_NAPI_IFINDEX, _NAPI_PID = 1, 4
+_NAPI_IFINDEX, _NAPI_ID, _NAPI_PID = 1, 2, 4
 """Attributes of ``napi``."""
+_QUEUE_ID, _QUEUE_IFINDEX, _QUEUE_TYPE, _QUEUE_NAPI = 1, 2, 3, 4
+"""Attributes of ``queue``."""
+_RECEIVE = 0
 _HEADER = struct.Struct("=IHHII")
 _GENERIC_HEADER = struct.Struct("=BBH")
 _ATTRIBUTE = struct.Struct("=HH")
@@ -76,6 +79,29 @@ def napi_threads(ifindex: int) -> list[int]:
     """
     found = (one.get(_NAPI_PID, 0) for one in _dump(_NAPI_GET) if one.get(_NAPI_IFINDEX) == ifindex)
     return sorted(pid for pid in found if pid)
+
+
+def queue_threads(ifindex: int) -> dict[int, int]:
+    """Return the kernel thread that polls each receive queue of an interface.
+
+    Returns
+    -------
+    dict
+        Queue -> thread; without queues of which the driver does not tell, or that no thread polls.
+
+    Raises
+    ------
+    NotSupported
+        If the kernel does not tell (before Linux 6.8).
+    """
+    napis = [one for one in _dump(_NAPI_GET) if one.get(_NAPI_IFINDEX) == ifindex]
+    threads = {one[_NAPI_ID]: one.get(_NAPI_PID, 0) for one in napis if _NAPI_ID in one}
+    found = {
+        one[_QUEUE_ID]: threads.get(one.get(_QUEUE_NAPI, 0), 0)
+        for one in _dump(_QUEUE_GET)
+        if one.get(_QUEUE_IFINDEX) == ifindex and one.get(_QUEUE_TYPE) == _RECEIVE
+    }
+    return {queue: thread for queue, thread in found.items() if thread}
 
 
 @functools.cache

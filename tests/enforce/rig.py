@@ -93,7 +93,10 @@ class Rig:
     bed: Testbed
     plan: BedPlan
     folder: Path
-    nics: tuple[str, str]
+    nics: tuple[str, ...]
+    """Those that the routers share; none on path ``direct``."""
+    steer: str = ""
+    """What the policy says of its NICs' receive queues."""
     tag: str = field(default_factory=lambda: f"e2e-{os.getpid()}")
 
     @property
@@ -129,12 +132,15 @@ class Rig:
         more
             Further lines of ``routers``.
         """
-        lines = ["isolane: 1", "name: test", "nics:"]
-        lines += [f"  {nic}: {{rate: {rate}, cores: [{self.core}]}}" for nic in self.nics]
+        lines = ["isolane: 1", "name: test", f"nics:{'' if self.nics else ' {}'}"]
+        steer = f", steer: {self.steer}" if self.steer else ""
+        lines += [f"  {nic}: {{rate: {rate}, cores: [{self.core}]{steer}}}" for nic in self.nics]
         lines += [f"defaults: {{cores: [{self.core}]}}", "routers:"]
         for name in self.routers:
             first, second = self.bed.inner_interfaces[name]
-            uplinks = f"{{{first}: {self.nics[0]}, {second}: {self.nics[1]}}}"
+            leave_by = (self.nics[0], self.nics[1]) if self.nics else ("own", None)
+            pairs = [f"{a}: {b}" for a, b in zip((first, second), leave_by, strict=True) if b]
+            uplinks = f"{{{', '.join(pairs)}}}"
             given = f", {keys[name]}" if keys.get(name) else ""
             lines.append(f"  {name}: {{netns: isolane-{name}, interfaces: {uplinks}{given}}}")
         return "\n".join(lines) + f"\n{more}"
@@ -306,7 +312,8 @@ def rigged(folder: Path, routers: int, path: str, ip: int) -> Iterator[Rig]:
         receive="threaded", moderation_ns=50_000, dut_cores=(dut,), measure_cores=(measure,),
         ip=ip,  # type: ignore[arg-type]
     )  # fmt: skip
-    nics = (f"isl-n{_LETTER[path]}0", f"isl-n{_LETTER[path]}1")
+    letter = _LETTER.get(path)
+    nics = (f"isl-n{letter}0", f"isl-n{letter}1") if letter else ()
     with contextlib.ExitStack() as stack:
         journal = _patiently(lambda: stack.enter_context(exclusive()))
         clean()

@@ -90,12 +90,13 @@ def _table(status: InForce) -> Any:
     table = Table(header_style="bold", pad_edge=False, box=None)
     table.add_column("router", no_wrap=True)
     table.add_column("state", no_wrap=True)
+    table.add_column("frames by", no_wrap=True)
     table.add_column("policy")
     table.add_column("in force")
     for router in status.routers:
         words = _words(router.in_force) if router.present else router.reason or ""
         state = "runs" if router.present else "waits"
-        table.add_row(router.name, state, _words(router.entitlement), words)
+        table.add_row(router.name, state, router.steer, _words(router.entitlement), words)
     return table
 
 

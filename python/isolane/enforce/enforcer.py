@@ -22,6 +22,7 @@ from isolane.enforce.router_facts import FoundRouter, MissingRouter, Sample
 from isolane.enforce.router_status import RouterStatus, statuses
 from isolane.enforce.setting import from_key
 from isolane.enforce.settings import LinkRoot
+from isolane.enforce.steering import steer
 from isolane.enforce.transaction import Drift
 from isolane.errors import TestbedError
 from isolane.spec.policy import Policy, parse_policy, policy_text
@@ -96,7 +97,7 @@ class Enforcer:
         found = [router for router in everyone if isinstance(router, FoundRouter)]
         there = nic_features.look(policy.nics, host.here)
         links = check(policy, found, host, there)
-        plan = Plan(policy, found, links, there, host, state)
+        plan = Plan(policy, found, links, there, host, state, steer(policy, found, there))
         about = {
             "netns": host.identity,
             "policy": policy.name,
@@ -131,7 +132,9 @@ class Enforcer:
         def work(host: Host, _: State) -> tuple[FoundRouter | MissingRouter, ...]:
             everyone = self._find(policy, host)
             found = [router for router in everyone if isinstance(router, FoundRouter)]
-            check(policy, found, host, nic_features.look(policy.nics, host.here))
+            there = nic_features.look(policy.nics, host.here)
+            check(policy, found, host, there)
+            steer(policy, found, there)
             return everyone
 
         return self._do(work, exclusive=False)

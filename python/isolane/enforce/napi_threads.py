@@ -7,10 +7,16 @@ import time
 from contextlib import suppress
 
 from isolane.errors import NotSupported
-from isolane.netdev import napi_threads
+from isolane.netdev import napi_threads, queue_threads
 from isolane.testbed.netns import Namespace
 
 _APPEAR_S = 1.0
+
+
+def threads_by_queue(namespace: Namespace, ifindex: int) -> dict[int, int]:
+    """Return the NAPI thread of each receive queue of an interface; those exist already."""
+    namespace.enter()
+    return queue_threads(ifindex)
 
 
 def threads_of(namespace: Namespace, ifindex: int) -> list[int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from pyroute2.netlink import nlmsg
 
 from isolane.enforce.find.veth_peers import Peer, find_peers
 from isolane.netdev import XdpFeature, xdp_features
+from isolane.testbed import receive_filters
 from isolane.testbed.netns import Namespace
 
 ONE_PART_BYTES: Final = 3498
@@ -33,6 +34,12 @@ class Nic:
     """Whether XDP can transmit frames of several buffers (jumbo frames) by it."""
     peer: Peer | None = None
     """The other end of a veth, if the network namespace that it is in can be entered."""
+    queues: int = 1
+    """Receive queues."""
+    filter_slots: int = 0
+    """Receive filters that fit into it; 0: its driver does not tell."""
+    no_filters: str | None = "it has no receive filters"
+    """Why it cannot give routers receive queues of their own; None: it can."""
 
     @property
     def polled(self) -> bool:
@@ -58,9 +65,22 @@ def look(names: Iterable[str], namespace: Namespace) -> dict[str, Nic]:
     }
     peers = find_peers(name for name, kind in kinds.items() if kind == "veth")
     return {
-        name: _nic(name, kind, links[name], features, peers.get(name))
+        name: replace(
+            _nic(name, kind, links[name], features, peers.get(name)), **_filters(namespace, name)
+        )
         for name, kind in kinds.items()
     }
+
+
+def _filters(namespace: Namespace, name: str) -> dict[str, Any]:
+    """Return what the NIC's driver says of receive queues and filters, as fields of `Nic`."""
+    try:
+        queues = receive_filters.queues(namespace.ioctl, name)
+        slots = receive_filters.capacity(namespace.ioctl, name)
+    except OSError as error:
+        why = f"the driver of {name} has no receive filters (ethtool -n {name}: {error.strerror})"
+        return {"no_filters": why}
+    return {"queues": queues, "filter_slots": slots, "no_filters": None}
 
 
 def _nic(

@@ -8,7 +8,8 @@ from contextlib import suppress
 from isolane.enforce.kernel_settings import uplinks
 from isolane.enforce.nic_features import ONE_PART_BYTES, Nic
 from isolane.enforce.router_facts import FoundRouter, Interface
-from isolane.errors import SpecError
+from isolane.enforce.steering import key, steer
+from isolane.errors import NotSupported, SpecError
 from isolane.spec.policy import Policy
 
 
@@ -26,6 +27,7 @@ def notes(
         NICs whose link the routers share by class.
     """
     told = [note for nic in nics.values() for note in _of_nic(nic)]
+    told += _in_software(policy, found, nics)
     for router in found:
         if policy.routers[router.name].forward == "xdp":
             told += _not_by_xdp(router, nics)
@@ -52,6 +54,19 @@ def _of_nic(nic: Nic) -> Iterator[str]:
             f"{nic.name}: its driver does not run XDP, so frames reach their router's queue only "
             "after the kernel has received them; the ones that wait there are not counted"
         )
+
+
+def _in_software(
+    policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Nic]
+) -> Iterator[str]:
+    """Say of which routers the NIC's filters do not tell frames, although they might."""
+    with suppress(NotSupported):  # a NIC has changed; apply says so
+        why_not = steer(policy, found, nics).why_not
+        for router in found:
+            for at in router.interfaces:
+                for nic in policy.nics:
+                    if reason := why_not.get(key(nic, at)):
+                        yield f"{router.name}: no receive queue of its own on {nic}: {reason}"
 
 
 def _not_by_xdp(router: FoundRouter, nics: Mapping[str, Nic]) -> Iterator[str]:

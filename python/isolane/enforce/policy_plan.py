@@ -22,7 +22,7 @@ from isolane.enforce.kernel_settings import (
     queue_limits,
     uplinks,
 )
-from isolane.enforce.napi_threads import threads_of
+from isolane.enforce.napi_threads import threads_by_queue, threads_of
 from isolane.enforce.nic_features import Nic
 from isolane.enforce.pacemaker_work import PacemakerWork
 from isolane.enforce.policy_state import State
@@ -51,6 +51,10 @@ from isolane.enforce.settings import (
 )
 from isolane.enforce.settings.link_classes import OURS as OUR_ROOT
 from isolane.enforce.settings.values import plain
+from isolane.enforce.steering import Steering
+from isolane.enforce.steering import key as steering_key
+from isolane.enforce.steering_plan import filters, spread
+from isolane.errors import NotSupported
 from isolane.procfs import started
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy
@@ -83,6 +87,8 @@ class Plan:
     """What the policy's NICs can do, by name."""
     host: Host
     state: State
+    steering: Steering = field(default_factory=Steering)
+    """Which routers have a receive queue of the NIC's own."""
     paced: PacemakerWork = field(default_factory=PacemakerWork)
     """Gathers the threads and queues that the pacemaker is to look after."""
 
@@ -93,6 +99,7 @@ class Plan:
         if shared:
             for nic in self.policy.nics:
                 yield from self._offloads(self.nics[nic])
+                yield from spread(self.steering, self.nics[nic], self.host)
                 yield from self._nic(self.nics[nic])
         for link in self.links.values():
             yield from self._link(link)
@@ -154,13 +161,50 @@ class Plan:
             return
         yield Desired(DeviceFile(base, nic.name, "threaded"), 1)
         cores = self.policy.nics[nic.name].cores
+        owners = self._queue_owners(nic)
         for thread, began in self._threads(base, nic.name):
+            if thread in owners:
+                yield from self._own_queue(owners[thread], nic, thread, began)
+                continue
             name = (NIC_OWNER, f"thread of {nic.name}", thread, began)
             if cores:
                 yield Desired(Affinity(*name), sorted(cores))
             self.paced.nics.setdefault(nic.name, []).append(thread)
             # The pacemaker changes the nice value while it runs.
             yield Desired(Scheduling(*name), [_NORMAL, NIC_NICE, SLICE_NS], kernel_managed=True)
+
+    def _queue_owners(self, nic: Nic) -> dict[int, str]:
+        """Return the routers whose own receive queues threads of the NIC poll, by thread."""
+        own = self.steering.own_queues(nic.name)
+        namespace = self.host.namespace(self.host.base)
+        if not own or namespace is None:
+            return {}
+        routers = {
+            steering_key(nic.name, at): router.name
+            for router in self.found
+            for at in router.interfaces
+        }
+        threads = threads_by_queue(namespace, nic.ifindex)
+        missing = [queue for queue in own if queue not in threads]
+        if missing:
+            raise NotSupported(
+                f"nic {nic.name}: its driver does not tell which thread polls its receive queue "
+                f"{missing[0]}; use steer: software"
+            )
+        return {threads[queue]: routers[key] for queue, key in own.items()}
+
+    def _own_queue(self, router: str, nic: Nic, thread: int, began: int) -> Iterator[Desired]:
+        """Have a queue's thread work for its router: what it drops is that router's loss, too."""
+        name = (router, f"thread of {nic.name}", thread, began)
+        cores = self.policy.routers[router].cores or self.policy.nics[nic.name].cores
+        yield Desired(Member(*name), self._group(router), router=router)
+        if cores:
+            yield Desired(Affinity(*name), sorted(cores), router=router)
+        self.paced.threads.setdefault(router, []).append(thread)
+        yield Desired(Scheduling(*name), [_BATCH, 0, SLICE_NS], router=router)
+
+    def _group(self, router: str) -> str:
+        return str(self.host.groups.path(router).relative_to(self.host.groups.root))
 
     def _threads(self, netns: str, ifname: str) -> list[tuple[int, int]]:
         namespace, index = self.host.namespace(netns), self.host.ifindex(netns, ifname)
@@ -204,16 +248,16 @@ class Plan:
             yield from self._egress(router, policy, interface)
         for interface in shared:
             yield self._forwarding(router, interface)
+        yield from filters(self.steering, self.policy.nics, router, self.host)
         yield from self._processes(router, policy)
 
     def _processes(self, router: FoundRouter, policy: RouterPolicy) -> Iterator[Desired]:
         """Put a virtual machine's threads into its router's group."""
-        group = self.host.groups.path(router.name).relative_to(self.host.groups.root)
         for thread in router.threads:
             began = started(thread)
             if began is not None:
                 name = (router.name, "thread", thread, began)
-                yield Desired(Member(*name), str(group))
+                yield Desired(Member(*name), self._group(router.name))
                 if policy.cores:
                     yield Desired(Affinity(*name), sorted(policy.cores))
 
@@ -222,11 +266,10 @@ class Plan:
     ) -> Iterator[Desired]:
         """Have an interface polled by threads of the router's own."""
         netns = self._netns(at)
-        group = self.host.groups.path(router.name).relative_to(self.host.groups.root)
         yield Desired(DeviceFile(netns, at.ifname, "threaded"), 1)
         for thread, began in self._threads(netns, at.ifname):
             name = (router.name, f"thread of {at.ifname}", thread, began)
-            yield Desired(Member(*name), str(group))
+            yield Desired(Member(*name), self._group(router.name))
             if policy.cores:
                 yield Desired(Affinity(*name), sorted(policy.cores))
             self.paced.threads.setdefault(router.name, []).append(thread)

@@ -18,6 +18,7 @@ from isolane.enforce.setting import Setting, Value, from_key
 from isolane.enforce.settings import (
     Affinity,
     Budget,
+    Filter,
     GroupFile,
     LinkClass,
     PortSetting,
@@ -49,6 +50,9 @@ class RouterStatus:
     """Key of the policy -> value, as it is written there; defaults are left out."""
     in_force: dict[str, str] = field(default_factory=dict)
     """The same as the kernel has it; several values where its threads or NICs differ."""
+    steer: str = ""
+    """How its frames are told from others': ``own interface``, ``queue 3 of eth1`` or
+    ``software``; empty while it does not run."""
 
 
 def statuses(
@@ -65,6 +69,7 @@ def statuses(
         Of :func:`isolane.enforce.transaction.read_all`.
     """
     has = _in_force(state, readings)
+    steered = {r.name: _steered(r, state, readings) for r in found if isinstance(r, FoundRouter)}
     missing = {router.name: router.reason for router in found if isinstance(router, MissingRouter)}
     return tuple(
         RouterStatus(
@@ -73,9 +78,28 @@ def statuses(
             reason=missing.get(name),
             entitlement=_entitlement(router),
             in_force={} if name in missing else has.get(name, {}),
+            steer="" if name in missing else steered[name],
         )
         for name, router in policy.routers.items()
     )
+
+
+def _steered(router: FoundRouter, state: State, readings: Mapping[str, Value]) -> str:
+    """Say how a router's frames are told from others'."""
+    words = []
+    for at in router.interfaces:
+        if at.how == "own":
+            words.append("own interface")
+            continue
+        filters = [
+            f"queue {readings[key]} of {setting.ifname}"
+            for key in state.applied
+            if isinstance(setting := from_key(key), Filter)
+            and (setting.mac, setting.vlan) == (at.mac, at.vlan)
+            and readings[key] is not None
+        ]
+        words += filters or ["software"]
+    return " / ".join(dict.fromkeys(words))
 
 
 def _entitlement(router: RouterPolicy) -> dict[str, str]:

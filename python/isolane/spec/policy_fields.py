@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
@@ -256,6 +256,12 @@ Burst = Annotated[
 Forward = Literal["kernel", "xdp"]
 ForwardWord = Annotated[
     Forward, PlainValidator(word("forwarding", ("kernel", "xdp"))), words_schema("kernel", "xdp")
+]
+Steer = Literal["auto", "hardware", "software"]
+SteerWord = Annotated[
+    Steer,
+    PlainValidator(word("steering", get_args(Steer))),
+    words_schema(*get_args(Steer)),
 ]
 Priority = Annotated[int, PlainValidator(whole(0, 7)), whole_schema(0, 7)]
 LinkWeight = Annotated[int, PlainValidator(whole(1, 1_000)), whole_schema(1, 1_000)]

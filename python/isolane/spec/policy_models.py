@@ -140,6 +140,9 @@ class NicEntry(SpecModel):
     """Link rate that shares refer to; default: the interface's speed."""
     cores: p.CoreList | None = None
     """Cores of the NIC's own thread; default: where its interrupts are."""
+    steer: p.SteerWord = "software"
+    """How frames are told apart: software (the XDP demultiplexer), hardware (a receive queue for
+    each router, by the NIC's filters), or auto (hardware as far as the NIC can)."""
 
 
 IDENTITIES: Final = tuple(Identity.model_fields)

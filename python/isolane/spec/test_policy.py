@@ -136,7 +136,7 @@ def test_every_key_is_described() -> None:
 
 def test_the_locations_of_keys_are_known() -> None:
     assert keys_at(("routers", "a", "rate_max"), PolicyFile) == ("ingress", "egress")
-    assert keys_at(("nics", "eth0"), PolicyFile) == ("rate", "cores")
+    assert keys_at(("nics", "eth0"), PolicyFile) == ("rate", "cores", "steer")
 
 
 def test_a_policy_that_is_built_is_the_one_that_its_text_is_read_as() -> None:

@@ -41,7 +41,7 @@ _ETHTOOL_GSTRINGS, _ETHTOOL_GSTATS, _ETHTOOL_GSSET_INFO = 0x1B, 0x1D, 0x37
 _ETH_SS_STATS, _ETH_GSTRING_LEN = 1, 32
 _ETHTOOL_GTXCSUM, _ETHTOOL_STXCSUM = 0x16, 0x17
 _ETHTOOL_GFLAGS, _ETHTOOL_SFLAGS = 0x25, 0x26
-_OFFLOAD_FLAGS = {"txvlan": 1 << 7, "rxvlan": 1 << 8, "lro": 1 << 15}
+_OFFLOAD_FLAGS = {"txvlan": 1 << 7, "rxvlan": 1 << 8, "lro": 1 << 15, "ntuple": 1 << 27}
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
@@ -107,7 +107,7 @@ def open_detached(file_system: str = "sysfs") -> int:
         os.close(context)
 
 
-def _ethtool(sock: socket.socket, ifname: str, request: bytes, size: int = 0) -> bytes:
+def ethtool(sock: socket.socket, ifname: str, request: bytes, size: int = 0) -> bytes:
     """Return what the kernel makes of an ethtool structure, with room for ``size`` bytes more."""
     answer = ctypes.create_string_buffer(request, len(request) + size)
     command = struct.pack("16sP16x", ifname.encode(), ctypes.addressof(answer))
@@ -116,18 +116,18 @@ def _ethtool(sock: socket.socket, ifname: str, request: bytes, size: int = 0) ->
 
 
 def _ethtool_value(sock: socket.socket, ifname: str, command: int, value: int) -> int:
-    answer = _ethtool(sock, ifname, struct.pack("=II", command, value))
+    answer = ethtool(sock, ifname, struct.pack("=II", command, value))
     return int(struct.unpack("=II", answer)[1])
 
 
 def counter_names(sock: socket.socket, ifname: str) -> list[str]:
     """Return the names of a driver's counters (``ethtool -S``); empty where it has none."""
     asked = struct.pack("=IIQI", _ETHTOOL_GSSET_INFO, 0, 1 << _ETH_SS_STATS, 0)
-    _, _, mask, count = struct.unpack("=IIQI", _ethtool(sock, ifname, asked))
+    _, _, mask, count = struct.unpack("=IIQI", ethtool(sock, ifname, asked))
     if not mask or not count:
         return []
     head = struct.pack("=III", _ETHTOOL_GSTRINGS, _ETH_SS_STATS, count)
-    names = _ethtool(sock, ifname, head, count * _ETH_GSTRING_LEN)[len(head) :]
+    names = ethtool(sock, ifname, head, count * _ETH_GSTRING_LEN)[len(head) :]
     cut = (names[at : at + _ETH_GSTRING_LEN] for at in range(0, len(names), _ETH_GSTRING_LEN))
     return [name.partition(b"\0")[0].decode(errors="replace") for name in cut]
 
@@ -135,7 +135,7 @@ def counter_names(sock: socket.socket, ifname: str) -> list[str]:
 def counters(sock: socket.socket, ifname: str, names: int) -> tuple[int, ...]:
     """Return the values of a driver's counters, of which there are ``names``."""
     head = struct.pack("=II", _ETHTOOL_GSTATS, names)
-    return struct.unpack_from(f"={names}Q", _ethtool(sock, ifname, head, 8 * names), len(head))
+    return struct.unpack_from(f"={names}Q", ethtool(sock, ifname, head, 8 * names), len(head))
 
 
 def set_gro(sock: socket.socket, ifname: str, *, on: bool) -> None:
@@ -154,7 +154,7 @@ def set_tso(sock: socket.socket, ifname: str, *, on: bool) -> None:
 
 
 def get_offload(sock: socket.socket, ifname: str, feature: str) -> bool:
-    """Tell whether an offload is on: ``tx`` (checksums), ``txvlan``, ``rxvlan`` or ``lro``."""
+    """Tell whether a feature is on: ``tx`` (checksums), or one of ``_OFFLOAD_FLAGS``."""
     if feature == "tx":
         return bool(_ethtool_value(sock, ifname, _ETHTOOL_GTXCSUM, 0))
     return bool(_ethtool_value(sock, ifname, _ETHTOOL_GFLAGS, 0) & _OFFLOAD_FLAGS[feature])

@@ -65,6 +65,8 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
     "MAC of zeros": (GOLD, f"{GOLD}, mac: '00:00:00:00:00:00'", "gold.mac: "),
     "way out by a NIC that there is not": (GOLD, f"{GOLD}, interfaces: {{eth0: w9}}",
                                            "gold.interfaces.*w9"),
+    "no NICs, and only some interfaces its own": (
+        GOLD, f"{GOLD}, interfaces: {{eth0: own, eth1: w9}}", "gold.interfaces.*w9"),
     "router named by a slash": ("gold:", "a/b:", "a/b"),
     "router named by two dots": ("gold:", "..:", r"\.\."),
     "router named by nothing": ("gold:", "'':", "routers"),
@@ -78,6 +80,7 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
     "NIC with a slash": ("w0:", "'a/b':", "nics.a/b"),
     "link of nothing": ("rate: 1Gbps", "rate: 0bps", "nics.w0.rate: "),
     "link of infinity": ("rate: 1Gbps", "rate: infbps", "nics.w0.rate: "),
+    "frames told apart by magic": ("rate: 1Gbps", "rate: 1Gbps, steer: magic", "nics.w0.steer: "),
     "link in frames": ("rate: 1Gbps", "rate: 5kpps", "nics.w0.rate: "),
     "NIC is a list": (NICS, "[w0]", "nics: "),
 }  # fmt: skip
@@ -94,6 +97,10 @@ ROWS: Final[dict[str, Row]] = {
     "core of a NIC that this host has not": Row(
         "apply x.yaml", 2, "nic w0: cores: there is no core 1000", where="wire",
         files={"x.yaml": policy("rate: 1Gbps", "rate: 1Gbps, cores: [1000]")},
+    ),
+    "receive queues of a NIC that has no filters": Row(
+        "apply x.yaml", 3, "nic w0: .*steer: hardware.*not supported on this host", where="wire",
+        files={"x.yaml": policy("rate: 1Gbps", "rate: 1Gbps, steer: hardware")},
     ),
     "NIC that this host has not": Row("apply policy.yaml", 2, "w0"),
     "NIC that is loopback": Row(

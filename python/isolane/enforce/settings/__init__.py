@@ -6,6 +6,7 @@ from isolane.enforce.settings.link_classes import Classifiers, LeafQueue, LinkCl
 from isolane.enforce.settings.offloads import Offload, TakesXdp
 from isolane.enforce.settings.pacemaking import Pacemaker
 from isolane.enforce.settings.packets import Budget, Entry, PortSetting, Program, QueueSetting
+from isolane.enforce.settings.receive_queues import Filter, Spread
 from isolane.enforce.settings.tasks import Affinity, Group, GroupFile, Member, Scheduling
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Controller",
     "DeviceFile",
     "Entry",
+    "Filter",
     "Group",
     "GroupFile",
     "LeafQueue",
@@ -27,5 +29,6 @@ __all__ = [
     "Program",
     "QueueSetting",
     "Scheduling",
+    "Spread",
     "TakesXdp",
 ]

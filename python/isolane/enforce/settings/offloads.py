@@ -20,7 +20,7 @@ class Offload(Setting):
     netns: str
     ifname: str
     feature: str
-    """``tx``, ``txvlan``, ``rxvlan`` or ``lro``."""
+    """``tx``, ``txvlan``, ``rxvlan``, ``lro`` or ``ntuple`` (receive filters)."""
 
     def __str__(self) -> str:
         """Name it for the user."""
