@@ -21,6 +21,7 @@ def main() -> int:
     with suppress(KeyError, OSError):  # not mounted: nothing forbids it
         Path(os.environ["ISOLANE_CGROUP"]).write_text(str(os.getpid()))
     os.chdir("/")  # keeps no file system busy
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # nor a lock of whoever started the command
     _native.run_pacemaker(work)
     return 0
 

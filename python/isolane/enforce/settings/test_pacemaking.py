@@ -68,6 +68,19 @@ def test_it_ends_with_the_threads_that_it_looks_after(host: Host) -> None:
         os.waitpid(process, 0)
 
 
+def test_it_keeps_no_file_of_whoever_started_it(host: Host, tmp_path: Path) -> None:
+    file = tmp_path / "lock"
+    descriptor = os.open(file, os.O_CREAT | os.O_RDWR)
+    os.set_inheritable(descriptor, True)  # as flock(1) hands its lock on to its command
+    try:
+        Pacemaker(GROUP).write(host, _work(os.getpid()))
+        ((process, _),) = running(GROUP)
+        opened = {str(path.readlink()) for path in Path(f"/proc/{process}/fd").iterdir()}
+        assert str(file) not in opened
+    finally:
+        os.close(descriptor)
+
+
 def test_one_that_does_not_start_says_why(host: Host) -> None:
     work = _work(os.getpid())
     work["table"] = "no number"
