@@ -155,7 +155,7 @@ def bench(options: Options) -> Outcome:
         notes=[
             f"The victim is offered {VICTIM_X}x; 1x is what direct forwards alone, in each round.",
             f"The generator sends {GENERATOR_PPS / 1e6:g} Mpps at most in all.",
-            f"{found.invalid} of {found.trials} trials stayed invalid, however often they were tried; they are counted, too.",
+            f"{found.invalid} of {found.trials} trials stayed invalid; they are counted, too.",
         ],
         data=found.data,
     )
