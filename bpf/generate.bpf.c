@@ -15,6 +15,8 @@
 /* Looks at the clock before an iteration that found nothing due ends: some 2 us. */
 #define SPINS 64
 #define NOTHING_DUE (~0U)
+/* Steps in which an iteration skips frames that are too late: a step for each segment, or frame of a ramp. */
+#define SKIPS 4
 /*
  * Reading the clock is a tenth of a frame's cost. A generator that is later than this anyway reads it
  * for every fourth frame; time stamps are then up to 1 us old, less than a frame waits for its batch.
@@ -37,6 +39,7 @@ const volatile struct {
 	 * turns, slow ones get what they ask for and fast ones the rest.
 	 */
 	__u64 turns_ns;
+	__u64 max_late_ns; /* a frame that is later never leaves; at most 2 ms */
 } settings;
 
 /* Written by user space before the run. */
@@ -51,8 +54,11 @@ struct isl_due due_heap[ISL_MAX_STREAMS];
 /* Written by this program. */
 struct isl_progress progress;
 
-/* Departure error (actual minus scheduled) of the frames in the window; one run writes. */
-__u64 lateness[ISL_HIST_BUCKETS];
+/*
+ * Departure error (actual minus scheduled) of the frames in the window, one histogram after the other by
+ * stream; one run writes.
+ */
+__u64 lateness[ISL_MAX_STREAMS * ISL_HIST_BUCKETS];
 
 /* Key: stream; value: the interface that its frames leave by; written by user space. */
 struct {
@@ -67,19 +73,9 @@ static long count_missed(__u32 round, void *unused)
 {
 	__u32 index = progress.cursor & (ISL_MAX_STREAMS - 1);
 	struct isl_stream *stream = &streams[index];
-	__u64 due_ns = stream->next_q16_ns >> 16, count;
 
-	if (due_ns < trial.end_ns) {
-		count = isl_count_alike(stream, due_ns, &trial);
-		stream->missed += count;
-		if (due_ns >= trial.window_start_ns && due_ns < trial.window_end_ns)
-			stream->missed_window += count;
-		if (count > 1)
-			stream->next_q16_ns +=
-				(count - 1) *
-				stream->segments[stream->segment & (ISL_MAX_SEGMENTS - 1)]
-					.interval_q16_ns;
-		isl_advance(stream);
+	if (stream->next_q16_ns >> 16 < trial.end_ns) {
+		isl_miss(stream, trial.end_ns, &trial);
 		return 0;
 	}
 	progress.cursor = index + 1;
@@ -135,11 +131,54 @@ static __always_inline void put_back(const struct isl_stream *stream, __u64 now_
 	isl_move_top(due_heap, settings.n_streams, at_q16_ns);
 }
 
+struct skip {
+	__u64 oldest_ns;
+	__u32 index;
+};
+
+/* bpf_loop: gives up frames of one segment, or one of a ramp, that are too late; 1: none are. */
+static long skip_some(__u32 round, void *context)
+{
+	struct skip *skip = context;
+	struct isl_stream *stream = &streams[skip->index & (ISL_MAX_STREAMS - 1)];
+
+	if (stream->next_q16_ns >> 16 >= skip->oldest_ns)
+		return 1;
+	isl_miss(stream, skip->oldest_ns, &trial);
+	return 0;
+}
+
+/*
+ * Gives up the stream's frames that are later than `max_late_ns`. So what leaves at a time differs from
+ * what is due by so much at most, and rates in due time are those on the wire. False: the next frame is
+ * not due yet, or too late as well, and the next iteration goes on.
+ */
+static __always_inline bool skip_late(struct isl_stream *stream, __u32 index, __u64 now_ns)
+{
+	struct isl_segment *segment = &stream->segments[stream->segment & (ISL_MAX_SEGMENTS - 1)];
+	struct skip skip = { .index = index, .oldest_ns = now_ns - settings.max_late_ns };
+	__u64 due_ns = stream->next_q16_ns >> 16, interval = segment->interval_q16_ns;
+	__u64 next_ns = (stream->next_q16_ns + interval) >> 16;
+
+	/* The usual case of a generator that is short: one frame is too late, the next is not. */
+	if (interval && interval != ISL_FROM_RATES && next_ns >= skip.oldest_ns &&
+	    next_ns < segment->end_ns) {
+		stream->missed++;
+		stream->missed_window += due_ns >= trial.window_start_ns &&
+					 due_ns < trial.window_end_ns;
+		stream->next_q16_ns += interval;
+		return next_ns <= now_ns;
+	}
+	bpf_loop(SKIPS, skip_some, &skip, 0);
+	due_ns = stream->next_q16_ns >> 16;
+	return due_ns >= skip.oldest_ns && due_ns <= now_ns;
+}
+
 /* Counts a frame that leaves now and moves its stream's schedule on. */
-static __always_inline void count_sent(struct isl_stream *stream, __u64 now_ns, __u64 due_ns,
+static __always_inline void count_sent(struct isl_stream *stream, __u64 now_ns,
 				       const struct isl_frame *frame)
 {
-	__u64 late_ns = now_ns - due_ns, interval, tolerance_ns;
+	__u64 late_ns = frame->late_ns, interval, tolerance_ns;
 
 	progress.behind = late_ns > LATE_NS;
 	stream->sent++;
@@ -147,9 +186,10 @@ static __always_inline void count_sent(struct isl_stream *stream, __u64 now_ns, 
 		stream->sent_window++;
 		stream->sent_window_bytes += frame->bytes + ISL_FCS_BYTES;
 		progress.window_sent++;
-		lateness[isl_bucket(late_ns) & (ISL_HIST_BUCKETS - 1)]++;
-		if (late_ns > progress.lateness_max_ns)
-			progress.lateness_max_ns = late_ns;
+		lateness[(frame->stream & (ISL_MAX_STREAMS - 1)) * ISL_HIST_BUCKETS +
+			 (isl_bucket(late_ns) & (ISL_HIST_BUCKETS - 1))]++;
+		if (late_ns > stream->late_max_ns)
+			stream->late_max_ns = late_ns;
 	}
 	isl_next_flow(stream);
 	if (++stream->size_at >= stream->n_sizes)
@@ -221,8 +261,16 @@ int isl_generate(struct xdp_md *ctx)
 		return XDP_DROP;
 	stream = &streams[search.index & (ISL_MAX_STREAMS - 1)];
 	due_ns = stream->next_q16_ns >> 16;
+	if (search.now_ns > due_ns + settings.max_late_ns) {
+		if (!skip_late(stream, search.index, search.now_ns)) {
+			put_back(stream, search.now_ns);
+			return XDP_DROP;
+		}
+		due_ns = stream->next_q16_ns >> 16;
+	}
 	frame.in_window = due_ns >= trial.window_start_ns && due_ns < trial.window_end_ns;
 	frame.now_ns = search.clock_ns;
+	frame.late_ns = search.now_ns - due_ns;
 	frame.stream = search.index;
 	frame.bytes = stream->sizes[stream->size_at & (ISL_MAX_SIZES - 1)];
 	frame.cookie = settings.cookie;
@@ -231,7 +279,7 @@ int isl_generate(struct xdp_md *ctx)
 		isl_move_top(due_heap, settings.n_streams, search.now_ns << 16);
 		return XDP_DROP;
 	}
-	count_sent(stream, search.now_ns, due_ns, &frame);
+	count_sent(stream, search.now_ns, &frame);
 	put_back(stream, search.now_ns);
 	return bpf_redirect_map(&isl_tx_devmap, search.index, 0);
 }

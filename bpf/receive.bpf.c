@@ -26,7 +26,10 @@ __u64 other_frames;
 /* The run that the latest frame was of; this program writes, where it takes any run's frames. */
 __u32 seen_cookie;
 
-/* Key: stream * ISL_HIST_BUCKETS + bucket; value: frames of the window; this program adds. */
+/*
+ * Delays since departure. Key: stream * ISL_HIST_BUCKETS + bucket; value: frames of the window; this
+ * program adds.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, ISL_MAX_STREAMS *ISL_HIST_BUCKETS);
@@ -34,6 +37,15 @@ struct {
 	__type(value, __u64);
 	__uint(map_flags, BPF_F_MMAPABLE);
 } isl_rx_delays SEC(".maps");
+
+/* The same since the frames were due; those of negative delay are in neither. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, ISL_MAX_STREAMS *ISL_HIST_BUCKETS);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(map_flags, BPF_F_MMAPABLE);
+} isl_rx_due_delays SEC(".maps");
 
 /* Key: flow_base[stream] + flow; size set when loaded; this program writes. */
 struct {
@@ -77,17 +89,35 @@ static __always_inline void check_order(struct isl_rx_stream *stream, struct isl
 	__sync_fetch_and_add(&stream->reordered, 1);
 }
 
-static __always_inline void note_delay(struct isl_rx_stream *stream, __u32 index, __u64 delay_ns)
+static __always_inline void note_delay(struct isl_rx_stream *stream, __u32 index, __u64 now_ns,
+				       __u64 stamp)
 {
-	__u32 key = index * ISL_HIST_BUCKETS + isl_bucket(delay_ns);
-	__u64 *bucket = bpf_map_lookup_elem(&isl_rx_delays, &key);
+	/* The difference modulo 2^43 ns, with its sign. */
+	__s64 delay_ns = (__s64)((now_ns - stamp) << (64 - ISL_STAMP_TIME_BITS)) >>
+			 (64 - ISL_STAMP_TIME_BITS);
+	__u64 due_ns = (__u64)delay_ns + (stamp >> ISL_STAMP_TIME_BITS);
+	__u64 *bucket;
+	__u32 key;
 
+	if (delay_ns < 0) {
+		__sync_fetch_and_add(&stream->negative, 1);
+		return;
+	}
+	key = index * ISL_HIST_BUCKETS + isl_bucket(delay_ns);
+	bucket = bpf_map_lookup_elem(&isl_rx_delays, &key);
+	if (bucket)
+		__sync_fetch_and_add(bucket, 1);
+	key = index * ISL_HIST_BUCKETS + isl_bucket(due_ns);
+	bucket = bpf_map_lookup_elem(&isl_rx_due_delays, &key);
 	if (bucket)
 		__sync_fetch_and_add(bucket, 1);
 	__sync_fetch_and_add(&stream->delay_sum_ns, delay_ns);
+	__sync_fetch_and_add(&stream->due_sum_ns, due_ns);
 	/* Two queues may race here; the higher of two maxima in the same instant may be lost. */
 	if (delay_ns > stream->delay_max_ns)
 		stream->delay_max_ns = delay_ns;
+	if (due_ns > stream->due_max_ns)
+		stream->due_max_ns = due_ns;
 }
 
 SEC("xdp")
@@ -98,7 +128,7 @@ int isl_receive(struct xdp_md *ctx)
 	struct isl_rx_stream *stream;
 	struct isl_rx_flow *flow;
 	__u32 word, index, slot;
-	__u64 now_ns, sent_ns;
+	__u64 now_ns;
 
 	if (!sig || (ISL_FIELD(sig, __u16, cookie) != settings.cookie && !settings.any_cookie)) {
 		__sync_fetch_and_add(&other_frames, 1);
@@ -108,15 +138,13 @@ int isl_receive(struct xdp_md *ctx)
 		seen_cookie = ISL_FIELD(sig, __u16, cookie);
 	now_ns = bpf_ktime_get_ns();
 	word = ISL_FIELD(sig, __u32, flow);
-	sent_ns = ISL_FIELD(sig, __u64, tx_time_ns);
 	index = word >> ISL_FLOW_STREAM_SHIFT & (ISL_MAX_STREAMS - 1);
 	stream = &streams[index];
 	__sync_fetch_and_add(&stream->received, 1);
 	if (word & ISL_FLOW_IN_WINDOW) {
-		__sync_fetch_and_add(&stream->received_window, 1);
 		__sync_fetch_and_add(&stream->received_window_bytes,
 				     data_end - data + ISL_FCS_BYTES);
-		note_delay(stream, index, now_ns > sent_ns ? now_ns - sent_ns : 0);
+		note_delay(stream, index, now_ns, ISL_FIELD(sig, __u64, stamp));
 	}
 	slot = flow_base[index] + (word & ISL_FLOW_MASK);
 	flow = slot < settings.flow_slots ? bpf_map_lookup_elem(&isl_rx_flows, &slot) : NULL;

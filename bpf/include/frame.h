@@ -13,8 +13,9 @@
 /* What differs from frame to frame beside the stream's own counters. */
 struct isl_frame {
 	__u64 now_ns;
-	__u32 stream; /* its index */
-	__u32 bytes;  /* handed to the driver */
+	__u64 late_ns; /* since it was due, at most 2 ms */
+	__u32 stream;  /* its index */
+	__u32 bytes;   /* handed to the driver */
 	bool in_window;
 	__u16 cookie;
 };
@@ -49,13 +50,13 @@ static __always_inline __u64 isl_write_signature(struct isl_signature *sig,
 {
 	__u32 flow = frame->stream << ISL_FLOW_STREAM_SHIFT | (stream->flow & ISL_FLOW_MASK) |
 		     (frame->in_window ? ISL_FLOW_IN_WINDOW : 0);
-	__u64 now_ns = frame->now_ns;
+	__u64 stamp = frame->late_ns << ISL_STAMP_TIME_BITS | (frame->now_ns & ISL_STAMP_TIME_MASK);
 
-	ISL_FIELD(sig, __u64, tx_time_ns) = now_ns;
+	ISL_FIELD(sig, __u64, stamp) = stamp;
 	ISL_FIELD(sig, __u32, flow) = flow;
 	ISL_FIELD(sig, __u32, seq) = stream->seq;
 	ISL_FIELD(sig, __u16, cookie) = frame->cookie;
-	return (now_ns & 0xffffffff) + (now_ns >> 32) + flow + stream->seq + frame->cookie;
+	return (stamp & 0xffffffff) + (stamp >> 32) + flow + stream->seq + frame->cookie;
 }
 
 /* Headers and signature; -1: the frame is too short. */

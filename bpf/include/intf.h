@@ -21,11 +21,18 @@
 
 /* The last 18 bytes that a 64-byte frame has left after Ethernet, IPv4, UDP and the checksum. */
 struct isl_signature {
-	__u64 tx_time_ns; /* CLOCK_MONOTONIC of the generator, little endian like all here */
-	__u32 flow;	  /* bits 31..24 stream, bit 23 inside the window, bits 22..0 flow */
-	__u32 seq;	  /* counts up in each flow */
-	__u16 cookie;	  /* of this run: frames of another run are not ours */
+	__u64 stamp;  /* departure and lateness, see below; little endian like all here */
+	__u32 flow;   /* bits 31..24 stream, bit 23 inside the window, bits 22..0 flow */
+	__u32 seq;    /* counts up in each flow */
+	__u16 cookie; /* of this run: frames of another run are not ours */
 } __attribute__((packed));
+
+/*
+ * Bits 42..0 of a stamp: when the frame was written, CLOCK_MONOTONIC of the generator, ns modulo 2.4 h.
+ * Bits 63..43: how long before that it was due, ns; at most 2.1 ms, and a later frame is not sent.
+ */
+#define ISL_STAMP_TIME_BITS 43
+#define ISL_STAMP_TIME_MASK ((1ULL << ISL_STAMP_TIME_BITS) - 1)
 
 /* One load or store for a field: clang would go byte by byte, not trusting the alignment. */
 #define ISL_FIELD(sig, type, field) \
@@ -77,8 +84,9 @@ struct isl_stream {
 	__u64 sent;
 	__u64 sent_window;
 	__u64 sent_window_bytes; /* with the 4-byte frame check sequence */
-	__u64 missed;		 /* scheduled, but the trial ended before they could leave */
+	__u64 missed;		 /* scheduled, but too late, or not before the trial's end */
 	__u64 missed_window;
+	__u64 late_max_ns; /* of the frames in the window */
 };
 
 /* Generator: when a stream may send its next frame. */
@@ -100,8 +108,7 @@ struct isl_trial {
 struct isl_progress {
 	__u64 window_iterations;
 	__u64 window_sent;
-	__u64 failed; /* frames that could not be built: a bug or a wrong length */
-	__u64 lateness_max_ns;
+	__u64 failed;	   /* frames that could not be built: a bug or a wrong length */
 	__u64 turn_q16_ns; /* the last stream's that was too late: turns are told apart by it */
 	__u32 cursor;	   /* the stream whose missed frames are counted */
 	__u32 ending;	   /* counting what was missed */
@@ -116,14 +123,16 @@ struct isl_progress {
 
 /* Receiver, one per stream; written with atomic adds (several queues may receive). */
 struct isl_rx_stream {
-	__u64 received;
-	__u64 received_window;
+	__u64 received; /* of these in the window: those in the histogram, and `negative` */
+	__u64 negative; /* frames of the window that arrived before they were sent: the clocks differ */
 	__u64 received_window_bytes;
 	__u64 reordered; /* RFC 4737: arrived with a number below the highest seen in its flow */
 	__u64 duplicated;
-	__u64 untracked; /* flows beyond the table: counted, but not checked for order */
-	__u64 delay_max_ns;
+	__u64 untracked;    /* flows beyond the table: counted, but not checked for order */
+	__u64 delay_max_ns; /* since departure */
 	__u64 delay_sum_ns;
+	__u64 due_max_ns; /* the same since the frame was due */
+	__u64 due_sum_ns;
 };
 
 /* Receiver, one per flow. */
@@ -202,11 +211,11 @@ struct isl_poll_sums {
 
 _Static_assert(sizeof(struct isl_signature) == 18, "fits a 64-byte frame");
 _Static_assert(sizeof(struct isl_segment) == 40, "no hidden padding");
-_Static_assert(sizeof(struct isl_stream) == 128 + 40 * ISL_MAX_SEGMENTS + 88, "no hidden padding");
+_Static_assert(sizeof(struct isl_stream) == 128 + 40 * ISL_MAX_SEGMENTS + 96, "no hidden padding");
 _Static_assert(sizeof(struct isl_trial) == 32, "no hidden padding");
 _Static_assert(sizeof(struct isl_due) == 16, "no hidden padding");
-_Static_assert(sizeof(struct isl_progress) == 80, "no hidden padding");
-_Static_assert(sizeof(struct isl_rx_stream) == 64, "a cache line");
+_Static_assert(sizeof(struct isl_progress) == 72, "no hidden padding");
+_Static_assert(sizeof(struct isl_rx_stream) == 80, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_flow) == 16, "no hidden padding");
 _Static_assert(sizeof(struct isl_nic) == 8, "no hidden padding");
 _Static_assert(sizeof(struct isl_cpu_use) == 48, "no hidden padding");

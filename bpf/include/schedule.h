@@ -102,12 +102,15 @@ static __always_inline void isl_next_flow(struct isl_stream *stream)
 	}
 }
 
-/* How many frames, from one due at `due_ns`, are of the same segment and the same side of the window. */
+/*
+ * How many frames, from one due at `due_ns` to the last due before `limit_ns`, are of the same segment
+ * and the same side of the window.
+ */
 static __always_inline __u64 isl_count_alike(struct isl_stream *stream, __u64 due_ns,
-					     const struct isl_trial *trial)
+					     __u64 limit_ns, const struct isl_trial *trial)
 {
 	struct isl_segment *segment = &stream->segments[stream->segment & (ISL_MAX_SEGMENTS - 1)];
-	__u64 limit_ns = trial->end_ns, interval = segment->interval_q16_ns;
+	__u64 interval = segment->interval_q16_ns;
 
 	if (due_ns >= segment->end_ns || !interval || interval == ISL_FROM_RATES)
 		return 1;
@@ -118,6 +121,23 @@ static __always_inline __u64 isl_count_alike(struct isl_stream *stream, __u64 du
 	if (due_ns < trial->window_end_ns && trial->window_end_ns < limit_ns)
 		limit_ns = trial->window_end_ns;
 	return ((limit_ns << 16) - stream->next_q16_ns + interval - 1) / interval;
+}
+
+/* Counts the next frame and those like it that are due before `limit_ns` as missed; they never leave. */
+static __always_inline void isl_miss(struct isl_stream *stream, __u64 limit_ns,
+				     const struct isl_trial *trial)
+{
+	__u64 due_ns = stream->next_q16_ns >> 16;
+	__u64 count = isl_count_alike(stream, due_ns, limit_ns, trial);
+
+	stream->missed += count;
+	if (due_ns >= trial->window_start_ns && due_ns < trial->window_end_ns)
+		stream->missed_window += count;
+	if (count > 1)
+		stream->next_q16_ns +=
+			(count - 1) *
+			stream->segments[stream->segment & (ISL_MAX_SEGMENTS - 1)].interval_q16_ns;
+	isl_advance(stream);
 }
 
 #endif

@@ -6,6 +6,7 @@ use std::{
     ptr,
 };
 
+use isolane_histogram::BUCKETS;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::{
@@ -28,7 +29,10 @@ const FAMILY: Family = Family {
 const BATCHES: [(u64, u32); 3] = [(300_000_000, 16), (700_000_000, 64), (u64::MAX, 256)];
 
 /// A stream that is later than this takes turns with the others that are.
-const TURNS_NS: u64 = 1_000_000;
+const TURNS_NS: u64 = 250_000;
+/// A frame that is later than this never leaves, and counts as missed; its stamp has room for twice as
+/// much.
+const MAX_LATE_NS: u64 = 1_000_000;
 
 /// Everything a trial needs to be sent.
 #[derive(Clone, Debug)]
@@ -47,6 +51,9 @@ pub struct GeneratorSpec {
     pub window_end_ns: u64,
     /// The end of sending, since the start, ns.
     pub end_ns: u64,
+    /// The highest load of the trials that are compared with this one, thousandths of a frame a second:
+    /// the kernel's batch is chosen by it, and frames wait for the end of their batch. 0: this load.
+    pub peak_rate_millipps: u64,
 }
 
 /// What one stream did.
@@ -58,7 +65,7 @@ pub struct StreamReport {
     pub sent_window: u64,
     /// Their bytes, with the frame check sequence.
     pub sent_window_bytes: u64,
-    /// Frames scheduled but not sent before the end.
+    /// Frames scheduled but not sent: more than `MAX_LATE_NS` late, or not before the end.
     pub missed: u64,
     /// Of these, those scheduled inside the window.
     pub missed_window: u64,
@@ -69,8 +76,8 @@ pub struct StreamReport {
 pub struct GeneratorReport {
     /// By stream, in the order of the specification.
     pub streams: Vec<StreamReport>,
-    /// Actual minus scheduled departure of the frames in the window.
-    pub departure_error: Histogram,
+    /// Actual minus scheduled departure of the frames in the window, by stream; without those missed.
+    pub lateness: Vec<Histogram>,
     /// Iterations in the window.
     pub iterations: u64,
     /// Those of them that sent a frame.
@@ -79,6 +86,16 @@ pub struct GeneratorReport {
     pub failed: u64,
     /// Kernel calls that the trial took: more than one means gaps.
     pub calls: u64,
+}
+
+impl GeneratorReport {
+    /// The lateness of all streams together.
+    #[must_use]
+    pub fn departure_error(&self) -> Histogram {
+        let mut all = Histogram::default();
+        self.lateness.iter().for_each(|stream| all.merge(stream));
+        all
+    }
 }
 
 /// A loaded generator.
@@ -94,10 +111,10 @@ pub struct Generator {
 impl Generator {
     /// Checks the number of streams and loads the program.
     pub fn load(spec: GeneratorSpec) -> Result<Self> {
-        Self::load_with_turns(spec, TURNS_NS)
+        Self::load_with(spec, TURNS_NS, MAX_LATE_NS)
     }
 
-    fn load_with_turns(spec: GeneratorSpec, turns_ns: u64) -> Result<Self> {
+    fn load_with(spec: GeneratorSpec, turns_ns: u64, max_late_ns: u64) -> Result<Self> {
         let possible = (1..=MAX_STREAMS).contains(&spec.streams.len());
         let n_streams = u32::try_from(spec.streams.len()).ok().filter(|_| possible);
         let n_streams = n_streams.ok_or_else(|| Error::Spec {
@@ -113,6 +130,7 @@ impl Generator {
             settings.frame_bytes = frame_bytes;
             settings.cookie = spec.cookie;
             settings.turns_ns = turns_ns;
+            settings.max_late_ns = max_late_ns;
             Ok(())
         })?;
         Ok(Self { sender: None, skel, spec, frame_bytes, calls: 0 })
@@ -155,7 +173,7 @@ impl Generator {
         bss.trial.end_ns = self.spec.end_ns;
         bss.progress = types::isl_progress::default();
         bss.progress.batch = batch;
-        bss.lateness.fill(0);
+        bss.lateness[..self.spec.streams.len() * BUCKETS].fill(0);
         self.set_interfaces()
     }
 
@@ -185,7 +203,8 @@ impl Generator {
 
     fn batch(&self) -> u32 {
         let sum_millipps: u64 = self.spec.streams.iter().map(StreamSpec::peak_rate_millipps).sum();
-        let fits = BATCHES.iter().find(|(limit_millipps, _)| sum_millipps <= *limit_millipps);
+        let peak_millipps = sum_millipps.max(self.spec.peak_rate_millipps);
+        let fits = BATCHES.iter().find(|(limit_millipps, _)| peak_millipps <= *limit_millipps);
         fits.map_or(1, |(_, batch)| *batch)
     }
 
@@ -213,10 +232,7 @@ impl Generator {
         let streams = &bss.streams[..self.spec.streams.len()];
         Ok(GeneratorReport {
             streams: streams.iter().map(StreamReport::from).collect(),
-            departure_error: Histogram::from_counts(
-                bss.lateness.to_vec(),
-                bss.progress.lateness_max_ns,
-            ),
+            lateness: streams.iter().zip(bss.lateness.chunks(BUCKETS)).map(lateness_of).collect(),
             iterations: bss.progress.window_iterations,
             iterations_sent: bss.progress.window_sent,
             failed: bss.progress.failed,
@@ -250,6 +266,10 @@ fn fill_heap(heap: &mut [types::isl_due], streams: &[types::isl_stream]) {
         *entry = types::isl_due { at_q16_ns: stream.next_q16_ns, stream: index, pad0: 0 };
     }
     heap[..streams.len()].sort_unstable_by_key(|entry| (entry.at_q16_ns, entry.stream));
+}
+
+fn lateness_of((stream, counts): (&types::isl_stream, &[u64])) -> Histogram {
+    Histogram::from_counts(counts.to_vec(), stream.late_max_ns)
 }
 
 fn takes_no_frames(ifindex: u32) -> Error {

@@ -69,6 +69,7 @@ fn try_generator(netns: Option<PathBuf>) -> Result<()> {
         window_start_ns: 0,
         window_end_ns: 1_000_000,
         end_ns: 1_000_000,
+        peak_rate_millipps: 0,
     })?;
     generator.start(monotonic_ns())?;
     while !generator.finished() {

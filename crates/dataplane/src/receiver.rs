@@ -3,7 +3,7 @@
 use std::{
     io,
     ops::Range,
-    os::fd::{AsFd, AsRawFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     ptr,
 };
@@ -63,16 +63,24 @@ pub struct StreamCount {
     pub duplicated: u64,
     /// Frames whose flow is beyond the table: not checked for order.
     pub untracked: u64,
-    /// Longest one-way delay in the window, ns.
+    /// Frames of the window that arrived before they were sent: the clocks differ. They are not among
+    /// the delays.
+    pub negative: u64,
+    /// Longest one-way delay since departure in the window, ns.
     pub delay_max_ns: u64,
-    /// Sum of the one-way delays in the window, ns.
+    /// Sum of these delays, ns.
     pub delay_sum_ns: u64,
+    /// The same since the frames were due.
+    pub due_max_ns: u64,
+    /// Sum of these delays, ns.
+    pub due_sum_ns: u64,
 }
 
 /// A loaded and attached receiver; dropping it detaches.
 pub struct Receiver {
     skel: Loaded<ReceiveSkel<'static>>,
     delays: MappedArray<u64>,
+    due_delays: MappedArray<u64>,
     flows: MappedArray<[u64; 2]>,
     flow_slots: usize,
     /// By announced stream: its part of the table of flows.
@@ -103,9 +111,10 @@ impl Receiver {
         let ranges = divide_flows(&mut bss.flow_base, &spec.flows);
         let mapping = |source: io::Error| FAMILY.refused_because(source.to_string());
         let flow_slots = slots as usize;
+        let delays_in = |map: BorrowedFd| MappedArray::new(map, MAX_STREAMS * BUCKETS);
         let mut receiver = Self {
-            delays: MappedArray::new(skel.maps.isl_rx_delays.as_fd(), MAX_STREAMS * BUCKETS)
-                .map_err(mapping)?,
+            delays: delays_in(skel.maps.isl_rx_delays.as_fd()).map_err(mapping)?,
+            due_delays: delays_in(skel.maps.isl_rx_due_delays.as_fd()).map_err(mapping)?,
             flows: MappedArray::new(skel.maps.isl_rx_flows.as_fd(), flow_slots).map_err(mapping)?,
             flow_slots,
             ranges,
@@ -149,6 +158,7 @@ impl Receiver {
         bss.other_frames = 0;
         self.flows.clear(self.flow_slots);
         self.delays.clear(self.ranges.len().max(1) * BUCKETS);
+        self.due_delays.clear(self.ranges.len().max(1) * BUCKETS);
         Ok(())
     }
 
@@ -157,7 +167,12 @@ impl Receiver {
         let bss = present(self.skel.maps.bss_data.as_deref())?;
         // SAFETY: mapped memory that the program adds to: a volatile copy is a snapshot.
         let streams = unsafe { ptr::read_volatile(&raw const bss.streams) };
-        Ok(streams[..self.ranges.len()].iter().map(StreamCount::from).collect())
+        let mut counts: Vec<_> =
+            streams[..self.ranges.len()].iter().map(StreamCount::from).collect();
+        for (index, count) in counts.iter_mut().enumerate() {
+            count.received_window += delay_counts(&self.delays, index)?.iter().sum::<u64>();
+        }
+        Ok(counts)
     }
 
     /// Frames of a stream that its sequence numbers promise: from the first to the highest seen
@@ -197,14 +212,20 @@ impl Receiver {
         }
     }
 
-    /// One-way delays of one stream in the window.
+    /// One-way delays of one stream's frames of the window, since their departure.
     pub fn delays(&self, stream: usize) -> Result<Histogram> {
-        let counts = self.counts()?;
-        let count = counts.get(stream).ok_or_else(|| self.no_such_stream(stream))?;
-        let range = stream * BUCKETS..(stream + 1) * BUCKETS;
-        let delays = self.delays.read(range);
-        let delays = delays.ok_or(Error::State("the table of delays is too short"))?;
-        Ok(Histogram::from_counts(delays, count.delay_max_ns))
+        let counts = delay_counts(&self.delays, stream)?;
+        Ok(Histogram::from_counts(counts, self.count_of(stream)?.delay_max_ns))
+    }
+
+    /// The same since the frames were due.
+    pub fn due_delays(&self, stream: usize) -> Result<Histogram> {
+        let counts = delay_counts(&self.due_delays, stream)?;
+        Ok(Histogram::from_counts(counts, self.count_of(stream)?.due_max_ns))
+    }
+
+    fn count_of(&self, stream: usize) -> Result<StreamCount> {
+        self.counts()?.get(stream).copied().ok_or_else(|| self.no_such_stream(stream))
     }
 }
 
@@ -212,15 +233,25 @@ impl From<&types::isl_rx_stream> for StreamCount {
     fn from(stream: &types::isl_rx_stream) -> Self {
         Self {
             received: stream.received,
-            received_window: stream.received_window,
+            // The program counts them in the histogram and nowhere else, which `counts` adds.
+            received_window: stream.negative,
             received_window_bytes: stream.received_window_bytes,
             reordered: stream.reordered,
             duplicated: stream.duplicated,
             untracked: stream.untracked,
             delay_max_ns: stream.delay_max_ns,
             delay_sum_ns: stream.delay_sum_ns,
+            negative: stream.negative,
+            due_max_ns: stream.due_max_ns,
+            due_sum_ns: stream.due_sum_ns,
         }
     }
+}
+
+/// Frames of a stream by their delay's bucket.
+fn delay_counts(delays: &MappedArray<u64>, stream: usize) -> Result<Vec<u64>> {
+    let counts = delays.read(stream * BUCKETS..(stream + 1) * BUCKETS);
+    counts.ok_or(Error::State("the table of delays is too short"))
 }
 
 /// Gives each announced stream its part of the table of flows; the others get one beyond its end.

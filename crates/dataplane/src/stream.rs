@@ -26,7 +26,7 @@ const FROM_RATES: u64 = u64::MAX;
 /// The numbers above are those of `bpf/include/intf.h`, or this does not compile.
 const _: fn(types::isl_stream) -> ([u16; MAX_SIZES], [types::isl_segment; MAX_SEGMENTS]) =
     |stream| (stream.sizes, stream.segments);
-const _: fn(types::bss) -> ([types::isl_stream; MAX_STREAMS], [u64; BUCKETS]) =
+const _: fn(types::bss) -> ([types::isl_stream; MAX_STREAMS], [u64; MAX_STREAMS * BUCKETS]) =
     |bss| (bss.streams, bss.lateness);
 
 /// A stretch of a schedule; the rate goes linearly from its start to its end.

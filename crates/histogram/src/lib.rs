@@ -24,11 +24,19 @@ pub struct Histogram {
     sum_ns: Option<u64>,
     min_ns: u64,
     max_ns: u64,
+    lost: u64,
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { counts: vec![0; BUCKETS], count: 0, sum_ns: Some(0), min_ns: u64::MAX, max_ns: 0 }
+        Self {
+            counts: vec![0; BUCKETS],
+            count: 0,
+            sum_ns: Some(0),
+            min_ns: u64::MAX,
+            max_ns: 0,
+            lost: 0,
+        }
     }
 }
 
@@ -65,7 +73,7 @@ impl Histogram {
         let lowest = counts.iter().position(|&count| count > 0);
         // A maximum that is lower than its bucket was noted in a race of two queues.
         let min_ns = lowest.map_or(u64::MAX, |bucket| bounds_ns(bucket).0.min(max_ns));
-        Self { count: counts.iter().sum(), counts, sum_ns: None, min_ns, max_ns }
+        Self { count: counts.iter().sum(), counts, sum_ns: None, min_ns, max_ns, lost: 0 }
     }
 
     /// Adds a value.
@@ -77,18 +85,31 @@ impl Histogram {
         self.max_ns = self.max_ns.max(value_ns);
     }
 
+    /// Adds values that are infinite: frames that never arrived. Quantiles count them; minimum, maximum,
+    /// sum and [`Self::count`] do not.
+    pub fn add_lost(&mut self, lost: u64) {
+        self.lost += lost;
+    }
+
+    /// Number of infinite values.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
     /// Adds all values of another.
     pub fn merge(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
         self.count += other.count;
+        self.lost += other.lost;
         self.sum_ns = self.sum_ns.zip(other.sum_ns).map(|(one, more)| one + more);
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// Number of values.
+    /// Number of finite values.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
@@ -113,10 +134,20 @@ impl Histogram {
     }
 
     /// The value that `per_10000` of 10,000 values do not exceed (nearest rank), ns: the middle of
-    /// its bucket, rounded down, but within minimum and maximum; None when empty.
+    /// its bucket, rounded down, but within minimum and maximum. None when empty, and where the value is
+    /// infinite, see [`Self::is_lost`].
     #[must_use]
     pub fn quantile_ns(&self, per_10000: u64) -> Option<u64> {
-        let rank = (self.count * per_10000).div_ceil(10_000).max(1);
+        self.ranked_ns(self.rank(per_10000))
+    }
+
+    /// The same of the finite values alone.
+    #[must_use]
+    pub fn finite_quantile_ns(&self, per_10000: u64) -> Option<u64> {
+        self.ranked_ns((self.count * per_10000).div_ceil(10_000).max(1))
+    }
+
+    fn ranked_ns(&self, rank: u64) -> Option<u64> {
         let mut below = 0;
         for (bucket, count) in self.counts.iter().enumerate() {
             below += count;
@@ -126,6 +157,16 @@ impl Histogram {
             }
         }
         None
+    }
+
+    /// Whether the value that `per_10000` of 10,000 values do not exceed is infinite.
+    #[must_use]
+    pub fn is_lost(&self, per_10000: u64) -> bool {
+        self.lost > 0 && self.rank(per_10000) > self.count
+    }
+
+    fn rank(&self, per_10000: u64) -> u64 {
+        ((self.count + self.lost) * per_10000).div_ceil(10_000).max(1)
     }
 }
 
@@ -168,6 +209,39 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn lost_values_are_above_all_others(
+            mut values in prop::collection::vec(0u64..60_000_000_000, 0..50),
+            lost in 0..50u64,
+            per_10000 in 0..=10_000u64,
+        ) {
+            let mut histogram = Histogram::default();
+            values.iter().for_each(|&value| histogram.add(value));
+            histogram.add_lost(lost);
+            let arrived = values.len();
+            prop_assert_eq!((histogram.count(), histogram.lost()), (arrived as u64, lost));
+            prop_assert_eq!(histogram.max_ns(), values.iter().max().copied());
+            values.extend(std::iter::repeat_n(u64::MAX, usize::try_from(lost).unwrap()));
+            if values.is_empty() {
+                prop_assert!(histogram.quantile_ns(per_10000).is_none());
+                prop_assert!(!histogram.is_lost(per_10000));
+                return Ok(());
+            }
+            let mut finite = values[..arrived].to_vec();
+            let found = histogram.finite_quantile_ns(per_10000);
+            prop_assert_eq!(found.is_none(), finite.is_empty());
+            if let Some(found) = found {
+                let exact = self::exact(&mut finite, per_10000);
+                prop_assert!(found.abs_diff(exact) <= exact / 64 + 1);
+            }
+            let exact = exact(&mut values, per_10000);
+            prop_assert_eq!(histogram.is_lost(per_10000), exact == u64::MAX);
+            match histogram.quantile_ns(per_10000) {
+                Some(found) => prop_assert!(found.abs_diff(exact) <= exact / 64 + 1),
+                None => prop_assert_eq!(exact, u64::MAX),
+            }
+        }
+
         #[test]
         fn quantiles_are_within_the_stated_error(
             mut values in prop::collection::vec(0u64..60_000_000_000, 1..50),

@@ -80,7 +80,8 @@ pub(crate) struct Generator(Engine);
 impl Generator {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python constructor")]
-    #[pyo3(signature = (*, netns, core, cookie, streams, window_start_ns, window_end_ns, end_ns))]
+    #[pyo3(signature = (*, netns, core, cookie, streams, window_start_ns, window_end_ns, end_ns,
+                        peak_rate_millipps = 0))]
     fn new(
         netns: Option<PathBuf>,
         core: usize,
@@ -89,6 +90,7 @@ impl Generator {
         window_start_ns: u64,
         window_end_ns: u64,
         end_ns: u64,
+        peak_rate_millipps: u64,
     ) -> PyResult<Self> {
         let streams = streams.into_iter().map(|stream| stream.0).collect();
         Engine::load(GeneratorSpec {
@@ -99,6 +101,7 @@ impl Generator {
             window_start_ns,
             window_end_ns,
             end_ns,
+            peak_rate_millipps,
         })
         .map(Self)
         .map_err(raise)
@@ -130,9 +133,15 @@ impl Generator {
     /// The counts so far; final after `stop`.
     fn report(&self) -> PyResult<GeneratorReport> {
         let report = self.0.report().map_err(raise)?;
+        let lateness = report.lateness.iter().zip(&report.streams).map(|(times, stream)| {
+            let mut times = times.clone();
+            times.add_lost(stream.missed_window);
+            Percentiles::from(&times)
+        });
         Ok(GeneratorReport {
             streams: report.streams.iter().map(StreamSent::from).collect(),
-            departure: Percentiles::from(&report.departure_error),
+            departure: Percentiles::from(&report.departure_error()),
+            lateness: lateness.collect(),
             iterations: report.iterations,
             iterations_sent: report.iterations_sent,
             failed: report.failed,

@@ -72,9 +72,20 @@ impl Receiver {
         Ok(self.open()?.other_frames())
     }
 
-    /// One-way delays of a stream in the window.
-    fn delays(&self, stream: usize) -> PyResult<Percentiles> {
-        Ok(Percentiles::from(&self.open()?.delays(stream).map_err(raise)?))
+    /// One-way delays of a stream in the window, since departure; `lost` more frames never arrived.
+    #[pyo3(signature = (stream, *, lost = 0))]
+    fn delays(&self, stream: usize, lost: u64) -> PyResult<Percentiles> {
+        let mut delays = self.open()?.delays(stream).map_err(raise)?;
+        delays.add_lost(lost);
+        Ok(Percentiles::from(&delays))
+    }
+
+    /// The same since the frames were due.
+    #[pyo3(signature = (stream, *, lost = 0))]
+    fn due_delays(&self, stream: usize, lost: u64) -> PyResult<Percentiles> {
+        let mut delays = self.open()?.due_delays(stream).map_err(raise)?;
+        delays.add_lost(lost);
+        Ok(Percentiles::from(&delays))
     }
 
     /// Detaches from all interfaces.

@@ -64,7 +64,7 @@ record! {
         sent_window: u64,
         /// With the frame check sequence.
         sent_window_bytes: u64,
-        /// Scheduled, but not sent before the end.
+        /// Scheduled, but not sent: over 1 ms late, or not before the end.
         missed: u64,
         missed_window: u64,
     }
@@ -83,23 +83,33 @@ record! {
         duplicated: u64,
         /// Of flows beyond the table: not checked for order.
         untracked: u64,
-        /// Longest one-way delay in the window, ns.
+        /// In the window, arrived before they were sent: the clocks differ. Not among the delays.
+        negative: u64,
+        /// Longest one-way delay since departure in the window, ns.
         delay_max_ns: u64,
-        /// Sum of the one-way delays in the window, ns.
+        /// Sum of these delays, ns.
         delay_sum_ns: u64,
+        /// The same since the frames were due.
+        due_max_ns: u64,
+        due_sum_ns: u64,
     }
 }
 
 record! {
     /// A distribution of times, ns, within 1.6 %; no percentiles and maximum 0 when there are none.
     Percentiles {
+        /// Without `lost`.
         count: u64,
+        /// Frames that never arrived (or left): infinitely late, so that percentiles may be infinite.
+        lost: u64,
+        /// The median of those that are not lost.
+        arrived_p50_ns: Option<f64>,
         p50_ns: Option<f64>,
         p90_ns: Option<f64>,
         p99_ns: Option<f64>,
         p999_ns: Option<f64>,
         p9999_ns: Option<f64>,
-        /// Exact.
+        /// Of those that are not lost; exact.
         max_ns: u64,
     }
 }
@@ -109,8 +119,10 @@ record! {
     GeneratorReport {
         /// In the order of the streams.
         streams: Vec<StreamSent>,
-        /// Actual minus scheduled departure of the frames in the window.
+        /// Actual minus scheduled departure of the frames of the window that were sent.
         departure: Percentiles,
+        /// The same by stream; missed frames are `lost`.
+        lateness: Vec<Percentiles>,
         /// Of the program, in the window.
         iterations: u64,
         /// Those of them that sent a frame.
@@ -176,9 +188,14 @@ record! {
 
 impl From<&Histogram> for Percentiles {
     fn from(times: &Histogram) -> Self {
-        let at = |per_10000| times.quantile_ns(per_10000).map(|ns| ns as f64);
+        let at = |per_10000| match times.quantile_ns(per_10000) {
+            None if times.is_lost(per_10000) => Some(f64::INFINITY),
+            found => found.map(|ns| ns as f64),
+        };
         Self {
             count: times.count(),
+            lost: times.lost(),
+            arrived_p50_ns: times.finite_quantile_ns(5_000).map(|ns| ns as f64),
             p50_ns: at(5_000),
             p90_ns: at(9_000),
             p99_ns: at(9_900),
@@ -210,8 +227,11 @@ impl From<&receiver::StreamCount> for StreamReceived {
             reordered: count.reordered,
             duplicated: count.duplicated,
             untracked: count.untracked,
+            negative: count.negative,
             delay_max_ns: count.delay_max_ns,
             delay_sum_ns: count.delay_sum_ns,
+            due_max_ns: count.due_max_ns,
+            due_sum_ns: count.due_sum_ns,
         }
     }
 }

@@ -78,11 +78,16 @@ pub struct Flow {
     pub bins: Vec<BinCount>,
 }
 
-/// A distribution of delays. Quantiles within 1.6 %; null when there are none.
+/// A distribution of delays. Quantiles within 1.6 %, those of the whole with lost frames as infinitely
+/// late; null when there are none, and where they are infinite.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Delay {
-    /// Frames.
+    /// Frames that arrived.
     pub count: u64,
+    /// Frames that did not.
+    pub lost: u64,
+    /// Median of those that arrived, ns.
+    pub arrived_p50_ns: Option<u64>,
     /// Sum, ns.
     pub sum_ns: u64,
     /// Minimum, ns.
@@ -105,6 +110,8 @@ impl From<&Histogram> for Delay {
     fn from(histogram: &Histogram) -> Self {
         Self {
             count: histogram.count(),
+            lost: histogram.lost(),
+            arrived_p50_ns: histogram.finite_quantile_ns(5_000),
             sum_ns: histogram.sum_ns().expect("each delay was added by its value"),
             min_ns: histogram.min_ns(),
             p50_ns: histogram.quantile_ns(5_000),

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isolane.run.quality_words import lost_words, quality_words
-from isolane.run.results import Cell, Interval, Summary
+from isolane.run.results import Cell, Delay, Interval, Summary
 from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, older_method, refusals, rows_of
 from isolane.run.verdict import basis, evidence, missing_points
 from isolane.run.victim_findings import by_finding
@@ -47,7 +47,8 @@ def print_summary(summary: Summary, console: Console | None = None, *, twins: bo
 
 def _notes(summary: Summary) -> list[str]:
     """Return what a reader of the table has to know besides."""
-    told = [t for t in missing_points(summary.missing or ()) if t not in summary.verdict.sentence]
+    told = floor_lines(summary)
+    told += [t for t in missing_points(summary.missing or ()) if t not in summary.verdict.sentence]
     told += [f"retained is refused on {arms}: {why}" for arms, why in refusals(summary)]
     if (older := older_method(summary)) is not None:
         told.append(older)
@@ -76,6 +77,29 @@ def _capacity(summary: Summary) -> Iterator[str]:
             f"(offered {format_pps(one.mfr_load_pps)}), "
             f"FRMOL {format_pps(one.frmol_pps)} (offered {format_pps(one.max_load_pps)})"
         )
+
+
+def floor_lines(summary: Summary) -> list[str]:
+    """Say how much of each delay the wire, the generator and the receiver make, over all points."""
+    delays = [floor.due_delay for floor in summary.null_dut if floor.due_delay]
+    if not delays:
+        return []
+    p50, p99 = ([pick(delay) for delay in delays] for pick in (_p50, _p99))
+    told = f"p50 {_range(p50)}, p99 {_range(p99)}"
+    return [f"floor of the delays (null DUT: the wire alone, subtracted nowhere): {told}"]
+
+
+def _p50(delay: Delay) -> float:
+    return delay.p50_ns
+
+
+def _p99(delay: Delay) -> float:
+    return delay.p99_ns
+
+
+def _range(times_ns: list[float]) -> str:
+    low, high = format_ns(min(times_ns)), format_ns(max(times_ns))
+    return low if low == high else f"{low} to {high}"
 
 
 def _table(summary: Summary, *, wide: bool, twins: bool) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from isolane.report.chart import Axis, Figure, Gap, Panel, Row, Swatch, decades, line_panel
@@ -179,6 +180,15 @@ def _focus(summary: Summary) -> list[Cell]:
     return [c for c in summary.cells if c.role == "victim"] or list(summary.cells)
 
 
+def _drawable(value: Interval | None) -> Interval | None:
+    """Return what a logarithmic axis has a place for: what is positive and finite."""
+    if value is None or value.low <= 0 or math.isinf(value.median):
+        return None
+    if math.isinf(value.high):
+        return value.model_copy(update={"high": value.median})
+    return value
+
+
 def _slowest(cells: Sequence[Cell], pick: Callable[[Cell], Interval | None]) -> Iterator[Cell]:
     """Return, of several routers at one point, the one with the longest delay."""
     worst: dict[tuple[str, int], tuple[float, Cell]] = {}
@@ -205,7 +215,7 @@ def _delay(summary: Summary, positions: Across) -> Figure | None:
                 point=cell.point_label,
             )
             for cell in _slowest(focus, pick)
-            if (value := pick(cell)) is not None and value.low > 0  # a logarithm needs that
+            if (value := _drawable(pick(cell))) is not None
         ]
         if rows:
             found.append((title, rows))
@@ -233,7 +243,8 @@ def _delay(summary: Summary, positions: Across) -> Figure | None:
         whose = "the victim's frames"
     caption = (
         f"One-way delay from the generator to the receiver, of {whose}. All panels share one "
-        "logarithmic scale."
+        "logarithmic scale. Lost frames are infinitely late: a percentile that they reach has no "
+        "point."
     )
     legend = (*line_swatches(names), *gap_key(gaps))
     return Figure("delay", "How long frames take", caption, panels, legend)

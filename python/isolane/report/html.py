@@ -19,6 +19,7 @@ from isolane.report.assets import (
 )
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
+from isolane.report.floor_table import NOTE, null_dut
 from isolane.report.loaded_run import Run
 from isolane.report.theme import css_colours
 from isolane.run.quality_words import drift_words, lost_words, quality_words
@@ -44,6 +45,8 @@ def page(run: Run) -> str:
         facts=[*tables.facts(summary), *tables.capacities(summary)],
         figures=[for_page(figure) for figure in shown],
         results=tables.results(summary),
+        null_dut=null_dut(summary),
+        floor_note=NOTE,
         published=tables.published(summary),
         brackets=tables.brackets(summary),
         beside=quality_words(summary),

@@ -142,10 +142,31 @@ _COLUMNS = (
         format_pps,
     ),
     _Column(
-        "Delay p50", "one-way delay, median of the frames", lambda c: c.delay_p50_ns, format_ns
+        "Delay p50",
+        "one-way delay since departure, median of the frames; lost frames are infinitely late",
+        lambda c: c.delay_p50_ns,
+        format_ns,
     ),
-    _Column("p99", "99th percentile of the one-way delay", lambda c: c.delay_p99_ns, format_ns),
-    _Column("max", "longest one-way delay", lambda c: c.delay_max_ns, format_ns),
+    _Column("p99", "99th percentile of the same", lambda c: c.delay_p99_ns, format_ns),
+    _Column(
+        "max",
+        "longest one-way delay of a frame that arrived, over all repeats",
+        lambda c: c.delay_max_ns,
+        format_ns,
+    ),
+    _Column(
+        "Since due p99",
+        "99th percentile of the delay since the frame was due; frames that the generator missed "
+        "are infinitely late",
+        lambda c: c.due_p99_ns,
+        format_ns,
+    ),
+    _Column(
+        "Late p99",
+        "99th percentile of the generator's lateness: departure minus due time",
+        lambda c: c.lateness_p99_ns,
+        format_ns,
+    ),
     _Column(
         "Inflation",
         "victim's p99 delay over that with the aggressor offering least, paired by repeat",

@@ -6,6 +6,7 @@ import csv
 import io
 from datetime import UTC, datetime
 
+from isolane.report.floor_table import NOTE, null_dut
 from isolane.report.loaded_run import Run
 from isolane.report.tables import (
     Table,
@@ -55,6 +56,8 @@ def markdown(run: Run) -> str:
     if summary.cells:
         parts.append(brackets(summary))
     parts += _quality(summary)
+    if summary.null_dut:
+        parts += ["## The floor of the delays", _table(null_dut(summary)), NOTE]
     if summary.published:
         parts += ["## Beside what was published", _plain(summary.published_source or "")]
         parts.append(_table(published(summary)))

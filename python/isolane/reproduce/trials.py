@@ -234,7 +234,7 @@ def value(observation: Observation, router: str, metric: str) -> float | None:
     if metric == "throughput":
         return sum(r.received_pps for r in routers)
     if metric == "delay":
-        return routers[0].delay.p50_ns if routers[0].delay else None
+        return routers[0].delay.median_arrived_ns if routers[0].delay else None
     if metric == "loss":
         return routers[0].loss_ratio
     if router != TOTAL:

@@ -47,6 +47,9 @@ class Setting:
     """Unique in a run; a simulation derives its random numbers from it."""
     budget: ErrorBudget = field(default_factory=ErrorBudget)
     """How large the trial's own faults may be."""
+    peak_pps: float = 0.0
+    """Highest offered load of all points that are compared with this one, frames/s; the generator
+    treats all of them alike. 0: this one's."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,14 @@ class Probing(Protocol):
 
     def probe(self) -> tuple[CoreProbe, ...]:
         """Probe the DUT's cores, in under 20 ms."""
+
+
+@runtime_checkable
+class WithNullDut(Protocol):
+    """A back end that can leave the device under test out."""
+
+    def null_dut(self, arm: Arm, routers: Sequence[PointRouter]) -> AbstractContextManager[Bench]:
+        """Build wires from generator to receiver, one for each router, measured as on `arm`."""
 
 
 @runtime_checkable

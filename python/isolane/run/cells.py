@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from isolane.run.cpu_results import CorePartName
+from isolane.run.delay_cells import delay_figures, inflation
 from isolane.run.delivery import (
     Groups,
     Reference,
     Runs,
     Weights,
     aggressors_of,
-    delays,
     delivered,
     interval,
     over,
@@ -29,7 +29,6 @@ from isolane.run.results import (
     Cell,
     CoreCell,
     CoreTrial,
-    Delay,
     DropPoint,
     Interval,
     RouterTrial,
@@ -74,18 +73,6 @@ def _lost(runs: Runs) -> dict[DropPoint, float]:
     }
 
 
-def _delay_figures(runs: Runs) -> dict[str, Interval | None]:
-    picks: dict[str, Callable[[Delay], float]] = {
-        "delay_p50_ns": lambda delay: delay.p50_ns,
-        "delay_p90_ns": lambda delay: delay.p90_ns,
-        "delay_p99_ns": lambda delay: delay.p99_ns,
-        "delay_p999_ns": lambda delay: delay.p999_ns,
-        "delay_p9999_ns": lambda delay: delay.p9999_ns,
-        "delay_max_ns": lambda delay: delay.max_ns,
-    }
-    return {name: over(runs, delays(runs, pick)) for name, pick in picks.items()}
-
-
 def compared(runs: Runs, reference: Reference | None) -> dict[str, Interval | int | str | None]:
     """Return what a victim retains of its reference, and how its delay grew; or why not."""
     if reference is None:
@@ -94,11 +81,10 @@ def compared(runs: Runs, reference: Reference | None) -> dict[str, Interval | in
     if reference.refused is not None:
         return {**found, "retained_reason": reference.refused}
     before = reference.runs
-    p99 = [delays(each, lambda delay: delay.p99_ns) for each in (runs, before)]
     return {
         **found,
         "retained": over(runs, paired_ratios(throughputs(runs), throughputs(before))),
-        "delay_inflation": over(runs, paired_ratios(*p99)),
+        "delay_inflation": inflation(runs, before),
     }
 
 
@@ -130,7 +116,7 @@ def _cell(
         "cpu_caused_share": each(lambda r: r.cpu_caused_share),
         "cpu_caused_ns_per_frame": each(lambda r: r.cpu_caused_ns_per_frame),
         "share_error": over(runs, shares(trials, router, weights.get(key[0], {}))),
-        **_delay_figures(runs),
+        **delay_figures(runs),
         **compared(runs, reference),
     }
     return Cell(
@@ -147,6 +133,7 @@ def _cell(
         offered_total=_mean([r.offered_total for _, r in runs]),
         reordered=_mean([r.reordered for _, r in runs]),
         duplicated=_mean([r.duplicated for _, r in runs]),
+        negative_delays=_mean([r.negative_delays for _, r in runs]),
         aggressor_x=_total([r.load_x for r in aggressors_of(trial)]),
         aggressor_pps=_total([r.offered_pps for r in aggressors_of(trial)]),
         **{"retained": None, "delay_inflation": None, **figures},

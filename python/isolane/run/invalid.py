@@ -15,6 +15,10 @@ class InvalidKind(StrEnum):
 
     GENERATOR_LIMIT = auto()
     """The generator sent less than it was asked for."""
+    LATE = auto()
+    """The generator was late by more than a fifth of the delay that was measured."""
+    CLOCKS = auto()
+    """Frames arrived before they were sent: the clocks of generator and receiver differ."""
     RECEIVER_LIMIT = auto()
     """The receiver dropped frames that the device under test had forwarded."""
     MISPLACED = auto()
@@ -29,6 +33,10 @@ class InvalidKind(StrEnum):
     """The CPU accountant and the kernel's own accounting contradict each other."""
     DISTURBED = auto()
     """Others used the routers' cores: other processes, the hypervisor, or a stall."""
+
+
+ABOUT_DELAY = frozenset({InvalidKind.LATE, InvalidKind.CLOCKS})
+"""These concern the delays alone: a trial that tells none is valid."""
 
 
 @dataclass(frozen=True)

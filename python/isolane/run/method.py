@@ -14,6 +14,8 @@ OF_TRIALS: tuple[str, ...] = (
 OF_FIGURES: tuple[str, ...] = (
     "what a victim retained is divided by a reference that may itself have lost frames",
     "intervals leave out the variance between invocations, and the finding follows the median",
+    "percentiles of delays leave out lost frames, and a maximum is the median of several maxima",
+    "where the generator was short, rates are of frames that left late, over the window's length",
     "a share error compares with equal shares, whatever the weights of a policy",
 )
 """What is different in figures that method 1 made of trials, one sentence for each."""

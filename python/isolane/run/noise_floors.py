@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
@@ -97,7 +98,8 @@ def _figure(trial: Trial, figure: NoiseFigure) -> float | None:
     watched = watched or list(trial.routers)
     if figure == "delay_p99":
         delays = [r.delay.p99_ns for r in watched if r.delay is not None and r.delay.count]
-        return max(delays) if len(delays) == len(watched) else None
+        known = len(delays) == len(watched) and all(map(math.isfinite, delays))
+        return max(delays) if known else None
     if figure == "throughput":
         return sum(router.received_pps for router in watched)
     sent = sum(router.generated_frames for router in watched)

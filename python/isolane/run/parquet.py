@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from isolane.run.results import (
     DROP_POINTS,
     Delay,
     GeneratorAudit,
+    Lateness,
     Placement,
     RouterTrial,
     Trial,
@@ -22,28 +23,30 @@ from isolane.run.results import (
 
 _TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
 _NESTED = {
-    *("lost", "delay", "routers", "cores", "generator", "placement", "invalid"),
-    *("cpu_parts", "cpu_audit", "probe"),
+    *("lost", "delay", "due_delay", "lateness", "routers", "cores", "generator", "placement"),
+    *("invalid", "cpu_parts", "cpu_audit", "probe"),
 }
 
 
-def _columns(model: Any, prefix: str = "") -> dict[str, Any]:
+def _columns(model: Any, prefix: str = "", nested: Container[str] = ()) -> dict[str, Any]:
     """Return name and type of each plain field, so that a column of nulls has a type, too."""
     found = {}
     for name, field in model.model_fields.items():
-        if name not in _NESTED:
+        if name not in nested:
             words = str(field.annotation).replace("<class '", "").replace("'>", "").split(" | ")
             found[prefix + name] = _TYPES.get(words[0], pl.String)
     return found
 
 
 SCHEMA: dict[str, Any] = {
-    **_columns(Trial),
+    **_columns(Trial, nested=_NESTED),
     "invalid": pl.String,
-    **_columns(RouterTrial),
+    **_columns(RouterTrial, nested=_NESTED),
     **{f"lost_{where}": pl.Int64 for where in DROP_POINTS},
     **{f"cpu_{part}_part_ns": pl.Int64 for part in CPU_PARTS},
     **_columns(Delay, "delay_"),
+    **_columns(Delay, "due_delay_"),
+    **_columns(Lateness, "lateness_"),
     **_columns(GeneratorAudit, "generator_"),
     **_columns(Placement, "placement_"),
 }
@@ -60,8 +63,10 @@ def _rows(trial: Trial) -> list[dict[str, object]]:
         row = common | router.model_dump(exclude=_NESTED)
         row |= {f"lost_{where}": count for where, count in router.lost.items()}
         row |= {f"cpu_{part}_part_ns": ns for part, ns in (router.cpu_parts or {}).items()}
-        if router.delay is not None:
-            row |= {f"delay_{name}": value for name, value in router.delay.model_dump().items()}
+        parts = {"delay": router.delay, "due_delay": router.due_delay, "lateness": router.lateness}
+        for prefix, times in parts.items():
+            if times is not None:
+                row |= {f"{prefix}_{name}": value for name, value in times.model_dump().items()}
         rows.append(row)
     return rows or [common]  # a trial that failed early has no routers; it is not to vanish
 

@@ -73,7 +73,8 @@ class Measured:
         if metric == "loss":
             return _only([c.loss_ratio.median for c in cells if c.loss_ratio])
         if metric == "delay":
-            return _only([c.delay_p50_ns.median for c in cells if c.delay_p50_ns])
+            found = [c.arrived_p50_ns or c.delay_p50_ns for c in cells]
+            return _only([delay.median for delay in found if delay])
         return self._cpu(arm, point, router, metric)
 
     def _at(self, arm: str, point: int) -> list[Cell]:

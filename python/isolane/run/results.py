@@ -15,6 +15,10 @@ from isolane.run.cpu_results import CoreAudit, CpuPart
 from isolane.run.cpu_results import CoreCell as CoreCell  # noqa: PLC0414 - a part of a summary
 from isolane.run.cpu_results import CorePart as CorePart  # noqa: PLC0414 - the same
 from isolane.run.cpu_results import CoreTrial as CoreTrial  # noqa: PLC0414 - a part of a trial
+from isolane.run.delays import Delay as Delay  # noqa: PLC0414 - a part of a trial
+from isolane.run.delays import GeneratorAudit as GeneratorAudit  # noqa: PLC0414 - of a trial
+from isolane.run.delays import Lateness as Lateness  # noqa: PLC0414 - the same
+from isolane.run.delays import NullDut as NullDut  # noqa: PLC0414 - a part of a summary
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
 from isolane.run.quality_models import CoreProbe, Quality
@@ -24,8 +28,9 @@ from isolane.run.setup_drawing import Edge as Edge  # noqa: PLC0414 - the same
 from isolane.run.setup_drawing import Node as Node  # noqa: PLC0414 - the same
 
 Status = Literal["ok", "no-verdict", "failed"]
-Purpose = Literal["capacity", "measure", "twin", "search"]
-"""``twin``: a trial of the second copy of an arm, for the noise floor; ``search``: of a search."""
+Purpose = Literal["capacity", "measure", "twin", "search", "null-dut"]
+"""``twin``: a trial of the second copy of an arm, for the noise floor; ``search``: of a search;
+``null-dut``: one without a router, the floor of the delays."""
 DropPoint = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
 
 DROP_POINTS: tuple[DropPoint, ...] = (
@@ -42,20 +47,7 @@ DROP_POINTS: tuple[DropPoint, ...] = (
 class _Model(BaseModel):
     """Refuses what it does not know, so that a misspelt field cannot pass for a result."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Delay(_Model):
-    """One-way delay of the frames of one router in the window, ns (generator to receiver)."""
-
-    count: int
-    mean_ns: float
-    p50_ns: float
-    p90_ns: float
-    p99_ns: float
-    p999_ns: float
-    p9999_ns: float
-    max_ns: float
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
 
 class RouterTrial(_Model):
@@ -86,6 +78,7 @@ class RouterTrial(_Model):
     loss_ratio: float | None
     """1 - received/generated in the window; None when nothing was generated."""
     delay: Delay | None
+    """Since the frame was written; ``lost`` are frames that left and never arrived."""
     reordered: int
     duplicated: int
     cpu_ns: int | None
@@ -105,21 +98,13 @@ class RouterTrial(_Model):
     """``cpu_caused_ns`` over the window times the number of DUT cores, 0 to 1."""
     cpu_caused_ns_per_frame: float | None = None
     """``cpu_caused_ns`` over the received frames in the window, so drops make it larger."""
-
-
-class GeneratorAudit(_Model):
-    """The generator's report on itself in the window (requested against achieved)."""
-
-    requested_pps: float
-    achieved_pps: float
-    rate_error: float
-    """achieved/requested - 1; 0 when nothing was requested."""
-    departure_p50_ns: float | None
-    departure_p99_ns: float | None
-    departure_max_ns: float | None
-    busy: float
-    """Share of iterations that sent a frame, 0 to 1: 1 means that the core was the limit."""
-    saturated: bool
+    due_delay: Delay | None = None
+    """Since the frame was due: ``lost`` are also those that the generator missed. It cannot be
+    shortened by a generator that waits (coordinated omission). None from older versions."""
+    lateness: Lateness | None = None
+    """None for a router that was offered nothing, and from older versions."""
+    negative_delays: int = 0
+    """Frames that arrived before they were written: the clocks differ. In no percentile."""
 
 
 class Placement(_Model):
@@ -196,13 +181,16 @@ class Cell(_Model):
     loss_ratio: Interval | None
     delay_p50_ns: Interval | None
     delay_p99_ns: Interval | None
+    """Percentiles are infinite where more frames were lost than they leave out."""
     delay_max_ns: Interval | None
+    """The maximum over the repeats (as ``median`` and ``high``), of the frames that arrived."""
     cpu_share: Interval | None
     cpu_ns_per_frame: Interval | None
     retained: Interval | None
     """Victims: throughput over that at the point where the aggressors offer least, paired."""
     delay_inflation: Interval | None
-    """Victims: p99 delay over that at the same reference point."""
+    """Victims: p99 delay over that at the same reference point; infinite where this p99 is, and
+    None where the reference's is."""
     share_error: Interval | None
     """Share of forwarded frames minus the fair (demand-limited, by weight) one, in pp."""
     lost: dict[DropPoint, float]
@@ -233,6 +221,16 @@ class Cell(_Model):
     """All CPU time that the router caused, over the window times the number of DUT cores."""
     cpu_caused_ns_per_frame: Interval | None = None
     """The same over the received frames."""
+    arrived_p50_ns: Interval | None = None
+    """Median delay of the frames that arrived."""
+    due_p50_ns: Interval | None = None
+    """Delay since the frames were due."""
+    due_p99_ns: Interval | None = None
+    due_max_ns: Interval | None = None
+    lateness_p50_ns: Interval | None = None
+    lateness_p99_ns: Interval | None = None
+    negative_delays: float = 0.0
+    """Mean frames per trial."""
 
 
 class Aggregate(_Model):
@@ -358,6 +356,9 @@ class Summary(_Model):
     """By arm; empty where no load needed it, 1x was given, or an older version did not say."""
     missing: tuple[MissingPoint, ...] | None = None
     """Points that were asked for and gave nothing; None where an older version did not say."""
+    null_dut: tuple[NullDut, ...] = ()
+    """The floor of the delays; empty where it was not asked for, for a simulation, and from older
+    versions."""
     method: int = 1
     """Version of the method (:mod:`isolane.run.method`); an older version did not write it."""
     quality: Quality | None = None

@@ -20,6 +20,7 @@ from isolane.run.backend import (
     Observation,
     Probing,
     Setting,
+    WithNullDut,
 )
 from isolane.run.capacity_trials import (
     WARMUP_NS,
@@ -30,6 +31,7 @@ from isolane.run.capacity_trials import (
 )
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.folder import RunFolder
+from isolane.run.null_dut import PURPOSE, null_blocks, null_times
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import (
     Capacity,
@@ -121,6 +123,7 @@ class Run:
                 self._capacity = self.capacity
             elif self.experiment.needs_capacity:
                 self._measure_capacity()
+            self._measure_null_dut()
             self._measure()
         except BaseException:
             with contextlib.suppress(MeasurementError):
@@ -158,7 +161,9 @@ class Run:
     def _total(self) -> int:
         measured_here = self.experiment.needs_capacity and self.capacity is None
         capacity = expected(self.experiment) if measured_here else 0
-        return capacity + sum(len(block.tasks) for block in self._blocks(lambda _key: True))
+        wired = self.experiment.trial.null_dut and isinstance(self.back_end, WithNullDut)
+        wires = len(self.experiment.points()) if wired else 0
+        return capacity + wires + sum(len(block.tasks) for block in self._blocks(lambda _key: True))
 
     def _tell(self, label: str) -> None:
         trials = [t for t in self._trials if t.status != "failed"]
@@ -175,6 +180,19 @@ class Run:
 
         trials = CapacityTrials(self.experiment, self.back_end, self._trials, one, self._tell)
         self._capacity = trials.execute()
+
+    def _measure_null_dut(self) -> None:
+        """Measure each point once with the wire alone, where the back end can."""
+        if not self.experiment.trial.null_dut or not isinstance(self.back_end, WithNullDut):
+            return
+        done = {trial.point for trial in self._trials if trial.purpose == PURPOSE}
+        for block in null_blocks(self.experiment, done):
+            with self.back_end.null_dut(block.arm, block.routers) as bench:
+                for task in block.tasks:
+                    self._tell(f"{task.arm.name}, {task.point.label}")
+                    self._one(bench, task, self._demands(task.point))
+                    if self._trials[-1].status == "failed":
+                        break
 
     def _measure(self) -> None:
         todo = list(self._blocks(self._attempts.open))
@@ -194,12 +212,22 @@ class Run:
 
     def _setting(self, task: Task, demands: tuple[Demand, ...] | None = None) -> Setting:
         plan = self.experiment.trial
-        asked = self._demands(task.point) if demands is None else demands
-        label = "/".join(map(str, task.key))
         warmup_ns, window_ns = plan.warmup_ns, plan.duration_ns
+        if task.purpose == PURPOSE:
+            warmup_ns, window_ns = null_times(warmup_ns, window_ns)
+        asked = self._demands(task.point) if demands is None else demands
+        budget = ErrorBudget(plan.threshold)
+        label = "/".join(map(str, task.key))
         if task.purpose == "capacity":
             warmup_ns, window_ns = min(warmup_ns, WARMUP_NS), min(window_ns, WINDOW_NS)
-        return Setting(asked, warmup_ns, window_ns, label, ErrorBudget(plan.threshold))
+        return Setting(asked, warmup_ns, window_ns, label, budget, self._peak_pps())
+
+    def _peak_pps(self) -> float:
+        """Return the highest offered load of all points, frames/s; 0 before it is known."""
+        if self.experiment.needs_capacity and self._capacity is None:
+            return 0.0
+        demands = map(self._demands, self.experiment.points())
+        return max(sum(demand.offered_pps for demand in point) for point in demands)
 
     def _block(self, block: Block) -> None:
         """Do a block's trials; after a failed one the bench is built anew for the rest."""

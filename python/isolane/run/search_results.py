@@ -18,7 +18,7 @@ Status = Literal["found", "at-least", "none", "unfinished"]
 class _Model(BaseModel):
     """Refuses what it does not know, so that a misspelt field cannot pass for a result."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
 
 class FoundRate(_Model):

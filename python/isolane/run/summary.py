@@ -13,6 +13,7 @@ from isolane.run.cells import aggregates, cells, core_cells, sent_less, usable
 from isolane.run.delivery import Groups, weights_of
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint, MissingRouter
+from isolane.run.null_dut import PURPOSE, floors
 from isolane.run.published import Measured, beside_measured
 from isolane.run.quality import as_arms, quality
 from isolane.run.results import (
@@ -76,6 +77,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         Version of the method that the trials were made by.
     """
     arms = [arm.name for arm in experiment.resolved_arms()]
+    everything, trials = trials, [trial for trial in trials if trial.purpose != PURPOSE]
     groups = usable(trials, arms)
     known = capacity or measured_capacity(trials, experiment.capacity_reference().arm.name)
     missing = missing_points(experiment, trials, known)
@@ -102,7 +104,8 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         arms=tuple(arms),
         missing=missing,
         method=method,
-        **(_counts(trials) | _quality(experiment, trials, known)),
+        **(_counts(everything) | _quality(experiment, trials, known)),
+        null_dut=floors(everything),
     )
 
 

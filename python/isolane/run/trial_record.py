@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from isolane.run.backend import Observation
+from isolane.run.invalid import ABOUT_DELAY, InvalidReason
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Status, Trial
 from isolane.run.schedule import Task
@@ -31,13 +32,22 @@ class Attempt:
         """What became of it."""
         if self.observation is None:
             return "failed"
-        return "no-verdict" if self.observation.invalid else "ok"
+        if self.task.purpose == "null-dut":
+            return "ok"  # it gives no verdict: what limited the wire is part of what it shows
+        return "no-verdict" if self.invalid else "ok"
+
+    @property
+    def invalid(self) -> tuple[InvalidReason, ...]:
+        """Why it is invalid; where the rate alone is asked for, not why its delays would be."""
+        found = self.observation.invalid if self.observation else ()
+        if self.task.purpose not in ("capacity", "search"):
+            return found
+        return tuple(reason for reason in found if reason.kind not in ABOUT_DELAY)
 
     @property
     def reason(self) -> str | None:
         """Why it failed or gives no verdict; None if it is good."""
-        invalid = self.observation.invalid if self.observation else ()
-        return self.failure or "; ".join(map(str, invalid)) or None
+        return self.failure or "; ".join(map(str, self.invalid)) or None
 
     def trial(self, invalid_before: int = 0) -> Trial:
         """Return the record.
@@ -48,7 +58,6 @@ class Attempt:
             How many attempts at the same trial were invalid before.
         """
         observation, task = self.observation, self.task
-        invalid = observation.invalid if observation else ()
         return Trial(
             trial=self.number,
             arm=task.arm.name,
@@ -69,5 +78,5 @@ class Attempt:
             placement=observation.placement if observation else None,
             cpu_audit=observation.cpu_audit if observation else (),
             attempt=invalid_before,
-            invalid=tuple(dict.fromkeys(found.kind for found in invalid)),
+            invalid=tuple(dict.fromkeys(found.kind for found in self.invalid)),
         )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from isolane.run.results import Interval
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """Write `value` with so many significant digits, without an exponent: 0.0123, 4.57, 12,300."""
+    """Write `value` with so many significant digits, without an exponent: 0.0123, 4.57, 12,300.
+
+    A time, or a ratio of times, may be infinite: a frame was lost.
+    """
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
     if value == 0:
         return "0"
     rounded = float(f"{value:.{significant - 1}e}")

@@ -13,6 +13,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    StrictBool,
     WithJsonSchema,
 )
 
@@ -162,6 +163,8 @@ class TrialPlan(SpecModel):
     threshold: f.Threshold = DEFAULT_THRESHOLD
     """Smallest difference in throughput that the run is to tell, 0.1% to 50%; a trial in which
     anything but the routers took more than a fifth of it is invalid."""
+    null_dut: StrictBool = True
+    """Measure each point once without a router: the floor of every delay. Live runs only."""
 
 
 PublishedQuantity = Annotated[

@@ -215,6 +215,8 @@ def format_bps(rate_bps: float | None) -> str:
 
 def format_ns(time_ns: float | None) -> str:
     """Return a time for people: three digits, such as ``85.3 µs``; None and NaN give ``n/a``."""
+    if time_ns is not None and math.isinf(time_ns):
+        return "inf" if time_ns > 0 else "-inf"  # a lost frame's
     return _scaled(time_ns, ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")))
 
 

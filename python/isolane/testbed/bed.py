@@ -91,7 +91,7 @@ class Testbed:
         builder.build()
         self._reader = Reader(self._layout, self._ns)
         self._assign_cores()
-        if self.plan.ip == 6:
+        if self.plan.ip == 6 and self._layout.dut_nics:
             self._await_silence()
 
     def _assign_cores(self) -> None:

@@ -77,7 +77,8 @@ class Builder:
             self._forwarding_table(bridge)
         for router in layout.routers:
             self._go_on()
-            self._addresses(router)
+            if not router.bare:
+                self._addresses(router)
 
     def _go_on(self) -> None:
         if self._stop.is_set():
@@ -86,7 +87,7 @@ class Builder:
     def _settings(self, name: str) -> None:
         """Write the sysctls of a namespace before it has devices, which inherit ``default``."""
         namespace = self._ns[name]
-        routers = [router for router in self._layout.routers if router.netns == name]
+        routers = [r for r in self._layout.routers if r.netns == name and not r.bare]
         for scope in ("all", "default"):
             namespace.sysctl(f"ipv4/conf/{scope}/rp_filter", 0)
             namespace.sysctl(f"ipv4/conf/{scope}/send_redirects", 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["native", "container"]
-Path = Literal["direct", "bridge", "macvlan", "isolane", "none"]
+Path = Literal["direct", "bridge", "macvlan", "isolane", "none", "wire"]
 Receive = Literal["softirq", "threaded"]
 Part = Literal["generator", "receiver", "dut", "router", "device"]
 
@@ -18,7 +18,8 @@ class RouterPlan:
     name: str
     kind: Kind
     path: Path
-    """How frames get to the router and back; ``none`` for ``native``."""
+    """How frames get to the router and back; ``none`` for ``native``, and ``wire`` for no router at
+    all: the generator's wire ends at the receiver (the null DUT)."""
     subnet: str | None
     """Ingress subnet, e.g. ``198.18.5.0/24``; None: assigned by the router's number."""
 

@@ -89,6 +89,8 @@ class RouterLayout:
     """Drop point -> (namespace, device) whose ``tx_dropped`` counts this router's losses there."""
     host_side: str | None = None
     """The DUT's end of its sending interface, on path ``isolane``."""
+    bare: bool = False
+    """There is no router: ``netns`` is the generator's, and nothing gets an address."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +236,9 @@ def _shared_wire(layout: Layout, plan: BedPlan, path: str, members: list[int]) -
 
 
 def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> None:
+    if router.path == "wire":
+        _bare_wire(layout, plan, number, router)
+        return
     netns = DUT if router.kind == "native" else f"isolane-{router.name}"
     if netns != DUT:
         layout.netns.append(netns)
@@ -295,6 +300,35 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             rcv_ifname=rcv,
             counted=counted,
             host_side=f"{PREFIX}q{number}" if router.path == "isolane" else None,
+        )
+    )
+
+
+def _bare_wire(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> None:
+    """Add a wire from generator to receiver, where a router would be."""
+    gen, rcv = f"{PREFIX}g{number}", f"{PREFIX}r{number}"
+    rcv_mac = mac(_RCV, number)
+    layout.veths.append(Veth(End(GEN, gen, mac(_GEN, number)), End(RCV, rcv, rcv_mac, nic=True)))
+    inside, outside = _subnets(plan.ip, number, router)
+    layout.routers.append(
+        RouterLayout(
+            name=router.name,
+            netns=GEN,
+            core=plan.measure_cores[-1],
+            in_ifname=gen,
+            out_ifname=gen,
+            in_address="",
+            out_address="",
+            in_mac=rcv_mac,
+            src_ip=str(inside.network_address + 2),
+            src_mac=mac(_GEN, number),
+            src_count=min(SOURCES, inside.num_addresses - 3),
+            dst_ip=str(outside.network_address + 2),
+            dst_mac=rcv_mac,
+            gen_ifname=gen,
+            rcv_ifname=rcv,
+            counted={"egress": (GEN, gen)},
+            bare=True,
         )
     )
 

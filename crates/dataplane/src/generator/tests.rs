@@ -42,6 +42,7 @@ fn spec(streams: Vec<StreamSpec>) -> GeneratorSpec {
         window_start_ns: 0,
         window_end_ns: HOUR_NS,
         end_ns: HOUR_NS,
+        peak_rate_millipps: 0,
     }
 }
 
@@ -127,14 +128,15 @@ fn streams_share_by_their_rates() {
 
 /// Streams of 100,000 and 25,000 frames a second, and how many of the first 20 frames that
 /// leave are the slow one's, when the generator begins so late.
-fn slow_ones_among_20(late_ns: u64) -> usize {
+fn slow_ones_among_20(late_ns: u64, turns_ns: u64) -> usize {
     let at = |rate_millipps| {
         let mut spec = stream(false, &[64], 1);
         spec.segments[0].start_rate_millipps = rate_millipps;
         spec.segments[0].end_rate_millipps = rate_millipps;
         spec
     };
-    let mut generator = armed(vec![at(100_000_000), at(25_000_000)]);
+    let streams = spec(vec![at(100_000_000), at(25_000_000)]);
+    let mut generator = Generator::load_with(streams, turns_ns, MAX_LATE_NS).expect("loads");
     generator.arm(monotonic_ns() - late_ns, 1).expect("arms");
     let streams = (0..20).map(|_| {
         let (verdict, frame) = next_frame(&generator);
@@ -146,14 +148,51 @@ fn slow_ones_among_20(late_ns: u64) -> usize {
 
 #[test]
 fn frames_leave_in_the_order_of_their_schedule() {
-    let slow = slow_ones_among_20(400_000);
+    let slow = slow_ones_among_20(400_000, HOUR_NS);
     assert!((3..=5).contains(&slow), "{slow} of 20, where 1 in 5 is the slow stream's");
 }
 
 #[test]
 fn a_generator_that_is_much_too_late_takes_turns() {
     // Catching up is limited to bursts of 64 frames, which 20 are within.
-    assert_eq!(slow_ones_among_20(1_000_000_000), 10);
+    assert_eq!(slow_ones_among_20(1_000_000_000, TURNS_NS), 10);
+}
+
+/// How late the frame left, ns, by its stamp.
+fn lateness_of(frame: &[u8]) -> u64 {
+    u64::from_le_bytes(frame[42..50].try_into().expect("8 bytes")) >> 43
+}
+
+#[test]
+fn what_is_over_a_millisecond_late_never_leaves_and_counts_as_missed() {
+    let mut rates = of_rates(&[100_000_000]);
+    // The last part is a ramp, of which each frame is skipped by itself.
+    let part = |duration_ns, start_rate_millipps, end_rate_millipps| Segment {
+        duration_ns,
+        start_rate_millipps,
+        end_rate_millipps,
+    };
+    rates[0].segments = vec![
+        part(2_000_000, 100_000_000, 100_000_000),
+        part(1_000_000, 0, 0),
+        part(HOUR_NS, 100_000_000, 110_000_000),
+    ];
+    let mut generator = Generator::load(spec(rates)).expect("loads");
+    let start_ns = monotonic_ns() - 5_000_000;
+    generator.arm(start_ns, 1).expect("arms");
+    let frames: Vec<_> = (0..100).map(|_| next_frame(&generator)).collect();
+    let late_ns: Vec<u64> = frames
+        .iter()
+        .filter(|(verdict, _)| *verdict == XDP_REDIRECT)
+        .map(|(_, frame)| lateness_of(frame))
+        .collect();
+    assert!(late_ns.iter().all(|&ns| ns <= MAX_LATE_NS), "{late_ns:?}");
+    assert!(late_ns.len() > 10, "{late_ns:?}");
+    let stream = generator.report().expect("report").streams[0];
+    assert_eq!(stream.sent, late_ns.len() as u64);
+    // Some 200 in the first 2 ms, and 100 from 3 to 4 ms; more when this test is slow.
+    let latest = (monotonic_ns() - start_ns) / 10_000;
+    assert!((290..=latest).contains(&stream.missed), "{stream:?} of {latest}");
 }
 
 fn of_rates(rates_millipps: &[u64]) -> Vec<StreamSpec> {
@@ -197,7 +236,7 @@ fn any_number_of_streams_keeps_the_order_of_the_schedule() {
             (0..count).map(|index| 60_000_000 + index as u64 * 79_190_017 % 255_000_000).collect();
         // However late the machine makes this test, nobody takes turns.
         let mut generator =
-            Generator::load_with_turns(spec(of_rates(&rates)), HOUR_NS).expect("loads");
+            Generator::load_with(spec(of_rates(&rates)), HOUR_NS, HOUR_NS).expect("loads");
         generator.arm(monotonic_ns() - 1_000_000_000, 1).expect("arms");
         let frames = 20 * count;
         assert_eq!(departures(&generator, frames), by_schedule(&rates, frames), "{count} streams");
@@ -212,7 +251,8 @@ fn under_overload_slow_streams_get_all_and_fast_ones_share_the_rest() {
         let rates: Vec<u64> = (0..count)
             .map(|index| if slow.contains(&index) { 100_000 } else { 16_000_000_000 })
             .collect();
-        let mut generator = armed(of_rates(&rates));
+        let streams = spec(of_rates(&rates));
+        let mut generator = Generator::load_with(streams, TURNS_NS, HOUR_NS).expect("loads");
         let start_ns = monotonic_ns() - 100_000_000;
         generator.arm(start_ns, 1).expect("arms");
         let sent = departures(&generator, 100 * count);

@@ -10,13 +10,22 @@ fn receiver(cookie: Option<u16>) -> Receiver {
         .expect("loads")
 }
 
+const TIME_MASK: u64 = (1 << 43) - 1;
+
 /// A minimal frame as a generator sends it, sent `age_ns` ago.
 fn frame(flow: u32, seq: u32, age_ns: u64) -> Vec<u8> {
+    late_frame(flow, seq, age_ns, 0)
+}
+
+/// The same, sent `late_ns` after it was due.
+fn late_frame(flow: u32, seq: u32, age_ns: u64, late_ns: u64) -> Vec<u8> {
     let mut bytes = vec![0u8; 60];
     bytes[12..14].copy_from_slice(&[0x08, 0x00]);
     bytes[14] = 0x45;
     bytes[23] = 17;
-    bytes[42..50].copy_from_slice(&(crate::monotonic_ns() - age_ns).to_le_bytes());
+    bytes[42..50].copy_from_slice(
+        &(crate::monotonic_ns() - age_ns & TIME_MASK | late_ns << 43).to_le_bytes(),
+    );
     bytes[50..54].copy_from_slice(&flow.to_le_bytes());
     bytes[54..58].copy_from_slice(&seq.to_le_bytes());
     bytes[58..60].copy_from_slice(&COOKIE.to_le_bytes());
@@ -107,4 +116,36 @@ fn windows_streams_and_delays_are_kept_apart() {
     receiver.reset().expect("resets");
     assert_eq!(receiver.counts().expect("counts")[0], StreamCount::default());
     assert_eq!(receiver.delays(0).expect("delays").count(), 0);
+}
+
+#[test]
+fn the_delay_from_the_due_time_is_longer_by_the_lateness() {
+    let receiver = receiver(Some(COOKIE));
+    let in_window = 1u32 << 23;
+    for seq in 0..8 {
+        let packet = late_frame(in_window, seq, 2_000_000, 900_000);
+        packet_through(&receiver.skel.progs.isl_receive, &packet);
+    }
+    let count = receiver.counts().expect("counts")[0];
+    assert_eq!((count.received_window, count.negative), (8, 0));
+    assert_eq!(count.due_sum_ns - count.delay_sum_ns, 8 * 900_000);
+    assert_eq!(count.due_max_ns - count.delay_max_ns, 900_000);
+    let medians = [receiver.delays(0), receiver.due_delays(0)]
+        .map(|delays| delays.expect("delays").quantile_ns(5_000).expect("not empty"));
+    let (added, error) = (medians[1] - medians[0], medians[1] / 32);
+    assert!(added.abs_diff(900_000) <= error, "{medians:?}");
+}
+
+#[test]
+fn a_frame_that_arrives_before_it_was_sent_is_counted_and_not_a_delay() {
+    let receiver = receiver(Some(COOKIE));
+    let mut early = frame(1 << 23, 0, 0);
+    let stamp = (crate::monotonic_ns() + 1_000_000_000) & TIME_MASK;
+    early[42..50].copy_from_slice(&stamp.to_le_bytes());
+    packet_through(&receiver.skel.progs.isl_receive, &early);
+    packet_through(&receiver.skel.progs.isl_receive, &frame(1 << 23, 1, 1_000));
+    let count = receiver.counts().expect("counts")[0];
+    assert_eq!((count.received_window, count.negative), (2, 1));
+    assert_eq!(receiver.delays(0).expect("delays").count(), 1);
+    assert_eq!(receiver.due_delays(0).expect("delays").count(), 1);
 }

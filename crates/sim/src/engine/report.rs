@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use isolane_histogram::Histogram;
+
 use super::{
     accounting::{self, FlowAccount, Tally},
     cpu::PS,
@@ -48,6 +50,13 @@ fn add_account(sum: &mut FlowAccount, account: &FlowAccount) {
         to.received += from.received;
         to.received_bytes += from.received_bytes;
     }
+}
+
+/// The delays of the frames that were offered in the window; those that did not arrive are infinite.
+fn delays_with_lost(account: &FlowAccount) -> Histogram {
+    let mut delays = account.delays.clone();
+    delays.add_lost(account.window.offered.frames.saturating_sub(delays.count()));
+    delays
 }
 
 /// CPU accounting of a context: its time by account and by mode, ns.
@@ -172,7 +181,7 @@ impl Report<'_> {
                 received: count(account.window.received),
                 drops: drops(&account.window),
             },
-            delay: Delay::from(&account.delays),
+            delay: Delay::from(&delays_with_lost(account)),
             captures: captures
                 .map(|(stage, delays)| (self.stages[*stage].name.clone(), Delay::from(delays)))
                 .collect(),

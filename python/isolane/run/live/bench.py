@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,7 @@ from isolane.procfs import core_ticks
 from isolane.run.backend import Observation, Setting
 from isolane.run.live import cpu_accounting, frame_accounting
 from isolane.run.live.cores import Cores
-from isolane.run.live.cpu_accounting import Accounts, CpuAccounting
+from isolane.run.live.cpu_accounting import Accounts, CpuAccounting, Ticks
 from isolane.run.live.cpu_agreement import Agreement, IdleReading, kernel_times_idle
 from isolane.run.live.draining import drained
 from isolane.run.live.generator_streams import generator
@@ -40,6 +41,12 @@ class Equipment:
     cookie: int
     managed: Managed
     """The policy that is applied on the bed, if any."""
+
+
+def core_ticks_at(when_ns: int) -> Ticks:
+    """Sleep until a time on the monotonic clock, ns, and read how each core has spent its time."""
+    time.sleep(max(0, when_ns - _native.monotonic_ns()) / 1e9)
+    return core_ticks()
 
 
 class LiveBench:
@@ -89,11 +96,11 @@ class LiveBench:
         tools.receiver.reset()
         before, ticks = self._counters(), core_ticks()
         idle = IdleReading.take(tools.accountant, ticks)
-        self._send(source, setting)
+        of_window = self._send(source, setting)
         tools.bed.check_alive()
         counts = drained(tools.receiver.counts)
         lost = self._counters() - before
-        cpu, agreement = self._cpu(setting, idle)
+        cpu, agreement = self._cpu(setting, idle, of_window)
         report = source.report()
         accounts = [
             frame_accounting.Account(
@@ -104,12 +111,23 @@ class LiveBench:
             )
             for demand, sent, count in zip(setting.demands, report.streams, counts, strict=True)
         ]
+        streams = list(enumerate(zip(report.streams, counts, strict=True)))
         raw = Raw(
             setting=setting,
             kinds=self._kinds,
             sent=report,
             received=counts,
-            delays=[tools.receiver.delays(i) for i in range(len(counts))],
+            delays=[
+                tools.receiver.delays(i, lost=max(0, sent.sent_window - count.received_window))
+                for i, (sent, count) in streams
+            ],
+            due_delays=[
+                tools.receiver.due_delays(
+                    i,
+                    lost=max(0, sent.sent_window + sent.missed_window - count.received_window),
+                )
+                for i, (sent, count) in streams
+            ],
             lost=frame_accounting.lost_frames(accounts, lost),
             receiver_dropped=lost.receiver_dropped,
             cpu=cpu,
@@ -117,7 +135,9 @@ class LiveBench:
         )
         return observe(raw)
 
-    def _cpu(self, setting: Setting, before: IdleReading) -> tuple[CpuAccounting, Agreement]:
+    def _cpu(
+        self, setting: Setting, before: IdleReading, of_window: tuple[Ticks, Ticks]
+    ) -> tuple[CpuAccounting, Agreement]:
         """Read the CPU accountant, and what the kernel says of the same time."""
         tools, cores = self._equipment, len(before.ticks)
         ticks = core_ticks()
@@ -128,7 +148,7 @@ class LiveBench:
             self._accounts,
             tools.cores,
             setting.window_ns,
-            (before.ticks, ticks),
+            of_window,
             tools.accountant.poll_sums(),
         )
         events = tools.accountant.events(cores=cores)
@@ -140,19 +160,21 @@ class LiveBench:
         """Read all loss counters, those of the policy included."""
         return self._equipment.bed.counters().plus(self._equipment.managed.dropped())
 
-    def _send(self, source: _native.Generator, setting: Setting) -> None:
-        """Run the generator from the first departure to the last."""
+    def _send(self, source: _native.Generator, setting: Setting) -> tuple[Ticks, Ticks]:
+        """Run the generator, and return how the cores' time stood at both ends of the window."""
         start_ns = _native.monotonic_ns() + LEAD_NS
         window_ns = start_ns + setting.warmup_ns
         self._equipment.accountant.begin(start_ns=window_ns, end_ns=window_ns + setting.window_ns)
         limit_s = (LEAD_NS + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
         try:
             source.start(start_ns)
+            ticks = core_ticks_at(window_ns), core_ticks_at(window_ns + setting.window_ns)
             finished = source.wait(limit_s)
         finally:
             source.stop()
         if not finished:
             raise MeasurementError(f"the generator had not finished after {limit_s:.1f} s")
+        return ticks
 
     def limits(self) -> tuple[NotMeasured, ...]:
         """Return how exact the delays are; see :class:`isolane.run.backend.Bench`."""

@@ -15,6 +15,11 @@ MILLIPPS = 1000
 """Thousandths of a frame a second in one frame a second: the unit of the generator's rates."""
 
 
+LATE_NS = 1_000_000
+"""How late a frame may leave: ``ISL_MAX_LATE_NS``. Sending goes on for so long after the window, so
+that its last frames may be as late as its first."""
+
+
 def size_cycle(sizes: Sequence[tuple[int, int]]) -> list[int]:
     """Spread frame sizes evenly over one cycle by their weights.
 
@@ -72,7 +77,8 @@ def generator(
     cookie: int,
 ) -> _native.Generator:
     """Load a generator for one trial; demands, wires and traffic are in the same order."""
-    end_ns = setting.warmup_ns + setting.window_ns
+    window_end_ns = setting.warmup_ns + setting.window_ns
+    end_ns = window_end_ns + LATE_NS
     return _native.Generator(
         netns=wires[0].gen_netns,
         core=core,
@@ -82,6 +88,7 @@ def generator(
             for demand, wire, kind in zip(setting.demands, wires, traffic, strict=True)
         ],
         window_start_ns=setting.warmup_ns,
-        window_end_ns=end_ns,
+        window_end_ns=window_end_ns,
         end_ns=end_ns,
+        peak_rate_millipps=round(setting.peak_pps * MILLIPPS),
     )

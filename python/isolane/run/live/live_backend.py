@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported
@@ -61,9 +62,24 @@ class LiveBackEnd:
     @contextmanager
     def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
         """Build a test bed and put generator, receiver and CPU accountant on it."""
+        with self._bench(arm, routers, tuple(_router_plan(arm, r) for r in routers)) as bench:
+            yield bench
+
+    @contextmanager
+    def null_dut(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
+        """Build wires from generator to receiver; see :class:`isolane.run.backend.WithNullDut`."""
+        plans = tuple(RouterPlan(r.name, "container", "wire", _subnet(r)) for r in routers)
+        bare = tuple(replace(r, kind="native", path="none", policy=None) for r in arm.routers)
+        with self._bench(replace(arm, routers=bare), routers, plans) as bench:
+            yield bench
+
+    @contextmanager
+    def _bench(
+        self, arm: Arm, routers: Sequence[PointRouter], plans: tuple[RouterPlan, ...]
+    ) -> Iterator[Bench]:
         cores = divide(arm.cores)
         plan = BedPlan(
-            routers=tuple(_router_plan(arm, router) for router in routers),
+            routers=plans,
             receive=arm.receive,
             moderation_ns=arm.moderation_ns,
             dut_cores=cores.dut,
@@ -101,6 +117,10 @@ def refuse_simulated(experiment: Experiment) -> None:
         )
 
 
+def _subnet(router: PointRouter) -> str | None:
+    return str(router.address) if router.address else None
+
+
 def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
     kind = arm.router(router.group)
     # refuse_simulated() has refused every other kind and path.
@@ -110,5 +130,5 @@ def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
         name=router.name,
         kind=kind.kind,
         path=kind.path,
-        subnet=str(router.address) if router.address else None,
+        subnet=_subnet(router),
     )

@@ -11,9 +11,14 @@ from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason, disturbances, proven
 from isolane.run.live.cpu_accounting import CpuAccounting, Handled
 from isolane.run.live.cpu_agreement import Agreement
-from isolane.run.results import Delay, DropPoint, GeneratorAudit, RouterTrial
+from isolane.run.results import Delay, DropPoint, GeneratorAudit, Lateness, RouterTrial
 from isolane.run.router_cpu import router_cpu
-from isolane.spec import ArmRouter, format_pps
+from isolane.spec import ArmRouter, format_ns, format_pps
+
+LATE = 0.2
+"""Share of a delay that may be the generator's lateness."""
+NEGATIVE = 0.0001
+"""Share of the frames that may arrive before they were sent."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,9 @@ class Raw:
     sent: _native.GeneratorReport
     received: Sequence[_native.StreamReceived]
     delays: Sequence[_native.Percentiles]
+    """Since departure; frames that left and did not arrive are lost."""
+    due_delays: Sequence[_native.Percentiles]
+    """Since the frames were due; frames that the generator missed are lost as well."""
     lost: Sequence[dict[DropPoint, int]]
     receiver_dropped: int
     """Frames that the receiver's full wires dropped."""
@@ -67,7 +75,7 @@ def _handled(raw: Raw) -> dict[str, Handled]:
 
 def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
     window_s = raw.setting.window_ns / 1e9
-    sent, received, delay = raw.sent.streams[i], raw.received[i], raw.delays[i]
+    sent, received = raw.sent.streams[i], raw.received[i]
     kind = raw.kinds[demand.router.name]
     arrived = received.received_window
     forwarded = sent.sent_window
@@ -88,17 +96,33 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         received_total=received.received - received.duplicated,
         lost=raw.lost[i],
         loss_ratio=1 - arrived / forwarded if forwarded else None,
-        delay=_delay(delay, received),
+        delay=_delay(raw.delays[i], received.delay_sum_ns),
+        due_delay=_delay(raw.due_delays[i], received.due_sum_ns),
+        lateness=_lateness(raw.sent.lateness[i]),
+        negative_delays=received.negative,
         reordered=received.reordered,
         duplicated=received.duplicated,
         **router_cpu(parts, arrived, raw.setting.window_ns * len(raw.cpu.cores.dut)),
     )
 
 
-def _delay(delay: _native.Percentiles, received: _native.StreamReceived) -> Delay | None:
+def _delay(delay: _native.Percentiles, sum_ns: int) -> Delay | None:
     if not delay.count:
         return None
-    return Delay(mean_ns=received.delay_sum_ns / delay.count, **delay.as_dict())
+    return Delay(mean_ns=sum_ns / delay.count, **delay.as_dict())
+
+
+def _lateness(late: _native.Percentiles) -> Lateness | None:
+    if not late.count or late.p50_ns is None or late.p99_ns is None or late.p999_ns is None:
+        return None
+    return Lateness(
+        count=late.count,
+        missed=late.lost,
+        p50_ns=late.p50_ns,
+        p99_ns=late.p99_ns,
+        p999_ns=late.p999_ns,
+        max_ns=late.max_ns,
+    )
 
 
 def _audit(raw: Raw) -> GeneratorAudit:
@@ -120,6 +144,28 @@ def _audit(raw: Raw) -> GeneratorAudit:
     )
 
 
+def _delays_invalid(router: RouterTrial) -> Iterator[InvalidReason]:
+    """Yield why the delays of one router cannot be told; an aggressor's are not."""
+    if router.negative_delays > NEGATIVE * router.received_frames:
+        yield InvalidReason(
+            InvalidKind.CLOCKS,
+            f"{router.negative_delays} frames of {router.router} arrived before they were sent: "
+            "the clocks of generator and receiver differ",
+        )
+    late, delay = router.lateness, router.due_delay
+    if router.role == "aggressor" or late is None or delay is None:
+        return
+    told = (("median", late.p50_ns, delay.p50_ns), ("99th percentile", late.p99_ns, delay.p99_ns))
+    for name, late_ns, delay_ns in told:
+        if late_ns > LATE * delay_ns:
+            yield InvalidReason(
+                InvalidKind.LATE,
+                f"the generator was late by {format_ns(late_ns)} for {router.router} ({name}), "
+                f"which is more than a fifth of the delay of {format_ns(delay_ns)}",
+            )
+            return
+
+
 def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason]:
     """Yield every reason why the trial gives no verdict."""
     limit = raw.setting.budget.limit
@@ -132,6 +178,7 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
                 f"the generator was the limit: it sent {format_pps(router.generated_pps)} of the "
                 f"{format_pps(router.offered_pps)} for {router.router}",
             )
+        yield from _delays_invalid(router)
     sent = sum(router.offered_total - router.lost["generator"] for router in routers)
     if raw.receiver_dropped > limit * sent:
         yield InvalidReason(

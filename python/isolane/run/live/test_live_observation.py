@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -14,7 +15,7 @@ from isolane.run.live.cores import Cores
 from isolane.run.live.cpu_accounting import IDLE, PROCESS, Accounts, CpuAccounting, CpuUses
 from isolane.run.live.cpu_agreement import NS_PER_EVENT, Agreement
 from isolane.run.live.live_observation import Raw, observe
-from isolane.run.results import DROP_POINTS, DropPoint
+from isolane.run.results import DROP_POINTS, DropPoint, RouterTrial
 from isolane.spec import ArmRouter, Load, PointRouter
 
 WINDOW_NS = 500_000_000
@@ -35,22 +36,34 @@ def received(**changed: int) -> StreamReceived:
     usual = {
         "received": OFFERED + WARMUP - LOST, "received_window": OFFERED - LOST,
         "received_window_bytes": (OFFERED - LOST) * 64, "reordered": 0, "duplicated": 0,
-        "untracked": 0, "delay_max_ns": 9_000, "delay_sum_ns": 4_960_000,
+        "untracked": 0, "negative": 0, "delay_max_ns": 9_000, "delay_sum_ns": 4_960_000,
+        "due_max_ns": 9_500, "due_sum_ns": 5_456_000,
     }  # fmt: skip
     return StreamReceived(**usual | changed)
 
 
-def percentiles(count: int, **known: float) -> Percentiles:
-    keys = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns")
+def percentiles(count: int, *, lost: int = 0, **known: float) -> Percentiles:
     return Percentiles(
-        **{key: known.get(key) for key in keys}, count=count, max_ns=int(known.get("max_ns", 0))
+        count=count,
+        lost=lost,
+        arrived_p50_ns=known.get("arrived_p50_ns", known.get("p50_ns")),
+        p50_ns=known.get("p50_ns"),
+        p90_ns=known.get("p90_ns"),
+        p99_ns=known.get("p99_ns"),
+        p999_ns=known.get("p999_ns"),
+        p9999_ns=known.get("p9999_ns"),
+        max_ns=int(known.get("max_ns", 0)),
     )
 
 
-def audit(stream: StreamSent, *, failed: int = 0) -> GeneratorReport:
+ON_TIME = percentiles(OFFERED, p50_ns=100, p99_ns=170, p999_ns=1_000, max_ns=1_000)
+
+
+def audit(stream: StreamSent, *, failed: int = 0, late: Percentiles = ON_TIME) -> GeneratorReport:
     return GeneratorReport(
         streams=[stream],
-        departure=percentiles(OFFERED, p50_ns=100, p99_ns=900, max_ns=1_000),
+        departure=late,
+        lateness=[late],
         iterations=100_000,
         iterations_sent=OFFERED,
         failed=failed,
@@ -118,6 +131,7 @@ def raw(role: Literal["victim", "aggressor"] = "victim", **changed: Any) -> Raw:
         sent=audit(sent()),
         received=[received()],
         delays=[delays],
+        due_delays=[delays],
         lost=[losses(nic_queue=LOST)],
         receiver_dropped=0,
         cpu=accounting(),
@@ -157,6 +171,25 @@ def test_delays_have_their_percentiles_mean_and_maximum() -> None:
     assert delay.mean_ns == 1000
 
 
+def test_delay_since_the_due_time_and_lateness_stand_beside_it() -> None:
+    one = observe(raw()).routers[0]
+    assert one.due_delay is not None
+    assert one.lateness is not None
+    assert (one.due_delay.mean_ns, one.lateness.p99_ns, one.lateness.missed) == (1100, 170, 0)
+
+
+def test_more_losses_than_a_percentile_leaves_out_make_it_infinite() -> None:
+    gone = percentiles(
+        OFFERED - LOST, lost=100, p50_ns=900, p90_ns=900, p99_ns=math.inf, p999_ns=math.inf,
+        p9999_ns=math.inf, max_ns=9_000,
+    )  # fmt: skip
+    one = observe(raw(delays=[gone], due_delays=[gone])).routers[0]
+    assert one.delay is not None
+    assert (one.delay.p90_ns, one.delay.p99_ns, one.delay.lost) == (900, math.inf, 100)
+    assert RouterTrial.model_validate_json(one.model_dump_json()) == one
+    assert observe(raw(delays=[gone], due_delays=[gone])).invalid == ()
+
+
 def test_a_silent_router_has_no_ratio_and_no_delay() -> None:
     nothing = StreamSent(**dict.fromkeys(sent().as_dict(), 0))
     gone = StreamReceived(**dict.fromkeys(received().as_dict(), 0))
@@ -179,6 +212,10 @@ def stream_that(**changed: int) -> GeneratorReport:
     return audit(sent(**changed))
 
 
+def late(p50_ns: float = 100, p99_ns: float = 170) -> Percentiles:
+    return percentiles(OFFERED, p50_ns=p50_ns, p99_ns=p99_ns, p999_ns=1_000)
+
+
 INVALID: dict[str, tuple[Raw, InvalidKind, str]] = {
     "a slow generator": (
         raw(sent=stream_that(sent_window=4_989, missed_window=11)),
@@ -186,6 +223,15 @@ INVALID: dict[str, tuple[Raw, InvalidKind, str]] = {
     ),
     "a full receiver": (
         raw(receiver_dropped=13), InvalidKind.RECEIVER_LIMIT, "the receiver was the limit"
+    ),
+    "a late median": (
+        raw(sent=audit(sent(), late=late(p50_ns=181))), InvalidKind.LATE, "late by 181 ns for one"
+    ),
+    "a late percentile": (
+        raw(sent=audit(sent(), late=late(p99_ns=200))), InvalidKind.LATE, "99th percentile"
+    ),
+    "clocks that differ": (
+        raw(received=[received(negative=1)]), InvalidKind.CLOCKS, "arrived before they were sent"
     ),
     "misplaced frames": (
         raw(cpu=accounting(elsewhere=50)),
@@ -231,6 +277,7 @@ FINE: dict[str, Raw] = {
     "an aggressor that could be no worse": raw(
         "aggressor", sent=stream_that(sent_window=2_000, missed_window=3_000)
     ),
+    "a late aggressor": raw("aggressor", sent=audit(sent(), late=late(p50_ns=900))),
     "a receiver that dropped next to nothing": raw(receiver_dropped=3),
     "a frame or two elsewhere": raw(cpu=accounting(elsewhere=2)),
     "CPU time that is off by a thousandth": raw(cpu=accounting(idle=0.999)),

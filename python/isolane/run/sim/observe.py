@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.run.results import Delay, DropPoint, GeneratorAudit, RouterTrial
+from isolane.run.results import Delay, DropPoint, GeneratorAudit, Lateness, RouterTrial
 from isolane.run.router_cpu import router_cpu
 from isolane.run.sim.build import SimModel
 from isolane.run.sim.causes import causes, core_trial
@@ -75,6 +76,7 @@ def _router(
     flow = flows.get(name, _NOTHING)
     offered = int(flow["window"]["offered"]["frames"])
     received = int(flow["window"]["received"]["frames"])
+    delay = _delay(flow["delay"])  # a simulated frame leaves when it is due
     return RouterTrial(
         router=name,
         group=demand.router.group,
@@ -92,7 +94,9 @@ def _router(
         received_total=int(flow["received"]["frames"]),
         lost=_lost(flow, found),
         loss_ratio=1 - received / offered if offered else None,
-        delay=_delay(flow["delay"]),
+        delay=delay,
+        due_delay=delay,
+        lateness=_on_time(offered),
         reordered=0,
         duplicated=0,
         **router_cpu(parts, received, setting.window_ns * model.arm.cores),
@@ -130,13 +134,18 @@ def _lost(flow: Json, found: Json) -> dict[DropPoint, int]:
 def _delay(delay: Json) -> Delay | None:
     if not delay["count"]:
         return None
+    keys = ("p50_ns", "p90_ns", "p99_ns", "p999_ns", "p9999_ns")
     return Delay(
         count=delay["count"],
+        lost=delay["lost"],
         mean_ns=delay["sum_ns"] / delay["count"],
-        p50_ns=delay["p50_ns"],
-        p90_ns=delay["p90_ns"],
-        p99_ns=delay["p99_ns"],
-        p999_ns=delay["p999_ns"],
-        p9999_ns=delay["p9999_ns"],
+        arrived_p50_ns=delay["arrived_p50_ns"],
+        **{key: math.inf if delay[key] is None else delay[key] for key in keys},
         max_ns=delay["max_ns"],
     )
+
+
+def _on_time(frames: int) -> Lateness | None:
+    if not frames:
+        return None
+    return Lateness(count=frames, missed=0, p50_ns=0, p99_ns=0, p999_ns=0, max_ns=0)
