@@ -122,7 +122,7 @@ _COLUMNS = (
     ),
     _Column(
         "Delivered",
-        "frames received over frames offered, in the window",
+        "frames received over frames sent, in the window",
         lambda c: c.delivered,
         _share,
     ),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 
-from isolane.run.delivery import ByRound, Runs, delays, over
-from isolane.run.results import Delay, Interval, Lateness
+from isolane.run.delivery import ByRound, Runs, delays, over, tells_delays
+from isolane.run.results import Cell, Delay, Interval, Lateness, NotMeasured, Trial
+from isolane.run.wording import plural
 from isolane.stats import paired_ratios
 
 _FAR_NS, _LONGEST_NS = 1e30, 1e15
@@ -30,7 +32,7 @@ def times(runs: Runs, values: ByRound) -> Interval | None:
 
 def maximum(values: ByRound) -> Interval | None:
     """Return the maximum over the repeats, with the smallest of the repeats' maxima."""
-    known = list(values.values())
+    known = [value for value in values.values() if math.isfinite(value)]
     if not known:
         return None
     return Interval(median=max(known), low=min(known), high=max(known), n=len(known))
@@ -56,17 +58,38 @@ def delay_figures(runs: Runs) -> dict[str, Interval | None]:
     return {
         **{name: times(runs, delays(runs, pick)) for name, pick in departure.items()},
         "delay_max_ns": maximum(delays(runs, lambda delay: delay.max_ns)),
-        "due_p50_ns": times(runs, _since_due(runs, lambda delay: delay.p50_ns)),
-        "due_p99_ns": times(runs, _since_due(runs, lambda delay: delay.p99_ns)),
-        "due_max_ns": maximum(_since_due(runs, lambda delay: delay.max_ns)),
+        "due_p50_ns": times(runs, delays(runs, lambda delay: delay.p50_ns, due=True)),
+        "due_p99_ns": times(runs, delays(runs, lambda delay: delay.p99_ns, due=True)),
+        "due_max_ns": maximum(delays(runs, lambda delay: delay.max_ns, due=True)),
         "lateness_p50_ns": times(runs, _lateness(runs, lambda late: late.p50_ns)),
         "lateness_p99_ns": times(runs, _lateness(runs, lambda late: late.p99_ns)),
     }
 
 
-def _since_due(runs: Runs, pick: Callable[[Delay], float]) -> ByRound:
-    return {t.repeat: pick(r.due_delay) for t, r in runs if r.due_delay is not None}
-
-
 def _lateness(runs: Runs, pick: Callable[[Lateness], float]) -> ByRound:
     return {t.repeat: pick(r.lateness) for t, r in runs if r.lateness is not None}
+
+
+def without_delay(trials: Sequence[Trial], found: Sequence[Cell]) -> Iterator[NotMeasured]:
+    """Name the delays that are not told, and why."""
+    for arm, invalid in groupby(sorted(filter(_silent, trials), key=_arm), _arm):
+        reasons = [trial.reason for trial in invalid]
+        yield NotMeasured(
+            what=f"Delays in {plural(len(reasons), 'valid trial')} on {arm}",
+            why=f"{reasons[0]}; the trials count for all else",
+        )
+    for cell in found:
+        if cell.delay_p50_ns is None and cell.offered_pps.median > 0:
+            why = "not one of its frames arrived in the window"
+            if cell.throughput_pps.median > 0:
+                why = "the delays of each of its trials are invalid"
+            what = f"Delay of {cell.router} on {cell.arm} at {cell.point_label}"
+            yield NotMeasured(what=what, why=why)
+
+
+def _silent(trial: Trial) -> bool:
+    return trial.purpose == "measure" and trial.status == "ok" and not tells_delays(trial)
+
+
+def _arm(trial: Trial) -> str:
+    return trial.arm

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from isolane.run.invalid import ABOUT_DELAY
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import Delay, Interval, RouterTrial, Trial
 from isolane.run.wording import percent
@@ -69,17 +71,52 @@ def throughputs(runs: Runs) -> ByRound:
 
 
 def delivered(runs: Runs) -> ByRound:
-    """Received over offered frames of the window, 0 to 1, by round; none where none was offered."""
+    """Received over generated frames of the window, 0 to 1, by round; none where there were none.
+
+    Frames that the generator missed never reached the DUT. The offered load of RFC 2285 (3.5.2) is
+    what was sent; what was to be sent is the intended one (3.5.1).
+    """
     return {
-        trial.repeat: router.received_frames / router.offered_frames
+        trial.repeat: router.received_frames / router.generated_frames
         for trial, router in runs
-        if router.offered_frames > 0
+        if router.generated_frames > 0
     }
 
 
-def delays(runs: Runs, pick: Callable[[Delay], float]) -> ByRound:
-    """Return a figure of the delay, ns, by round; none where no frame arrived."""
-    return {t.repeat: pick(r.delay) for t, r in runs if r.delay is not None and r.delay.count}
+def tells_delays(trial: Trial) -> bool:
+    """Tell whether the delays of a valid trial are valid, too."""
+    return ABOUT_DELAY.isdisjoint(trial.invalid or ())
+
+
+def delays(runs: Runs, pick: Callable[[Delay], float], *, due: bool = False) -> ByRound:
+    """Return a figure of the delay, ns, by round; none where it is invalid.
+
+    Parameters
+    ----------
+    runs
+        A router's results.
+    pick
+        The figure.
+    due
+        Whether of the delay since the frames were due.
+
+    Returns
+    -------
+    dict
+        Infinite in rounds in which none arrived; empty where none arrived in any round.
+    """
+    found: ByRound = {}
+    if all(router.delay is None for _, router in runs):
+        return found
+    for trial, router in runs:
+        delay = router.due_delay if due else router.delay
+        if not tells_delays(trial):
+            continue
+        if delay is not None and delay.count:
+            found[trial.repeat] = pick(delay)
+        elif router.generated_frames and router.delay is None:
+            found[trial.repeat] = math.inf
+    return found
 
 
 def same_load(a: float, b: float) -> bool:

@@ -8,7 +8,8 @@ another core takes on), so together they stay below the threshold even if they a
 CPU time that others take (processes, the hypervisor) is no fault of the measuring but part of the
 machine's noise. It comes and goes from trial to trial, so the intervals over the repeats contain
 it; on a shared machine there is always some. A trial in which others had more than five times the
-threshold measured their load, not the routers', and is invalid.
+threshold measured their load, not the routers', and is invalid. The same limit holds for frames
+that the generator misses while others have its core.
 """
 
 from __future__ import annotations

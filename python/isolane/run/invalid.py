@@ -36,7 +36,7 @@ class InvalidKind(StrEnum):
 
 
 ABOUT_DELAY = frozenset({InvalidKind.LATE, InvalidKind.CLOCKS})
-"""These concern the delays alone: a trial that tells none is valid."""
+"""These concern the delays alone: the trial is valid, but its delays are in no figure."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
+from isolane.run.delivery import tells_delays
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.quality_models import NoiseFigure, NoiseFloor
 from isolane.run.results import RouterTrial, Trial
@@ -97,6 +98,8 @@ def _figure(trial: Trial, figure: NoiseFigure) -> float | None:
     watched: list[RouterTrial] = [r for r in trial.routers if r.role == "victim"]
     watched = watched or list(trial.routers)
     if figure == "delay_p99":
+        if not tells_delays(trial):
+            return None
         delays = [r.delay.p99_ns for r in watched if r.delay is not None and r.delay.count]
         known = len(delays) == len(watched) and all(map(math.isfinite, delays))
         return max(delays) if known else None

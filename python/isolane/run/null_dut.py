@@ -14,7 +14,7 @@ from isolane.spec import Experiment
 PURPOSE: Final = "null-dut"
 ARM = "null DUT"
 """Stands for the arm in its trials; no arm of an experiment can have this name."""
-WINDOW_NS, WARMUP_NS = 150_000_000, 20_000_000
+WINDOW_NS, WARMUP_NS = 100_000_000, 20_000_000
 """A window is as long as the experiment's, but at most this; a wire has nothing to warm up."""
 
 

@@ -134,7 +134,7 @@ class Trial(_Model):
     window_s: float
     status: Status
     reason: str | None
-    """Why a trial failed or gives no verdict; None when ok."""
+    """Why a trial failed, gives no verdict, or tells no delays; else None."""
     conserved: bool
     routers: tuple[RouterTrial, ...] = ()
     cores: tuple[CoreTrial, ...] = ()
@@ -211,7 +211,7 @@ class Cell(_Model):
     aggressor_pps: float | None = None
     """The same in frames per second."""
     delivered: Interval | None = None
-    """Received over offered frames in the window; None without offered frames, or before
+    """Received over generated frames in the window; None where there were none, or before
     method 2."""
     reference: int | None = None
     """Victims: the point that it is compared with; None without one, or before method 2."""

@@ -10,6 +10,7 @@ from isolane import __version__
 from isolane.run.attacked_points import attacked_points
 from isolane.run.capacities import arm_capacities, measured_capacity
 from isolane.run.cells import aggregates, cells, core_cells, sent_less, usable
+from isolane.run.delay_cells import without_delay
 from isolane.run.delivery import Groups, weights_of
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint, MissingRouter
@@ -167,7 +168,7 @@ def _gaps(
         *_refused(found),
         *_disturbed(trials),
         *_without_cpu(trials),
-        *_without_delay(found),
+        *without_delay(trials, found),
         *_without_interval(found),
     ]
 
@@ -306,17 +307,6 @@ def _without_cpu(trials: Sequence[Trial]) -> list[NotMeasured]:
     return [
         NotMeasured(what=f"CPU time of each router in arm {arm}", why=reason)
         for arm, reason in reasons
-    ]
-
-
-def _without_delay(found: Sequence[Cell]) -> list[NotMeasured]:
-    return [
-        NotMeasured(
-            what=f"Delay of {cell.router} on {cell.arm} at {cell.point_label}",
-            why="not one of its frames arrived in the window",
-        )
-        for cell in found
-        if cell.delay_p50_ns is None and cell.offered_pps.median > 0
     ]
 
 

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isolane.report import test_data as data
-from isolane.run.delay_cells import delay_figures, inflation, maximum, times
-from isolane.run.delivery import ByRound, Runs, runs_of
+from isolane.run.delay_cells import delay_figures, inflation, maximum, times, without_delay
+from isolane.run.delivery import ByRound, Runs, delays, runs_of
+from isolane.run.invalid import InvalidKind
 from isolane.run.results import Cell, Delay, Interval
 from isolane.spec import parse_experiment
 
@@ -56,3 +57,20 @@ def test_inflation_is_infinite_with_the_delay_and_unknown_with_the_reference() -
     grown = [inflation(*pair) for pair in ((usual, usual), (lost, usual), (usual, lost))]
     assert [found and found.median for found in grown] == [1.0, math.inf, None]
     assert set(delay_figures(usual)) <= set(Cell.model_fields)
+
+
+def test_a_late_trial_tells_no_delays_and_counts_for_all_else() -> None:
+    usual, late = runs(2)
+    late = (late[0].model_copy(update={"invalid": (InvalidKind.LATE,), "reason": "late"}), late[1])
+    assert delays([usual, late], lambda delay: delay.p50_ns) == {0: 5.0}
+    told = list(without_delay([usual[0], late[0]], ()))
+    assert [(gap.what, gap.why) for gap in told] == [
+        ("Delays in 1 valid trial on direct", "late; the trials count for all else")
+    ]
+
+
+def test_where_nothing_arrived_in_one_round_its_delay_is_infinite() -> None:
+    usual, gone = runs(2)
+    gone = (gone[0], gone[1].model_copy(update={"delay": None}))
+    assert delays([usual, gone], lambda delay: delay.p50_ns) == {0: 5.0, 1: math.inf}
+    assert delays([gone], lambda delay: delay.p50_ns) == {}

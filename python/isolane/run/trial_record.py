@@ -34,11 +34,11 @@ class Attempt:
             return "failed"
         if self.task.purpose == "null-dut":
             return "ok"  # it gives no verdict: what limited the wire is part of what it shows
-        return "no-verdict" if self.invalid else "ok"
+        return "ok" if all(why.kind in ABOUT_DELAY for why in self.invalid) else "no-verdict"
 
     @property
     def invalid(self) -> tuple[InvalidReason, ...]:
-        """Why it is invalid; where the rate alone is asked for, not why its delays would be."""
+        """Why it, or its delays, are invalid; the latter not where the rate alone is asked for."""
         found = self.observation.invalid if self.observation else ()
         if self.task.purpose not in ("capacity", "search"):
             return found
@@ -46,7 +46,7 @@ class Attempt:
 
     @property
     def reason(self) -> str | None:
-        """Why it failed or gives no verdict; None if it is good."""
+        """Why it failed, gives no verdict, or tells no delays; None if it is good."""
         return self.failure or "; ".join(map(str, self.invalid)) or None
 
     def trial(self, invalid_before: int = 0) -> Trial:

@@ -20,11 +20,10 @@ from isolane.testbed.loss_counters import Counters, Reader
 from isolane.testbed.namespace_thread import NamespaceThread
 from isolane.testbed.threads import Polled
 
-RECEIVER_ALONE_NS = 10_000
-RECEIVER_SHARING_NS = 25_000
-"""Pause between two polls of each of the receiver's interfaces, ns: with a core of its own, and on
-the generator's core, where every poll delays the generator (in a virtual machine each timer is an
-exit to the hypervisor)."""
+RECEIVER_PAUSE_NS = 10_000
+"""Pause between two polls of the receiver, ns, for each of its interfaces. On the generator's core
+every poll delays the generator (in a virtual machine each timer is an exit to the hypervisor): with
+half of it the generator's lateness grows, with a fifth of it frames are missed."""
 
 _QUIET_S = 0.03
 """Without a frame for this long: several times the maximum pause between multicast reports."""
@@ -135,8 +134,7 @@ class Testbed:
         Longer with more interfaces, whose timers share a core; a ring of 256 frames bears it.
         """
         wires = sum(veth.rx.netns == RCV for veth in self._layout.veths)
-        alone = len(self.plan.measure_cores) > 1
-        return (RECEIVER_ALONE_NS if alone else RECEIVER_SHARING_NS) * max(2, wires)
+        return RECEIVER_PAUSE_NS * max(2, wires)
 
     def _await_silence(self) -> None:
         """Wait until the routers have sent the multicast reports of their new interfaces."""

@@ -97,6 +97,8 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
     "repeats as text": ("repeats: 1", "repeats: many", "trial.repeats: "),
     "negative seed": ("seed: 1", "seed: -1", "trial.seed: "),
     "enormous seed": ("seed: 1", f"seed: {10**30}", "trial.seed: "),
+    "null DUT as text": ("repeats: 1", "repeats: 1, null_dut: perhaps", "trial.null_dut: "),
+    "null DUT as a number": ("repeats: 1", "repeats: 1, null_dut: 1", "trial.null_dut: "),
     "trial is a list": ("trial: {duration: 50ms, warmup: 10ms, repeats: 1, seed: 1}",
                         "trial: [1]", "trial: "),
 }  # fmt: skip

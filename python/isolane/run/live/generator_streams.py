@@ -16,8 +16,8 @@ MILLIPPS = 1000
 
 
 LATE_NS = 1_000_000
-"""How late a frame may leave: ``ISL_MAX_LATE_NS``. Sending goes on for so long after the window, so
-that its last frames may be as late as its first."""
+"""How late a frame may leave: ``MAX_LATE_NS`` of the generator. Sending goes on for so long after
+the window, so that its last frames may be as late as its first."""
 
 
 def size_cycle(sizes: Sequence[tuple[int, int]]) -> list[int]:

@@ -208,8 +208,13 @@ def test_duplicates_are_not_received_twice() -> None:
     assert one.duplicated == 3
 
 
-def stream_that(**changed: int) -> GeneratorReport:
-    return audit(sent(**changed))
+def stream_that(late: Percentiles = ON_TIME, **changed: int) -> GeneratorReport:
+    return audit(sent(**changed), late=late)
+
+
+SLOW = percentiles(OFFERED, p50_ns=100_000, p99_ns=170_000, p999_ns=170_000)
+LONG = percentiles(OFFERED - LOST, p50_ns=900_000, p90_ns=900_000, p99_ns=900_000,
+                   p999_ns=900_000, p9999_ns=900_000)  # fmt: skip
 
 
 def late(p50_ns: float = 100, p99_ns: float = 170) -> Percentiles:
@@ -218,7 +223,11 @@ def late(p50_ns: float = 100, p99_ns: float = 170) -> Percentiles:
 
 INVALID: dict[str, tuple[Raw, InvalidKind, str]] = {
     "a slow generator": (
-        raw(sent=stream_that(sent_window=4_989, missed_window=11)),
+        raw(sent=stream_that(SLOW, sent_window=4_989, missed_window=11), due_delays=[LONG]),
+        InvalidKind.GENERATOR_LIMIT, "the generator was the limit",
+    ),
+    "a generator that was held up for long": (
+        raw(sent=stream_that(sent_window=4_740, missed_window=260)),
         InvalidKind.GENERATOR_LIMIT, "the generator was the limit",
     ),
     "a full receiver": (
@@ -273,6 +282,7 @@ def test_each_invalid_reason_is_told_alone(name: str) -> None:
 
 
 FINE: dict[str, Raw] = {
+    "a generator that was held up": raw(sent=stream_that(sent_window=4_760, missed_window=240)),
     "a generator a little late": raw(sent=stream_that(sent_window=4_991, missed_window=9)),
     "an aggressor that could be no worse": raw(
         "aggressor", sent=stream_that(sent_window=2_000, missed_window=3_000)
@@ -307,7 +317,11 @@ def test_the_generators_audit_says_when_it_was_the_limit() -> None:
 
 def test_limits_follow_the_threshold() -> None:
     """At a threshold of 10 % a trial may miss ten times as much as at 1 %."""
-    case = raw(sent=stream_that(sent_window=4_950, missed_window=50), cpu=accounting(others=0.15))
+    case = raw(
+        sent=stream_that(SLOW, sent_window=4_950, missed_window=50),
+        due_delays=[LONG],
+        cpu=accounting(others=0.15),
+    )
     coarse = replace(case, setting=replace(case.setting, budget=ErrorBudget(0.1)))
     assert {reason.kind for reason in observe(case).invalid} == {
         InvalidKind.GENERATOR_LIMIT, InvalidKind.DISTURBED,
