@@ -154,7 +154,7 @@ impl Receiver {
     /// Forgets everything received; call when no frames are under way.
     pub fn reset(&mut self) -> Result<()> {
         let bss = present(self.skel.maps.bss_data.as_deref_mut())?;
-        bss.streams = [types::isl_rx_stream::default(); MAX_STREAMS];
+        bss.streams.fill(types::isl_rx_stream::default());
         bss.other_frames = 0;
         self.flows.clear(self.flow_slots);
         self.delays.clear(self.ranges.len().max(1) * BUCKETS);

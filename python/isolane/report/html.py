@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup
 
-from isolane.report import tables
+from isolane.report import fact_lists, tables
 from isolane.report.assets import (
     as_json,
     asset,
@@ -42,7 +42,7 @@ def page(run: Run) -> str:
         refused=tables.refused(summary),
         findings=tables.findings(summary),
         older=older_method(summary),
-        facts=[*tables.facts(summary), *tables.capacities(summary)],
+        facts=[*fact_lists.facts(summary), *fact_lists.capacities(summary)],
         figures=[for_page(figure) for figure in shown],
         results=tables.results(summary),
         null_dut=null_dut(summary),
@@ -61,7 +61,7 @@ def page(run: Run) -> str:
             (one.arm, draw(one, css_colours()), draw(one, css_colours(), down=True))
             for one in summary.drawings
         ],
-        host=tables.host(run.host),
+        host=fact_lists.host(run.host),
         command=run.command,
         experiment=run.experiment,
         css=Markup(styles()),  # noqa: S704 - a file of this package

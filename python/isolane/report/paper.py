@@ -10,7 +10,7 @@ from html import escape
 
 import vl_convert
 
-from isolane.report import tables
+from isolane.report import fact_lists, tables
 from isolane.report.chart import Figure, Panel, Swatch
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
@@ -94,7 +94,7 @@ def _text(text: str, size: float, colour: str, *, bold: bool = False, after: flo
 def _head(summary: Summary) -> list[Block]:
     when = datetime.fromtimestamp(summary.started_unix_s, UTC)
     tint = {"good": LIGHT.good, "bad": LIGHT.bad}.get(summary.verdict.level, LIGHT.ink)
-    known = " · ".join(f"{name}: {value}" for name, value in tables.facts(summary))
+    known = " · ".join(f"{name}: {value}" for name, value in fact_lists.facts(summary))
     interrupted = "" if summary.complete else "The run was interrupted. "
     older = older_method(summary)
     origin = f"Isolane {summary.isolane} · {summary.name} · {when:%Y-%m-%d %H:%M} UTC"

@@ -9,10 +9,8 @@ from isolane.run import wording
 from isolane.run.cells import sent_less
 from isolane.run.quality_words import noise_row, normalised_rows
 from isolane.run.results import (
-    ArmCapacity,
     Cell,
     Finding,
-    HostFacts,
     Interval,
     PublishedCell,
     Summary,
@@ -82,7 +80,7 @@ class _Column:
         """Return the entry of a cell."""
         if self.of_reference and cell.retained_reason is not None:
             return Value(REFUSED)
-        return _value(self.pick(cell), self.write)
+        return value_of(self.pick(cell), self.write)
 
     def has(self, cell: Cell) -> bool:
         """Tell whether there is anything to show of a cell."""
@@ -203,7 +201,8 @@ _COLUMNS = (
 )
 
 
-def _value(interval: Interval | None, write: Callable[[float], str]) -> Value:
+def value_of(interval: Interval | None, write: Callable[[float], str]) -> Value:
+    """Return the entry of a figure."""
     if interval is None:
         return Value(NOTHING)
     if interval.n < 2 or interval.low == interval.high:
@@ -369,53 +368,3 @@ def brackets(summary: Summary) -> str:
     if counts[0] < MIN_UNITS:
         text += f" (95 % needs {MIN_UNITS} {what})"
     return text + ("." if several else ", as far as this one invocation goes.")
-
-
-def host(facts: HostFacts) -> list[tuple[str, str]]:
-    """Facts about the machine, as pairs of what and which."""
-    pairs = [
-        ("Kernel", facts.kernel),
-        ("Processor", f"{facts.cpu}, {wording.plural(facts.cores, 'core')}"),
-        ("Memory", f"{facts.memory_bytes / 2**30:.1f} GiB"),
-        ("Clock source", facts.clocksource),
-        ("Hypervisor", facts.hypervisor or "none found"),
-        ("Mitigations", facts.mitigations),
-        ("Versions", ", ".join(f"{name} {value}" for name, value in facts.versions.items())),
-    ]
-    for number, nic in enumerate(facts.nics, start=1):
-        name = nic.get("name", f"NIC {number}")
-        rest = [f"{key} {value}" for key, value in nic.items() if key != "name" and value]
-        pairs.append((name, "; ".join(rest) or "no details"))
-    return pairs
-
-
-def facts(summary: Summary) -> Sequence[tuple[str, str]]:
-    """Key facts of a run, for the line below its verdict."""
-    took = max(0.0, summary.finished_unix_s - summary.started_unix_s)
-    left_out = summary.trials_failed + summary.trials_without_verdict
-    pairs = [("Trials", f"{summary.trials:,}"), ("Left out", f"{left_out:,}")]
-    pairs.append(("Took", f"{took:.0f} s" if took < 120 else f"{took / 60:.0f} min"))
-    if summary.simulated is not None:
-        pairs.insert(0, ("Predicted, not measured", f"profile {summary.simulated}"))
-    if summary.capacity is not None:
-        capacity = _value(summary.capacity.pps, format_pps).flat()
-        where = f"1x, {summary.capacity.router} on {summary.capacity.arm}"
-        if summary.capacity.source is not None:
-            where = f"1x, taken from {summary.capacity.source}"
-        pairs.insert(0, (f"Capacity ({where})", capacity))
-    return pairs
-
-
-def capacities(summary: Summary) -> list[tuple[str, str]]:
-    """Return what each arm forwards, as pairs of arm and rates."""
-    return [(f"Capacity of {one.arm}", _of_arm(one)) for one in summary.capacities]
-
-
-def _of_arm(one: ArmCapacity) -> str:
-    """Write what an arm forwards, by the names that RFC 2285 gives the rates."""
-    prefix = "at least " if one.at_least else ""
-    return (
-        f"MFR {prefix}{_value(one.mfr_pps, format_pps).flat()}, offered "
-        f"{format_pps(one.mfr_load_pps)}; FRMOL {format_pps(one.frmol_pps)}, offered "
-        f"{format_pps(one.max_load_pps)}"
-    )

@@ -6,16 +6,14 @@ import csv
 import io
 from datetime import UTC, datetime
 
+from isolane.report.fact_lists import capacities, facts, host
 from isolane.report.floor_table import NOTE, null_dut
 from isolane.report.loaded_run import Run
 from isolane.report.tables import (
     Table,
     badges,
     brackets,
-    capacities,
-    facts,
     findings,
-    host,
     missing,
     noise,
     normalised,

@@ -29,6 +29,11 @@ def _reading(trial: Trial) -> Reading:
     router, kinds = trial.routers[0], trial.invalid
     # One frame may fall on either side of the window's end.
     short = router.generated_frames + 1 < (1 - SHORT) * router.offered_frames
+    if router.held_up and router.generated_frames:
+        # While frames came, they came at the load that was asked for: that time alone counts.
+        offered = router.generated_frames / router.offered_frames
+        rate_pps = router.received_pps / min(1.0, offered)
+        return Reading(router.offered_pps, rate_pps, valid=trial.status == "ok")
     # Method 1 did not keep the kinds; it took what the generator could send for overload.
     valid = trial.status == "ok" and (not short or kinds is None)
     alone = short and not valid and set(kinds or ()) <= {InvalidKind.GENERATOR_LIMIT}

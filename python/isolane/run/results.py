@@ -15,6 +15,7 @@ from isolane.run.cpu_results import CoreAudit, CpuPart
 from isolane.run.cpu_results import CoreCell as CoreCell  # noqa: PLC0414 - a part of a summary
 from isolane.run.cpu_results import CorePart as CorePart  # noqa: PLC0414 - the same
 from isolane.run.cpu_results import CoreTrial as CoreTrial  # noqa: PLC0414 - a part of a trial
+from isolane.run.delays import HELD_UP_NS
 from isolane.run.delays import Delay as Delay  # noqa: PLC0414 - a part of a trial
 from isolane.run.delays import GeneratorAudit as GeneratorAudit  # noqa: PLC0414 - of a trial
 from isolane.run.delays import Lateness as Lateness  # noqa: PLC0414 - the same
@@ -105,6 +106,15 @@ class RouterTrial(_Model):
     """None for a router that was offered nothing, and from older versions."""
     negative_delays: int = 0
     """Frames that arrived before they were written: the clocks differ. In no percentile."""
+
+    @property
+    def held_up(self) -> bool:
+        """Whether what the generator missed is gone in a few stalls, and the others were on time.
+
+        Then somebody else had its core, which is noise as on the DUT's cores; else it was at its
+        limit. False where an older version did not keep its lateness.
+        """
+        return self.lateness is not None and self.lateness.p50_ns < HELD_UP_NS
 
 
 class Placement(_Model):

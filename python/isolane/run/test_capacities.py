@@ -6,7 +6,7 @@ from pathlib import Path
 
 from isolane.report import test_data as data
 from isolane.run.capacities import arm_capacities, measured_capacity
-from isolane.run.results import Trial
+from isolane.run.results import Lateness, Trial
 
 
 def offered(trial: Trial, load_pps: float, received_pps: float, arm: str = "direct") -> Trial:
@@ -47,3 +47,16 @@ def test_the_trials_of_an_earlier_version_count_all(tmp_path: Path) -> None:
     assert (found.arm, found.router, found.pps.median, found.pps.n) == (
         "direct", "victim", 720_900, 3,
     )  # fmt: skip
+
+
+def test_a_generator_that_was_held_up_tells_the_rate_while_it_sent(tmp_path: Path) -> None:
+    """It stood still for 3 % of the window; one that is late for every frame is at its limit."""
+    one = data.capacity_trial(data.experiment(tmp_path, data.NOISY), 0)
+    late = Lateness(count=1, missed=1, p50_ns=500, p99_ns=500, p999_ns=500, max_ns=500)
+    frames = {"offered_frames": 25_000, "generated_frames": 24_250, "received_frames": 19_400}
+    short = offered(one, 250e3, 194e3)
+    router = short.routers[0].model_copy(update={**frames, "lateness": late})
+    (found,) = arm_capacities([short.model_copy(update={"routers": (router,), "invalid": ()})])
+    assert (found.mfr_load_pps, round(found.mfr_pps.median)) == (250e3, 200_000)
+    at_limit = router.model_copy(update={"lateness": late.model_copy(update={"p50_ns": 3e5})})
+    assert arm_capacities([short.model_copy(update={"routers": (at_limit,), "invalid": ()})]) == ()

@@ -17,8 +17,6 @@ from isolane.spec import ArmRouter, format_ns, format_pps
 
 LATE = 0.2
 """Share of a delay that may be the generator's lateness."""
-HELD_UP_NS = 100_000
-"""A generator whose frames are in the median less late than this is not at its limit."""
 NEGATIVE = 0.0001
 """Share of the frames that may arrive before they were sent."""
 
@@ -168,20 +166,12 @@ def _delays_invalid(router: RouterTrial) -> Iterator[InvalidReason]:
             return
 
 
-def _held_up(router: RouterTrial) -> bool:
-    """Whether the frames that a router lacks are gone in a few stalls of the generator.
-
-    Then somebody else had its core, which is noise as on the DUT's cores. The others were on time.
-    """
-    return router.lateness is not None and router.lateness.p50_ns < HELD_UP_NS
-
-
 def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason]:
     """Yield every reason why the trial gives no verdict."""
     limit = raw.setting.budget.limit
     for router in routers:
         # An aggressor only has to be too much; the results say how much it really sent.
-        missing = raw.setting.budget.noise if _held_up(router) else limit
+        missing = raw.setting.budget.noise if router.held_up else limit
         short = router.generated_frames < (1 - missing) * router.offered_frames
         if router.role != "aggressor" and short:
             yield InvalidReason(
