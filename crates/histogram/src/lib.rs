@@ -216,7 +216,9 @@ mod tests {
             per_10000 in 0..=10_000u64,
         ) {
             let mut histogram = Histogram::default();
-            values.iter().for_each(|&value| histogram.add(value));
+            for &value in &values {
+                histogram.add(value);
+            }
             histogram.add_lost(lost);
             let arrived = values.len();
             prop_assert_eq!((histogram.count(), histogram.lost()), (arrived as u64, lost));
@@ -236,9 +238,10 @@ mod tests {
             }
             let exact = exact(&mut values, per_10000);
             prop_assert_eq!(histogram.is_lost(per_10000), exact == u64::MAX);
-            match histogram.quantile_ns(per_10000) {
-                Some(found) => prop_assert!(found.abs_diff(exact) <= exact / 64 + 1),
-                None => prop_assert_eq!(exact, u64::MAX),
+            if let Some(found) = histogram.quantile_ns(per_10000) {
+                prop_assert!(found.abs_diff(exact) <= exact / 64 + 1);
+            } else {
+                prop_assert_eq!(exact, u64::MAX);
             }
         }
 

@@ -24,7 +24,7 @@ fn late_frame(flow: u32, seq: u32, age_ns: u64, late_ns: u64) -> Vec<u8> {
     bytes[14] = 0x45;
     bytes[23] = 17;
     bytes[42..50].copy_from_slice(
-        &(crate::monotonic_ns() - age_ns & TIME_MASK | late_ns << 43).to_le_bytes(),
+        &((crate::monotonic_ns() - age_ns) & TIME_MASK | (late_ns << 43)).to_le_bytes(),
     );
     bytes[50..54].copy_from_slice(&flow.to_le_bytes());
     bytes[54..58].copy_from_slice(&seq.to_le_bytes());
