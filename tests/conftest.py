@@ -17,7 +17,8 @@ routers:
 load: {load}
 arms:
 {arms}
-trial: {{duration: {duration}, warmup: 20ms, repeats: {repeats}, retries: 0, seed: 1}}
+trial: {{duration: {duration}, warmup: 20ms, repeats: {repeats}, retries: 0, seed: 1,
+         null_dut: false}}
 """
 
 

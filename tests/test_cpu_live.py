@@ -25,7 +25,7 @@ arms:
   - {name: bridge, path: bridge}
   - {name: macvlan, path: macvlan}
   - {name: isolane, path: isolane}
-trial: {duration: 300ms, warmup: 50ms, repeats: 1, seed: 1}
+trial: {duration: 300ms, warmup: 50ms, repeats: 1, seed: 1, null_dut: false}
 """
 SAME_ARMS = """\
 isolane: 1
@@ -34,7 +34,7 @@ traffic: {frame_size: 64}
 routers: [{name: one, path: macvlan}, {name: two, path: macvlan}]
 load: {one: 20kpps, two: 20kpps}
 arms: [{name: first}, {name: second}]
-trial: {duration: 200ms, warmup: 50ms, repeats: 9, seed: 1}
+trial: {duration: 200ms, warmup: 50ms, repeats: 9, seed: 1, null_dut: false}
 """
 NOISE = 0.25
 """Two identical arms, medians of nine short trials on a machine that is busy with other things."""

@@ -44,7 +44,7 @@ def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = N
     run = RunFolder.open(folder)
     refuse_other_experiment(run)
     experiment = load_experiment(folder / EXPERIMENT)
-    recorded = run.trials()
+    recorded = [trial for trial in run.trials() if trial.purpose != "null-dut"]
     _refuse_unusable(recorded, wanted or ())
     trials = [
         trial
