@@ -11,9 +11,10 @@ from contextlib import ExitStack
 from threading import Thread
 
 import pytest
-from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.backend import Bench, Demand, Observation, Setting
 from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
+from isolane.run.results import RouterTrial
 from isolane.spec import load_experiment
 from isolane.testbed import Journal, clean, exclusive
 
@@ -70,34 +71,43 @@ def test_a_full_queue_of_known_depth_and_rate_is_the_delay(journal: Journal, tin
     assert delay.lost == pytest.approx(RATE_PPS, rel=0.05)
 
 
+def held_up(bench: Bench, setting: Setting, core: int) -> RouterTrial:
+    """Carry out a trial in which somebody else has the generator's core for 5 ms."""
+    # The generator starts within 300 ms, so this is in the window.
+    end_ns = time.monotonic_ns() + 330_000_000
+    words = [sys.executable, "-c", HOG, str(core), str(end_ns), str(STALL_NS)]
+    hog = Thread(target=lambda: subprocess.run(words, check=True))
+    hog.start()
+    router = bench.trial(setting).routers[0]
+    hog.join()
+    return router
+
+
 def test_a_stall_of_the_generator_shows_in_the_delay_since_the_due_time_alone(
     journal: Journal, tiny: Tiny
 ) -> None:
     experiment = load_experiment(tiny(load="{one: 50kpps, two: 0pps}"))
     arm, point = experiment.resolved_arms()[0], experiment.points()[0]
     demands = tuple(Demand(router, router.load.value, None) for router in point.routers)
-    setting = Setting(demands, warmup_ns=100_000_000, window_ns=250_000_000)
+    setting = Setting(demands, warmup_ns=20_000_000, window_ns=450_000_000)
     core = divide(arm.cores).measure[0]
     with LiveBackEnd(experiment, journal).null_dut(arm, point.routers) as bench:
         usual = bench.trial(setting).routers[0]
-        # The generator starts within some 50 ms, so the middle of the time is in the window.
-        end_ns = time.monotonic_ns() + 280_000_000
-        words = [sys.executable, "-c", HOG, str(core), str(end_ns), str(STALL_NS)]
-        hog = Thread(target=lambda: subprocess.run(words, check=True))
-        hog.start()
-        stalled = bench.trial(setting).routers[0]
-        hog.join()
+        stalled = held_up(bench, setting, core)
+        for _ in range(4):  # on a busy machine the stall may miss the window
+            if stalled.lateness is None or stalled.lateness.missed < 150:
+                stalled = held_up(bench, setting, core)
     assert usual.due_delay is not None
     assert usual.delay is not None
     assert stalled.delay is not None
     assert stalled.due_delay is not None
     assert stalled.lateness is not None
-    # 4 of the 5 ms are too late to be sent, the last one is sent late: 200 and 50 of 12,500 frames.
+    # 4 of the 5 ms are too late to be sent, the last one is sent late: 200 and 50 of 22,500 frames.
     assert stalled.lateness.missed >= 150
     assert stalled.due_delay.lost is not None
     assert stalled.due_delay.lost >= 150
     assert stalled.due_delay.max_ns >= 900_000
-    assert stalled.due_delay.p99_ns >= 900_000
-    assert stalled.delay.p99_ns < 500_000
+    assert stalled.due_delay.p99_ns >= 300_000
+    assert stalled.delay.p99_ns < 200_000
     assert stalled.delay.lost is not None
     assert stalled.delay.lost < 10
