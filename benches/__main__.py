@@ -16,7 +16,6 @@ BENCHES: tuple[str, ...] = (
     "testbed",
     "accountant",
     "enforcement",
-    "managed_direct",
     "links",
     "noise",
     "scale",

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from isolane.run.backend import Bench, Demand, Observation, Setting
 from isolane.run.live.live_backend import LiveBackEnd
-from isolane.run.results import RouterTrial
 from isolane.spec import parse_experiment
 from isolane.testbed import Journal, clean, exclusive
 
@@ -102,8 +101,3 @@ def bed(arm: Arm, journal: Journal, seconds: float) -> Iterator[Bed]:
     back_end.check([resolved])
     with back_end.bench(resolved, routers) as bench:
         yield Bed(bench, routers, seconds)
-
-
-def p99_us(router: RouterTrial) -> float:
-    """Return a router's 99th percentile of delay, us; NaN when nothing arrived."""
-    return router.delay.p99_ns / 1e3 if router.delay else float("nan")

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from benches.beds import host
 from benches.by_experiment import Measured, carry_out, known
 from benches.common import Check, Options, Outcome, main
+from benches.dear_frames import share_errors
 
 KERNEL, XDP, DIRECT = "isolane", "isolane-xdp", "managed-direct"
 KEEPS = {KERNEL: 0.99, DIRECT: 0.999}
@@ -139,6 +141,15 @@ def shares(found: Found, options: Options) -> None:
     seen = carry_out("shares-of-8", options)
     found.notes.append(seen.note())
     _shares(found, seen, seen.arms[0], {f"r{number}": number for number in range(1, 9)})
+    with host() as journal:
+        for weights in ((1, 1), (2, 1), (4, 1)):
+            errors = share_errors(weights, journal, options)
+            what = (
+                f"CPU share error at weights {':'.join(map(str, weights))}, {DIRECT}, dear frames"
+            )
+            worst = max(errors, default=math.nan)
+            found.judge(what, worst, f"{worst:.2f} pp", "1 pp", met=worst <= 1)
+            found.data[what] = errors
 
 
 def _shares(found: Found, seen: Measured, arm: str, weights: dict[str, int]) -> None:

@@ -95,7 +95,7 @@ def test_shares_follow_weights_when_both_are_overloaded() -> None:
     with bench(weight=1000) as offer:
         make_dear("one")
         make_dear("two")
-        # Far from equal shares: how exact they are on a quiet machine, benches.managed_direct says.
+        # Far from equal shares: how exact they are on a quiet machine, benches.enforcement says.
         share = until(
             lambda share: share > 0.7,
             lambda: cpu_share(offer(OVERLOAD_PPS / 2, OVERLOAD_PPS / 2)),
