@@ -50,7 +50,7 @@ fn a_queue_that_overflows_has_less_room_than_one_that_does_not() {
         let results = simulate(&demultiplexed(2_000_000, &admission));
         // At the beginning nothing has overflowed yet.
         assert_eq!(results.drop_points[1].max, 200);
-        results.flows[0].delay.p50_ns.expect("frames arrived")
+        results.flows[0].delay.arrived_p50_ns.expect("frames arrived")
     };
     let (overflowing_ns, recovered_ns) = (p50_ns(20_000_000), p50_ns(0));
     assert!(overflowing_ns < 100_000, "{overflowing_ns}");
