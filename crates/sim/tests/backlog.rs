@@ -64,7 +64,7 @@ fn an_overloaded_backlog_that_is_passed_twice_keeps_the_golden_ratio() {
     // Not exactly: what is taken over comes in waves.
     assert!((second / first - 0.618).abs() < 0.05, "{}", second / first);
     // Up to 2,000 frames wait, so a frame waits twice for more than 2 ms.
-    assert!(results.flows[0].delay.p50_ns.expect("frames came") > 4_000_000);
+    assert!(results.flows[0].delay.arrived_p50_ns.expect("frames came") > 4_000_000);
     same_bytes(&bridge(900_000, Some("cpu")));
 }
 
