@@ -45,7 +45,7 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 	__uint(map_flags, BPF_F_MMAPABLE);
-} isl_rx_due_delays SEC(".maps");
+} isl_rx_due SEC(".maps");
 
 /* Key: flow_base[stream] + flow; size set when loaded; this program writes. */
 struct {
@@ -108,7 +108,7 @@ static __always_inline void note_delay(struct isl_rx_stream *stream, __u32 index
 	if (bucket)
 		__sync_fetch_and_add(bucket, 1);
 	key = index * ISL_HIST_BUCKETS + isl_bucket(due_ns);
-	bucket = bpf_map_lookup_elem(&isl_rx_due_delays, &key);
+	bucket = bpf_map_lookup_elem(&isl_rx_due, &key);
 	if (bucket)
 		__sync_fetch_and_add(bucket, 1);
 	__sync_fetch_and_add(&stream->delay_sum_ns, delay_ns);

@@ -114,7 +114,7 @@ impl Receiver {
         let delays_in = |map: BorrowedFd| MappedArray::new(map, MAX_STREAMS * BUCKETS);
         let mut receiver = Self {
             delays: delays_in(skel.maps.isl_rx_delays.as_fd()).map_err(mapping)?,
-            due_delays: delays_in(skel.maps.isl_rx_due_delays.as_fd()).map_err(mapping)?,
+            due_delays: delays_in(skel.maps.isl_rx_due.as_fd()).map_err(mapping)?,
             flows: MappedArray::new(skel.maps.isl_rx_flows.as_fd(), flow_slots).map_err(mapping)?,
             flow_slots,
             ranges,
