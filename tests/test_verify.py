@@ -45,7 +45,7 @@ routers:
   promised: {netns: nowhere-1, rate_min: 40Mbps}
   first: {netns: nowhere-2, priority: 0, rate_max: {ingress: 20kpps}}
 """
-QUICK = ("--time-limit", "45s", "--duration", "200ms", "--tolerance", "8", "--json")
+QUICK = ("--time-limit", "30s", "--duration", "200ms", "--tolerance", "8", "--json")
 """Whatever is decided on a busy machine is decided soon: eleven pairs that agree are enough."""
 NIC = "isl-ni1"
 """That frames leave a test bed's device under test by."""
