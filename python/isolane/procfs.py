@@ -103,3 +103,23 @@ def memory_info() -> dict[str, int]:
         number, *unit = value.split()
         found[name] = int(number) * (1024 if unit else 1)
     return found
+
+
+def cpu_cgroup_root(mounts: str | None = None) -> tuple[int, Path] | None:
+    """Return version (1 or 2) and mount point of the cgroups that have the cpu controller.
+
+    Parameters
+    ----------
+    mounts
+        Text in the format of ``/proc/self/mounts``; None: that file.
+    """
+    text = Path("/proc/self/mounts").read_text() if mounts is None else mounts
+    for line in text.splitlines():
+        _, where, what, options, *_ = line.split()
+        if what == "cgroup" and "cpu" in options.split(","):
+            return 1, Path(where)
+        if what == "cgroup2":
+            controllers = Path(where) / "cgroup.controllers"
+            if controllers.exists() and "cpu" in controllers.read_text().split():
+                return 2, Path(where)
+    return None

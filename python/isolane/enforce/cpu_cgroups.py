@@ -7,6 +7,7 @@ from math import ceil
 from pathlib import Path
 
 from isolane.errors import NotSupported
+from isolane.procfs import cpu_cgroup_root
 
 _PERIOD_US = 10_000
 """Period of ``cpu_max``: a router that has used up its cap waits no longer than this."""
@@ -43,17 +44,9 @@ class Groups:
 
     @cached_property
     def _root(self) -> tuple[int, Path]:
-        text = self._mounts
-        if text is None:
-            text = Path("/proc/self/mounts").read_text()
-        for line in text.splitlines():
-            _, where, what, options, *_ = line.split()
-            if what == "cgroup" and "cpu" in options.split(","):
-                return 1, Path(where)
-            if what == "cgroup2":
-                controllers = Path(where) / "cgroup.controllers"
-                if controllers.exists() and "cpu" in controllers.read_text().split():
-                    return 2, Path(where)
+        found = cpu_cgroup_root(self._mounts)
+        if found is not None:
+            return found
         raise NotSupported(
             "not supported on this host: no mounted cgroup has the cpu controller, which "
             "cpu_weight and cpu_max need (mount -t cgroup -o cpu cgroup /sys/fs/cgroup/cpu, or "

@@ -15,6 +15,7 @@ DROP_POINT_WORDS: dict[DropPoint, str] = {
     "generator": "generator",
     "nic_queue": "NIC queue",
     "router_queue": "router queue",
+    "guest": "guest",
     "no_route": "no route",
     "egress": "egress",
     "unaccounted": "unaccounted",

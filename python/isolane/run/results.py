@@ -32,12 +32,15 @@ Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure", "twin", "search", "null-dut"]
 """``twin``: a trial of the second copy of an arm, for the noise floor; ``search``: of a search;
 ``null-dut``: one without a router, the floor of the delays."""
-DropPoint = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
+DropPoint = Literal[
+    "generator", "nic_queue", "router_queue", "guest", "no_route", "egress", "unaccounted"
+]
 
 DROP_POINTS: tuple[DropPoint, ...] = (
     "generator",
     "nic_queue",
     "router_queue",
+    "guest",
     "no_route",
     "egress",
     "unaccounted",
@@ -99,6 +102,8 @@ class RouterTrial(_Model):
     """``cpu_caused_ns`` over the window times the number of DUT cores, 0 to 1."""
     cpu_caused_ns_per_frame: float | None = None
     """``cpu_caused_ns`` over the received frames in the window, so drops make it larger."""
+    hypervisor: str | None = None
+    """What ran a virtual machine: figures of one are not those of another. None of other kinds."""
     due_delay: Delay | None = None
     """Since the frame was due: ``lost`` are also those that the generator missed. It cannot be
     shortened by a generator that waits (coordinated omission). None from older versions."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-from isolane.spec.fields import Kind, NicModel, Receive, RouterPath
+from isolane.spec.fields import Hypervisor, Kind, NicModel, Receive, RouterPath
 from isolane.spec.kinds import SHARED, default_nic
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
 from isolane.spec.policy_router import PolicyValues, policy_values
@@ -29,6 +29,8 @@ class ArmRouter:
     policy: PolicyValues | None = None
     """The router's policy, on path ``isolane``, and on ``direct`` where one is asked for; its
     ``cores`` are positions among the arm's cores, from 0 (see :meth:`PolicyValues.on`)."""
+    hypervisor: Hypervisor | None = None
+    """What is to run a virtual machine; None for every other kind."""
 
     @property
     def wire(self) -> str:
@@ -83,7 +85,8 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     nic = (change and change.nic) or router.nic or default_nic(kind, path)
     if kind != "vm":
         return ArmRouter(router.name, kind, path)
-    return ArmRouter(router.name, kind, path, nic, policy.cpu_weight)
+    hypervisor = (change and change.hypervisor) or router.hypervisor or "auto"
+    return ArmRouter(router.name, kind, path, nic, policy.cpu_weight, hypervisor=hypervisor)
 
 
 def manages(router: Router, change: ArmChange | None) -> bool:

@@ -120,6 +120,13 @@ def _paths_of_arm(
         at: Loc = loc if change else ("routers", i)
         yield from _path_of_router(router, suffix, at)
         yield from _nic_of_router(router, suffix, at)
+        asked = data.routers[i].hypervisor
+        if asked is not None and router.kind != "vm" and not data.arms:
+            what = f"hypervisor {show(asked)} of {router.kind} {show(router.group)}"
+            yield Problem((*at, "hypervisor"), what, "kind vm, or no hypervisor")
+    if change and change.hypervisor and all(router.kind != "vm" for router in routers):
+        what = f"hypervisor {show(change.hypervisor)}{suffix}, which has no virtual machine"
+        yield Problem((*loc, "hypervisor"), what, "kind vm, or no hypervisor")
     native = [i for i, router in enumerate(routers) if router.kind == "native"]
     if sum(max(data.routers[i].count) for i in native) > 1:
         what = f"more than one native router{suffix}: the host itself is only one"

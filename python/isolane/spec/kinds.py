@@ -9,7 +9,7 @@ from isolane.spec.fields import Kind, NicModel, RouterPath
 PATHS: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "native": ("none",),
     "container": ("direct", "bridge", "macvlan", "isolane", "sriov"),
-    "vm": ("bridge", "macvtap", "sriov-macvtap", "sriov-passthrough"),
+    "vm": ("bridge", "macvtap", "tap", "sriov-macvtap", "sriov-passthrough"),
     "xen": ("bridge", "sriov-passthrough", "dom0"),
 }
 """Paths of each kind, simulated or live."""
@@ -17,12 +17,14 @@ PATHS: Final[dict[Kind, tuple[RouterPath, ...]]] = {
 LIVE: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "native": ("none",),
     "container": ("direct", "bridge", "macvlan", "isolane"),
+    "vm": ("tap",),
 }
 """Those of them that this version runs with real frames."""
 
 NICS: Final[dict[RouterPath, tuple[NicModel, ...]]] = {
     "bridge": ("virtio", "e1000"),
     "macvtap": ("virtio", "e1000"),
+    "tap": ("vector",),
     "sriov-macvtap": ("virtio", "e1000"),
     "sriov-passthrough": ("vfio",),
 }

@@ -44,7 +44,7 @@ def test_a_flood_of_problems_is_cut_short() -> None:
     assert lines[-1] == "f: and 70 more"
 
 
-@pytest.mark.parametrize(("key", "word"), [("path", "tap")])
+@pytest.mark.parametrize(("key", "word"), [("path", "netback")])
 def test_words_of_other_versions_are_not_supported(key: str, word: str) -> None:
     text = changed("    path: direct\n  - name", f"    {key}: {word}\n    role: victim\n  - name")
     with pytest.raises(NotSupported) as error:
@@ -59,7 +59,10 @@ def test_words_of_other_versions_are_not_supported(key: str, word: str) -> None:
     ("kind", "path"),
     [
         ("container", "sriov"),
-        *[("vm", path) for path in ("bridge", "macvtap", "sriov-macvtap", "sriov-passthrough")],
+        *[
+            ("vm", path)
+            for path in ("bridge", "macvtap", "tap", "sriov-macvtap", "sriov-passthrough")
+        ],
         *[("xen", path) for path in ("bridge", "sriov-passthrough", "dom0")],
     ],
 )
@@ -76,7 +79,7 @@ def test_a_path_that_a_kind_does_not_have_is_refused() -> None:
         parse_experiment(text, "f")
     assert str(error.value) == (
         "f:10: routers[0].path: vm 'victim' cannot have path 'macvlan'; accepted: a path of "
-        "bridge, macvtap, sriov-macvtap, sriov-passthrough, for the router or for the arm"
+        "bridge, macvtap, tap, sriov-macvtap, sriov-passthrough, for the router or for the arm"
     )
 
 

@@ -10,12 +10,15 @@ namespaces, wires and routers and takes them down again.
 from isolane.testbed.bed import Testbed
 from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, Node, RouterPlan, Wire
 from isolane.testbed.cleaning import clean
+from isolane.testbed.guests import NAMES as HYPERVISOR_NAMES
+from isolane.testbed.guests import choose, need_memory
 from isolane.testbed.journal import Journal, exclusive
 from isolane.testbed.layout import POLICY_NICS
 from isolane.testbed.loss_counters import Counters
 from isolane.testbed.netns import NETNS_DIR
 
 __all__ = [
+    "HYPERVISOR_NAMES",
     "NETNS_DIR",
     "POLICY_NICS",
     "BedPlan",
@@ -27,6 +30,8 @@ __all__ = [
     "RouterPlan",
     "Testbed",
     "Wire",
+    "choose",
     "clean",
     "exclusive",
+    "need_memory",
 ]

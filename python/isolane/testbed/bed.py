@@ -14,9 +14,11 @@ from isolane.errors import MeasurementError, TestbedError
 from isolane.testbed import bed_drawing, netns, threads
 from isolane.testbed.bed_builder import Builder, Namespaces
 from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, Node, Wire
+from isolane.testbed.guests import UmlGuest
 from isolane.testbed.journal import Journal
 from isolane.testbed.layout import DUT, GEN, RCV, make_layout
 from isolane.testbed.loss_counters import Counters, Reader
+from isolane.testbed.machine_builder import MachineBuilder
 from isolane.testbed.namespace_thread import NamespaceThread
 from isolane.testbed.threads import Polled
 
@@ -61,6 +63,7 @@ class Testbed:
         self._ns: Namespaces = {}
         self._ifindex: dict[tuple[str, str], int] = {}
         self._reader: Reader | None = None
+        self._machines: MachineBuilder | None = None
         self.receive_threads: dict[str, list[int]] = {}
         """DUT interface -> kernel threads that poll it; empty with ``softirq``."""
 
@@ -87,8 +90,9 @@ class Testbed:
         self._began = True
         builder = Builder(self._layout, self._ns, self._journal, self._stop)
         self._ifindex = builder.ifindex
+        self._machines = builder.machines
         builder.build()
-        self._reader = Reader(self._layout, self._ns)
+        self._reader = Reader(self._layout, self._ns, self._guests)
         self._assign_cores()
         if self.plan.ip == 6 and self._layout.dut_nics:
             self._await_silence()
@@ -169,7 +173,8 @@ class Testbed:
     def _remove(self) -> list[str]:
         if self._reader is not None:
             self._reader.close()
-        problems = netns.remove(self._ns.values())
+        problems = self._machines.remove() if self._machines is not None else []
+        problems += netns.remove(self._ns.values())
         self._ns.clear()
         if not problems and self._began:
             netns.drop_directory(self._journal.made)
@@ -228,6 +233,28 @@ class Testbed:
     def on_backlog(self) -> frozenset[str]:
         """Routers whose frames pass a core's backlog: their veths have no NAPI context."""
         return frozenset(router.name for router in self.plan.routers if router.path == "bridge")
+
+    @property
+    def _guests(self) -> dict[str, UmlGuest]:
+        return {} if self._machines is None else self._machines.guests
+
+    @property
+    def guest_threads(self) -> dict[str, list[int]]:
+        """Router -> all threads of its virtual machine; it may have new ones the next time."""
+        return {name: guest.threads() for name, guest in self._guests.items()}
+
+    @property
+    def hypervisors(self) -> dict[str, str]:
+        """Router -> what runs its virtual machine."""
+        return {r.name: r.hypervisor for r in self._layout.routers if r.hypervisor is not None}
+
+    @property
+    def quiet_s(self) -> float:
+        """How long nothing arrives once all frames have left the DUT, s.
+
+        Virtual machines that share a core wait for each other.
+        """
+        return 0.02 if not self._guests else 0.02 * (1 + len(self._guests))
 
     @property
     def host_sides(self) -> dict[str, DutInterface]:
@@ -298,6 +325,8 @@ class Testbed:
         self._thread.do(self._check_alive)
 
     def _check_alive(self) -> None:
+        for guest in self._guests.values():
+            guest.check()
         for (name, ifname), index in self._ifindex.items():
             with contextlib.suppress(OSError, KeyError):
                 namespace = self._ns[name]

@@ -14,6 +14,7 @@ from isolane.errors import TestbedError
 from isolane.testbed import kernel, netns
 from isolane.testbed.journal import Journal
 from isolane.testbed.layout import DUT, Bridge, End, Layout, Macvlan, RouterLayout, Veth
+from isolane.testbed.machine_builder import MachineBuilder
 from isolane.testbed.netns import GROUP, Namespace, step
 
 _IFF_UP, _IFF_NOARP = 0x1, 0x80
@@ -46,6 +47,7 @@ class Builder:
         self._stop = stop
         self.ifindex: dict[tuple[str, str], int] = {}
         """(namespace, interface) -> index."""
+        self.machines = MachineBuilder(layout, namespaces, self.ifindex, journal, stop)
 
     def build(self) -> None:
         """Do all steps in turn."""
@@ -60,11 +62,10 @@ class Builder:
         for number, veth in enumerate(layout.veths):
             self._go_on()
             self._veth(veth, _FIRST_INDEX + number)
+        self.machines.make_taps()
         self._learn_indices()
-        for veth in layout.veths:
-            self._offloads(veth)
-            self._attach(veth.tx)
-            self._attach(veth.rx)
+        self._join()
+        self.machines.start()
         self._bring_up()
         # Only now: a macvlan made upon a device that is not in service yet learns of its carrier
         # a second later.
@@ -75,10 +76,20 @@ class Builder:
             self._bring_up()
         for bridge in layout.bridges:
             self._forwarding_table(bridge)
-        for router in layout.routers:
+        for router in layout.own_routers:
             self._go_on()
             if not router.bare:
                 self._addresses(router)
+        if layout.taps:
+            self.machines.await_ready()
+            self._await_carriers()
+
+    def _join(self) -> None:
+        """Make receiving ends NICs, and ends with a bridge ports of it."""
+        for veth in self._layout.veths:
+            self._offloads(veth)
+            self._attach(veth.tx)
+            self._attach(veth.rx)
 
     def _go_on(self) -> None:
         if self._stop.is_set():
@@ -87,7 +98,7 @@ class Builder:
     def _settings(self, name: str) -> None:
         """Write the sysctls of a namespace before it has devices, which inherit ``default``."""
         namespace = self._ns[name]
-        routers = [r for r in self._layout.routers if r.netns == name and not r.bare]
+        routers = [r for r in self._layout.own_routers if r.netns == name and not r.bare]
         for scope in ("all", "default"):
             namespace.sysctl(f"ipv4/conf/{scope}/rp_filter", 0)
             namespace.sysctl(f"ipv4/conf/{scope}/send_redirects", 0)
@@ -230,9 +241,11 @@ class Builder:
     def _await_carriers(self) -> None:
         """Wait until each device has a carrier: before that it drops frames."""
         deadline = time.monotonic() + _CARRIER_S
-        bridges = {bridge.ifname for bridge in self._layout.bridges}  # forward without a carrier
+        without = {bridge.ifname for bridge in self._layout.bridges}  # forward without a carrier
+        if not self.machines.booted:  # a tap has a carrier once a virtual machine has opened it
+            without |= {tap.ifname for tap in self._layout.taps}
         for name, ifname in self.ifindex:
-            if ifname in bridges:
+            if ifname in without:
                 continue
             namespace = self._ns[name]
             while (state := namespace.read(ifname, "operstate")) not in ("up", "unknown"):

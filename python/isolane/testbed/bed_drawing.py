@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from isolane.testbed.bed_plan import BedPlan, Edge, Node
-from isolane.testbed.layout import DUT, GEN, POLICY_NICS, RCV, Layout
+from isolane.testbed.guests import NAMES
+from isolane.testbed.layout import DUT, GEN, POLICY_NICS, RCV, Layout, RouterLayout
 
 NO_CORES: Final[Mapping[str, tuple[int, ...]]] = {}
 
@@ -34,13 +35,14 @@ def draw(
         *((end.netns, end.ifname) for veth in layout.veths for end in (veth.tx, veth.rx)),
         *((bridge.netns, bridge.ifname) for bridge in layout.bridges),
         *((macvlan.netns, macvlan.ifname) for macvlan in layout.macvlans),
+        *((tap.netns, tap.ifname) for tap in layout.taps),
     ]
     nodes = [
         Node(GEN, "traffic generator", "generator", None, plan.measure_cores[:1]),
         Node(DUT, "device under test", "dut", None, plan.dut_cores),
         Node(RCV, "traffic receiver", "receiver", None, plan.measure_cores[-1:]),
         *(
-            Node(f"router-{r.name}", r.name, "router", DUT, chosen.get(r.name, (r.core,)))
+            Node(f"router-{r.name}", _label(r), "router", DUT, chosen.get(r.name, (r.core,)))
             for r in layout.routers
         ),
         *(
@@ -49,6 +51,12 @@ def draw(
         ),
     ]
     return tuple(nodes), _edges(layout)
+
+
+def _label(router: RouterLayout) -> str:
+    if router.hypervisor is None:
+        return router.name
+    return f"{router.name} ({NAMES[router.hypervisor]})"
 
 
 def _edges(layout: Layout) -> tuple[Edge, ...]:
@@ -64,6 +72,7 @@ def _edges(layout: Layout) -> tuple[Edge, ...]:
         ends = (macvlan.lower, macvlan.ifname)
         source, target = ends if macvlan.ifname in ingress else ends[::-1]
         edges.append(Edge(source, target, "macvlan"))
+    edges += [Edge(redirect.source, redirect.target, "redirect") for redirect in layout.redirects]
     edges += [Edge(r.in_ifname, r.out_ifname, "forwards") for r in layout.routers]
     # Path isolane: no device joins NIC and routers, the policy's programs redirect the frames.
     for router in layout.routers:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["native", "container"]
-Path = Literal["direct", "bridge", "macvlan", "isolane", "none", "wire"]
+Kind = Literal["native", "container", "vm"]
+Path = Literal["direct", "bridge", "macvlan", "isolane", "tap", "none", "wire"]
 Receive = Literal["softirq", "threaded"]
+Hypervisor = Literal["uml"]
+"""Hypervisors that run live."""
 Part = Literal["generator", "receiver", "dut", "router", "device"]
 
 
@@ -22,6 +24,8 @@ class RouterPlan:
     all: the generator's wire ends at the receiver (the null DUT)."""
     subnet: str | None
     """Ingress subnet, e.g. ``198.18.5.0/24``; None: assigned by the router's number."""
+    hypervisor: Hypervisor | None = None
+    """What runs a virtual machine; None for every other kind."""
 
 
 @dataclass(frozen=True)

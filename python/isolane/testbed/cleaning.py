@@ -7,6 +7,7 @@ from pathlib import Path
 
 from isolane.errors import TestbedError
 from isolane.testbed import netns
+from isolane.testbed.guests import remove_group
 from isolane.testbed.journal import RUN_DIR, entries_of, left_behind
 from isolane.testbed.namespace_thread import run_in_thread
 
@@ -34,7 +35,7 @@ def clean(directory: Path = RUN_DIR) -> list[str]:
             gone, stuck = _clean_one(path, run)
         except OSError as error:
             gone, stuck = [], [f"{path}: {error.strerror}"]
-        removed += [f"network namespace {name}" for name in gone]
+        removed += gone
         problems += stuck
     if problems:
         also = f" (removed: {', '.join(removed)})" if removed else ""
@@ -45,8 +46,17 @@ def clean(directory: Path = RUN_DIR) -> list[str]:
 def _clean_one(path: Path, run: str) -> tuple[list[str], list[str]]:
     """Remove what one journal names; return what went, and what refused to."""
     entries = entries_of(path)
+    groups = [Path(str(entry.get("path"))) for entry in entries if entry["what"] == "guests"]
+    gone, stuck = [], []
+    for group in groups:
+        if group.name.endswith(f"-{run}") and group.is_dir():  # the name is the mark
+            problems = remove_group(group)
+            stuck += problems
+            gone += [] if problems else [f"virtual machines in cgroup {group}"]
     names = [str(entry.get("name")) for entry in entries if entry["what"] == "netns"]
-    gone, stuck = run_in_thread(functools.partial(netns.remove_marked, names, run))
+    removed, problems = run_in_thread(functools.partial(netns.remove_marked, names, run))
+    gone += [f"network namespace {name}" for name in removed]
+    stuck += problems
     if not stuck:
         netns.drop_directory({entry["what"] for entry in entries})
         path.unlink()

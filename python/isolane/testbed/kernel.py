@@ -43,6 +43,9 @@ _ETHTOOL_GTXCSUM, _ETHTOOL_STXCSUM = 0x16, 0x17
 _ETHTOOL_GFLAGS, _ETHTOOL_SFLAGS = 0x25, 0x26
 _OFFLOAD_FLAGS = {"txvlan": 1 << 7, "rxvlan": 1 << 8, "lro": 1 << 15, "ntuple": 1 << 27}
 
+_TUNSETIFF, _TUNSETPERSIST = 0x400454CA, 0x400454CB
+_IFF_TAP, _IFF_NO_PI = 0x2, 0x1000
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
@@ -79,6 +82,17 @@ def mount(source: str, target: Path, flags: int) -> None:
 def unmount(target: Path, flags: int = 0) -> None:
     """umount2(2), never through a symbolic link."""
     _checked(_libc.umount2(os.fsencode(target), flags | UMOUNT_NOFOLLOW), f"umount {target}")
+
+
+def make_tap(ifname: str) -> None:
+    """Make a tap that stays without a user, in the calling thread's network namespace."""
+    tun = os.open("/dev/net/tun", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        request = struct.pack("16sH22x", ifname.encode(), _IFF_TAP | _IFF_NO_PI)
+        fcntl.ioctl(tun, _TUNSETIFF, request)
+        fcntl.ioctl(tun, _TUNSETPERSIST, 1)
+    finally:
+        os.close(tun)
 
 
 def open_detached(file_system: str = "sysfs") -> int:

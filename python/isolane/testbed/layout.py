@@ -11,8 +11,8 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass, field
 
-from isolane.errors import TestbedError
-from isolane.testbed.bed_plan import BedPlan, RouterPlan
+from isolane.errors import NotSupported, TestbedError
+from isolane.testbed.bed_plan import BedPlan, Hypervisor, RouterPlan
 
 PREFIX = "isl-"
 GEN, RCV, DUT = "isolane-gen", "isolane-rcv", "isolane-dut"
@@ -67,6 +67,24 @@ class Macvlan:
 
 
 @dataclass(frozen=True)
+class Tap:
+    """A tap of the DUT: the host's end of a virtual machine's NIC."""
+
+    netns: str
+    ifname: str
+    mac: str
+
+
+@dataclass(frozen=True)
+class Redirect:
+    """Whatever arrives by ``source`` leaves by ``target``, unseen by the DUT's IP layer."""
+
+    netns: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
 class RouterLayout:
     """A router: where it lives, its two interfaces, its addresses, its share of the wires."""
 
@@ -78,6 +96,7 @@ class RouterLayout:
     in_address: str
     out_address: str
     in_mac: str
+    out_mac: str
     src_ip: str
     src_mac: str
     src_count: int
@@ -91,6 +110,9 @@ class RouterLayout:
     """The DUT's end of its sending interface, on path ``isolane``."""
     bare: bool = False
     """There is no router: ``netns`` is the generator's, and nothing gets an address."""
+    hypervisor: Hypervisor | None = None
+    """What runs it, if it is a virtual machine: its interfaces are then the host's ends of its
+    NICs, and its addresses are in the guest."""
 
 
 @dataclass(frozen=True)
@@ -125,9 +147,16 @@ class Layout:
     bridges: list[Bridge] = field(default_factory=list)
     veths: list[Veth] = field(default_factory=list)
     macvlans: list[Macvlan] = field(default_factory=list)
+    taps: list[Tap] = field(default_factory=list)
+    redirects: list[Redirect] = field(default_factory=list)
     routers: list[RouterLayout] = field(default_factory=list)
     dut_nics: list[DutNic] = field(default_factory=list)
     shared: list[SharedWire] = field(default_factory=list)
+
+    @property
+    def own_routers(self) -> list[RouterLayout]:
+        """Routers that this host's kernel is: all but virtual machines."""
+        return [router for router in self.routers if router.hypervisor is None]
 
     @property
     def rcv_ifnames(self) -> list[str]:
@@ -140,7 +169,7 @@ def mac(kind: int, number: int) -> str:
     return f"02:15:{kind:02x}:00:{number >> 8:02x}:{number & 255:02x}"
 
 
-_GEN, _IN, _OUT, _RCV, _PORT_IN, _PORT_OUT, _BRIDGE = range(1, 8)
+_GEN, _IN, _OUT, _RCV, _PORT_IN, _PORT_OUT, _BRIDGE, _NIC, _TAP = range(1, 10)
 POLICY_NICS = (f"{PREFIX}ni0", f"{PREFIX}ni1")
 """The DUT's NICs that routers of path ``isolane`` share: receiving, sending."""
 
@@ -194,11 +223,24 @@ def _check(plan: BedPlan) -> None:
             f"routers {', '.join(native)} are native: the host has one forwarding table and so "
             "can be one native router only; use kind container for the others"
         )
+    _check_kinds(plan)
+
+
+def _check_kinds(plan: BedPlan) -> None:
+    if plan.ip == 6 and any(router.kind == "vm" for router in plan.routers):
+        raise NotSupported("virtual machines forward IPv4 only: the guest's kernel has no IPv6")
     for router in plan.routers:
         if (router.kind == "native") != (router.path == "none"):
             raise TestbedError(
                 f"router {router.name!r}: kind {router.kind} with path {router.path}; a native "
                 "router has path none, a container has direct, bridge or macvlan"
+            )
+        if (router.kind == "vm") != (router.path == "tap") or (
+            (router.kind == "vm") != (router.hypervisor is not None)
+        ):
+            raise TestbedError(
+                f"router {router.name!r}: kind {router.kind} with path {router.path} and "
+                f"hypervisor {router.hypervisor}; a virtual machine has path tap and a hypervisor"
             )
 
 
@@ -239,7 +281,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
     if router.path == "wire":
         _bare_wire(layout, plan, number, router)
         return
-    netns = DUT if router.kind == "native" else f"isolane-{router.name}"
+    netns = f"isolane-{router.name}" if router.kind == "container" else DUT
     if netns != DUT:
         layout.netns.append(netns)
     core = plan.dut_cores[number % len(plan.dut_cores)]
@@ -254,6 +296,10 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
         ]
         layout.dut_nics.append(DutNic(netns, in_if, in_mac, router.name, core, gen))
         counted = {"nic_queue": (GEN, gen), "egress": (netns, out_if)}
+    elif router.path == "tap":
+        gen, rcv, wire = f"{PREFIX}g{number}", f"{PREFIX}r{number}", number
+        in_if, out_if = f"{PREFIX}ti{number}", f"{PREFIX}to{number}"
+        counted = _tap_wires(layout, number, router.name, core)
     else:
         letter, wire = _WIRE[router.path]
         gen, rcv = f"{PREFIX}g{letter}", f"{PREFIX}r{letter}"
@@ -291,6 +337,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             in_address=f"{first + 1}/{inside.prefixlen}",
             out_address=f"{outside.network_address + 1}/{outside.prefixlen}",
             in_mac=in_mac,
+            out_mac=out_mac,
             src_ip=str(first + 2),
             src_mac=mac(_GEN, wire),
             src_count=min(SOURCES, inside.num_addresses - 3),
@@ -300,6 +347,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             rcv_ifname=rcv,
             counted=counted,
             host_side=f"{PREFIX}q{number}" if router.path == "isolane" else None,
+            hypervisor=router.hypervisor,
         )
     )
 
@@ -331,6 +379,25 @@ def _bare_wire(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -
             bare=True,
         )
     )
+
+
+def _tap_wires(layout: Layout, number: int, router: str, core: int) -> dict[str, tuple[str, str]]:
+    """Add a virtual machine's own wires: NIC, tap, guest, tap, NIC; return who counts its drops."""
+    gen, rcv = f"{PREFIX}g{number}", f"{PREFIX}r{number}"
+    nic_in, nic_out = f"{PREFIX}vi{number}", f"{PREFIX}vo{number}"
+    tap_in, tap_out = f"{PREFIX}ti{number}", f"{PREFIX}to{number}"
+    nic = DutNic(DUT, nic_in, mac(_NIC, number), router, core, gen)
+    layout.dut_nics.append(nic)
+    layout.veths += [
+        Veth(End(GEN, gen, mac(_GEN, number)), End(DUT, nic_in, nic.mac, nic=True)),
+        Veth(End(DUT, nic_out, mac(_PORT_OUT, number)), End(RCV, rcv, mac(_RCV, number), nic=True)),
+    ]
+    layout.taps += [
+        Tap(DUT, tap_in, mac(_TAP, 2 * number)),
+        Tap(DUT, tap_out, mac(_TAP, 2 * number + 1)),
+    ]
+    layout.redirects += [Redirect(DUT, nic_in, tap_in), Redirect(DUT, tap_out, nic_out)]
+    return {"nic_queue": (GEN, gen), "router_queue": (DUT, tap_in), "egress": (DUT, nic_out)}
 
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 
 from isolane.errors import TestbedError
 from isolane.testbed.bed_drawing import draw
-from isolane.testbed.bed_plan import BedPlan, Node, Path, RouterPlan
+from isolane.testbed.bed_plan import BedPlan, Hypervisor, Kind, Node, Path, RouterPlan
 from isolane.testbed.layout import DUT, GEN, RCV, Layout, make_layout
+
+KINDS: dict[Path, Kind] = {"none": "native", "tap": "vm"}
+HYPERVISORS: dict[Path, Hypervisor] = {"tap": "uml"}
 
 
 def plan(paths: Sequence[Path], ip: int = 4, cores: tuple[int, ...] = (1,)) -> BedPlan:
     routers = tuple(
-        RouterPlan(f"vr-{n}", "native" if path == "none" else "container", path, None)
+        RouterPlan(f"vr-{n}", KINDS.get(path, "container"), path, None, HYPERVISORS.get(path))
         for n, path in enumerate(paths)
     )
     return BedPlan(routers, "threaded", 50_000, cores, (0,), 4 if ip == 4 else 6)
@@ -34,6 +37,7 @@ def names(layout: Layout) -> list[str]:
         *(end.ifname for veth in layout.veths for end in (veth.tx, veth.rx)),
         *(bridge.ifname for bridge in layout.bridges),
         *(macvlan.ifname for macvlan in layout.macvlans),
+        *(tap.ifname for tap in layout.taps),
     ]
 
 
@@ -42,7 +46,22 @@ def macs(layout: Layout) -> list[str]:
         *(end.mac for veth in layout.veths for end in (veth.tx, veth.rx)),
         *(bridge.mac for bridge in layout.bridges),
         *(macvlan.mac for macvlan in layout.macvlans),
+        *(tap.mac for tap in layout.taps),
+        *(mac for r in layout.routers if r.hypervisor for mac in (r.in_mac, r.out_mac)),
     ]
+
+
+mixed = st.lists(st.sampled_from(["direct", "bridge", "macvlan", "tap"]), min_size=1, max_size=40)
+
+
+@given(mixed)
+def test_those_of_virtual_machines_are_unique_too(paths: list[Path]) -> None:
+    layout = make_layout(plan(paths))
+    assert len(set(names(layout))) == len(names(layout))
+    assert len(set(macs(layout))) == len(macs(layout))
+    for router, path in zip(layout.routers, paths, strict=True):
+        assert (router.hypervisor is not None) == (path == "tap")
+        assert (router in layout.own_routers) == (path != "tap")
 
 
 @given(paths, st.sampled_from([4, 6]))

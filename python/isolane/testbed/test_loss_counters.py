@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from isolane.testbed.loss_counters import Counters, backlog_drops, parse_snmp, parse_snmp6
+from isolane.testbed.loss_counters import Counters, backlog_drops
+from isolane.testbed.snmp import parse_snmp, parse_snmp6
 
 SNMP = """\
 Ip: Forwarding DefaultTTL InReceives InHdrErrors OutForwDatagrams
@@ -37,6 +38,8 @@ def test_differences() -> None:
     early = Counters({("a", "egress"): 3, (None, "nic_queue"): 1}, 10, 4)
     late = Counters({("a", "egress"): 5, (None, "nic_queue"): 1}, 14, 4)
     gone = late - early
-    assert gone.of("a") == {"nic_queue": 0, "router_queue": 0, "no_route": 0, "egress": 2}
+    assert gone.of("a") == {
+        "nic_queue": 0, "router_queue": 0, "guest": 0, "no_route": 0, "egress": 2,
+    }  # fmt: skip
     assert gone.of(None)["nic_queue"] == 0
     assert (gone.total, gone.backlog_dropped) == (2, 4)

@@ -56,6 +56,10 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
     "line rate of nothing": ("flows: 2", "flows: 2, line_rate: 0bps", "traffic.line_rate: "),
     "line rate in frames": ("flows: 2", "flows: 2, line_rate: 5kpps", "traffic.line_rate: "),
     "no routers": (GOOD[GOOD.index("routers:"):GOOD.index("load:")], "routers: []\n", "routers: "),
+    "hypervisor of a container": (
+        "role: victim", "role: victim, hypervisor: uml", r"(hypervisor|unknown)"
+    ),
+    "unknown hypervisor": ("role: victim", "role: victim, hypervisor: xen", "hypervisor 'xen' is not known"),
     "router without a name": ("{name: one, role: victim}", "{role: victim}", r"routers\[0\].*name"),
     "two of a name": ("{name: two, role", "{name: one, role", r"routers\[1\].name: .*one"),
     "name of an interface that is too long": (ONE, f"- {{name: {'a' * 40}, role: victim}}",
@@ -127,7 +131,7 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "a machine, live": Row(
         "run x.yaml", 3, "(cannot run|live|--on sim)", lines=5,
-        files={"x.yaml": good("role: victim", "role: victim, kind: vm, path: tap")
+        files={"x.yaml": good("role: victim", "role: victim, kind: vm, path: netback")
                .replace("{name: direct, path: direct}", "{name: as-it-is}")
                .replace("role: aggressor}", "role: aggressor, path: direct}")},
     ),

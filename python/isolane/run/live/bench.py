@@ -94,11 +94,12 @@ class LiveBench:
             setting, wires, self._traffic, core=tools.cores.measure[0], cookie=tools.cookie
         )
         tools.receiver.reset()
+        cpu_accounting.add_guests(tools.accountant, tools.bed, self._accounts)
         before, ticks = self._counters(), core_ticks()
         idle = IdleReading.take(tools.accountant, ticks)
         of_window = self._send(source, setting)
         tools.bed.check_alive()
-        counts = drained(tools.receiver.counts)
+        counts = drained(tools.receiver.counts, quiet_s=tools.bed.quiet_s)
         lost = self._counters() - before
         cpu, agreement = self._cpu(setting, idle, of_window)
         report = source.report()
@@ -132,6 +133,7 @@ class LiveBench:
             receiver_dropped=lost.receiver_dropped,
             cpu=cpu,
             agreement=agreement,
+            hypervisors=tools.bed.hypervisors,
         )
         return observe(raw)
 

@@ -97,6 +97,13 @@ def open_accounts(
     return Accounts(by_router, shared, frozenset(own), bed.on_backlog, demux)
 
 
+def add_guests(accountant: _native.CpuAccountant, bed: Testbed, accounts: Accounts) -> None:
+    """Charge each virtual machine's threads to its router; those that it has just now."""
+    for router, threads in bed.guest_threads.items():
+        for thread in threads:
+            accountant.add_thread(thread=thread, account=accounts.by_router[router])
+
+
 def _time_ns(used: _native.CpuUse) -> int:
     return used.softirq_ns + used.thread_ns
 

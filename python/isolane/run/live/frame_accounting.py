@@ -53,6 +53,7 @@ def lost_frames(accounts: Sequence[Account], lost: Counters) -> list[dict[DropPo
             "generator": account.scheduled - account.sent,
             "nic_queue": own["nic_queue"],
             "router_queue": own["router_queue"],
+            "guest": own["guest"],
             "no_route": own["no_route"],
             "egress": own["egress"],
             "unaccounted": 0,

@@ -17,7 +17,8 @@ from isolane.run.live.host import host_facts
 from isolane.run.live.managed import Managed, clear_leftovers, policy_of
 from isolane.run.results import HostFacts
 from isolane.spec import Arm, Experiment, PointRouter
-from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed
+from isolane.spec.arms import DEFAULT_CPU_WEIGHT
+from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed, choose, need_memory
 
 
 class LiveBackEnd:
@@ -48,6 +49,26 @@ class LiveBackEnd:
         missing = [found.reason for found in _native.probe_features() if not found.works]
         if missing:
             raise NotSupported("not supported on this host:\n  " + "\n  ".join(missing))
+        self._check_machines(arms)
+
+    def _check_machines(self, arms: Sequence[Arm]) -> None:
+        """Raise NotSupported unless the virtual machines of all arms can be run here."""
+        for arm in arms:
+            machines = [router for router in arm.routers if router.kind == "vm"]
+            for router in machines:
+                choose(router.hypervisor or "auto")
+                if router.cpu_weight != DEFAULT_CPU_WEIGHT:
+                    raise NotSupported(
+                        f"not supported by this version: arm {arm.name}: cpu_weight of a virtual "
+                        "machine with real frames (--on sim predicts it)"
+                    )
+            counts = (max(self._experiment.router(r.group).count) for r in machines)
+            need_memory(sum(counts))
+            if machines and self._experiment.traffic.ip == 6:
+                raise NotSupported(
+                    f"not supported by this version: arm {arm.name}: virtual machines forward IPv4 "
+                    "only (traffic.ip: 4)"
+                )
 
     def host(self) -> HostFacts:
         """Describe this host."""
@@ -124,11 +145,12 @@ def _subnet(router: PointRouter) -> str | None:
 def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
     kind = arm.router(router.group)
     # refuse_simulated() has refused every other kind and path.
-    assert kind.kind in ("native", "container")
-    assert kind.path in ("none", "direct", "bridge", "macvlan", "isolane")
+    assert kind.kind in ("native", "container", "vm")
+    assert kind.path in ("none", "direct", "bridge", "macvlan", "isolane", "tap")
     return RouterPlan(
         name=router.name,
         kind=kind.kind,
         path=kind.path,
         subnet=_subnet(router),
+        hypervisor=choose(kind.hypervisor) if kind.hypervisor else None,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from isolane import _native
 from isolane.run.backend import Demand, Observation, Setting
@@ -38,6 +38,8 @@ class Raw:
     """Frames that the receiver's full wires dropped."""
     cpu: CpuAccounting
     agreement: Agreement
+    hypervisors: Mapping[str, str] = field(default_factory=dict)
+    """Virtual machine -> what runs it."""
 
 
 def observe(raw: Raw) -> Observation:
@@ -85,6 +87,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         role=demand.router.role,
         kind=kind.kind,
         path=kind.path,
+        hypervisor=raw.hypervisors.get(demand.router.name),
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,
         generated_pps=forwarded / window_s,

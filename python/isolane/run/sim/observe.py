@@ -122,6 +122,7 @@ def _lost(flow: Json, found: Json) -> dict[DropPoint, int]:
         "generator": 0,
         "nic_queue": 0,
         "router_queue": 0,
+        "guest": 0,
         "no_route": 0,
         "egress": 0,
         "unaccounted": int(flow["left"]),
