@@ -90,15 +90,15 @@ def test_every_frame_is_accounted_for_below_and_above_what_machines_forward(
     file = experiment(tmp_path, "{one: [2kpps, 2kpps], two: [2kpps, 300kpps]}")
     done = isolane("run", file, "--output", tmp_path / "run")
     assert done.returncode == 0, done.stderr
-    calm, flooded = RunFolder.open(tmp_path / "run").trials()
-    for trial in (calm, flooded):
+    quiet, flooded = RunFolder.open(tmp_path / "run").trials()
+    for trial in (quiet, flooded):
         assert_conserved(trial)
         for core in trial.cores:  # the machines' time is part of what adds up
             assert core.parts is not None
             assert sum(core.parts.values()) == pytest.approx(1, abs=0.1)
         for router in trial.routers:
             assert router.cpu_ns
-    assert sum(router.received_total for router in calm.routers) > 400
+    assert sum(router.received_total for router in quiet.routers) > 400
     assert flooded.routers[1].lost["router_queue"] > 1000, flooded.routers[1].lost
     summary = json.loads((tmp_path / "run" / "summary.json").read_bytes())
     labels = [node["label"] for node in summary["drawings"][0]["nodes"]]

@@ -15,9 +15,9 @@ from isolane.run.results import Drawing, Edge, Node
 from isolane.run.sim import SimBackEnd
 from isolane.run.sim.sim_backend import SimBench
 from isolane.spec import parse_experiment
-from isolane.spec.kinds import PATHS
+from isolane.spec.kinds import LIVE_ONLY, PATHS
 from isolane.testbed import bed_drawing as live_drawing
-from isolane.testbed.bed_plan import BedPlan, Path, RouterPlan
+from isolane.testbed.bed_plan import BedPlan, Kind, Path, RouterPlan
 from isolane.testbed.layout import make_layout
 
 LIVE: tuple[tuple[Path, ...], ...] = (
@@ -25,17 +25,26 @@ LIVE: tuple[tuple[Path, ...], ...] = (
     ("direct", "direct"),
     ("bridge", "bridge"),
     ("macvlan", "macvlan"),
+    ("tap",),
+    ("tap", "tap", "direct"),
     ("isolane",),
     ("isolane", "isolane"),
     ("isolane",) * 12,
     ("isolane", "bridge", "direct", "macvlan", "none", "direct"),
 )
-SIMULATED = [(kind, path) for kind, paths in PATHS.items() for path in paths]
+SIMULATED = [
+    (kind, path) for kind, paths in PATHS.items() for path in paths if path not in LIVE_ONLY
+]
+
+
+KINDS: dict[Path, Kind] = {"none": "native", "tap": "vm"}
 
 
 def live(paths: tuple[Path, ...]) -> Drawing:
     routers = tuple(
-        RouterPlan(f"vr-{n}", "native" if path == "none" else "container", path, None)
+        RouterPlan(
+            f"vr-{n}", KINDS.get(path, "container"), path, None, "uml" if path == "tap" else None
+        )
         for n, path in enumerate(paths)
     )
     plan = BedPlan(routers, "threaded", 50_000, (2, 3), (0, 1), 4)

@@ -102,6 +102,11 @@ def _kinds_and_paths(data: ExperimentData) -> Iterator[Problem]:
             what = f"router {show(router.name)} is native and has no path, but {show(router.path)}"
             yield Problem(("routers", i, "path"), f"{what} is given", "none, or leave path out")
     changes: tuple[ArmChange | None, ...] = data.arms or (None,)
+    for i, router in enumerate(data.routers):
+        kinds = {change.kind for change in data.arms if change.kind}
+        if router.hypervisor is not None and "vm" not in {router.kind, *kinds}:
+            what = f"hypervisor {show(router.hypervisor)} of {router.kind} {show(router.name)}"
+            yield Problem(("routers", i, "hypervisor"), what, "kind vm, or no hypervisor")
     for i, change in enumerate(changes):
         loc: Loc = ("arms", i) if change else ("routers",)
         if change and change.kind == "native" and change.path not in {None, "none"}:
@@ -120,10 +125,6 @@ def _paths_of_arm(
         at: Loc = loc if change else ("routers", i)
         yield from _path_of_router(router, suffix, at)
         yield from _nic_of_router(router, suffix, at)
-        asked = data.routers[i].hypervisor
-        if asked is not None and router.kind != "vm" and not data.arms:
-            what = f"hypervisor {show(asked)} of {router.kind} {show(router.group)}"
-            yield Problem((*at, "hypervisor"), what, "kind vm, or no hypervisor")
     if change and change.hypervisor and all(router.kind != "vm" for router in routers):
         what = f"hypervisor {show(change.hypervisor)}{suffix}, which has no virtual machine"
         yield Problem((*loc, "hypervisor"), what, "kind vm, or no hypervisor")

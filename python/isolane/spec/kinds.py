@@ -21,6 +21,9 @@ LIVE: Final[dict[Kind, tuple[RouterPath, ...]]] = {
 }
 """Those of them that this version runs with real frames."""
 
+LIVE_ONLY: Final[tuple[RouterPath, ...]] = ("tap",)
+"""Paths that no host profile has data of."""
+
 NICS: Final[dict[RouterPath, tuple[NicModel, ...]]] = {
     "bridge": ("virtio", "e1000"),
     "macvtap": ("virtio", "e1000"),

@@ -55,7 +55,10 @@ CASES = {
         changed(
             "    path: direct\n  - name: noise", "    pth: 1\n    path: direct\n  - name: noise"
         ),
-        "bad.yaml:9: routers[0].pth: unknown key 'pth'; accepted: name, kind, path, nic, hypervisor",
+        (
+            "bad.yaml:9: routers[0].pth: unknown key 'pth'; accepted: name, kind, path, nic, "
+            "hypervisor"
+        ),
     ),
     "missing key": (
         changed("name: two\n", ""),

@@ -57,7 +57,7 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
     "line rate in frames": ("flows: 2", "flows: 2, line_rate: 5kpps", "traffic.line_rate: "),
     "no routers": (GOOD[GOOD.index("routers:"):GOOD.index("load:")], "routers: []\n", "routers: "),
     "hypervisor of a container": (
-        "role: victim", "role: victim, hypervisor: uml", r"(hypervisor|unknown)"
+        "role: victim", "role: victim, hypervisor: uml", "hypervisor 'uml' of container"
     ),
     "unknown hypervisor": ("role: victim", "role: victim, hypervisor: xen", "hypervisor 'xen' is not known"),
     "router without a name": ("{name: one, role: victim}", "{role: victim}", r"routers\[0\].*name"),

@@ -12,7 +12,7 @@ from isolane.run.results import Summary
 from isolane.run.runner import Run
 from isolane.run.sim import SimBackEnd
 from isolane.spec import Experiment, parse_experiment
-from isolane.spec.kinds import NICS, PATHS
+from isolane.spec.kinds import LIVE_ONLY, NICS, PATHS
 
 pytestmark = pytest.mark.native
 
@@ -32,6 +32,7 @@ KINDS = [
     (f"kind: {kind}, path: {path}{f', nic: {nic}' if nic else ''}", kind)
     for kind, paths in PATHS.items()
     for path in paths
+    if path not in LIVE_ONLY
     for nic in (NICS[path] if kind == "vm" else (None,))
     if kind != "native" and path != "dom0"
 ]
