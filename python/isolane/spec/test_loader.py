@@ -59,10 +59,7 @@ def test_words_of_other_versions_are_not_supported(key: str, word: str) -> None:
     ("kind", "path"),
     [
         ("container", "sriov"),
-        *[
-            ("vm", path)
-            for path in ("bridge", "macvtap", "tap", "sriov-macvtap", "sriov-passthrough")
-        ],
+        *[("vm", path) for path in ("bridge", "macvtap", "sriov-macvtap", "sriov-passthrough")],
         *[("xen", path) for path in ("bridge", "sriov-passthrough", "dom0")],
     ],
 )
