@@ -153,6 +153,10 @@ class Namespace:
         """Delete all of Isolane's devices at once; wait until they are gone."""
         with contextlib.suppress(NetlinkError):  # ENODEV: there are none
             self.links.link("del", group=GROUP)
+        for ifname in self.interfaces():
+            if ifname.startswith("isl-"):  # a tap, whose maker died before it was in the group
+                with contextlib.suppress(NetlinkError):
+                    self.links.link("del", ifname=ifname)
 
     def close(self) -> None:
         """Close the namespace; without a name it disappears with its last user."""
