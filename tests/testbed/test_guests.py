@@ -219,7 +219,8 @@ def test_a_machine_killed_in_a_trial_fails_that_trial_and_the_rest_goes_on(tmp_p
         process.until(lambda: journal.exists() and bool(journal.read_bytes()))
         (group,) = groups()
         kill([int(word) for word in (group / "one" / "cgroup.procs").read_text().split()])
-        assert process.end() == 0
+        assert process.end() == 1
+        assert "1 of 3 trials failed; repeat them with" in process.stderr
     trials = RunFolder.open(target).trials()
     failed = [trial for trial in trials if trial.status == "failed"]
     assert [trial.trial for trial in failed] == [1]
