@@ -11,6 +11,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod coarse;
+
+pub use coarse::{COARSE_BUCKETS, Coarse};
+
 /// Buckets an octave, as a power of two: `ISL_HIST_SUB_BITS`.
 const SUB_BITS: u32 = 6;
 /// `ISL_HIST_BUCKETS`.
