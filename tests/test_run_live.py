@@ -34,7 +34,7 @@ CONTAINERS = tuple(
 )
 FILES = {
     "experiment.yaml", "host.json", "options.json", "record.jsonl", "report.html", "run.log",
-    "summary.json", "trials.jsonl", "trials.parquet",
+    "series.jsonl", "series.parquet", "summary.json", "trials.jsonl", "trials.parquet",
 }  # fmt: skip
 NATIVE = """\
 isolane: 1

@@ -8,6 +8,7 @@ from isolane.report.loaded_run import read_run
 from isolane.report.over_time import over_time
 from isolane.report.render import render
 from isolane.run.folder import RunFolder
+from isolane.run.invalid import InvalidKind
 from isolane.run.series import RouterSeries, TrialSeries
 
 MS = 1_000_000
@@ -52,6 +53,15 @@ def test_the_victim_is_drawn_over_time_at_the_last_point(tmp_path: Path) -> None
     assert "2 trials" in figure.caption
     page = render(tmp_path / "run").read_text()
     assert 'id="figure-over-time"' in page
+
+
+def test_invalid_delays_are_not_drawn(tmp_path: Path) -> None:
+    run = read_run(with_series(tmp_path / "run").path)
+    late = [trial.model_copy(update={"invalid": (InvalidKind.LATE,)}) for trial in run.trials]
+    figure = over_time(run.summary, late, run.series)
+    assert figure is not None
+    (frames,) = figure.panels
+    assert frames.title == "frames received per second"
 
 
 def test_a_folder_of_an_older_version_renders_without(tmp_path: Path) -> None:

@@ -172,6 +172,52 @@ def test_an_edited_series_is_noticed(tmp_path: Path) -> None:
         folder.series()
 
 
+def test_a_series_that_a_crash_kept_from_its_journal_is_no_edit(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", "isolane: 1", data.HOST)
+    first = kept(folder, 0)
+    again = RunFolder.open(folder.path)
+    again.record.announce_series(folder.path / "series.jsonl", b"what did not come to be written")
+    assert RunFolder.open(folder.path).series() == [first]
+    second = kept(RunFolder.open(folder.path), 1)
+    assert RunFolder.open(folder.path).series() == [first, second]
+
+
+def test_a_series_that_a_crash_kept_from_the_record_is_no_edit(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", "isolane: 1", data.HOST)
+    found = [kept(folder, 0), kept(folder, 1)]
+    record = folder.path / "record.jsonl"
+    lines = record.read_bytes().split(b"\n")
+    assert b'"series_kept": 2' in lines[-2]
+    record.write_bytes(b"\n".join(lines[:-2]) + b"\n")
+    assert RunFolder.open(folder.path).series() == found
+    found.append(kept(RunFolder.open(folder.path), 2))
+    assert RunFolder.open(folder.path).series() == found
+
+
+def test_a_series_that_was_added_is_noticed(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", "isolane: 1", data.HOST)
+    kept(folder, 0)
+    journal = folder.path / "series.jsonl"
+    journal.write_bytes(journal.read_bytes() * 2)
+    with pytest.raises(MeasurementError, match=r"series\.jsonl, line 2: was not written by this r"):
+        folder.series()
+    with (folder.path / "record.jsonl").open("a") as record:
+        record.write('{"series": 2, "sha256": "0", "chain": "0"}\n')
+    with pytest.raises(MeasurementError, match=r"record\.jsonl, line \d+: this line or one before"):
+        folder.series()
+
+
+def test_a_series_that_was_taken_out_is_noticed(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", "isolane: 1", data.HOST)
+    kept(folder, 0)
+    kept(folder, 1)
+    journal = folder.path / "series.jsonl"
+    journal.write_bytes(journal.read_bytes().split(b"\n")[0] + b"\n")
+    with pytest.raises(MeasurementError, match=r"2 time series were written .*, and 1 are there"):
+        folder.series()
+    assert folder.trials() == [], "trials are judged by themselves"
+
+
 def test_a_folder_of_an_older_version_has_none(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path / "run", "isolane: 1", data.HOST)
     assert folder.series() == []

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from isolane.report import test_data as data
+from isolane.run.invalid import InvalidKind
 from isolane.run.results import Status, Trial
 from isolane.run.steady import too_short, unsteady
 from isolane.run.steady_models import WindowShift
@@ -65,6 +66,13 @@ def test_two_trials_say_nothing_and_invalid_ones_do_not_count(make: Make) -> Non
     assert not unsteady([make(i, shift) for i in range(2)])
     assert not unsteady([make(i, shift, "ok" if i < 2 else "no-verdict") for i in range(9)])
     assert len(unsteady([make(i, shift) for i in range(3)])) == 2
+
+
+def test_invalid_delays_are_not_tested(make: Make) -> None:
+    trials = [make(i, {"vr": (-0.03 + 0.002 * (i % 3), -0.5 - 0.01 * i)}) for i in range(5)]
+    assert [found.metric for found in unsteady(trials)] == ["delay_p99", "throughput"]
+    late = [trial.model_copy(update={"invalid": (InvalidKind.LATE,)}) for trial in trials]
+    assert [found.metric for found in unsteady(late)] == ["throughput"]
 
 
 def test_steady_runs_are_warned_of_in_one_of_twenty_at_most(make: Make) -> None:
