@@ -14,6 +14,9 @@ from isolane.run.results import Summary, Trial
 from isolane.run.series import RouterSeries, TrialSeries
 from isolane.spec.units import format_ns, format_pps
 
+MAX_STEPS = 400
+"""In a line; bins of longer trials are drawn together, so that a page stays small."""
+
 Together = dict[str, list[tuple[TrialSeries, RouterSeries]]]
 """By arm: the series of one router at one point, one for each trial."""
 
@@ -21,7 +24,7 @@ Together = dict[str, list[tuple[TrialSeries, RouterSeries]]]
 def over_time(
     summary: Summary, trials: Sequence[Trial], series: Sequence[TrialSeries]
 ) -> Figure | None:
-    """Draw frames received and their delay in bins of 10 ms, as means over the repeats.
+    """Draw frames received and their delay over time, as means over the repeats.
 
     Shown are the victim, or the first router, at the last point of the experiment, where most is
     offered in nearly all experiments. Trials without verdict are left out, and invalid delays.
@@ -38,7 +41,7 @@ def over_time(
     received = [row for name in names for row in _received(name, together[name])]
     delays = [row for name in names for row in _delays(name, together[name])]
     first = together[names[0]][0][0]
-    begin_s = first.warmup_ns / 1e9
+    begin_s, step_ns = first.warmup_ns / 1e9, _each(first) * first.bin_ns
     x = Axis("time since the first departure (s)")
     panels = [
         time_panel(
@@ -63,7 +66,7 @@ def over_time(
         )
     repeats = max(len(found) for found in together.values())
     caption = (
-        f"{router} at {label}, in bins of {format_ns(first.bin_ns)}: means of {repeats} trials "
+        f"{router} at {label}, in steps of {format_ns(step_ns)}: means of {repeats} trials "
         "(medians for the delay). The window begins at the dashed line; a line that still rises or "
         "falls there belongs to a trial whose warm-up is too short."
     )
@@ -93,26 +96,32 @@ def _without_delays(router: RouterSeries) -> RouterSeries:
     return router.model_copy(update={"delay_p99_ns": (None,) * len(router.received)})
 
 
-def _bins(found: Sequence[tuple[TrialSeries, RouterSeries]]) -> Iterator[tuple[int, float]]:
-    """Yield each bin up to the end of the window, and when it begins, s."""
-    first = found[0][0]
+def _each(series: TrialSeries) -> int:
+    """Return how many bins are drawn as one."""
+    bins = (series.warmup_ns + series.window_ns) // series.bin_ns
+    return max(1, -(-bins // MAX_STEPS))
+
+
+def _steps(found: Sequence[tuple[TrialSeries, RouterSeries]]) -> Iterator[tuple[range, float]]:
+    """Yield the bins of each step up to the end of the window, and when it begins, s."""
+    first, each = found[0][0], _each(found[0][0])
     last = (first.warmup_ns + first.window_ns) // first.bin_ns
     shortest = min(len(router.received) for _, router in found)
-    for index in range(min(last, shortest)):
-        yield index, index * first.bin_ns / 1e9
+    for index in range(0, min(last, shortest) - each + 1, each):
+        yield range(index, index + each), index * first.bin_ns / 1e9
 
 
 def _received(arm: str, found: Sequence[tuple[TrialSeries, RouterSeries]]) -> Iterator[Row]:
-    for index, begin_s in _bins(found):
-        frames = fmean(router.received[index] for _, router in found)
+    for bins, begin_s in _steps(found):
+        frames = fmean(router.received[index] for _, router in found for index in bins)
         rate_pps = frames * 1e9 / found[0][0].bin_ns
         tip = {"arm": arm, "time": f"{begin_s:.2f} s", "received": format_pps(rate_pps)}
         yield Row(arm, begin_s, rate_pps, rate_pps, rate_pps, tip=tip)
 
 
 def _delays(arm: str, found: Sequence[tuple[TrialSeries, RouterSeries]]) -> Iterator[Row]:
-    for index, begin_s in _bins(found):
-        known = [d for _, router in found if (d := router.delay_p99_ns[index])]
+    for bins, begin_s in _steps(found):
+        known = [d for _, router in found for index in bins if (d := router.delay_p99_ns[index])]
         if known:
             delay_ns = median(known)
             tip = {"arm": arm, "time": f"{begin_s:.2f} s", "p99": format_ns(delay_ns)}

@@ -55,6 +55,35 @@ def test_the_victim_is_drawn_over_time_at_the_last_point(tmp_path: Path) -> None
     assert 'id="figure-over-time"' in page
 
 
+def test_bins_of_a_long_trial_are_drawn_together(tmp_path: Path) -> None:
+    run = read_run(with_series(tmp_path / "run").path)
+    bins = 1_000
+    long = [
+        one.model_copy(
+            update={
+                "window_ns": (bins - 2) * one.bin_ns,
+                "routers": tuple(
+                    router.model_copy(
+                        update={
+                            "sent": (100,) * bins,
+                            "received": (90, 100, 110) * (bins // 3) + (0,),
+                            "delay_p99_ns": (5e4,) * bins,
+                        }
+                    )
+                    for router in one.routers
+                ),
+            }
+        )
+        for one in run.series
+    ]
+    figure = over_time(run.summary, run.trials, long)
+    assert figure is not None
+    (rows,) = [found for found in figure.panels[0].spec["datasets"].values() if "y" in found[0]]
+    of_arm = [row["y"] for row in rows if row["series"] == run.summary.arms[0]]
+    assert of_arm == [10_000] * 333, "three bins in each step; the rest is less than one"
+    assert "steps of 30 ms" in figure.caption
+
+
 def test_invalid_delays_are_not_drawn(tmp_path: Path) -> None:
     run = read_run(with_series(tmp_path / "run").path)
     late = [trial.model_copy(update={"invalid": (InvalidKind.LATE,)}) for trial in run.trials]

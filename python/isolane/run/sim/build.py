@@ -24,7 +24,7 @@ DRAIN_NS = 100_000_000
 
 
 MAX_BINS = 4096
-"""In a router's time series; each takes 1 KiB while a trial is simulated."""
+"""In a router's time series; each takes up to 2 KiB while a trial is simulated."""
 
 
 @dataclass(frozen=True)
