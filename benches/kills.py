@@ -17,7 +17,8 @@ from typing import Any
 
 from isolane.errors import NotSupported, TargetMissed
 
-from tests.live import background, host, isolane, quiet_host
+from tests.live import background, isolane, quiet_host
+from tests.look import look_around
 
 KILLS = 200
 LATEST_S = 1.2
@@ -84,7 +85,7 @@ def kill(file: Path, folder: Path, after_s: float) -> None:
 def judge(found: Found, number: int, before: dict[str, Any]) -> None:
     """Clean, and compare the host at once."""
     done = isolane("clean")
-    after = host()
+    after = look_around()
     found.kills += 1
     found.cleaned += bool(done.stdout)
     found.kinds.update(" ".join(line.split()[1:3]) for line in done.stdout.splitlines())
@@ -94,7 +95,7 @@ def judge(found: Found, number: int, before: dict[str, Any]) -> None:
     if not left:
         return
     deadline = time.monotonic() + SETTLE_S
-    while (rest := changed(before, host())) and time.monotonic() < deadline:
+    while (rest := changed(before, look_around())) and time.monotonic() < deadline:
         time.sleep(0.05)
     if rest:
         found.left.append(f"kill {number}: {rest}")

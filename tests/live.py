@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -16,15 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.look import MARK, RUN_DIR, Look, look_around
+
 ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-m", "isolane"]
-RUN_DIR = Path("/run/isolane")
-NETNS_DIR = Path("/run/netns")
-MARK = "ISOLANE_END_TO_END"
-"""In the environment of every process that these tests start, and of its children."""
-FREE_S = 90.0
+LIMIT_S = 300.0
+"""How long anything may take that is waited for: a limit for what hangs, not for what is slow."""
+FREE_S = LIMIT_S
 """How long to wait for others on this machine that hold the test bed's lock."""
-SETTLE_S = 20.0
+SETTLE_S = 60.0
 """How long the kernel (and others on this machine) may take until a host looks as before."""
 
 
@@ -38,7 +36,7 @@ def isolane(*arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.Comp
     while True:
         done = subprocess.run(
             [*prefix, *COMMAND, *map(str, arguments)],
-            env=environment(), capture_output=True, text=True, timeout=100, check=False,
+            env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False,
         )  # fmt: skip
         assert "Traceback" not in done.stderr, done.stderr
         if "another run is under way" not in done.stderr or time.monotonic() > deadline:
@@ -85,7 +83,7 @@ class Process:
     def stderr(self) -> str:
         return (self.folder / "stderr").read_text()
 
-    def until(self, what: Callable[[], bool], limit_s: float = 60.0) -> None:
+    def until(self, what: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
         """Wait for something that the process is to bring about."""
         deadline = time.monotonic() + limit_s
         while not what():
@@ -93,7 +91,7 @@ class Process:
             assert time.monotonic() < deadline, f"not within {limit_s} s: {self.stderr}"
             time.sleep(0.005)
 
-    def end(self, number: int = 0, limit_s: float = 60.0) -> int:
+    def end(self, number: int = 0, limit_s: float = LIMIT_S) -> int:
         """Send a signal (0: none) and wait; returns the exit status."""
         if number:
             self.popen.send_signal(number)
@@ -113,7 +111,7 @@ def background(folder: Path, *arguments: object) -> Iterator[Process]:
         if process.popen.poll() is None:
             process.popen.send_signal(signal.SIGTERM)
             try:
-                process.popen.wait(20)
+                process.popen.wait(60)
             except subprocess.TimeoutExpired:
                 process.popen.kill()
         process.popen.wait()
@@ -157,71 +155,24 @@ def await_free() -> None:
         time.sleep(0.02)
 
 
-def _names(directory: Path, pattern: str) -> list[str]:
-    return sorted(str(path) for path in directory.glob(pattern)) if directory.is_dir() else []
-
-
-def _ours_in_proc() -> tuple[list[str], list[str]]:
-    """NAPI threads and pacemakers of test beds, and processes that these tests have started."""
-    threads, processes = [], []
-    for path in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            comm = (path / "comm").read_text().strip()
-            if comm.startswith("napi/isl-"):
-                threads.append(comm)
-            mine = f"{MARK}={os.getpid()}".encode()
-            paces = b"isolane-testbed" in (path / "cmdline").read_bytes().split(b"\0")
-            if paces or mine in (path / "environ").read_bytes().split(b"\0"):
-                processes.append(f"{path.name} {comm}")
-    return sorted(threads), processes
-
-
-def _bpf_programs() -> list[str]:
-    shown = subprocess.run(["bpftool", "-j", "prog"], capture_output=True, text=True, check=True)
-    names = [program.get("name", "") for program in json.loads(shown.stdout)]
-    return sorted(name for name in names if name.startswith("isl_"))
-
-
-def host() -> dict[str, Any]:
-    """Everything that a run could leave behind or change on this host."""
-    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    threads, processes = _ours_in_proc()
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    net = Path("/sys/class/net")
-    settings = ("threaded", "gro_flush_timeout", "napi_defer_hard_irqs")
-    return {
-        "namespaces": _names(NETNS_DIR, "isolane*"),
-        "links": sorted(re.findall(r"^\d+: ([^:@]+)", links, re.MULTILINE)),
-        "link settings": {
-            f"{link.name}/{name}": (link / name).read_text().strip()
-            for link in sorted(net.iterdir()) for name in settings if (link / name).exists()
-        },
-        "cgroups": _names(Path("/sys/fs/cgroup"), "**/*isolane*"),
-        "pinned programs": _names(Path("/sys/fs/bpf"), "**/*"),
-        "loaded programs": _bpf_programs(),
-        "NAPI threads": threads,
-        "processes": processes,
-        "journals": _names(RUN_DIR, "journal-*"),
-        "mounts": sorted(m.split()[4] for m in mounts if "isolane" in m.split()[4]),
-        "own cores": sorted(os.sched_getaffinity(0)),
-    }  # fmt: skip
-
-
-def quiet_host() -> dict[str, Any]:
+def quiet_host() -> Look:
     """The host while nobody on this machine has a test bed."""
     while True:
         await_free()
-        found = host()
+        found = look_around()
         if lock_holder() is None:
             return found
 
 
-def assert_same_host(before: dict[str, Any]) -> None:
+def assert_same_host(before: Look) -> None:
     """What is left may take a moment to go: threads end after their interfaces."""
-    deadline = time.monotonic() + SETTLE_S
-    after = host()
-    while after != before and time.monotonic() < deadline:
-        time.sleep(0.02)
-        after = host()
-    changed = {key: (before[key], after[key]) for key in before if before[key] != after[key]}
+    changed = changes(before)
     assert not changed, f"(before, after): {changed}"
+
+
+def changes(before: Look) -> dict[str, tuple[Any, Any]]:
+    """Return what is another than before, and stays so: what -> before and after."""
+    deadline = time.monotonic() + SETTLE_S
+    while (after := look_around()) != before and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return {key: (before[key], after[key]) for key in before if before[key] != after[key]}

@@ -22,7 +22,12 @@ from tests.conftest import Tiny
 from tests.live import await_free
 from tests.wires import inside
 
-pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.native,
+    pytest.mark.acceptance,
+    pytest.mark.usefixtures("needs_root"),
+]
 
 FRAME_BYTES, FCS_BYTES = 512, 4
 RATE_PPS, QUEUE_FRAMES = 20_000, 400

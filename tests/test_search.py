@@ -164,6 +164,7 @@ def _trials(target: Path) -> list[bytes]:
 
 
 @pytest.mark.slow
+@pytest.mark.acceptance
 @pytest.mark.root
 @pytest.mark.native
 @pytest.mark.usefixtures("needs_root")

@@ -16,6 +16,7 @@ import pytest
 
 from tests.enforce.rig import Rig, rigged
 from tests.live import (
+    LIMIT_S,
     Process,
     assert_same_host,
     await_free,
@@ -25,7 +26,7 @@ from tests.live import (
     quiet_host,
 )
 
-pytestmark = [pytest.mark.native, pytest.mark.root, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.native, pytest.mark.root]
 
 CPU = """\
 isolane: 1
@@ -94,14 +95,14 @@ def verify_while(folder: Path, text: str, work: Callable[[], object]) -> tuple[i
     """Verify a policy while something is done to it; returns exit status and findings."""
     file = folder / "policy.yaml"
     file.write_text(text)
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + LIMIT_S
     while True:
         await_free()
         with (
             again_and_again(work),
             background(folder / "out", "verify", file, *QUICK) as process,
         ):
-            status = process.end(limit_s=90)
+            status = process.end()
             if "another run is under way" in process.stderr and time.monotonic() < deadline:
                 continue
             return status, findings(process)
@@ -122,7 +123,29 @@ def into_the_others_group() -> None:
                     (group.parent / "r2" / name).write_text(thread)
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("needs_root")
+def test_each_promise_is_told_whatever_became_of_it(tmp_path: Path) -> None:
+    """Which verdict there is depends on the machine; that it fits the figures does not."""
+    before = quiet_host()
+    file = tmp_path / "policy.yaml"
+    file.write_text(CPU)
+    done = isolane("verify", file, *QUICK, "--time-limit", "5s")
+    found = findings(done)
+    assert_same_host(before)
+    assert set(found) == {
+        ("heavy", "cpu_weight"), ("light", "cpu_weight"), ("heavy", "retained"),
+        ("light", "retained"),
+    }  # fmt: skip
+    verdicts = {finding["verdict"] for finding in found.values()}
+    assert verdicts <= {"held", "broken", "undecided", "not measured"}
+    statuses = {"broken": 4, "undecided": 1, "held": 0, "not measured": 3}
+    assert done.returncode == next(n for word, n in statuses.items() if word in verdicts), found
+    for finding in found.values():
+        assert finding["pairs"] == len(finding["values"])
+    assert found["heavy", "cpu_weight"]["promised"] == 0.8
+
+
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("needs_root")
 def test_promises_that_are_kept(tmp_path: Path) -> None:
     before = quiet_host()
@@ -146,7 +169,7 @@ def test_promises_that_are_kept(tmp_path: Path) -> None:
         assert finding["pairs"] == len(finding["values"])
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("needs_root")
 def test_a_thread_that_was_moved_out_of_its_group_is_found_out(tmp_path: Path) -> None:
     status, found = verify_while(tmp_path, CPU, into_the_others_group)
@@ -172,7 +195,7 @@ def without_its_class() -> None:
         tc("class", "del", "dev", NIC, "classid", min(classes))
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("needs_root")
 def test_guarantees_on_a_link_that_are_kept(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
@@ -187,7 +210,7 @@ def test_guarantees_on_a_link_that_are_kept(tmp_path: Path) -> None:
         assert found[promise]["verdict"] == "held", found[promise]
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("needs_root")
 def test_a_class_that_was_removed_is_found_out(tmp_path: Path) -> None:
     status, found = verify_while(tmp_path, LINK, without_its_class)
@@ -219,7 +242,7 @@ def really(rig: Rig, file: Path, *more: str) -> subprocess.CompletedProcess[str]
 RUNNING = {"vr1": "rate_min: 40Mbps", "vr2": "priority: 0"}
 
 
-@pytest.mark.slow
+@pytest.mark.acceptance
 @pytest.mark.usefixtures("needs_root")
 def test_running_routers_on_their_own_interfaces(rig: Rig) -> None:
     rig.apply("100Mbps", **RUNNING)

@@ -7,9 +7,12 @@ import itertools
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from tests.live import LIMIT_S
 
 _numbers = itertools.count()
 
@@ -47,6 +50,26 @@ class Line:
         """Frames that left the generator's interface."""
         return self.statistics(self.gen_netns, self.gen)["tx"]["packets"]
 
+    def arrived(self) -> int:
+        """Frames that the receiver's interface has taken."""
+        return self.statistics(self.rcv_netns, self.rcv)["rx"]["packets"]
+
+    def await_arrival(self, frames: int, queued: bool = False) -> None:
+        """Wait until so many frames have arrived or been dropped since the line was made.
+
+        Parameters
+        ----------
+        queued
+            The router's egress has a qdisc, which drops, too.
+        """
+        deadline = time.monotonic() + LIMIT_S
+        while (gone := self.arrived() + self.drops() + self._queue_drops(queued)) < frames:
+            assert time.monotonic() < deadline, f"{gone} of {frames} frames arrived or were dropped"
+            time.sleep(0.01)
+
+    def _queue_drops(self, queued: bool) -> int:
+        return self.queue()["drops"] if queued else 0
+
     def drops(self) -> int:
         """Frames that the kernel dropped on the way: full rings, counted by the sending end."""
         count = self.statistics(self.gen_netns, self.gen)["tx"]["dropped"]
@@ -67,9 +90,9 @@ def _namespace(stack: contextlib.ExitStack, role: str, version: int) -> str:
     ip("netns", "add", name)
     stack.callback(ip, "netns", "del", name)
     # An idle interface with IPv6 sends by itself; the counters are to hold the test's frames only.
-    quiet = {"disable_ipv6": 1} if version == 4 else {
+    quiet = {
         "accept_dad": 0, "router_solicitations": 0, "addr_gen_mode": 1,
-        "mldv2_unsolicited_report_interval": 0,
+        "mldv2_unsolicited_report_interval": 0, "disable_ipv6": int(version == 4),
     }  # fmt: skip
     for key, value in quiet.items():
         inside(name, "sysctl", "-qw", f"net.ipv6.conf.default.{key}={value}")

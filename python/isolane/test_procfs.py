@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import threading
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import pytest
@@ -27,7 +27,9 @@ def test_ticks_of_this_host_only_grow_and_all_is_their_sum() -> None:
     assert set(before) == set(after)
     assert set(os.sched_getaffinity(0)) <= set(after)
     for core, ticks in after.items():
-        assert all(spent >= 0 for spent in astuple(ticks.since(before[core])))
+        spent = ticks.since(before[core])
+        # What the core was idle may decrease: proc(5), iowait; idle on some kernels.
+        assert min(astuple(replace(spent, idle=0, iowait=0))) >= 0
     # The kernel rounds each core's ticks down, and their sum once.
     slack = 8 * len(before)
     assert sum(t.total for t in before.values()) - slack <= whole.total

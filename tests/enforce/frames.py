@@ -7,13 +7,14 @@ import ipaddress
 import socket
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from isolane.testbed import Wire
 
 from tests.enforce.rig import inside
+from tests.live import LIMIT_S
 
 QUIET_S = 0.15
 """Nothing more comes when nothing has come for so long."""
@@ -79,15 +80,26 @@ class Caught:
     _socket: socket.socket
     frames: list[bytes] = field(default_factory=list)
 
-    def wait(self) -> list[bytes]:
-        """Return all frames, once no more come."""
-        self._socket.settimeout(QUIET_S)
-        with contextlib.suppress(TimeoutError):
+    def take(self) -> None:
+        """Take what has arrived by now."""
+        with contextlib.suppress(BlockingIOError):
             while True:
                 data, (_, _, kind, *_) = self._socket.recvfrom(2048)
                 if kind != socket.PACKET_OUTGOING:
                     self.frames.append(data)
-        return self.frames
+
+
+def wait(caught: Iterable[Caught], number: int) -> None:
+    """Wait until so many frames have arrived at one place or another, and no more come."""
+    places = tuple(caught)
+    deadline, latest, since = time.monotonic() + LIMIT_S, 0, time.monotonic()
+    while latest < number or time.monotonic() < since + QUIET_S:
+        assert time.monotonic() < deadline, f"{latest} frames arrived, not {number}"
+        time.sleep(0.01)
+        for place in places:
+            place.take()
+        if (count := sum(len(place.frames) for place in places)) != latest:
+            latest, since = count, time.monotonic()
 
 
 @contextlib.contextmanager
@@ -97,6 +109,7 @@ def catching(netns: str, ifname: str) -> Iterator[Caught]:
     def work() -> socket.socket:
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_ALL))
         raw.bind((ifname, ETH_ALL))
+        raw.setblocking(False)
         return raw
 
     with inside(Path(netns).name, work) as raw:

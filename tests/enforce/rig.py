@@ -35,16 +35,13 @@ from isolane.testbed import (
 )
 from isolane.testbed.namespace_thread import run_in_thread
 
-from tests.live import in_process
+from tests.live import FREE_S, LIMIT_S, SETTLE_S, in_process
 
 T = TypeVar("T")
 DUT = "isolane-dut"
-LOCK_S = 90.0
-"""How long to wait for others on this machine that use the test bed."""
-SETTLE_S = 10.0
-"""How long the kernel may take to end threads and to free programs."""
+POLICY_DROPS = ("queue", "rate_in", "cpu", "rate_out", "size")
+"""Points at which a policy's programs drop; the others are counters of the kernel's."""
 _LEAD_NS = 15_000_000
-_QUIET_S = 0.03
 _SETTINGS = ("threaded", "gro_flush_timeout", "napi_defer_hard_irqs")
 _LETTER = {"isolane": "i", "bridge": "b", "macvlan": "m"}
 
@@ -65,7 +62,7 @@ def inside(netns: str, work: Callable[[], T]) -> T:
 
 def shown(*command: str) -> str:
     """Run a command to its end; returns what it printed."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
     return done.stdout
 
@@ -76,6 +73,9 @@ class Trial:
 
     sent: dict[str, int]
     received: dict[str, int]
+    dropped: dict[str, int]
+    """Point -> frames, of all routers: those of the policy, and ``wire`` for all that the kernel
+    counts (rings, backlogs, qdiscs). No frame is neither received nor counted as dropped."""
     seconds: float
 
     def rate(self, router: str) -> float:
@@ -180,13 +180,14 @@ class Rig:
         size: int = 64,
         meanwhile: Callable[[], object] | None = None,
     ) -> Trial:
-        """Send frames to routers and count what comes out of them."""
+        """Send frames to routers and count what comes out of them, to the last one."""
         wires = [self.wire(router) for router in pps]
         ends = dict.fromkeys((w.rcv_netns, w.rcv_ifindex) for w in wires)
         interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in ends]
         receiver = _native.Receiver(interfaces=interfaces, cookie=7, flows=[8] * len(wires))
         # Beside the generator, which never sleeps, nothing else gets done.
         cores = self.plan.dut_cores if meanwhile else self.plan.measure_cores
+        before = self._dropped()
         with awake(), staying_on(cores), contextlib.closing(receiver):
             end_ns = round(seconds * 1e9)
             source = self._source(wires, list(pps.values()), size, end_ns)
@@ -194,15 +195,36 @@ class Rig:
                 source.start(_native.monotonic_ns() + _LEAD_NS)
                 if meanwhile is not None:
                     meanwhile()
-                assert source.wait(seconds + 10)
+                assert source.wait(seconds + LIMIT_S)
             finally:
                 source.stop()
-            counts = _unchanging(lambda: [count.received for count in receiver.counts()])
             sent = [stream.sent for stream in source.report().streams]
+            counts, dropped = self._accounted(receiver, sum(sent), before)
         names = list(pps)
         return Trial(
-            dict(zip(names, sent, strict=True)), dict(zip(names, counts, strict=True)), seconds
-        )
+            dict(zip(names, sent, strict=True)), dict(zip(names, counts, strict=True)),
+            dropped, seconds,
+        )  # fmt: skip
+
+    def _accounted(
+        self, receiver: _native.Receiver, sent: int, before: dict[str, int]
+    ) -> tuple[list[int], dict[str, int]]:
+        """Wait until each frame has arrived or been dropped; a busy machine is late with some."""
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            counts = [count.received for count in receiver.counts()]
+            dropped = {point: n - before.get(point, 0) for point, n in self._dropped().items()}
+            if sum(counts) + sum(dropped.values()) == sent:
+                return counts, dropped
+            assert time.monotonic() < deadline, f"sent {sent}, received {counts}, lost {dropped}"
+            time.sleep(0.01)
+
+    def _dropped(self) -> dict[str, int]:
+        """Frames dropped so far; what HTB drops is among those that the kernel counts."""
+        sample = self.enforcer.sample()
+        routers = sample.routers if sample else ()
+        found = {point: sum(r.dropped[point] for r in routers) for point in POLICY_DROPS}
+        return {**found, "wire": self.bed.counters().total}
 
     def _source(
         self, wires: list[Wire], pps: list[float], size: int, end_ns: int
@@ -245,15 +267,6 @@ class Rig:
         keys = {*before, *after}
         changed = {k: (before.get(k), after.get(k)) for k in keys if before.get(k) != after.get(k)}
         assert not changed, f"(before, after): {changed}"
-
-
-def _unchanging(read: Callable[[], T]) -> T:
-    value, since = read(), time.monotonic()
-    while time.monotonic() - since < _QUIET_S:
-        time.sleep(0.005)
-        if (latest := read()) != value:
-            value, since = latest, time.monotonic()
-    return value
 
 
 def _links() -> dict[str, Any]:
@@ -326,7 +339,7 @@ def rigged(folder: Path, routers: int, path: str, ip: int) -> Iterator[Rig]:
 
 
 def _patiently(work: Callable[[], T]) -> T:
-    deadline = time.monotonic() + LOCK_S
+    deadline = time.monotonic() + FREE_S
     while True:
         try:
             return work()

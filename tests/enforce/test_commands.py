@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from isolane.enforce.settings import Entry
 from isolane.testbed import NETNS_DIR
 
 from tests.enforce.rig import Rig, shown
-from tests.live import COMMAND, background, environment
+from tests.live import COMMAND, LIMIT_S, background, environment
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
 
@@ -112,40 +112,58 @@ def test_set_refuses_and_changes_nothing(rig: Rig) -> None:
     assert rig.data("status")["drift"] == []
 
 
+def looked_at(rig: Rig, enough: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """Offer load to both routers until ``top`` shows enough of it; return what it shows."""
+    lines: list[dict[str, Any]] = []
+    deadline = time.monotonic() + LIMIT_S
+    while not lines or not enough(lines[-1]):
+        assert time.monotonic() < deadline, lines
+        rig.offer(
+            {"vr1": 4e3, "vr2": 40e3}, 3.0,
+            meanwhile=lambda: lines.append(rig.data("top", "--once", "--interval", "0.3")),
+        )  # fmt: skip
+    return lines[-1]
+
+
+TOP = {"vr1": "cpu_weight: 300, rate_min: 2Gbps", "vr2": "rate_max: 10kpps"}
+
+
 def test_top_tells_what_routers_do(rig: Rig) -> None:
     assert "no policy is in force" in rig.cli("top", "--once", status=1)
-    rig.cli("apply", rig.file(vr1="cpu_weight: 300, rate_min: 2Gbps", vr2="rate_max: 10kpps"))
-    lines: list[dict[str, Any]] = [{}]
+    rig.cli("apply", rig.file(**TOP))
 
-    def look() -> None:
-        time.sleep(0.2)
-        lines.append(rig.data("top", "--once", "--interval", "0.3"))
+    def enough(line: dict[str, Any]) -> bool:
+        vr1, vr2 = line["routers"]
+        return bool(vr1["forwarded_pps"] and vr2["dropped_pps"]["rate_out"])
 
-    for _ in range(5):  # the machine may have something else to do just then
-        rig.offer({"vr1": 4e3, "vr2": 40e3}, 3.0, meanwhile=look)
-        line = lines[-1]
-        if line["routers"][0]["offered_pps"] > 100:
-            break
+    line = looked_at(rig, enough)
     assert line["seconds"] >= 0.3
     vr1, vr2 = line["routers"]
-    # What holds between the figures holds on a busy machine, too.
-    assert vr1["offered_pps"] > 100
-    assert vr2["offered_pps"] > 2 * vr1["offered_pps"]
     assert vr1["cpu_entitled"] == 0.75
-    assert 0 < vr1["cpu_share"] < 1
-    assert vr2["dropped_pps"]["rate_out"] > 0
+    assert 0 < vr1["cpu_share"] <= 1
+    assert 0 < vr2["cpu_share"] <= 1
     for router in (vr1, vr2):
-        gone = router["forwarded_pps"] + sum(router["dropped_pps"].values())
-        assert gone == pytest.approx(router["offered_pps"], rel=0.2, abs=200)
-        wire_bps = router["forwarded_pps"] * 84 * 8
-        assert router["link_bps"]["isl-ni1"] == pytest.approx(wire_bps, rel=0.1)
         share = router["link_bps"]["isl-ni1"] / 10e9
         assert router["link_share"]["isl-ni1"] == pytest.approx(share)
+    assert vr1["dropped_pps"]["rate_out"] == 0
     assert vr1["link_entitled"]["isl-ni1"] == pytest.approx(0.2 + 0.8 / 2)
     assert list(line["cores"]) == [str(rig.core)]
     text = rig.cli("top", "--once", "--interval", "0.1")
     assert "offered" in text
     assert "of 75 %" in text
+
+
+@pytest.mark.acceptance
+def test_what_top_tells_adds_up(rig: Rig) -> None:
+    """Its counters are read one after the other, so a machine that pauses blurs what they say."""
+    rig.cli("apply", rig.file(**TOP))
+    vr1, vr2 = looked_at(rig, lambda line: line["routers"][0]["offered_pps"] > 100)["routers"]
+    assert vr2["offered_pps"] > 2 * vr1["offered_pps"]
+    for router in (vr1, vr2):
+        gone = router["forwarded_pps"] + sum(router["dropped_pps"].values())
+        assert gone == pytest.approx(router["offered_pps"], rel=0.2, abs=200)
+        wire_bps = router["forwarded_pps"] * 84 * 8
+        assert router["link_bps"]["isl-ni1"] == pytest.approx(wire_bps, rel=0.1)
 
 
 def test_top_shows_fair_shares_of_the_routers_that_run(rig: Rig) -> None:
@@ -193,7 +211,7 @@ def test_without_root_it_is_said_what_is_needed(command: str, tmp_path: Path) ->
     drop = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", "--ambient-caps", "-all"]
     done = subprocess.run(
         [*drop, *COMMAND, command, *words.get(command, [])],
-        env=environment(), capture_output=True, text=True, timeout=60, check=False,
+        env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert "need root, or the capabilities CAP_DAC_OVERRIDE, CAP_NET_ADMIN" in done.stderr
@@ -203,7 +221,7 @@ def test_without_root_it_is_said_what_is_needed(command: str, tmp_path: Path) ->
 def in_namespace(netns: str, *words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         ["nsenter", f"--net={NETNS_DIR / netns}", *COMMAND, *map(str, words)],
-        env=environment(), capture_output=True, text=True, timeout=60, check=False,
+        env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
 
 

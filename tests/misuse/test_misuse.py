@@ -14,16 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.live import quiet_host
-from tests.misuse.look import look
+from tests.live import SETTLE_S, quiet_host
+from tests.look import look
 from tests.misuse.row import Row
 from tests.misuse.session import NAME, WIRE, Done, Session, held
 from tests.misuse.table import ROWS
 
 pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
 
-SETTLE_S = 10.0
-"""The kernel frees programs and namespaces a moment after the last who used them."""
 NEVER = re.compile(
     r"Traceback|internal error|libbpf|panicked|Exception ignored|errors\.pydantic\.dev"
     r"|\(details: |\b[A-Z]\w*(?:Error|Exception)\b|<class |object at 0x"
@@ -62,6 +60,7 @@ def cases() -> list[object]:
     return [pytest.param(name, id=name) for name in order]
 
 
+@pytest.mark.looks_itself
 @pytest.mark.parametrize("name", cases())
 def test_misuse(name: str, session: Session, request: pytest.FixtureRequest) -> None:
     row = ROWS[name]

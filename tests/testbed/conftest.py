@@ -15,17 +15,28 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pytest
 from isolane.errors import TestbedError
-from isolane.testbed import BedPlan, Journal, RouterPlan, Wire, clean, exclusive, kernel
+from isolane.testbed import (
+    BedPlan,
+    Counters,
+    Journal,
+    RouterPlan,
+    Testbed,
+    Wire,
+    clean,
+    exclusive,
+    kernel,
+)
 from isolane.testbed.namespace_thread import run_in_thread
 from pyroute2 import NetNS
 
+from tests.live import FREE_S, LIMIT_S
+
 T = TypeVar("T")
-LOCK_S = 60.0
-"""How long to wait for others on this machine that use the test bed."""
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +47,7 @@ def _root(needs_root: None) -> None:
 @pytest.fixture
 def journal() -> Iterator[Journal]:
     with ExitStack() as stack:
-        deadline = time.monotonic() + LOCK_S
+        deadline = time.monotonic() + FREE_S
         while True:
             try:
                 journal = stack.enter_context(exclusive())
@@ -156,7 +167,7 @@ class Traffic:
             with contextlib.suppress(BlockingIOError):
                 while True:  # what came before the filter
                     raw.recv(2048)
-            raw.settimeout(1.0)
+            raw.settimeout(LIMIT_S)
             return raw
 
         return inside(netns, work)
@@ -192,13 +203,37 @@ class Traffic:
         inside(wire.rcv_netns, work)
 
     def received(self, wire: Wire) -> int:
-        """Frames that the receiver's end of a wire has taken, once no more arrive."""
-        before, count = -1, 0
-        while count != before:
-            before = count
-            time.sleep(0.1)
-            count = self.statistic(wire.rcv_netns, wire.rcv_ifname, "rx_packets")
-        return count
+        """Frames that the receiver's end of a wire has taken."""
+        return self.statistic(wire.rcv_netns, wire.rcv_ifname, "rx_packets")
+
+    def books(self, bed: Testbed, wire: Wire) -> Books:
+        """Begin to account for what is sent on a wire from now on."""
+        return Books(self, bed, wire, self.received(wire), bed.counters())
+
+
+@dataclass(frozen=True)
+class Books:
+    """How many frames had arrived and been lost when it began."""
+
+    traffic: Traffic
+    bed: Testbed
+    wire: Wire
+    had: int
+    before: Counters
+
+    def balance(self, sent: int) -> tuple[int, Counters]:
+        """Wait until each frame that was sent has arrived or is lost; return how many, and where.
+
+        On a busy machine that may take a while, even where a frame is on its way for microseconds.
+        """
+        deadline = time.monotonic() + LIMIT_S
+        while True:
+            got = self.traffic.received(self.wire) - self.had
+            lost = self.bed.counters() - self.before
+            if got + lost.total == sent:
+                return got, lost
+            assert time.monotonic() < deadline, f"sent {sent}, received {got}, lost {lost}"
+            time.sleep(0.01)
 
 
 @pytest.fixture

@@ -75,6 +75,7 @@ def test_a_shared_wire_reaches_no_other_router(journal: Any, plan: Any, traffic:
                     other.recv(2048)
 
 
+@pytest.mark.acceptance
 def test_eight_routers_are_quickly_built_and_gone(journal: Any, plan: Any) -> None:
     for path in ("direct", "bridge", "macvlan"):
         begun = time.monotonic()

@@ -18,7 +18,8 @@ from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import parse_experiment
 from isolane.testbed import clean, exclusive
 
-from tests.live import assert_same_host, host, quiet_host
+from tests.live import assert_same_host, quiet_host
+from tests.look import look_around
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
 
@@ -101,9 +102,9 @@ def test_kill_9_between_any_two_writes_leaves_nothing_after_a_clean() -> None:
         with exclusive():
             clean()
             managed.clear_leftovers()
-        found = host()
+        found = look_around()
         # At once, but for what ends with the process that was killed.
-        for kind in ("namespaces", "cgroups", "links", "mounts", "journals"):
+        for kind in ("namespaces", "cgroups", "network", "mounts", "isolane's files"):
             assert found[kind] == before[kind], f"{said}, the {last}th write: {found[kind]}"
         assert_same_host(before)
     assert last > 40, "it was hardly begun when it ended"

@@ -276,7 +276,13 @@ fn clear(map: &impl MapCore) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::{thread, time::Duration};
+
     use super::*;
+    use crate::test_thread;
+
+    /// `ISL_PROCESS`.
+    const PROCESS: usize = 1;
 
     #[test]
     fn what_cannot_be_accounted_is_refused_with_the_kernels_reason() {
@@ -298,107 +304,141 @@ mod tests {
         assert!(error.contains("/nowhere") && error.contains("os error 2"), "{error}");
     }
 
-    /// Has every core switch tasks: a core is accounted for from its first switch on, and charges
-    /// what has passed at the next.
-    fn switch_everywhere() -> usize {
-        let cores = std::thread::available_parallelism().expect("a count").get();
-        std::thread::scope(|scope| {
-            for core in 0..cores {
-                scope.spawn(move || {
-                    crate::netns::pin(core).expect("the core is there");
-                    std::thread::sleep(std::time::Duration::from_millis(1));
-                });
-            }
-        });
-        cores
-    }
-
-    /// What a thread of this test was charged with in a window in which it spun, beside its CPU time
-    /// by its clock. Windows of which the hypervisor took a part, or whose switches were not all
-    /// seen, say nothing; in a hundred there is another.
-    fn spinning(window_ns: u64) -> (CpuUse, u64) {
-        let cores = switch_everywhere();
-        let mut accountant = CpuAccountant::attach().expect("loads");
+    fn this_thread() -> u32 {
         // SAFETY: takes no arguments.
-        let thread = u32::try_from(unsafe { libc::gettid() }).expect("positive");
-        accountant.add_thread(thread, FIRST_OWN).expect("the table has space");
-        (0..100)
-            .find_map(|_| {
-                switch_everywhere();
-                let start_ns = crate::monotonic_ns() + 1_000_000;
-                let end_ns = start_ns + window_ns;
-                accountant.begin(start_ns, end_ns).expect("begins");
-                while crate::monotonic_ns() < start_ns {}
-                let before_ns = thread_time_ns();
-                while crate::monotonic_ns() < end_ns {}
-                let spent_ns = thread_time_ns() - before_ns;
-                // The kernel's figure is complete once the thread has left its core.
-                switch_everywhere();
-                let used = accountant.read(cores).expect("reads");
-                let stolen_ns: u64 = used.iter().map(|core| core[STEAL].thread_ns).sum();
-                let uncompared = accountant.uncompared_ns(cores).expect("reads");
-                let sum = |of: fn(&CpuUse) -> u64| -> u64 {
-                    used.iter().map(|core| of(&core[FIRST_OWN as usize])).sum()
-                };
-                assert!(accountant.events(cores).expect("reads").iter().sum::<u64>() > 0);
-                let undisturbed = stolen_ns == 0 && uncompared.iter().all(|&ns| ns == 0);
-                undisturbed.then(|| {
-                    let own = CpuUse {
-                        thread_ns: sum(|used| used.thread_ns),
-                        over_ns: sum(|used| used.over_ns),
-                        kernel_ns: sum(|used| used.kernel_ns),
-                        ..CpuUse::default()
-                    };
-                    (own, spent_ns)
-                })
-            })
-            .expect("one of a hundred windows is undisturbed")
+        u32::try_from(unsafe { libc::gettid() }).expect("positive")
     }
 
-    fn thread_time_ns() -> u64 {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the pointer is to a live timespec.
-        unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-        u64::try_from(time.tv_sec * 1_000_000_000 + time.tv_nsec).expect("positive")
-    }
-
-    const STEAL: usize = FIXED.len() - 1;
-
-    #[test]
-    fn a_spinning_thread_is_charged_for_all_its_time() {
-        let (own, spent_ns) = spinning(20_000_000);
-        // The clock of the thread leaves out what was stolen at once, the accountant once it is told.
-        assert!(own.thread_ns <= 20_000_000, "{} of {spent_ns} ns", own.thread_ns);
-        assert!(own.thread_ns * 2 > spent_ns, "{} of {spent_ns} ns", own.thread_ns);
+    /// What the accounts were charged with on all cores, ns, in a window in which this thread spun.
+    /// Nothing if others had its core until the window's end.
+    fn charged_while_spinning(accountant: &mut CpuAccountant) -> Vec<u64> {
+        let start_ns = crate::monotonic_ns();
+        let end_ns = start_ns + 20_000_000;
+        accountant.begin(start_ns, end_ns).expect("begins");
+        test_thread::spin(5_000_000);
+        while crate::monotonic_ns() < end_ns {}
+        // A core is accounted for from its first switch on, and charges what has passed at the next.
+        thread::sleep(Duration::from_millis(1));
+        let used = accountant.read(MAX_CPUS).expect("reads");
+        (0..ACCOUNTS).map(|account| used.iter().map(|core| core[account].thread_ns).sum()).collect()
     }
 
     #[test]
-    fn the_kernels_own_figure_of_a_thread_is_kept_beside_ours() {
-        let (own, _) = spinning(60_000_000);
-        let (ours, kernel) = (own.thread_ns + own.over_ns, own.kernel_ns);
-        assert!(kernel > 1_000_000, "{kernel} ns");
-        assert!(ours.abs_diff(kernel) < kernel / 50 + 500_000, "{ours} and {kernel} ns");
-    }
-
-    #[test]
-    fn idle_time_grows_on_and_windows_add_up() {
+    fn a_thread_is_charged_to_its_account_until_it_is_forgotten() {
         let mut accountant = CpuAccountant::attach().expect("loads");
-        let adds_up = (0..20).any(|_| {
+        accountant.add_thread(this_thread(), FIRST_OWN).expect("the table has space");
+        while charged_while_spinning(&mut accountant)[FIRST_OWN as usize] == 0 {}
+        accountant.forget().expect("forgets");
+        // Not every switch is seen: a core may go on with what it knew for a window.
+        loop {
+            let charged = charged_while_spinning(&mut accountant);
+            if charged[PROCESS] > 0 && charged[FIRST_OWN as usize] == 0 {
+                return;
+            }
+        }
+    }
+
+    /// How much is charged depends on whether a core that this thread wants is its own for a while.
+    mod acceptance {
+        use super::*;
+
+        const STEAL: usize = FIXED.len() - 1;
+
+        /// Has every core switch tasks: a core is accounted for from its first switch on, and charges
+        /// what has passed at the next.
+        fn switch_everywhere() -> usize {
+            let cores = thread::available_parallelism().expect("a count").get();
+            thread::scope(|scope| {
+                for core in 0..cores {
+                    scope.spawn(move || {
+                        crate::netns::pin(core).expect("the core is there");
+                        thread::sleep(Duration::from_millis(1));
+                    });
+                }
+            });
+            cores
+        }
+
+        /// What a thread of this test was charged with in a window in which it spun, beside its CPU time
+        /// by its clock. Windows of which the hypervisor took a part, or whose switches were not all
+        /// seen, say nothing; in a hundred there is another.
+        fn spinning(window_ns: u64) -> (CpuUse, u64) {
             let cores = switch_everywhere();
-            let before = accountant.idle_ns(cores).expect("reads");
-            let start_ns = crate::monotonic_ns();
-            accountant.begin(start_ns, start_ns + 20_000_000).expect("begins");
-            std::thread::sleep(std::time::Duration::from_millis(25));
-            switch_everywhere();
-            let after = accountant.idle_ns(cores).expect("reads");
-            assert!(before.iter().zip(&after).all(|(before, after)| before <= after));
-            accountant.read(cores).expect("reads").iter().all(|core| {
-                let sum_ns: u64 = core.iter().map(|used| used.softirq_ns + used.thread_ns).sum();
-                // A stretch may be missed while the hypervisor has the core, none counted twice.
-                assert!(sum_ns < 20_200_000, "{sum_ns} ns");
-                sum_ns > 19_800_000
-            })
-        });
-        assert!(adds_up, "no window of twenty was accounted for as a whole");
+            let mut accountant = CpuAccountant::attach().expect("loads");
+            accountant.add_thread(this_thread(), FIRST_OWN).expect("the table has space");
+            (0..100)
+                .find_map(|_| {
+                    switch_everywhere();
+                    let start_ns = crate::monotonic_ns() + 1_000_000;
+                    let end_ns = start_ns + window_ns;
+                    accountant.begin(start_ns, end_ns).expect("begins");
+                    while crate::monotonic_ns() < start_ns {}
+                    let before_ns = test_thread::ran_ns();
+                    while crate::monotonic_ns() < end_ns {}
+                    let spent_ns = test_thread::ran_ns() - before_ns;
+                    // The kernel's figure is complete once the thread has left its core.
+                    switch_everywhere();
+                    let used = accountant.read(cores).expect("reads");
+                    let stolen_ns: u64 = used.iter().map(|core| core[STEAL].thread_ns).sum();
+                    let uncompared = accountant.uncompared_ns(cores).expect("reads");
+                    let sum = |of: fn(&CpuUse) -> u64| -> u64 {
+                        used.iter().map(|core| of(&core[FIRST_OWN as usize])).sum()
+                    };
+                    assert!(accountant.events(cores).expect("reads").iter().sum::<u64>() > 0);
+                    let undisturbed = stolen_ns == 0 && uncompared.iter().all(|&ns| ns == 0);
+                    undisturbed.then(|| {
+                        let own = CpuUse {
+                            thread_ns: sum(|used| used.thread_ns),
+                            over_ns: sum(|used| used.over_ns),
+                            kernel_ns: sum(|used| used.kernel_ns),
+                            ..CpuUse::default()
+                        };
+                        (own, spent_ns)
+                    })
+                })
+                .expect("one of a hundred windows is undisturbed")
+        }
+
+        #[test]
+        #[ignore = "acceptance: depends on how fast this machine is now"]
+        fn a_spinning_thread_is_charged_for_all_its_time() {
+            let (own, spent_ns) = spinning(20_000_000);
+            // The clock of the thread leaves out what was stolen at once, the accountant once it is told.
+            assert!(own.thread_ns <= 20_000_000, "{} of {spent_ns} ns", own.thread_ns);
+            assert!(own.thread_ns * 2 > spent_ns, "{} of {spent_ns} ns", own.thread_ns);
+        }
+
+        #[test]
+        #[ignore = "acceptance: depends on how fast this machine is now"]
+        fn the_kernels_own_figure_of_a_thread_is_kept_beside_ours() {
+            let (own, _) = spinning(60_000_000);
+            let (ours, kernel) = (own.thread_ns + own.over_ns, own.kernel_ns);
+            assert!(kernel > 1_000_000, "{kernel} ns");
+            assert!(ours.abs_diff(kernel) < kernel / 50 + 500_000, "{ours} and {kernel} ns");
+        }
+
+        #[test]
+        #[ignore = "acceptance: depends on how fast this machine is now"]
+        fn idle_time_grows_on_and_windows_add_up() {
+            let mut accountant = CpuAccountant::attach().expect("loads");
+            let adds_up = (0..20).any(|_| {
+                let cores = switch_everywhere();
+                let before = accountant.idle_ns(cores).expect("reads");
+                let start_ns = crate::monotonic_ns();
+                accountant.begin(start_ns, start_ns + 20_000_000).expect("begins");
+                thread::sleep(Duration::from_millis(25));
+                switch_everywhere();
+                let after = accountant.idle_ns(cores).expect("reads");
+                assert!(before.iter().zip(&after).all(|(before, after)| before <= after));
+                accountant.read(cores).expect("reads").iter().all(|core| {
+                    let sum_ns: u64 =
+                        core.iter().map(|used| used.softirq_ns + used.thread_ns).sum();
+                    // A stretch may be missed while the hypervisor has the core, none counted twice.
+                    assert!(sum_ns < 20_200_000, "{sum_ns} ns");
+                    sum_ns > 19_800_000
+                })
+            });
+            assert!(adds_up, "no window of twenty was accounted for as a whole");
+        }
     }
 }

@@ -24,6 +24,8 @@ pub mod stalls;
 pub mod stream;
 #[cfg(test)]
 mod test_run;
+#[cfg(test)]
+mod test_thread;
 mod xdp;
 
 pub use error::{Error, Result, silence_libbpf};

@@ -2,12 +2,7 @@
 //! in `plane/tests.rs`. They work on their own tables here, as `BPF_PROG_TEST_RUN` sees them: every packet
 //! comes from loopback, interface 1.
 
-use std::{
-    os::fd::AsFd,
-    process::Command,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{os::fd::AsFd, process::Command, thread};
 
 use etherparse::Ipv4Header;
 use libbpf_rs::{MapCore, MapFlags};
@@ -20,6 +15,7 @@ use crate::{
         forward::{ForwardSkel, ForwardSkelBuilder, types as router},
     },
     test_run::{packet_through, skb_through, tagged_through},
+    test_thread,
 };
 
 const XDP_DROP: u32 = 1;
@@ -338,18 +334,15 @@ fn router_rx_charges_the_routers_budget_with_what_its_thread_ran_for() {
     let mut router = Router::new(|queue| queue.budget = 1);
     router.budgets.update(0, |budget| budget.rate_ns = 500_000_000).expect("in range");
     let spent = |router: &Router| router.budgets.read(0..1).expect("one")[0].spent_ns;
-    // The kernel adds up a thread's time when it stops running: here, so that nothing from before counts.
-    thread::sleep(Duration::from_millis(1));
-    let began = Instant::now();
+    let began_ns = test_thread::raw_ns();
+    // The program sees what the kernel has added up, and this has it add up all from before.
+    test_thread::ran_ns();
     router.receive(1, &frame(false, 64));
     assert_eq!(spent(&router), 0, "from the first frame on");
-    while began.elapsed() < Duration::from_millis(5) {
-        std::hint::spin_loop();
-    }
-    thread::sleep(Duration::from_millis(1));
+    test_thread::spin(5_000_000);
     router.receive(2, &frame(false, 64));
-    let spent_ns = u128::from(spent(&router));
-    assert!(spent_ns > 0 && spent_ns <= began.elapsed().as_nanos(), "{spent_ns} ns");
+    let (spent_ns, max_ns) = (spent(&router), test_thread::max_passed_ns(began_ns));
+    assert!((5_000_000..=max_ns).contains(&spent_ns), "{spent_ns} of {max_ns} ns");
 }
 
 fn ip(line: &str) {

@@ -26,7 +26,7 @@ from isolane.run.sim.trial import run_trial
 from isolane.spec import parse_experiment
 from isolane.spec.hostmodel import ProfileData
 
-pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.native
 
 FREE = ("costs.guest.frame_ns", "host.cold_ns")
 TRUTH = {"costs.guest.frame_ns": 300.0, "host.cold_ns": 15_000.0}

@@ -98,6 +98,7 @@ def main() -> NoReturn:
     status = guarded(lambda: build()(prog_name="isolane"))
     # Data in the buffer of stdout counts, too: without it the command is not done.
     status = status or guarded(streams.finish)
+    signals.over()
     streams.abandon()
     sys.exit(status)
 

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from types import FrameType
 from typing import TYPE_CHECKING, Final, NoReturn
 
@@ -34,6 +35,12 @@ def turn_into_interrupts() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     sys.unraisablehook = _not_lost
+
+
+def over() -> None:
+    """Let no signal interrupt the rest: the command has ended, and what is left is quickly done."""
+    for number in _WORDS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def status() -> int:
@@ -62,6 +69,16 @@ def _not_lost(found: UnraisableHookArgs, /) -> None:
     if not issubclass(found.exc_type, KeyboardInterrupt):
         sys.__unraisablehook__(found)
         return
-    again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), _last))
-    again.daemon = True
-    again.start()
+    threading.Thread(target=_once_more, daemon=True).start()
+
+
+def _once_more() -> None:
+    """Send the last signal again, when the main thread has left the hook that lost it."""
+    while True:
+        time.sleep(_AGAIN_S)
+        frame = sys._current_frames().get(threading.main_thread().ident or 0)  # noqa: SLF001
+        while frame is not None and frame.f_code is not _not_lost.__code__:
+            frame = frame.f_back
+        if frame is None:
+            os.kill(os.getpid(), _last)
+            return

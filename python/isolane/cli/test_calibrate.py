@@ -24,7 +24,7 @@ trial: {duration: 50ms, warmup: 10ms, repeats: 2}
 def isolane(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "isolane", *map(str, arguments)],
-        capture_output=True, text=True, timeout=200, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -59,7 +59,6 @@ def test_a_profile_is_fitted_and_tells_how_far_it_is_off(tmp_path: Path) -> None
     assert done.returncode == 2, done.stderr
 
 
-@pytest.mark.timeout(300)
 def test_json_tells_intervals_what_is_informative_and_the_naive_errors(tmp_path: Path) -> None:
     words = ("--scale", "0.2", "--rounds", "1", "--output", tmp_path / "p.yaml", "--json")
     done = isolane("calibrate", "ahn", *words)

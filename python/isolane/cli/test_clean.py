@@ -8,7 +8,10 @@ import pytest
 
 from isolane.cli.test_app import isolane
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the lock is root's")
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the lock is root's"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +21,6 @@ def _cleaned() -> None:
         pytest.skip("a run is under way on this host")
 
 
-@needs_root
 def test_nothing_to_clean_is_fine_and_said_on_stderr() -> None:
     shown = isolane("clean")
     assert shown.returncode == 0
@@ -26,7 +28,6 @@ def test_nothing_to_clean_is_fine_and_said_on_stderr() -> None:
     assert shown.stderr == "nothing to remove: no run left anything behind\n"
 
 
-@needs_root
 def test_refuses_while_a_run_is_under_way() -> None:
     with Path("/run/isolane/lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

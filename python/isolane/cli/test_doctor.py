@@ -53,7 +53,7 @@ except NotSupported as error:
     print(error)
 """
     shown = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
     )
     assert "root=no" in shown.stdout.split()
     assert "netns=unknown" in shown.stdout.split()

@@ -12,7 +12,7 @@ import pytest
 def isolane(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "isolane", *map(str, arguments)],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def test_units_are_written_with_the_program_that_writes_them(tmp_path: Path) -> 
     program.chmod(0o755)
     done = subprocess.run(
         [program, "export", "systemd", "--output", tmp_path],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

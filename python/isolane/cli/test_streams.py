@@ -64,7 +64,7 @@ def start(
     """Run a command with the redirections that a shell would make."""
     line = ("sh", "-c", f'exec "$@" {shell}', "sh", *ISOLANE, *arguments)
     done = subprocess.run(
-        line, capture_output=True, timeout=120, check=False, cwd=folder,
+        line, capture_output=True, timeout=300, check=False, cwd=folder,
         env={**os.environ, **environment},
     )  # fmt: skip
     assert b"Traceback" not in done.stderr + done.stdout, done.stderr.decode()
@@ -153,7 +153,7 @@ def test_a_reader_that_leaves_early_is_no_message(run: Path) -> None:
             assert process.stderr is not None
             process.stdout.close()
             assert process.stderr.read() == b""
-            assert process.wait(60) == 1
+            assert process.wait(300) == 1
 
 
 def few_files(number: int) -> Callable[[], None]:
@@ -170,7 +170,7 @@ def test_few_descriptors_are_told_as_such(command: str, number: int) -> None:
     words = (command, "lo") if command == "receive" else (command,)
     done = subprocess.run(
         [*ISOLANE, *words], preexec_fn=few_files(number),
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     if command in ("schema", "status") or (command, number) == ("doctor", 60):
         assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from isolane.doctor.answers import Answer, Probe
 
-_KILL_WAIT_S = 1.0
+_KILL_WAIT_S = 10.0
 """How long to wait for a killed child to end; one that hangs in the kernel is left to init."""
 
 

@@ -7,6 +7,7 @@ import platform
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -66,7 +67,7 @@ def _clock() -> Mapping[str, Answer]:
 
 def _frequency() -> Mapping[str, Answer]:
     files = sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor"))
-    governors = sorted({file.read_text().strip() for file in files})
+    governors = sorted({text for text in map(_text, files) if text})
     if not governors:
         return {
             "frequency": Answer(
@@ -77,6 +78,12 @@ def _frequency() -> Mapping[str, Answer]:
     return {
         "frequency": Answer("yes" if steady else "limited", f"governor {', '.join(governors)}"),
     }
+
+
+def _text(file: Path) -> str:
+    with suppress(OSError):  # its core was switched off
+        return file.read_text().strip()
+    return ""
 
 
 def _steal() -> Mapping[str, Answer]:

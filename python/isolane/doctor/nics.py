@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from isolane.doctor.answers import Answer, Probe
 from isolane.netdev import XdpFeature, xdp_features
 
+_INTERFACES: Final = Path("/sys/class/net")
 _FEATURES: Final = {
     XdpFeature.BASIC: "native",
     XdpFeature.REDIRECT: "redirect",
@@ -32,11 +34,18 @@ _NATIVE_DRIVERS: Final = frozenset(
 def physical_nics() -> dict[str, str]:
     """Return the driver of every NIC with hardware (real or virtual) behind it, by name."""
     nics = {}
-    for interface in sorted(Path("/sys/class/net").iterdir()):
+    for interface in sorted(_INTERFACES.iterdir()):
         driver = interface / "device" / "driver"
         if driver.exists():
             nics[interface.name] = driver.resolve().name
     return nics
+
+
+def _number(name: str, attribute: str) -> int | None:
+    """Read an attribute of an interface; None: the interface, or only the attribute, is missing."""
+    with suppress(OSError, ValueError):
+        return int((_INTERFACES / name / attribute).read_text())
+    return None
 
 
 def _nic_xdp() -> Mapping[str, Answer]:
@@ -46,8 +55,9 @@ def _nic_xdp() -> Mapping[str, Answer]:
     told = xdp_features()
     found = {}
     for name, driver in nics.items():
-        index = int((Path("/sys/class/net") / name / "ifindex").read_text())
-        found[f"nic-xdp:{name}"] = judge_nic(driver, told.get(index))
+        index = _number(name, "ifindex")
+        if index is not None:  # else it has just gone
+            found[f"nic-xdp:{name}"] = judge_nic(driver, told.get(index))
     return found
 
 
@@ -68,9 +78,9 @@ def judge_nic(driver: str, features: int | None) -> Answer:
 def _sr_iov() -> Mapping[str, Answer]:
     able = {}
     for name in physical_nics():
-        file = Path("/sys/class/net") / name / "device" / "sriov_totalvfs"
-        if file.exists() and int(file.read_text()) > 0:
-            able[name] = int(file.read_text())
+        count = _number(name, "device/sriov_totalvfs")
+        if count:
+            able[name] = count
     if not able:
         return {"sr-iov": Answer("no", "no NIC offers virtual functions")}
     listed = ", ".join(f"{name}: up to {count} VFs" for name, count in able.items())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from isolane.doctor import examine, lacking
+from isolane.doctor import examination, examine, guests, lacking
 from isolane.doctor.answers import Finding
 from isolane.doctor.capabilities import CAPABILITIES, GROUP_TITLES, REQUIREMENTS
 from isolane.doctor.cgroups import mounts
@@ -19,7 +21,20 @@ from isolane.doctor.machine import kernel_version
 from isolane.doctor.nics import judge_nic, physical_nics
 from isolane.errors import SpecError
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces: needs root")
+
+def needs_root(test: Callable[[], None]) -> Callable[[], None]:
+    """Mark a test that makes network namespaces."""
+    skipped = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces: needs root")
+    marked: Callable[[], None] = pytest.mark.root(skipped(test))
+    return marked
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow is not hanging: each probe has all the time that it needs."""
+    patient = tuple(replace(probe, seconds=600) for probe in PROBES)
+    monkeypatch.setattr(examination, "PROBES", patient)
+    monkeypatch.setattr(guests, "_LIMIT_S", 300.0)
 
 
 def status(*names: str) -> dict[str, str]:

@@ -147,12 +147,7 @@ class Host:
     def ifindex(self, path: str, ifname: str) -> int | None:
         """Return the index of an interface; None when it (or its namespace) is gone."""
         namespace = self.namespace(path)
-        if namespace is None:
-            return None
-        try:
-            return int(namespace.read(ifname, "ifindex"))
-        except OSError:
-            return None
+        return None if namespace is None else namespace.index_of(ifname)
 
     def classes(self, path: str, ifname: str) -> dict[int, ClassSettings]:
         """Return the settings of the link classes of an interface, read once; see LinkClass."""

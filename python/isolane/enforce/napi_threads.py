@@ -10,7 +10,7 @@ from isolane.errors import NotSupported
 from isolane.netdev import napi_threads, queue_threads
 from isolane.testbed.netns import Namespace
 
-_APPEAR_S = 1.0
+_APPEAR_S = 3.0
 
 
 def threads_by_queue(namespace: Namespace, ifindex: int) -> dict[int, int]:

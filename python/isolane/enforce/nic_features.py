@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pyroute2.netlink import nlmsg
+from pyroute2.netlink.exceptions import NetlinkError
 
 from isolane.enforce.find.veth_peers import Peer, find_peers
 from isolane.netdev import XdpFeature, xdp_features
@@ -53,12 +55,7 @@ class Nic:
 
 def look(names: Iterable[str], namespace: Namespace) -> dict[str, Nic]:
     """Describe NICs of the namespace that the calling thread is in; leaves out missing ones."""
-    there = set(namespace.interfaces())
-    links = {
-        name: namespace.links.get_links(int(namespace.read(name, "ifindex")))[0]
-        for name in names
-        if name in there
-    }
+    links = {name: link for name in names if (link := _link(namespace, name)) is not None}
     features = xdp_features()
     kinds = {
         name: link.get_nested("IFLA_LINKINFO", "IFLA_INFO_KIND") for name, link in links.items()
@@ -70,6 +67,18 @@ def look(names: Iterable[str], namespace: Namespace) -> dict[str, Nic]:
         )
         for name, kind in kinds.items()
     }
+
+
+def _link(namespace: Namespace, name: str) -> nlmsg | None:
+    index = namespace.index_of(name)
+    if index is None:
+        return None
+    try:
+        return namespace.links.get_links(index)[0]
+    except NetlinkError as error:
+        if error.code != errno.ENODEV:
+            raise
+        return None
 
 
 def _filters(namespace: Namespace, name: str) -> dict[str, Any]:

@@ -42,6 +42,10 @@ class Setting(ABC):
     def write(self, host: Host, value: Value) -> None:
         """Set it to ``value``; None removes it. Does nothing when the object is gone."""
 
+    def there(self, host: Host) -> bool:  # noqa: ARG002 - a hook
+        """Tell whether the object that it belongs to exists: others may remove it at any moment."""
+        return True
+
     def owned_by_others(self, host: Host, current: Value) -> str | None:  # noqa: ARG002 - a hook
         """Say who owns it, if others do and a policy must not change it; None: nobody else does."""
         return None

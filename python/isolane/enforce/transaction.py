@@ -105,7 +105,7 @@ def _fulfil(
 ) -> str:
     """Give one setting its desired value; return its key, which takes time to make."""
     setting, key = desired.setting, desired.setting.key
-    current = setting.read(host)
+    current = _read(setting, host)
     known = state.applied.get(key)
     if known is None or known.wanted != current:
         owner = setting.owned_by_others(host, current)
@@ -123,9 +123,11 @@ def _fulfil(
         return key
     state.note(key, current)
     before.append((setting, current))
-    setting.write(host, desired.value)
-    found = setting.read(host)
+    _write(setting, host, desired.value)
+    found = _read(setting, host)
     if found != desired.value and not desired.kernel_managed:
+        if not setting.there(host):
+            raise TestbedError(f"{setting}: it went away meanwhile; apply the policy again")
         raise TestbedError(f"{setting}: set to {desired.value}, but the kernel made it {found}")
     original = known.original if known else current
     state.applied[key] = AppliedSetting(
@@ -138,13 +140,13 @@ def _fulfil(
 def _put_back(
     setting: Setting, state: State, host: Host, before: list[tuple[Setting, Value]]
 ) -> None:
-    current = setting.read(host)
+    current = _read(setting, host)
     applied = state.applied[setting.key]
     owner = current != applied.wanted and setting.owned_by_others(host, current)
     if current != applied.original and not owner:
         state.note(setting.key, current)
         before.append((setting, current))
-        setting.write(host, applied.original)
+        _write(setting, host, applied.original)
     del state.applied[setting.key]
 
 
@@ -177,8 +179,27 @@ def clear(state: State, host: Host) -> list[str]:
 
 def _found(setting: Setting, host: Host) -> Value:
     with contextlib.suppress(*_EXPECTED):  # putting it back will fail the same way, and say so
-        return setting.read(host)
+        return _read(setting, host)
     return None
+
+
+def _read(setting: Setting, host: Host) -> Value:
+    """Read a setting; None, too, when its object goes away while it is read."""
+    try:
+        return setting.read(host)
+    except _EXPECTED:
+        if setting.there(host):
+            raise
+        return None
+
+
+def _write(setting: Setting, host: Host, value: Value) -> None:
+    """Write a setting; nothing happens when its object goes away before it is written."""
+    try:
+        setting.write(host, value)
+    except _EXPECTED:
+        if setting.there(host):
+            raise
 
 
 def undo(before: list[tuple[Setting, Value]], state: State, host: Host) -> list[str]:
@@ -193,8 +214,8 @@ def undo(before: list[tuple[Setting, Value]], state: State, host: Host) -> list[
     for setting, value in reversed(before):
         try:
             # A killed command may have noted it and not yet changed it.
-            if setting.read(host) != value:
-                setting.write(host, value)
+            if _read(setting, host) != value:
+                _write(setting, host, value)
         except _EXPECTED as error:
             problems.append(f"{setting}: {error}")
             state.applied.setdefault(setting.key, AppliedSetting(value, None))
@@ -223,7 +244,7 @@ def recover(state: State, host: Host) -> int:
 
 def read_all(state: State, host: Host) -> dict[str, Value]:
     """Read the applied settings from the kernel, by key."""
-    return {key: from_key(key).read(host) for key in state.applied}
+    return {key: _read(from_key(key), host) for key in state.applied}
 
 
 def drifts(state: State, found: Mapping[str, Value]) -> list[Drift]:

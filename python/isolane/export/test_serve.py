@@ -115,13 +115,13 @@ def port() -> int:
         target=serve, args=(("127.0.0.1", 0), collect, ports.put), daemon=True
     )  # it serves until the process ends
     thread.start()
-    return ports.get(timeout=20)
+    return ports.get(timeout=300)
 
 
 def get(
     port: int, path: str = "/metrics", method: str = "GET", accept: str = ""
 ) -> tuple[int, str, str]:
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     try:
         link.request(method, path, headers={"Accept": accept} if accept else {})
         answer = link.getresponse()

@@ -18,7 +18,7 @@ from isolane.reproduce.relative_errors import errors
 from isolane.reproduce.trials import load, simulate
 from isolane.reproduce.workers import Pool
 
-pytestmark = [pytest.mark.native, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.native
 
 PUBLISHED = Path(__file__).parents[3] / "experiments" / "papers" / "rathore2013" / "published"
 

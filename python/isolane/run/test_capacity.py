@@ -37,7 +37,7 @@ trial: {duration: 50ms, warmup: 10ms, repeats: 1}
 def isolane(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "isolane", *map(str, words)],
-        capture_output=True, text=True, timeout=100, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 

@@ -250,11 +250,23 @@ class Testbed:
         return {r.name: (r.in_ifname, r.out_ifname) for r in self._layout.routers}
 
     def counters(self) -> Counters:
-        """Take a snapshot of the loss counters; subtract two to get the losses in between."""
-        reader = self._reader
-        if reader is None:
+        """Take a snapshot of the loss counters; subtract two to get the losses in between.
+
+        Raises
+        ------
+        MeasurementError
+            Naming an interface that vanished, and its counters with it.
+        """
+        return self._thread.do(self._read_counters)
+
+    def _read_counters(self) -> Counters:
+        if self._reader is None:
             raise TestbedError("the test bed is not built")
-        return self._thread.do(reader.read)
+        try:
+            return self._reader.read()
+        except OSError:
+            self._check_alive()
+            raise
 
     def start_polling(self) -> None:
         """Start timed polling of the DUT's NICs on their cores.

@@ -20,7 +20,7 @@ _IFF_UP, _IFF_NOARP = 0x1, 0x80
 _NUD_PERMANENT = 0x80
 _MTU = 1500
 _FIRST_INDEX = 1000
-_CARRIER_S = 3.0
+_CARRIER_S = 10.0
 """The kernel may report a change of carrier up to a second late."""
 _NTF_MASTER = 0x04
 _NUD_NOARP = 0x40  # in a bridge's table: static; "permanent" would mean the bridge's own address

@@ -44,10 +44,13 @@ def clean(directory: Path = RUN_DIR) -> list[str]:
 
 def _clean_one(path: Path, run: str) -> tuple[list[str], list[str]]:
     """Remove what one journal names; return what went, and what refused to."""
-    entries = entries_of(path)
+    try:
+        entries = entries_of(path)
+    except FileNotFoundError:
+        return [], []
     names = [str(entry.get("name")) for entry in entries if entry["what"] == "netns"]
     gone, stuck = run_in_thread(functools.partial(netns.remove_marked, names, run))
     if not stuck:
         netns.drop_directory({entry["what"] for entry in entries})
-        path.unlink()
+        path.unlink(missing_ok=True)
     return gone, stuck

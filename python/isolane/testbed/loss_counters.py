@@ -106,7 +106,7 @@ class Reader:
         drops = {}
         for name in {router.netns for router in self._layout.routers} | {DUT}:
             namespace = self._ns[name]
-            ifnames = {int(namespace.read(i, "ifindex")): i for i in namespace.interfaces()}
+            ifnames = {namespace.index_of(ifname): ifname for ifname in namespace.interfaces()}
             for qdisc in namespace.links.get_qdiscs():
                 if qdisc["parent"] == _TC_H_ROOT and qdisc["index"] in ifnames:
                     stats = qdisc.get_nested("TCA_STATS2", "TCA_STATS_QUEUE")

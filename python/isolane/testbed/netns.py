@@ -29,6 +29,8 @@ GROUP = 0x15A
 VANISH_S = 10.0
 """How long links and their programs may take to disappear; they need milliseconds, but a host that
 is overloaded may be long in freeing what nobody uses any more."""
+_GONE = {errno.ENODEV, errno.EINVAL}
+"""What an interface answers that is gone, or that the kernel is just taking away."""
 _LACKING = {
     errno.EOPNOTSUPP,
     errno.ENOSYS,
@@ -104,6 +106,11 @@ class Namespace:
             kernel.mount("/proc/thread-self/ns/net", path, kernel.MS_BIND)
         return namespace
 
+    @property
+    def inode(self) -> int:
+        """What tells it from all other namespaces that there are now."""
+        return os.fstat(self._fd).st_ino
+
     def enter(self) -> None:
         """Move the calling thread into this namespace."""
         kernel.setns_net(self._fd)
@@ -114,20 +121,39 @@ class Namespace:
             Path(f"/proc/sys/net/{key}").write_text(str(value))
 
     def write(self, ifname: str, attribute: str, value: int) -> None:
-        """Write ``/sys/class/net/<ifname>/<attribute>``."""
-        fd = os.open(f"class/net/{ifname}/{attribute}", os.O_WRONLY, dir_fd=self.sysfs)
+        """Write ``/sys/class/net/<ifname>/<attribute>``; ENODEV: there is no such interface."""
+        fd = self._open(ifname, attribute, os.O_WRONLY)
         try:
             os.write(fd, str(value).encode())
         finally:
             os.close(fd)
 
     def read(self, ifname: str, attribute: str) -> str:
-        """Read ``/sys/class/net/<ifname>/<attribute>``."""
-        fd = os.open(f"class/net/{ifname}/{attribute}", os.O_RDONLY, dir_fd=self.sysfs)
+        """Read ``/sys/class/net/<ifname>/<attribute>``; ENODEV: there is no such interface."""
+        fd = self._open(ifname, attribute, os.O_RDONLY)
         try:
             return os.read(fd, 4096).decode().strip()
         finally:
             os.close(fd)
+
+    def _open(self, ifname: str, attribute: str, flags: int) -> int:
+        folder = f"class/net/{ifname}"
+        try:
+            return os.open(f"{folder}/{attribute}", flags, dir_fd=self.sysfs)
+        except FileNotFoundError:
+            # Either the interface has gone, or this kernel has no such attribute.
+            if not os.access(folder, os.F_OK, dir_fd=self.sysfs):
+                raise OSError(errno.ENODEV, os.strerror(errno.ENODEV), ifname) from None
+            raise
+
+    def index_of(self, ifname: str) -> int | None:
+        """Return the index of an interface; None when it is gone or just going."""
+        try:
+            return int(self.read(ifname, "ifindex"))
+        except OSError as error:
+            if error.errno in _GONE:
+                return None
+            raise
 
     def interfaces(self) -> list[str]:
         """Names of the interfaces, ``lo`` included."""
@@ -140,10 +166,9 @@ class Namespace:
     def programs(self) -> dict[int, str]:
         """BPF programs on the interfaces: id -> name. The thread must have entered it."""
         found = {}
-        for ifname in self.interfaces():
-            index = int(self.read(ifname, "ifindex"))
+        for index in filter(None, map(self.index_of, self.interfaces())):
             for hook in ("nic", "egress_tc"):  # XDP, and classifiers
-                with contextlib.suppress(_native.NativeError):  # no clsact qdisc
+                with contextlib.suppress(_native.NativeError):  # no clsact qdisc, or just gone
                     program = _native.Plane.attached(hook=hook, netns=None, ifindex=index)
                     if program is not None:
                         found[program.id] = program.name
@@ -209,23 +234,30 @@ def remove(namespaces: Iterable[Namespace]) -> list[str]:
             time.sleep(0.002)
         if left:
             problems.append(f"links {', '.join(sorted(left))} in {namespace.name} did not go away")
-        namespace.close()
         try:
-            _forget(namespace.path)
+            _forget(namespace.path, namespace.inode)
         except OSError as error:
             problems.append(f"{namespace.path} cannot be removed: {error.strerror}")
+        namespace.close()  # until now the kernel could not give its inode to another one
     return problems
 
 
-def _forget(path: Path) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if _is_namespace(path):
+def _forget(path: Path, inode: int) -> None:
+    """Remove the name of a namespace, whatever of it somebody else removes at this moment."""
+    try:
+        status = path.stat()
+        if _is_namespace(status):
+            if status.st_ino != inode:  # somebody has given the name to another one
+                return
             kernel.unmount(path, kernel.MNT_DETACH)
-        path.unlink()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.EINVAL):  # no file, no mount
+            raise
+    path.unlink(missing_ok=True)
 
 
-def _is_namespace(path: Path) -> bool:
-    return path.stat().st_dev == Path("/proc/self/ns/net").stat().st_dev
+def _is_namespace(status: os.stat_result) -> bool:
+    return status.st_dev == Path("/proc/self/ns/net").stat().st_dev
 
 
 def remove_marked(names: Iterable[str], run: str) -> tuple[list[str], list[str]]:
@@ -259,15 +291,19 @@ def remove_marked(names: Iterable[str], run: str) -> tuple[list[str], list[str]]
 def _sort(name: str, run: str, found: list[Namespace], removed: list[str]) -> None:
     """Open the namespace if it is the run's; remove what is not one yet."""
     path = NETNS_DIR / name
-    if not path.exists():
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
         return
-    if not _is_namespace(path):
+    status = os.fstat(fd)  # of what is open: the name may be another's by now
+    if not _is_namespace(status):
+        os.close(fd)
         # The run died between making the file and mounting on it.
-        if stat.S_ISREG(path.stat().st_mode) and path.stat().st_size == 0:
-            path.unlink()
+        if stat.S_ISREG(status.st_mode) and status.st_size == 0:
+            path.unlink(missing_ok=True)
             removed.append(name)
         return
-    namespace = Namespace(name, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+    namespace = Namespace(name, fd)
     if namespace.read("lo", "ifalias") == _mark(run):
         found.append(namespace)
     else:

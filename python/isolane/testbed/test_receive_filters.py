@@ -181,6 +181,7 @@ def test_the_spread_is_read_and_written(driver: Driver) -> None:
     assert driver.table == [0, 1] * 8
 
 
+@pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes a network namespace")
 def test_an_interface_without_filters_is_told_by_the_kernel() -> None:
     def ask() -> int:

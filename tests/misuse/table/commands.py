@@ -38,14 +38,14 @@ ROWS: Final[dict[str, Row]] = {
     "reproduce with seed 2^70": Row(f"reproduce ahn --figure 1 --seed {2**70}", 2, "seed"),
     "reproduce with 0 processes": Row("reproduce ahn --jobs 0", 2, "--jobs"),
     "reproduce with 10^9 processes": Row(
-        "reproduce ahn --figure 1 --jobs 1000000000", 0, "simulations of ahn", lines=9, limit_s=60
+        "reproduce ahn --figure 1 --jobs 1000000000", 0, "simulations of ahn", lines=9
     ),
     "reproduce with a profile that there is not": Row(
         "reproduce ahn --profile ./absent.yaml", 2, "absent.yaml: no such file"
     ),
-    "reproduce into a folder": Row("reproduce ahn -o .", 1, "is a directory", limit_s=5),
+    "reproduce into a folder": Row("reproduce ahn -o .", 1, "is a directory"),
     "reproduce into a folder that there is not": Row(
-        "reproduce ahn -o a/b.html", 1, "there is no directory a", limit_s=5
+        "reproduce ahn -o a/b.html", 1, "there is no directory a"
     ),
     "calibrate nothing": Row("calibrate -o x.yaml", 2, "Missing argument"),
     "calibrate into nothing": Row("calibrate {run}", 2, "Missing option '--output'"),
@@ -71,8 +71,8 @@ ROWS: Final[dict[str, Row]] = {
     "calibrate with a part of a run": Row(
         "calibrate {run} -o x.yaml --hold-out 'figures 7 and 8'", 2, "hold-out|paper"
     ),
-    "calibrate into a folder": Row("calibrate ahn -o . --rounds 1", 1, "is a directory", limit_s=5),
-    "calibrate from a profile of nothing": Row("calibrate ahn -o x --profile ''", 2, "profile", limit_s=5),
+    "calibrate into a folder": Row("calibrate ahn -o . --rounds 1", 1, "is a directory"),
+    "calibrate from a profile of nothing": Row("calibrate ahn -o x --profile ''", 2, "profile"),
     "calibrate adamczyk2012": Row("calibrate adamczyk2012 -o x.yaml", 2, "adamczyk2012"),
     "export for nobody": Row("export", 2, "Missing argument", lines=4),
     "export for a toaster": Row("export toaster", 2, "'toaster' is not one of"),
@@ -90,10 +90,10 @@ ROWS: Final[dict[str, Row]] = {
         "export prometheus --listen 127.0.0.1:1 --textfile x", 2, "name one of them"
     ),
     "export prometheus every time, but where": Row("export prometheus --every 1s", 2, "--textfile"),
-    "export every 0s": Row("export prometheus --textfile x --every 0s", 2, "every|0s", limit_s=5),
-    "export every -1s": Row("export prometheus --textfile x --every=-1s", 2, "-1s", limit_s=5),
-    "export every NaN": Row("export prometheus --textfile x --every nans", 2, "nan", limit_s=5),
-    "export every 1ns": Row("export prometheus --textfile x --every 1ns", 2, "every", limit_s=5),
+    "export every 0s": Row("export prometheus --textfile x --every 0s", 2, "every|0s"),
+    "export every -1s": Row("export prometheus --textfile x --every=-1s", 2, "-1s"),
+    "export every NaN": Row("export prometheus --textfile x --every nans", 2, "nan"),
+    "export every 1ns": Row("export prometheus --textfile x --every 1ns", 2, "every"),
     "listen to everybody": Row("export prometheus --listen 0.0.0.0:9816", 2, "loopback"),
     "listen to everybody, IPv6": Row("export prometheus --listen [::]:9816", 2, "loopback"),
     "listen to the world": Row("export prometheus --listen 192.0.2.1:9816", 2, "loopback"),

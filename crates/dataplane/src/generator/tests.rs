@@ -128,7 +128,7 @@ fn streams_share_by_their_rates() {
 
 /// Streams of 100,000 and 25,000 frames a second, and how many of the first 20 frames that
 /// leave are the slow one's, when the generator begins so late.
-fn slow_ones_among_20(late_ns: u64, turns_ns: u64) -> usize {
+fn slow_ones_among_20(late_ns: u64, turns_ns: u64, max_late_ns: u64) -> usize {
     let at = |rate_millipps| {
         let mut spec = stream(false, &[64], 1);
         spec.segments[0].start_rate_millipps = rate_millipps;
@@ -136,7 +136,7 @@ fn slow_ones_among_20(late_ns: u64, turns_ns: u64) -> usize {
         spec
     };
     let streams = spec(vec![at(100_000_000), at(25_000_000)]);
-    let mut generator = Generator::load_with(streams, turns_ns, MAX_LATE_NS).expect("loads");
+    let mut generator = Generator::load_with(streams, turns_ns, max_late_ns).expect("loads");
     generator.arm(monotonic_ns() - late_ns, 1).expect("arms");
     let streams = (0..20).map(|_| {
         let (verdict, frame) = next_frame(&generator);
@@ -148,14 +148,15 @@ fn slow_ones_among_20(late_ns: u64, turns_ns: u64) -> usize {
 
 #[test]
 fn frames_leave_in_the_order_of_their_schedule() {
-    let slow = slow_ones_among_20(400_000, HOUR_NS);
-    assert!((3..=5).contains(&slow), "{slow} of 20, where 1 in 5 is the slow stream's");
+    // In the first 160 us 16 frames of the fast stream are due, and 4 of the slow one. However late
+    // the machine makes this test, nobody takes turns and nothing is given up.
+    assert_eq!(slow_ones_among_20(400_000, HOUR_NS, HOUR_NS), 4);
 }
 
 #[test]
 fn a_generator_that_is_much_too_late_takes_turns() {
     // Catching up is limited to bursts of 64 frames, which 20 are within.
-    assert_eq!(slow_ones_among_20(1_000_000_000, TURNS_NS), 10);
+    assert_eq!(slow_ones_among_20(1_000_000_000, TURNS_NS, MAX_LATE_NS), 10);
 }
 
 /// How late the frame left, ns, by its stamp.
@@ -166,7 +167,8 @@ fn lateness_of(frame: &[u8]) -> u64 {
 #[test]
 fn what_is_over_a_millisecond_late_never_leaves_and_counts_as_missed() {
     let mut rates = of_rates(&[100_000_000]);
-    // The last part is a ramp, of which each frame is skipped by itself.
+    // Each frame of a ramp is skipped by itself, four a call; those of the last part are at once,
+    // so that the generator catches up with a machine that stops for longer than the ramp.
     let part = |duration_ns, start_rate_millipps, end_rate_millipps| Segment {
         duration_ns,
         start_rate_millipps,
@@ -175,7 +177,8 @@ fn what_is_over_a_millisecond_late_never_leaves_and_counts_as_missed() {
     rates[0].segments = vec![
         part(2_000_000, 100_000_000, 100_000_000),
         part(1_000_000, 0, 0),
-        part(HOUR_NS, 100_000_000, 110_000_000),
+        part(1_000_000, 100_000_000, 110_000_000),
+        part(HOUR_NS, 100_000_000, 100_000_000),
     ];
     let mut generator = Generator::load(spec(rates)).expect("loads");
     let start_ns = monotonic_ns() - 5_000_000;
@@ -187,12 +190,13 @@ fn what_is_over_a_millisecond_late_never_leaves_and_counts_as_missed() {
         .map(|(_, frame)| lateness_of(frame))
         .collect();
     assert!(late_ns.iter().all(|&ns| ns <= MAX_LATE_NS), "{late_ns:?}");
-    assert!(late_ns.len() > 10, "{late_ns:?}");
+    // 27 calls only skip; after that the limit of bursts lets 64 frames out however fast calls are.
+    assert!(late_ns.len() >= 64, "{late_ns:?}");
     let stream = generator.report().expect("report").streams[0];
     assert_eq!(stream.sent, late_ns.len() as u64);
-    // Some 200 in the first 2 ms, and 100 from 3 to 4 ms; more when this test is slow.
+    // 201 from 0 to 2 ms, both included, and the ramp's 105; more when this test is slow.
     let latest = (monotonic_ns() - start_ns) / 10_000;
-    assert!((290..=latest).contains(&stream.missed), "{stream:?} of {latest}");
+    assert!((306..=latest).contains(&stream.missed), "{stream:?} of {latest}");
 }
 
 fn of_rates(rates_millipps: &[u64]) -> Vec<StreamSpec> {

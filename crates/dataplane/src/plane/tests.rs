@@ -68,11 +68,12 @@ fn only_ip_for_a_known_router_takes_the_short_way() {
 fn a_full_queue_drops_and_counts_until_the_router_takes_frames() {
     let mut plane = plane(&queue());
     let packet = frame(MAC, 0x0800);
-    let verdicts: Vec<u32> = (0..6).map(|_| verdict(&plane, &packet)).collect();
-    assert_eq!(verdicts, [4, 4, 4, 4, 1, 1]);
+    // The first overflow always drops; after it a frame goes in every tenth of a second.
+    let verdicts: Vec<u32> = (0..5).map(|_| verdict(&plane, &packet)).collect();
+    assert_eq!(verdicts, [4, 4, 4, 4, 1]);
     let seen = counts(&plane);
-    assert_eq!((seen.offered, seen.dropped_queue, seen.waiting), (6, 2, 4));
-    assert_eq!(seen.offered_bytes, 6 * 64);
+    assert_eq!((seen.offered, seen.dropped_queue, seen.waiting), (5, 1, 4));
+    assert_eq!(seen.offered_bytes, 5 * 64);
     // What leaves the queue is what its tag says; here by hand.
     plane.queues.update(SLOT as usize, |queue| queue.dequeued = 3).expect("in range");
     assert_eq!(counts(&plane).waiting, 1);
@@ -182,11 +183,14 @@ fn a_queue_whose_frames_were_lost_is_tried_again() {
     }
     // Nobody takes them: at most one in a tenth of a second goes in after that.
     let began = std::time::Instant::now();
+    assert_eq!(verdict(&plane, &packet), XDP_DROP, "the first overflow");
     let mut through = 0;
-    while began.elapsed() < std::time::Duration::from_millis(450) {
-        through += u64::from(verdict(&plane, &packet) == XDP_REDIRECT);
+    while through < 2 {
+        through += u128::from(verdict(&plane, &packet) == XDP_REDIRECT);
     }
-    assert!((2..=6).contains(&through), "{through}");
+    // The program's clock counts whole milliseconds, and goes on at ticks of up to 10 ms.
+    let max = began.elapsed().as_millis() / 89 + 1;
+    assert!(through <= max, "{through} of {max}");
 }
 
 #[test]
@@ -199,12 +203,12 @@ fn what_costs_more_than_a_bucket_holds_is_paid_for_afterwards() {
     let mut packet = frame(MAC, 0x0800);
     packet.resize(1514, 0);
     let began = std::time::Instant::now();
-    let mut through = 0u128;
-    while began.elapsed() < std::time::Duration::from_millis(200) {
+    let mut through = 0;
+    while through < 10 {
         through += u128::from(verdict(&plane, &packet) == XDP_REDIRECT);
     }
     let max = began.elapsed().as_micros() / 12_304 + 2;
-    assert!((10..=max).contains(&through), "{through} of {max}");
+    assert!(through <= max, "{through} of {max}");
 }
 
 #[test]

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 import pytest
 
 from isolane.doctor import syscalls
-from isolane.enforce.find import find_routers
+from isolane.enforce.find import external_tools, find_routers, qemu_monitor
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.spec.policy import parse_policy
 from isolane.testbed import kernel
 from isolane.testbed.namespace_thread import NamespaceThread
 
 T = TypeVar("T")
-LIMIT_S = 60.0
+LIMIT_S = 300.0
 
 
 @dataclass
@@ -105,6 +105,13 @@ def host() -> Iterator[Playground]:
             yield Playground(thread, stack, f"{os.getpid()}-{time.monotonic_ns() % 10**6}")
     finally:
         thread.close()
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon or a monitor that is slow to answer is none that hangs."""
+    monkeypatch.setattr(external_tools, "LIMIT_S", LIMIT_S)
+    monkeypatch.setattr(qemu_monitor, "LIMIT_S", LIMIT_S)
 
 
 @pytest.fixture

@@ -160,7 +160,9 @@ def all_namespaces() -> Iterator[Path]:
     Named ones first: such a path stays when processes end.
     """
     seen: set[int] = set()
-    named = sorted(NETNS_DIR.iterdir()) if NETNS_DIR.is_dir() else []
+    named: list[Path] = []
+    with suppress(FileNotFoundError):  # nobody has named one yet
+        named = sorted(NETNS_DIR.iterdir())
     by_process = (entry / "ns/net" for entry in PROC.iterdir() if entry.name.isdecimal())
     for path in (*named, *by_process):
         with suppress(OSError):  # it has ended, or is a kernel thread

@@ -87,7 +87,13 @@ def needed(parent: Path, own: Path | None, name: str) -> bool:
         newest = 0 if own is None else own.stat().st_ino
     except OSError:  # somebody removed it: nothing tells who came after it
         return True
-    return any(child.stat().st_ino > newest or uses(child, name) for child in _others(parent, own))
+    return any(_younger(child, newest) or uses(child, name) for child in _others(parent, own))
+
+
+def _younger(group: Path, inode: int) -> bool:
+    with contextlib.suppress(OSError):  # it is gone meanwhile
+        return group.stat().st_ino > inode
+    return False
 
 
 def uses(group: Path, name: str) -> bool:
@@ -95,11 +101,12 @@ def uses(group: Path, name: str) -> bool:
     with contextlib.suppress(OSError):  # it is gone meanwhile
         if name in (group / "cgroup.subtree_control").read_text().split():
             return True
-    return any(
-        (group / file).read_text().strip() != untouched
-        for file, untouched in _UNTOUCHED.items()
-        if (group / file).exists()
-    )
+        return any(
+            (group / file).read_text().strip() != untouched
+            for file, untouched in _UNTOUCHED.items()
+            if (group / file).exists()
+        )
+    return False
 
 
 def _others(parent: Path, own: Path | None) -> Iterator[Path]:

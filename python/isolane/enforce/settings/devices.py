@@ -24,6 +24,10 @@ class DeviceFile(Setting):
         """Name it for the user."""
         return f"{self.ifname} ({self.netns}): {self.attribute}"
 
+    def there(self, host: Host) -> bool:
+        """Tell whether the interface exists."""
+        return host.ifindex(self.netns, self.ifname) is not None
+
     def read(self, host: Host) -> Value:
         """Return the number; None when the interface is gone."""
         namespace = host.namespace(self.netns)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import ClassVar
 
@@ -22,10 +23,20 @@ from isolane.enforce.htb import (
 )
 from isolane.enforce.setting import Setting, Value
 from isolane.enforce.settings.values import named
-from isolane.testbed.netns import Namespace, step
+from isolane.testbed.netns import step
 
 _ROOT = 0xFFFFFFFF
 OURS = "isolane"
+
+
+@contextlib.contextmanager
+def _gone_already() -> Iterator[None]:
+    """Take it for removed where somebody else has removed it, or its interface."""
+    try:
+        yield
+    except NetlinkError as error:
+        if error.code not in (errno.ENOENT, errno.EINVAL, errno.ENODEV):
+            raise
 
 
 def class_settings(value: Value) -> ClassSettings:
@@ -44,6 +55,10 @@ class LinkRoot(Setting):
     def __str__(self) -> str:
         """Name it for the user."""
         return f"root qdisc of {self.ifname}"
+
+    def there(self, host: Host) -> bool:
+        """Tell whether the interface exists."""
+        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return ``isolane``, or kind and handle of another one (``fq_codel 0:``)."""
@@ -65,7 +80,7 @@ class LinkRoot(Setting):
             return
         host.forget_classes(self.netns, self.ifname)
         if value != OURS:
-            with contextlib.suppress(NetlinkError):  # there is none
+            with _gone_already():
                 namespace.links.tc("del", index=index, parent=_ROOT)
             return
         with step(f"setting the {self}", "HTB and size tables (CONFIG_NET_SCH_HTB)"):
@@ -92,6 +107,10 @@ class Classifiers(Setting):
         """Name it for the user."""
         return f"clsact qdisc of {self.ifname}"
 
+    def there(self, host: Host) -> bool:
+        """Tell whether the interface exists."""
+        return host.ifindex(self.netns, self.ifname) is not None
+
     def read(self, host: Host) -> Value:
         """Return True when it is there."""
         index, namespace = host.ifindex(self.netns, self.ifname), host.namespace(self.netns)
@@ -104,10 +123,15 @@ class Classifiers(Setting):
         index, namespace = host.ifindex(self.netns, self.ifname), host.namespace(self.netns)
         if index is None or namespace is None:
             return
-        with step(f"setting the {self}", "clsact (CONFIG_NET_CLS_ACT)"):
-            namespace.links.tc("add" if value else "del", "clsact", index)
         known = host.classifiers(self.netns)
-        (known.add if value else known.discard)(index)
+        if value:
+            with step(f"setting the {self}", "clsact (CONFIG_NET_CLS_ACT)"):
+                namespace.links.tc("add", "clsact", index)
+            known.add(index)
+            return
+        with _gone_already():
+            namespace.links.tc("del", "clsact", index)
+        known.discard(index)
 
 
 @dataclass(frozen=True)
@@ -124,6 +148,10 @@ class LinkClass(Setting):
         """Name it for the user."""
         return f"{self.owner}: share of {self.ifname}"
 
+    def there(self, host: Host) -> bool:
+        """Tell whether the interface exists."""
+        return host.ifindex(self.netns, self.ifname) is not None
+
     def read(self, host: Host) -> Value:
         """Return its settings; None when there is none."""
         found = host.classes(self.netns, self.ifname).get(self.minor)
@@ -136,7 +164,8 @@ class LinkClass(Setting):
             return
         known = host.classes(self.netns, self.ifname)
         if value is None:
-            self._remove(namespace, index)
+            with _gone_already():  # with its root
+                namespace.links.tc("del-class", index=index, handle=class_id(self.minor))
             known.pop(self.minor, None)
             return
         settings = class_settings(value)
@@ -153,13 +182,6 @@ class LinkClass(Setting):
                 cburst=burst_bytes(settings.ceil),
             )
         known[self.minor] = settings
-
-    def _remove(self, namespace: Namespace, index: int) -> None:
-        try:
-            namespace.links.tc("del-class", index=index, handle=class_id(self.minor))
-        except NetlinkError as error:
-            if error.code not in (errno.ENOENT, errno.EINVAL):  # gone with its root
-                raise
 
 
 @dataclass(frozen=True)
@@ -179,6 +201,10 @@ class LeafQueue(Setting):
     def __str__(self) -> str:
         """Name it for the user."""
         return f"{self.owner}: queue for {self.ifname}"
+
+    def there(self, host: Host) -> bool:
+        """Tell whether the interface exists."""
+        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return the limit, frames; None when it is the kernel's own."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,6 +25,10 @@ class Offload(Setting):
         """Name it for the user."""
         return f"{self.ifname} ({self.netns}): offload {self.feature}"
 
+    def there(self, host: Host) -> bool:
+        """Tell whether the interface exists."""
+        return host.ifindex(self.netns, self.ifname) is not None
+
     def read(self, host: Host) -> Value:
         """Return whether it is on; None when the interface is gone or does not have it."""
         namespace = host.namespace(self.netns)
@@ -42,11 +45,7 @@ class Offload(Setting):
         if namespace is None or value is None:
             return
         with step(f"setting {self}", f"ethtool -K {self.ifname} {self.feature}"):
-            try:
-                kernel.set_offload(namespace.ioctl, self.ifname, self.feature, on=value)
-            except OSError as error:
-                if error.errno != errno.ENODEV:
-                    raise
+            kernel.set_offload(namespace.ioctl, self.ifname, self.feature, on=value)
 
 
 @dataclass(frozen=True)

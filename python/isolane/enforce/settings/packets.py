@@ -52,6 +52,10 @@ class Program(Setting):
         """Name it for the user."""
         return f"{_WHAT[self._hook]} {self.ifname} ({self.netns})"
 
+    def there(self, host: Host) -> bool:
+        """Tell whether the interface exists."""
+        return host.ifindex(self.netns, self.ifname) is not None
+
     def read(self, host: Host) -> Value:
         """Return ``ours``, or the name of somebody else's program.
 

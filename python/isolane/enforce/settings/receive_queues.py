@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -37,6 +36,10 @@ class Filter(Setting):
             return None
         mine = (one for one in there if (one.mac, one.vlan) == (self.mac, self.vlan))
         return next(mine, None)
+
+    def there(self, host: Host) -> bool:
+        """Tell whether the interface exists."""
+        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return the number of the queue; None where there is no such filter."""
@@ -73,6 +76,10 @@ class Spread(Setting):
         """Name it for the user."""
         return f"{self.ifname}: queues of frames without a filter"
 
+    def there(self, host: Host) -> bool:
+        """Tell whether the interface exists."""
+        return host.ifindex(self.netns, self.ifname) is not None
+
     def read(self, host: Host) -> Value:
         """Return the table; None where there is none."""
         namespace = host.namespace(self.netns)
@@ -89,8 +96,4 @@ class Spread(Setting):
         if namespace is None or value is None:
             return
         with step(f"setting {self}", f"ethtool -X {self.ifname}"):
-            try:
-                receive_filters.set_spread(namespace.ioctl, self.ifname, value)
-            except OSError as error:
-                if error.errno != errno.ENODEV:
-                    raise
+            receive_filters.set_spread(namespace.ioctl, self.ifname, value)

@@ -17,7 +17,7 @@ from isolane.procfs import started
 from isolane.testbed import kernel
 from isolane.testbed.netns import step
 
-_READY_S = 1.0
+_READY_S = 10.0
 """How long a new kernel thread may take until it has run once and can be moved."""
 _EMPTY_S = 10.0
 """How long a thread that was moved away, or that is ending, may keep its old cgroup busy."""
@@ -77,7 +77,9 @@ def _threads(host: Host, path: Path) -> list[int]:
 
 def _inhabitants(host: Host, path: Path) -> str:
     """Say what keeps a cgroup from being removed; empty when nothing is seen in it."""
-    below = sorted(str(group.name) for group in path.iterdir() if group.is_dir())
+    below: list[str] = []
+    with contextlib.suppress(OSError):  # it is gone meanwhile
+        below = sorted(str(group.name) for group in path.iterdir() if group.is_dir())
     found = [f"thread {thread} is in it" for thread in _threads(host, path)]
     return ", ".join([*found, *(f"the cgroup {name} is in it" for name in below)])
 
@@ -93,6 +95,10 @@ class GroupFile(Setting):
     def __str__(self) -> str:
         """Name it for the user."""
         return f"{self.router or 'all routers'}: {self.file}"
+
+    def there(self, host: Host) -> bool:
+        """Tell whether the cgroup exists."""
+        return host.groups.path(self.router).is_dir()
 
     def read(self, host: Host) -> Value:
         """Return the file's content; None when the cgroup is gone."""
@@ -126,7 +132,12 @@ class _Thread(Setting):
         """Name it for the user."""
         return f"{self.router}: {self.what} ({self.thread}) {self.label}"
 
+    def there(self, host: Host) -> bool:  # noqa: ARG002 - in no namespace
+        """Tell whether the thread runs."""
+        return self.alive()
+
     def alive(self) -> bool:
+        """Tell whether the thread, and no later one of its number, runs."""
         return started(self.thread) == self.began
 
 

@@ -11,11 +11,15 @@ from pathlib import Path
 import pytest
 
 from isolane.enforce.host_access import Host
+from isolane.enforce.settings import pacemaking
 from isolane.enforce.settings.pacemaking import Pacemaker, running
 from isolane.errors import TestbedError
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: real-time threads")
-GROUP = "isolane-test-pacemaker"
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: real-time threads"),
+]
+GROUP = f"isolane-test-pacemaker-{os.getpid()}"
 
 
 def _work(thread: int) -> dict[str, object]:
@@ -56,14 +60,16 @@ def test_it_ends_with_the_threads_that_it_looks_after(host: Host) -> None:
     if child == 0:
         signal.pause()
         os._exit(0)
-    Pacemaker(GROUP).write(host, _work(child))
-    ((process, _),) = running(GROUP)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and list(running(GROUP)):
+    try:
+        Pacemaker(GROUP).write(host, _work(child))
+        ((process, _),) = running(GROUP)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    deadline = time.monotonic() + 300
+    while list(running(GROUP)) or process in pacemaking._children:
+        assert time.monotonic() < deadline
         time.sleep(0.01)
-    assert list(running(GROUP)) == []
     with pytest.raises(ChildProcessError):  # it was asked after
         os.waitpid(process, 0)
 

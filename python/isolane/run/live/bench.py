@@ -28,6 +28,8 @@ from isolane.testbed import Counters, Testbed
 LEAD_NS = 15_000_000
 """Time from the call to the first departure; the kernel takes some ms to set up the run."""
 STUCK_S = 5.0
+LATE_S = 2.0
+"""How long to wait for frames that neither arrived nor were counted as lost."""
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,9 @@ class LiveBench:
         idle = IdleReading.take(tools.accountant, ticks)
         of_window = self._send(source, setting)
         tools.bed.check_alive()
-        counts = drained(tools.receiver.counts)
-        lost = self._counters() - before
-        cpu, agreement = self._cpu(setting, idle, of_window)
         report = source.report()
+        counts, lost = self._drained(sum(sent.sent for sent in report.streams), before)
+        cpu, agreement = self._cpu(setting, idle, of_window)
         accounts = [
             frame_accounting.Account(
                 demand.router.name,
@@ -155,6 +156,22 @@ class LiveBench:
         idle = (before, after) if kernel_times_idle() else None
         uncompared = tools.accountant.uncompared_ns(cores=cores)
         return accounting, Agreement(uses, setting.window_ns, events, uncompared, idle)
+
+    def _drained(
+        self, sent: int, before: Counters
+    ) -> tuple[list[_native.StreamReceived], Counters]:
+        """Read what arrived and what was lost, once all frames did either.
+
+        Where the machine has just stopped a core of the DUT, the last ones are late, and would be
+        taken for unaccounted.
+        """
+        limit = time.monotonic() + LATE_S
+        while True:
+            counts = drained(self._equipment.receiver.counts)
+            lost = self._counters() - before
+            found = sum(count.received - count.duplicated for count in counts) + lost.total
+            if found >= sent or time.monotonic() > limit:
+                return counts, lost
 
     def _counters(self) -> Counters:
         """Read all loss counters, those of the policy included."""

@@ -59,11 +59,13 @@ def test_the_core_with_the_fewest_bound_threads_is_chosen() -> None:
 def bound() -> Iterator[subprocess.Popen[bytes]]:
     """A process that may run on the last core only."""
     core = max(os.sched_getaffinity(0))
-    process = subprocess.Popen(["sleep", "60"])
-    os.sched_setaffinity(process.pid, {core})
-    yield process
-    process.kill()
-    process.wait()
+    process = subprocess.Popen(["sleep", "infinity"])
+    try:
+        os.sched_setaffinity(process.pid, {core})
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_bound_process_is_found(bound: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""What a host looks like, quickly: taken before and after each row."""
+"""What a host looks like, quickly: before and after each live test, and each row of misuse."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from isolane.procfs import named_processes
 from isolane.testbed import NETNS_DIR, kernel
 from isolane.testbed.namespace_thread import run_in_thread
 from pyroute2 import IPRoute
 
 RUN_DIR = Path("/run/isolane")
+MARK = "ISOLANE_END_TO_END"
+"""In the environment of every process that the tests start, and of its children: the tests' pid."""
 _INFO_BY_FD = 15
 _OURS = re.compile(r"isl_|.*\.(rodata|bss|data)|(delays|flows|nics|threads|wires)$")
 """Names of our programs and maps, and of the maps that libbpf makes for the programs' variables."""
@@ -42,8 +45,53 @@ def look(netns: tuple[str, ...] = ()) -> Look:
     }
 
 
+def look_around() -> Look:
+    """Return the same, and what besides a test could leave: mounts, processes, sysctls, cores."""
+    mounts = (line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return {
+        **look(),
+        # Whoever first names a namespace, iproute2 or Isolane, makes that folder a mount.
+        "mounts": sorted(mount[4] for mount in mounts if mount[4] != str(NETNS_DIR)),
+        "processes": processes(),
+        "NAPI threads": sorted(n for _, n in named_processes() if n.startswith("napi/isl-")),
+        "sysctls": _sysctls(),
+        "own namespace": os.stat("/proc/thread-self/ns/net").st_ino,  # noqa: PTH116
+        "own cores": sorted(os.sched_getaffinity(0)),
+    }
+
+
+def processes() -> dict[int, str]:
+    """Pacemakers, and what these tests have started: number and name of those that run."""
+    found = {}
+    mine = f"{MARK}={os.getpid()}".encode()
+    for pid, name in named_processes():
+        with contextlib.suppress(OSError):  # processes come and go
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if b"isolane.pacemaker" in words or (
+                pid != os.getpid()
+                and mine in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            ):
+                found[pid] = name
+    return found
+
+
+def _sysctls() -> dict[str, bytes]:
+    """Settings of the network, without those of single interfaces and without counters."""
+    found = {}
+    for folder, below, names in os.walk("/proc/sys/net"):
+        if folder.endswith(("/conf", "/neigh")):
+            below[:] = [name for name in below if name in ("all", "default")]
+        for name in names:
+            with contextlib.suppress(OSError):  # some can be written only
+                if not name.endswith("_count"):
+                    found[f"{folder}/{name}"] = Path(folder, name).read_bytes()
+    return found
+
+
 def _names(directory: Path) -> list[str]:
-    return sorted(os.listdir(directory)) if directory.is_dir() else []  # noqa: PTH208
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(os.listdir(directory))  # noqa: PTH208
+    return []
 
 
 def _groups() -> list[str]:
@@ -54,13 +102,17 @@ def _groups() -> list[str]:
 
 
 def _below(path: Path) -> list[str]:
-    return [entry.name for entry in os.scandir(path) if entry.is_dir()]
+    with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+        return [entry.name for entry in os.scandir(path) if entry.is_dir()]
+    return []
 
 
 def _tree(directory: Path) -> list[str]:
-    if not directory.is_dir():
-        return []
-    return sorted(str(path) for path in directory.rglob("*"))
+    """Return all that is below a directory; parts of it may go away meanwhile."""
+    while directory.is_dir():
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(str(path) for path in directory.rglob("*"))
+    return []
 
 
 def _bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
