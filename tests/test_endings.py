@@ -7,13 +7,27 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from isolane.run.folder import RunFolder
 
 from tests.conftest import Tiny
-from tests.live import assert_same_host, await_free, background, isolane, quiet_host, running
+from tests.live import (
+    COMMAND,
+    LIMIT_S,
+    ROOT,
+    assert_same_host,
+    await_free,
+    background,
+    environment,
+    isolane,
+    quiet_host,
+    running,
+)
 from tests.wires import Line, inside, ip, plain_line
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -226,3 +240,85 @@ def test_what_runs_beside_a_policy_says_that_it_has_ended(
         assert process.end(signal.SIGTERM) == 143
         assert word in process.stderr
         assert process.stderr.endswith("isolane: ended by SIGTERM\n")
+
+
+IGNORED = ("env", "--ignore-signal=INT,HUP")
+"""As nohup starts a command, and a shell one in the background of a script."""
+
+
+@pytest.mark.native
+def test_what_was_ignored_at_the_start_does_not_end_a_run(tiny: Tiny, tmp_path: Path) -> None:
+    target = tmp_path / "run"
+    journal = target / "trials.jsonl"
+    command = [*IGNORED, *COMMAND, "run", str(tiny(repeats=20)), "--on", "sim", "--output"]
+    with subprocess.Popen(
+        [*command, str(target)],
+        env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        while process.poll() is None and not (journal.exists() and journal.stat().st_size):
+            time.sleep(0.005)
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0, said
+    summary = RunFolder.open(target).summary()
+    assert summary is not None
+    assert summary.complete
+
+
+def test_children_of_the_tests_ignore_nothing_that_the_tests_ignore(tmp_path: Path) -> None:
+    """Else a command under test would wait for ever when the tests run under nohup."""
+    test = tmp_path / "test_child.py"
+    test.write_text(
+        "import subprocess, sys\n"
+        "def test_it():\n"
+        "    told = 'import signal; print([signal.getsignal(n).name for n in (1, 15)])'\n"
+        "    done = subprocess.check_output([sys.executable, '-c', told], text=True)\n"
+        "    assert done == \"['SIG_DFL', 'SIG_DFL']\\n\"\n"
+    )
+    words = (
+        "-m",
+        "pytest",
+        "-p",
+        "tests.host_as_before",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        str(test),
+    )
+    done = subprocess.run(
+        [*IGNORED, sys.executable, *words], cwd=ROOT, env=environment(),
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+
+
+SAYS_WHEN = """
+import signal, sys
+from isolane.cli import main
+handle = signal.signal
+def noted(*words):
+    before = handle(*words)
+    signal.signal = handle
+    print("begun", flush=True)
+    return before
+signal.signal = noted
+main()
+"""
+"""The command, which says when it has begun to look after signals: the first thing that it does."""
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4])
+def test_ctrl_c_at_the_start_of_a_command_is_no_traceback(after_s: float) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SAYS_WHEN, "watch"],
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(after_s)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=LIMIT_S)
+    assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
+    assert "Traceback" not in said
