@@ -90,7 +90,10 @@ test: test-setup ## Set up, then test: is the code right? The same answer on any
 
 .PHONY: acceptance
 acceptance: test-setup ## Does the product keep its promises here, today? All that depends on this machine's speed
-	$(BIN)/pytest -m acceptance
+	@ended=0; \
+	cargo test --workspace --locked --quiet -- --ignored acceptance || ended=1; \
+	$(BIN)/pytest -m acceptance || ended=1; \
+	exit $$ended
 
 .PHONY: lint
 lint: setup ## Check style, types, formats, file sizes and the direction of imports

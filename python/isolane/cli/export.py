@@ -130,13 +130,14 @@ def _prometheus(
     if textfile is None:
         typer.echo(collect("openmetrics"), nl=False)
         return
-    write_textfile(textfile, collect("text"))
-    if every is not None:
-        try:
+    try:
+        write_textfile(textfile, collect("text"))
+        if every is not None:
             _again_and_again(pause_ns / 1e9, textfile, lambda: collect("text"))
-        except KeyboardInterrupt:
+    except KeyboardInterrupt:
+        if textfile.exists():
             _say(f"stopped writing; {textfile} keeps the last counters")
-            raise
+        raise
 
 
 def _again_and_again(seconds: float, path: Path, text: Callable[[], str]) -> None:
