@@ -90,15 +90,15 @@ class Caught:
 
 
 def wait(caught: Iterable[Caught], number: int) -> None:
-    """Wait until so many frames have arrived at one place or another, and no more come."""
-    places = tuple(caught)
+    """Wait until so many frames have arrived here or there, and no more come."""
+    all_caught = tuple(caught)
     deadline, latest, since = time.monotonic() + LIMIT_S, 0, time.monotonic()
     while latest < number or time.monotonic() < since + QUIET_S:
         assert time.monotonic() < deadline, f"{latest} frames arrived, not {number}"
         time.sleep(0.01)
-        for place in places:
-            place.take()
-        if (count := sum(len(place.frames) for place in places)) != latest:
+        for one in all_caught:
+            one.take()
+        if (count := sum(len(one.frames) for one in all_caught)) != latest:
             latest, since = count, time.monotonic()
 
 

@@ -206,13 +206,13 @@ class Traffic:
         """Frames that the receiver's end of a wire has taken."""
         return self.statistic(wire.rcv_netns, wire.rcv_ifname, "rx_packets")
 
-    def books(self, bed: Testbed, wire: Wire) -> Books:
+    def account(self, bed: Testbed, wire: Wire) -> Accounting:
         """Begin to account for what is sent on a wire from now on."""
-        return Books(self, bed, wire, self.received(wire), bed.counters())
+        return Accounting(self, bed, wire, self.received(wire), bed.counters())
 
 
 @dataclass(frozen=True)
-class Books:
+class Accounting:
     """How many frames had arrived and been lost when it began."""
 
     traffic: Traffic

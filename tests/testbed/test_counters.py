@@ -1,4 +1,4 @@
-"""Every place where a frame can be lost, provoked: counted there, once, to the frame."""
+"""Every drop point, provoked: counted there, once, to the frame."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def test_no_route(why: str, ip: int, journal: Any, plan: Any, traffic: Any) -> N
             with NetNS("isolane-vr-1", flags=0) as netns:
                 netns.route("add", dst=elsewhere, type=why)
         wire = bed.wires[0]
-        books = traffic.books(bed, wire)
+        accounting = traffic.account(bed, wire)
         ttl, dst = (1, None) if why == "ttl" else (64, elsewhere)
         traffic.send(wire, [traffic.frame(wire, source=n, ttl=ttl, dst=dst) for n in range(FRAMES)])
-        got, lost = books.balance(FRAMES)
+        got, lost = accounting.balance(FRAMES)
         assert got == 0
         assert of(lost) == {"no_route": FRAMES}
         assert of(lost, "vr-2") == {}
@@ -42,21 +42,21 @@ def test_no_route(why: str, ip: int, journal: Any, plan: Any, traffic: Any) -> N
 
 
 def blasted_until(
-    place: tuple[str | None, str], bed: Testbed, wire: Wire, core: int, traffic: Any
+    where: tuple[str | None, str], bed: Testbed, wire: Wire, core: int, traffic: Any
 ) -> tuple[int, int, Counters]:
-    """Send more than a core can forward until frames are lost at a place: (sent, received, lost).
+    """Send more than a core can forward until frames are lost there: (sent, received, lost).
 
     A machine that has little time for the sender may need several turns.
     """
-    books, sent = traffic.books(bed, wire), 0
-    router, point = place
+    accounting, sent = traffic.account(bed, wire), 0
+    router, point = where
     while True:
         traffic.blast(wire, traffic.frame(wire), MANY, core)
         sent += MANY
-        got, lost = books.balance(sent)
+        got, lost = accounting.balance(sent)
         if lost.of(router)[point]:
             return sent, got, lost
-        assert sent < 200 * MANY, f"none of {sent} frames was lost at {place}"
+        assert sent < 200 * MANY, f"none of {sent} frames was lost at {where}"
 
 
 @pytest.mark.parametrize("receive", ["threaded", "softirq"])
@@ -70,8 +70,8 @@ def test_nic_queue(
     setting = plan(path, receive=receive)
     with Testbed(setting, journal) as bed:
         core = setting.measure_cores[0]
-        place = owner, "nic_queue"
-        sent, got, _ = blasted_until(place, bed, bed.wires[0], core, traffic)
+        where = owner, "nic_queue"
+        sent, got, _ = blasted_until(where, bed, bed.wires[0], core, traffic)
         assert 256 <= got < sent
 
 
@@ -80,8 +80,8 @@ def test_router_queue_of_a_bridge_is_the_backlog(journal: Any, plan: Any, traffi
     setting = plan("bridge", 2, receive="softirq")
     with Testbed(setting, journal) as bed:
         core = setting.measure_cores[0]
-        place = "vr-2", "router_queue"
-        _, _, lost = blasted_until(place, bed, bed.wires[1], core, traffic)
+        where = "vr-2", "router_queue"
+        _, _, lost = blasted_until(where, bed, bed.wires[1], core, traffic)
         mine = lost.of("vr-2")
         assert lost.backlog_dropped >= mine["router_queue"] + mine["egress"]
         assert of(lost, "vr-1") == {}
@@ -93,11 +93,11 @@ def test_egress_ring(path: str, journal: Any, plan: Any, traffic: Any) -> None:
     setting = plan(path, receive="softirq")
     with Testbed(setting, journal) as bed:
         wire = bed.wires[0]
-        books = traffic.books(bed, wire)
+        accounting = traffic.account(bed, wire)
         traffic.moderate(wire, 500_000_000)
         traffic.blast(wire, traffic.frame(wire), MANY, setting.measure_cores[0])
         traffic.moderate(wire, bed.receiver_moderation_ns)
-        _, lost = books.balance(MANY)
+        _, lost = accounting.balance(MANY)
         assert lost.of("vr-1")["egress"] + lost.of(None)["egress"] > 0
         if path != "bridge":  # there nobody knows whose frame the shared wire refused
             assert lost.of(None)["egress"] == 0
@@ -119,9 +119,9 @@ def test_egress_limited_by_the_user(kind: str, journal: Any, plan: Any, traffic:
             tc = ["tc", "-netns", "isolane-vr-1", *command.split()]
             subprocess.run(tc, check=True)
         wire = bed.wires[0]
-        books = traffic.books(bed, wire)
+        accounting = traffic.account(bed, wire)
         traffic.send(wire, [traffic.frame(wire)] * 400)
-        got, lost = books.balance(400)
+        got, lost = accounting.balance(400)
         assert 0 < got < 400
         assert of(lost)["egress"] > 0
         assert set(of(lost)) <= {"egress", "nic_queue"}  # the latter where the machine pauses
@@ -154,10 +154,10 @@ def test_a_program_of_the_receivers_changes_no_thread_and_loses_nothing(
     with Testbed(setting, journal) as bed:
         wire = bed.wires[0]
         traffic.attach_drop(wire.rcv_netns, wire.rcv_ifname)
-        books = traffic.books(bed, wire)
+        accounting = traffic.account(bed, wire)
         with polls() as seen:
             traffic.blast(wire, traffic.frame(wire), MANY, measure)
-        books.balance(MANY)
+        accounting.balance(MANY)
         assert {core for core, device in seen if device == wire.rcv_ifname} == {measure}
         assert {core for core, device in seen if device == "isl-in0"} == set(setting.dut_cores)
 

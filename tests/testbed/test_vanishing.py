@@ -20,7 +20,7 @@ pytestmark = pytest.mark.root
 
 GOING = "going0"
 """An interface that has a name still, but no attributes any more."""
-WAYS = {
+ANSWERS = {
     "its folder is gone": errno.ENODEV,
     "the kernel is taking it away": errno.EINVAL,
 }
@@ -46,9 +46,9 @@ def left(journal: Journal, plan: Any) -> Iterator[list[str]]:
     bed.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("why", ANSWERS)
 def test_clean_takes_an_interface_that_just_goes_for_gone(
-    way: str, left: list[str], monkeypatch: pytest.MonkeyPatch
+    why: str, left: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names, read = Namespace.interfaces, Namespace.read
 
@@ -56,7 +56,7 @@ def test_clean_takes_an_interface_that_just_goes_for_gone(
         return [*names(namespace), *([GOING] if called_by("programs") else [])]
 
     def read_or_gone(namespace: Namespace, ifname: str, attribute: str) -> str:
-        if ifname == GOING and WAYS[way] == errno.EINVAL:
+        if ifname == GOING and ANSWERS[why] == errno.EINVAL:
             raise OSError(errno.EINVAL, "Invalid argument")
         return read(namespace, ifname, attribute)
 

@@ -60,6 +60,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def state(tmp_path: Path) -> State:
+    (tmp_path / "state").mkdir()
     return State.load(tmp_path / "state")
 
 
@@ -106,9 +107,7 @@ def test_a_thread_that_ends_while_it_is_looked_at_has_no_value(
     assert transaction.read_all(state, host) == {setting.key: None}
 
 
-def test_an_interface_that_goes_before_it_is_written_needs_nothing(
-    state: State, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interface_that_goes_before_it_is_written_needs_nothing(state: State) -> None:
     there = [True]
 
     def write(*_: object) -> None:
@@ -123,7 +122,6 @@ def test_an_interface_that_goes_before_it_is_written_needs_nothing(
     setting = DeviceFile("/run/netns/x", "eth0", "threaded")
     state.applied[setting.key] = AppliedSetting(0, 1)
     assert transaction.clear(state, host) == []
-    del monkeypatch
 
 
 def test_a_cgroup_that_goes_while_it_is_looked_at_needs_no_controller(

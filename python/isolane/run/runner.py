@@ -127,11 +127,17 @@ class Run:
             self._measure()
         except BaseException:
             with contextlib.suppress(MeasurementError):
+                self._forget_what_was_not_kept(earlier_trials)
                 self._keep(self._summarise(started, complete=False))
             raise
         summary = self._summarise(started, complete=True)
         self._keep(summary)
         return summary
+
+    def _forget_what_was_not_kept(self, earlier: Sequence[Trial]) -> None:
+        """Go by the disk: a signal may have come just before a trial was written, or just after."""
+        before = {trial.trial for trial in earlier if trial.status == "failed"}
+        self._trials = [trial for trial in self.folder.trials() if trial.trial not in before]
 
     def _keep(self, summary: Summary) -> None:
         """Write the summary; a full disk must not hide what ended the run."""

@@ -214,6 +214,26 @@ def test_whatever_ends_a_run_its_results_are_summarised(
     assert len(journal(tmp_path / "run")) == 4
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_a_signal_while_a_trial_is_kept_leaves_a_summary_of_what_was(
+    written: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = RunFolder.append_trial
+
+    def interrupted(folder: RunFolder, trial: Trial) -> None:
+        if written or trial.trial < 3:
+            append(folder, trial)
+        if trial.trial == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunFolder, "append_trial", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start(tmp_path / "run", Imaginary()).execute()
+    summary = RunFolder.open(tmp_path / "run").summary()
+    assert summary is not None
+    assert summary.trials == len(journal(tmp_path / "run")) == 3 + written
+
+
 def test_a_resumed_run_does_what_is_left_and_what_had_failed(tmp_path: Path) -> None:
     folder = tmp_path / "run"
 
