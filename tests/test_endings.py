@@ -291,34 +291,3 @@ def test_children_of_the_tests_ignore_nothing_that_the_tests_ignore(tmp_path: Pa
         capture_output=True, text=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-
-
-SAYS_WHEN = """
-import signal, sys
-from isolane.cli import main
-handle = signal.signal
-def noted(*words):
-    before = handle(*words)
-    signal.signal = handle
-    print("begun", flush=True)
-    return before
-signal.signal = noted
-main()
-"""
-"""The command, which says when it has begun to look after signals: the first thing that it does."""
-
-
-@pytest.mark.native
-@pytest.mark.parametrize("after_s", [0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4])
-def test_ctrl_c_at_the_start_of_a_command_is_no_traceback(after_s: float) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", SAYS_WHEN, "watch"],
-        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begun\n"
-        time.sleep(after_s)
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=LIMIT_S)
-    assert process.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
-    assert "Traceback" not in said

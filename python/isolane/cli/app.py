@@ -137,15 +137,25 @@ def guarded(action: Callable[[], object]) -> int:
         _say(str(error))
         return error.exit_code
     except (KeyboardInterrupt, _Ended):
-        print(f"isolane: {signals.word()}", file=sys.stderr)  # no error: somebody asked for it
-        return signals.status()
+        return _ended()
     except BrokenPipeError:
         # The reader of our output (head, less) has had enough.
         return 1
     except Exception as error:  # noqa: BLE001 - no traceback reaches a user
-        _say(_unexpected(error))
-        return 1
+        return _failed(error)
     return 0
+
+
+def _ended() -> int:
+    print(f"isolane: {signals.word()}", file=sys.stderr)  # no error: somebody asked for it
+    return signals.status()
+
+
+def _failed(error: Exception) -> int:
+    if isinstance(error.__cause__, KeyboardInterrupt):  # Python wraps what __set_name__ raises
+        return _ended()
+    _say(_unexpected(error))
+    return 1
 
 
 def _status_of(stop: SystemExit) -> int:

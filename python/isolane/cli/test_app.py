@@ -80,6 +80,9 @@ def test_each_error_has_its_exit_status(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == "isolane: error: line 3: loads: unknown key\n"
     assert guarded(lambda: fail(NotSupported("needs root"))) == 3
     assert guarded(lambda: fail(KeyboardInterrupt())) == 130
+    wrapped = RuntimeError("Error calling __set_name__")
+    wrapped.__cause__ = KeyboardInterrupt()
+    assert guarded(lambda: fail(wrapped)) == 130
     assert guarded(lambda: fail(SystemExit(7))) == 7
     assert guarded(lambda: fail(SystemExit())) == 0
 
