@@ -39,6 +39,10 @@ def offloads(net: Lan) -> list[str]:
     return [net.run(name, "ethtool", "-k", ifname) for name, ifname in ends]
 
 
+EACH = [(1500, 4), (9000, 6)]
+"""Each MTU and each version of IP once; the first test has all pairs."""
+
+
 @pytest.mark.parametrize("ip", [4, 6])
 @pytest.mark.parametrize("mtu", [1500, 9000])
 @pytest.mark.parametrize("how", ["direct", "bridged", "polled", "bridged polled"])
@@ -54,8 +58,7 @@ def test_tcp_arrives_whole(ip: int, mtu: int, how: str) -> None:
         assert offloads(net) == before
 
 
-@pytest.mark.parametrize("ip", [4, 6])
-@pytest.mark.parametrize("mtu", [1500, 9000])
+@pytest.mark.parametrize(("mtu", "ip"), EACH)
 @pytest.mark.parametrize("how", ["direct", "polled"])
 def test_checksums_that_are_left_out_all_the_same_are_added(ip: int, mtu: int, how: str) -> None:
     with lan(ip, mtu, how) as net:
@@ -68,8 +71,7 @@ def test_checksums_that_are_left_out_all_the_same_are_added(ip: int, mtu: int, h
             assert drift == {"eth0", "out"} if how == "polled" else {"eth0"}
 
 
-@pytest.mark.parametrize("ip", [4, 6])
-@pytest.mark.parametrize("mtu", [1500, 9000])
+@pytest.mark.parametrize(("mtu", "ip"), EACH)
 @pytest.mark.parametrize("how", ["stacked", "stacked bridged"])
 def test_a_nic_without_xdp_gets_the_demultiplexer_of_tc(ip: int, mtu: int, how: str) -> None:
     with lan(ip, mtu, how) as net:
@@ -83,8 +85,7 @@ def test_a_nic_without_xdp_gets_the_demultiplexer_of_tc(ip: int, mtu: int, how: 
         assert net.apply("rate_min: 1Gbps").changes == ()
 
 
-@pytest.mark.parametrize("ip", [4, 6])
-@pytest.mark.parametrize("mtu", [1500, 9000])
+@pytest.mark.parametrize(("mtu", "ip"), EACH)
 def test_a_guest_behind_taps_is_reached_and_heard(ip: int, mtu: int) -> None:
     with lan(ip, mtu, "bridged tapped") as net:
         for link in ("", "rate_min: 1Gbps", "rate_max: {egress: 60kpps}"):

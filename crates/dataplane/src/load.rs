@@ -99,3 +99,62 @@ pub(crate) fn check_descriptor_limit(program: &'static str) -> Result<()> {
 pub(crate) fn present<T>(section: Option<T>) -> Result<T> {
     section.ok_or(Error::State("the BPF program has no such variables"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::{AsFd, AsRawFd};
+
+    use libbpf_rs::{AsRawLibbpf, skel::Skel};
+
+    use super::*;
+    use crate::skeletons::{
+        account::AccountSkelBuilder, demux::DemuxSkelBuilder, forward::ForwardSkelBuilder,
+        generate::GenerateSkelBuilder, receive::ReceiveSkelBuilder,
+    };
+
+    /// Of the million that it allows; 50,000 take it some 30 ms.
+    const MAX_VERIFIED: u32 = 50_000;
+
+    /// Each program's name, and how many instructions the kernel's verifier went through.
+    fn verified<B>(builder: B) -> Vec<(String, u32)>
+    where
+        B: SkelBuilder<'static>,
+        B::Output: OpenSkel<'static>,
+        <B::Output as OpenSkel<'static>>::Output: Skel<'static>,
+    {
+        let family = Family { program: "any", feature: "BPF" };
+        let loaded = Loaded::load(family, builder, |_| Ok(())).expect("loads");
+        // SAFETY: the pointers are to programs of an object that lives until the end of the block.
+        let of_this_kernel = |program: &libbpf_rs::Program<'_>| unsafe {
+            libbpf_sys::bpf_program__autoload(program.as_libbpf_object().as_ptr())
+        };
+        let programs = loaded.object().progs().filter(of_this_kernel);
+        programs.map(|found| (found.name().to_string_lossy().into(), insns(&found))).collect()
+    }
+
+    fn insns(program: &impl AsFd) -> u32 {
+        let mut info = libbpf_sys::bpf_prog_info::default();
+        let mut size = u32::try_from(size_of_val(&info)).expect("small");
+        let fd = program.as_fd().as_raw_fd();
+        // SAFETY: the pointers are to a live structure and to its size.
+        let failed = unsafe {
+            libbpf_sys::bpf_obj_get_info_by_fd(fd, (&raw mut info).cast(), &raw mut size)
+        };
+        assert_eq!(failed, 0);
+        info.verified_insns
+    }
+
+    #[test]
+    fn the_verifier_goes_through_each_program_quickly() {
+        let all = [
+            verified(AccountSkelBuilder::default()),
+            verified(DemuxSkelBuilder::default()),
+            verified(ForwardSkelBuilder::default()),
+            verified(GenerateSkelBuilder::default()),
+            verified(ReceiveSkelBuilder::default()),
+        ];
+        for (name, insns) in all.into_iter().flatten() {
+            assert!(0 < insns && insns < MAX_VERIFIED, "{name}: {insns} instructions");
+        }
+    }
+}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import numpy as np
-from scipy.stats import chi2, f
+from scipy import special
 
 from isolane.calibrate.fit import QUICK, STEP, WIDEST, Fit, Fitter, Vector
 
@@ -176,10 +176,10 @@ class _Search:
         """Tell one figure's error from those of all, and set how much worse a fit may be."""
         free = int(self._told.sum()) - costs
         if free < 1:
-            noise, quantile = NOISE_ASSUMED, chi2.ppf(LEVEL, 1)
+            noise, quantile = NOISE_ASSUMED, special.chdtri(1, 1 - LEVEL)
         else:
             noise = max(NOISE_FLOOR, float(np.sqrt(self._square(self._here) / free)))
-            quantile = f.ppf(LEVEL, 1, free)
+            quantile = special.fdtri(1, free, LEVEL)
         self._threshold = noise**2 * float(quantile)
         return noise
 

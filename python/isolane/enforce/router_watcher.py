@@ -6,7 +6,7 @@ Traffic does not need it: the settings in force stay in force while it does not 
 from __future__ import annotations
 
 import os
-import select
+import selectors
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -153,20 +153,22 @@ class Watcher:
     def _wait(self, events: socket.socket, stop: int) -> bool:
         """Wait for a reason to search again; return whether it was told to stop instead."""
         deadline = time.monotonic() + self._pause_s()
-        sources: list[socket.socket | int] = [events, *([stop] if stop >= 0 else [])]
-        while (left := deadline - time.monotonic()) > 0:
-            ready, _, _ = select.select(sources, [], [], min(self.poll_s, left))
-            if stop in ready:
-                return True
-            if events in ready:
-                time.sleep(EVENT_BURST_S)
-                _drain(events)
-                self._after = 0
-                return False
-            if self._policy != self._stamp():
-                return False
-            if not self._failures and any(_changed(router) for router in self._found):
-                return False
+        with selectors.DefaultSelector() as selector:
+            for source in (events, stop) if stop >= 0 else (events,):
+                selector.register(source, selectors.EVENT_READ)
+            while (left := deadline - time.monotonic()) > 0:
+                ready = {key.fileobj for key, _ in selector.select(min(self.poll_s, left))}
+                if stop in ready:
+                    return True
+                if events in ready:
+                    time.sleep(EVENT_BURST_S)
+                    _drain(events)
+                    self._after = 0
+                    return False
+                if self._policy != self._stamp():
+                    return False
+                if not self._failures and any(_changed(router) for router in self._found):
+                    return False
         self._after += 1
         return False
 

@@ -1,14 +1,12 @@
-"""What every page needs: the template environment, styles, and the library that draws plots."""
+"""What every page needs: the template environment, styles, and what plots are drawn from."""
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-import vl_convert
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
@@ -49,13 +47,6 @@ def styles() -> str:
 
     dark = f"@media (prefers-color-scheme: dark) {{ {rule(MODES['dark'])} }}"
     return "\n".join((rule(MODES["light"]), dark, asset("page.css")))
-
-
-@functools.cache
-def bundle() -> str:
-    """Vega, Vega-Lite and vega-embed, once for all plots; must not end its script element."""
-    library = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return library.replace("</script", "<\\/script")
 
 
 def as_json(value: object) -> Markup:

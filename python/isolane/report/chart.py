@@ -313,7 +313,9 @@ def _layer(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:
 def _panel(title: str, words: str, chart: alt.LayerChart, height: int = HEIGHT) -> Panel:
     hidden = alt.param(name="hidden", value=[])
     spec: dict[str, Any] = (
-        chart.properties(height=height, description=words).add_params(hidden).to_dict()
+        chart.properties(height=height, description=words)
+        .add_params(hidden)
+        .to_dict(validate=False)
     )
     spec.pop("config", None)  # Altair's own; the theme's is used instead
     return Panel(title, words, spec)

@@ -10,7 +10,6 @@ from isolane.report import fact_lists, tables
 from isolane.report.assets import (
     as_json,
     asset,
-    bundle,
     environment,
     for_page,
     specs,
@@ -22,6 +21,7 @@ from isolane.report.figures import figures
 from isolane.report.floor_table import NOTE, null_dut
 from isolane.report.loaded_run import Run
 from isolane.report.theme import css_colours
+from isolane.report.vega_bundle import bundle
 from isolane.run.quality_words import drift_words, lost_words, quality_words
 from isolane.run.table_rows import older_method
 

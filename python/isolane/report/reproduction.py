@@ -11,7 +11,6 @@ from isolane import __version__
 from isolane.report.assets import (
     as_json,
     asset,
-    bundle,
     environment,
     for_page,
     specs,
@@ -20,6 +19,7 @@ from isolane.report.assets import (
 )
 from isolane.report.chart import Axis, Figure, Panel, Swatch, line_panel, stacked_panel
 from isolane.report.chart import Row as Drawn
+from isolane.report.vega_bundle import bundle
 from isolane.report.words import HEADINGS, cells, sentence
 from isolane.reproduce.model import Plot, PlotPoint, Reproduction, Row
 

@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict
 
 
 class SpecModel(BaseModel):
-    """Refuses keys that it does not know and cannot be changed once it is checked."""
+    """Refuses keys that it does not know and cannot be changed once it is checked.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    The text below a key is its description (:mod:`isolane.spec.descriptions`).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)

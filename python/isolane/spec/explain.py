@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from isolane.spec.descriptions import describe_keys
 from isolane.spec.models import ExperimentData
 from isolane.spec.problems import Contradictions, Loc, Problem, Refused, listed, nearest, show
 
@@ -55,6 +56,7 @@ def _about_shape(loc: Loc, details: ErrorDetails, root: Model) -> Problem:
             what, accepted = f"unknown key {show(word)}", listed(known) + nearest(word, known)
         case "missing":
             key = str(loc[-1])
+            describe_keys()
             about = (_fields(loc[:-1], root)[key].description or "").rstrip(".")
             what, accepted = f"key {show(key)} is missing", f"{key}: {about}"
             loc = loc[:-1]

@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from isolane.spec.base import SpecModel
+from isolane.spec.descriptions import describe_keys
 from isolane.spec.experiment import Experiment
 from isolane.spec.policy_models import PolicyFile
 
@@ -40,6 +41,7 @@ def policy_schema_text() -> str:
 
 
 def _schema(model: type[SpecModel], title: str, about: str) -> dict[str, Any]:
+    describe_keys()
     schema = model.model_json_schema(by_alias=True, mode="validation")
     schema |= {"title": title, "description": about}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

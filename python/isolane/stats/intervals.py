@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 CONFIDENCE = 0.95
 RESAMPLES = 1_999
@@ -68,7 +68,7 @@ def coverage_of_ranks(n: int, rank: int) -> float:
     rank
         1 for the range of the values; at most half of `n`.
     """
-    return float(1 - 2 * stats.binom.cdf(rank - 1, n, 0.5))
+    return float(1 - 2 * special.bdtr(rank - 1, n, 0.5))
 
 
 @cache
@@ -174,7 +174,9 @@ def _bounds(units: Sequence[float], confidence: float) -> Bounds | None:
     median, rank = float(np.median(units)), rank_for(count, confidence)
     if coverage_of_ranks(count, rank) >= confidence:
         return Bounds(median, units[rank - 1], units[-rank], exact=True)
-    half = stats.t.ppf((1 + confidence) / 2, count - 1) * np.std(units, ddof=1) / math.sqrt(count)
+    half = (
+        special.stdtrit(count - 1, (1 + confidence) / 2) * np.std(units, ddof=1) / math.sqrt(count)
+    )
     middle = float(np.mean(units))
     low, high = min(median, middle - float(half)), max(median, middle + float(half))
     return Bounds(median, low, high, exact=False)

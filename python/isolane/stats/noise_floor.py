@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 MIN_PAIRS = 3
 """With fewer pairs nothing can be said."""
@@ -61,5 +61,5 @@ def noise_floor(pairs: Sequence[tuple[float, float]], repeats: int, seed: int = 
     other = np.where(exchanged, drawn[..., 0], drawn[..., 1])
     differences = np.abs(np.median(one, axis=1) - np.median(other, axis=1))
     tail = (1 + CONFIDENCE) / 2
-    widened = stats.t.ppf(tail, len(pairs)) / stats.norm.ppf(tail)
+    widened = special.stdtrit(len(pairs), tail) / special.ndtri(tail)
     return float(np.quantile(differences, PERCENTILE) * widened)

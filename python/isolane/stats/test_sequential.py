@@ -66,6 +66,8 @@ def test_holm_by_hand() -> None:
     assert holm([0.01, 0.04], 4) == pytest.approx([0.04, 0.12])
     assert holm([0.5, 0.9]) == [1.0, 1.0]
     assert holm([]) == []
+    # What R's manual has: p.adjust(c(0.01, 0.04, 0.03, 0.005), "holm").
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 
 def test_the_interval_covers_the_median_whenever_one_stops() -> None:

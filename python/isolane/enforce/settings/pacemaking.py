@@ -82,8 +82,9 @@ def _start(group: str, work: str, groups: Groups) -> None:
     finally:
         os.close(writing)
     with open(reading) as said:  # noqa: PTH123 - a descriptor
-        heard, _, _ = select.select([said], [], [], _READY_S)
-        if heard and said.readline() == "ready\n":
+        waiting = select.poll()  # select() takes no descriptor above 1023: with many routers open
+        waiting.register(said, select.POLLIN)
+        if waiting.poll(_READY_S * 1000) and said.readline() == "ready\n":
             _children.add(process)
             return
         _end(process)

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from isolane.reproduce.adamczyk.runs import CONFIDENCE, Repeats, Series
 
@@ -51,7 +51,7 @@ def half_width(repeats: Repeats, of: int = PAPERS_REPEATS) -> float:
     """
     if len(repeats.courses) < 2:
         return float("nan")
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, of - 1))
+    quantile = float(special.stdtrit(of - 1, (1 + CONFIDENCE) / 2))
     deviations = [after_warmup(repeats, vm).std(axis=0, ddof=1) for vm in repeats.variant.guests]
     return quantile * float(np.mean(deviations)) / math.sqrt(of)
 

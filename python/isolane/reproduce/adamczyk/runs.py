@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from isolane.reproduce.adamczyk.spec import Variant, XenExperiment, XenHost
 from isolane.reproduce.adamczyk.variant_model import HEADER_BYTES, model
@@ -82,7 +82,7 @@ def interval(values: Sequence[float] | Series) -> Interval:
     mean = float(data.mean())
     if len(data) < 2:
         return Interval(mean, None, None)
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(data) - 1))
+    quantile = float(special.stdtrit(len(data) - 1, (1 + CONFIDENCE) / 2))
     half = quantile * float(data.std(ddof=1)) / math.sqrt(len(data))
     return Interval(mean, mean - half, mean + half)
 

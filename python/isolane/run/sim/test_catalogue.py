@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import NotSupported, SpecError
-from isolane.run.sim.catalogue import HERE, find_host, own_paths, own_profiles
+from isolane.run.sim.catalogue import HERE, find_host, own_path, own_profiles
 from isolane.spec import ArmRouter
-from isolane.spec.hostmodel import ProfileData
+from isolane.spec.hostmodel import PathData, ProfileData
 from isolane.spec.kinds import NICS, PATHS
+from isolane.spec.loader import load_file
+
+PATH_FILES = [
+    load_file(file, PathData, "a path") for file in sorted((HERE / "paths").glob("*.yaml"))
+]
 
 LIMITED = ("ahn",)
 """Profiles of a paper that has not more than its own paths."""
@@ -23,12 +28,13 @@ def test_each_kind_and_path_of_the_vocabulary_has_its_file() -> None:
         for path in paths
         for nic in (NICS[path] if kind == "vm" else (None,))
     }
-    assert set(own_paths()) >= wanted
+    assert all(own_path(*key) for key in wanted)
 
 
 def test_files_are_called_after_what_is_in_them() -> None:
-    names = {path.name for path in own_paths().values()}
-    assert names == {file.stem for file in (HERE / "paths").glob("*.yaml")}
+    for path in PATH_FILES:
+        assert own_path(path.kind, path.path, path.nic) == path, f"{path.name} would not be found"
+    assert own_path("container", "none", None) is None
     for name in own_profiles():
         assert find_host(name).profile.name == name
 
@@ -36,7 +42,7 @@ def test_files_are_called_after_what_is_in_them() -> None:
 @pytest.mark.parametrize("name", [name for name in own_profiles() if name not in LIMITED])
 def test_a_profile_has_all_costs_of_the_paths_without_xen(name: str) -> None:
     host = find_host(name)
-    for path in own_paths().values():
+    for path in PATH_FILES:
         if path.kind != "xen":
             host.path_of(ArmRouter("r", path.kind, path.path, path.nic))
 
