@@ -112,7 +112,7 @@ mod tests {
         generate::GenerateSkelBuilder, receive::ReceiveSkelBuilder,
     };
 
-    /// Of the million that it allows; 50,000 take it some 30 ms.
+    /// Of the million that it allows.
     const MAX_VERIFIED: u32 = 50_000;
 
     /// Each program's name, and how many instructions the kernel's verifier went through.

@@ -1,7 +1,7 @@
 """The library that draws plots, as a page needs it, kept from one command to the next.
 
-Putting Vega, Vega-Lite and vega-embed together takes two seconds of CPU time, which each run and
-each report would spend again. The outcome depends on the version of vl-convert alone, so it is kept
+Putting Vega, Vega-Lite and vega-embed together takes more than a second, which each run and each
+report would spend again. The outcome depends on the version of vl-convert alone, so it is kept
 in the user's cache directory (``$XDG_CACHE_HOME/isolane``, or ``~/.cache/isolane``). A user without
 such a directory waits each time.
 """

@@ -84,7 +84,7 @@ def missing(profile: ProfileData, path: PathData) -> tuple[str, ...]:
 def own_path(kind: str, path: str, nic: str | None) -> PathData | None:
     """Return the path that comes with Isolane, if there is one of that kind and NIC model.
 
-    Only its file is read: all of them take half a second.
+    Only its file is read.
     """
     words = [kind, *(word for word in (path, nic) if word not in _UNNAMED)]
     file = HERE / "paths" / f"{'-'.join(words)}.yaml"
