@@ -78,9 +78,9 @@ test: test-setup ## Set up, then test: is the code right? The same answer on any
 	cargo test --workspace --locked --quiet 2>&1 | tee .build/cargo-test.log
 	@# Pure tests on all cores; then, alone, those that change the host. Both, whatever comes of the first.
 	@ended=0; \
-	$(BIN)/pytest -m "not root and not acceptance" --numprocesses auto --durations 20 2>&1 | \
+	$(BIN)/pytest -m "not root" --numprocesses auto --durations 20 2>&1 | \
 		tee .build/pytest.log || ended=1; \
-	$(BIN)/pytest -m "root and not acceptance" --durations 40 2>&1 | \
+	$(MAKE) --no-print-directory test-live ARGS="--durations 40" 2>&1 | \
 		tee .build/pytest-root.log || ended=1; \
 	exit $$ended
 	@{ awk '/^test result:/ {passed += $$4; failed += $$6} \
@@ -88,12 +88,14 @@ test: test-setup ## Set up, then test: is the code right? The same answer on any
 		tail -qn 1 .build/pytest.log .build/pytest-root.log; } >.build/test-result
 	@cat .build/test-result
 
+.PHONY: test-live
+test-live: test-setup ## Only the tests that change the host, on one of their own; ARGS for pytest
+	@tools/private-host $(BIN)/pytest -m root $(ARGS)
+
 .PHONY: acceptance
-acceptance: test-setup ## Does the product keep its promises here, today? All that depends on this machine's speed
-	@ended=0; \
-	cargo test --workspace --locked --quiet -- --ignored acceptance || ended=1; \
-	$(BIN)/pytest -m acceptance || ended=1; \
-	exit $$ended
+acceptance: setup ## Does the product keep its promises here, today? 15 minutes at most; ARGS="--only rate_max"
+	@cargo test --package isolane-dataplane --lib --locked --quiet --no-run
+	@$(BIN)/python -m acceptance $(ARGS)
 
 .PHONY: lint
 lint: setup ## Check style, types, formats, file sizes and the direction of imports
@@ -141,4 +143,4 @@ bench: bench-setup ## Run the benches (root, quiet machine): all, or BENCH=gener
 clean: ## Remove what was built; keeps runs/ and .venv/
 	rm -rf target dist .build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	rm -f $(NATIVE_STAMP) python/isolane/_native*.so
-	find python tests benches -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find python tests benches acceptance -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

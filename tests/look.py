@@ -38,7 +38,7 @@ def look(netns: tuple[str, ...] = ()) -> Look:
         "cgroups": _groups(),
         "programs": _PROGRAMS.ours(),
         "maps": _MAPS.ours(),
-        "pinned": _tree(Path("/sys/fs/bpf")),
+        "pinned": _pinned(),
         "isolane's files": [name for name in _tree(RUN_DIR) if not name.endswith("/lock")],
         "network": _network(),
         **{f"network of {path}": run_in_thread(partial(_inside, path)) for path in netns},
@@ -113,6 +113,13 @@ def _tree(directory: Path) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
             return sorted(str(path) for path in directory.rglob("*"))
     return []
+
+
+def _pinned() -> list[str]:
+    """Return what is pinned; tc makes its own, empty directories when it first loads a program."""
+    root = Path("/sys/fs/bpf")
+    made_by_tc = {str(root / name) for name in ("ip", "tc", "tc/globals", "xdp", "xdp/globals")}
+    return [path for path in _tree(root) if path not in made_by_tc]
 
 
 def _bpf(command: int, attributes: bytes) -> tuple[int, bytes]:

@@ -20,8 +20,8 @@ PAGES = sorted(
     [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benches").glob("*.md")]
 )
 FOLDERS = (
-    "bpf", "crates", "python", "tests", "benches", "experiments", "examples", "schema",
-    "tools", "docs",
+    "bpf", "crates", "python", "tests", "acceptance", "benches", "experiments", "examples",
+    "schema", "tools", "docs",
 )  # fmt: skip
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -89,8 +89,8 @@ OLD_WORDS = (
 LOOKED_AT = (
     "python/isolane/**/*.py", "python/isolane/**/*.pyi", "python/isolane/**/*.j2",
     "python/isolane/**/*.yaml", "crates/**/*.rs", "bpf/**/*.[ch]", "benches/**/*.py",
-    "tests/**/*.py", "docs/**/*.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "README.md",
-    "benches/README.md", "examples/*", "experiments/**/*.yaml",
+    "acceptance/**/*.py", "tests/**/*.py", "docs/**/*.md", "ARCHITECTURE.md",
+    "CONTRIBUTING.md", "README.md", "benches/README.md", "examples/*", "experiments/**/*.yaml",
 )  # fmt: skip
 SENTENCE = 3
 """Names with more underscores than that are read as prose."""

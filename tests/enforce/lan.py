@@ -34,6 +34,7 @@ ROUTER = "vr1"
 MB = 1_000_000
 PORT = 5001
 _TRY_S = LIMIT_S
+PATHS = [("west", "east"), ("east", "west"), ("west", "router"), ("router", "east")]
 NAMES = ("host", "west", "east", "router", "vmm")
 _TUNSETIFF, _TUNSETOFFLOAD = 0x400454CA, 0x400454D0
 _TAP_VNET_HDR = 0x0002 | 0x1000 | 0x4000

@@ -13,13 +13,12 @@ import pytest
 from isolane.errors import NotSupported
 from isolane.testbed import NETNS_DIR, kernel
 
-from tests.enforce.lan import MB, Lan, lan
+from tests.enforce.lan import MB, PATHS, Lan, lan
 from tests.enforce.rig import inside, shown
 from tests.live import LIMIT_S
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
 
-PATHS = [("west", "east"), ("east", "west"), ("west", "router"), ("router", "east")]
 NEIGHBOURS = ("west", "east")
 IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3
 
@@ -93,16 +92,6 @@ def test_a_guest_behind_taps_is_reached_and_heard(ip: int, mtu: int) -> None:
             expected = ["vm0 (port0)"] * (mtu > 4000) + ["vm0 (port0)"] * ("min" in link)
             assert told == expected + [name.replace("0", "1") for name in expected]
             assert_all_arrives(net)
-
-
-@pytest.mark.acceptance
-@pytest.mark.parametrize("how", ["direct", "bridged polled", "stacked", "bridged tapped"])
-def test_tcp_does_not_live_on_retransmissions(how: str) -> None:
-    """With one segment each 200 ms it would be far slower."""
-    with lan(4, 1500, how) as net:
-        net.apply("rate_min: 1Gbps")
-        for source, target in PATHS:
-            assert net.transfer(source, target).mbps > 1.0, f"{source} to {target}"
 
 
 def test_merged_segments_count_one_by_one() -> None:

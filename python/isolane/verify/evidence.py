@@ -1,10 +1,4 @@
-"""Decides promises by the evidence of their pairs, for the whole table. Pure.
-
-Two questions decide: on which side of the tolerance is the median, and is this sure enough? A
-promise that misses by twice its tolerance must not be called held, and one that misses by less than
-half of it must not be called broken; between them either answer is right. Without such a zone no
-number of pairs would decide a promise that misses by just its tolerance.
-"""
+"""Decides the promises of a policy by the evidence of their pairs. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +8,10 @@ from statistics import median
 from typing import Any
 
 from isolane.run.wording import plural
-from isolane.stats.sequential import ERROR_RATE, chance_of, holm, median_interval
+from isolane.stats.promises import Bar, Evidence, decide
+from isolane.stats.sequential import median_interval
 from isolane.verify.environment import Measured
 from isolane.verify.report_data import Finding, Promise, Unit, Verdict
-
-CLEARLY_BROKEN = 2.0
-"""Multiple of the tolerance: who misses by so much must not be called held."""
-CLEARLY_KEPT = 0.5
-"""Multiple of the tolerance: who misses by less must not be called broken."""
 
 
 @dataclass(frozen=True)
@@ -99,50 +89,18 @@ class Candidate:
     note: str | None = None
     """What else the user should know about it."""
 
-    def margins(self) -> list[float]:
-        """Return by how much each pair keeps the promise, without the tolerance."""
+    @property
+    def bar(self) -> Bar:
+        """What is promised of the figures."""
         assert self.promised is not None
-        sign = -1 if self.at_most else 1
-        return [sign * (value - self.promised) for value in self.values]
-
-    def keeps(self) -> list[bool]:
-        """Tell of each pair whether it keeps the promise, within the tolerance."""
-        return [margin >= -self.tolerance - 1e-12 for margin in self.margins()]
-
-    def is_not_broken(self) -> list[bool]:
-        """Tell of each pair whether it is better than a promise that is clearly broken."""
-        return [margin > -CLEARLY_BROKEN * self.tolerance + 1e-12 for margin in self.margins()]
-
-    def is_not_kept(self) -> list[bool]:
-        """Tell of each pair whether it is worse than a promise that is clearly kept."""
-        return [margin < -CLEARLY_KEPT * self.tolerance - 1e-12 for margin in self.margins()]
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What the pairs of a promise say, each p-value valid whenever one stops."""
-
-    p_held: float = 1.0
-    """How likely such pairs are, at most, if the promise is clearly broken."""
-    p_broken: float = 1.0
-    """How likely such pairs are, at most, if the promise is clearly kept."""
-    kept: int = 0
-    """Pairs that keep the promise, within the tolerance."""
-    number: int = 0
-
-    @classmethod
-    def of(cls, candidate: Candidate) -> Evidence:
-        """Return the evidence of all pairs so far."""
-        if candidate.why is not None or not candidate.values:
-            return cls()
-        keeps = candidate.keeps()
-        held = chance_of(candidate.is_not_broken()) if candidate.excuse is None else 1.0
-        return cls(held, chance_of(candidate.is_not_kept()), sum(keeps), len(keeps))
+        return Bar(self.promised, self.tolerance, self.at_most)
 
     @property
-    def for_held(self) -> bool:
-        """Whether the median keeps the promise, within the tolerance."""
-        return 2 * self.kept >= self.number
+    def evidence(self) -> Evidence:
+        """What all pairs so far say."""
+        if self.why is not None or not self.values:
+            return Evidence()
+        return Evidence.of(self.bar, self.values, can_hold=self.excuse is None)
 
 
 class Table:
@@ -169,31 +127,27 @@ class Table:
     def findings(self, candidates: Sequence[Candidate] = ()) -> list[Finding]:
         """Decide all promises; the closed ones come first."""
         every = [*self._closed, *candidates]
-        told = [Evidence.of(candidate) for candidate in every]
-        held = holm([each.p_held for each in told], self.size)
-        broken = holm([each.p_broken for each in told], self.size)
+        told = [candidate.evidence for candidate in every]
         return [
-            _finding(candidate, each, *bounds)
-            for candidate, each, *bounds in zip(every, told, held, broken, strict=True)
+            _finding(candidate, each, answer, bound)
+            for candidate, each, (answer, bound) in zip(
+                every, told, decide(told, self.size), strict=True
+            )
         ]
 
 
-def _finding(candidate: Candidate, found: Evidence, held: float, broken: float) -> Finding:
-    """Return the finding; held, broken: bounds of the probability that this answer is wrong."""
+def _finding(candidate: Candidate, found: Evidence, answer: Verdict, bound: float) -> Finding:
+    """Return the finding; bound: of the probability that this answer is wrong."""
     claim = vars(candidate.claim)
     if candidate.why is not None:
         return candidate.claim.not_measured(candidate.why, candidate.promised)
     if not candidate.values:
         late = "the time ended before it was measured"
         return Finding(**claim, verdict="undecided", promised=candidate.promised, why=late)
-    bound = held if found.for_held else broken
-    verdict: Verdict = "undecided"
-    if bound <= ERROR_RATE:
-        verdict = "held" if found.for_held else "broken"
-    if verdict != "broken" and candidate.excuse is not None and found.for_held:
+    if answer != "broken" and candidate.excuse is not None and found.for_held:
         return candidate.claim.not_measured(candidate.excuse, candidate.promised)
     why = candidate.note
-    if verdict == "undecided":
+    if answer == "undecided":
         told = f"kept in {found.kept} of {found.number} when the time ended"
         why = f"{told}; {candidate.note}" if candidate.note else told
     interval = median_interval(candidate.values)
@@ -203,11 +157,11 @@ def _finding(candidate: Candidate, found: Evidence, held: float, broken: float) 
         "low": min(candidate.values),
         "high": max(candidate.values),
         "interval": interval,
-        "margin": median(candidate.margins()),
+        "margin": median(candidate.bar.margins(candidate.values)),
         "tolerance": candidate.tolerance,
         "pairs": found.number,
         "pairs_kept": found.kept,
         "error_bound": bound,
         "values": candidate.values,
     }
-    return Finding(**claim, verdict=verdict, why=why, **measured)
+    return Finding(**claim, verdict=answer, why=why, **measured)

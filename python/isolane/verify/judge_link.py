@@ -74,7 +74,7 @@ def on_link(judge: Judge, link: LinkLevel) -> Iterable[Candidate]:
             why = none or _held_down(judge.policy, name, link.expected_bps[name])
         allowed = relative * judge.tolerance.factor * promised
         found = Candidate(claim, link.key, promised, tuple(values), allowed, why=why, excuse=excuse)
-        missed = 2 * sum(found.keeps()) < len(values)
+        missed = 2 * found.evidence.kept < len(values)
         yield _explained(judge, link, found) if missed and why is None else found
 
 

@@ -1,0 +1,74 @@
+"""Shares of a core, caps and ceilings under a policy, each beside a router that wants more."""
+
+from __future__ import annotations
+
+from isolane.stats.promises import Bar
+
+from acceptance.subject import Figures, Promise, Subject
+from acceptance.subjects.rigs import FAST_PPS, STEADY_S, on_rig, steady
+from tests.enforce.rig import Rig
+
+OF_FOUR_TO_ONE, UNUSED = "a weight of 4:1 gives 80 %", "what one leaves, the other gets"
+CAP, CAP_PERCENT = "cpu_max 5 % is not exceeded", 5
+FRAMES_PPS = 20e3
+BITS_PPS = 20e6 / (84 * 8)
+"""64-byte frames with preamble and gap on a link of 20 Mbit/s."""
+KEPT = "the ceiling is reached, and no more"
+
+
+def weights(rig: Rig) -> Figures:
+    """Overload both, then the lesser one alone."""
+    both = rig.offer({"vr1": FAST_PPS, "vr2": FAST_PPS})
+    alone = rig.offer({"vr2": FAST_PPS})
+    share = both.received["vr1"] / max(1, sum(both.received.values()))
+    return {
+        OF_FOUR_TO_ONE: [abs(share - 0.8)],
+        UNUSED: [alone.rate("vr2") / max(1.0, both.rate("vr2"))],
+    }
+
+
+def cap(rig: Rig) -> Figures:
+    """Return the share of a core that a capped router's threads used while it was overloaded."""
+    before = _cpu_ns(rig, "vr1")
+    trial = rig.offer({"vr1": FAST_PPS, "vr2": 1e3}, 1.0)
+    return {CAP: [(_cpu_ns(rig, "vr1") - before) / 1e9 / trial.seconds]}
+
+
+def _cpu_ns(rig: Rig, name: str) -> int:
+    sample = rig.enforcer.sample()
+    assert sample is not None
+    return next(router.cpu_ns for router in sample.routers if router.name == name)
+
+
+def ceiling(name: str, keys: str, pps: float) -> Subject:
+    """Return what offers four times a ceiling and tells by how much the rate misses it."""
+
+    def measure(rig: Rig) -> Figures:
+        rates = steady(rig, {"vr1": 4 * pps, "vr2": 5e3})
+        return {KEPT: [abs(rates["vr1"] / pps - 1)]}
+
+    promise = Promise(KEPT, Bar(0.0, 0.01, at_most=True))
+    return Subject(name, (promise,), on_rig(measure, vr1=keys), STEADY_S)
+
+
+SUBJECTS = (
+    Subject(
+        "cpu weights",
+        (
+            Promise(OF_FOUR_TO_ONE, Bar(0.0, 0.01, at_most=True)),
+            Promise(UNUSED, Bar(1.5, 0.0)),
+        ),
+        on_rig(weights, vr1="cpu_weight: 400"),
+        0.9,
+    ),
+    Subject(
+        "cpu cap",
+        (Promise(CAP, Bar(CAP_PERCENT / 100, 0.02, at_most=True)),),
+        on_rig(cap, vr1=f"cpu_max: {CAP_PERCENT}%"),
+        1.2,
+    ),
+    ceiling("rate_max in frames", "rate_max: 20kpps", FRAMES_PPS),
+    ceiling("rate_max in bits", "rate_max: 20Mbps", BITS_PPS),
+    ceiling("rate_max ingress in frames", "rate_max: {ingress: 20kpps}", FRAMES_PPS),
+    ceiling("rate_max ingress in bits", "rate_max: {ingress: 20Mbps}", BITS_PPS),
+)

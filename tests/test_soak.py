@@ -1,0 +1,59 @@
+"""What the soak says of failures, and that its busy processes are busy and end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from isolane.procfs import named_processes
+
+from tests import soak
+
+REPORT = """\
+<testsuites><testsuite>
+<testcase classname="tests.test_a" name="test_good" />
+<testcase classname="tests.test_a" name="test_bad[4]"><failure message="no" /></testcase>
+<testcase classname="tests.test_b" name="test_leaves"><error message="left" /></testcase>
+<testcase classname="tests.test_b" name="test_not_here"><skipped message="no root" /></testcase>
+</testsuite></testsuites>
+"""
+
+
+def test_failures_and_errors_count_skips_do_not() -> None:
+    assert soak.failures(REPORT) == ["tests.test_a::test_bad[4]", "tests.test_b::test_leaves"]
+    counts = Counter({"a": 1, "b": 3})
+    assert soak.told(counts, 4) == "3 of 4: b\n1 of 4: a"
+    assert soak.told(Counter(), 4) == "soak: no failure in 4 turns"
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_turn_without_a_report_or_with_a_bad_end_has_failed(status: int, tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    ends = [sys.executable, "-c", f"raise SystemExit({status})"]
+    assert soak.turn(report, ends)[0].startswith("no report: ")
+    good = "<testsuite><testcase classname='a' name='b'/></testsuite>"
+    writes = f"open({str(report)!r}, 'w').write({good!r}); raise SystemExit({status})"
+    found = soak.turn(report, [sys.executable, "-c", writes])
+    assert found == (["pytest ended with 1"] if status else [])
+
+
+def test_busy_processes_end() -> None:
+    mine = f"os.getppid() == {os.getpid()}".encode()
+
+    def hogs() -> list[int]:
+        found = []
+        for pid, _ in named_processes():
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            except OSError:  # it has gone
+                continue
+            if mine in words:
+                found.append(pid)
+        return found
+
+    with soak.busy({min(os.sched_getaffinity(0))}):
+        assert len(hogs()) == 1
+    assert hogs() == []
