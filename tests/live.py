@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ LIMIT_S = 300.0
 FREE_S = LIMIT_S
 """How long to wait for others on this machine that hold the test bed's lock."""
 PROGRAMS = ("programs", "maps")
+STARVES = re.compile(r"isolane: warning: core \d+ is the only one that .*\n?")
+"""What ``generate`` says of threads that somebody else has pinned to its core."""
 SETTLE_S = 60.0
 """How long the kernel (and others on this machine) may take until a host looks as before."""
 
