@@ -1,8 +1,12 @@
-"""``kill -9`` of a managed run at random moments, then ``isolane clean``: what is left?"""
+"""``kill -9`` of ``run``, ``verify`` and ``apply`` at random moments, then ``clean``: what is left?
+
+After ``apply``, whose changes are to stay when it ends well, ``isolane clear`` puts the host back.
+"""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -11,18 +15,22 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from isolane.errors import NotSupported, TargetMissed
 
+from tests.enforce.rig import rigged
 from tests.live import background, isolane, quiet_host
 from tests.look import look_around
+from tests.warm import begin, warm
 
 KILLS = 200
-LATEST_S = 1.2
-"""After the run folder is there: a test bed stands for some 0.5 s, so all moments of its life."""
+LATEST_S = {"run": 1.2, "verify": 4.0, "apply": 0.3}
+"""Latest moment: of ``run`` after its folder is there (a test bed stands for some 0.5 s, so all
+moments of its life), of ``verify`` and ``apply`` after they begin."""
 SETTLE_S = 5.0
 """How long the bench waits to see whether what was left goes by itself."""
 EXPERIMENT = """\
@@ -38,6 +46,16 @@ arms:
   - {name: bridge, path: bridge}
 trial: {duration: 50ms, warmup: 20ms, repeats: 1000, seed: 1}
 """
+POLICY = """\
+isolane: 1
+name: kills
+nics: {eth8: {rate: 100Mbps}, eth9: {rate: 100Mbps}}
+routers:
+  one: {netns: nowhere-1, interfaces: {a: eth8, b: eth9}, cpu_weight: 300, rate_min: 10Mbps}
+  two: {netns: nowhere-2, interfaces: {a: eth8, b: eth9}, cpu_weight: 100}
+"""
+KEYS = {"vr1": "cpu_weight: 300, rate_min: 1Gbps", "vr2": "forward: xdp, rate_max: 50kpps"}
+"""Of the policy that is applied."""
 
 
 @dataclass
@@ -74,18 +92,41 @@ def _difference(before: Any, after: Any) -> str:
     return f"{before} became {after}"
 
 
-def kill(file: Path, folder: Path, after_s: float) -> None:
+def kill_run(folder: Path, after_s: float) -> None:
     """Start a run; end it by SIGKILL ``after_s`` seconds after its folder is there."""
+    file = folder / "kills.yaml"
+    file.write_text(EXPERIMENT)
     with background(folder, "run", file, "--output", folder / "run") as process:
         process.until((folder / "run" / "trials.jsonl").exists)
         time.sleep(after_s)
         process.end(signal.SIGKILL)
 
 
-def judge(found: Found, number: int, before: dict[str, Any]) -> None:
+def kill_verify(folder: Path, after_s: float) -> None:
+    """Start a verification and end it by SIGKILL ``after_s`` seconds after it begins."""
+    file = folder / "policy.yaml"
+    file.write_text(POLICY)
+    kill_at_work(after_s, "verify", file, "--time-limit", "1h")
+
+
+def kill_at_work(after_s: float, *words: object) -> None:
+    """Have a command begin that has imported everything, and end it by SIGKILL."""
+    with warm(*words) as process:
+        begin(process)
+        time.sleep(after_s)
+        process.kill()
+
+
+def judge(
+    found: Found,
+    number: int,
+    before: dict[str, Any],
+    look: Callable[[], dict[str, Any]] = look_around,
+    command: str = "clean",
+) -> None:
     """Clean, and compare the host at once."""
-    done = isolane("clean")
-    after = look_around()
+    done = isolane(command)
+    after = look()
     found.kills += 1
     found.cleaned += bool(done.stdout)
     found.kinds.update(" ".join(line.split()[1:3]) for line in done.stdout.splitlines())
@@ -95,29 +136,54 @@ def judge(found: Found, number: int, before: dict[str, Any]) -> None:
     if not left:
         return
     deadline = time.monotonic() + SETTLE_S
-    while (rest := changed(before, look_around())) and time.monotonic() < deadline:
+    while (rest := changed(before, look())) and time.monotonic() < deadline:
         time.sleep(0.05)
     if rest:
         found.left.append(f"kill {number}: {rest}")
-        isolane("clean")  # else the next kill would be blamed for it
+        isolane(command)  # else the next kill would be blamed for it
     else:
         found.late.append(f"kill {number}: {left}")
 
 
 def bench(kills: int, seed: int) -> Found:
-    """Kill so many runs."""
+    """Kill so many commands, a third of them each."""
     draw, found = random.Random(seed), Found()  # noqa: S311 - repeatable moments, no secrets
     isolane("clean")
     before = quiet_host()
+    numbers = iter(_told(kills))
     with tempfile.TemporaryDirectory(prefix="isolane-kills-") as directory:
-        file = Path(directory) / "kills.yaml"
-        file.write_text(EXPERIMENT)
-        for number in range(kills):
-            kill(file, Path(directory) / str(number), draw.uniform(0, LATEST_S))
-            judge(found, number, before)
-            if sys.stderr.isatty() or (number + 1) % 20 == 0:
-                print(f"kills: {number + 1} of {kills}", file=sys.stderr, flush=True)
+        for kind, kill in (("run", kill_run), ("verify", kill_verify)):
+            for number in itertools.islice(numbers, kills // 3):
+                folder = Path(directory) / str(number)
+                folder.mkdir()
+                kill(folder, draw.uniform(0, LATEST_S[kind]))
+                judge(found, number, before)
+        _applied(found, numbers, draw, Path(directory))
+    left = changed(before, quiet_host())
+    if left:
+        found.left.append(f"in the end: {left}")
     return found
+
+
+def _applied(found: Found, numbers: Iterator[int], draw: random.Random, folder: Path) -> None:
+    """Kill ``apply`` on running routers, for all numbers that are left."""
+    with rigged(folder, 2, "isolane", 4) as rig:
+        os.environ["ISOLANE_POLICY"] = rig.tag
+        try:
+            file, before = rig.file(**KEYS), rig.host()
+            for number in numbers:
+                kill_at_work(draw.uniform(0, LATEST_S["apply"]), "apply", file)
+                judge(found, number, before, rig.host, "clear")
+        finally:
+            del os.environ["ISOLANE_POLICY"]
+
+
+def _told(kills: int) -> Iterator[int]:
+    """Yield a number for each kill, and tell now and then how far it is."""
+    for number in range(kills):
+        if sys.stderr.isatty() or number % 20 == 0:
+            print(f"kills: {number} of {kills}", file=sys.stderr, flush=True)
+        yield number
 
 
 def report(found: Found) -> str:

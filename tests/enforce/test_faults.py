@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,43 +17,15 @@ from isolane.enforce import Enforcer
 from isolane.testbed import NETNS_DIR, kernel
 
 from tests.enforce.rig import DUT, Rig, inside, shown
-from tests.live import LIMIT_S, environment
+from tests.live import LIMIT_S
+from tests.warm import begin, warm
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
-
-WAITING = """
-import sys
-import isolane.enforce, isolane.spec
-from isolane.cli.app import main
-print("ready", flush=True)
-sys.stdin.readline()
-main()
-"""
-"""The command line, that begins when told to: so that it is killed at work, not at its start."""
-
-
-@contextlib.contextmanager
-def warm(*words: object) -> Iterator[subprocess.Popen[str]]:
-    """A command that waits for a line."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WAITING, *map(str, words)],
-        env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    with process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 def kill_after(process: subprocess.Popen[str], changes: int, rig: Rig) -> bool:
     """Have a command begin; kill it once it has begun so many changes. False: it was quicker."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.stdin.write("\n")
-    process.stdin.close()
+    begin(process)
     journal = rig.directory / "open.jsonl"
     deadline = time.monotonic() + LIMIT_S
     while process.poll() is None and time.monotonic() < deadline:

@@ -10,7 +10,8 @@ import pytest
 from isolane.enforce.settings.pacemaking import running
 
 from tests.enforce.rig import Rig
-from tests.enforce.test_faults import kill_after, warm
+from tests.enforce.test_faults import kill_after
+from tests.warm import warm
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
 
