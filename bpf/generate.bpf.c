@@ -68,6 +68,40 @@ struct {
 	__type(value, __u32);
 } isl_tx_devmap SEC(".maps");
 
+/*
+ * Key: bin * settings.n_streams + stream; value: frames that the stream had sent when the bin ended;
+ * size set when loaded; this program writes. What one bin has is the difference of two.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+	__uint(map_flags, BPF_F_MMAPABLE);
+} isl_tx_series SEC(".maps");
+
+/* bpf_loop: writes down what one stream has sent. */
+static long note_sent(__u32 round, void *unused)
+{
+	__u32 key = progress.bin_at++;
+	__u64 *sent = bpf_map_lookup_elem(&isl_tx_series, &key);
+
+	if (!sent)
+		return 1;
+	*sent = streams[key % (settings.n_streams ?: 1) & (ISL_MAX_STREAMS - 1)].sent;
+	return 0;
+}
+
+/* Ends the present bin of the time series, and those that passed while nothing was sent. */
+static __noinline int end_bins(__u64 now_ns)
+{
+	__u32 bins = (now_ns - progress.bin_end_ns) / (progress.bin_ns ?: 1) + 1;
+
+	bpf_loop(bins * settings.n_streams, note_sent, NULL, 0);
+	progress.bin_end_ns += bins * progress.bin_ns;
+	return 0;
+}
+
 /* bpf_loop: counts frames that were due but could not leave before the end; 1: no more. */
 static long count_missed(__u32 round, void *unused)
 {
@@ -247,6 +281,8 @@ int isl_generate(struct xdp_md *ctx)
 	if (progress.done)
 		return XDP_DROP;
 	wait_for_due(&search);
+	if (search.now_ns >= progress.bin_end_ns)
+		end_bins(search.now_ns);
 	if (search.now_ns >= trial.end_ns) {
 		if (!progress.ending) {
 			progress.ending = 1;

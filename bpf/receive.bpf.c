@@ -4,14 +4,18 @@
  * adds each frame's one-way delay to a histogram, and drops the frame. Frames that are not of this
  * run go on to the kernel untouched.
  */
+#include <stdbool.h>
+
 #include "parse.h"
 #include "histogram.h"
+#include "series.h"
 
 const volatile struct {
 	__u16 cookie;
 	__u16 pad0;
 	__u32 flow_slots; /* entries of isl_rx_flows */
 	__u32 any_cookie; /* 1: take the frames of whatever run arrives */
+	__u32 streams;	  /* entries of isl_rx_gaps, and of each bin in isl_rx_series */
 } settings;
 
 /* Where the flows of each stream begin in isl_rx_flows; written by user space before the run. */
@@ -56,6 +60,30 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 } isl_rx_flows SEC(".maps");
 
+/* When bins begin and end; written by user space before the run. */
+struct isl_series series;
+
+/*
+ * Key: bin * settings.streams + stream; value: arrivals in that bin, by delay; size set when loaded;
+ * this program adds. Not atomic: where several cores receive a stream, some frames may be left out.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct isl_rx_bin);
+	__uint(map_flags, BPF_F_MMAPABLE);
+} isl_rx_series SEC(".maps");
+
+/* Key: stream; value: times between arrivals; size set when loaded; this program adds, as above. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct isl_rx_gaps);
+	__uint(map_flags, BPF_F_MMAPABLE);
+} isl_rx_gaps SEC(".maps");
+
 #define SEEN_BITS 64
 
 /*
@@ -89,12 +117,17 @@ static __always_inline void check_order(struct isl_rx_stream *stream, struct isl
 	__sync_fetch_and_add(&stream->reordered, 1);
 }
 
-static __always_inline void note_delay(struct isl_rx_stream *stream, __u32 index, __u64 now_ns,
+/* Time since departure: the difference modulo 2^43 ns, with its sign. */
+static __always_inline __s64 delay_since(__u64 stamp, __u64 now_ns)
+{
+	__u64 since_ns = (now_ns - stamp) & ISL_STAMP_TIME_MASK;
+
+	return (__s64)(since_ns << (64 - ISL_STAMP_TIME_BITS)) >> (64 - ISL_STAMP_TIME_BITS);
+}
+
+static __always_inline void note_delay(struct isl_rx_stream *stream, __u32 index, __s64 delay_ns,
 				       __u64 stamp)
 {
-	/* The difference modulo 2^43 ns, with its sign. */
-	__s64 delay_ns = (__s64)((now_ns - stamp) << (64 - ISL_STAMP_TIME_BITS)) >>
-			 (64 - ISL_STAMP_TIME_BITS);
 	__u64 due_ns = (__u64)delay_ns + (stamp >> ISL_STAMP_TIME_BITS);
 	__u64 *bucket;
 	__u32 key;
@@ -120,6 +153,33 @@ static __always_inline void note_delay(struct isl_rx_stream *stream, __u32 index
 		stream->due_max_ns = due_ns;
 }
 
+/*
+ * Adds an arrival to its bin, and the time since the stream's last one to its histogram. A negative
+ * delay counts as none here, so that the bin has every arrival; a trial with such has no valid delays.
+ */
+static __always_inline void note_arrival(__u32 index, __u64 now_ns, __s64 delay_ns, bool in_window)
+{
+	__u64 since_ns = now_ns - series.start_ns;
+	struct isl_rx_gaps *gaps;
+	struct isl_rx_bin *bin;
+	__u32 key, bucket;
+
+	/* A time before the start is a very large difference. */
+	if (since_ns >= series.length_ns || index >= settings.streams)
+		return;
+	key = isl_bin(&series, since_ns) * settings.streams + index;
+	bucket = isl_bucket(delay_ns > 0 ? delay_ns : 0) >> ISL_BIN_MERGE_BITS;
+	bin = bpf_map_lookup_elem(&isl_rx_series, &key);
+	if (bin)
+		bin->frames[bucket & (ISL_BIN_BUCKETS - 1)]++;
+	gaps = bpf_map_lookup_elem(&isl_rx_gaps, &index);
+	if (!gaps)
+		return;
+	if (in_window && gaps->last_ns)
+		gaps->gaps[isl_bucket(now_ns - gaps->last_ns) & (ISL_HIST_BUCKETS - 1)]++;
+	gaps->last_ns = now_ns;
+}
+
 SEC("xdp")
 int isl_receive(struct xdp_md *ctx)
 {
@@ -128,7 +188,8 @@ int isl_receive(struct xdp_md *ctx)
 	struct isl_rx_stream *stream;
 	struct isl_rx_flow *flow;
 	__u32 word, index, slot;
-	__u64 now_ns;
+	__u64 now_ns, stamp;
+	__s64 delay_ns;
 
 	if (!sig || (ISL_FIELD(sig, __u16, cookie) != settings.cookie && !settings.any_cookie)) {
 		__sync_fetch_and_add(&other_frames, 1);
@@ -137,6 +198,8 @@ int isl_receive(struct xdp_md *ctx)
 	if (settings.any_cookie)
 		seen_cookie = ISL_FIELD(sig, __u16, cookie);
 	now_ns = bpf_ktime_get_ns();
+	stamp = ISL_FIELD(sig, __u64, stamp);
+	delay_ns = delay_since(stamp, now_ns);
 	word = ISL_FIELD(sig, __u32, flow);
 	index = word >> ISL_FLOW_STREAM_SHIFT & (ISL_MAX_STREAMS - 1);
 	stream = &streams[index];
@@ -144,8 +207,9 @@ int isl_receive(struct xdp_md *ctx)
 	if (word & ISL_FLOW_IN_WINDOW) {
 		__sync_fetch_and_add(&stream->received_window_bytes,
 				     data_end - data + ISL_FCS_BYTES);
-		note_delay(stream, index, now_ns, ISL_FIELD(sig, __u64, stamp));
+		note_delay(stream, index, delay_ns, stamp);
 	}
+	note_arrival(index, now_ns, delay_ns, word & ISL_FLOW_IN_WINDOW);
 	slot = flow_base[index] + (word & ISL_FLOW_MASK);
 	flow = slot < settings.flow_slots ? bpf_map_lookup_elem(&isl_rx_flows, &slot) : NULL;
 	if (flow)

@@ -34,7 +34,7 @@ CONTAINERS = tuple(
 )
 FILES = {
     "experiment.yaml", "host.json", "options.json", "record.jsonl", "report.html", "run.log",
-    "summary.json", "trials.jsonl", "trials.parquet",
+    "series.jsonl", "series.parquet", "summary.json", "trials.jsonl", "trials.parquet",
 }  # fmt: skip
 NATIVE = """\
 isolane: 1
@@ -116,8 +116,18 @@ def test_the_run_folder_is_complete(tiny: Tiny, tmp_path: Path) -> None:
     assert opened.summary() == summary
     assert "trial 1: direct-softirq" in (folder / "run.log").read_text()
     assert_parquet_equals_journal(folder, opened.trials())
+    assert_series_have_every_frame(opened)
     page = (folder / "report.html").read_text()
     assert ("<script" in page) == bool(summary.cells), "plots wherever a trial was valid"
+
+
+def assert_series_have_every_frame(opened: RunFolder) -> None:
+    for trial, series in zip(opened.trials(), opened.series(), strict=True):
+        assert series.trial == trial.trial
+        for router, found in zip(trial.routers, series.routers, strict=True):
+            assert sum(found.sent) == router.offered_total - router.lost["generator"]
+            assert sum(found.received) == router.received_total
+            assert (router.gaps is not None) == (router.received_frames > 1)
 
 
 def assert_parquet_equals_journal(folder: Path, trials: list[Trial]) -> None:

@@ -19,6 +19,12 @@
 #define ISL_HIST_SUB_BITS 6
 #define ISL_HIST_BUCKETS 2048
 
+/* In a bin of a time series: 8 of the buckets above in one (error < 6.3 %). */
+#define ISL_BIN_MERGE_BITS 3
+#define ISL_BIN_BUCKETS 256
+/* Times are cut by so many bits before they are multiplied. */
+#define ISL_BIN_SHIFT 4
+
 /* The last 18 bytes that a 64-byte frame has left after Ethernet, IPv4, UDP and the checksum. */
 struct isl_signature {
 	__u64 stamp;  /* departure and lateness, see below; little endian like all here */
@@ -119,6 +125,11 @@ struct isl_progress {
 	__u64 clock_ns; /* last reading */
 	__u32 behind;	/* the last frame was later than the generator's tolerance */
 	__u32 reused;	/* times that the last reading was used again */
+	/* Time series: when the present bin ends, since the start (~0: no series), and its entry. */
+	__u64 bin_end_ns;
+	__u64 bin_ns;
+	__u32 bin_at;
+	__u32 pad0;
 };
 
 /* Receiver, one per stream; written with atomic adds (several queues may receive). */
@@ -140,6 +151,25 @@ struct isl_rx_flow {
 	__u32 max_seq;
 	__u32 first_seq1; /* first number seen, plus 1; 0: none yet */
 	__u64 seen;	  /* bit n: max_seq - n has arrived */
+};
+
+/* A trial's time series. */
+struct isl_series {
+	__u64 start_ns; /* CLOCK_MONOTONIC; 0: no series */
+	__u64 length_ns;
+	__u64 inverse; /* 2^(ISL_BIN_SHIFT + bits) / width of a bin, ns, rounded up */
+	__u64 bits;    /* as many as fit: the product for length_ns has up to 64 */
+};
+
+/* Receiver: one stream's frames that arrived in one bin, by delay. */
+struct isl_rx_bin {
+	__u32 frames[ISL_BIN_BUCKETS];
+};
+
+/* Receiver: times between arrivals of one stream's frames in the window. */
+struct isl_rx_gaps {
+	__u64 last_ns; /* latest arrival; 0: none yet */
+	__u32 gaps[ISL_HIST_BUCKETS];
 };
 
 /* CPU accountant: a receiving interface, named by its namespace and index. */
@@ -214,9 +244,12 @@ _Static_assert(sizeof(struct isl_segment) == 40, "no hidden padding");
 _Static_assert(sizeof(struct isl_stream) == 128 + 40 * ISL_MAX_SEGMENTS + 96, "no hidden padding");
 _Static_assert(sizeof(struct isl_trial) == 32, "no hidden padding");
 _Static_assert(sizeof(struct isl_due) == 16, "no hidden padding");
-_Static_assert(sizeof(struct isl_progress) == 72, "no hidden padding");
+_Static_assert(sizeof(struct isl_progress) == 96, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_stream) == 80, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_flow) == 16, "no hidden padding");
+_Static_assert(sizeof(struct isl_series) == 32, "no hidden padding");
+_Static_assert(sizeof(struct isl_rx_bin) == 1024, "no hidden padding");
+_Static_assert(sizeof(struct isl_rx_gaps) == 8200, "no hidden padding");
 _Static_assert(sizeof(struct isl_nic) == 8, "no hidden padding");
 _Static_assert(sizeof(struct isl_cpu_use) == 48, "no hidden padding");
 _Static_assert(sizeof(struct isl_core_state) == 96, "no hidden padding");

@@ -13,7 +13,8 @@ use crate::{
     Error, Histogram, Result,
     live_frames::{Run, Sender},
     load::{Family, Loaded, present},
-    netns,
+    mapped::MappedArray,
+    netns, series,
     skeletons::generate::{GenerateSkel, GenerateSkelBuilder, types},
     stream::{FCS_BYTES, MAX_STREAMS, StreamSpec, interval_q16_ns},
     xdp,
@@ -54,6 +55,8 @@ pub struct GeneratorSpec {
     /// The highest load of the trials that are compared with this one, thousandths of a frame a second:
     /// the kernel's batch is chosen by it, and frames wait for the end of their batch. 0: this load.
     pub peak_rate_millipps: u64,
+    /// Width of a bin of the time series, ns; 0: no series.
+    pub bin_ns: u64,
 }
 
 /// What one stream did.
@@ -103,6 +106,7 @@ pub struct Generator {
     // Dropped before the program that its thread runs.
     sender: Option<Sender>,
     skel: Loaded<GenerateSkel<'static>>,
+    series: MappedArray<u64>,
     spec: GeneratorSpec,
     frame_bytes: u16,
     calls: u64,
@@ -124,6 +128,7 @@ impl Generator {
         })?;
         let longest = spec.streams.iter().flat_map(|stream| &stream.sizes).max();
         let frame_bytes = longest.copied().unwrap_or(64) - FCS_BYTES;
+        let entries = series::entries(spec.bin_ns, spec.end_ns, spec.streams.len());
         let skel = Loaded::load(FAMILY, GenerateSkelBuilder::default(), |open| {
             let settings = &mut present(open.maps.rodata_data.as_deref_mut())?.settings;
             settings.n_streams = n_streams;
@@ -131,9 +136,12 @@ impl Generator {
             settings.cookie = spec.cookie;
             settings.turns_ns = turns_ns;
             settings.max_late_ns = max_late_ns;
-            Ok(())
+            let map = &mut open.maps.isl_tx_series;
+            map.set_max_entries(entries).map_err(|error| FAMILY.refused(&error))
         })?;
-        Ok(Self { sender: None, skel, spec, frame_bytes, calls: 0 })
+        let series = MappedArray::new(skel.maps.isl_tx_series.as_fd(), entries as usize)
+            .map_err(|source| FAMILY.refused_because(source.to_string()))?;
+        Ok(Self { sender: None, skel, series, spec, frame_bytes, calls: 0 })
     }
 
     /// Starts sending; the schedule's zero is `start_ns` on `CLOCK_MONOTONIC`.
@@ -173,6 +181,10 @@ impl Generator {
         bss.trial.end_ns = self.spec.end_ns;
         bss.progress = types::isl_progress::default();
         bss.progress.batch = batch;
+        let bin_ns = self.spec.bin_ns;
+        bss.progress.bin_ns = bin_ns;
+        bss.progress.bin_end_ns = if bin_ns == 0 { u64::MAX } else { bin_ns };
+        self.series.clear(self.series.len());
         bss.lateness[..self.spec.streams.len() * BUCKETS].fill(0);
         self.set_interfaces()
     }
@@ -224,6 +236,30 @@ impl Generator {
             self.calls = sender.stop()?;
         }
         Ok(())
+    }
+
+    /// By stream: frames that departed in each bin of `bin_ns` since the start, up to the last frame;
+    /// empty without a series.
+    pub fn series(&self) -> Result<Vec<Vec<u64>>> {
+        let bss = present(self.skel.maps.bss_data.as_deref())?;
+        let streams = self.spec.streams.len();
+        if self.spec.bin_ns == 0 {
+            return Ok(vec![Vec::new(); streams]);
+        }
+        let ended = (bss.progress.bin_at as usize).min(self.series.len());
+        let totals = self.series.read(0..ended).unwrap_or_default();
+        let of = |stream: usize| {
+            let at_ends = totals.iter().skip(stream).step_by(streams).copied();
+            let mut before = 0;
+            // The last bin may not have ended when the trial did.
+            let counts = at_ends.chain([bss.streams[stream].sent]).map(|total| {
+                let count = total - before;
+                before = total;
+                count
+            });
+            counts.collect()
+        };
+        Ok((0..streams).map(of).collect())
     }
 
     /// The counts so far; final after [`Self::stop`].

@@ -20,6 +20,7 @@ mod policy_programs;
 pub mod probe;
 pub mod receiver;
 mod rtnl;
+mod series;
 pub mod stalls;
 pub mod stream;
 #[cfg(test)]
@@ -29,7 +30,7 @@ mod test_thread;
 mod xdp;
 
 pub use error::{Error, Result, silence_libbpf};
-pub use isolane_histogram::Histogram;
+pub use isolane_histogram::{Histogram, bounds_ns};
 
 /// The skeletons that `build.rs` generates from `bpf/`.
 #[allow(

@@ -39,8 +39,13 @@ pub fn features(netns: Option<PathBuf>) -> Result<Vec<Finding>> {
 }
 
 fn try_receiver() -> Result<()> {
-    Receiver::attach(&ReceiverSpec { interfaces: Vec::new(), cookie: Some(0), flows: vec![1] })
-        .map(drop)
+    Receiver::attach(&ReceiverSpec {
+        interfaces: Vec::new(),
+        cookie: Some(0),
+        flows: vec![1],
+        series_ns: 0,
+    })
+    .map(drop)
 }
 
 fn try_generator(netns: Option<PathBuf>) -> Result<()> {
@@ -70,6 +75,7 @@ fn try_generator(netns: Option<PathBuf>) -> Result<()> {
         window_end_ns: 1_000_000,
         end_ns: 1_000_000,
         peak_rate_millipps: 0,
+        bin_ns: 0,
     })?;
     generator.start(monotonic_ns())?;
     while !generator.finished() {

@@ -8,13 +8,13 @@ use std::{
     ptr,
 };
 
-use isolane_histogram::BUCKETS;
+use isolane_histogram::{BUCKETS, COARSE_BUCKETS, Coarse};
 
 use crate::{
     Error, Histogram, Result,
     load::{Family, Loaded, present},
     mapped::MappedArray,
-    netns,
+    netns, series,
     skeletons::receive::{ReceiveSkel, ReceiveSkelBuilder, types},
     stream::MAX_STREAMS,
     xdp,
@@ -46,6 +46,8 @@ pub struct ReceiverSpec {
     pub cookie: Option<u16>,
     /// Flows of each stream, in the order of the generator's streams.
     pub flows: Vec<u32>,
+    /// How long a trial's time series lasts, ns; 0: no series.
+    pub series_ns: u64,
 }
 
 /// What has arrived of one stream.
@@ -76,12 +78,25 @@ pub struct StreamCount {
     pub due_sum_ns: u64,
 }
 
+/// One stream's arrivals over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StreamSeries {
+    /// Frames that arrived, by bin.
+    pub received: Vec<u64>,
+    /// The 99th percentile of their delays, ns, within 6.3 %; None for an empty bin.
+    pub delay_p99_ns: Vec<Option<u64>>,
+}
+
 /// A loaded and attached receiver; dropping it detaches.
 pub struct Receiver {
     skel: Loaded<ReceiveSkel<'static>>,
     delays: MappedArray<u64>,
     due_delays: MappedArray<u64>,
     flows: MappedArray<[u64; 2]>,
+    series: MappedArray<types::isl_rx_bin>,
+    gaps: MappedArray<types::isl_rx_gaps>,
+    series_ns: u64,
+    bin_ns: u64,
     flow_slots: usize,
     /// By announced stream: its part of the table of flows.
     ranges: Vec<Range<usize>>,
@@ -100,11 +115,20 @@ impl Receiver {
             accepted: format!("{MAX_FLOW_SLOTS} flows in all"),
         })?;
         let slots = slots.max(1);
+        let streams = u32::try_from(spec.flows.len().max(1)).unwrap_or(u32::MAX);
+        let bin_ns = series::bin_ns(spec.series_ns, spec.flows.len());
+        let bins = series::entries(bin_ns, spec.series_ns, spec.flows.len());
         let mut skel = Loaded::load(FAMILY, ReceiveSkelBuilder::default(), |open| {
+            let sizes =
+                [(&mut open.maps.isl_rx_series, bins), (&mut open.maps.isl_rx_gaps, streams)];
+            for (map, entries) in sizes {
+                map.set_max_entries(entries).map_err(|error| FAMILY.refused(&error))?;
+            }
             let settings = &mut present(open.maps.rodata_data.as_deref_mut())?.settings;
             settings.cookie = spec.cookie.unwrap_or(0);
             settings.any_cookie = u32::from(spec.cookie.is_none());
             settings.flow_slots = slots;
+            settings.streams = streams;
             open.maps.isl_rx_flows.set_max_entries(slots).map_err(|error| FAMILY.refused(&error))
         })?;
         let bss = present(skel.maps.bss_data.as_deref_mut())?;
@@ -116,6 +140,12 @@ impl Receiver {
             delays: delays_in(skel.maps.isl_rx_delays.as_fd()).map_err(mapping)?,
             due_delays: delays_in(skel.maps.isl_rx_due.as_fd()).map_err(mapping)?,
             flows: MappedArray::new(skel.maps.isl_rx_flows.as_fd(), flow_slots).map_err(mapping)?,
+            series: MappedArray::new(skel.maps.isl_rx_series.as_fd(), bins as usize)
+                .map_err(mapping)?,
+            gaps: MappedArray::new(skel.maps.isl_rx_gaps.as_fd(), streams as usize)
+                .map_err(mapping)?,
+            series_ns: spec.series_ns,
+            bin_ns,
             flow_slots,
             ranges,
             skel,
@@ -156,10 +186,53 @@ impl Receiver {
         let bss = present(self.skel.maps.bss_data.as_deref_mut())?;
         bss.streams.fill(types::isl_rx_stream::default());
         bss.other_frames = 0;
+        bss.series = types::isl_series::default();
+        self.series.clear(self.series.len());
+        self.gaps.clear(self.gaps.len());
         self.flows.clear(self.flow_slots);
         self.delays.clear(self.ranges.len().max(1) * BUCKETS);
         self.due_delays.clear(self.ranges.len().max(1) * BUCKETS);
         Ok(())
+    }
+
+    /// Begins the time series of a trial whose schedule begins at `start_ns` on `CLOCK_MONOTONIC`.
+    pub fn begin(&mut self, start_ns: u64) -> Result<()> {
+        let bss = present(self.skel.maps.bss_data.as_deref_mut())?;
+        bss.series = series::arm(start_ns, self.series_ns, self.bin_ns);
+        Ok(())
+    }
+
+    /// Width of a bin of the time series, ns.
+    #[must_use]
+    pub fn bin_ns(&self) -> u64 {
+        self.bin_ns
+    }
+
+    /// A stream's arrivals by bin since [`Self::begin`].
+    pub fn series(&self, stream: usize) -> Result<StreamSeries> {
+        if stream >= self.ranges.len() {
+            return Err(self.no_such_stream(stream));
+        }
+        let mut found = StreamSeries::default();
+        if self.series_ns == 0 {
+            return Ok(found);
+        }
+        for entry in (stream..self.series.len()).step_by(self.ranges.len()) {
+            let bins = self.series.read(entry..entry + 1).unwrap_or_default();
+            let counts = bins.first().map_or([0; COARSE_BUCKETS], |bin| bin.frames);
+            let bin = Coarse::from_counts(counts);
+            found.received.push(bin.count());
+            found.delay_p99_ns.push(bin.quantile_ns(9_900));
+        }
+        Ok(found)
+    }
+
+    /// Times between arrivals of a stream's frames of the window, by bucket of
+    /// [`isolane_histogram::bounds_ns`].
+    pub fn gaps(&self, stream: usize) -> Result<Vec<u32>> {
+        let gaps = self.gaps.read(stream..stream + 1).filter(|_| stream < self.ranges.len());
+        let gaps = gaps.ok_or_else(|| self.no_such_stream(stream))?;
+        Ok(gaps.iter().flat_map(|of_stream| of_stream.gaps).collect())
     }
 
     /// The counts of the announced streams so far.

@@ -81,7 +81,7 @@ impl Generator {
     #[new]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python constructor")]
     #[pyo3(signature = (*, netns, core, cookie, streams, window_start_ns, window_end_ns, end_ns,
-                        peak_rate_millipps = 0))]
+                        peak_rate_millipps = 0, bin_ns = 0))]
     fn new(
         netns: Option<PathBuf>,
         core: usize,
@@ -91,6 +91,7 @@ impl Generator {
         window_end_ns: u64,
         end_ns: u64,
         peak_rate_millipps: u64,
+        bin_ns: u64,
     ) -> PyResult<Self> {
         let streams = streams.into_iter().map(|stream| stream.0).collect();
         Engine::load(GeneratorSpec {
@@ -102,6 +103,7 @@ impl Generator {
             window_end_ns,
             end_ns,
             peak_rate_millipps,
+            bin_ns,
         })
         .map(Self)
         .map_err(raise)
@@ -128,6 +130,11 @@ impl Generator {
     /// Ends the kernel's call; returns when the thread has ended.
     fn stop(&mut self) -> PyResult<()> {
         self.0.stop().map_err(raise)
+    }
+
+    /// By stream: frames that departed in each bin of `bin_ns`; final after `stop`.
+    fn series(&self) -> PyResult<Vec<Vec<u64>>> {
+        self.0.series().map_err(raise)
     }
 
     /// The counts so far; final after `stop`.

@@ -23,14 +23,19 @@ impl Receiver {
 #[pymethods]
 impl Receiver {
     #[new]
-    #[pyo3(signature = (*, interfaces, cookie, flows))]
-    fn new(interfaces: Vec<Interface>, cookie: Option<u16>, flows: Vec<u32>) -> PyResult<Self> {
+    #[pyo3(signature = (*, interfaces, cookie, flows, series_ns = 0))]
+    fn new(
+        interfaces: Vec<Interface>,
+        cookie: Option<u16>,
+        flows: Vec<u32>,
+        series_ns: u64,
+    ) -> PyResult<Self> {
         let interfaces = interfaces.into_iter().map(|interface| receiver::Interface {
             netns: interface.netns.map(PathBuf::from),
             ifindex: interface.ifindex,
         });
         let interfaces = interfaces.collect();
-        Engine::attach(&ReceiverSpec { interfaces, cookie, flows })
+        Engine::attach(&ReceiverSpec { interfaces, cookie, flows, series_ns })
             .map(|engine| Self(Some(engine)))
             .map_err(raise)
     }
@@ -49,6 +54,35 @@ impl Receiver {
     fn reset(&mut self) -> PyResult<()> {
         self.open()?;
         self.0.as_mut().map_or(Ok(()), Engine::reset).map_err(raise)
+    }
+
+    /// Begins the time series of a trial whose schedule begins at `start_ns`.
+    fn begin(&mut self, start_ns: u64) -> PyResult<()> {
+        self.open()?;
+        self.0.as_mut().map_or(Ok(()), |engine| engine.begin(start_ns)).map_err(raise)
+    }
+
+    /// Width of a bin of the time series, ns.
+    fn bin_ns(&self) -> PyResult<u64> {
+        Ok(self.open()?.bin_ns())
+    }
+
+    /// A stream's arrivals by bin, and the 99th percentile of their delays, ns.
+    fn series(&self, stream: usize) -> PyResult<(Vec<u64>, Vec<Option<u64>>)> {
+        let series = self.open()?.series(stream).map_err(raise)?;
+        Ok((series.received, series.delay_p99_ns))
+    }
+
+    /// Times between arrivals of a stream's frames of the window: (from ns, to ns, number).
+    fn gaps(&self, stream: usize) -> PyResult<Vec<(u64, u64, u32)>> {
+        let counts = self.open()?.gaps(stream).map_err(raise)?;
+        let buckets = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
+        Ok(buckets
+            .map(|(bucket, count)| {
+                let (low_ns, high_ns) = isolane_dataplane::bounds_ns(bucket);
+                (low_ns, high_ns, count)
+            })
+            .collect())
     }
 
     /// The counts by stream.

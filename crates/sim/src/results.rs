@@ -133,6 +133,8 @@ pub struct BinCount {
     pub received: u64,
     /// Their bytes.
     pub received_bytes: u64,
+    /// The 99th percentile of their delays, ns, within 6.3 %; null when there are none.
+    pub delay_p99_ns: Option<u64>,
 }
 
 /// A drop point, in the whole run.

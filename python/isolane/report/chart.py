@@ -205,6 +205,34 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     return _panel(title, said, _layer(layers, data=values))
 
 
+def time_panel(
+    title: str,
+    rows: Sequence[Row],
+    series: Sequence[str],
+    axes: tuple[Axis, Axis],
+    words: str,
+    *,
+    begin: float,
+) -> Panel:
+    """Plain lines over time; a dashed line where the measuring window begins."""
+    x, y = axes
+    colour, dash, _ = _distinct(series)
+    across = alt.X("x:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False))
+    up = alt.Y("y:Q", axis=alt.Axis(**y.build()), scale=y.scale(zero=not y.log))
+    lines = alt.Chart(alt.InlineData(values=[row.values() for row in rows]))
+    window = alt.Chart(alt.InlineData(values=[{"begin": begin}]))
+    layers = [
+        window.mark_rule(strokeDash=[4, 4], opacity=0.7).encode(
+            alt.X("begin:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False)),
+            tooltip=alt.value(None),
+        ),
+        lines.transform_filter(_SHOWN)
+        .mark_line(strokeWidth=1.5)
+        .encode(across, up, colour, dash, tooltip=_tooltip(rows)),
+    ]
+    return _panel(title, words, _layer(layers))
+
+
 def _gap_marks(
     gaps: Sequence[Gap], series: Sequence[str], across: alt.X, colour: alt.Color
 ) -> list[alt.Chart]:

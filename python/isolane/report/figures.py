@@ -24,7 +24,7 @@ from isolane.run.results import Cell, Interval, PublishedCell, Summary
 from isolane.spec.units import format_ns, format_pps
 
 _KPPS = "format(datum.value, '~s')"
-_TIME = (
+TIME = (
     "datum.value >= 1e9 ? format(datum.value / 1e9, '~g') + ' s' : "
     "datum.value >= 1e6 ? format(datum.value / 1e6, '~g') + ' ms' : "
     "datum.value >= 1e3 ? format(datum.value / 1e3, '~g') + ' µs' : "
@@ -223,7 +223,7 @@ def _delay(summary: Summary, positions: Across) -> Figure | None:
         return None
     every = [row for _, rows in found for row in rows]
     domain = (0.8 * min(row.low for row in every), 1.25 * max(row.high for row in every))
-    y = Axis("one-way delay (log scale)", _TIME, decades(*domain), log=True, domain=domain)
+    y = Axis("one-way delay (log scale)", TIME, decades(*domain), log=True, domain=domain)
     gaps = gaps_of(summary, positions, lambda point: [point.arm])
     panels: tuple[Panel, ...] = tuple(
         line_panel(

@@ -20,6 +20,7 @@ from isolane.report.drawing import draw
 from isolane.report.figures import figures
 from isolane.report.floor_table import NOTE, null_dut
 from isolane.report.loaded_run import Run
+from isolane.report.over_time import over_time
 from isolane.report.theme import css_colours
 from isolane.report.vega_bundle import bundle
 from isolane.run.quality_words import drift_words, lost_words, quality_words
@@ -29,7 +30,8 @@ from isolane.run.table_rows import older_method
 def page(run: Run) -> str:
     """Write the whole page: styles, data, plots and the library that draws them."""
     summary = run.summary
-    shown = figures(summary)
+    drawn = over_time(summary, run.trials, run.series)
+    shown = (*figures(summary), *([drawn] if drawn else []))
     drift = summary.quality.drift if summary.quality else None
     started = datetime.fromtimestamp(summary.started_unix_s, UTC)
     template = environment().from_string(asset("page.html.j2"))

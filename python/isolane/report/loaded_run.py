@@ -12,6 +12,7 @@ from isolane.run.capacity import kept_capacity
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import HostFacts, Summary, Trial
 from isolane.run.resume import refuse_other_experiment, refuse_search
+from isolane.run.series import TrialSeries
 from isolane.run.summary import summarise
 from isolane.spec import load_experiment
 
@@ -24,6 +25,9 @@ class Run:
     host: HostFacts
     experiment: str
     """The experiment file as it was given."""
+    trials: tuple[Trial, ...] = ()
+    series: tuple[TrialSeries, ...] = ()
+    """Empty in folders of older versions."""
 
     @property
     def command(self) -> str:
@@ -47,7 +51,13 @@ def read_run(path: Path) -> Run:
     if folder.record.exists:
         folder.options()  # checks them: the report shows what they changed
     text = folder.experiment_text().decode(errors="replace")
-    return Run(_summary(folder), folder.host(), text)
+    return Run(
+        _summary(folder),
+        folder.host(),
+        text,
+        tuple(_without_repeated(folder.trials())),
+        tuple(folder.series()),
+    )
 
 
 def _without_repeated(trials: Sequence[Trial]) -> list[Trial]:

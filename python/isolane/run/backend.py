@@ -20,6 +20,7 @@ from isolane.run.results import (
     Placement,
     RouterTrial,
 )
+from isolane.run.series import TrialSeries
 from isolane.spec import Arm, PointRouter
 
 KERNEL_OVERLOAD_PPS = 2_000_000.0
@@ -74,6 +75,8 @@ class Observation:
     """Why this trial gives no verdict about the device under test; empty when it does."""
     cpu_audit: tuple[CoreAudit, ...] = ()
     """How far the CPU figures agree with the kernel's, by core."""
+    series: TrialSeries | None = None
+    """Its trial number is not known yet: 0."""
 
 
 class Bench(Protocol):

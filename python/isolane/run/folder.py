@@ -18,11 +18,14 @@ from isolane.run.appending import append_line, complete_lines
 from isolane.run.record import Record
 from isolane.run.results import HostFacts, Summary, Trial
 from isolane.run.search_results import SearchSummary
+from isolane.run.series import TrialSeries
 
 EXPERIMENT = "experiment.yaml"
 HOST = "host.json"
 JOURNAL = "trials.jsonl"
 TABLE = "trials.parquet"
+SERIES = "series.jsonl"
+SERIES_TABLE = "series.parquet"
 SUMMARY = "summary.json"
 SEARCH = "search.json"
 REPORT = "report.html"
@@ -166,6 +169,43 @@ class RunFolder:
         with _errors(self.record.path, "be written"):
             self.record.keep_trial(line)
 
+    def append_series(self, series: TrialSeries) -> None:
+        """Write a trial's time series, before the trial itself.
+
+        Raises
+        ------
+        MeasurementError
+            If that failed.
+        """
+        journal = self.path / SERIES
+        line = series.model_dump_json().encode()
+        with _errors(self.record.path, "be written"):
+            self.record.announce_series(journal, line)
+        with _errors(journal, "be written"):
+            journal.touch()
+            append_line(journal, line)
+        with _errors(self.record.path, "be written"):
+            self.record.keep_series(line)
+
+    def series(self) -> list[TrialSeries]:
+        """Read the time series; empty in folders of older versions.
+
+        Raises
+        ------
+        MeasurementError
+            If a line is not a time series, or was changed; it is named.
+        """
+        journal = self.path / SERIES
+        with _errors(journal, "be read"):
+            lines = complete_lines(journal) if journal.is_file() else []
+        found = []
+        for number, line in enumerate(lines, start=1):
+            location = f"{journal}, line {number}: this is not a time series of this version"
+            found.append(_parsed(line, TrialSeries, location))
+        self.record.check_series(journal, lines)
+        # After a crash between series and trial, the trial that was done again has its number.
+        return list({series.trial: series for series in found}.values())
+
     def write_summary(self, summary: Summary) -> None:
         """Write or replace the summary, so that a crash leaves the old or the new one."""
         self._replace(SUMMARY, summary.model_dump_json(indent=2).encode())
@@ -209,12 +249,19 @@ class RunFolder:
             self._replace(HOST, host.model_dump_json(indent=2).encode())
 
     def write_parquet(self) -> Path:
-        """Write ``trials.parquet`` from the journal: one row per trial and router."""
-        from isolane.run.parquet import write_trials  # noqa: PLC0415 - polars takes 0.2 s to load
+        """Write ``trials.parquet`` and ``series.parquet`` from the journals."""
+        from isolane.run.parquet import (  # noqa: PLC0415 - polars takes 0.2 s to load
+            write_series,
+            write_trials,
+        )
 
         target = self.path / TABLE
         with _errors(target, "be written"):
             write_trials(self.trials(), target)
+        series = self.series()
+        if series:
+            with _errors(self.path / SERIES_TABLE, "be written"):
+                write_series(series, self.path / SERIES_TABLE)
         return target
 
     def _checked(self, name: str, model: type[Data]) -> Data:

@@ -20,11 +20,13 @@ from isolane.run.results import (
     RouterTrial,
     Trial,
 )
+from isolane.run.series import TrialSeries
+from isolane.run.steady_models import Gaps, WindowShift
 
 _TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
 _NESTED = {
     *("lost", "delay", "due_delay", "lateness", "routers", "cores", "generator", "placement"),
-    *("invalid", "cpu_parts", "cpu_audit", "probe"),
+    *("invalid", "cpu_parts", "cpu_audit", "probe", "window_shift", "gaps"),
 }
 
 
@@ -47,6 +49,8 @@ SCHEMA: dict[str, Any] = {
     **_columns(Delay, "delay_"),
     **_columns(Delay, "due_delay_"),
     **_columns(Lateness, "lateness_"),
+    **_columns(WindowShift, "window_shift_"),
+    **_columns(Gaps, "gap_"),
     **_columns(GeneratorAudit, "generator_"),
     **_columns(Placement, "placement_"),
 }
@@ -63,10 +67,16 @@ def _rows(trial: Trial) -> list[dict[str, object]]:
         row = common | router.model_dump(exclude=_NESTED)
         row |= {f"lost_{where}": count for where, count in router.lost.items()}
         row |= {f"cpu_{part}_part_ns": ns for part, ns in (router.cpu_parts or {}).items()}
-        parts = {"delay": router.delay, "due_delay": router.due_delay, "lateness": router.lateness}
-        for prefix, times in parts.items():
-            if times is not None:
-                row |= {f"{prefix}_{name}": value for name, value in times.model_dump().items()}
+        parts = {
+            "delay": router.delay,
+            "due_delay": router.due_delay,
+            "lateness": router.lateness,
+            "window_shift": router.window_shift,
+            "gap": router.gaps,
+        }
+        for prefix, figures in parts.items():
+            if figures is not None:
+                row |= {f"{prefix}_{name}": value for name, value in figures.model_dump().items()}
         rows.append(row)
     return rows or [common]  # a trial that failed early has no routers; it is not to vanish
 
@@ -82,4 +92,49 @@ def write_trials(trials: Sequence[Trial], target: Path) -> None:
     rows = [row for trial in trials for row in _rows(trial)]
     content = io.BytesIO()  # polars tells of a full disk as of a fault in the format
     pl.DataFrame(rows, schema=SCHEMA).write_parquet(content)
+    replace(target, content.getvalue())
+
+
+SERIES: dict[str, Any] = {
+    "trial": pl.Int64,
+    "router": pl.String,
+    "bin": pl.Int64,
+    "begin_s": pl.Float64,
+    "in_window": pl.Boolean,
+    "sent": pl.Int64,
+    "received": pl.Int64,
+    "delay_p99_ns": pl.Float64,
+}
+
+
+def write_series(series: Sequence[TrialSeries], target: Path) -> None:
+    """Write a Parquet file with the columns of `SERIES`: one row per trial, router and bin.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    frames = [pl.DataFrame(schema=SERIES)]
+    for trial in series:
+        window = trial.window()
+        for router in trial.routers:
+            bins = range(len(router.received))
+            frames.append(
+                pl.DataFrame(
+                    {
+                        "trial": [trial.trial] * len(bins),
+                        "router": [router.router] * len(bins),
+                        "bin": list(bins),
+                        "begin_s": [bin_ * trial.bin_ns / 1e9 for bin_ in bins],
+                        "in_window": [bin_ in window for bin_ in bins],
+                        "sent": router.sent,
+                        "received": router.received,
+                        "delay_p99_ns": router.delay_p99_ns,
+                    },
+                    schema=SERIES,
+                )
+            )
+    content = io.BytesIO()
+    pl.concat(frames).write_parquet(content)
     replace(target, content.getvalue())

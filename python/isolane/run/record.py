@@ -4,11 +4,11 @@
 trials depend on; then each file that is written, and each trial, adds its SHA-256. So results that
 somebody edited are noticed, and a run is continued only with the settings that it began with.
 
-A trial is recorded twice: before it is written and after that. So a trial that is there without
-record was added by somebody, and one that is recorded twice and is not there was taken out; a crash
-leaves neither. Each line of the record also holds the digest of itself and all lines before it.
-There is no secret in this: it shows accidents and careless edits, not a forger who writes anew all
-that follows.
+A trial is recorded twice: before it is written and after that, and so is its time series. So a
+trial that is there without record was added by somebody, and one that is recorded twice and is not
+there was taken out; a crash leaves neither. Each line of the record also holds the digest of itself
+and all lines before it. There is no secret in this: it shows accidents and careless edits, not a
+forger who writes anew all that follows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from isolane import __version__
 from isolane.errors import MeasurementError
@@ -25,6 +26,12 @@ from isolane.run.appending import append_line, complete_lines
 from isolane.run.method import METHOD
 
 RECORD = "record.jsonl"
+
+Kind = Literal["trial", "series"]
+"""What is recorded before it is written, under this key."""
+KEPT: Mapping[Kind, str] = {"trial": "kept", "series": "series_kept"}
+"""The key under which it is recorded again after that."""
+WORDS: Mapping[Kind, str] = {"trial": "trials", "series": "time series"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class Record:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / RECORD
-        self._counted: int | None = None
+        self._counted: dict[Kind, int] = {}
         self._chain: str | None = None
 
     @property
@@ -91,17 +98,31 @@ class Record:
 
     def announce_trial(self, journal: Path, line: bytes) -> None:
         """Record a line that is about to be appended to the journal."""
-        if self.exists:
-            if self._counted is None:
-                # A device in its place has no end; to append there fails, and says why.
-                self._counted = len(complete_lines(journal)) if journal.is_file() else 0
-            self._append({"trial": self._counted + 1, "sha256": _digest(line)})
+        self._announce("trial", journal, line)
 
     def keep_trial(self, line: bytes) -> None:
         """Record that the line announced is in the journal now."""
-        if self.exists and self._counted is not None:
-            self._counted += 1
-            self._append({"kept": self._counted, "sha256": _digest(line)})
+        self._keep("trial", line)
+
+    def announce_series(self, journal: Path, line: bytes) -> None:
+        """Record a time series that is about to be appended to its journal."""
+        self._announce("series", journal, line)
+
+    def keep_series(self, line: bytes) -> None:
+        """Record that the time series announced is in its journal now."""
+        self._keep("series", line)
+
+    def _announce(self, kind: Kind, journal: Path, line: bytes) -> None:
+        if self.exists:
+            if kind not in self._counted:
+                # A device in its place has no end; to append there fails, and says why.
+                self._counted[kind] = len(complete_lines(journal)) if journal.is_file() else 0
+            self._append({kind: self._counted[kind] + 1, "sha256": _digest(line)})
+
+    def _keep(self, kind: Kind, line: bytes) -> None:
+        if self.exists and kind in self._counted:
+            self._counted[kind] += 1
+            self._append({KEPT[kind]: self._counted[kind], "sha256": _digest(line)})
 
     def check_file(self, path: Path, content: bytes) -> None:
         """Raise MeasurementError if a file is not what the run wrote.
@@ -116,27 +137,34 @@ class Record:
 
     def check_trials(self, journal: Path, lines: Sequence[bytes]) -> None:
         """Raise MeasurementError if the journal is not what the run wrote; the line is named."""
+        self._check_lines(journal, lines, "trial")
+
+    def check_series(self, journal: Path, lines: Sequence[bytes]) -> None:
+        """Do the same for the time series."""
+        self._check_lines(journal, lines, "series")
+
+    def _check_lines(self, journal: Path, lines: Sequence[bytes], kind: Kind) -> None:
         if not self.exists:
             return
         entries = self._entries()
         # What crashed before it was in the journal was announced again under the same number.
-        known = {int(str(e["trial"])): str(e["sha256"]) for e in entries if "trial" in e}
+        known = {int(str(e[kind])): str(e["sha256"]) for e in entries if kind in e}
         # Earlier versions recorded a trial once, after it was written: a crash may lack the last.
-        chained = "chain" in entries[0]
-        kept = max((int(str(e["kept"])) for e in entries if "kept" in e), default=0)
+        twice = "chain" in entries[0] or kind == "series"
+        kept = max((int(str(e[KEPT[kind]])) for e in entries if KEPT[kind] in e), default=0)
         for number, line in enumerate(lines, start=1):
             if number in known and _digest(line) != known[number]:
                 raise MeasurementError(
                     f"{journal}, line {number}: was changed after Isolane wrote it ({RECORD} has "
                     "another digest); put the original back, or measure anew"
                 )
-        written = kept if chained else len(known)
+        written = kept if twice else len(known)
         if len(lines) < written:
             raise MeasurementError(
-                f"{journal}: {written} trials were written ({RECORD}), and {len(lines)} are "
+                f"{journal}: {written} {WORDS[kind]} were written ({RECORD}), and {len(lines)} are "
                 "there; put the original back, or measure anew"
             )
-        if len(lines) > len(known) + (not chained):
+        if len(lines) > len(known) + (not twice):
             raise MeasurementError(
                 f"{journal}, line {len(known) + 1}: was not written by this run ({RECORD} does "
                 "not have it); put the original back, or measure anew"

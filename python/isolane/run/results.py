@@ -27,6 +27,7 @@ from isolane.run.quality_models import NotMeasured as NotMeasured  # noqa: PLC04
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
 from isolane.run.setup_drawing import Edge as Edge  # noqa: PLC0414 - the same
 from isolane.run.setup_drawing import Node as Node  # noqa: PLC0414 - the same
+from isolane.run.steady_models import Gaps, Unsteady, WindowShift
 
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure", "twin", "search", "null-dut"]
@@ -106,6 +107,9 @@ class RouterTrial(_Model):
     """None for a router that was offered nothing, and from older versions."""
     negative_delays: int = 0
     """Frames that arrived before they were written: the clocks differ. In no percentile."""
+    window_shift: WindowShift | None = None
+    gaps: Gaps | None = None
+    """The shift is None in short windows, gaps are without frames and in simulations."""
 
     @property
     def held_up(self) -> bool:
@@ -375,6 +379,8 @@ class Summary(_Model):
     """Noise floor, lost trials and drift; None where an older version did not work them out."""
     twins: tuple[Cell, ...] = ()
     """The twins of arms; shown only if asked for."""
+    unsteady: tuple[Unsteady, ...] | None = None
+    """Where the warm-up was too short; None where an older version did not look."""
 
 
 class HostFacts(_Model):

@@ -115,6 +115,7 @@ def refuse_changes(
     folder.options()
     folder.host()
     folder.summary()
+    folder.series()
     _refuse_rounds(folder, repeats, invocations)
 
 

@@ -298,6 +298,9 @@ class Run:
         self._next += 1
         self._trials.append(trial)
         self._attempts.add([trial])
+        if observation and observation.series:
+            numbered = observation.series.model_copy(update={"trial": trial.trial})
+            self.folder.append_series(numbered)
         self.folder.append_trial(trial)
         log.info(
             "trial %d: %s, %s, round %d: %s%s",

@@ -12,6 +12,7 @@ from isolane.run.capacities import arm_capacities, measured_capacity
 from isolane.run.cells import aggregates, cells, core_cells, sent_less, usable
 from isolane.run.delay_cells import without_delay
 from isolane.run.delivery import Groups, weights_of
+from isolane.run.error_budget import ErrorBudget
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.null_dut import PURPOSE, floors
@@ -28,6 +29,7 @@ from isolane.run.results import (
     Trial,
     Verdict,
 )
+from isolane.run.steady import too_short, unsteady
 from isolane.run.verdict import verdict
 from isolane.run.victim_findings import Asked, never_overloaded
 from isolane.run.wording import plural
@@ -85,6 +87,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     found, together = _figures(experiment, groups, known, missing)
     asked = Asked(arms, missing, attacked_points(found, groups))
     cores, published = core_cells(groups), experiment.published
+    transients = unsteady(trials, ErrorBudget(experiment.trial.threshold).limit)
     measured = Measured(found, together, cores, known, missing)
     return Summary(
         **_heading(experiment),
@@ -99,7 +102,8 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         published=beside_measured(published, measured) if published else (),
         published_source=published.source if published else None,
         drawings=tuple(drawings),
-        not_measured=(*not_measured, *_gaps(trials, found, missing, known)),
+        unsteady=transients,
+        not_measured=(*not_measured, *too_short(transients), *_gaps(trials, found, missing, known)),
         aggregates=together,
         simulated=simulated,
         arms=tuple(arms),

@@ -14,6 +14,7 @@ from isolane.report import test_data as data
 from isolane.run import record
 from isolane.run.folder import RunFolder
 from isolane.run.resume import experiment_settings, refuse_changes, settings_of
+from isolane.run.series import TrialSeries
 from isolane.spec import parse_experiment
 
 TEXT = """\
@@ -208,6 +209,19 @@ EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
 def test_edited_results_are_noticed_by_resume_and_report(name: str, folder: RunFolder) -> None:
     edit, words = EDITS[name]
     edit(folder.path)
+    with pytest.raises(MeasurementError, match=words):
+        refuse_changes(reopened(folder), settings(), 2)
+    with pytest.raises(MeasurementError, match=words):
+        render(folder.path, "md")
+
+
+def test_an_edited_series_is_noticed_by_resume_and_report(folder: RunFolder) -> None:
+    folder.append_series(
+        TrialSeries(trial=0, bin_ns=10_000_000, warmup_ns=0, window_ns=0, routers=())
+    )
+    refuse_changes(reopened(folder), settings(), 2)
+    _file("series.jsonl", b'"warmup_ns":0', b'"warmup_ns":1')(folder.path)
+    words = r"series\.jsonl, line 1: was changed after Isolane wrote it"
     with pytest.raises(MeasurementError, match=words):
         refuse_changes(reopened(folder), settings(), 2)
     with pytest.raises(MeasurementError, match=words):

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
 
 use super::*;
@@ -43,6 +45,7 @@ fn spec(streams: Vec<StreamSpec>) -> GeneratorSpec {
         window_end_ns: HOUR_NS,
         end_ns: HOUR_NS,
         peak_rate_millipps: 0,
+        bin_ns: 0,
     }
 }
 
@@ -294,6 +297,34 @@ fn a_silent_stretch_sends_nothing_and_a_ramp_its_area() {
     let missed = generator.report().expect("report").streams[0].missed;
     // 100 ms from 0.1 to 20 kpps is 1,005 frames; then 10 of the last stretch.
     assert!((1000..=1020).contains(&missed), "{missed}");
+}
+
+#[test]
+fn every_frame_is_in_the_bin_of_its_departure() {
+    let rates = [10_000_000, 40_000_000];
+    let mut spec = spec(of_rates(&rates));
+    (spec.end_ns, spec.bin_ns) = (600_000_000_000, 2_000_000);
+    let mut generator = Generator::load(spec).expect("loads");
+    let start_ns = monotonic_ns();
+    generator.arm(start_ns, 1).expect("arms");
+    // By bin, however long this takes.
+    let mut expected = vec![BTreeMap::<usize, u64>::new(); 2];
+    for _ in 0..1_000 {
+        let (verdict, frame) = next_frame(&generator);
+        if verdict == XDP_REDIRECT {
+            let stamp = u64::from_le_bytes(frame[42..50].try_into().expect("8 bytes"));
+            let since_ns = stamp.wrapping_sub(start_ns) & ((1 << 43) - 1);
+            let bin = usize::try_from(since_ns / 2_000_000).expect("small");
+            *expected[usize::from(frame[53])].entry(bin).or_default() += 1;
+        }
+    }
+    let found = generator.series().expect("series");
+    for (found, expected) in found.iter().zip(&expected) {
+        let filled = found.iter().copied().enumerate().filter(|(_, count)| *count > 0);
+        assert_eq!(&filled.collect::<BTreeMap<_, _>>(), expected);
+    }
+    let bins = expected.iter().map(BTreeMap::len).max();
+    assert!(bins > Some(1), "frames of several bins");
 }
 
 #[test]

@@ -6,8 +6,13 @@ const XDP_PASS: u32 = 2;
 const COOKIE: u16 = 0x1234;
 
 fn receiver(cookie: Option<u16>) -> Receiver {
-    Receiver::attach(&ReceiverSpec { interfaces: Vec::new(), cookie, flows: vec![4, 4] })
-        .expect("loads")
+    Receiver::attach(&ReceiverSpec {
+        interfaces: Vec::new(),
+        cookie,
+        flows: vec![4, 4],
+        series_ns: 50_000_000,
+    })
+    .expect("loads")
 }
 
 const TIME_MASK: u64 = (1 << 43) - 1;
@@ -149,4 +154,48 @@ fn a_frame_that_arrives_before_it_was_sent_is_counted_and_not_a_delay() {
     assert_eq!((count.received_window, count.negative), (2, 1));
     assert_eq!(receiver.delays(0).expect("delays").count(), 1);
     assert_eq!(receiver.due_delays(0).expect("delays").count(), 1);
+}
+
+#[test]
+fn arrivals_are_in_their_bins_and_gaps_in_their_histogram() {
+    let mut receiver = receiver(Some(COOKIE));
+    let in_window = 1u32 << 23;
+    let program = &receiver.skel.progs.isl_receive;
+    packet_through(program, &frame(in_window, 0, 0));
+    assert_eq!(receiver.series(0).expect("series").received, [0; 5], "not begun");
+    // The second of five bins of 10 ms; however slow this machine is, the frames are in order.
+    let start_ns = crate::monotonic_ns() - 12_000_000;
+    receiver.begin(start_ns).expect("begins");
+    let program = &receiver.skel.progs.isl_receive;
+    let (mut times, mut bins) = (Vec::new(), [0u64; 5]);
+    for seq in 1..=20 {
+        let before_ns = crate::monotonic_ns();
+        packet_through(program, &frame(in_window, seq, 2_000_000));
+        let after_ns = crate::monotonic_ns();
+        times.push((before_ns, after_ns));
+        let (first, last) =
+            ((before_ns - start_ns) / 10_000_000, (after_ns - start_ns) / 10_000_000);
+        if first == last && first < 5 {
+            bins[usize::try_from(first).expect("small")] += 1;
+        }
+    }
+    let found = receiver.series(0).expect("series");
+    for (bin, (&received, &sure)) in found.received.iter().zip(&bins).enumerate() {
+        assert!(received >= sure, "bin {bin}: {received} of {sure}");
+        let p99_ns = found.delay_p99_ns[bin];
+        assert_eq!(p99_ns.is_none(), received == 0);
+        assert!(p99_ns.is_none_or(|p99_ns| p99_ns >= 1_870_000), "sent 2 ms before: {p99_ns:?}");
+    }
+    assert!(found.received.iter().sum::<u64>() <= 20);
+    assert_eq!(receiver.series(1).expect("series").received, [0; 5]);
+    let gaps = receiver.gaps(0).expect("gaps");
+    let in_series = found.received.iter().sum::<u64>();
+    assert_eq!(gaps.iter().copied().map(u64::from).sum::<u64>(), in_series - 1);
+    let longest = gaps.iter().rposition(|&count| count > 0).expect("some");
+    let limit_ns = times.windows(2).map(|pair| pair[1].1 - pair[0].0).max().expect("some");
+    assert!(isolane_histogram::bounds_ns(longest).0 <= limit_ns);
+    receiver.reset().expect("resets");
+    assert_eq!(receiver.series(0).expect("series").received, [0; 5]);
+    assert!(receiver.gaps(0).expect("gaps").iter().all(|&count| count == 0));
+    assert!(receiver.series(2).is_err() && receiver.gaps(2).is_err());
 }

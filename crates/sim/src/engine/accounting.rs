@@ -2,7 +2,7 @@
 //! another, so that sums which do not match show a mistake.
 
 use super::ids::{DropPointId, FlowId, StageId, Table};
-use crate::histogram::Histogram;
+use crate::histogram::{Coarse, Histogram};
 
 /// A number of frames and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,6 +62,8 @@ pub(crate) struct FlowAccount {
     /// By stage; only of stages on the way that capture.
     pub(crate) captures: Vec<(StageId, Histogram)>,
     pub(crate) bins: Vec<Bin>,
+    /// By bin of their arrival.
+    pub(crate) bin_delays: Vec<Coarse>,
     offered_at: Cursor,
     received_at: Cursor,
 }
@@ -76,6 +78,7 @@ impl FlowAccount {
             delays: Histogram::default(),
             captures: Vec::new(),
             bins: vec![Bin::default(); self.bins.len()],
+            bin_delays: vec![Coarse::default(); self.bins.len()],
             offered_at: Cursor::default(),
             received_at: Cursor::default(),
         }
@@ -97,13 +100,15 @@ impl FrameAccounting {
         bins_ns: Option<(u64, u64)>,
     ) -> Self {
         let bins = bins_ns.map_or(0, |(bin_ns, end_ns)| end_ns.div_ceil(bin_ns));
+        let bins = usize::try_from(bins).unwrap_or(usize::MAX);
         let tally = Tally { drops: Table::filled(0, drop_points), ..Tally::default() };
         let flow = FlowAccount {
             total: tally.clone(),
             window: tally,
             delays: Histogram::default(),
             captures: Vec::new(),
-            bins: vec![Bin::default(); usize::try_from(bins).unwrap_or(usize::MAX)],
+            bins: vec![Bin::default(); bins],
+            bin_delays: vec![Coarse::default(); bins],
             offered_at: Cursor::default(),
             received_at: Cursor::default(),
         };
@@ -147,6 +152,7 @@ impl FrameAccounting {
             let bin = account.received_at.at(now_ns, self.bin_ns, account.bins.len());
             account.bins[bin].received += 1;
             account.bins[bin].received_bytes += u64::from(bytes);
+            account.bin_delays[bin].add(now_ns - stamp_ns);
         }
     }
 

@@ -50,6 +50,9 @@ fn add_account(sum: &mut FlowAccount, account: &FlowAccount) {
         to.received += from.received;
         to.received_bytes += from.received_bytes;
     }
+    for (to, from) in sum.bin_delays.iter_mut().zip(&account.bin_delays) {
+        to.merge(from);
+    }
 }
 
 /// The delays of the frames that were offered in the window; those that did not arrive are infinite.
@@ -164,10 +167,11 @@ impl Report<'_> {
             named.filter(|(_, n)| **n > 0).map(|((name, _), n)| (name.clone(), *n)).collect()
         };
         let captures = account.captures.iter();
-        let bins = account.bins.iter().map(|bin| BinCount {
+        let bins = account.bins.iter().zip(&account.bin_delays).map(|(bin, delays)| BinCount {
             offered: bin.offered,
             received: bin.received,
             received_bytes: bin.received_bytes,
+            delay_p99_ns: delays.quantile_ns(9_900),
         });
         Flow {
             name: name.to_owned(),

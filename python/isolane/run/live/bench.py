@@ -22,6 +22,7 @@ from isolane.run.live.managed import Managed
 from isolane.run.live.speed_probe import probe
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Drawing, Edge, Node, NotMeasured
+from isolane.run.series import RouterSeries, TrialSeries, bins_of, padded
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_ns
 from isolane.testbed import Counters, Testbed
 
@@ -93,7 +94,12 @@ class LiveBench:
         tools = self._equipment
         wires = tools.bed.wires
         source = generator(
-            setting, wires, self._traffic, core=tools.cores.measure[0], cookie=tools.cookie
+            setting,
+            wires,
+            self._traffic,
+            core=tools.cores.measure[0],
+            cookie=tools.cookie,
+            bin_ns=tools.receiver.bin_ns(),
         )
         tools.receiver.reset()
         before, ticks = self._counters(), core_ticks()
@@ -133,6 +139,8 @@ class LiveBench:
             receiver_dropped=lost.receiver_dropped,
             cpu=cpu,
             agreement=agreement,
+            series=self._series(source, setting),
+            receiver_pause_ns=tools.bed.receiver_moderation_ns,
         )
         return observe(raw)
 
@@ -173,6 +181,33 @@ class LiveBench:
             if found >= sent or time.monotonic() > limit:
                 return counts, lost
 
+    def _series(self, source: _native.Generator, setting: Setting) -> TrialSeries | None:
+        """Read the time series; None where the trial is longer than the receiver's table."""
+        receiver, sent = self._equipment.receiver, source.series()
+        bin_ns = receiver.bin_ns()
+        bins = bins_of(setting.warmup_ns, setting.window_ns, bin_ns)
+        routers = []
+        for i, demand in enumerate(setting.demands):
+            received, delays = receiver.series(i)
+            if len(received) < bins:
+                return None
+            routers.append(
+                RouterSeries(
+                    router=demand.router.name,
+                    sent=padded(sent[i], bins),
+                    received=tuple(received[:bins]),
+                    delay_p99_ns=tuple(delays[:bins]),
+                    gaps=tuple(receiver.gaps(i)),
+                )
+            )
+        return TrialSeries(
+            trial=0,
+            bin_ns=bin_ns,
+            warmup_ns=setting.warmup_ns,
+            window_ns=setting.window_ns,
+            routers=tuple(routers),
+        )
+
     def _counters(self) -> Counters:
         """Read all loss counters, those of the policy included."""
         return self._equipment.bed.counters().plus(self._equipment.managed.dropped())
@@ -183,6 +218,7 @@ class LiveBench:
         window_ns = start_ns + setting.warmup_ns
         self._equipment.accountant.begin(start_ns=window_ns, end_ns=window_ns + setting.window_ns)
         limit_s = (LEAD_NS + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
+        self._equipment.receiver.begin(start_ns)
         try:
             source.start(start_ns)
             ticks = core_ticks_at(window_ns), core_ticks_at(window_ns + setting.window_ns)

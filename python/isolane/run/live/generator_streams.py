@@ -75,6 +75,7 @@ def generator(
     *,
     core: int,
     cookie: int,
+    bin_ns: int,
 ) -> _native.Generator:
     """Load a generator for one trial; demands, wires and traffic are in the same order."""
     window_end_ns = setting.warmup_ns + setting.window_ns
@@ -91,4 +92,5 @@ def generator(
         window_end_ns=window_end_ns,
         end_ns=end_ns,
         peak_rate_millipps=round(setting.peak_pps * MILLIPPS),
+        bin_ns=bin_ns,
     )

@@ -16,6 +16,7 @@ from isolane.run.live.cores import awake, divide, staying_on
 from isolane.run.live.host import host_facts
 from isolane.run.live.managed import Managed, clear_leftovers, policy_of
 from isolane.run.results import HostFacts
+from isolane.run.series import AFTER_NS
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed
 
@@ -103,7 +104,13 @@ class LiveBackEnd:
         receiving = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)
         interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in receiving]
         flows = [self._experiment.traffic_of(router.name).flows for router in routers]
-        return _native.Receiver(interfaces=interfaces, cookie=self._cookie, flows=flows)
+        plan = self._experiment.trial
+        return _native.Receiver(
+            interfaces=interfaces,
+            cookie=self._cookie,
+            flows=flows,
+            series_ns=plan.warmup_ns + plan.duration_ns + AFTER_NS,
+        )
 
 
 def refuse_simulated(experiment: Experiment) -> None:

@@ -13,6 +13,8 @@ from isolane.run.live.cpu_accounting import CpuAccounting, Handled
 from isolane.run.live.cpu_agreement import Agreement
 from isolane.run.results import Delay, DropPoint, GeneratorAudit, Lateness, RouterTrial
 from isolane.run.router_cpu import router_cpu
+from isolane.run.series import TrialSeries, gaps_of, merged, window_shift
+from isolane.run.steady_models import Gaps
 from isolane.spec import ArmRouter, format_ns, format_pps
 
 LATE = 0.2
@@ -38,6 +40,10 @@ class Raw:
     """Frames that the receiver's full wires dropped."""
     cpu: CpuAccounting
     agreement: Agreement
+    series: TrialSeries | None = None
+    """None where the trial is longer than the receiver's series."""
+    receiver_pause_ns: int = 0
+    """Time between two polls of the receiver."""
 
 
 def observe(raw: Raw) -> Observation:
@@ -55,6 +61,7 @@ def observe(raw: Raw) -> Observation:
         generator=audit,
         placement=placement,
         conserved=all(lost["unaccounted"] == 0 for lost in raw.lost),
+        series=_kept(raw.series),
         invalid=tuple(_invalid(raw, routers)),
         cpu_audit=raw.agreement.of_cores(),
     )
@@ -102,8 +109,25 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         negative_delays=received.negative,
         reordered=received.reordered,
         duplicated=received.duplicated,
+        window_shift=window_shift(raw.series, raw.series.routers[i]) if raw.series else None,
+        gaps=_gaps(raw, i, demand),
         **router_cpu(parts, arrived, raw.setting.window_ns * len(raw.cpu.cores.dut)),
     )
+
+
+def _gaps(raw: Raw, i: int, demand: Demand) -> Gaps | None:
+    if raw.series is None or not demand.offered_pps:
+        return None
+    counts, scheduled_ns = raw.series.routers[i].gaps, 1e9 / demand.offered_pps
+    return gaps_of(counts, scheduled_ns, raw.receiver_pause_ns)
+
+
+def _kept(series: TrialSeries | None) -> TrialSeries | None:
+    """Make the histograms of gaps smaller; what is told of them was worked out before."""
+    if series is None:
+        return None
+    routers = [one.model_copy(update={"gaps": merged(one.gaps)}) for one in series.routers]
+    return series.model_copy(update={"routers": tuple(routers)})
 
 
 def _delay(delay: _native.Percentiles, sum_ns: int) -> Delay | None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from isolane.run.live.cpu_accounting import IDLE, PROCESS, Accounts, CpuAccounti
 from isolane.run.live.cpu_agreement import NS_PER_EVENT, Agreement
 from isolane.run.live.live_observation import Raw, observe
 from isolane.run.results import DROP_POINTS, DropPoint, RouterTrial
+from isolane.run.series import RouterSeries, TrialSeries
 from isolane.spec import ArmRouter, Load, PointRouter
 
 WINDOW_NS = 500_000_000
@@ -176,6 +178,41 @@ def test_delay_since_the_due_time_and_lateness_stand_beside_it() -> None:
     assert one.due_delay is not None
     assert one.lateness is not None
     assert (one.due_delay.mean_ns, one.lateness.p99_ns, one.lateness.missed) == (1100, 170, 0)
+
+
+def over_time(received: Sequence[int]) -> TrialSeries:
+    """Frames by bin of 10 ms, warm-up included; gaps of 100 us, and one of 1 ms."""
+    router = RouterSeries(
+        router="one",
+        sent=tuple(received),
+        received=tuple(received),
+        delay_p99_ns=tuple(900.0 if frames else None for frames in received),
+        gaps=((99_328, 100_351, 4_900), (100_352, 101_375, 58), (999_424, 1_015_807, 1)),
+    )
+    return TrialSeries(
+        trial=0, bin_ns=10_000_000, warmup_ns=100_000_000, window_ns=WINDOW_NS, routers=(router,)
+    )
+
+
+def test_a_series_gives_the_shift_of_the_window_and_the_gaps() -> None:
+    series = over_time([0] * 10 + [50] * 25 + [100] * 25 + [0] * 5)
+    seen = observe(raw(series=series, receiver_pause_ns=20_000))
+    one = seen.routers[0]
+    assert one.window_shift is not None
+    assert (one.window_shift.throughput, one.window_shift.delay_p99) == (-0.25, 0)
+    assert one.gaps is not None
+    assert (one.gaps.count, one.gaps.scheduled_ns, one.gaps.tolerance_ns) == (4_959, 1e5, 3e4)
+    assert one.gaps.as_scheduled == pytest.approx(4_958 / 4_959)
+    assert seen.series is not None
+    assert seen.series.routers[0].received == series.routers[0].received
+    kept = seen.series.routers[0].gaps
+    assert [count for _, _, count in kept] == [4_958, 1], "merged to keep the folder small"
+    assert RouterTrial.model_validate_json(one.model_dump_json()) == one
+
+
+def test_without_a_series_nothing_is_told_of_steadiness() -> None:
+    seen = observe(raw())
+    assert (seen.series, seen.routers[0].window_shift, seen.routers[0].gaps) == (None, None, None)
 
 
 def test_more_losses_than_a_percentile_leaves_out_make_it_infinite() -> None:

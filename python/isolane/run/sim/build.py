@@ -10,6 +10,7 @@ from typing import Any, Literal
 from isolane.enforce.cpu_cgroups import shares_of
 from isolane.enforce.policy_plan import NIC_NICE, SLICE_NS
 from isolane.run.backend import Setting
+from isolane.run.series import BIN_NS
 from isolane.run.sim import simulation as to
 from isolane.run.sim.catalogue import SimHost
 from isolane.run.sim.segments import Segment, segments
@@ -20,6 +21,10 @@ from isolane.spec.hostmodel import ContextKind, PathData
 
 DRAIN_NS = 100_000_000
 """After the last frame was sent: whatever is in a queue then leaves it, or never will."""
+
+
+MAX_BINS = 4096
+"""In a router's time series; each takes up to 2 KiB while a trial is simulated."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ def build(
         duration_ns=end_ns + DRAIN_NS,
         warm_up_ns=setting.warmup_ns,
         window_end_ns=end_ns,
+        bin_ns=_bin_ns(end_ns),
         softirq=_softirq(host),
         cores=tuple(_core(host, i, xen=xen, paced=i in paced) for i in range(arm.cores)),
         groups=tuple(parts.groups),
@@ -83,6 +89,14 @@ def build(
         traffic=_traffic(experiment, setting, end_ns),
     )
     return SimModel(host, arm, simulation, parts.segments, parts.owners)
+
+
+def _bin_ns(end_ns: int) -> int:
+    """Return the width of a bin of the time series, ns: a very long trial has wide ones."""
+    width_ns = BIN_NS
+    while end_ns > MAX_BINS * width_ns:
+        width_ns *= 2
+    return width_ns
 
 
 def seed_of(seed: int, label: str) -> int:

@@ -11,6 +11,7 @@ from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.results import Delay, DropPoint, GeneratorAudit, Lateness, RouterTrial
 from isolane.run.router_cpu import router_cpu
+from isolane.run.series import RouterSeries, TrialSeries, bins_of, padded, window_shift
 from isolane.run.sim.build import SimModel
 from isolane.run.sim.causes import causes, core_trial
 from isolane.spec import format_pps
@@ -21,9 +22,12 @@ Json = Mapping[str, Any]
 def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
     """Work out the observation of a trial from the simulator's results."""
     flows = {flow["router"]: flow for flow in found["routers"]}
-    parts = causes(model, found)
+    parts, series = causes(model, found), _series(model, setting, flows)
     routers = tuple(
-        _router(model, setting, d, flows, found, parts[d.router.name]) for d in setting.demands
+        _router(model, setting, demand, flows, found, parts[demand.router.name]).model_copy(
+            update={"window_shift": window_shift(series, of_router)}
+        )
+        for demand, of_router in zip(setting.demands, series.routers, strict=True)
     )
     sent = sum(router.generated_frames for router in routers)
     window_s = setting.window_ns / 1e9
@@ -44,7 +48,33 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
         generator=audit,
         placement=None,
         conserved=all(router.lost["unaccounted"] == 0 for router in routers),
+        series=series,
         invalid=_wire_limits(routers, setting),
+    )
+
+
+def _series(model: SimModel, setting: Setting, flows: Mapping[str, Json]) -> TrialSeries:
+    """Return the simulator's bins, as far as a live trial has them."""
+    bin_ns = model.simulation.bin_ns
+    count = bins_of(setting.warmup_ns, setting.window_ns, bin_ns)
+    routers = []
+    for demand in setting.demands:
+        bins = flows.get(demand.router.name, _NOTHING).get("bins", ())[:count]
+        rest = count - len(bins)
+        routers.append(
+            RouterSeries(
+                router=demand.router.name,
+                sent=padded([bin_["offered"] for bin_ in bins], count),
+                received=padded([bin_["received"] for bin_ in bins], count),
+                delay_p99_ns=(*(bin_["delay_p99_ns"] for bin_ in bins), *[None] * rest),
+            )
+        )
+    return TrialSeries(
+        trial=0,
+        bin_ns=bin_ns,
+        warmup_ns=setting.warmup_ns,
+        window_ns=setting.window_ns,
+        routers=tuple(routers),
     )
 
 

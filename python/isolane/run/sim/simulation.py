@@ -224,6 +224,7 @@ class Simulation:
     duration_ns: int
     warm_up_ns: int
     window_end_ns: int
+    bin_ns: int
     softirq: SoftirqRules | CurrentSoftirqRules
     cores: tuple[Core, ...]
     groups: tuple[Group, ...]

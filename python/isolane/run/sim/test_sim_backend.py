@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,24 @@ def test_loads_in_x_beyond_the_profiles_nics_are_told(tmp_path: Path) -> None:
     assert "and the simulated wires 10 Gbps (traffic.line_rate)" in told[0]
     slow = run(experiment(repeats=1), tmp_path / "slow", "rathore2013")
     assert not [gap for gap in slow.not_measured if "the NICs of profile" in gap.why]
+
+
+def test_the_series_of_a_trial_has_every_frame(tmp_path: Path) -> None:
+    run(experiment(repeats=1), tmp_path / "run")
+    folder = RunFolder.open(tmp_path / "run")
+    trials, series = folder.trials(), folder.series()
+    assert [one.trial for one in series] == [trial.trial for trial in trials]
+    for trial, one in zip(trials, series, strict=True):
+        assert (one.bin_ns, list(one.window())) == (10_000_000, [1, 2, 3, 4, 5])
+        for router, of_router in zip(trial.routers, one.routers, strict=True):
+            assert sum(of_router.sent) == router.offered_total
+            assert sum(of_router.received) == router.received_total
+            sent_in_window = sum(of_router.sent[i] for i in one.window())
+            assert sent_in_window == router.offered_frames
+            assert router.window_shift is None, "50 ms are too short"
+            assert router.delay is not None
+            p99_ns = [d for d in of_router.delay_p99_ns if d is not None]
+            assert router.delay.arrived_p50_ns is not None
+            assert max(p99_ns) >= 0.93 * router.delay.arrived_p50_ns
+            if math.isfinite(router.delay.p99_ns):  # else more than 1 % were lost
+                assert max(p99_ns) >= 0.93 * router.delay.p99_ns

@@ -22,6 +22,7 @@ SIMULATION = Simulation(
     duration_ns=2_000_000,
     warm_up_ns=0,
     window_end_ns=1_000_000,
+    bin_ns=10_000_000,
     softirq=CurrentSoftirqRules(),
     cores=(),
     groups=(),
