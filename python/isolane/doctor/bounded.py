@@ -63,12 +63,23 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Block signals between a fork and its entry in the list, so that no child is forgotten."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    """Hold signals back between a fork and its entry in the list, so that no child is forgotten.
+
+    By handlers and not by this thread's mask: another thread of this process could take the signal,
+    and Python would still interrupt this one.
+    """
+    held: list[int] = []
+    before = {}
     try:
+        for number in _ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, lambda got, _: held.append(got))
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for one in held:
+            signal.raise_signal(one)
 
 
 def _start(probe: Probe) -> _Child:
@@ -84,7 +95,9 @@ def _start(probe: Probe) -> _Child:
 def _be_the_child(probe: Probe, pipe: int) -> NoReturn:
     """Run the probe and write its answers; never returns into the parent's code."""
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+        for number in _ENDING:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.SIG_DFL)
         with suppress(OSError):
             nowhere = os.open(os.devnull, os.O_RDWR)
             for stream in (0, 1, 2):

@@ -86,7 +86,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     missing = missing_points(experiment, trials, known)
     found, together = _figures(experiment, groups, known, missing)
     asked = Asked(arms, missing, attacked_points(found, groups))
-    cores, published = core_cells(groups), experiment.published
+    cores = core_cells(groups)
     transients = unsteady(trials, ErrorBudget(experiment.trial.threshold).limit)
     measured = Measured(found, together, cores, known, missing)
     return Summary(
@@ -99,8 +99,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         capacities=arm_capacities(trials, arms),
         cells=found,
         cores=cores,
-        published=beside_measured(published, measured) if published else (),
-        published_source=published.source if published else None,
+        **_published(experiment, measured),
         drawings=tuple(drawings),
         unsteady=transients,
         not_measured=(*not_measured, *too_short(transients), *_gaps(trials, found, missing, known)),
@@ -110,8 +109,14 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         missing=missing,
         method=method,
         **(_counts(everything) | _quality(experiment, trials, known)),
-        null_dut=floors(everything),
     )
+
+
+def _published(experiment: Experiment, measured: Measured) -> dict[str, Any]:
+    source = experiment.published
+    if source is None:
+        return {"published": (), "published_source": None}
+    return {"published": beside_measured(source, measured), "published_source": source.source}
 
 
 def _quality(
@@ -150,8 +155,9 @@ def _verdict(experiment: Experiment, trials: Sequence[Trial], capacity: Capacity
     return verdict(trials, found, together, capacity, asked)
 
 
-def _counts(trials: Sequence[Trial]) -> dict[str, int]:
+def _counts(trials: Sequence[Trial]) -> dict[str, Any]:
     return {
+        "null_dut": floors(trials),
         "trials": len(trials),
         "trials_failed": sum(trial.status == "failed" for trial in trials),
         "trials_without_verdict": sum(trial.status == "no-verdict" for trial in trials),
