@@ -129,7 +129,7 @@ def judge(
     after = look()
     found.kills += 1
     found.cleaned += bool(done.stdout)
-    found.kinds.update(" ".join(line.split()[1:3]) for line in done.stdout.splitlines())
+    found.kinds.update(map(_kind, done.stdout.splitlines()))
     if done.returncode:
         found.failed.append(f"kill {number}: {done.stderr.strip()}")
     left = changed(before, after)
@@ -143,6 +143,12 @@ def judge(
         isolane(command)  # else the next kill would be blamed for it
     else:
         found.late.append(f"kill {number}: {left}")
+
+
+def _kind(line: str) -> str:
+    """Return what a line of `clean` or `clear` tells of, without number and name."""
+    back = any(word in line for word in (" settings put back", "put back ", "rolled back "))
+    return "changes put back" if back else " ".join(line.split()[1:3])
 
 
 def bench(kills: int, seed: int) -> Found:
