@@ -97,6 +97,9 @@ int isl_router_rx(struct xdp_md *ctx)
 	queue->served++;
 	if (queue->budget)
 		charge_budget(queue);
+	else
+		/* What it runs for without a cap is not charged by a later one. */
+		queue->thread = 0;
 	/* Frames that differ in their metadata are not merged by GRO. */
 	bpf_xdp_adjust_meta(ctx, sizeof(*tag));
 	return queue->forward_xdp ? forward(ctx, queue, slot) : XDP_PASS;

@@ -343,6 +343,16 @@ fn router_rx_charges_the_routers_budget_with_what_its_thread_ran_for() {
     router.receive(2, &frame(false, 64));
     let (spent_ns, max_ns) = (spent(&router), test_thread::max_passed_ns(began_ns));
     assert!((5_000_000..=max_ns).contains(&spent_ns), "{spent_ns} of {max_ns} ns");
+    // A cap that is taken away and given again does not charge what the thread ran for meanwhile.
+    let number = |router: &mut Router, budget| {
+        router.queues.update(SLOT as usize, |queue| queue.budget = budget).expect("in range");
+    };
+    number(&mut router, 0);
+    router.receive(3, &frame(false, 64));
+    test_thread::spin(5_000_000);
+    number(&mut router, 1);
+    router.receive(4, &frame(false, 64));
+    assert_eq!(spent(&router), spent_ns, "from the first frame on, again");
 }
 
 fn ip(line: &str) {
