@@ -11,17 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isolane.cli.progress import whole
-from isolane.errors import (
-    IsolaneError,
-    MeasurementError,
-    NotSupported,
-    SpecError,
-    TargetMissed,
-)
+from isolane.cli.verify import judge
+from isolane.errors import IsolaneError, NotSupported, SpecError
 from isolane.spec import parse_duration_within
 
 from acceptance.judging import Course
-from acceptance.results import Report
 from acceptance.subject import Command, Subject
 from acceptance.subjects import ALL
 from acceptance.table import show
@@ -70,18 +64,6 @@ def _need() -> None:
         raise NotSupported("not supported on this host: acceptance needs two cores")
 
 
-def _judge(report: Report) -> None:
-    broken, undecided = report.count("broken"), report.count("undecided")
-    of = broken + undecided + report.count("held")
-    if broken:
-        raise TargetMissed(f"{broken} of {of} promises did not hold")
-    if undecided:
-        raise MeasurementError(
-            f"{undecided} of {of} promises are undecided; a longer --time-limit or a quieter host "
-            "decides more"
-        )
-
-
 def _run(asked: argparse.Namespace) -> None:
     chosen = _chosen(asked.only)
     if asked.list:
@@ -104,7 +86,7 @@ def _run(asked: argparse.Namespace) -> None:
         words = "{cpu}, {cores} cores, Linux {kernel}, {date}, load average {load_average:.2f}"
         print(words.format_map(machine))
         show(report)
-    _judge(report)
+    judge(report.count)
 
 
 def main() -> int:

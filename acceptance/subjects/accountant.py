@@ -45,6 +45,10 @@ trial: {duration: 200ms, warmup: 50ms, repeats: 5, seed: 1, null_dut: false}
 SUM = "worst path: the parts of the DUT's core add up to its time"
 KERNEL = "worst path: the kernel's figure of the tasks is the same"
 ELSEWHERE = "worst path: frames polled on another core than theirs"
+OVERHEAD = "worst path: what the accountant itself takes of a core"
+IDLE = "worst path: the kernel's idle time of the DUT's core is the same"
+CAUSED = "worst path: what routers cause is the own and shared time"
+TIMES = "worst path: user, system, softirq and idle add up"
 ARMS, ROUTERS = "equal arms: CPU time of a frame", "equal routers: CPU time of a frame"
 
 
@@ -84,7 +88,15 @@ def adds_up(trials: Iterable[Trial]) -> Iterator[tuple[str, float]]:
         (core,) = (core for core in trial.cores if core.part == "dut")
         assert core.parts is not None
         found[SUM].append(abs(sum(core.parts.values()) - 1))
+        found[TIMES].append(abs(core.user + core.system + core.softirq + core.idle - 1))
+        idle = trial.cpu_audit[core.core].idle_difference
+        if idle is not None:
+            found[IDLE].append(abs(idle))
+        caused = sum(router.cpu_caused_ns or 0 for router in trial.routers)
+        told = (core.parts["own"] + core.parts["shared"]) * trial.window_s * 1e9
+        found[CAUSED].append(abs(caused / told - 1))
         for audit in trial.cpu_audit:
+            found[OVERHEAD].append(audit.overhead)
             used = trial.cores[audit.core].parts
             assert used is not None
             on_top = used["interrupts"] + used["steal"]  # of tasks: only the accountant knows them
@@ -150,6 +162,10 @@ SUBJECTS = (
             _at_most(SUM, 0.005),
             _at_most(KERNEL, 0.02),
             _at_most(ELSEWHERE, 0.02),
+            _at_most(OVERHEAD, 0.2),
+            _at_most(IDLE, 0.2),
+            _at_most(CAUSED, 0.05),
+            _at_most(TIMES, 0.1),
         ),
         by_run(EXPERIMENT, adds_up),
         22.0,

@@ -12,6 +12,7 @@ from tests.enforce.rig import Rig
 
 KEYS = {"vr1": "cpu_weight: 300, rate_min: 2Gbps", "vr2": "rate_max: 10kpps"}
 ADDS_UP = "offered is forwarded and dropped"
+BUSIER = "who is offered ten times as much is told to be"
 ON_THE_LINK = "the rate on the link is that of the frames"
 FAST_ENOUGH_PPS = 1e3
 
@@ -27,7 +28,9 @@ def top(rig: Rig) -> Figures:
     routers = lines[-1]["routers"]
     if any(router["offered_pps"] < FAST_ENOUGH_PPS for router in routers):
         return {}  # it looked before or after the load
+    less, more = (router["offered_pps"] for router in routers)
     return {
+        BUSIER: [more / less],
         ADDS_UP: [max(_missing(router) for router in routers)],
         ON_THE_LINK: [
             max(
@@ -47,6 +50,7 @@ SUBJECTS = (
     Subject(
         "top",
         (
+            Promise(BUSIER, Bar(10.0, 1.0)),
             Promise(ADDS_UP, Bar(0.0, 0.1, at_most=True)),
             Promise(ON_THE_LINK, Bar(0.0, 0.1, at_most=True)),
         ),

@@ -10,6 +10,7 @@ from tests.enforce.rig import Rig
 
 OF_FOUR_TO_ONE, UNUSED = "a weight of 4:1 gives 80 %", "what one leaves, the other gets"
 CAP, CAP_PERCENT = "cpu_max 5 % is not exceeded", 5
+UNCAPPED = "without it the router takes more than twice as much"
 FRAMES_PPS = 20e3
 BITS_PPS = 20e6 / (84 * 8)
 """64-byte frames with preamble and gap on a link of 20 Mbit/s."""
@@ -28,10 +29,19 @@ def weights(rig: Rig) -> Figures:
 
 
 def cap(rig: Rig) -> Figures:
-    """Return the share of a core that a capped router's threads used while it was overloaded."""
+    """Overload a router with its cap, then without it."""
+    capped = _core_share(rig)
+    rig.enforcer.set_keys("vr1", {"cpu_max": "none"})
+    free = _core_share(rig)
+    rig.enforcer.set_keys("vr1", {"cpu_max": f"{CAP_PERCENT}%"})
+    return {CAP: [capped], UNCAPPED: [free / capped]}
+
+
+def _core_share(rig: Rig) -> float:
+    """Return the share of a core that the overloaded router's threads use."""
     before = _cpu_ns(rig, "vr1")
     trial = rig.offer({"vr1": FAST_PPS, "vr2": 1e3}, 1.0)
-    return {CAP: [(_cpu_ns(rig, "vr1") - before) / 1e9 / trial.seconds]}
+    return (_cpu_ns(rig, "vr1") - before) / 1e9 / trial.seconds
 
 
 def _cpu_ns(rig: Rig, name: str) -> int:
@@ -63,9 +73,12 @@ SUBJECTS = (
     ),
     Subject(
         "cpu cap",
-        (Promise(CAP, Bar(CAP_PERCENT / 100, 0.02, at_most=True)),),
+        (
+            Promise(CAP, Bar(CAP_PERCENT / 100, 0.02, at_most=True)),
+            Promise(UNCAPPED, Bar(2.0, 0.0)),
+        ),
         on_rig(cap, vr1=f"cpu_max: {CAP_PERCENT}%"),
-        1.2,
+        2.5,
     ),
     ceiling("rate_max in frames", "rate_max: 20kpps", FRAMES_PPS),
     ceiling("rate_max in bits", "rate_max: 20Mbps", BITS_PPS),

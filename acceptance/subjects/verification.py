@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isolane.run.folder import RunFolder
+from isolane.run.search_results import Searched
 
 from acceptance.subject import Command, Decided, Verdict
 from acceptance.subjects.rigs import living_on_rig
@@ -86,10 +87,25 @@ def _searched(arm: str, folder: Path) -> Sequence[Decided]:
     assert summary is not None
     (searched,) = summary.searched
     rates = [rate for rate in searched.rates if rate.name in _RATES]
-    return [_of_rate(rate.name, rate, LIMITS[arm]) for rate in rates]
+    return [*(_of_rate(rate.name, rate, LIMITS[arm]) for rate in rates), _above(searched, arm)]
 
 
 _RATES = ("PDR", "MFR")
+_ABOVE = "no confirmed rate is above the limit"
+
+
+def _above(searched: Searched, arm: str) -> Decided:
+    """Look at all rates that trials have confirmed, those that are bounds included."""
+    limit_pps = (1 + WITHIN) * LIMITS[arm]
+    told = {
+        rate.name: rate.throughput_pps
+        for rate in searched.rates
+        if rate.throughput_pps is not None and rate.trials and rate.status != "unfinished"
+    }
+    if not told:
+        return Decided(_ABOVE, "undecided", "none is confirmed within the time limit")
+    above = [f"{name} {pps:.0f} pps" for name, pps in told.items() if pps > limit_pps]
+    return Decided(_ABOVE, "broken" if above else "held", ", ".join(above or told))
 
 
 def _of_rate(name: str, rate: Any, limit_pps: float) -> Decided:
@@ -131,7 +147,12 @@ COMMANDS = (
     ),
     Command("verify, running routers", (ON_THEIR_OWN,), partial(_running, ON_THEIR_OWN), QUICK_S),
     *(
-        Command(f"search for a shaper of {arm}", _RATES, partial(_searched, arm), SEARCH_S)
+        Command(
+            f"search for a shaper of {arm}",
+            (*_RATES, _ABOVE),
+            partial(_searched, arm),
+            SEARCH_S,
+        )
         for arm in LIMITS
     ),
 )

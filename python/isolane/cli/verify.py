@@ -11,7 +11,10 @@ import typer
 from isolane.cli.progress import whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from isolane.spec import Policy
+    from isolane.stats.promises import Answer
     from isolane.verify import Report
     from isolane.verify.report_data import Options
     from isolane.verify.session import Verification
@@ -135,7 +138,7 @@ def command(
         typer.echo("isolane: an unfinished verification keeps no results", err=True)
         raise
     _print(report, json=json)
-    judge(report)
+    judge(report.count)
 
 
 def _options(time_limit: str | None, duration: str, tolerance: float) -> Options:
@@ -151,12 +154,12 @@ def _options(time_limit: str | None, duration: str, tolerance: float) -> Options
     return Options(window_ns, Tolerance(tolerance), limit_s, secrets.randbelow(2**31))
 
 
-def judge(report: Report) -> None:
-    """Raise the error whose exit status fits the findings."""
+def judge(count: Callable[[Answer], int]) -> None:
+    """Raise the error whose exit status fits the findings; count: how many have a verdict."""
     from isolane.errors import MeasurementError, NotSupported, TargetMissed
 
-    broken, undecided = report.count("broken"), report.count("undecided")
-    of = broken + undecided + report.count("held")
+    broken, undecided = count("broken"), count("undecided")
+    of = broken + undecided + count("held")
     if broken:
         raise TargetMissed(f"{broken} of {of} measured promises did not hold")
     if undecided:
