@@ -75,22 +75,30 @@ test-setup: setup ## Install what tests run besides: container engines and libvi
 .PHONY: test
 test: test-setup ## Set up, then test: is the code right? The same answer on any machine, however slow
 	@mkdir -p .build
-	cargo test --workspace --locked --quiet 2>&1 | tee .build/cargo-test.log
-	@# Pure tests on all cores; then, alone, those that change the host. Both, whatever comes of the first.
+	@# Rust's tests come last and alone: their BPF programs would look like something that was left.
 	@ended=0; \
-	$(BIN)/pytest -m "not root" --numprocesses auto --durations 20 2>&1 | \
-		tee .build/pytest.log || ended=1; \
-	$(MAKE) --no-print-directory test-live ARGS="--durations 40" 2>&1 | \
-		tee .build/pytest-root.log || ended=1; \
+	$(MAKE) --no-print-directory --jobs 2 --keep-going test-pure test-live \
+		ARGS="--durations 40" || ended=1; \
+	cargo test --workspace --locked --quiet 2>&1 | tee .build/cargo-test.log || ended=1; \
 	exit $$ended
 	@{ awk '/^test result:/ {passed += $$4; failed += $$6} \
 		END {printf "cargo test: %d passed, %d failed\n", passed, failed}' .build/cargo-test.log; \
 		tail -qn 1 .build/pytest.log .build/pytest-root.log; } >.build/test-result
 	@cat .build/test-result
 
+.PHONY: test-pure
+test-pure: setup ## Only the tests that change nothing, at idle priority; their log is printed at the end
+	@mkdir -p .build
+	@ended=0; \
+	tools/harmless cargo test --workspace --locked --quiet --no-run || ended=1; \
+	tools/harmless $(BIN)/pytest -m "not root" --numprocesses auto $(ARGS) \
+		>.build/pytest.log 2>&1 || ended=1; \
+	cat .build/pytest.log; exit $$ended
+
 .PHONY: test-live
 test-live: test-setup ## Only the tests that change the host, on one of their own; ARGS for pytest
-	@tools/private-host $(BIN)/pytest -m root $(ARGS)
+	@mkdir -p .build
+	@tools/private-host $(BIN)/pytest -m root $(ARGS) 2>&1 | tee .build/pytest-root.log
 
 .PHONY: acceptance
 acceptance: setup ## Does the product keep its promises here, today? 15 minutes at most; ARGS="--only rate_max"

@@ -84,8 +84,17 @@ def _sysctls() -> dict[str, bytes]:
         for name in names:
             with contextlib.suppress(OSError):  # some can be written only
                 if not name.endswith("_count"):
-                    found[f"{folder}/{name}"] = Path(folder, name).read_bytes()
+                    found[f"{folder}/{name}"] = _read(f"{folder}/{name}")
     return found
+
+
+def _read(path: str) -> bytes:
+    """Return a short file, in half the time that Path.read_bytes() takes: there are hundreds."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(descriptor, 1 << 16)
+    finally:
+        os.close(descriptor)
 
 
 def _names(directory: Path) -> list[str]:

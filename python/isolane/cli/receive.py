@@ -137,16 +137,16 @@ def _limited(limit_s: float | None, frames: int | None) -> Iterator[Callable[[in
 
 
 @contextmanager
-def _telling() -> Iterator[Callable[[int], None]]:
+def _telling(clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[int], None]]:
     """Show frames and rate without a limit: each second on a terminal, else a line each 10 s."""
     from isolane.spec import format_pps
 
     terminal = sys.stderr.isatty()
-    before, told = 0, time.monotonic()
+    before, told = 0, clock()
 
     def tell(total: int) -> None:
         nonlocal before, told
-        now = time.monotonic()
+        now = clock()
         if now - told < (_TERMINAL_S if terminal else _LINE_S):
             return
         text = f"{total} frames, {format_pps((total - before) / (now - told))}"

@@ -13,6 +13,7 @@ import re
 import resource
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -215,6 +216,16 @@ cgroup_controllers = [ ]
 namespaces = [ ]
 stdio_handler = "file"
 """
+REAPER = """\
+import ctypes, os, sys
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+daemon = os.spawnvp(os.P_NOWAIT, "setpriv", ["setpriv", "--pdeathsig", "TERM", *sys.argv[1:]])
+while os.wait()[0] != daemon:
+    pass
+"""
+"""libvirtd waits for the end of each QEMU that it starts to learn its abilities: seconds, where
+nobody reaps it soon."""
 LIBVIRT_DAEMON = 'auth_unix_ro = "none"\nauth_unix_rw = "none"\nunix_sock_group = "root"\n'
 
 
@@ -230,7 +241,10 @@ def test_a_machine_that_libvirt_runs(engine_host: Playground, tmp_path: Path) ->
 
     host.do(configure)
     with (tmp_path / "libvirtd.log").open("wb") as log:
-        daemon = host.start("libvirtd", "--config", "/etc/libvirt/isolane.conf", stderr=log)
+        daemon = host.start(
+            sys.executable, "-c", REAPER,
+            "libvirtd", "--config", "/etc/libvirt/isolane.conf", stderr=log,
+        )  # fmt: skip
     wait_for(lambda: _answers(host, daemon))
     assert host.missing("{libvirt: r1}") == (
         "libvirt domain r1: virsh says: failed to get domain 'r1'"
