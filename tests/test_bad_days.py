@@ -191,8 +191,8 @@ def test_a_full_disk_keeps_what_was_measured_and_the_run_can_go_on(
 def test_a_wire_that_vanishes_fails_its_trial_alone(
     netns: str, ifname: str, tiny: Tiny, tmp_path: Path
 ) -> None:
-    # Four points of one bench, so that the wire goes while frames are on it and not while building.
-    load = "{one: 5kpps, two: [1kpps, 2kpps, 3kpps, 4kpps]}"
+    # Six points of one bench, so that the wire goes while frames are on it and not while building.
+    load = "{one: 5kpps, two: [1kpps, 2kpps, 3kpps, 4kpps, 5kpps, 6kpps]}"
     before = quiet_host()
     with running(tmp_path, tiny(load=load, duration="400ms")) as (process, target):
         journal = target / "trials.jsonl"
@@ -208,7 +208,7 @@ def test_a_wire_that_vanishes_fails_its_trial_alone(
     assert "isl-" in failed[0].reason
     assert "vanished" in failed[0].reason
     assert trials[0].status != "failed"
-    assert len(trials) == 4, "the others were measured"
+    assert len(trials) == 6, "the others were measured"
     assert all(trial.conserved for trial in trials if trial.status != "failed")
     summary = RunFolder.open(target).summary()
     assert summary is not None
@@ -220,7 +220,7 @@ def test_a_wire_that_vanishes_fails_its_trial_alone(
     done = isolane("run", "--resume", target)
     assert done.returncode == 0, "what had failed is done again"
     again = trials_of(target)
-    assert len([trial for trial in again if trial.status != "failed"]) == 4
+    assert len([trial for trial in again if trial.status != "failed"]) == 6
 
 
 def test_a_second_run_names_the_first(tiny: Tiny, tmp_path: Path) -> None:

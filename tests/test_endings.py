@@ -195,8 +195,10 @@ def test_the_receiver_tells_rates(tmp_path: Path) -> None:
                 generator.end(signal.SIGTERM)
             assert receiver.end(signal.SIGINT) == 0, "without a limit this is its end"
         received = json.loads(receiver.stdout)
-    assert 0 < received["rate_pps"] < 3000
+    # How fast they came is the machine's; that rate, time and frames fit each other is not.
     assert received["seconds"] > 0
+    counted = received["rate_pps"] * received["seconds"]
+    assert 0 < counted <= received["streams"][0]["received"]
 
 
 @pytest.mark.root

@@ -195,14 +195,14 @@ def test_loads_in_capacities_are_multiples_of_the_one_measured(tiny: Tiny, tmp_p
 
 
 def test_an_interrupted_run_goes_on_where_it_was(tiny: Tiny, tmp_path: Path) -> None:
-    experiment = tiny(arms=("direct softirq", "bridge threaded"), repeats=2)
+    experiment = tiny(arms=("direct softirq", "bridge threaded"), repeats=4)
     with running(tmp_path / "one", experiment) as (process, target):
         journal = target / "trials.jsonl"
-        process.until(lambda: journal.read_bytes().count(b"\n") >= 3)
+        process.until(lambda: journal.read_bytes().count(b"\n") >= 5)
         assert process.end(signal.SIGINT) == 130
     kept = journal.read_bytes()
     earlier = RunFolder.open(target).trials()
-    assert 3 <= len(earlier) < 8
+    assert 5 <= len(earlier) < 16
     partial = RunFolder.open(target).summary()
     assert partial is not None
     assert not partial.complete
@@ -212,8 +212,8 @@ def test_an_interrupted_run_goes_on_where_it_was(tiny: Tiny, tmp_path: Path) -> 
     assert journal.read_bytes().startswith(kept), "what was measured is not measured again"
     trials = RunFolder.open(target).trials()
     keys = [(trial.arm, trial.point, trial.repeat) for trial in trials]
-    assert len(keys) == len(set(keys)) == 8
-    assert [trial.trial for trial in trials] == list(range(8))
+    assert len(keys) == len(set(keys)) == 16
+    assert [trial.trial for trial in trials] == list(range(16))
     summary = json.loads(done.stdout)
     assert summary["complete"]
     assert summary["started_unix_s"] == partial.started_unix_s

@@ -20,7 +20,7 @@ def test_each_promise_is_told_whatever_became_of_it(tmp_path: Path) -> None:
     before = quiet_host()
     file = tmp_path / "policy.yaml"
     file.write_text(CPU)
-    done = isolane("verify", file, *QUICK, "--time-limit", "2s")
+    done = isolane("verify", file, *QUICK, "--time-limit", "5s")
     found = findings(done)
     assert_same_host(before)
     assert set(found) == {
