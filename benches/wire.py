@@ -6,7 +6,6 @@ for it as well.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,7 +102,7 @@ def _build(namespaces: Namespaces, journal: Journal, core: int) -> int:
         netns=[GEN, RCV],
         veths=[Veth(End(GEN, GEN_IFNAME, GEN_MAC), End(RCV, RCV_IFNAME, RCV_MAC, nic=True))],
     )
-    builder = Builder(layout, namespaces, journal, threading.Event())
+    builder = Builder(layout, namespaces, journal, lambda: False)
     builder.build()
     threads.thread_napi(namespaces[RCV], RCV_IFNAME)
     # Not real-time: the thread has its core to itself, and the kernel would throttle it.

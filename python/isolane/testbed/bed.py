@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import threading
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -55,7 +54,7 @@ class Testbed:
         self._layout = make_layout(plan)
         self._journal = journal
         self._thread = NamespaceThread()
-        self._stop = threading.Event()
+        self._interrupted = False
         self._removed = False
         self._began = False
         self._ns: Namespaces = {}
@@ -85,7 +84,7 @@ class Testbed:
         if self._journal.made:
             raise TestbedError("one test bed at a time: another one of this run is still there")
         self._began = True
-        builder = Builder(self._layout, self._ns, self._journal, self._stop)
+        builder = Builder(self._layout, self._ns, self._journal, lambda: self._interrupted)
         self._ifindex = builder.ifindex
         builder.build()
         self._reader = Reader(self._layout, self._ns)
@@ -146,7 +145,7 @@ class Testbed:
             sent = sum(int(self._ns[name].read(i, "statistics/tx_packets")) for name, i in sides)
 
     def _take_down(self) -> None:
-        self._stop.set()
+        self._interrupted = True
         try:
             problems = self._thread.do(self._remove)
         finally:
@@ -161,7 +160,7 @@ class Testbed:
         A signal may raise just as the ``with`` block ends, before the removal has begun; then
         nothing else would start it.
         """
-        self._stop.set()
+        self._interrupted = True
         self._thread.close()
         if not self._removed:
             self._remove()

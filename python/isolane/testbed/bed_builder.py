@@ -6,8 +6,8 @@ worked in.
 
 from __future__ import annotations
 
-import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from isolane.errors import TestbedError
@@ -33,17 +33,21 @@ class Builder:
 
     Parameters
     ----------
-    stop
-        Set it to give up at the next step: the waiting thread was interrupted.
+    interrupted
+        Says whether to give up at the next step: the waiting thread was interrupted.
     """
 
     def __init__(
-        self, layout: Layout, namespaces: Namespaces, journal: Journal, stop: threading.Event
+        self,
+        layout: Layout,
+        namespaces: Namespaces,
+        journal: Journal,
+        interrupted: Callable[[], bool],
     ) -> None:
         self._layout = layout
         self._ns = namespaces
         self._journal = journal
-        self._stop = stop
+        self._interrupted = interrupted
         self.ifindex: dict[tuple[str, str], int] = {}
         """(namespace, interface) -> index."""
 
@@ -81,7 +85,7 @@ class Builder:
                 self._addresses(router)
 
     def _go_on(self) -> None:
-        if self._stop.is_set():
+        if self._interrupted():
             raise TestbedError("building the test bed was interrupted")
 
     def _settings(self, name: str) -> None:

@@ -11,11 +11,12 @@ import hashlib
 import os
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from statistics import median
 
 from isolane import _native
 from isolane.run.quality_models import CoreProbe
+from isolane.testbed.namespace_thread import NamespaceThread
 
 UNIT = bytes(32 * 1024)
 SPEED_NS = 6_000_000
@@ -33,8 +34,15 @@ def probe(cores: Sequence[int]) -> tuple[CoreProbe, ...]:
     isolane._native.NativeError
         If a core cannot be used.
     """
-    with ThreadPoolExecutor(len(cores)) as pool:
-        return tuple(pool.map(_probe, cores))
+    threads = [NamespaceThread() for _ in cores]
+    try:
+        begun = [
+            thread.begin(partial(_probe, core)) for thread, core in zip(threads, cores, strict=True)
+        ]
+        return tuple(ended() for ended in begun)
+    finally:
+        for thread in threads:
+            thread.close()
 
 
 def _probe(core: int) -> CoreProbe:
