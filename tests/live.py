@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -62,6 +64,21 @@ def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
         for number, handler in before.items():
             signal.signal(number, handler)
     return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+
+def transmit(raw: socket.socket, frame: bytes) -> bool:
+    """Send a frame from a packet socket; False where the other end's ring is full.
+
+    Such a frame is sent and lost: veth drops it, counts it, and says so (ENOBUFS). However slowly
+    a test sends, a machine that does not run the other end's poll fills any ring.
+    """
+    try:
+        raw.send(frame)
+    except OSError as error:
+        if error.errno != errno.ENOBUFS:
+            raise
+        return False
+    return True
 
 
 @dataclass

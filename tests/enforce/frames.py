@@ -14,7 +14,7 @@ from pathlib import Path
 from isolane.testbed import Wire
 
 from tests.enforce.rig import inside
-from tests.live import LIMIT_S
+from tests.live import LIMIT_S, transmit
 
 QUIET_S = 0.15
 """Nothing more comes when nothing has come for so long."""
@@ -61,13 +61,13 @@ class Frame:
 
 
 def send(wire: Wire, frames: list[Frame]) -> None:
-    """Send frames one by one, slowly enough for any queue."""
+    """Send frames one by one, slowly enough for any queue that is polled."""
 
     def work() -> None:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
             raw.bind((wire.gen_ifname, 0))
             for frame in frames:
-                raw.send(frame.data())
+                transmit(raw, frame.data())
                 time.sleep(0.001)
 
     inside(Path(wire.gen_netns).name, work)

@@ -34,7 +34,7 @@ from isolane.testbed import (
 from isolane.testbed.namespace_thread import run_in_thread
 from pyroute2 import NetNS
 
-from tests.live import FREE_S, LIMIT_S
+from tests.live import FREE_S, LIMIT_S, transmit
 
 T = TypeVar("T")
 
@@ -120,16 +120,33 @@ class Traffic:
         return macs + b"\x08\x00" + head + src.packed + to.packed + udp
 
     def send(self, wire: Wire, frames: list[bytes]) -> None:
-        """Send frames through a packet socket, slowly enough for any queue."""
+        """Send frames through a packet socket, slowly enough for any queue that is polled."""
 
         def work() -> None:
             with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
                 raw.bind((wire.gen_ifname, 0))
                 for frame in frames:
-                    raw.send(frame)
+                    transmit(raw, frame)
                     time.sleep(0.0002)
 
         inside(wire.gen_netns, work)
+
+    def overrun(self, wire: Wire, frame: bytes, count: int, core: int) -> int:
+        """Send from a core that does nothing else meanwhile; return how many frames were refused.
+
+        Parameters
+        ----------
+        core
+            That of the thread which would poll the other end.
+        """
+
+        def work() -> int:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
+                raw.bind((wire.gen_ifname, 0))
+                return sum(not transmit(raw, frame) for _ in range(count))
+
+        return inside(wire.gen_netns, work, core)
 
     def blast(self, wire: Wire, frame: bytes, count: int, core: int) -> None:
         """Send ``count`` copies of a frame as fast as ``core`` can."""

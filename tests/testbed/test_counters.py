@@ -127,6 +127,23 @@ def test_egress_limited_by_the_user(kind: str, journal: Any, plan: Any, traffic:
         assert set(of(lost)) <= {"egress", "nic_queue"}  # the latter where the machine pauses
 
 
+def test_frames_that_a_full_ring_refuses_are_lost_there(
+    journal: Any, plan: Any, traffic: Any
+) -> None:
+    """The sender has the core of the thread that would poll, so the ring fills up."""
+    with Testbed(setting := plan("direct", receive="threaded"), journal) as bed:
+        wire, refused, sent = bed.wires[0], 0, 0
+        accounting = traffic.account(bed, wire)
+        while not refused:
+            refused = traffic.overrun(wire, traffic.frame(wire), 1000, setting.dut_cores[0])
+            sent += 1000
+            assert sent < 1_000_000, "no ring was ever full"
+        got, lost = accounting.balance(sent)
+        assert of(lost)["nic_queue"] >= refused
+        assert set(of(lost)) == {"nic_queue"}
+        assert got == sent - of(lost)["nic_queue"]
+
+
 @pytest.mark.parametrize("receive", ["threaded", "softirq"])
 def test_polls_stay_on_their_cores(receive: str, journal: Any, plan: Any, traffic: Any) -> None:
     """Whoever sends, and after a pause, the DUT's NICs are polled by the DUT's core."""
