@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from isolane.report import render, tables
 from isolane.report import test_data as data
+from isolane.report.answer_box import answer_box
+from isolane.run.answer import answer_of
 from isolane.run.folder import RunFolder
 
 pytestmark = [
@@ -221,7 +223,17 @@ def test_report_of_a_noisy_neighbour(
     summary = RunFolder.open(noisy.parent).summary()
     assert summary is not None
     shown = browser.run("document.getElementById('verdict').innerText")
-    assert shown == summary.verdict.sentence
+    assert shown == " ".join(answer_of(summary).sentences)
+    rows = """[...document.querySelectorAll('#answer tbody tr')].map((tr) => [...tr.children]
+      .map((td) => td.innerText.trim()))"""
+    found = [["".join(text.split()) for text in row] for row in browser.run(rows)]
+    expected = [[entry.sign + entry.text for entry in row] for row in answer_box(summary).rows]
+    assert found == [["".join(text.split()) for text in row] for row in expected]
+    cut = """[...document.querySelectorAll('#answer td')].filter((td) => {
+      const box = td.getBoundingClientRect();
+      const around = td.closest('.scroll').getBoundingClientRect();
+      return box.right > around.right + 0.5 || box.left < around.left - 0.5; }).length"""
+    assert browser.run(cut) == 0
     shown = """[...document.querySelectorAll('#setup svg')].filter(
       (svg) => svg.getBoundingClientRect().width > 0)"""
     assert browser.run(f"{shown}.length") == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from isolane.cli.progress import progress
+from isolane.cli.run_output import Shown, present
 from isolane.cli.runlog import logged, resumable
 
 if TYPE_CHECKING:
@@ -87,7 +87,15 @@ _NoAa = Annotated[
         help="Measure no arm twice: saves a tenth of the time, and nothing tells what is noise.",
     ),
 ]
-_ShowTwins = Annotated[bool, typer.Option("--twins", help="Show the twins of arms, too.")]
+_ShowTwins = Annotated[
+    bool, typer.Option("--twins", help="As --details, and the twins of arms, too.")
+]
+_Details = Annotated[
+    bool,
+    typer.Option(
+        "--details", help="Print every router at every point, and what the findings rest on."
+    ),
+]
 _Json = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
 ]
@@ -126,12 +134,14 @@ def command(
     capacity_from: _CapacityFrom = None,
     no_aa: _NoAa = False,
     twins: _ShowTwins = False,
+    details: _Details = False,
 ) -> None:
     """Measure an experiment on this host, or simulate it.
 
     Use it to see what one overloaded router does to the others. The command builds a test bed out
-    of network namespaces, sends real frames through its routers, and prints a table and a verdict;
-    the report is an HTML page in the run folder. It checks everything before the first frame, and
+    of network namespaces, sends real frames through its routers, and prints what it found: a row
+    for each arm, the best first, and what to do. Everything else is in the report, an HTML page in
+    the run folder, or printed with --details. It checks everything before the first frame, and
     leaves the host as it was. Each trial is stored as soon as it ends: after an interruption
     --resume measures the rest. Needs root, except with --on sim.
     """
@@ -158,7 +168,7 @@ def command(
         host = "this host" if where is On.LIVE else "a simulated host"
         typer.echo(f"{source}: the experiment is valid and {host} can run it", err=True)
         return
-    _present(summary, target, json=json, twins=twins)
+    present(summary, target, Shown(json, details or twins, twins))
     if summary.trials_failed:
         raise typer.Exit(1)
 
@@ -363,38 +373,3 @@ def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
 def _progress() -> Iterator[Watch]:
     with progress("trials") as tell:
         yield lambda step: tell(step.done, step.total, step.label)
-
-
-def _present(summary: Summary, target: Path, *, json: bool, twins: bool) -> None:
-    """Print the results; write the report even when stdout fails."""
-    from isolane.errors import OutputError
-    from isolane.report import render
-
-    told = False
-    try:
-        _print(summary, json=json, twins=twins)
-        told = True
-    finally:
-        try:
-            report = render(target, "html", None)
-        except OutputError as error:
-            folder = shlex.quote(str(target))
-            hint = f"the results are kept; write the report later with: isolane report {folder}"
-            raise OutputError(f"{error}; {hint}") from error
-        typer.echo(f"report: {report}" if json else f"\nreport: {report}", err=json or not told)
-    if summary.trials_failed:
-        folder = shlex.quote(str(target))
-        typer.echo(
-            f"isolane: {summary.trials_failed} of {summary.trials} trials failed; repeat them "
-            f"with: isolane run --resume {folder}",
-            err=True,
-        )
-
-
-def _print(summary: Summary, *, json: bool, twins: bool) -> None:
-    if json:
-        typer.echo(summary.model_dump_json(indent=2))
-        return
-    from isolane.cli.table import print_summary
-
-    print_summary(summary, twins=twins)

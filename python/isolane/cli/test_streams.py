@@ -134,7 +134,7 @@ def test_a_run_whose_table_nobody_takes_is_there_all_the_same(
 @pytest.mark.native
 def test_an_encoding_that_lacks_letters_ends_nothing(tmp_path: Path) -> None:
     words, target = simulate(tmp_path)
-    done = start(words, PYTHONIOENCODING="ascii")
+    done = start((*words, "--details"), PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr.decode()
     assert rb"\u00b5s" in done.stdout, "microseconds"
     done.stdout.decode("ascii")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from markupsafe import Markup
 
 from isolane.report import fact_lists, tables
+from isolane.report.answer_box import answer_box
 from isolane.report.assets import (
     as_json,
     asset,
@@ -39,7 +40,8 @@ def page(run: Run) -> str:
         summary=summary,
         started=f"{started:%Y-%m-%d %H:%M} UTC",
         started_iso=started.isoformat(),
-        badges=tables.badges(summary),
+        badges=[] if summary.verdict.arms else tables.badges(summary),
+        answer=answer_box(summary),
         missing=tables.missing(summary),
         refused=tables.refused(summary),
         findings=tables.findings(summary),

@@ -11,6 +11,7 @@ from html import escape
 import vl_convert
 
 from isolane.report import fact_lists, tables
+from isolane.report.answer_box import answer_box
 from isolane.report.chart import Figure, Panel, Swatch
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
@@ -55,7 +56,7 @@ def sheet(run: Run) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:g}" height="{height:.0f}" '
         f'viewBox="0 0 {WIDTH:g} {height:.0f}" font-family="{PAPER_FONT}" role="img" '
-        f'aria-label="{escape(summary.verdict.sentence)}">'
+        f'aria-label="{escape(answer_box(summary).sentence)}">'
         f"<title>{escape(summary.title)}</title>"
         f'<rect width="100%" height="100%" fill="{LIGHT.card}"/>{"".join(parts)}</svg>\n'
     )
@@ -101,7 +102,7 @@ def _head(summary: Summary) -> list[Block]:
     return [
         _text(origin, 13, LIGHT.muted, after=4),
         _text(summary.title, 32, LIGHT.ink, bold=True, after=14),
-        _text(interrupted + summary.verdict.sentence, 20, tint, after=12),
+        _text(interrupted + answer_box(summary).sentence, 20, tint, after=12),
         *([_text(older, 14, LIGHT.ink, bold=True, after=12)] if older else []),
         _text(known, 14, LIGHT.muted, after=GAP),
     ]

@@ -19,6 +19,7 @@ from isolane.report.papertable import draw_table
 from isolane.report.points import across
 from isolane.report.theme import LIGHT, MODES
 from isolane.report.wiring import simplify
+from isolane.run.answer import answer_of
 from isolane.run.folder import RunFolder
 from isolane.run.results import Drawing, Edge, Node, Summary, Trial
 from isolane.run.test_missing import served
@@ -40,6 +41,9 @@ def test_html_holds_everything_and_fetches_nothing(noisy: RunFolder) -> None:
     assert target == noisy.path / "report.html"
     page = target.read_text()
     assert summary(noisy).verdict.sentence in page
+    answer = answer_of(summary(noisy))
+    assert " ".join(answer.sentences) in page
+    assert page.count("<tr>", page.index('id="answer"'), page.index("What this rests on")) == 4
     head = page[: page.index("<body>")]
     assert "default-src 'none'" in head
     ours = page[: page.index("<script>")]  # behind it is the library, whose text is not markup
@@ -64,9 +68,12 @@ def test_markdown(noisy: RunFolder, tmp_path: Path) -> None:
     text = render(noisy.path, "md", tmp_path / "r.md").read_text()
     assert text.startswith("# What a noisy neighbour does to you\n")
     rows = [line for line in text.splitlines() if line.startswith("| bridge")]
-    assert len(rows) == 11  # ten cells and one published figure
-    assert len({row.count(" | ") for row in rows[:10]}) == 1
-    headings = next(line for line in text.splitlines() if line.startswith("| Arm"))
+    assert len(rows) == 12  # its answer, ten cells and one published figure
+    assert len({row.count(" | ") for row in rows[1:11]}) == 1
+    answer, headings, *_ = (line for line in text.splitlines() if line.startswith("| Arm"))
+    assert (
+        answer == "| Arm | Finding | Victim keeps | Worst at | p99 (alone) | Together (of best) |"
+    )
     assert headings == (
         "| Arm | Point | Router | Offered | Received | Delivered | Retained | Lost "
         "| Delay p50 | p99 | max | Inflation | Share error | CPU | own/frame | caused/frame |"
@@ -317,11 +324,9 @@ def lacking(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 def test_a_missing_point_stands_in_badge_table_and_plot(lacking: RunFolder) -> None:
     page = render(lacking.path).read_text()
-    badges = re.findall(r'<span class="level (\w+)"><span[^>]*>.</span> ([^<]*)</span>', page)
-    assert badges == [
-        ("good", "Isolated: direct and macvlan"),
-        ("none", "No verdict: bridge"),
-    ]
+    signed = re.findall(r'<span class="level (\w+)"><span[^>]*>.</span> ([^<]*)</span>', page)
+    assert signed == [("good", "Isolated"), ("good", "Isolated"), ("none", "No verdict")]
+    assert [row.arm for row in answer_of(summary(lacking)).rows][2] == "bridge"
     assert '<section class="verdict neutral"' in page
     cell = (
         r'<td class="number" data-label="[^"]*">no verdict<small>\(2 of 2 trials invalid\)</small>'

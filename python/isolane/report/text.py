@@ -6,6 +6,7 @@ import csv
 import io
 from datetime import UTC, datetime
 
+from isolane.report.answer_box import answer_box, answer_table
 from isolane.report.fact_lists import capacities, facts, host
 from isolane.report.floor_table import NOTE, null_dut
 from isolane.report.loaded_run import Run
@@ -29,7 +30,10 @@ from isolane.run.table_rows import MissingRow, older_method, rows_of
 def markdown(run: Run) -> str:
     """Write the verdict, the tables and what was not measured as GitHub's Markdown."""
     summary = run.summary
-    parts = [f"# {_plain(summary.title)}", f"**{_plain(summary.verdict.sentence)}**"]
+    box = answer_box(summary)
+    parts = [f"# {_plain(summary.title)}", f"**{_plain(box.sentence)}**"]
+    parts += [_table(answer_table(summary))] if box.rows else []
+    parts += [_plain(box.lost), "## What this rests on", _plain(summary.verdict.sentence)]
     found = [f"- {_plain(words)}" for _, _, words in badges(summary) if summary.verdict.arms]
     parts.append("\n".join(found))
     parts.append(

@@ -20,6 +20,7 @@ from isolane.run.delays import Delay as Delay  # noqa: PLC0414 - a part of a tri
 from isolane.run.delays import GeneratorAudit as GeneratorAudit  # noqa: PLC0414 - of a trial
 from isolane.run.delays import Lateness as Lateness  # noqa: PLC0414 - the same
 from isolane.run.delays import NullDut as NullDut  # noqa: PLC0414 - a part of a summary
+from isolane.run.interval import Interval as Interval  # noqa: PLC0414 - a part of a summary
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
 from isolane.run.quality_models import CoreProbe, Quality
@@ -28,6 +29,10 @@ from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a pa
 from isolane.run.setup_drawing import Edge as Edge  # noqa: PLC0414 - the same
 from isolane.run.setup_drawing import Node as Node  # noqa: PLC0414 - the same
 from isolane.run.steady_models import Gaps, Unsteady, WindowShift
+from isolane.run.verdict_models import Answer as Answer  # noqa: PLC0414 - a part of a summary
+from isolane.run.verdict_models import ArmVerdict as ArmVerdict  # noqa: PLC0414 - the same
+from isolane.run.verdict_models import Finding as Finding  # noqa: PLC0414 - the same
+from isolane.run.verdict_models import Verdict as Verdict  # noqa: PLC0414 - the same
 
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure", "twin", "search", "null-dut"]
@@ -164,20 +169,6 @@ class Trial(_Model):
     """How far the CPU figures agree with the kernel's, by core; empty where none were measured."""
 
 
-class Interval(_Model):
-    """A median over repeats with its confidence interval."""
-
-    median: float
-    low: float
-    high: float
-    n: int
-    """Values behind it: trials, or capacity trials."""
-    coverage: float | None = None
-    """Probability that the interval holds the median; None of one value, and before method 2."""
-    invocations: int = 1
-    """Invocations that the values are from; with one, the interval holds for that one only."""
-
-
 class Cell(_Model):
     """One router at one point in one arm, over the repeats."""
 
@@ -300,44 +291,6 @@ class ArmCapacity(_Model):
     trials: int
 
 
-Finding = Literal[
-    "isolated",
-    "nearly isolated",
-    "undecided",
-    "not isolated",
-    "attack incomplete",
-    "never overloaded",
-    "overloaded alone",
-    "no verdict",
-]
-
-
-class ArmVerdict(_Model):
-    """What the run found about the victims of one arm."""
-
-    arm: str
-    finding: Finding
-    delivered: Interval | None = None
-    """Of the offered frames at the victim's worst point; the intervals of all `points` hold at
-    once with its coverage. None without an interval, and before method 2."""
-    point_label: str | None = None
-    """The worst point."""
-    points: int = 0
-    """Points under attack, of all victims, that the finding is about."""
-    exact: bool | None = None
-    """False: there are too few values for an exact interval, so the errors are taken as normal."""
-
-
-class Verdict(_Model):
-    """The verdict of a run."""
-
-    sentence: str
-    level: Literal["good", "bad", "neutral", "none"]
-    """Of all arms together; ``good`` only if each of them is isolated."""
-    arms: tuple[ArmVerdict, ...] = ()
-    """By arm, in the order of the experiment; empty for an experiment without victims."""
-
-
 class Summary(_Model):
     """Everything that the table and the report show."""
 
@@ -381,6 +334,8 @@ class Summary(_Model):
     """The twins of arms; shown only if asked for."""
     unsteady: tuple[Unsteady, ...] | None = None
     """Where the warm-up was too short; None where an older version did not look."""
+    answer: Answer | None = None
+    """None where an older version did not work it out."""
 
 
 class HostFacts(_Model):

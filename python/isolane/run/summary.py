@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from isolane import __version__
+from isolane.run.answer import answer
 from isolane.run.attacked_points import attacked_points
 from isolane.run.capacities import arm_capacities, measured_capacity
 from isolane.run.cells import aggregates, cells, core_cells, sent_less, usable
@@ -89,12 +90,12 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     cores = core_cells(groups)
     transients = unsteady(trials, ErrorBudget(experiment.trial.threshold).limit)
     measured = Measured(found, together, cores, known, missing)
+    judged = verdict(trials, found, together, known, asked)
     return Summary(
-        **_heading(experiment),
-        started_unix_s=started,
-        finished_unix_s=finished,
+        **_heading(experiment, method, started, finished),
         complete=complete,
-        verdict=verdict(trials, found, together, known, asked),
+        answer=answer(judged, found, together, simulated=simulated is not None),
+        verdict=judged,
         capacity=known,
         capacities=arm_capacities(trials, arms),
         cells=found,
@@ -104,11 +105,11 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         unsteady=transients,
         not_measured=(*not_measured, *too_short(transients), *_gaps(trials, found, missing, known)),
         aggregates=together,
-        simulated=simulated,
         arms=tuple(arms),
         missing=missing,
-        method=method,
-        **(_counts(everything) | _quality(experiment, trials, known)),
+        **_counts(everything),
+        **_quality(experiment, trials, known),
+        simulated=simulated,
     )
 
 
@@ -136,12 +137,17 @@ def _figures(
     return found, aggregates(groups, capacity)
 
 
-def _heading(experiment: Experiment) -> dict[str, str]:
+def _heading(
+    experiment: Experiment, method: int, started: float, finished: float
+) -> dict[str, Any]:
     return {
+        "method": method,
         "isolane": __version__,
         "name": experiment.name,
         "title": experiment.title,
         "description": experiment.description,
+        "started_unix_s": started,
+        "finished_unix_s": finished,
     }
 
 

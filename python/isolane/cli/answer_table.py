@@ -1,0 +1,102 @@
+"""Prints the answer of a run: what was found, on a few lines; the rest is in the report."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from isolane.run.answer import answer_of
+from isolane.run.answer_words import WORDS, WORST_AT, figures, headings, lost_line
+from isolane.run.results import Summary
+from isolane.run.verdict_models import Answer, AnswerRow, Finding
+from isolane.run.wording import plural
+from isolane.spec import format_pps
+
+WIDTH = 100
+"""Columns, also where the terminal has more."""
+LINES = 12
+"""Of an answer, so that it is read at a glance; arms beyond that are left to the details."""
+MIN_ROWS = 3
+CUT = ("arm", WORST_AT)
+COLOURS: dict[Finding, str] = {
+    "isolated": "green",
+    "nearly isolated": "green",
+    "not isolated": "red",
+    "undecided": "yellow",
+}
+
+
+def print_answer(summary: Summary, console: Console | None = None, *, below: int = 2) -> None:
+    """Print the answer to stdout, in 12 lines at 100 columns.
+
+    Parameters
+    ----------
+    below
+        How many of these are left to the caller: for the files that were written.
+    """
+    console = console or Console()
+    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    found = answer_of(summary)
+    told = wrapped(" ".join(found.sentences), console.width)
+    lost = lost_line(summary)
+    heading = wrapped(_heading(summary), console.width)
+    for line in heading:
+        console.print(line, style="bold", highlight=False, markup=False)
+    if found.rows:
+        taken = len(heading) + 1 + len(told) + (lost is not None) + below
+        fit = max(MIN_ROWS, LINES - taken)
+        shown = found.rows if len(found.rows) <= fit else found.rows[: fit - 1]
+        console.print(_table(found, shown, wide=console.width >= WIDTH))
+        if len(found.rows) > len(shown):
+            rest = plural(len(found.rows) - len(shown), "more arm")
+            console.print(f"{rest}: --details", highlight=False, markup=False)
+    for line in told:
+        console.print(line, style="bold", highlight=False, markup=False)
+    if lost is not None:
+        console.print(f"{lost}: --details says why", highlight=False, markup=False)
+
+
+def _heading(summary: Summary) -> str:
+    parts = [summary.title]
+    if summary.simulated is not None:
+        parts.append(f"predicted by simulation, profile {summary.simulated}")
+    if summary.capacity is not None:
+        source = summary.capacity.source
+        taken = f", taken from {source}" if source is not None else ""
+        parts.append(f"1x = {format_pps(summary.capacity.pps.median)}{taken}")
+    return "; ".join(parts)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Break a paragraph into lines, but no figure from its unit."""
+    text = text.replace(" %", "\N{NO-BREAK SPACE}%")
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return [line.replace("\N{NO-BREAK SPACE}", " ") for line in lines]
+
+
+def _table(found: Answer, rows: Sequence[AnswerRow], *, wide: bool) -> Table:
+    table = Table(header_style="bold", pad_edge=False, box=None, padding=(0, 2, 0, 0))
+    names = headings(found)
+    shown = [number for number, name in enumerate(names) if wide or name != WORST_AT]
+    lines = [figures(row) for row in rows]
+    for number in shown:
+        name = names[number]
+        # Where it is too narrow, names are cut short, and no figure is.
+        whole = max(len(line[number]) for line in (names, *lines))
+        table.add_column(
+            name,
+            justify="left" if name in WORDS else "right",
+            overflow="ellipsis",
+            no_wrap=True,
+            min_width=None if name in CUT else whole,
+        )
+    for row, line in zip(rows, lines, strict=True):
+        texts = [Text(text) for text in line]
+        if row.finding is not None:
+            texts[1].stylize(COLOURS.get(row.finding, ""))
+        table.add_row(*(texts[number] for number in shown))
+    return table

@@ -1,0 +1,86 @@
+"""What ``isolane run`` leaves: the answer on stdout, the report and a policy in the run folder."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from isolane.run.results import Summary
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What to print: the summary as JSON, all details, the twins; else the answer."""
+
+    json: bool
+    details: bool
+    twins: bool
+
+
+def present(summary: Summary, target: Path, shown: Shown) -> None:
+    """Print the results; write report and policy even when stdout fails."""
+    from isolane.errors import OutputError
+    from isolane.report import render
+
+    told = False
+    try:
+        _print(summary, shown)
+        told = True
+    finally:
+        try:
+            files = {"policy, to be filled in": _suggest(summary, target)}
+            files["report"] = render(target, "html", None)
+        except OutputError as error:
+            folder = shlex.quote(str(target))
+            hint = f"the results are kept; write the report later with: isolane report {folder}"
+            raise OutputError(f"{error}; {hint}") from error
+        for what, file in files.items():
+            if file is not None:
+                typer.echo(f"{what}: {file}", err=shown.json or not told)
+    if summary.trials_failed:
+        folder = shlex.quote(str(target))
+        typer.echo(
+            f"isolane: {summary.trials_failed} of {summary.trials} trials failed; repeat them "
+            f"with: isolane run --resume {folder}",
+            err=True,
+        )
+
+
+def _suggest(summary: Summary, target: Path) -> Path | None:
+    """Write the policy of the arm that the answer names; None where it names none, or has none."""
+    from isolane.files import write_output
+    from isolane.run.answer import answer_of
+    from isolane.run.folder import EXPERIMENT
+    from isolane.run.suggested_policy import FILE, suggested_policy
+    from isolane.spec import load_experiment
+
+    arm, text = answer_of(summary).use, None
+    if arm is not None:
+        cores = sorted({core.core for core in summary.cores if core.part == "dut"})
+        text = suggested_policy(load_experiment(target / EXPERIMENT), arm, cores)
+    if text is None:
+        with suppress(OSError):
+            (target / FILE).unlink()  # of a run that was resumed, and now names another arm
+        return None
+    write_output(target / FILE, text.encode())
+    return target / FILE
+
+
+def _print(summary: Summary, shown: Shown) -> None:
+    if shown.json:
+        typer.echo(summary.model_dump_json(indent=2))
+        return
+    if not shown.details:
+        from isolane.cli.answer_table import print_answer
+
+        print_answer(summary)
+        return
+    from isolane.cli.table import print_summary
+
+    print_summary(summary, twins=shown.twins)

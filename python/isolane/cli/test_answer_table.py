@@ -1,0 +1,84 @@
+"""The answer as it is printed: 12 lines at 100 columns, figures whole, names cut short."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from isolane.cli.answer_table import LINES, WIDTH, print_answer, wrapped
+from isolane.run.results import Summary
+from isolane.run.test_answer import by_arm
+from isolane.run.test_cells import summary_of
+
+BELOW = 2
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    return summary_of(tmp_path_factory.mktemp("mixed"), repeats=5, change=by_arm)
+
+
+def printed(summary: Summary, width: int | None = None) -> list[str]:
+    out = io.StringIO()
+    console = Console(file=out, width=width or 200, force_terminal=width is not None, no_color=True)
+    print_answer(summary, console, below=BELOW)
+    return [Text.from_ansi(line).plain for line in out.getvalue().splitlines()]
+
+
+def test_the_best_arm_stands_on_top(mixed: Summary) -> None:
+    lines = printed(mixed)
+    assert lines[0].startswith(mixed.title)
+    headings = "arm finding victim keeps worst at p99 (alone) together (of best)"
+    assert " ".join(lines[1].split()) == headings
+    assert lines[2].startswith("direct")
+    assert "isolated  " in lines[2]
+    assert "100 % [100, 100]" in lines[2]
+    assert "not isolated" in lines[4]
+    assert lines[5].startswith("On this host, use direct: its victim keeps 100 % at worst.")
+
+
+def with_arms(summary: Summary, number: int) -> Summary:
+    """The same answer with many arms of long names."""
+    assert summary.answer is not None
+    one = summary.answer.rows[0]
+    rows = tuple(
+        one.model_copy(update={"arm": f"an-arm-of-24-letters-{n:03}", "keeps_at": "l" * 60})
+        for n in range(number)
+    )
+    return summary.model_copy(
+        update={"answer": summary.answer.model_copy(update={"rows": rows}), "trials_failed": 2}
+    )
+
+
+@pytest.mark.parametrize("arms", [1, 3, 5, 6, 40])
+def test_it_is_read_at_a_glance(mixed: Summary, arms: int) -> None:
+    lines = printed(with_arms(mixed, arms))
+    assert len(lines) + BELOW <= LINES
+    assert max(map(len, lines)) <= WIDTH
+    shown = sum(line.startswith("an-arm") for line in lines)
+    rest = [line for line in lines if line.endswith("more arms: --details")]
+    assert shown == arms or rest == [f"{arms - shown} more arms: --details"]
+    assert lines[-1] == f"Of {mixed.trials} trials 2 failed: --details says why"
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_no_figure_is_cut_short(mixed: Summary, width: int) -> None:
+    lines = printed(mixed, width)
+    (best,) = [line for line in lines if line.startswith("direct")]
+    assert "100 % [100, 100]" in best
+    assert "(" in best
+    assert "…" not in best
+    assert max(map(len, lines)) <= min(width, WIDTH)
+
+
+def test_no_figure_is_parted_from_its_unit() -> None:
+    assert wrapped("it keeps 14 % there", 11) == ["it keeps", "14 % there"]
+    assert wrapped("", 10) == []
+
+
+def test_a_prediction_is_called_one(mixed: Summary) -> None:
+    lines = printed(mixed.model_copy(update={"simulated": "veth"}))
+    assert "predicted by simulation, profile veth" in lines[0]

@@ -1,0 +1,170 @@
+"""The answer of a run in sentences: what to do, and what that gives and costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from isolane.run.interval import Interval
+from isolane.run.results import Summary
+from isolane.run.verdict_models import Answer, AnswerRow, Finding
+from isolane.run.wording import listing, percent, plural
+from isolane.spec import format_ns, format_pps
+
+MAX_NAMED = 3
+"""Arms that a sentence names; the table has them all."""
+EQUAL = 0.995
+"""From this share of the maximum on, no arm counts as forwarding more."""
+NOTHING = "-"
+WORST_AT = "worst at"
+WORDS = ("arm", "finding", WORST_AT)
+"""Headings of the columns that hold words."""
+
+
+def headings(found: Answer) -> tuple[str, ...]:
+    """Return the headings of the answer's columns."""
+    if not found.rows or found.rows[0].finding is None:
+        at = f" at {found.total_at}" if found.total_at else ""
+        return ("arm", f"together{at} (of best)")
+    return (*WORDS[:2], "victim keeps", WORST_AT, "p99 (alone)", "together (of best)")
+
+
+def figures(row: AnswerRow) -> tuple[str, ...]:
+    """Return the texts of a row, under :func:`headings`."""
+    total = NOTHING
+    if row.total_pps is not None and row.total_share is not None:
+        total = f"{format_pps(row.total_pps.median)} ({100 * row.total_share:.0f} %)"
+    if row.finding is None:
+        return row.arm, total
+    delay = NOTHING
+    if row.delay_p99_ns is not None:
+        delay = f"{_time(row.delay_p99_ns)} ({_time(row.alone_p99_ns)})"
+    return row.arm, row.finding, _with_ends(row.keeps), row.keeps_at or NOTHING, delay, total
+
+
+def _with_ends(found: Interval | None) -> str:
+    if found is None:
+        return NOTHING
+    if found.n < 2:
+        return f"{percent(found.median)} %"
+    return f"{percent(found.median)} % [{percent(found.low)}, {percent(found.high)}]"
+
+
+def _time(value: Interval | None) -> str:
+    return NOTHING if value is None else format_ns(value.median)
+
+
+def sentences(rows: Sequence[AnswerRow], *, simulated: bool) -> tuple[str, ...]:
+    """Say in some sentences of 20 words at most what the rows show.
+
+    Parameters
+    ----------
+    rows
+        The best arm first.
+    simulated
+        Whether it is a prediction.
+    """
+    if not rows:
+        return ()
+    host = "On the simulated host" if simulated else "On this host"
+    if rows[0].finding is None:
+        return (_fastest(rows, host),)
+    return (*_advice(rows, host), *_open_questions(rows))
+
+
+def lost_line(summary: Summary) -> str | None:
+    """Say how many trials count for nothing; None where all count."""
+    parts = []
+    if summary.trials_without_verdict:
+        parts.append(f"{summary.trials_without_verdict} gave no verdict")
+    if summary.trials_failed:
+        parts.append(f"{summary.trials_failed} failed")
+    if not parts:
+        return None
+    return f"Of {plural(summary.trials, 'trial')} {' and '.join(parts)}"
+
+
+def clearly_faster(rows: Sequence[AnswerRow]) -> bool:
+    """Tell whether the first arm's total lies above all others', intervals and all."""
+    first, *others = (row.total_pps for row in rows)
+    return first is not None and all(
+        other is None or (other.high < first.low and first.n > 1 and other.n > 1)
+        for other in others
+    )
+
+
+def _fastest(rows: Sequence[AnswerRow], host: str) -> str:
+    best = rows[0]
+    rate = format_pps(best.total_pps.median if best.total_pps else None)
+    if len(rows) == 1:
+        return f"{host}, {best.arm} forwards {rate}."
+    if clearly_faster(rows):
+        return f"{host}, {best.arm} forwards more than any other arm: {rate}."
+    return f"{host}, no arm is clearly the fastest; {best.arm} forwards {rate}."
+
+
+def _advice(rows: Sequence[AnswerRow], host: str) -> list[str]:
+    best = rows[0]
+    harmed = [row for row in rows if row.finding == "not isolated" and row.keeps]
+    if best.finding in ("isolated", "nearly isolated"):
+        verb = "use" if best.finding == "isolated" else "the nearest to isolated is"
+        told = [f"{host}, {verb} {best.arm}: its victim keeps {_kept(best)} at worst."]
+        if harmed:
+            worst = min(harmed, key=_keeps)
+            told.append(f"On {worst.arm} it keeps {_kept(worst)}.")
+        return [*told, *_cost(best, rows)]
+    if harmed and len(harmed) == len(rows):
+        first = max(harmed, key=_keeps)
+        return [
+            f"{host}, no arm isolates the victim.",
+            f"It keeps the largest share on {first.arm}: {_kept(first)}.",
+        ]
+    if harmed:
+        worst = min(harmed, key=_keeps)
+        return [f"{host}, {worst.arm} does not isolate the victim: it keeps {_kept(worst)}."]
+    return []
+
+
+def _cost(best: AnswerRow, rows: Sequence[AnswerRow]) -> list[str]:
+    """Say what the protection costs in throughput, against the arm that forwards the maximum."""
+    known = [row for row in rows if row.total_pps]
+    if len(known) < 2 or best.total_share is None:
+        return []
+    if best.total_share >= EQUAL:
+        return ["No arm forwards more."]
+    top = max(known, key=lambda row: row.total_share or 0)
+    less = percent(1 - best.total_share)
+    return [f"Its routers together forward {less} % less than those of {top.arm}."]
+
+
+_WHY: dict[Finding, str] = {
+    "undecided": "Undecided: {arms}. More repeats (--repeats) narrow the intervals.",
+    "attack incomplete": "Attack incomplete: the generator could not send its whole load on "
+    "{arms}.",
+    "never overloaded": "Never overloaded: {arms}. Offer the aggressor more.",
+    "overloaded alone": "Overloaded alone: {arms}. The victim loses frames there without an "
+    "attack, too.",
+    "no verdict": "No verdict: {arms}. The report says why.",
+}
+
+
+def _open_questions(rows: Sequence[AnswerRow]) -> list[str]:
+    found = []
+    for finding, text in _WHY.items():
+        arms = [row.arm for row in rows if row.finding == finding]
+        if arms:
+            found.append(text.format(arms=_some(arms)))
+    return found
+
+
+def _some(arms: Sequence[str]) -> str:
+    if len(arms) <= MAX_NAMED:
+        return listing(arms)
+    return f"{', '.join(arms[:MAX_NAMED])} and {len(arms) - MAX_NAMED} more"
+
+
+def _keeps(row: AnswerRow) -> float:
+    return row.keeps.median if row.keeps else 0.0
+
+
+def _kept(row: AnswerRow) -> str:
+    return f"{percent(_keeps(row))} %"
