@@ -16,6 +16,7 @@ from isolane.run.results import RouterTrial, Trial
 from isolane.run.resume import refuse_other_experiment
 from isolane.run.sim.catalogue import find_host
 from isolane.run.sim.trial import TrialJob
+from isolane.run.summary import ASIDE
 from isolane.spec import Experiment, PointRouter, load_experiment
 
 PROFILE = "veth"
@@ -44,7 +45,7 @@ def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = N
     run = RunFolder.open(folder)
     refuse_other_experiment(run)
     experiment = load_experiment(folder / EXPERIMENT)
-    recorded = [trial for trial in run.trials() if trial.purpose != "null-dut"]
+    recorded = [trial for trial in run.trials() if trial.purpose not in ASIDE]
     _refuse_unusable(recorded, wanted or ())
     trials = [
         trial

@@ -59,7 +59,9 @@ def _together(summary: Summary, positions: Across) -> Figure | None:
             write = write_share if scaled else format_pps
             tip = {"arm": found.arm, "point": found.point_label}
             tip["frames per second"] = format_pps(found.throughput_pps.median)
-            rows.append(row_of(found.arm, positions.at[found.point], value, write, **tip))
+            rows.append(
+                row_of(found.arm, positions.of(found.arm, found.point), value, write, **tip)
+            )
     rows += _published(summary.published, positions, lambda cell: cell.arm)
     gaps = gaps_of(summary, positions, lambda point: [point.arm])
     panel = line_panel(
@@ -101,7 +103,9 @@ def _published(
         if cell.measured is not None:
             tip["measured here"] = write_share(cell.measured)
         y = cell.published
-        yield Row(series(cell), positions.at[cell.point], y, y, y, published=True, tip=tip)
+        yield Row(
+            series(cell), positions.of(cell.arm, cell.point), y, y, y, published=True, tip=tip
+        )
 
 
 def _throughput(summary: Summary, positions: Across) -> Figure | None:
@@ -120,7 +124,7 @@ def _throughput(summary: Summary, positions: Across) -> Figure | None:
         tip["offered"] = format_pps(cell.offered_pps.median)
         tip["received"] = format_pps(cell.throughput_pps.median)
         series = cell.arm if alone else cell.router
-        row = row_of(series, positions.at[cell.point], value, write, **tip)
+        row = row_of(series, positions.of(cell.arm, cell.point), value, write, **tip)
         rows.setdefault("" if alone else cell.arm, []).append(row)
     for arm in rows:
         theirs = [c for c in summary.published if alone or (c.arm == arm and c.router in names)]
@@ -207,7 +211,7 @@ def _delay(summary: Summary, positions: Across) -> Figure | None:
         rows = [
             row_of(
                 cell.arm,
-                positions.at[cell.point],
+                positions.of(cell.arm, cell.point),
                 value,
                 format_ns,
                 arm=cell.arm,

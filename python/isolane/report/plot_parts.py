@@ -28,7 +28,7 @@ def gaps_of(
 ) -> list[Gap]:
     """Return the points without a verdict, once for each series that would have a value there."""
     return [
-        Gap(name, positions.at[point.point], gap_tip(point))
+        Gap(name, positions.of(point.arm, point.point), gap_tip(point))
         for point in summary.missing or ()
         for name in series(point)
     ]

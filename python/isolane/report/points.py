@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from isolane.report.chart import Axis
 from isolane.run.missing import MissingPoint
@@ -24,7 +24,13 @@ class Across:
     kind: Kind
     axis: Axis
     at: Mapping[int, float]
-    """Position of each point."""
+    """Position of each point, in arms that offer the whole of its load."""
+    of_arm: Mapping[tuple[str, int], float]
+    """Position of each point in each arm."""
+
+    def of(self, arm: str, point: int) -> float:
+        """Return the position of a point in an arm."""
+        return self.of_arm.get((arm, point), self.at[point])
 
 
 @dataclass(frozen=True)
@@ -45,33 +51,63 @@ def across(summary: Summary) -> Across:
     Where two points would have the same position, the points themselves are the axis. Points
     that gave nothing have a position, too.
     """
-    points = _settings(summary)
+    settings = _settings(summary)
+    points = _whole(settings)
     counts = {index: float(point.routers) for index, point in points.items()}
     if len(set(counts.values())) > 1 and _distinct(counts):
         return _across("routers", "number of routers", "format(datum.value, 'd')", counts)
     attacked = any(point.aggressor_pps is not None for point in points.values())
     noun = "aggressor's load" if attacked else "offered load"
-    multiples = _positions(points, lambda p: p.aggressor_x if attacked else p.total_x)
+
+    def in_x(setting: _Setting) -> float | None:
+        return setting.aggressor_x if attacked else setting.total_x
+
+    def in_pps(setting: _Setting) -> float | None:
+        return setting.aggressor_pps if attacked else setting.total_pps
+
+    multiples = _positions(points, in_x)
     if multiples is not None and _distinct(multiples):
-        return _across("load", f"{noun} (x capacity)", _MULTIPLE, multiples)
-    rates = _positions(points, lambda p: p.aggressor_pps if attacked else p.total_pps)
+        of_arm = _positions(settings, in_x)
+        return _across("load", f"{noun} (x capacity)", _MULTIPLE, multiples, of_arm)
+    rates = _positions(points, in_pps)
     if multiples is None and rates is not None and _distinct(rates):
-        return _across("load", f"{noun} (pps)", _RATE, rates)
+        of_arm = _positions(settings, in_pps)
+        return _across("load", f"{noun} (pps)", _RATE, rates, of_arm)
     labels = json.dumps([point.label for point in points.values()])
     numbers = {index: float(rank) for rank, index in enumerate(points)}
     return _across("point", "point", f"{labels}[datum.value]", numbers)
 
 
-def _across(kind: Kind, title: str, expr: str, at: Mapping[int, float]) -> Across:
-    return Across(kind, Axis(title, expr, ticks=tuple(sorted(set(at.values())))), at)
+def _across(
+    kind: Kind,
+    title: str,
+    expr: str,
+    at: Mapping[int, float],
+    of_arm: Mapping[tuple[str, int], float] | None = None,
+) -> Across:
+    axis = Axis(title, expr, ticks=tuple(sorted(set(at.values()))))
+    return Across(kind, axis, at, of_arm or {})
 
 
-def _settings(summary: Summary) -> dict[int, _Setting]:
-    """Return every point by its number: the load is the same in all arms."""
-    found = {point.point: _of_missing(point) for point in summary.missing or ()}
-    for index in {cell.point for cell in summary.cells}:
-        cells = [cell for cell in summary.cells if cell.point == index]
-        found[index] = _of_cells([cell for cell in cells if cell.arm == cells[0].arm])
+def _settings(summary: Summary) -> dict[tuple[str, int], _Setting]:
+    """Return every point of every arm."""
+    found = {(point.arm, point.point): _of_missing(point) for point in summary.missing or ()}
+    cells: dict[tuple[str, int], list[Cell]] = {}
+    for cell in summary.cells:
+        cells.setdefault((cell.arm, cell.point), []).append(cell)
+    return {**found, **{key: _of_cells(own) for key, own in cells.items()}}
+
+
+def _whole(settings: Mapping[tuple[str, int], _Setting]) -> dict[int, _Setting]:
+    """Return every point by its number, as in the arm that was offered the highest load there.
+
+    The load is the same in all arms, unless the generator could not send the whole of it.
+    """
+    found: dict[int, _Setting] = {}
+    for (_, point), setting in settings.items():
+        known = found.get(point)
+        if known is None or (setting.total_pps or 0) > (known.total_pps or 0):
+            found[point] = setting
     return dict(sorted(found.items()))
 
 
@@ -107,9 +143,12 @@ def _distinct(at: Mapping[int, float]) -> bool:
     return len(set(at.values())) == len(at)
 
 
+Key = TypeVar("Key")
+
+
 def _positions(
-    points: Mapping[int, _Setting], value_of: Callable[[_Setting], float | None]
-) -> dict[int, float] | None:
+    points: Mapping[Key, _Setting], value_of: Callable[[_Setting], float | None]
+) -> dict[Key, float] | None:
     found = {index: value_of(point) for index, point in points.items()}
     known = {index: value for index, value in found.items() if value is not None}
     return known if len(known) == len(points) else None

@@ -67,7 +67,7 @@ def gap_tip(point: MissingPoint) -> dict[str, str]:
 
 def _gaps(summary: Summary, arm: str, positions: Across) -> list[Gap]:
     return [
-        Gap("", positions.at[point.point], gap_tip(point))
+        Gap("", positions.of(point.arm, point.point), gap_tip(point))
         for point in in_arm(summary.missing or (), arm)
     ]
 
@@ -77,7 +77,7 @@ def _states(cell: CoreCell, positions: Across) -> list[Row]:
     return [
         Row(
             state,
-            positions.at[cell.point],
+            positions.of(cell.arm, cell.point),
             value,
             value,
             value,
@@ -96,7 +96,9 @@ def _states(cell: CoreCell, positions: Across) -> list[Row]:
 def _charged(cell: CoreCell, positions: Across) -> Row:
     value = cell.routers
     tip = {"point": cell.point_label, "charged to routers": f"{wording.percent(value)} %"}
-    return Row("charged to routers", positions.at[cell.point], value, value, value, tip=tip)
+    return Row(
+        "charged to routers", positions.of(cell.arm, cell.point), value, value, value, tip=tip
+    )
 
 
 def loss_figure(summary: Summary, positions: Across) -> Figure | None:
@@ -168,6 +170,13 @@ def _losses(cells: Sequence[Cell], positions: Across) -> list[Row]:
                 "frames per trial": f"{frames:,.0f}",
             }
             rows.append(
-                Row(DROP_POINT_WORDS[where], positions.at[point], value, value, value, tip=tip)
+                Row(
+                    DROP_POINT_WORDS[where],
+                    positions.of(own[0].arm, point),
+                    value,
+                    value,
+                    value,
+                    tip=tip,
+                )
             )
     return rows

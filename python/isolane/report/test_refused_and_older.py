@@ -49,7 +49,7 @@ def test_a_run_of_an_older_method_is_marked_and_says_what_differs(
     assert "Share delivered" not in page
     text = render(old.path, "md").read_text()
     assert told in text
-    assert "Do not compare them with figures of method 2" in text
+    assert "Do not compare them with figures of method 3" in text
     assert "method 1, " in text.splitlines()[-1]
     assert told not in render(noisy.path, "md").read_text()
 

@@ -37,7 +37,7 @@ def victim_figure(summary: Summary, positions: Across) -> Figure | None:
     refused = [
         Gap(
             _series(cell, several=several),
-            positions.at[cell.point],
+            positions.of(cell.arm, cell.point),
             {"arm": cell.arm, "point": cell.point_label, REFUSED: cell.retained_reason},
             REFUSED,
         )
@@ -109,7 +109,7 @@ class _Drawing:
         rows = [
             row_of(
                 _series(cell, several=self._several),
-                self._positions.at[cell.point],
+                self._positions.of(cell.arm, cell.point),
                 value,
                 write_share,
                 arm=cell.arm,

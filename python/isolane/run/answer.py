@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from isolane.run.answer_words import clearly_faster, sentences
+from isolane.run.answer_words import clearly_faster, moved_words, sentences
+from isolane.run.generator_models import MovedPoint
 from isolane.run.interval import Interval
 from isolane.run.results import Aggregate, Cell, Summary
 from isolane.run.verdict_models import Answer, AnswerRow, ArmVerdict, Finding, Verdict
 
+LOSSLESS: Final = 0.01
+"""With less loss than this over all routers together, an arm may forward more."""
 BEST_FIRST: Final[tuple[Finding, ...]] = (
     "isolated",
     "nearly isolated",
@@ -28,12 +31,21 @@ BEST_FIRST: Final[tuple[Finding, ...]] = (
 def answer_of(summary: Summary) -> Answer:
     """Return the answer of a run; an older version did not keep it, but what it is made of."""
     return summary.answer or answer(
-        summary.verdict, summary.cells, summary.aggregates, simulated=summary.simulated is not None
+        summary.verdict,
+        summary.cells,
+        summary.aggregates,
+        summary.moved,
+        simulated=summary.simulated is not None,
     )
 
 
 def answer(
-    verdict: Verdict, cells: Sequence[Cell], aggregates: Sequence[Aggregate], *, simulated: bool
+    verdict: Verdict,
+    cells: Sequence[Cell],
+    aggregates: Sequence[Aggregate],
+    moved: Sequence[MovedPoint] = (),
+    *,
+    simulated: bool,
 ) -> Answer:
     """Draw the answer from what a run found.
 
@@ -43,6 +55,8 @@ def answer(
         With the finding about each arm; without arms the answer is about throughput.
     cells, aggregates
         Results of the valid trials.
+    moved
+        Points below what the experiment asks for.
     simulated
         Whether the run is a prediction.
     """
@@ -59,7 +73,10 @@ def answer(
         rows=tuple(rows),
         total_at=labels.pop() if len(labels) == 1 else None,
         use=_use(rows),
-        sentences=sentences(rows, simulated=simulated) or (verdict.sentence,),
+        sentences=(
+            *(sentences(rows, simulated=simulated) or (verdict.sentence,)),
+            *moved_words(moved),
+        ),
     )
 
 
@@ -113,7 +130,12 @@ def _row(arm: str, finding: Finding | None, total: Aggregate | None) -> AnswerRo
         alone_p99_ns=None,
         total_pps=total.throughput_pps if total else None,
         total_share=None,
+        total_is_bound=total is not None and _all_came_through(total),
     )
+
+
+def _all_came_through(total: Aggregate) -> bool:
+    return total.throughput_pps.median >= (1 - LOSSLESS) * total.offered_pps.median
 
 
 def _victims(arm: ArmVerdict, cells: Sequence[Cell], total: Aggregate | None) -> AnswerRow:
@@ -157,7 +179,7 @@ def _with_shares(rows: Sequence[AnswerRow]) -> list[AnswerRow]:
     top = max((row.total_pps.median for row in rows if row.total_pps), default=0.0)
     return [
         row.model_copy(update={"total_share": row.total_pps.median / top})
-        if row.total_pps and top > 0
+        if row.total_pps and top > 0 and not row.total_is_bound
         else row
         for row in rows
     ]

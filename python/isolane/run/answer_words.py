@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isolane.run.generator_models import MovedPoint
 from isolane.run.interval import Interval
 from isolane.run.results import Summary
 from isolane.run.verdict_models import Answer, AnswerRow, Finding
-from isolane.run.wording import listing, percent, plural
+from isolane.run.wording import listing, multiple, percent, plural
 from isolane.spec import format_ns, format_pps
 
 MAX_NAMED = 3
@@ -31,8 +32,11 @@ def headings(found: Answer) -> tuple[str, ...]:
 def figures(row: AnswerRow) -> tuple[str, ...]:
     """Return the texts of a row, under :func:`headings`."""
     total = NOTHING
-    if row.total_pps is not None and row.total_share is not None:
-        total = f"{format_pps(row.total_pps.median)} ({100 * row.total_share:.0f} %)"
+    if row.total_pps is not None:
+        total = format_pps(row.total_pps.median)
+        total = f">{total}" if row.total_is_bound else total
+    if row.total_share is not None:
+        total = f"{total} ({100 * row.total_share:.0f} %)"
     if row.finding is None:
         return row.arm, total
     delay = NOTHING
@@ -69,6 +73,23 @@ def sentences(rows: Sequence[AnswerRow], *, simulated: bool) -> tuple[str, ...]:
     if rows[0].finding is None:
         return (_fastest(rows, host),)
     return (*_advice(rows, host), *_open_questions(rows))
+
+
+def moved_words(moved: Sequence[MovedPoint]) -> tuple[str, ...]:
+    """Say what the heaviest load was in the arms in which the generator could not send it."""
+    if not moved:
+        return ()
+    point = max(moved, key=lambda one: one.intended_pps).point
+    here = [one for one in moved if one.point == point]
+    loads = [f"{_sendable(one)} on {one.arm}" for one in here[:MAX_NAMED]]
+    more = "" if len(here) <= MAX_NAMED else "; further arms are in the report"
+    return (f"For {here[0].point_label} the generator sends no more than {listing(loads)}{more}.",)
+
+
+def _sendable(point: MovedPoint) -> str:
+    if point.aggressor_x is not None:
+        return multiple(point.aggressor_x)
+    return format_pps(point.offered_pps)
 
 
 def lost_line(summary: Summary) -> str | None:
@@ -127,7 +148,11 @@ def _advice(rows: Sequence[AnswerRow], host: str) -> list[str]:
 def _cost(best: AnswerRow, rows: Sequence[AnswerRow]) -> list[str]:
     """Say what the protection costs in throughput, against the arm that forwards the maximum."""
     known = [row for row in rows if row.total_pps]
-    if len(known) < 2 or best.total_share is None:
+    if len(known) < 2 or not best.total_pps:
+        return []
+    if best.total_is_bound:
+        return [f"{best.arm} forwarded all that it was offered."]
+    if best.total_share is None:
         return []
     if best.total_share >= EQUAL:
         return ["No arm forwards more."]
@@ -137,7 +162,7 @@ def _cost(best: AnswerRow, rows: Sequence[AnswerRow]) -> list[str]:
 
 
 _WHY: dict[Finding, str] = {
-    "undecided": "Undecided: {arms}. More repeats (--repeats) narrow the intervals.",
+    "undecided": "Undecided: {arms} (more --repeats).",
     "attack incomplete": "Attack incomplete: the generator could not send its whole load on "
     "{arms}.",
     "never overloaded": "Never overloaded: {arms}. Offer the aggressor more.",

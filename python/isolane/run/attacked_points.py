@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from isolane.run.delivery import Groups, Runs, delivered, runs_of, throughputs
+from isolane.run.delivery import Groups, Runs, delivered, kept, runs_of
 from isolane.run.results import Cell, Interval
 from isolane.stats import CONFIDENCE, Bounds, paired_ratios, simultaneous
 
@@ -73,7 +73,7 @@ def _samples(cell: Cell, groups: Groups) -> tuple[Sample, Sample]:
     before = runs_of(groups[cell.arm, cell.reference], cell.router)
     return (
         _sample(runs, delivered(runs)),
-        _sample(runs, paired_ratios(throughputs(runs), throughputs(before))),
+        _sample(runs, paired_ratios(kept(runs), kept(before))),
     )
 
 

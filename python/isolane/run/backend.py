@@ -35,6 +35,8 @@ class Demand:
     offered_pps: float
     load_x: float | None
     """The same as a multiple of the capacity, where there is one."""
+    intended_pps: float | None = None
+    """What the experiment asks for, where that is more than can be sent; None: the same."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Setting:
     """Unique in a run; a simulation derives its random numbers from it."""
     budget: ErrorBudget = field(default_factory=ErrorBudget)
     """How large the trial's own faults may be."""
+    as_sent: bool = False
+    """Whether the trial counts at the load that was sent, where that is a little less."""
     peak_pps: float = 0.0
     """Highest offered load of all points that are compared with this one, frames/s; the generator
     treats all of them alike. 0: this one's."""
@@ -131,6 +135,14 @@ class WithNullDut(Protocol):
 
     def null_dut(self, arm: Arm, routers: Sequence[PointRouter]) -> AbstractContextManager[Bench]:
         """Build wires from generator to receiver, one for each router, measured as on `arm`."""
+
+
+@runtime_checkable
+class WithGenerator(Protocol):
+    """A back end whose generator has a maximum that is not known before it has been tried."""
+
+    def flood_pps(self) -> float:
+        """Return a load that it cannot send, frames/s."""
 
 
 @runtime_checkable

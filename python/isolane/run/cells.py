@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from statistics import median
 
 from isolane.run.cpu_results import CorePartName
 from isolane.run.delay_cells import delay_figures, inflation
@@ -15,6 +16,7 @@ from isolane.run.delivery import (
     aggressors_of,
     delivered,
     interval,
+    kept,
     over,
     reference_of,
     runs_of,
@@ -83,7 +85,7 @@ def compared(runs: Runs, reference: Reference | None) -> dict[str, Interval | in
     before = reference.runs
     return {
         **found,
-        "retained": over(runs, paired_ratios(throughputs(runs), throughputs(before))),
+        "retained": over(runs, paired_ratios(kept(runs), kept(before))),
         "delay_inflation": inflation(runs, before),
     }
 
@@ -134,8 +136,7 @@ def _cell(
         reordered=_mean([r.reordered for _, r in runs]),
         duplicated=_mean([r.duplicated for _, r in runs]),
         negative_delays=_mean([r.negative_delays for _, r in runs]),
-        aggressor_x=_total([r.load_x for r in aggressors_of(trial)]),
-        aggressor_pps=_total([r.offered_pps for r in aggressors_of(trial)]),
+        **_attack(trials),
         **{"retained": None, "delay_inflation": None, **figures},
     )
 
@@ -175,6 +176,39 @@ def aggregates(groups: Groups, capacity: Capacity | None) -> tuple[Aggregate, ..
             )
         )
     return tuple(found)
+
+
+def _attack(trials: Sequence[Trial]) -> dict[str, float | None]:
+    """Return what the aggressors were offered: where they were sent clearly less, that."""
+    of_one: dict[str, list[RouterTrial]] = defaultdict(list)
+    for trial in trials:
+        for router in aggressors_of(trial):
+            of_one[router.router].append(router)
+    parts = [_placed(runs) for runs in of_one.values()]
+    first = [runs[0] for runs in of_one.values()]
+    return {
+        "aggressor_x": _total(
+            [
+                None if r.load_x is None else r.load_x * part
+                for r, part in zip(first, parts, strict=True)
+            ]
+        ),
+        "aggressor_pps": _total(
+            [r.offered_pps * part for r, part in zip(first, parts, strict=True)]
+        ),
+    }
+
+
+def _placed(runs: Sequence[RouterTrial]) -> float:
+    """Return the part of its load that a router's point stands at: 1 unless less was sent."""
+    offered = runs[0].offered_pps
+    part = median(run.generated_pps for run in runs) / offered if offered else 1.0
+    return part if part < 1 - SHORT else 1.0
+
+
+def sent_pps(cell: Cell) -> float:
+    """Return what the generator sent for this router, frames/s; what it was to, where unknown."""
+    return (cell.generated_pps or cell.offered_pps).median
 
 
 def sent_less(cell: Cell) -> bool:

@@ -70,6 +70,19 @@ def throughputs(runs: Runs) -> ByRound:
     return {trial.repeat: router.received_pps for trial, router in runs}
 
 
+def kept(runs: Runs) -> ByRound:
+    """Throughput over what was sent of the offered load, by round; none where nothing was sent.
+
+    Rounds in which the generator fell a little short are so compared with those in which it did
+    not: what never left was not lost.
+    """
+    return {
+        trial.repeat: router.received_pps * router.offered_pps / router.generated_pps
+        for trial, router in runs
+        if router.generated_pps > 0
+    }
+
+
 def delivered(runs: Runs) -> ByRound:
     """Received over generated frames of the window, 0 to 1, by round; none where there were none.
 

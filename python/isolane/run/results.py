@@ -20,6 +20,7 @@ from isolane.run.delays import Delay as Delay  # noqa: PLC0414 - a part of a tri
 from isolane.run.delays import GeneratorAudit as GeneratorAudit  # noqa: PLC0414 - of a trial
 from isolane.run.delays import Lateness as Lateness  # noqa: PLC0414 - the same
 from isolane.run.delays import NullDut as NullDut  # noqa: PLC0414 - a part of a summary
+from isolane.run.generator_models import GeneratorMaximum, MovedPoint
 from isolane.run.interval import Interval as Interval  # noqa: PLC0414 - a part of a summary
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
@@ -35,9 +36,10 @@ from isolane.run.verdict_models import Finding as Finding  # noqa: PLC0414 - the
 from isolane.run.verdict_models import Verdict as Verdict  # noqa: PLC0414 - the same
 
 Status = Literal["ok", "no-verdict", "failed"]
-Purpose = Literal["capacity", "measure", "twin", "search", "null-dut"]
+Purpose = Literal["capacity", "measure", "twin", "search", "null-dut", "generator"]
 """``twin``: a trial of the second copy of an arm, for the noise floor; ``search``: of a search;
-``null-dut``: one without a router, the floor of the delays."""
+``null-dut``: one without a router, the floor of the delays; ``generator``: a flood, which tells
+what can be sent."""
 DropPoint = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
 
 DROP_POINTS: tuple[DropPoint, ...] = (
@@ -74,7 +76,9 @@ class RouterTrial(_Model):
     load_x: float | None
     """Offered load as a multiple of the measured capacity; None without a capacity."""
     offered_pps: float
+    """What the generator was asked for."""
     generated_pps: float
+    """What it sent."""
     received_pps: float
     offered_frames: int
     generated_frames: int
@@ -110,6 +114,8 @@ class RouterTrial(_Model):
     shortened by a generator that waits (coordinated omission). None from older versions."""
     lateness: Lateness | None = None
     """None for a router that was offered nothing, and from older versions."""
+    intended_pps: float | None = None
+    """What the experiment asks for, where that is more than can be sent; None: `offered_pps`."""
     negative_delays: int = 0
     """Frames that arrived before they were written: the clocks differ. In no percentile."""
     window_shift: WindowShift | None = None
@@ -334,6 +340,9 @@ class Summary(_Model):
     """The twins of arms; shown only if asked for."""
     unsteady: tuple[Unsteady, ...] | None = None
     """Where the warm-up was too short; None where an older version did not look."""
+    generator: GeneratorMaximum | None = None
+    """None where the generator has no maximum, as in a simulation, and from older versions."""
+    moved: tuple[MovedPoint, ...] = ()
     answer: Answer | None = None
     """None where an older version did not work it out."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from isolane.errors import MeasurementError
+from isolane.run import generator_maximum
 from isolane.run.attempts import Attempts, key_of
 from isolane.run.backend import (
     BackEnd,
@@ -20,6 +21,7 @@ from isolane.run.backend import (
     Observation,
     Probing,
     Setting,
+    WithGenerator,
     WithNullDut,
 )
 from isolane.run.capacity_trials import (
@@ -29,6 +31,7 @@ from isolane.run.capacity_trials import (
     counted,
     expected,
 )
+from isolane.run.demands import Scale, demands_of, offered_pps
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.folder import RunFolder
 from isolane.run.null_dut import PURPOSE, null_blocks, null_times
@@ -43,7 +46,8 @@ from isolane.run.results import (
 from isolane.run.schedule import Block, Key, Task, blocks
 from isolane.run.summary import summarise
 from isolane.run.trial_record import Attempt
-from isolane.spec import Experiment, Load, Point
+from isolane.run.twins import twin_point
+from isolane.spec import Experiment
 
 GIVE_UP_AFTER = 3
 """Failed trials in a row after which the run ends: the next would fail as well."""
@@ -93,6 +97,8 @@ class Run:
     _described: set[str] = field(default_factory=set)
     _limits: list[NotMeasured] = field(default_factory=list)
     _capacity: Capacity | None = None
+    _peak_pps: float = 0.0
+    """Highest offered load of all points and arms, frames/s; 0 before it is known."""
     _failed_in_a_row: int = 0
     _next: int = 0
 
@@ -123,6 +129,8 @@ class Run:
                 self._capacity = self.capacity
             elif self.experiment.needs_capacity:
                 self._measure_capacity()
+            self._measure_generator()
+            self._peak_pps = self._highest_pps()
             self._measure_null_dut()
             self._measure()
         except BaseException:
@@ -173,7 +181,8 @@ class Run:
 
     def _tell(self, label: str) -> None:
         trials = [t for t in self._trials if t.status != "failed"]
-        done = len({key_of(trial) for trial in trials if trial.purpose != "capacity"})
+        ahead = ("capacity", generator_maximum.PURPOSE)
+        done = len({key_of(trial) for trial in trials if trial.purpose not in ahead})
         known = self._capacity is not None and self.capacity is None
         done += expected(self.experiment) if known else counted(self.experiment, trials)
         self.watch(Step(min(done, self._total), self._total, label))
@@ -187,6 +196,29 @@ class Run:
         trials = CapacityTrials(self.experiment, self.back_end, self._trials, one, self._tell)
         self._capacity = trials.execute()
 
+    def _measure_generator(self) -> None:
+        """Learn what can be sent, so that no point asks for more."""
+        if not isinstance(self.back_end, WithGenerator):
+            return
+        if not generator_maximum.is_needed(self.experiment, self._capacity):
+            return
+        first_pps, routers = self.back_end.flood_pps(), twin_point(self.experiment).routers
+        for arm in self.experiment.resolved_arms():
+            if generator_maximum.next_task(self.experiment, arm, self._trials) is None:
+                continue
+            with self.back_end.bench(arm, routers) as bench:
+                while task := generator_maximum.next_task(self.experiment, arm, self._trials):
+                    self._tell(f"what can be sent on {arm.name}")
+                    demands = generator_maximum.next_demands(
+                        self.experiment, arm, self._trials, self._capacity, first_pps
+                    )
+                    self._one(bench, task, demands)
+                    if self._trials[-1].status == "failed":
+                        raise MeasurementError(
+                            f"what can be sent on {arm.name} could not be measured: "
+                            f"{self._trials[-1].reason}"
+                        )
+
     def _measure_null_dut(self) -> None:
         """Measure each point once with the wire alone, where the back end can."""
         if not self.experiment.trial.null_dut or not isinstance(self.back_end, WithNullDut):
@@ -196,7 +228,7 @@ class Run:
             with self.back_end.null_dut(block.arm, block.routers) as bench:
                 for task in block.tasks:
                     self._tell(f"{task.arm.name}, {task.point.label}")
-                    self._one(bench, task, self._demands(task.point))
+                    self._one(bench, task, self._demands(task))
                     if self._trials[-1].status == "failed":
                         break
 
@@ -221,19 +253,30 @@ class Run:
         warmup_ns, window_ns = plan.warmup_ns, plan.duration_ns
         if task.purpose == PURPOSE:
             warmup_ns, window_ns = null_times(warmup_ns, window_ns)
-        asked = self._demands(task.point) if demands is None else demands
+        if task.purpose == generator_maximum.PURPOSE:
+            warmup_ns, window_ns = generator_maximum.WARMUP_NS, generator_maximum.WINDOW_NS
+        asked = self._demands(task) if demands is None else demands
         budget = ErrorBudget(plan.threshold)
         label = "/".join(map(str, task.key))
         if task.purpose == "capacity":
             warmup_ns, window_ns = min(warmup_ns, WARMUP_NS), min(window_ns, WINDOW_NS)
-        return Setting(asked, warmup_ns, window_ns, label, budget, self._peak_pps())
+        return Setting(
+            demands=asked,
+            warmup_ns=warmup_ns,
+            window_ns=window_ns,
+            label=label,
+            budget=budget,
+            as_sent=task.purpose in ("measure", "twin"),
+            peak_pps=self._peak_pps,
+        )
 
-    def _peak_pps(self) -> float:
-        """Return the highest offered load of all points, frames/s; 0 before it is known."""
-        if self.experiment.needs_capacity and self._capacity is None:
-            return 0.0
-        demands = map(self._demands, self.experiment.points())
-        return max(sum(demand.offered_pps for demand in point) for point in demands)
+    def _highest_pps(self) -> float:
+        scale = self._scale()
+        return max(
+            offered_pps(demands_of(self.experiment, point, scale, arm.name))
+            for arm in self.experiment.resolved_arms()
+            for point in self.experiment.points()
+        )
 
     def _block(self, block: Block) -> None:
         """Do a block's trials; after a failed one the bench is built anew for the rest."""
@@ -256,7 +299,7 @@ class Run:
         """Do a trial; repeat it at once while it is invalid, as often as in any other arm."""
         while self._attempts.open(task.key):
             self._tell(f"{task.arm.name}, {task.point.label}")
-            self._one(bench, task, self._demands(task.point))
+            self._one(bench, task, self._demands(task))
             if self._trials[-1].status == "failed":
                 return
 
@@ -270,14 +313,11 @@ class Run:
         if known is None or len(known.nodes) < len(drawing.nodes):
             self._drawings[arm] = drawing
 
-    def _demands(self, point: Point) -> tuple[Demand, ...]:
-        capacity = self._capacity.pps.median if self._capacity else None
-        demands = []
-        for router in point.routers:
-            frame_bytes = self.experiment.traffic_of(router.name).mean_frame_bytes
-            pps = router.load.to_pps(capacity, frame_bytes)
-            demands.append(Demand(router, pps, _as_multiple(router.load, pps, capacity)))
-        return tuple(demands)
+    def _demands(self, task: Task) -> tuple[Demand, ...]:
+        return demands_of(self.experiment, task.point, self._scale(), task.arm.name)
+
+    def _scale(self) -> Scale:
+        return generator_maximum.scale_of(self.experiment, self._trials, self._capacity)
 
     def _one(self, bench: Bench, task: Task, demands: tuple[Demand, ...]) -> None:
         """Carry out a trial and keep its result, good or bad."""
@@ -311,9 +351,3 @@ class Run:
             trial.status,
             f" ({trial.reason})" if trial.reason else "",
         )
-
-
-def _as_multiple(load: Load, pps: float, capacity: float | None) -> float | None:
-    if load.unit == "x":
-        return load.value
-    return pps / capacity if capacity else None

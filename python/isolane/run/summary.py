@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from isolane import __version__
+from isolane.run import generator_maximum, null_dut
 from isolane.run.answer import answer
 from isolane.run.attacked_points import attacked_points
 from isolane.run.capacities import arm_capacities, measured_capacity
 from isolane.run.cells import aggregates, cells, core_cells, sent_less, usable
 from isolane.run.delay_cells import without_delay
 from isolane.run.delivery import Groups, weights_of
+from isolane.run.demands import Scale
 from isolane.run.error_budget import ErrorBudget
+from isolane.run.generator_maximum import maximum_of, placed
+from isolane.run.generator_models import MovedPoint
 from isolane.run.method import METHOD
-from isolane.run.missing import MissingPoint, MissingRouter
-from isolane.run.null_dut import PURPOSE, floors
+from isolane.run.missing import MissingPoint
+from isolane.run.missing_points import missing_points
+from isolane.run.null_dut import floors
 from isolane.run.published import Measured, beside_measured
 from isolane.run.quality import as_arms, quality
 from isolane.run.results import (
@@ -34,9 +39,11 @@ from isolane.run.steady import too_short, unsteady
 from isolane.run.verdict import verdict
 from isolane.run.victim_findings import Asked, never_overloaded
 from isolane.run.wording import plural
-from isolane.spec import Experiment, Point, format_pps
+from isolane.spec import Experiment, format_pps
 from isolane.stats import MIN_UNITS, coverage_of_ranks
 
+ASIDE = (null_dut.PURPOSE, generator_maximum.PURPOSE)
+"""Purposes of trials that say nothing about a device under test."""
 DISTURBED = 0.02
 """Share of a DUT core's time that other processes may take before the report says so."""
 
@@ -81,34 +88,34 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         Version of the method that the trials were made by.
     """
     arms = [arm.name for arm in experiment.resolved_arms()]
-    everything, trials = trials, [trial for trial in trials if trial.purpose != PURPOSE]
+    everything, trials = trials, [trial for trial in trials if trial.purpose not in ASIDE]
     groups = usable(trials, arms)
     known = capacity or measured_capacity(trials, experiment.capacity_reference().arm.name)
-    missing = missing_points(experiment, trials, known)
+    scale, moved = placed(experiment, everything, known)
+    missing = missing_points(experiment, trials, scale)
     found, together = _figures(experiment, groups, known, missing)
     asked = Asked(arms, missing, attacked_points(found, groups))
     cores = core_cells(groups)
     transients = unsteady(trials, ErrorBudget(experiment.trial.threshold).limit)
-    measured = Measured(found, together, cores, known, missing)
+    gaps = (*not_measured, *_moved(moved), *too_short(transients))
     judged = verdict(trials, found, together, known, asked)
     return Summary(
         **_heading(experiment, method, started, finished),
         complete=complete,
-        answer=answer(judged, found, together, simulated=simulated is not None),
+        answer=answer(judged, found, together, moved, simulated=simulated is not None),
         verdict=judged,
         capacity=known,
         capacities=arm_capacities(trials, arms),
         cells=found,
         cores=cores,
-        **_published(experiment, measured),
+        **_published(experiment, Measured(found, together, cores, known, missing)),
         drawings=tuple(drawings),
         unsteady=transients,
-        not_measured=(*not_measured, *too_short(transients), *_gaps(trials, found, missing, known)),
+        not_measured=(*gaps, *_gaps(trials, found, missing, known)),
         aggregates=together,
-        arms=tuple(arms),
         missing=missing,
-        **_counts(everything),
-        **_quality(experiment, trials, known),
+        **(_counts(everything) | _quality(experiment, trials, known, scale)),
+        moved=moved,
         simulated=simulated,
     )
 
@@ -121,9 +128,9 @@ def _published(experiment: Experiment, measured: Measured) -> dict[str, Any]:
 
 
 def _quality(
-    experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None
+    experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None, scale: Scale
 ) -> dict[str, Any]:
-    judged = quality(experiment, trials, lambda some: _verdict(experiment, some, capacity))
+    judged = quality(experiment, trials, lambda some: _verdict(experiment, some, capacity, scale))
     return {"quality": judged, "twins": cells(usable(as_arms(trials), ()), capacity)}
 
 
@@ -146,16 +153,19 @@ def _heading(
         "name": experiment.name,
         "title": experiment.title,
         "description": experiment.description,
+        "arms": tuple(arm.name for arm in experiment.resolved_arms()),
         "started_unix_s": started,
         "finished_unix_s": finished,
     }
 
 
-def _verdict(experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None) -> Verdict:
+def _verdict(
+    experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None, scale: Scale
+) -> Verdict:
     """Judge the victims on some trials of a run."""
     arms = [arm.name for arm in experiment.resolved_arms()]
     groups = usable(trials, arms)
-    missing = missing_points(experiment, trials, capacity)
+    missing = missing_points(experiment, trials, scale)
     found, together = _figures(experiment, groups, capacity, missing)
     asked = Asked(arms, missing, attacked_points(found, groups))
     return verdict(trials, found, together, capacity, asked)
@@ -164,6 +174,7 @@ def _verdict(experiment: Experiment, trials: Sequence[Trial], capacity: Capacity
 def _counts(trials: Sequence[Trial]) -> dict[str, Any]:
     return {
         "null_dut": floors(trials),
+        "generator": maximum_of(trials),
         "trials": len(trials),
         "trials_failed": sum(trial.status == "failed" for trial in trials),
         "trials_without_verdict": sum(trial.status == "no-verdict" for trial in trials),
@@ -187,59 +198,6 @@ def _gaps(
         *without_delay(trials, found),
         *_without_interval(found),
     ]
-
-
-def missing_points(
-    experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None
-) -> tuple[MissingPoint, ...]:
-    """Return the points of each arm that were asked for and have no valid trial."""
-    made: dict[tuple[str, int], list[Trial]] = defaultdict(list)
-    for trial in trials:
-        if trial.purpose == "measure":
-            made[trial.arm, trial.point].append(trial)
-    return tuple(
-        _missing(experiment, arm.name, point, made[arm.name, point.index], capacity)
-        for arm in experiment.resolved_arms()
-        for point in experiment.points()
-        if not usable(made[arm.name, point.index], ())
-    )
-
-
-def _missing(
-    experiment: Experiment,
-    arm: str,
-    point: Point,
-    trials: Sequence[Trial],
-    capacity: Capacity | None,
-) -> MissingPoint:
-    one_x = capacity.pps.median if capacity else None
-    routers = []
-    for router in point.routers:
-        frame_bytes = experiment.traffic_of(router.name).mean_frame_bytes
-        known = one_x is not None or router.load.unit != "x"
-        pps = router.load.to_pps(one_x, frame_bytes) if known else None
-        load_x = router.load.value if router.load.unit == "x" else None
-        if load_x is None and one_x and pps is not None:
-            load_x = pps / one_x
-        routers.append(
-            MissingRouter(
-                router=router.name,
-                group=router.group,
-                role=router.role,
-                load_x=load_x,
-                offered_pps=pps,
-            )
-        )
-    return MissingPoint(
-        arm=arm,
-        point=point.index,
-        point_label=point.label,
-        routers=tuple(routers),
-        trials=len(trials),
-        invalid=sum(trial.status == "no-verdict" for trial in trials),
-        failed=sum(trial.status == "failed" for trial in trials),
-        reason=next((trial.reason for trial in trials if trial.reason), None),
-    )
 
 
 def _empty_points(missing: Sequence[MissingPoint]) -> list[NotMeasured]:
@@ -271,6 +229,17 @@ def _not_offered(found: Sequence[Cell]) -> list[NotMeasured]:
         )
         for cell in found
         if sent_less(cell) and cell.generated_pps
+    ]
+
+
+def _moved(moved: Sequence[MovedPoint]) -> list[NotMeasured]:
+    return [
+        NotMeasured(
+            what=f"The whole load of {point.point_label} on {point.arm}",
+            why=f"{format_pps(point.intended_pps)} are asked for in all, "
+            f"{format_pps(point.offered_pps)} are offered: the generator sends no more here",
+        )
+        for point in moved
     ]
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from isolane.report import test_data as data
 from isolane.run.answer import BEST_FIRST, answer, answer_of
-from isolane.run.answer_words import figures, headings, lost_line, sentences
+from isolane.run.answer_words import figures, headings, lost_line, moved_words, sentences
+from isolane.run.generator_models import MovedPoint
 from isolane.run.interval import Interval
 from isolane.run.results import Summary, Trial
 from isolane.run.test_cells import cell, summary_of
@@ -142,7 +143,7 @@ CASES: list[tuple[list[AnswerRow], str]] = [
         [row("direct", "nearly isolated", 0.97), row("bridge", "undecided", 0.9)],
         (
             "On this host, the nearest to isolated is direct: its victim keeps 97 % at worst. No "
-            "arm forwards more. Undecided: bridge. More repeats (--repeats) narrow the intervals."
+            "arm forwards more. Undecided: bridge (more --repeats)."
         ),
     ),
     (
@@ -153,7 +154,7 @@ CASES: list[tuple[list[AnswerRow], str]] = [
         [row("direct", "undecided", 0.9), row("bridge", "not isolated", 0.1)],
         (
             "On this host, bridge does not isolate the victim: it keeps 10 %. "
-            "Undecided: direct. More repeats (--repeats) narrow the intervals."
+            "Undecided: direct (more --repeats)."
         ),
     ),
     (
@@ -201,3 +202,39 @@ def test_every_finding_has_a_rank_and_every_figure_a_heading(mixed: Summary) -> 
     assert {len(figures(one)) for one in found.rows} == {len(headings(found))}
     assert "[" in figures(found.rows[0])[2]
     assert figures(row("direct", "no verdict"))[2:5] == ("-", "-", "-")
+
+
+def moved(arm: str, aggressor_x: float | None) -> MovedPoint:
+    return MovedPoint(
+        arm=arm,
+        point=2,
+        point_label="aggressor 2x",
+        intended_pps=2e6,
+        offered_pps=5e5,
+        aggressor_x=aggressor_x,
+    )
+
+
+def test_loads_that_could_not_be_sent_are_told_once() -> None:
+    told = "For aggressor 2x the generator sends no more than "
+    lighter = moved("direct", 0.4).model_copy(update={"point": 1, "intended_pps": 1e6})
+    assert moved_words(()) == ()
+    assert moved_words([moved("direct", 0.5), lighter]) == (f"{told}0.5x on direct.",)
+    assert moved_words([moved("direct", None), moved("bridge", 1.5)]) == (
+        f"{told}500 kpps on direct and 1.5x on bridge.",
+    )
+    many = [moved(name, 0.5) for name in ("a", "b", "c", "d")]
+    assert moved_words(many)[0].endswith("c; further arms are in the report.")
+
+
+def test_a_total_of_which_nothing_was_lost_is_a_bound(mixed: Summary) -> None:
+    whole = [
+        one.model_copy(update={"throughput_pps": one.offered_pps}) if one.arm == "direct" else one
+        for one in mixed.aggregates
+    ]
+    found = answer(mixed.verdict, mixed.cells, whole, simulated=False)
+    best = found.rows[0]
+    assert (best.arm, best.total_is_bound, best.total_share) == ("direct", True, None)
+    assert figures(best)[-1].startswith(">")
+    assert "direct forwarded all that it was offered." in found.sentences
+    assert not any(one.total_is_bound for one in found.rows[1:])

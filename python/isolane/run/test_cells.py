@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from isolane.report import test_data as data
+from isolane.report.points import across
 from isolane.run.results import Cell, Summary, Trial
 from isolane.run.summary import summarise
 
@@ -187,7 +188,7 @@ def test_published_figures_stand_beside_the_measured_ones(tmp_path: Path) -> Non
     assert (elsewhere.point, elsewhere.measured) == (None, None)
 
 
-def test_a_generator_that_fell_short_spoils_a_good_verdict(tmp_path: Path) -> None:
+def test_a_point_stands_where_the_generator_fell_short_to(tmp_path: Path) -> None:
     def short(trial: Trial) -> Trial:
         """The victim is untouched, but the aggressor was sent only half of what was planned."""
         routers = tuple(
@@ -201,7 +202,11 @@ def test_a_generator_that_fell_short_spoils_a_good_verdict(tmp_path: Path) -> No
         return trial.model_copy(update={"routers": routers})
 
     found = summary_of(tmp_path, change=short)
-    assert found.verdict.level == "neutral"
+    assert found.verdict.level == "good"
+    assert cell(found, "direct", 4, "victim").aggressor_x == pytest.approx(2)
+    offered_pps = cell(found, "direct", 4, "aggressor").offered_pps.median
+    assert cell(found, "direct", 4, "victim").aggressor_pps == pytest.approx(offered_pps / 2)
+    assert across(found).axis.ticks == pytest.approx((0, 0.25, 0.5, 1, 2))
     assert "could not send the aggressor's whole load" in found.verdict.sentence
     gaps = [gap for gap in found.not_measured if gap.what.startswith("The whole load of aggressor")]
     assert len(gaps) == 3 * 4

@@ -92,9 +92,9 @@ def test_another_host_another_version_and_fewer_rounds_are_refused(
 def test_another_method_is_refused(folder: RunFolder) -> None:
     as_earlier_versions_had_it(folder, 4)
     path = folder.path / record.RECORD
-    path.write_bytes(path.read_bytes().replace(b'"method": 2, ', b"", 1))
+    path.write_bytes(path.read_bytes().replace(b'"method": 3, ', b"", 1))
     assert reopened(folder).record.method() == 1
-    with pytest.raises(SpecError, match=r"version of the method: 1 in the folder's trials, 2 now"):
+    with pytest.raises(SpecError, match=r"version of the method: 1 in the folder's trials, 3 now"):
         refuse_changes(reopened(folder), settings(), 2)
 
 

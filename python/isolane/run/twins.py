@@ -7,6 +7,7 @@ host is busiest, and there most verdicts fall. Twins cost about a tenth of a run
 
 from __future__ import annotations
 
+import math
 import random
 
 from isolane.spec import Arm, Experiment, Point
@@ -43,6 +44,10 @@ def twin_point(experiment: Experiment) -> Point:
 
 def _offered_pps(experiment: Experiment, point: Point) -> float:
     return sum(
-        router.load.to_pps(ANY_CAPACITY_PPS, experiment.traffic_of(router.name).mean_frame_bytes)
+        math.inf
+        if router.load.unit == "max"
+        else router.load.to_pps(
+            ANY_CAPACITY_PPS, experiment.traffic_of(router.name).mean_frame_bytes
+        )
         for router in point.routers
     )

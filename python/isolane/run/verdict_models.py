@@ -67,7 +67,9 @@ class AnswerRow(_Model):
     total_pps: Interval | None
     """What all routers together forward at the answer's point; None where the arm lacks it."""
     total_share: float | None
-    """The same over that of the arm that forwards the maximum there, 0 to 1."""
+    """The same over that of the arm that forwards the maximum there, 0 to 1; None for a bound."""
+    total_is_bound: bool = False
+    """Whether all that was offered came through, so that they may forward more."""
 
 
 class Answer(_Model):

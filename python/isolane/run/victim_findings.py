@@ -15,7 +15,7 @@ from typing import get_args
 
 from isolane.run import wording
 from isolane.run.attacked_points import AttackedPoint
-from isolane.run.cells import sent_less
+from isolane.run.cells import sent_pps
 from isolane.run.delivery import LOST, same_load
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import ArmVerdict, Capacity, Cell, Finding, Verdict
@@ -55,7 +55,7 @@ def _judged(arm: str, cells: Sequence[Cell], asked: Asked, *, idle: bool) -> Arm
     own = [cell for cell in cells if cell.arm == arm]
     gaps = in_arm(asked.missing, arm)
     complete = bool(points) and not gaps and not unpaired(own, gaps)
-    finding = _finding(points, own, complete=complete, idle=idle)
+    finding = _finding(points, complete=complete, idle=idle)
     if not points:
         return ArmVerdict(arm=arm, finding=finding)
     found = worst(points)
@@ -70,9 +70,7 @@ def _judged(arm: str, cells: Sequence[Cell], asked: Asked, *, idle: bool) -> Arm
     )
 
 
-def _finding(
-    points: Sequence[AttackedPoint], own: Sequence[Cell], *, complete: bool, idle: bool
-) -> Finding:
+def _finding(points: Sequence[AttackedPoint], *, complete: bool, idle: bool) -> Finding:
     if any(_harmed(point) for point in points):
         return "not isolated"  # missing points cannot improve on that
     if not complete:
@@ -84,8 +82,6 @@ def _finding(
         return "overloaded alone" if alone else "undecided"
     if low < GOOD:
         return "nearly isolated"
-    if any(sent_less(cell) for cell in own if cell.role == "aggressor"):
-        return "attack incomplete"  # the victim was not attacked as planned
     return "never overloaded" if idle else "isolated"
 
 
@@ -165,7 +161,7 @@ def never_overloaded(cells: Sequence[Cell], capacity: Capacity | None) -> str | 
         return None
     offered: dict[tuple[str, int], float] = defaultdict(float)
     for cell in cells:
-        offered[cell.arm, cell.point] += cell.offered_pps.median
+        offered[cell.arm, cell.point] += sent_pps(cell)
     max_pps = max(offered.values())
     if capacity is None:
         return f"up to {format_pps(max_pps)} were offered in all and nothing was lost on any arm"

@@ -112,7 +112,8 @@ def beyond(data: ExperimentData, line: Line) -> Iterator[Problem]:
 
 def _wire_bps(data: ExperimentData, routers: list[PointRouter], line: Line) -> float:
     given = line.capacity_pps
-    known = [router for router in routers if router.load.unit != "x" or given is not None]
+    units = {"pps", "bps"} if given is None else {"pps", "bps", "x"}
+    known = [router for router in routers if router.load.unit in units]
     return sum(
         traffic.wire_bps(router.load.to_pps(given, traffic.mean_frame_bytes))
         for router, traffic in ((r, data.traffic_of(r.group)) for r in known)

@@ -51,6 +51,11 @@ class Experiment(ExperimentData):
         in_x = any(load.unit == "x" for loads in self.load.values() for load in loads)
         return in_x or (self.published is not None and bool(self.published.rows))
 
+    @property
+    def needs_maximum(self) -> bool:
+        """Whether a router is offered as much as the generator can send."""
+        return any(load.unit == "max" for loads in self.load.values() for load in loads)
+
     def capacity_reference(self) -> CapacityReference:
         """Return the arm and router that define 1x; default: the first router in the first arm."""
         arms = self.resolved_arms()

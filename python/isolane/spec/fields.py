@@ -24,6 +24,7 @@ from isolane.spec.subnets import Network, read_subnet
 from isolane.spec.units import (
     BIT_RATES_ACCEPTED,
     DURATIONS_ACCEPTED,
+    MAX,
     RATES_ACCEPTED,
     Load,
     format_duration_ns,
@@ -31,6 +32,7 @@ from isolane.spec.units import (
     parse_duration_ns,
     read_bit_rate,
     read_duration_ns,
+    read_load,
     read_rate,
 )
 
@@ -198,8 +200,8 @@ def _as_written(values: tuple[Any, ...], write: SerializerFunctionWrapHandler) -
     return written[0] if len(written) == 1 else written
 
 
-def _rate_schema(units: str, accepted: str) -> WithJsonSchema:
-    pattern = f"^{_NUMBER_PATTERN}({units})$"
+def _rate_schema(units: str, accepted: str, *words: str) -> WithJsonSchema:
+    pattern = "|".join((f"^{_NUMBER_PATTERN}({units})$", *(f"^{word}$" for word in words)))
     return WithJsonSchema({"type": "string", "pattern": pattern, "description": accepted})
 
 
@@ -307,9 +309,15 @@ Warmup = Annotated[
 ]
 
 _written = WrapSerializer(_as_written)
-Rates = Annotated[
-    tuple[Rate, ...],
-    BeforeValidator(_as_list, json_schema_input_type=Rate | list[Rate]),
+OfferedLoad = Annotated[
+    Load,
+    PlainValidator(read_load),
+    PlainSerializer(format_rate, return_type=str),
+    _rate_schema("pps|kpps|Mpps|bps|kbps|Mbps|Gbps|x", f"{RATES_ACCEPTED}, or {MAX}", MAX),
+]
+OfferedLoads = Annotated[
+    tuple[OfferedLoad, ...],
+    BeforeValidator(_as_list, json_schema_input_type=OfferedLoad | list[OfferedLoad]),
     _written,
 ]
 Counts = Annotated[

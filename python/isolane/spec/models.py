@@ -253,7 +253,7 @@ class ExperimentData(SpecModel):
     """Traffic of all routers."""
     routers: Annotated[tuple[Router, ...], BeforeValidator(_some_routers)]
     """The routers, or groups of equal ones."""
-    load: dict[str, f.Rates]
+    load: dict[str, f.OfferedLoads]
     """Offered load by router (of a group: in total); all lists advance together, point by point."""
     arms: Annotated[tuple[ArmChange, ...], BeforeValidator(_few_arms)] = ()
     """The variants to compare; default: one, named after the path."""

@@ -81,4 +81,5 @@ def read_quantity(value: object) -> Quantity:
         load = read_rate(value)
     except Refused as refused:
         raise Refused(refused.problem.what, ACCEPTED) from None
+    assert load.unit != "max", "no rate is written so"
     return Quantity(load.value, load.unit)

@@ -19,6 +19,7 @@ from isolane.spec.units import (
     format_rate,
     parse_duration_ns,
     parse_rate,
+    read_load,
     wire_bps,
 )
 
@@ -61,6 +62,16 @@ def test_other_rates_are_refused(text: str, part: str) -> None:
     with pytest.raises(SpecError) as error:
         parse_rate(text)
     assert part in str(error.value)
+
+
+def test_the_generators_maximum_is_a_load_and_no_rate() -> None:
+    found = read_load("max")
+    assert (str(found), found.unit) == ("max", "max")
+    assert read_load("0.5x") == parse_rate("0.5x")
+    with pytest.raises(SpecError, match="max"):
+        parse_rate("max")
+    with pytest.raises(ValueError, match="no meaning"):
+        found.to_pps(1e6, 64.0)
 
 
 @given(

@@ -17,7 +17,7 @@ from typing import Final, Literal
 from isolane.errors import SpecError
 from isolane.spec.problems import Refused, nearest, show
 
-RateUnit = Literal["pps", "bps", "x"]
+RateUnit = Literal["pps", "bps", "x", "max"]
 
 WIRE_OVERHEAD_BYTES: Final = 20
 """Preamble (7), start of frame (1) and gap (12) that each Ethernet frame takes beside itself."""
@@ -51,6 +51,8 @@ DURATIONS_ACCEPTED: Final = f"a number with a unit ({', '.join(DURATION_UNITS)})
 # The exponent has at most two digits: with more, a short text could ask for gigabytes of zeros.
 _QUANTITY = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?)\s?([^\s0-9.]*)")
 _SMALLEST = 1e-6
+MAX: Final = "max"
+"""As much as the generator can send, beside the other routers' loads."""
 _LARGEST = {"pps": 1e9, "bps": 1e13, "x": 1e3}
 
 
@@ -62,8 +64,9 @@ class Load:
     ----------
     value : float
         Not negative, finite.
-    unit : "pps", "bps" or "x"
-        Frames per second, frame bits per second, or multiples of the capacity.
+    unit : "pps", "bps", "x" or "max"
+        Frames per second, frame bits per second, multiples of the capacity, or shares of what the
+        generator can send beside the other routers' loads.
     """
 
     value: float
@@ -82,13 +85,13 @@ class Load:
         Raises
         ------
         ValueError
-            If the load is in ``x`` and no capacity is known.
+            If the load is in ``x`` and no capacity is known, or it is the generator's maximum.
         """
         if self.unit == "pps":
             return self.value
         if self.unit == "bps":
             return self.value / (8 * mean_frame_bytes)
-        if capacity_pps is None:
+        if capacity_pps is None or self.unit == "max":
             msg = f"{self} has no meaning without a measured capacity"
             raise ValueError(msg)
         return self.value * capacity_pps
@@ -112,6 +115,11 @@ def read_rate(value: object) -> Load:
     if result > _LARGEST[base]:
         raise Refused(f"{show(value)} is too large", f"at most {Load(_LARGEST[base], base)}")
     return Load(result, base)
+
+
+def read_load(value: object) -> Load:
+    """Return ``value``, a rate or ``max``, as a :class:`Load`, or raise :class:`Refused`."""
+    return Load(1.0, "max") if value == MAX else read_rate(value)
 
 
 def read_bit_rate(value: object) -> float:
@@ -187,6 +195,8 @@ def parse_duration_within(option: str, text: str, low: str, high: str) -> int:
 
 def format_rate(load: Load) -> str:
     """Return a rate so that :func:`parse_rate` gives exactly the same value again."""
+    if load.unit == "max":
+        return MAX
     units = [(name, power) for name, (base, power) in RATE_UNITS.items() if base == load.unit]
     exact = Decimal(repr(float(load.value)))
     name, power = units[0]

@@ -20,6 +20,9 @@ from isolane.run.series import AFTER_NS
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed
 
+FLOOD_PPS = 5_000_000.0
+"""More frames/s than one core sends."""
+
 
 class LiveBackEnd:
     """Real frames on this host; see :class:`isolane.run.backend.BackEnd`.
@@ -59,6 +62,10 @@ class LiveBackEnd:
         traffic = self._experiment.traffic
         line_pps = traffic.line_rate_bps / traffic.wire_bps(1.0)
         return min(KERNEL_OVERLOAD_PPS, line_pps)
+
+    def flood_pps(self) -> float:
+        """Return a load that no generator sends; see :class:`isolane.run.backend.WithGenerator`."""
+        return FLOOD_PPS
 
     @contextmanager
     def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:

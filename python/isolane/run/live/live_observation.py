@@ -94,6 +94,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         path=kind.path,
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,
+        intended_pps=demand.intended_pps,
         generated_pps=forwarded / window_s,
         received_pps=arrived / window_s,
         offered_frames=forwarded + sent.missed_window,
@@ -194,8 +195,9 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
     """Yield every reason why the trial gives no verdict."""
     limit = raw.setting.budget.limit
     for router in routers:
-        # An aggressor only has to be too much; the results say how much it really sent.
-        missing = raw.setting.budget.noise if router.held_up else limit
+        # What an aggressor really sent is where its point lies, whatever it was asked for.
+        as_sent = router.held_up or raw.setting.as_sent
+        missing = raw.setting.budget.noise if as_sent else limit
         short = router.generated_frames < (1 - missing) * router.offered_frames
         if router.role != "aggressor" and short:
             yield InvalidReason(

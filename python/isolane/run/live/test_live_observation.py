@@ -352,6 +352,19 @@ def test_the_generators_audit_says_when_it_was_the_limit() -> None:
     assert not observe(raw()).generator.saturated
 
 
+def test_a_trial_counts_at_the_load_that_was_sent() -> None:
+    """Up to 5 % less for the victim: what is delivered is of what was sent, so nothing is wrong."""
+    for missed, kinds in ((200, set[InvalidKind]()), (300, {InvalidKind.GENERATOR_LIMIT})):
+        case = raw(
+            sent=stream_that(SLOW, sent_window=5_000 - missed, missed_window=missed),
+            due_delays=[LONG],
+        )
+        as_sent = observe(replace(case, setting=replace(case.setting, as_sent=True)))
+        assert {reason.kind for reason in as_sent.invalid} == kinds
+        assert {reason.kind for reason in observe(case).invalid} == {InvalidKind.GENERATOR_LIMIT}
+        assert as_sent.routers[0].generated_frames == 5_000 - missed
+
+
 def test_limits_follow_the_threshold() -> None:
     """At a threshold of 10 % a trial may miss ten times as much as at 1 %."""
     case = raw(

@@ -115,6 +115,7 @@ def _router(
         path=of_arm.path,
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,
+        intended_pps=demand.intended_pps,
         generated_pps=offered / window_s,
         received_pps=received / window_s,
         offered_frames=offered,

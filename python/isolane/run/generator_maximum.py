@@ -1,0 +1,157 @@
+"""The generator's own maximum in each arm, measured before the first round.
+
+The point with the highest load is tried for some 100 ms. Where less leaves than was asked for, less
+is asked for the next time, until all of it leaves. What leaves counts, not what arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from isolane.run.backend import Demand
+from isolane.run.demands import (
+    Scale,
+    demands_of,
+    intended_pps,
+    is_moved,
+    known_demands,
+    line_pps,
+    offered_pps,
+)
+from isolane.run.generator_models import GeneratorMaximum, MovedPoint
+from isolane.run.results import Capacity, Trial
+from isolane.run.schedule import Task
+from isolane.run.twins import twin_point
+from isolane.spec import Arm, Experiment
+
+PURPOSE: Final = "generator"
+WINDOW_NS, WARMUP_NS = 60_000_000, 20_000_000
+SURE_PPS = 100_000.0
+"""Every host sends so much."""
+SENT = 0.98
+"""A load of which at least this share leaves can be sent."""
+LESS = 0.95
+"""What is asked for next, over what left: beyond its maximum a generator sends less than that."""
+TRIALS = 6
+"""In one arm; what the last one asks for is then taken."""
+
+
+def is_needed(experiment: Experiment, capacity: Capacity | None) -> bool:
+    """Tell whether an experiment may ask for more than a generator sends."""
+    if experiment.needs_maximum:
+        return True
+    scale = Scale(capacity.pps.median if capacity else None)
+    demands = demands_of(experiment, twin_point(experiment), scale, "")
+    return offered_pps(demands) > SURE_PPS
+
+
+def next_task(experiment: Experiment, arm: Arm, trials: Sequence[Trial]) -> Task | None:
+    """Return the trial that an arm still lacks; None when its maximum is known."""
+    own = _own(trials, arm.name)
+    if len(own) >= TRIALS or any(_whole(trial) for trial in own):
+        return None
+    return Task(arm, twin_point(experiment), len(own), PURPOSE)
+
+
+def next_demands(
+    experiment: Experiment,
+    arm: Arm,
+    trials: Sequence[Trial],
+    capacity: Capacity | None,
+    first_pps: float,
+) -> tuple[Demand, ...]:
+    """Return what the next trial of an arm offers.
+
+    Parameters
+    ----------
+    trials
+        All trials of the run so far.
+    first_pps
+        The first load to try, frames/s, if the experiment asks for more.
+    """
+    own = _own(trials, arm.name)
+    limit = _next_pps(own) if own else first_pps
+    scale = Scale(capacity.pps.median if capacity else None, {arm.name: limit})
+    return demands_of(experiment, twin_point(experiment), scale, arm.name)
+
+
+def maximum_of(trials: Sequence[Trial]) -> GeneratorMaximum | None:
+    """Return what these trials found; None where there are none.
+
+    Parameters
+    ----------
+    trials
+        All trials of a run.
+    """
+    arms = dict.fromkeys(trial.arm for trial in trials if trial.purpose == PURPOSE)
+    by_arm = {arm: _next_pps(own) for arm in arms if (own := _own(trials, arm))}
+    return GeneratorMaximum(by_arm=by_arm) if by_arm else None
+
+
+def _own(trials: Sequence[Trial], arm: str) -> list[Trial]:
+    return [
+        trial
+        for trial in trials
+        if trial.purpose == PURPOSE and trial.arm == arm and trial.generator is not None
+    ]
+
+
+def _whole(trial: Trial) -> bool:
+    audit = trial.generator
+    return audit is not None and audit.achieved_pps >= SENT * audit.requested_pps
+
+
+def _next_pps(own: Sequence[Trial]) -> float:
+    """Return the highest load that can be sent, or the next one to try."""
+    audits = [trial.generator for trial in own if trial.generator is not None]
+    whole = [trial.generator.requested_pps for trial in own if _whole(trial) and trial.generator]
+    if whole:
+        return max(whole)
+    # Each of them asked for too much, so none can have been more than the maximum.
+    lowest = min(audit.requested_pps for audit in audits)
+    return LESS * min(lowest, max(audit.achieved_pps for audit in audits))
+
+
+def scale_of(experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None) -> Scale:
+    """Return what the loads of a run refer to, as far as its trials tell."""
+    found = maximum_of(trials)
+    line = line_pps(experiment) if experiment.needs_maximum else None
+    one_x = capacity.pps.median if capacity else None
+    if found is None:
+        return Scale(one_x, {}, line)
+    # Wires alone, for the floor of the delays, carry what every arm does.
+    return Scale(one_x, found.by_arm, min(found.by_arm.values()))
+
+
+def placed(
+    experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None
+) -> tuple[Scale, tuple[MovedPoint, ...]]:
+    """Return what the loads of a run refer to, and which points that moves."""
+    scale = scale_of(experiment, trials, capacity)
+    return scale, moved_points(experiment, scale)
+
+
+def moved_points(experiment: Experiment, scale: Scale) -> tuple[MovedPoint, ...]:
+    """Return the points whose loads are lower than the experiment asks for."""
+    found = []
+    for arm in experiment.resolved_arms():
+        for point in experiment.points():
+            known = known_demands(experiment, point, scale, arm.name)
+            demands = [demand for demand in known if demand is not None]
+            if is_moved(demands):
+                found.append(_moved(arm.name, point.index, point.label, demands))
+    return tuple(found)
+
+
+def _moved(arm: str, point: int, label: str, demands: Sequence[Demand]) -> MovedPoint:
+    attack = [demand.load_x for demand in demands if demand.router.role == "aggressor"]
+    known = [load for load in attack if load is not None]
+    return MovedPoint(
+        arm=arm,
+        point=point,
+        point_label=label,
+        intended_pps=intended_pps(demands),
+        offered_pps=offered_pps(demands),
+        aggressor_x=sum(known) if known and len(known) == len(attack) else None,
+    )
