@@ -14,6 +14,7 @@ BENCHES: tuple[str, ...] = (
     "accuracy",
     "conservation",
     "testbed",
+    "overhead",
     "accountant",
     "enforcement",
     "links",

@@ -87,12 +87,12 @@ def bed(arm: Arm, journal: Journal, seconds: float) -> Iterator[Bed]:
     """Build a test bed, and take its own accountant off."""
     experiment = parse_experiment(arm.yaml())
     resolved, routers = experiment.resolved_arms()[0], experiment.points()[0].routers
-    back_end = LiveBackEnd(experiment, journal)
-    back_end.check([resolved])
-    with back_end.bench(resolved, routers) as bench:
-        bench = cast("LiveBench", bench)
-        bench.equipment.accountant.close()
-        yield Bed(experiment, resolved, tuple(routers), bench, seconds)
+    with closing(LiveBackEnd(experiment, journal)) as back_end:
+        back_end.check([resolved])
+        with back_end.bench(resolved, routers) as bench:
+            bench = cast("LiveBench", bench)
+            bench.equipment.accountant.close()
+            yield Bed(experiment, resolved, tuple(routers), bench, seconds)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from isolane.run.backend import Bench, Demand, Observation, Setting
@@ -97,7 +97,7 @@ def bed(arm: Arm, journal: Journal, seconds: float) -> Iterator[Bed]:
     """Build a test bed."""
     experiment = parse_experiment(arm.yaml())
     resolved, routers = experiment.resolved_arms()[0], experiment.points()[0].routers
-    back_end = LiveBackEnd(experiment, journal)
-    back_end.check([resolved])
-    with back_end.bench(resolved, routers) as bench:
-        yield Bed(bench, routers, seconds)
+    with closing(LiveBackEnd(experiment, journal)) as back_end:
+        back_end.check([resolved])
+        with back_end.bench(resolved, routers) as bench:
+            yield Bed(bench, routers, seconds)

@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,9 +99,12 @@ def carry_out(name: str, options: Options) -> Measured:
         text, found = re.subn(rf"\b{key}: \w+", f"{key}: {value}", text)
         assert found == 1, f"{name}: {key} stands there {found} times"
     experiment = parse_experiment(text, name)
-    with tempfile.TemporaryDirectory() as temporary, exclusive() as journal:
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        exclusive() as journal,
+        closing(LiveBackEnd(experiment, journal)) as back_end,
+    ):
         clean()
-        back_end = LiveBackEnd(experiment, journal)
         back_end.check(experiment.resolved_arms())
         folder = RunFolder.create(Path(temporary) / name, text, back_end.host())
         summary = Run(experiment, back_end, folder).execute()

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from isolane.errors import IsolaneError
@@ -44,9 +45,8 @@ def live(folder: Path, count: int, chosen: argparse.Namespace) -> list[Trial]:
         if time.monotonic() > end_s:
             raise TimeUpError
 
-    with exclusive() as journal:
+    with exclusive() as journal, closing(LiveBackEnd(experiment, journal)) as back_end:
         clean()
-        back_end = LiveBackEnd(experiment, journal)
         back_end.check(experiment.resolved_arms())
         run = RunFolder.create(folder, text, back_end.host())
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 
 from isolane.calibrate.check import Check as Predicted
@@ -16,6 +17,7 @@ from isolane.run.folder import RunFolder
 from isolane.run.live import LiveBackEnd
 from isolane.run.results import Trial
 from isolane.run.runner import Run
+from isolane.run.summary import ASIDE
 from isolane.spec import parse_experiment
 from isolane.testbed import clean, exclusive
 
@@ -35,13 +37,12 @@ def live_run(folder: Path, repeats: int, seconds: float) -> list[Trial]:
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     experiment = parse_experiment(text, EXPERIMENT.name)
-    with exclusive() as journal:
+    with exclusive() as journal, closing(LiveBackEnd(experiment, journal)) as back_end:
         clean()
-        back_end = LiveBackEnd(experiment, journal)
         back_end.check(experiment.resolved_arms())
         run = RunFolder.create(folder, text, back_end.host())
         Run(experiment, back_end, run).execute()
-    return [trial for trial in run.trials() if trial.purpose != "null-dut"]
+    return [trial for trial in run.trials() if trial.purpose not in ASIDE]
 
 
 def threes(trials: list[Trial]) -> list[tuple[int, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from isolane.run.backend import Bench, Demand, Observation, Setting
 from isolane.run.live.live_backend import LiveBackEnd
@@ -32,7 +32,11 @@ def bench(weight: int = 100) -> Iterator[Callable[..., Observation]]:
     """Build a test bed; yields what offers rates and returns what came of it."""
     experiment = parse_experiment(EXPERIMENT.format(weight=weight))
     (arm,), routers = experiment.resolved_arms(), experiment.points()[0].routers
-    with exclusive() as journal, LiveBackEnd(experiment, journal).bench(arm, routers) as built:
+    with (
+        exclusive() as journal,
+        closing(LiveBackEnd(experiment, journal)) as back_end,
+        back_end.bench(arm, routers) as built,
+    ):
         live: Bench = built
 
         def offer(*rates_pps: float) -> Observation:

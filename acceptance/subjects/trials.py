@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from isolane.run.backend import Demand, Setting
@@ -24,8 +24,8 @@ def back_end(folder: Path, size: str, load: str) -> Iterator[tuple[LiveBackEnd, 
     await_free()
     with exclusive() as journal:
         clean()
-        found = LiveBackEnd(experiment, journal)
-        yield found, experiment.resolved_arms()[0], experiment.points()[0]
+        with closing(LiveBackEnd(experiment, journal)) as found:
+            yield found, experiment.resolved_arms()[0], experiment.points()[0]
 
 
 def setting(point: Point, warmup_ns: int, window_ns: int) -> Setting:

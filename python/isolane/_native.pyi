@@ -475,6 +475,19 @@ class Generator:
         peak_rate_millipps: int = 0,
         bin_ns: int = 0,
     ) -> Self: ...
+    def reuse(
+        self,
+        *,
+        netns: str | None,
+        core: int,
+        cookie: int,
+        streams: Sequence[Stream],
+        window_start_ns: int,
+        window_end_ns: int,
+        end_ns: int,
+        peak_rate_millipps: int = 0,
+        bin_ns: int = 0,
+    ) -> bool: ...
     def start(self, start_ns: int) -> None: ...
     def wait(self, timeout_s: float) -> bool: ...
     def stop(self) -> None: ...

@@ -126,8 +126,7 @@ impl Generator {
             value: spec.streams.len().to_string(),
             accepted: format!("1 to {MAX_STREAMS}"),
         })?;
-        let longest = spec.streams.iter().flat_map(|stream| &stream.sizes).max();
-        let frame_bytes = longest.copied().unwrap_or(64) - FCS_BYTES;
+        let frame_bytes = frame_bytes(&spec);
         let entries = series::entries(spec.bin_ns, spec.end_ns, spec.streams.len());
         let skel = Loaded::load(FAMILY, GenerateSkelBuilder::default(), |open| {
             let settings = &mut present(open.maps.rodata_data.as_deref_mut())?.settings;
@@ -142,6 +141,26 @@ impl Generator {
         let series = MappedArray::new(skel.maps.isl_tx_series.as_fd(), entries as usize)
             .map_err(|source| FAMILY.refused_because(source.to_string()))?;
         Ok(Self { sender: None, skel, series, spec, frame_bytes, calls: 0 })
+    }
+
+    /// Takes another specification, where the loaded program can carry it out: false where not.
+    ///
+    /// Loading takes some 50 ms, most of it in the kernel's verifier. [`Self::start`] clears what the
+    /// trial before has left.
+    pub fn reuse(&mut self, spec: GeneratorSpec) -> Result<bool> {
+        if self.sender.is_some() {
+            return Err(Error::State("the generator is running"));
+        }
+        let bins = series::entries(spec.bin_ns, spec.end_ns, spec.streams.len());
+        let fits = spec.streams.len() == self.spec.streams.len()
+            && spec.cookie == self.spec.cookie
+            && frame_bytes(&spec) == self.frame_bytes
+            && bins as usize <= self.series.len();
+        if fits {
+            self.spec = spec;
+            self.calls = 0;
+        }
+        Ok(fits)
     }
 
     /// Starts sending; the schedule's zero is `start_ns` on `CLOCK_MONOTONIC`.
@@ -294,6 +313,12 @@ impl From<&types::isl_stream> for StreamReport {
             missed_window: stream.missed_window,
         }
     }
+}
+
+/// Length of the buffer for a frame, bytes: that of the longest one.
+fn frame_bytes(spec: &GeneratorSpec) -> u16 {
+    let longest = spec.streams.iter().flat_map(|stream| &stream.sizes).max();
+    longest.copied().unwrap_or(64) - FCS_BYTES
 }
 
 /// Sorts the streams by their first departure; what is in order is a heap.

@@ -109,6 +109,38 @@ impl Generator {
         .map_err(raise)
     }
 
+    /// Takes another trial, where the loaded program can carry it out; false where not.
+    #[expect(clippy::too_many_arguments, reason = "keyword arguments, those of the constructor")]
+    #[pyo3(signature = (*, netns, core, cookie, streams, window_start_ns, window_end_ns, end_ns,
+                        peak_rate_millipps = 0, bin_ns = 0))]
+    fn reuse(
+        &mut self,
+        netns: Option<PathBuf>,
+        core: usize,
+        cookie: u16,
+        streams: Vec<Stream>,
+        window_start_ns: u64,
+        window_end_ns: u64,
+        end_ns: u64,
+        peak_rate_millipps: u64,
+        bin_ns: u64,
+    ) -> PyResult<bool> {
+        let streams = streams.into_iter().map(|stream| stream.0).collect();
+        self.0
+            .reuse(GeneratorSpec {
+                netns,
+                core,
+                cookie,
+                streams,
+                window_start_ns,
+                window_end_ns,
+                end_ns,
+                peak_rate_millipps,
+                bin_ns,
+            })
+            .map_err(raise)
+    }
+
     /// Starts sending; the schedule's zero is `start_ns` on `CLOCK_MONOTONIC`.
     fn start(&mut self, start_ns: u64) -> PyResult<()> {
         self.0.start(start_ns).map_err(raise)

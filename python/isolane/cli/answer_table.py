@@ -20,7 +20,7 @@ WIDTH = 100
 """Columns, also where the terminal has more."""
 LINES = 12
 """Of an answer, so that it is read at a glance; arms beyond that are left to the details."""
-MIN_ROWS = 3
+MIN_ROWS, MIN_TOLD = 3, 2
 CUT = ("arm", WORST_AT)
 COLOURS: dict[Finding, str] = {
     "isolated": "green",
@@ -40,21 +40,21 @@ def print_answer(summary: Summary, console: Console | None = None, *, below: int
     """
     console = console or Console()
     console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
-    found = answer_of(summary)
-    told = wrapped(" ".join(found.sentences), console.width)
-    lost = lost_line(summary)
+    found, lost = answer_of(summary), lost_line(summary)
     heading = wrapped(_heading(summary), console.width)
     for line in heading:
         console.print(line, style="bold", highlight=False, markup=False)
+    left = LINES - below - len(heading) - (lost is not None)
     if found.rows:
-        taken = len(heading) + 1 + len(told) + (lost is not None) + below
-        fit = max(MIN_ROWS, LINES - taken)
+        fit = max(MIN_ROWS, left - 1 - MIN_TOLD)
         shown = found.rows if len(found.rows) <= fit else found.rows[: fit - 1]
         console.print(_table(found, shown, wide=console.width >= WIDTH))
+        left -= 1 + len(shown)
         if len(found.rows) > len(shown):
             rest = plural(len(found.rows) - len(shown), "more arm")
             console.print(f"{rest}: --details", highlight=False, markup=False)
-    for line in told:
+            left -= 1
+    for line in fitting(found.sentences, max(MIN_TOLD, left), console.width):
         console.print(line, style="bold", highlight=False, markup=False)
     if lost is not None:
         console.print(f"{lost}: --details says why", highlight=False, markup=False)
@@ -69,6 +69,17 @@ def _heading(summary: Summary) -> str:
         taken = f", taken from {source}" if source is not None else ""
         parts.append(f"1x = {format_pps(summary.capacity.pps.median)}{taken}")
     return "; ".join(parts)
+
+
+def fitting(sentences: Sequence[str], lines: int, width: int) -> list[str]:
+    """Return the first sentences, as many as fit into so many lines, but the first one whole."""
+    told: list[str] = []
+    for number in range(1, len(sentences) + 1):
+        more = wrapped(" ".join(sentences[:number]), width)
+        if told and len(more) > lines:
+            break
+        told = more
+    return told
 
 
 def wrapped(text: str, width: int) -> list[str]:

@@ -319,10 +319,9 @@ def _measure(plan: _Plan) -> Summary | None:
     )
     settings = plan.settings(host_facts(), On.LIVE, {})
     plan.refuse_changes(settings)
-    with exclusive() as journal:
+    with exclusive() as journal, closing(LiveBackEnd(plan.spec, journal)) as back_end:
         for left in clean():
             typer.echo(f"isolane: removed what a killed run left behind: {left}", err=True)
-        back_end = LiveBackEnd(plan.spec, journal)
         back_end.check(plan.spec.resolved_arms())
         if plan.dry_run:
             return None

@@ -316,10 +316,9 @@ def _measure(plan: _Plan) -> SearchSummary:
     need_root(
         "a live search needs root (namespaces, BPF, thread settings)", ", or simulate it: --on sim"
     )
-    with exclusive() as journal:
+    with exclusive() as journal, closing(LiveBackEnd(plan.spec, journal)) as back_end:
         for left in clean():
             typer.echo(f"isolane: removed what a killed run left behind: {left}", err=True)
-        back_end = LiveBackEnd(plan.spec, journal)
         back_end.check(plan.spec.resolved_arms())
         return plan.search(back_end, time.time)
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from isolane.cli.answer_table import LINES, WIDTH, print_answer, wrapped
+from isolane.cli.answer_table import LINES, WIDTH, fitting, print_answer, wrapped
 from isolane.run.results import Summary
 from isolane.run.test_answer import by_arm
 from isolane.run.test_cells import summary_of
@@ -72,6 +72,14 @@ def test_no_figure_is_cut_short(mixed: Summary, width: int) -> None:
     assert "(" in best
     assert "…" not in best
     assert max(map(len, lines)) <= min(width, WIDTH)
+
+
+def test_sentences_that_do_not_fit_are_left_to_the_report() -> None:
+    told = ["One of nine.", "Two of nine.", "A third one that is longer."]
+    assert fitting(told, 1, 30) == ["One of nine. Two of nine."]
+    assert fitting(told, 9, 30) == ["One of nine. Two of nine. A", "third one that is longer."]
+    assert fitting(["The first one is told whole."], 1, 20) == ["The first one is", "told whole."]
+    assert fitting([], 1, 20) == []
 
 
 def test_no_figure_is_parted_from_its_unit() -> None:

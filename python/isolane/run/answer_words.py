@@ -166,8 +166,7 @@ _WHY: dict[Finding, str] = {
     "attack incomplete": "Attack incomplete: the generator could not send its whole load on "
     "{arms}.",
     "never overloaded": "Never overloaded: {arms}. Offer the aggressor more.",
-    "overloaded alone": "Overloaded alone: {arms}. The victim loses frames there without an "
-    "attack, too.",
+    "overloaded alone": "Overloaded without an attack, too: {arms}.",
     "no verdict": "No verdict: {arms}. The report says why.",
 }
 

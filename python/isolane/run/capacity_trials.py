@@ -62,8 +62,7 @@ class CapacityTrials:
             If the arm that 1x names has no capacity that could be measured, or trials keep failing.
         """
         reference = self.experiment.capacity_reference()
-        arms = self.experiment.resolved_arms()
-        for arm in sorted(arms, key=lambda arm: arm.name != reference.arm.name):
+        for arm in self.experiment.arms_with_capacity:
             self._arm(arm)
             if arm.name == reference.arm.name:
                 self._refuse_unknown(arm.name)
@@ -135,10 +134,10 @@ class CapacityTrials:
 
 def expected(experiment: Experiment) -> int:
     """Return how many capacity trials a run is likely to take, for its progress."""
-    return EXPECTED * len(experiment.resolved_arms())
+    return EXPECTED * len(experiment.arms_with_capacity)
 
 
 def counted(experiment: Experiment, trials: Sequence[Trial]) -> int:
     """Return the capacity trials that are done, at most as many in each arm as are expected."""
     done = [trial.arm for trial in trials if trial.purpose == "capacity"]
-    return sum(min(EXPECTED, done.count(arm.name)) for arm in experiment.resolved_arms())
+    return sum(min(EXPECTED, done.count(arm.name)) for arm in experiment.arms_with_capacity)

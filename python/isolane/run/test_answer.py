@@ -166,10 +166,7 @@ CASES: list[tuple[list[AnswerRow], str]] = [
     ),
     (
         [row(name, "overloaded alone", 0.5) for name in ("a", "b", "c", "d")],
-        (
-            "Overloaded alone: a, b, c and 1 more. The victim loses frames there without an "
-            "attack, too."
-        ),
+        ("Overloaded without an attack, too: a, b, c and 1 more."),
     ),
     ([row("direct", None)], "On this host, direct forwards 1 Mpps."),
     (

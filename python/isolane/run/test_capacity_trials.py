@@ -77,6 +77,16 @@ def test_another_arm_that_cannot_be_overloaded_has_a_lower_bound(tmp_path: Path)
     assert bridge.mfr_pps.median == bridge.max_load_pps == 0.5 * CAPACITY_PPS
 
 
+def test_the_other_arms_may_be_left_out(tmp_path: Path) -> None:
+    text = f"{RELATIVE}capacity: {{arm: bridge, every_arm: false}}\n"
+    summary = start(tmp_path / "run", Imaginary(), text).execute()
+    assert [one.arm for one in summary.capacities] == ["bridge"]
+    assert summary.capacity is not None
+    assert summary.capacity.arm == "bridge"
+    made = [trial for trial in journal(tmp_path / "run") if trial.purpose == "capacity"]
+    assert {trial.arm for trial in made} == {"bridge"}
+
+
 def test_after_a_failed_capacity_trial_the_bench_is_built_anew(tmp_path: Path) -> None:
     back_end = Imaginary(fail_at(2))
     summary = start(tmp_path / "run", back_end, RELATIVE).execute()

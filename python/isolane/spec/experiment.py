@@ -56,6 +56,14 @@ class Experiment(ExperimentData):
         """Whether a router is offered as much as the generator can send."""
         return any(load.unit == "max" for loads in self.load.values() for load in loads)
 
+    @property
+    def arms_with_capacity(self) -> tuple[Arm, ...]:
+        """The arms whose capacity is measured where 1x is; first the one that defines it."""
+        reference = self.capacity_reference().arm
+        if self.capacity is not None and not self.capacity.every_arm:
+            return (reference,)
+        return (reference, *(arm for arm in self.resolved_arms() if arm.name != reference.name))
+
     def capacity_reference(self) -> CapacityReference:
         """Return the arm and router that define 1x; default: the first router in the first arm."""
         arms = self.resolved_arms()

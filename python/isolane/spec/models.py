@@ -145,6 +145,8 @@ class CapacityChoice(SpecModel):
     """Name of the arm; default: the first."""
     router: f.RouterName | None = None
     """Name of the router; default: the first."""
+    every_arm: StrictBool = True
+    """Whether the capacity of the other arms is measured, too, which takes some seconds each."""
 
 
 class TrialPlan(SpecModel):

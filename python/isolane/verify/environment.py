@@ -6,7 +6,7 @@ The other environment, the running routers between real interfaces, is :mod:`iso
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -120,10 +120,10 @@ class TestBed:
         made = mirror(self.policy, routers, frame_bytes=frame_bytes, line_bps=line_bps, fold=fold)
         (arm,) = made.experiment.resolved_arms()
         (point,) = made.experiment.points()
-        back_end = LiveBackEnd(made.experiment, self.journal)
-        back_end.check((arm,))
-        with back_end.bench(arm, point.routers) as bench:
-            yield _BedTrials(made, point.routers, bench, self)
+        with closing(LiveBackEnd(made.experiment, self.journal)) as back_end:
+            back_end.check((arm,))
+            with back_end.bench(arm, point.routers) as bench:
+                yield _BedTrials(made, point.routers, bench, self)
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,39 @@ fn frames_are_valid_in_every_size_and_family() {
 }
 
 #[test]
+fn a_loaded_program_takes_another_trial_that_fits() {
+    let mut generator = armed(vec![stream(false, &[64], 5), stream(false, &[128], 2)]);
+    for _ in 0..7 {
+        next_frame(&generator);
+    }
+    assert!(generator.report().expect("report").streams[0].sent > 0);
+    let mut other = spec(vec![stream(true, &[128], 3), stream(false, &[64], 1)]);
+    other.window_start_ns = 1;
+    assert!(generator.reuse(other).expect("does not run"));
+    generator.arm(monotonic_ns() - 1_000_000_000, 1).expect("arms");
+    let before = generator.report().expect("report");
+    assert!(before.streams.iter().all(|stream| *stream == StreamReport::default()));
+    assert_eq!((before.iterations, before.failed, before.calls), (0, 0, 0));
+    let mut lengths = vec![next_frame(&generator).1.len(), next_frame(&generator).1.len()];
+    lengths.sort_unstable();
+    assert_eq!(lengths, [60, 124], "the new streams' frames, from the first one on");
+    for misfit in [
+        spec(vec![stream(false, &[128], 1)]),
+        spec(vec![stream(false, &[64], 1), stream(false, &[256], 1)]),
+        GeneratorSpec {
+            cookie: 1,
+            ..spec(vec![stream(false, &[64], 1), stream(false, &[128], 1)])
+        },
+        GeneratorSpec {
+            bin_ns: 1_000_000_000,
+            ..spec(vec![stream(false, &[64], 1), stream(false, &[128], 1)])
+        },
+    ] {
+        assert!(!generator.reuse(misfit).expect("does not run"));
+    }
+}
+
+#[test]
 fn flows_come_in_turn_and_their_numbers_count_up() {
     let generator = armed(vec![stream(false, &[64], 5)]);
     for sent in 0..20u32 {

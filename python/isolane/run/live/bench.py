@@ -15,9 +15,10 @@ from isolane.run.live.cores import Cores
 from isolane.run.live.cpu_accounting import Accounts, CpuAccounting, Ticks
 from isolane.run.live.cpu_agreement import Agreement, IdleReading, kernel_times_idle
 from isolane.run.live.draining import drained
-from isolane.run.live.generator_streams import generator
+from isolane.run.live.generator_streams import trial_of
 from isolane.run.live.host import nic_facts
 from isolane.run.live.live_observation import Raw, observe
+from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed
 from isolane.run.live.speed_probe import probe
 from isolane.run.quality_models import CoreProbe
@@ -40,6 +41,8 @@ class Equipment:
     bed: Testbed
     receiver: _native.Receiver
     accountant: _native.CpuAccountant
+    loaded: Loaded
+    """What outlives the bed, too: the accountant is from there."""
     cores: Cores
     cookie: int
     managed: Managed
@@ -93,13 +96,15 @@ class LiveBench:
     def _trial(self, setting: Setting) -> Observation:
         tools = self._equipment
         wires = tools.bed.wires
-        source = generator(
-            setting,
-            wires,
-            self._traffic,
-            core=tools.cores.measure[0],
-            cookie=tools.cookie,
-            bin_ns=tools.receiver.bin_ns(),
+        source = tools.loaded.generator(
+            trial_of(
+                setting,
+                wires,
+                self._traffic,
+                core=tools.cores.measure[0],
+                cookie=tools.cookie,
+                bin_ns=tools.receiver.bin_ns(),
+            )
         )
         tools.receiver.reset()
         before, ticks = self._counters(), core_ticks()

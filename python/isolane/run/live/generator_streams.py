@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from isolane import _native
 from isolane.run.backend import Demand, Setting
+from isolane.run.live.loaded import GeneratorTrial
 from isolane.spec import Traffic
 from isolane.testbed import Wire
 
@@ -68,7 +69,7 @@ def stream(demand: Demand, wire: Wire, traffic: Traffic, duration_ns: int) -> _n
     )
 
 
-def generator(
+def trial_of(
     setting: Setting,
     wires: Sequence[Wire],
     traffic: Sequence[Traffic],
@@ -76,11 +77,11 @@ def generator(
     core: int,
     cookie: int,
     bin_ns: int,
-) -> _native.Generator:
-    """Load a generator for one trial; demands, wires and traffic are in the same order."""
+) -> GeneratorTrial:
+    """Describe one trial for the generator; demands, wires and traffic are in the same order."""
     window_end_ns = setting.warmup_ns + setting.window_ns
     end_ns = window_end_ns + LATE_NS
-    return _native.Generator(
+    return GeneratorTrial(
         netns=wires[0].gen_netns,
         core=core,
         cookie=cookie,

@@ -14,6 +14,7 @@ from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench
 from isolane.run.live.bench import Equipment, LiveBench
 from isolane.run.live.cores import awake, divide, staying_on
 from isolane.run.live.host import host_facts
+from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed, clear_leftovers, policy_of
 from isolane.run.results import HostFacts
 from isolane.run.series import AFTER_NS
@@ -39,6 +40,11 @@ class LiveBackEnd:
         self._experiment = experiment
         self._journal = journal
         self._cookie = secrets.randbelow(1 << 16)
+        self._loaded = Loaded()
+
+    def close(self) -> None:
+        """Unload what stays loaded from one bench to the next."""
+        self._loaded.close()
 
     def check(self, arms: Sequence[Arm]) -> None:
         """Raise NotSupported, naming everything that is missing."""
@@ -96,15 +102,17 @@ class LiveBackEnd:
         )
         with awake(), staying_on(cores.measure), Testbed(plan, self._journal) as bed:
             try:
-                accountant, receiver = _native.CpuAccountant(), self._receiver(bed, routers)
+                accountant, receiver = self._loaded.accountant(), self._receiver(bed, routers)
             except _native.UnsupportedError as error:
                 raise NotSupported(f"not supported on this host: {error}") from error
             except _native.NativeError as error:
                 raise MeasurementError(str(error)) from error
             line_rate_bps = self._experiment.traffic.line_rate_bps
             policy = policy_of(arm, routers, bed, cores, line_rate_bps)
-            with closing(accountant), closing(receiver), Managed(bed, policy) as managed:
-                equipment = Equipment(bed, receiver, accountant, cores, self._cookie, managed)
+            with closing(receiver), Managed(bed, policy) as managed:
+                equipment = Equipment(
+                    bed, receiver, accountant, self._loaded, cores, self._cookie, managed
+                )
                 yield LiveBench(self._experiment, arm, routers, equipment)
 
     def _receiver(self, bed: Testbed, routers: Sequence[PointRouter]) -> _native.Receiver:
