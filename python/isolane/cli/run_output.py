@@ -34,8 +34,8 @@ def present(summary: Summary, target: Path, shown: Shown) -> None:
         told = True
     finally:
         try:
-            files = {"policy, to be filled in": _suggest(summary, target)}
-            files["report"] = render(target, "html", None)
+            report = render(target, "html", None)
+            files = {"policy, to be filled in": _suggest(summary, target), "report": report}
         except OutputError as error:
             folder = shlex.quote(str(target))
             hint = f"the results are kept; write the report later with: isolane report {folder}"
@@ -62,7 +62,7 @@ def _suggest(summary: Summary, target: Path) -> Path | None:
 
     arm, text = answer_of(summary).use, None
     if arm is not None:
-        cores = sorted({core.core for core in summary.cores if core.part == "dut"})
+        cores = sorted({c.core for c in summary.cores if c.part == "dut" and c.arm == arm})
         text = suggested_policy(load_experiment(target / EXPERIMENT), arm, cores)
     if text is None:
         with suppress(OSError):

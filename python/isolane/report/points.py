@@ -60,18 +60,18 @@ def across(summary: Summary) -> Across:
     noun = "aggressor's load" if attacked else "offered load"
 
     def in_x(setting: _Setting) -> float | None:
-        return setting.aggressor_x if attacked else setting.total_x
+        return _rounded(setting.aggressor_x if attacked else setting.total_x)
 
     def in_pps(setting: _Setting) -> float | None:
-        return setting.aggressor_pps if attacked else setting.total_pps
+        return _rounded(setting.aggressor_pps if attacked else setting.total_pps)
 
     multiples = _positions(points, in_x)
     if multiples is not None and _distinct(multiples):
-        of_arm = _positions(settings, in_x)
+        of_arm = _known(settings, in_x)
         return _across("load", f"{noun} (x capacity)", _MULTIPLE, multiples, of_arm)
     rates = _positions(points, in_pps)
     if multiples is None and rates is not None and _distinct(rates):
-        of_arm = _positions(settings, in_pps)
+        of_arm = _known(settings, in_pps)
         return _across("load", f"{noun} (pps)", _RATE, rates, of_arm)
     labels = json.dumps([point.label for point in points.values()])
     numbers = {index: float(rank) for rank, index in enumerate(points)}
@@ -143,12 +143,23 @@ def _distinct(at: Mapping[int, float]) -> bool:
     return len(set(at.values())) == len(at)
 
 
+def _rounded(value: float | None) -> float | None:
+    """Let loads be equal that were worked out in different ways."""
+    return None if value is None else float(f"{value:.9g}")
+
+
 Key = TypeVar("Key")
 
 
 def _positions(
     points: Mapping[Key, _Setting], value_of: Callable[[_Setting], float | None]
 ) -> dict[Key, float] | None:
-    found = {index: value_of(point) for index, point in points.items()}
-    known = {index: value for index, value in found.items() if value is not None}
+    known = _known(points, value_of)
     return known if len(known) == len(points) else None
+
+
+def _known(
+    points: Mapping[Key, _Setting], value_of: Callable[[_Setting], float | None]
+) -> dict[Key, float]:
+    found = {index: value_of(point) for index, point in points.items()}
+    return {index: value for index, value in found.items() if value is not None}

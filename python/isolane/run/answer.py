@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from isolane.run.answer_words import clearly_faster, moved_words, sentences
+from isolane.run.answer_words import SHORT, clearly_faster, moved_words, sentences
+from isolane.run.cells import sent_less, sent_pps
 from isolane.run.generator_models import MovedPoint
 from isolane.run.interval import Interval
 from isolane.run.results import Aggregate, Cell, Summary
@@ -65,7 +66,7 @@ def answer(
     found = (
         [_victims(arm, cells, totals.get(arm.arm)) for arm in verdict.arms]
         if about_victims
-        else [_row(arm, None, total) for arm, total in totals.items()]
+        else [_row(arm, None, total, cells) for arm, total in totals.items()]
     )
     rows = sorted(_with_shares(found), key=_rank)
     labels = {total.point_label for total in totals.values()}
@@ -76,6 +77,7 @@ def answer(
         sentences=(
             *(sentences(rows, simulated=simulated) or (verdict.sentence,)),
             *moved_words(moved),
+            *(SHORT if any(sent_less(cell) for cell in cells if cell.role == "aggressor") else ()),
         ),
     )
 
@@ -120,7 +122,9 @@ def _size(found: Aggregate) -> tuple[int, float]:
     return found.routers, found.throughput_pps.median
 
 
-def _row(arm: str, finding: Finding | None, total: Aggregate | None) -> AnswerRow:
+def _row(
+    arm: str, finding: Finding | None, total: Aggregate | None, cells: Sequence[Cell]
+) -> AnswerRow:
     return AnswerRow(
         arm=arm,
         finding=finding,
@@ -130,18 +134,19 @@ def _row(arm: str, finding: Finding | None, total: Aggregate | None) -> AnswerRo
         alone_p99_ns=None,
         total_pps=total.throughput_pps if total else None,
         total_share=None,
-        total_is_bound=total is not None and _all_came_through(total),
+        total_is_bound=total is not None and _all_came_through(total, cells),
     )
 
 
-def _all_came_through(total: Aggregate) -> bool:
-    return total.throughput_pps.median >= (1 - LOSSLESS) * total.offered_pps.median
+def _all_came_through(total: Aggregate, cells: Sequence[Cell]) -> bool:
+    own = [cell for cell in cells if (cell.arm, cell.point) == (total.arm, total.point)]
+    return total.throughput_pps.median >= (1 - LOSSLESS) * sum(map(sent_pps, own))
 
 
 def _victims(arm: ArmVerdict, cells: Sequence[Cell], total: Aggregate | None) -> AnswerRow:
     own = [cell for cell in cells if cell.arm == arm.arm and cell.role == "victim"]
     at_worst = [cell for cell in own if cell.point_label == arm.point_label and cell.delivered]
-    row = _row(arm.arm, arm.finding, total)
+    row = _row(arm.arm, arm.finding, total, cells)
     if not at_worst:
         return row
     worst = min(at_worst, key=_delivered)

@@ -92,6 +92,10 @@ def _sendable(point: MovedPoint) -> str:
     return format_pps(point.offered_pps)
 
 
+SHORT = ("Some aggressors were sent less than they were to be: the report has their loads.",)
+"""For what a generator fell short of in the trials, beyond what was known before."""
+
+
 def lost_line(summary: Summary) -> str | None:
     """Say how many trials count for nothing; None where all count."""
     parts = []
@@ -106,6 +110,8 @@ def lost_line(summary: Summary) -> str | None:
 
 def clearly_faster(rows: Sequence[AnswerRow]) -> bool:
     """Tell whether the first arm's total lies above all others', intervals and all."""
+    if any(row.total_is_bound for row in rows[1:]):
+        return False  # it might forward more
     first, *others = (row.total_pps for row in rows)
     return first is not None and all(
         other is None or (other.high < first.low and first.n > 1 and other.n > 1)
@@ -147,18 +153,22 @@ def _advice(rows: Sequence[AnswerRow], host: str) -> list[str]:
 
 def _cost(best: AnswerRow, rows: Sequence[AnswerRow]) -> list[str]:
     """Say what the protection costs in throughput, against the arm that forwards the maximum."""
-    known = [row for row in rows if row.total_pps]
-    if len(known) < 2 or not best.total_pps:
+    others = [row for row in rows if row is not best and row.total_pps]
+    if not others or not best.total_pps:
         return []
     if best.total_is_bound:
         return [f"{best.arm} forwarded all that it was offered."]
-    if best.total_share is None:
-        return []
-    if best.total_share >= EQUAL:
-        return ["No arm forwards more."]
-    top = max(known, key=lambda row: row.total_share or 0)
-    less = percent(1 - best.total_share)
-    return [f"Its routers together forward {less} % less than those of {top.arm}."]
+    top = max(others, key=_together)
+    share = _together(best) / _together(top) if _together(top) else 1.0
+    if share < EQUAL:
+        at_least = "at least " if top.total_is_bound else ""
+        less = percent(1 - share)
+        return [f"Its routers together forward {at_least}{less} % less than those of {top.arm}."]
+    return [] if any(row.total_is_bound for row in others) else ["No arm forwards more."]
+
+
+def _together(row: AnswerRow) -> float:
+    return row.total_pps.median if row.total_pps else 0.0
 
 
 _WHY: dict[Finding, str] = {

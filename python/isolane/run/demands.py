@@ -86,9 +86,12 @@ def known_demands(
 
 
 def line_pps(experiment: Experiment) -> float:
-    """Return what a wire carries, frames/s: the maximum of a generator that has no other."""
-    traffic = experiment.traffic
-    return traffic.line_rate_bps / traffic.wire_bps(1.0)
+    """Return what one wire carries of the largest frames, frames/s.
+
+    The maximum, of all routers together, of a generator that has no other.
+    """
+    largest = max(experiment.traffic_of(r.name).wire_bps(1.0) for r in experiment.routers)
+    return experiment.traffic.line_rate_bps / largest
 
 
 def intended_pps(demands: Sequence[Demand]) -> float:

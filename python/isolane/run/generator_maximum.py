@@ -6,9 +6,11 @@ is asked for the next time, until all of it leaves. What leaves counts, not what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
+from isolane.run import null_dut
 from isolane.run.backend import Demand
 from isolane.run.demands import (
     Scale,
@@ -22,8 +24,7 @@ from isolane.run.demands import (
 from isolane.run.generator_models import GeneratorMaximum, MovedPoint
 from isolane.run.results import Capacity, Trial
 from isolane.run.schedule import Task
-from isolane.run.twins import twin_point
-from isolane.spec import Arm, Experiment
+from isolane.spec import Arm, Experiment, Point
 
 PURPOSE: Final = "generator"
 WINDOW_NS, WARMUP_NS = 60_000_000, 20_000_000
@@ -39,19 +40,29 @@ TRIALS = 6
 
 def is_needed(experiment: Experiment, capacity: Capacity | None) -> bool:
     """Tell whether an experiment may ask for more than a generator sends."""
-    if experiment.needs_maximum:
-        return True
+    return _asked_pps(experiment, heaviest(experiment, capacity), capacity) > SURE_PPS
+
+
+def heaviest(experiment: Experiment, capacity: Capacity | None) -> Point:
+    """Return the point with the highest sum of loads."""
+    return max(experiment.points(), key=lambda point: _asked_pps(experiment, point, capacity))
+
+
+def _asked_pps(experiment: Experiment, point: Point, capacity: Capacity | None) -> float:
+    if any(router.load.unit == "max" for router in point.routers):
+        return math.inf
     scale = Scale(capacity.pps.median if capacity else None)
-    demands = demands_of(experiment, twin_point(experiment), scale, "")
-    return offered_pps(demands) > SURE_PPS
+    return offered_pps(demands_of(experiment, point, scale, ""))
 
 
-def next_task(experiment: Experiment, arm: Arm, trials: Sequence[Trial]) -> Task | None:
+def next_task(
+    experiment: Experiment, arm: Arm, trials: Sequence[Trial], capacity: Capacity | None
+) -> Task | None:
     """Return the trial that an arm still lacks; None when its maximum is known."""
     own = _own(trials, arm.name)
-    if len(own) >= TRIALS or any(_whole(trial) for trial in own):
+    if _is_known(own):
         return None
-    return Task(arm, twin_point(experiment), len(own), PURPOSE)
+    return Task(arm, heaviest(experiment, capacity), len(own), PURPOSE)
 
 
 def next_demands(
@@ -71,13 +82,14 @@ def next_demands(
         The first load to try, frames/s, if the experiment asks for more.
     """
     own = _own(trials, arm.name)
-    limit = _next_pps(own) if own else first_pps
+    first = min(first_pps, line_pps(experiment)) if experiment.needs_maximum else first_pps
+    limit = _next_pps(own) if own else first
     scale = Scale(capacity.pps.median if capacity else None, {arm.name: limit})
-    return demands_of(experiment, twin_point(experiment), scale, arm.name)
+    return demands_of(experiment, heaviest(experiment, capacity), scale, arm.name)
 
 
 def maximum_of(trials: Sequence[Trial]) -> GeneratorMaximum | None:
-    """Return what these trials found; None where there are none.
+    """Return what these trials found, of arms whose search has ended; None where none has.
 
     Parameters
     ----------
@@ -85,7 +97,7 @@ def maximum_of(trials: Sequence[Trial]) -> GeneratorMaximum | None:
         All trials of a run.
     """
     arms = dict.fromkeys(trial.arm for trial in trials if trial.purpose == PURPOSE)
-    by_arm = {arm: _next_pps(own) for arm in arms if (own := _own(trials, arm))}
+    by_arm = {arm: _next_pps(own) for arm in arms if _is_known(own := _own(trials, arm))}
     return GeneratorMaximum(by_arm=by_arm) if by_arm else None
 
 
@@ -95,6 +107,10 @@ def _own(trials: Sequence[Trial], arm: str) -> list[Trial]:
         for trial in trials
         if trial.purpose == PURPOSE and trial.arm == arm and trial.generator is not None
     ]
+
+
+def _is_known(own: Sequence[Trial]) -> bool:
+    return len(own) >= TRIALS or any(_whole(trial) for trial in own)
 
 
 def _whole(trial: Trial) -> bool:
@@ -121,7 +137,8 @@ def scale_of(experiment: Experiment, trials: Sequence[Trial], capacity: Capacity
     if found is None:
         return Scale(one_x, {}, line)
     # Wires alone, for the floor of the delays, carry what every arm does.
-    return Scale(one_x, found.by_arm, min(found.by_arm.values()))
+    wires = {null_dut.ARM: min(found.by_arm.values())}
+    return Scale(one_x, found.by_arm | wires, line)
 
 
 def placed(

@@ -46,8 +46,7 @@ from isolane.run.results import (
 from isolane.run.schedule import Block, Key, Task, blocks
 from isolane.run.summary import summarise
 from isolane.run.trial_record import Attempt
-from isolane.run.twins import twin_point
-from isolane.spec import Experiment
+from isolane.spec import Arm, Experiment
 
 GIVE_UP_AFTER = 3
 """Failed trials in a row after which the run ends: the next would fail as well."""
@@ -202,12 +201,13 @@ class Run:
             return
         if not generator_maximum.is_needed(self.experiment, self._capacity):
             return
-        first_pps, routers = self.back_end.flood_pps(), twin_point(self.experiment).routers
+        first_pps = self.back_end.flood_pps()
+        routers = generator_maximum.heaviest(self.experiment, self._capacity).routers
         for arm in self.experiment.resolved_arms():
-            if generator_maximum.next_task(self.experiment, arm, self._trials) is None:
+            if self._next_flood(arm) is None:
                 continue
             with self.back_end.bench(arm, routers) as bench:
-                while task := generator_maximum.next_task(self.experiment, arm, self._trials):
+                while task := self._next_flood(arm):
                     self._tell(f"what can be sent on {arm.name}")
                     demands = generator_maximum.next_demands(
                         self.experiment, arm, self._trials, self._capacity, first_pps
@@ -218,6 +218,9 @@ class Run:
                             f"what can be sent on {arm.name} could not be measured: "
                             f"{self._trials[-1].reason}"
                         )
+
+    def _next_flood(self, arm: Arm) -> Task | None:
+        return generator_maximum.next_task(self.experiment, arm, self._trials, self._capacity)
 
     def _measure_null_dut(self) -> None:
         """Measure each point once with the wire alone, where the back end can."""

@@ -29,13 +29,15 @@ def suggested_policy(experiment: Experiment, arm: str, cores: Sequence[int]) -> 
     Returns
     -------
     str or None
-        None where no router of the arm is under a policy.
+        None where no router of the arm is under a policy, or its cores are not known.
     """
     found = next(one for one in experiment.resolved_arms() if one.name == arm)
     entries = {}
     for router in found.routers:
         if router.policy is None:
             continue
+        if max(router.policy.cores, default=0) >= len(cores):
+            return None  # nothing tells which cores the arm had
         values = router.policy.on(cores)
         targets = NICS if router.path == "isolane" else (OWN, OWN)
         leaves_by = dict(zip(INTERFACES, targets, strict=True))

@@ -8,7 +8,14 @@ import pytest
 
 from isolane.report import test_data as data
 from isolane.run.answer import BEST_FIRST, answer, answer_of
-from isolane.run.answer_words import figures, headings, lost_line, moved_words, sentences
+from isolane.run.answer_words import (
+    clearly_faster,
+    figures,
+    headings,
+    lost_line,
+    moved_words,
+    sentences,
+)
 from isolane.run.generator_models import MovedPoint
 from isolane.run.interval import Interval
 from isolane.run.results import Summary, Trial
@@ -178,6 +185,23 @@ CASES: list[tuple[list[AnswerRow], str]] = [
         "On this host, no arm is clearly the fastest; direct forwards 1 Mpps.",
     ),
 ]
+
+
+def bound(one: AnswerRow) -> AnswerRow:
+    return one.model_copy(update={"total_is_bound": True, "total_share": None})
+
+
+def test_an_arm_that_may_forward_more_is_not_called_slower() -> None:
+    rows = [row("bridge", None, total=1.5e6), bound(row("direct", None, total=1.1e6))]
+    assert sentences(rows, simulated=False) == (
+        "On this host, no arm is clearly the fastest; bridge forwards 1.5 Mpps.",
+    )
+    assert not clearly_faster(rows)
+    first = row("direct", "isolated", 1.0, 6e5)
+    more = sentences([first, bound(row("bridge", "undecided", 0.9, 1e6))], simulated=False)
+    assert more[1] == "Its routers together forward at least 40 % less than those of bridge."
+    less = sentences([first, bound(row("bridge", "undecided", 0.9, 5e5))], simulated=False)
+    assert less[1].startswith("Undecided")
 
 
 @pytest.mark.parametrize(("rows", "told"), CASES, ids=[told[:40] for _, told in CASES])

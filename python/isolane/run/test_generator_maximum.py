@@ -60,7 +60,7 @@ def searched(generator: Generator, experiment: Experiment | None = None) -> list
     """The trials of the first arm on a host whose generator sends so much."""
     spec = experiment or attacked()
     arm, trials = spec.resolved_arms()[0], list[Trial]()
-    while task := next_task(spec, arm, trials):
+    while task := next_task(spec, arm, trials, CAPACITY):
         demands = next_demands(spec, arm, trials, CAPACITY, FIRST_PPS)
         asked_pps = sum(demand.offered_pps for demand in demands)
         trials.append(
@@ -116,8 +116,8 @@ def test_points_beyond_it_are_moved_in_that_arm_alone() -> None:
     trials = searched(lambda asked: min(asked, 900_000.0))
     spec = attacked()
     scale = scale_of(spec, trials, CAPACITY)
-    assert scale == Scale(ONE_X, {"direct": found(trials)}, found(trials))
-    moved = moved_points(spec, replace(scale, line_pps=None))
+    assert scale == Scale(ONE_X, {"direct": found(trials), "null DUT": found(trials)}, None)
+    moved = moved_points(spec, scale)
     assert [(one.arm, one.point_label) for one in moved] == [
         ("direct", "aggressor 1x"),
         ("direct", "aggressor 2x"),
@@ -203,9 +203,30 @@ def test_an_interrupted_search_goes_on_where_it_was(
     after = [t for t in journal(tmp_path / "run") if t.purpose == PURPOSE]
     assert after[: len(before)] == before
     assert {t.arm for t in after} == {"direct", "bridge"}
-    assert (
-        generator_maximum.next_task(
-            parse_experiment(RELATIVE), parse_experiment(RELATIVE).resolved_arms()[0], after
-        )
-        is None
-    )
+    spec = parse_experiment(RELATIVE)
+    known = generator_maximum.maximum_of(after)
+    assert known is not None
+    assert set(known.by_arm) == {arm.name for arm in spec.resolved_arms()}
+
+
+def test_an_unfinished_search_tells_nothing() -> None:
+    trials = searched(lambda asked: min(asked, 900_000.0))
+    assert maximum_of(trials[:1]) is None
+    assert moved_points(attacked(), scale_of(attacked(), trials[:1], CAPACITY)) == ()
+
+
+@pytest.mark.parametrize(
+    ("loads", "one_x", "asked_pps"),
+    [
+        ("[0pps, 800kpps, 1.5x]", 300_000.0, 860_000.0),
+        ("[0pps, 1500kpps, 1x]", 3_000_000.0, 3_600_000.0),
+    ],
+)
+def test_the_heaviest_point_is_the_one_with_the_known_capacity(
+    loads: str, one_x: float, asked_pps: float
+) -> None:
+    text = TEXT.replace("[0x, 1x, AGGRESSOR]", loads)
+    spec = parse_experiment(text)
+    known = CAPACITY.model_copy(update={"pps": Interval(median=one_x, low=1, high=1, n=1)})
+    demands = next_demands(spec, spec.resolved_arms()[0], [], known, FIRST_PPS)
+    assert sum(demand.offered_pps for demand in demands) == pytest.approx(asked_pps)
