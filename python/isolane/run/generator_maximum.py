@@ -29,7 +29,7 @@ from isolane.spec import Arm, Experiment, Point
 PURPOSE: Final = "generator"
 WINDOW_NS, WARMUP_NS = 60_000_000, 20_000_000
 SURE_PPS = 100_000.0
-"""Every host sends so much."""
+"""Taken to be within the reach of every generator: no search is made for less."""
 SENT = 0.98
 """A load of which at least this share leaves can be sent."""
 LESS = 0.95
