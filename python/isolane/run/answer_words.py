@@ -97,15 +97,17 @@ SHORT = ("Some aggressors were sent less than they were to be: the report has th
 
 
 def lost_line(summary: Summary) -> str | None:
-    """Say how many trials count for nothing; None where all count."""
+    """Say how many trials count for nothing, and how many were disturbed; None where none were."""
     parts = []
     if summary.trials_without_verdict:
         parts.append(f"{summary.trials_without_verdict} gave no verdict")
     if summary.trials_failed:
         parts.append(f"{summary.trials_failed} failed")
-    if not parts:
-        return None
-    return f"Of {plural(summary.trials, 'trial')} {' and '.join(parts)}"
+    found = " and ".join(parts)
+    if summary.trials_disturbed:
+        disturbed = f"others disturbed {summary.trials_disturbed}, which count"
+        found = f"{found}; {disturbed}" if found else disturbed
+    return f"Of {plural(summary.trials, 'trial')} {found}" if found else None
 
 
 def clearly_faster(rows: Sequence[AnswerRow]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from isolane.run.delivery import interval
-from isolane.run.invalid import InvalidKind
+from isolane.run.invalid import VALID, InvalidKind
 from isolane.run.maximum_rate import Maximum, Reading, Span, maximum
 from isolane.run.results import ArmCapacity, Capacity, Trial
 
@@ -36,7 +36,7 @@ def _reading(trial: Trial) -> Reading:
         return Reading(router.offered_pps, rate_pps, valid=trial.status == "ok")
     # Method 1 did not keep the kinds; it took what the generator could send for overload.
     valid = trial.status == "ok" and (not short or kinds is None)
-    alone = short and not valid and set(kinds or ()) <= {InvalidKind.GENERATOR_LIMIT}
+    alone = short and not valid and set(kinds or ()) <= VALID | {InvalidKind.GENERATOR_LIMIT}
     return Reading(
         load_pps=router.offered_pps,
         rate_pps=router.received_pps,

@@ -86,7 +86,10 @@ class CapacityTrials:
             reasons = [
                 trial.reason
                 for trial in self.trials
-                if trial.purpose == "capacity" and trial.arm == arm and trial.reason
+                if trial.purpose == "capacity"
+                and trial.arm == arm
+                and trial.status != "ok"
+                and trial.reason
             ]
             why = "no trial gave a verdict"
             if reasons:

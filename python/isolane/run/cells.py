@@ -21,6 +21,7 @@ from isolane.run.delivery import (
     reference_of,
     runs_of,
     shares,
+    tells_cpu,
     throughputs,
 )
 from isolane.run.missing import MissingPoint
@@ -107,16 +108,19 @@ def _cell(
     def each(pick: Callable[[RouterTrial], float | None]) -> Interval | None:
         return interval([pick(router) for _, router in runs], origins)
 
+    def cpu(pick: Callable[[RouterTrial], float | None]) -> Interval | None:
+        return interval([pick(r) if tells_cpu(t) else None for t, r in runs], origins)
+
     scale = capacity.pps.median if capacity else 0.0
     figures = {
         "throughput_x": each(lambda r: r.received_pps / scale) if scale > 0 else None,
         "generated_pps": each(lambda r: r.generated_pps),
         "loss_ratio": each(lambda r: r.loss_ratio),
         "delivered": over(runs, delivered(runs)),
-        "cpu_share": each(lambda r: r.cpu_share),
-        "cpu_ns_per_frame": each(lambda r: r.cpu_ns_per_frame),
-        "cpu_caused_share": each(lambda r: r.cpu_caused_share),
-        "cpu_caused_ns_per_frame": each(lambda r: r.cpu_caused_ns_per_frame),
+        "cpu_share": cpu(lambda r: r.cpu_share),
+        "cpu_ns_per_frame": cpu(lambda r: r.cpu_ns_per_frame),
+        "cpu_caused_share": cpu(lambda r: r.cpu_caused_share),
+        "cpu_caused_ns_per_frame": cpu(lambda r: r.cpu_caused_ns_per_frame),
         "share_error": over(runs, shares(trials, router, weights.get(key[0], {}))),
         **delay_figures(runs),
         **compared(runs, reference),
@@ -234,7 +238,7 @@ def core_cells(groups: Groups) -> tuple[CoreCell, ...]:
     found = []
     for (arm, point), trials in groups.items():
         by_core: dict[int, list[CoreTrial]] = defaultdict(list)
-        for trial in trials:
+        for trial in filter(tells_cpu, trials):
             for core in trial.cores:
                 by_core[core.core].append(core)
         for number, cores in sorted(by_core.items()):

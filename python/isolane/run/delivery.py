@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from isolane.run.invalid import ABOUT_DELAY
+from isolane.run.invalid import ABOUT_CPU, ABOUT_DELAY
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import Delay, Interval, RouterTrial, Trial
 from isolane.run.wording import percent
@@ -99,6 +99,11 @@ def delivered(runs: Runs) -> ByRound:
 def tells_delays(trial: Trial) -> bool:
     """Tell whether the delays of a valid trial are valid, too."""
     return ABOUT_DELAY.isdisjoint(trial.invalid or ())
+
+
+def tells_cpu(trial: Trial) -> bool:
+    """Tell whether the CPU time of a valid trial is valid, too."""
+    return ABOUT_CPU.isdisjoint(trial.invalid or ())
 
 
 def delays(runs: Runs, pick: Callable[[Delay], float], *, due: bool = False) -> ByRound:

@@ -1,4 +1,4 @@
-"""Why a trial gives no verdict: each reason has a kind for the code and a text for people."""
+"""Why a trial, or a part of its figures, is invalid: a kind for the code, a text for people."""
 
 from __future__ import annotations
 
@@ -37,11 +37,16 @@ class InvalidKind(StrEnum):
 
 ABOUT_DELAY = frozenset({InvalidKind.LATE, InvalidKind.CLOCKS})
 """These concern the delays alone: the trial is valid, but its delays are in no figure."""
+ABOUT_CPU = frozenset({InvalidKind.CPU_ACCOUNTING, InvalidKind.CPU_DISAGREEMENT})
+"""These concern CPU time alone: the trial is valid, but its CPU time is in no figure."""
+VALID = ABOUT_DELAY | ABOUT_CPU | {InvalidKind.DISTURBED}
+"""A trial with no other kind is valid. Disturbed ones are in all figures: others belong to the
+host, come and go, and show in the intervals."""
 
 
 @dataclass(frozen=True)
 class InvalidReason:
-    """Why one trial gives no verdict about the device under test."""
+    """Why one trial, or a part of its figures, says nothing about the device under test."""
 
     kind: InvalidKind
     text: str

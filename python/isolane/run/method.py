@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-METHOD = 3
+METHOD = 4
 """Written into each run's record and summary. A folder without it was made by method 1."""
 
 _AS_ASKED = (
@@ -10,6 +10,11 @@ _AS_ASKED = (
     "less is not called isolated"
 )
 _NOT_SENT = "what the generator did not send of a victim's load lowers what it retained"
+
+_UNDISTURBED = (
+    "trials do not count in which others had more than 5 % of a DUT core, or whose CPU times do "
+    "not add up"
+)
 
 OF_TRIALS: dict[int, tuple[str, ...]] = {
     1: (
@@ -20,7 +25,9 @@ OF_TRIALS: dict[int, tuple[str, ...]] = {
     2: (
         "trials do not count in which more than 0.2 % of a victim's frames were not sent",
         _AS_ASKED,
+        _UNDISTURBED,
     ),
+    3: (_UNDISTURBED,),
 }
 """What is different in trials of older methods, one sentence for each."""
 
@@ -40,6 +47,7 @@ OF_FIGURES: dict[int, tuple[str, ...]] = {
         _NOT_SENT,
     ),
     2: (_NOT_SENT,),
+    3: (),
 }
 """What is different in figures of older methods, one sentence for each."""
 

@@ -50,7 +50,7 @@ def _missing(
         trials=len(trials),
         invalid=sum(trial.status == "no-verdict" for trial in trials),
         failed=sum(trial.status == "failed" for trial in trials),
-        reason=next((trial.reason for trial in trials if trial.reason), None),
+        reason=next((trial.reason for trial in trials if trial.status != "ok"), None),
     )
 
 

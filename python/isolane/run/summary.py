@@ -13,11 +13,12 @@ from isolane.run.attacked_points import attacked_points
 from isolane.run.capacities import arm_capacities, measured_capacity
 from isolane.run.cells import aggregates, cells, core_cells, sent_less, usable
 from isolane.run.delay_cells import without_delay
-from isolane.run.delivery import Groups, weights_of
+from isolane.run.delivery import Groups, tells_cpu, weights_of
 from isolane.run.demands import Scale
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.generator_maximum import maximum_of, placed
 from isolane.run.generator_models import MovedPoint
+from isolane.run.invalid import InvalidKind
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint
 from isolane.run.missing_points import missing_points
@@ -44,8 +45,6 @@ from isolane.stats import MIN_UNITS, coverage_of_ranks
 
 ASIDE = (null_dut.PURPOSE, generator_maximum.PURPOSE)
 """Purposes of trials that say nothing about a device under test."""
-DISTURBED = 0.02
-"""Share of a DUT core's time that other processes may take before the report says so."""
 
 
 def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows at its end
@@ -178,6 +177,7 @@ def _counts(trials: Sequence[Trial]) -> dict[str, Any]:
         "trials": len(trials),
         "trials_failed": sum(trial.status == "failed" for trial in trials),
         "trials_without_verdict": sum(trial.status == "no-verdict" for trial in trials),
+        "trials_disturbed": sum(map(_disturbed, trials)),
     }
 
 
@@ -193,8 +193,9 @@ def _gaps(
         *_not_offered(found),
         *_not_overloaded(found, capacity),
         *_refused(found),
-        *_disturbed(trials),
+        *_by_others(trials),
         *_without_cpu(trials),
+        *_wrong_cpu(trials),
         *without_delay(trials, found),
         *_without_interval(found),
     ]
@@ -261,22 +262,22 @@ def _not_overloaded(found: Sequence[Cell], capacity: Capacity | None) -> list[No
     return [NotMeasured(what="Isolation on an overloaded host", why=idle)] if idle else []
 
 
-def _disturbed(trials: Sequence[Trial]) -> list[NotMeasured]:
-    """Count the trials in which other processes used the DUT's cores."""
-    shares = [
-        max((core.user for core in trial.cores if core.part == "dut"), default=0.0)
-        for trial in trials
-        if trial.status == "ok"
-    ]
-    many = [share for share in shares if share > DISTURBED]
+def _disturbed(trial: Trial) -> bool:
+    return trial.status == "ok" and InvalidKind.DISTURBED in (trial.invalid or ())
+
+
+def _by_others(trials: Sequence[Trial]) -> list[NotMeasured]:
+    """Count the trials in which others used the DUT's cores."""
+    many = [trial for trial in trials if _disturbed(trial)]
     if not many:
         return []
+    others = max(core.user + core.steal for t in many for core in t.cores if core.part == "dut")
     return [
         NotMeasured(
-            what=f"{len(many)} of {len(shares)} trials on an undisturbed core",
-            why=f"other processes took more than {100 * DISTURBED:.0f} % of a core of the device "
-            f"under test, {100 * max(many):.0f} % at most; the figures of these trials are worse "
-            "than the routers are",
+            what=f"{len(many)} of {plural(len(trials), 'trial')} without others on the routers' "
+            "cores",
+            why=f"other processes, or the hypervisor, had up to {100 * others:.0f} % of a core of "
+            "the device under test; these trials count, so the figures are those beside them",
         )
     ]
 
@@ -292,6 +293,18 @@ def _without_cpu(trials: Sequence[Trial]) -> list[NotMeasured]:
     return [
         NotMeasured(what=f"CPU time of each router in arm {arm}", why=reason)
         for arm, reason in reasons
+    ]
+
+
+def _wrong_cpu(trials: Sequence[Trial]) -> list[NotMeasured]:
+    wrong = [trial for trial in trials if trial.status == "ok" and not tells_cpu(trial)]
+    if not wrong:
+        return []
+    return [
+        NotMeasured(
+            what=f"CPU time in {plural(len(wrong), 'valid trial')}",
+            why=f"{wrong[0].reason}; the trials count for all else",
+        )
     ]
 
 

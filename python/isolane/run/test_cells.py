@@ -7,6 +7,8 @@ import pytest
 
 from isolane.report import test_data as data
 from isolane.report.points import across
+from isolane.run.answer_words import lost_line
+from isolane.run.invalid import InvalidKind
 from isolane.run.results import Cell, Summary, Trial
 from isolane.run.summary import summarise
 
@@ -101,6 +103,49 @@ def test_failed_trials_are_left_out_counted_and_named(tmp_path: Path) -> None:
     named = [gap for gap in found.not_measured if gap.why == "the interface vanished"]
     assert len(named) == 4
     assert "bridge, aggressor 4x, round 2" in named[0].what
+
+
+def marked(trial: Trial, kind: InvalidKind, reason: str) -> Trial:
+    return trial.model_copy(update={"invalid": (kind,), "reason": reason})
+
+
+def test_disturbed_trials_count_and_are_told(tmp_path: Path) -> None:
+    quiet = summary_of(tmp_path)
+    found = summary_of(
+        tmp_path,
+        change=lambda t: (
+            marked(t, InvalidKind.DISTURBED, "others had the core") if t.arm == "bridge" else t
+        ),
+    )
+    assert (found.cells, found.cores) == (quiet.cells, quiet.cores)
+    assert (quiet.trials_disturbed, found.trials_disturbed) == (0, 25)
+    told = f"Of {found.trials} trials others disturbed 25, which count"
+    assert (lost_line(quiet), lost_line(found)) == (None, told)
+    (gap,) = [gap for gap in found.not_measured if "without others" in gap.what]
+    assert gap.what.startswith("25 of ")
+
+
+def test_cpu_time_that_does_not_add_up_is_in_no_figure(tmp_path: Path) -> None:
+    why = "the accounts of core 1 miss the window by 10.0 %"
+    quiet = summary_of(tmp_path)
+    found = summary_of(
+        tmp_path,
+        change=lambda t: marked(t, InvalidKind.CPU_ACCOUNTING, why) if t.point == 4 else t,
+    )
+    known = {"cpu_share", "cpu_ns_per_frame", "cpu_caused_share", "cpu_caused_ns_per_frame"}
+    told = 0
+    for one, before in zip(found.cells, quiet.cells, strict=True):
+        if one.point == 4:
+            assert {getattr(one, name) for name in known} == {None}
+            told += any(getattr(before, name) is not None for name in known)
+        else:
+            assert one == before
+        rest = one.model_dump(exclude=known), before.model_dump(exclude=known)
+        assert rest[0] == rest[1], "throughput, loss and delays count"
+    assert told, "without the mark there is CPU time to tell"
+    assert {one.point for one in found.cores} == {0, 1, 2, 3}
+    (gap,) = [gap for gap in found.not_measured if gap.what == "CPU time in 15 valid trials"]
+    assert gap.why == f"{why}; the trials count for all else"
 
 
 def test_a_point_without_a_good_trial_is_named(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ def floor_of(found: tuple[NoiseFloor, ...], arm: str) -> NoiseFloor:
 
 
 def invalid(trial: Trial) -> Trial:
-    update = {"status": "no-verdict", "reason": "somebody", "invalid": (InvalidKind.DISTURBED,)}
+    update = {"status": "no-verdict", "reason": "somebody", "invalid": (InvalidKind.MISPLACED,)}
     return trial.model_copy(update=update)
 
 
@@ -136,12 +136,12 @@ def test_a_lost_trial_that_cannot_matter_is_said_so(tmp_path: Path) -> None:
     trials = trials_of(tmp_path, change=lost_at("bridge", HEAVIEST, {1}))
     found = of_arm(summary_of(tmp_path, trials), "bridge")
     assert (found.planned, found.invalid, found.lost) == (25, 1, 1)
-    assert found.reasons == {"disturbed": 1}
+    assert found.reasons == {"misplaced": 1}
     assert found.at_worst == found.at_best == "not isolated"
     assert not found.could_change
     (words,) = lost_words(summary_of(tmp_path, trials))
     assert words == (
-        "bridge: 1 invalid attempt (1 disturbed), 0 failed; 1 of 25 trials lost, which cannot "
+        "bridge: 1 invalid attempt (1 misplaced), 0 failed; 1 of 25 trials lost, which cannot "
         "change the finding."
     )
 
@@ -220,5 +220,5 @@ def test_where_nothing_was_found_nothing_could_change(tmp_path: Path) -> None:
     summary = summary_of(tmp_path, trials)
     assert of_arm(summary, "direct").at_worst is None
     assert lost_words(summary) == [
-        "direct: 5 invalid attempts (5 disturbed), 0 failed; 5 of 25 trials lost."
+        "direct: 5 invalid attempts (5 misplaced), 0 failed; 5 of 25 trials lost."
     ]

@@ -13,6 +13,7 @@ from isolane.report import render
 from isolane.report import test_data as data
 from isolane.run import record
 from isolane.run.folder import RunFolder
+from isolane.run.method import METHOD
 from isolane.run.resume import experiment_settings, refuse_changes, settings_of
 from isolane.run.series import TrialSeries
 from isolane.spec import parse_experiment
@@ -92,9 +93,11 @@ def test_another_host_another_version_and_fewer_rounds_are_refused(
 def test_another_method_is_refused(folder: RunFolder) -> None:
     as_earlier_versions_had_it(folder, 4)
     path = folder.path / record.RECORD
-    path.write_bytes(path.read_bytes().replace(b'"method": 3, ', b"", 1))
+    path.write_bytes(path.read_bytes().replace(f'"method": {METHOD}, '.encode(), b"", 1))
     assert reopened(folder).record.method() == 1
-    with pytest.raises(SpecError, match=r"version of the method: 1 in the folder's trials, 3 now"):
+    with pytest.raises(
+        SpecError, match=f"version of the method: 1 in the folder's trials, {METHOD} now"
+    ):
         refuse_changes(reopened(folder), settings(), 2)
 
 

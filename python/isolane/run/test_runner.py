@@ -305,12 +305,12 @@ def test_each_trial_says_its_invocation_and_each_invocation_has_beds_of_its_own(
     assert journal(tmp_path / "run")[-1].invocation == 3
 
 
-LATE = InvalidReason(InvalidKind.DISTURBED, "somebody else had the core")
+ELSEWHERE = InvalidReason(InvalidKind.MISPLACED, "frames were received elsewhere")
 PATIENT = ABSOLUTE.replace("retries: 0", "retries: 2")
 
 
 def test_an_invalid_trial_is_repeated_in_its_place(tmp_path: Path) -> None:
-    back_end = Imaginary(invalid=(LATE,), spoilt=lambda number: number in (2, 3, 7))
+    back_end = Imaginary(invalid=(ELSEWHERE,), spoilt=lambda number: number in (2, 3, 7))
     summary = start(tmp_path / "run", back_end, PATIENT).execute()
     trials = journal(tmp_path / "run")
     assert len(trials) == TRIALS + 3
@@ -318,7 +318,7 @@ def test_an_invalid_trial_is_repeated_in_its_place(tmp_path: Path) -> None:
     assert again[2] == again[3] == again[4]
     assert again[7] == again[8]
     assert [t.attempt for t in trials[2:5]] == [0, 1, 2]
-    assert trials[2].invalid == (InvalidKind.DISTURBED,)
+    assert trials[2].invalid == (InvalidKind.MISPLACED,)
     assert trials[4].invalid == ()
     good = [key_of(t) for t in trials if t.status == "ok"]
     assert len(good) == len(set(good)) == TRIALS
@@ -328,7 +328,7 @@ def test_an_invalid_trial_is_repeated_in_its_place(tmp_path: Path) -> None:
 
 def test_no_arm_has_more_attempts_than_another(tmp_path: Path) -> None:
     """On a host that is never quiet: each arm repeats at half of its points, rounded up."""
-    summary = start(tmp_path / "run", Imaginary(invalid=(LATE,)), PATIENT).execute()
+    summary = start(tmp_path / "run", Imaginary(invalid=(ELSEWHERE,)), PATIENT).execute()
     made = Counter((t.arm, t.repeat) for t in journal(tmp_path / "run"))
     assert made == dict.fromkeys([(a, r) for a in ("direct", "bridge") for r in (0, 1)], 3 + 2)
     assert summary.trials_without_verdict == 20
@@ -339,7 +339,7 @@ def test_a_simulated_trial_is_not_repeated(tmp_path: Path) -> None:
         def host(self) -> HostFacts:
             return data.HOST.model_copy(update={"simulated": "a profile"})
 
-    start(tmp_path / "run", Simulated(invalid=(LATE,)), PATIENT).execute()
+    start(tmp_path / "run", Simulated(invalid=(ELSEWHERE,)), PATIENT).execute()
     assert len(journal(tmp_path / "run")) == TRIALS
 
 
@@ -350,8 +350,8 @@ def test_a_resumed_run_does_not_begin_to_count_attempts_anew(tmp_path: Path) -> 
         fail_at(2, error=KeyboardInterrupt)(number)
 
     with pytest.raises(KeyboardInterrupt):
-        start(folder, Imaginary(trouble, invalid=(LATE,)), PATIENT).execute()
-    start(folder, Imaginary(invalid=(LATE,)), PATIENT).execute()
+        start(folder, Imaginary(trouble, invalid=(ELSEWHERE,)), PATIENT).execute()
+    start(folder, Imaginary(invalid=(ELSEWHERE,)), PATIENT).execute()
     made = Counter(key_of(t) for t in journal(folder))
     assert max(made.values()) == 3
     assert len(journal(folder)) == 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from isolane.run.backend import Observation
-from isolane.run.invalid import ABOUT_DELAY, InvalidReason
+from isolane.run.invalid import ABOUT_DELAY, VALID, InvalidReason
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Status, Trial
 from isolane.run.schedule import Task
@@ -34,11 +34,11 @@ class Attempt:
             return "failed"
         if self.task.purpose in ("null-dut", "generator"):
             return "ok"  # it gives no verdict: what limited it is what it shows
-        return "ok" if all(why.kind in ABOUT_DELAY for why in self.invalid) else "no-verdict"
+        return "ok" if all(why.kind in VALID for why in self.invalid) else "no-verdict"
 
     @property
     def invalid(self) -> tuple[InvalidReason, ...]:
-        """Why it, or its delays, are invalid; the latter not where the rate alone is asked for."""
+        """Why it, or a part of its figures, is invalid; delays where they are asked for."""
         found = self.observation.invalid if self.observation else ()
         if self.task.purpose not in ("capacity", "search"):
             return found
@@ -46,8 +46,9 @@ class Attempt:
 
     @property
     def reason(self) -> str | None:
-        """Why it failed, gives no verdict, or tells no delays; None if it is good."""
-        return self.failure or "; ".join(map(str, self.invalid)) or None
+        """Why it failed, gives no verdict, tells less, or was disturbed; None if it is good."""
+        worst_first = sorted(self.invalid, key=lambda found: found.kind in VALID)
+        return self.failure or "; ".join(map(str, worst_first)) or None
 
     def trial(self, invalid_before: int = 0) -> Trial:
         """Return the record.

@@ -238,7 +238,8 @@ def _nothing(trials: Sequence[Trial]) -> str:
     bad = measured or [trial for trial in trials if trial.status != "ok"]
     if not bad:
         return "No verdict: no trial was run."
-    reason = next((trial.reason for trial in bad if trial.reason), "no router was measured")
+    reasons = (trial.reason for trial in bad if trial.status != "ok" and trial.reason)
+    reason = next(reasons, "no router was measured")
     return (
         f"No verdict: of {wording.plural(len(bad), 'trial')} none can be used, "
         f"the first because: {reason.rstrip('.')}."

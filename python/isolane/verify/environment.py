@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol
 
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Demand, Setting
 from isolane.run.error_budget import ErrorBudget
-from isolane.run.invalid import ABOUT_DELAY, InvalidKind, InvalidReason
+from isolane.run.invalid import ABOUT_DELAY, VALID, InvalidKind, InvalidReason
 from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
 from isolane.run.results import RouterTrial
@@ -154,7 +154,7 @@ class _BedTrials:
                     reason
                     for reason in seen.invalid
                     if reason.kind not in ABOUT_DELAY
-                    and (scenario.about_cpu or reason.kind != InvalidKind.DISTURBED)
+                    and (scenario.about_cpu or reason.kind not in VALID)
                 ),
             ),
         )

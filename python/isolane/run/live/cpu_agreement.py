@@ -108,7 +108,7 @@ class Agreement:
         return IDLE_BOUND + IDLE_TICKS * TICK_NS / (self.idle[1].at_ns - self.idle[0].at_ns)
 
     def invalid(self, limit: float) -> Iterator[InvalidReason]:
-        """Yield the reasons why this trial's CPU figures, and so the trial, cannot be believed.
+        """Yield the reasons why this trial's CPU figures cannot be believed.
 
         Parameters
         ----------

@@ -192,7 +192,7 @@ def _delays_invalid(router: RouterTrial) -> Iterator[InvalidReason]:
 
 
 def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason]:
-    """Yield every reason why the trial gives no verdict."""
+    """Yield every reason why the trial gives no verdict, or tells less."""
     limit = raw.setting.budget.limit
     for router in routers:
         # What an aggressor really sent is where its point lies, whatever it was asked for.

@@ -227,10 +227,11 @@ def test_routers_together_have_equal_shares(tmp_path: Path) -> None:
 
 
 DISTURBED = InvalidReason(InvalidKind.DISTURBED, "others took the core")
+ELSEWHERE = InvalidReason(InvalidKind.MISPLACED, "frames were received elsewhere")
 
 
 def test_trials_without_verdict_are_done_again(tmp_path: Path) -> None:
-    host = Host(trouble=lambda number, _load: (DISTURBED,) if number % 3 == 1 else ())
+    host = Host(trouble=lambda number, _load: (ELSEWHERE,) if number % 3 == 1 else ())
     summary = search(tmp_path, host)
     assert summary.complete
     assert summary.searched[0].trials_without_verdict > 3
@@ -240,11 +241,21 @@ def test_trials_without_verdict_are_done_again(tmp_path: Path) -> None:
     assert sum(trial.status == "no-verdict" for trial in kept) > 3
 
 
+def test_a_search_beside_others_finds_what_is_forwarded_beside_them(tmp_path: Path) -> None:
+    host = Host(trouble=lambda _number, _load: (DISTURBED,))
+    summary = search(tmp_path, host)
+    assert summary.complete
+    assert summary.searched[0].trials_without_verdict == 0
+    assert rates(summary)["NDR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+    kept = RunFolder.open(tmp_path / "search").trials()
+    assert {trial.invalid for trial in kept} == {(InvalidKind.DISTURBED,)}, "it is noted"
+
+
 def test_an_arm_without_a_valid_trial_ends_with_the_reason(tmp_path: Path) -> None:
-    host = Host(trouble=lambda _number, load: (DISTURBED,) if 50e3 < load < 120e3 else ())
+    host = Host(trouble=lambda _number, load: (ELSEWHERE,) if 50e3 < load < 120e3 else ())
     summary = search(tmp_path, host)
     assert not summary.complete
-    assert "others took the core" in (summary.searched[0].reason or "")
+    assert "frames were received elsewhere" in (summary.searched[0].reason or "")
     assert rates(summary)["MFR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
     assert rates(summary)["NDR"].status == "unfinished"
 

@@ -80,4 +80,4 @@ class TrialMaker:
         self.folder.append_trial(attempt.trial())
         if observation is None:
             raise MeasurementError(failure or "the trial failed")
-        return observation, attempt.reason
+        return observation, None if attempt.status == "ok" else attempt.reason

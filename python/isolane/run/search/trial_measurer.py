@@ -11,7 +11,7 @@ from MLRsearch import AbstractMeasurer, MeasurementResult
 
 from isolane.errors import MeasurementError
 from isolane.run.backend import Observation
-from isolane.run.invalid import ABOUT_DELAY, InvalidKind
+from isolane.run.invalid import VALID, InvalidKind
 from isolane.run.results import RouterTrial
 
 ATTEMPTS: Final = 4
@@ -126,7 +126,7 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
 
     def _short(self, observation: Observation) -> float | None:
         """Return what the generator sent, frames/s, if it fell short and nothing else was wrong."""
-        harmless = ABOUT_DELAY | {InvalidKind.GENERATOR_LIMIT}
+        harmless = VALID | {InvalidKind.GENERATOR_LIMIT}
         if any(reason.kind not in harmless for reason in observation.invalid):
             return None
         offered = sum(router.offered_frames for router in observation.routers)
