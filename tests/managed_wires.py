@@ -39,9 +39,9 @@ def bench(weight: int = 100) -> Iterator[Callable[..., Observation]]:
     ):
         live: Bench = built
 
-        def offer(*rates_pps: float) -> Observation:
+        def offer(*rates_pps: float, window_ns: int = 200_000_000) -> Observation:
             demands = (Demand(r, pps, None) for r, pps in zip(routers, rates_pps, strict=True))
-            return live.trial(Setting(tuple(demands), 100_000_000, 200_000_000))
+            return live.trial(Setting(tuple(demands), 100_000_000, window_ns))
 
         yield offer
 

@@ -3,18 +3,17 @@
 use std::{
     os::fd::{AsFd, AsRawFd},
     path::PathBuf,
-    ptr,
 };
 
 use isolane_histogram::BUCKETS;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::{
-    Error, Histogram, Result,
-    live_frames::{Run, Sender},
+    Error, Histogram, Result, kernel,
+    live_frames::{Done, Run, Sender},
     load::{Family, Loaded, present},
     mapped::MappedArray,
-    netns, series,
+    monotonic_ns, netns, series,
     skeletons::generate::{GenerateSkel, GenerateSkelBuilder, types},
     stream::{FCS_BYTES, MAX_STREAMS, StreamSpec, interval_q16_ns},
     xdp,
@@ -34,6 +33,10 @@ const TURNS_NS: u64 = 250_000;
 /// A frame that is later than this never leaves, and counts as missed; its stamp has room for twice as
 /// much.
 const MAX_LATE_NS: u64 = 1_000_000;
+
+/// From Linux 6.5 on softirqs run although `ksoftirqd` waits for the core, as it would beside a thread
+/// in real time.
+const NO_KSOFTIRQD_FIRST: (u32, u32) = (6, 5);
 
 /// Everything a trial needs to be sent.
 #[derive(Clone, Debug)]
@@ -164,7 +167,10 @@ impl Generator {
     }
 
     /// Starts sending; the schedule's zero is `start_ns` on `CLOCK_MONOTONIC`.
-    pub fn start(&mut self, start_ns: u64) -> Result<()> {
+    ///
+    /// `first` puts its thread before all ordinary ones of the core, where that is safe: the trial is
+    /// short, and the kernel does not need a thread for softirqs that take long.
+    pub fn start(&mut self, start_ns: u64, first: bool) -> Result<()> {
         if self.sender.is_some() {
             return Err(Error::State("the generator is running already"));
         }
@@ -177,6 +183,8 @@ impl Generator {
             batch,
             netns: self.spec.netns.clone(),
             core: self.spec.core,
+            first_until_ns: (first && self.may_go_first(start_ns)).then(|| self.over_ns(start_ns)),
+            done: self.done()?,
         })?);
         Ok(())
     }
@@ -239,13 +247,26 @@ impl Generator {
         fits.map_or(1, |(_, batch)| *batch)
     }
 
+    /// Tells whether the thread would not be stopped for others before it is over.
+    fn may_go_first(&self, start_ns: u64) -> bool {
+        let takes_ns = self.over_ns(start_ns).saturating_sub(monotonic_ns());
+        takes_ns < netns::RESERVE_AFTER_NS && kernel::at_least(NO_KSOFTIRQD_FIRST)
+    }
+
+    /// When each frame has been sent or missed, if nothing holds the thread up.
+    fn over_ns(&self, start_ns: u64) -> u64 {
+        start_ns + self.spec.end_ns + 2 * MAX_LATE_NS
+    }
+
+    fn done(&self) -> Result<Done> {
+        let bss = self.skel.maps.bss_data.as_deref();
+        bss.map(|bss| Done(&raw const bss.progress.done)).ok_or(Error::State("no variables"))
+    }
+
     /// True when every scheduled frame is sent or counted as missed, or the thread has ended.
     #[must_use]
     pub fn finished(&self) -> bool {
-        let done = self.skel.maps.bss_data.as_deref().is_some_and(|bss| {
-            // SAFETY: the pointer is to mapped memory; the program writes it, hence volatile.
-            unsafe { ptr::read_volatile(&raw const bss.progress.done) != 0 }
-        });
+        let done = self.done().is_ok_and(|done| done.is_set());
         done || self.sender.as_ref().is_none_or(Sender::ended)
     }
 

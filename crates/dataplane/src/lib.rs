@@ -9,6 +9,7 @@ pub mod accountant;
 pub mod attach;
 mod error;
 pub mod generator;
+mod kernel;
 mod live_frames;
 mod load;
 mod mapped;

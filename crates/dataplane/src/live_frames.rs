@@ -11,12 +11,13 @@ use std::{
     time::Duration,
 };
 
-use crate::{Error, Result, netns};
+use crate::{Error, Result, monotonic_ns, netns};
 
 /// The test-run's limit on iterations; at some 20 ns each this lasts longer than 80 s, and then a
 /// new call goes on (which leaves a gap of some 20 ms, made up for afterwards).
 const REPEAT: i32 = -1;
 const SIGNAL_AGAIN: Duration = Duration::from_micros(200);
+const AGAIN_NS: u64 = 1_000_000;
 
 /// What the thread is to do.
 pub(crate) struct Run {
@@ -30,6 +31,24 @@ pub(crate) struct Run {
     pub(crate) netns: Option<PathBuf>,
     /// Core to run on.
     pub(crate) core: usize,
+    /// When to end by itself, `CLOCK_MONOTONIC` in ns, having run before all ordinary threads of the
+    /// core, those that would end it included; None: at their side, until it is stopped.
+    pub(crate) first_until_ns: Option<u64>,
+    /// Where the program says that the schedule is over.
+    pub(crate) done: Done,
+}
+
+/// A variable of the program, in memory that is mapped for longer than the thread lives.
+pub(crate) struct Done(pub(crate) *const u32);
+
+// SAFETY: it is read only, as a whole, and stays mapped (see above).
+unsafe impl Send for Done {}
+
+impl Done {
+    pub(crate) fn is_set(&self) -> bool {
+        // SAFETY: mapped memory; the program writes it, hence volatile.
+        unsafe { ptr::read_volatile(self.0) != 0 }
+    }
 }
 
 /// The running thread.
@@ -73,9 +92,17 @@ fn send_until_stopped(run: &Run, stop: &AtomicBool) -> Result<u64> {
     netns::enter(run.netns.as_deref())?;
     netns::pin(run.core)?;
     netns::prefer();
+    let mut alarm = run.first_until_ns.and_then(|end_ns| Alarm::go_first(end_ns).ok());
     let frame = vec![0u8; usize::from(run.frame_bytes)];
     let mut calls = 0;
     while !stop.load(Ordering::SeqCst) {
+        if alarm.take_if(|alarm| alarm.is_over()).is_some() {
+            if run.done.is_set() {
+                break;
+            }
+            // The core stood still for some time; what is left is counted at the others' side.
+            netns::go_with_the_others().map_err(|source| Error::Core { core: run.core, source })?;
+        }
         calls += 1;
         // SAFETY: zero is a valid value of every field.
         let mut options: libbpf_sys::bpf_test_run_opts = unsafe { std::mem::zeroed() };
@@ -93,6 +120,58 @@ fn send_until_stopped(run: &Run, stop: &AtomicBool) -> Result<u64> {
         }
     }
     Ok(calls)
+}
+
+/// Interrupts the calling thread's call when its time in real time is over, again and again.
+struct Alarm {
+    timer: libc::timer_t,
+    end_ns: u64,
+}
+
+impl Alarm {
+    /// Puts the calling thread first until `end_ns`, where the kernel lets it.
+    fn go_first(end_ns: u64) -> io::Result<Self> {
+        let (at, again) = (timespec(end_ns), timespec(AGAIN_NS));
+        // SAFETY: zero is a valid sigevent.
+        let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+        event.sigev_notify = libc::SIGEV_THREAD_ID;
+        event.sigev_signo = stop_signal();
+        // SAFETY: takes nothing.
+        event.sigev_notify_thread_id = unsafe { libc::gettid() };
+        let mut timer: libc::timer_t = ptr::null_mut();
+        // SAFETY: both structures live through the call.
+        if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) } != 0
+        {
+            return Err(io::Error::last_os_error());
+        }
+        let alarm = Self { timer, end_ns };
+        let schedule = libc::itimerspec { it_interval: again, it_value: at };
+        let flags = libc::TIMER_ABSTIME;
+        // SAFETY: the timer was made above, the schedule lives through the call.
+        if unsafe { libc::timer_settime(timer, flags, &raw const schedule, ptr::null_mut()) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        netns::go_first()?;
+        Ok(alarm)
+    }
+
+    fn is_over(&self) -> bool {
+        monotonic_ns() >= self.end_ns
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        // SAFETY: the timer exists until here.
+        unsafe { libc::timer_delete(self.timer) };
+    }
+}
+
+fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(ns % 1_000_000_000).unwrap_or(0),
+    }
 }
 
 /// A real-time signal that nothing else here uses; its only task is to interrupt the call.

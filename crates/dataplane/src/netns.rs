@@ -62,11 +62,35 @@ pub fn pin(core: usize) -> Result<()> {
     Ok(())
 }
 
-/// Puts the calling thread before ordinary ones on its core, as far as the kernel lets it. Not
-/// real-time: a generator that spins for the whole trial would starve the core's other duties.
+/// Puts the calling thread before ordinary ones on its core, as far as the kernel lets it: those of
+/// other sessions and cgroups have their part of it all the same.
 pub fn prefer() {
     // SAFETY: takes no pointers; 0 is the calling thread. Without the right it changes nothing.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
+}
+
+/// Puts the calling thread before all ordinary ones of its core, in real time. For threads that mostly
+/// sleep, or end within [`RESERVE_AFTER_NS`].
+pub fn go_first() -> io::Result<()> {
+    schedule(libc::SCHED_FIFO, 1)
+}
+
+/// Takes [`go_first`] back.
+pub fn go_with_the_others() -> io::Result<()> {
+    schedule(libc::SCHED_OTHER, 0)
+}
+
+/// The kernel keeps 50 ms of each second for ordinary threads (`sched_rt_runtime_us`, fair servers):
+/// a thread that spins in real time for less than this is not stopped for them.
+pub const RESERVE_AFTER_NS: u64 = 800_000_000;
+
+fn schedule(policy: i32, priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: priority };
+    // SAFETY: the parameters live through the call; 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

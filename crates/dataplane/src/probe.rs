@@ -77,7 +77,7 @@ fn try_generator(netns: Option<PathBuf>) -> Result<()> {
         peak_rate_millipps: 0,
         bin_ns: 0,
     })?;
-    generator.start(monotonic_ns())?;
+    generator.start(monotonic_ns(), false)?;
     while !generator.finished() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

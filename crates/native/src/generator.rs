@@ -141,9 +141,11 @@ impl Generator {
             .map_err(raise)
     }
 
-    /// Starts sending; the schedule's zero is `start_ns` on `CLOCK_MONOTONIC`.
-    fn start(&mut self, start_ns: u64) -> PyResult<()> {
-        self.0.start(start_ns).map_err(raise)
+    /// Starts sending; the schedule's zero is `start_ns` on `CLOCK_MONOTONIC`. With `first` its thread
+    /// runs before all ordinary ones of the core, where that is safe.
+    #[pyo3(signature = (start_ns, *, first = false))]
+    fn start(&mut self, start_ns: u64, first: bool) -> PyResult<()> {
+        self.0.start(start_ns, first).map_err(raise)
     }
 
     /// Waits at most `timeout_s` for the end; true when finished. Signals are let through.

@@ -11,6 +11,7 @@ from isolane.report import test_data as data
 from isolane.report.figures import figures
 from isolane.report.test_render import summary
 from isolane.run.folder import RunFolder
+from isolane.run.method import METHOD
 from isolane.run.results import Trial
 
 
@@ -49,7 +50,7 @@ def test_a_run_of_an_older_method_is_marked_and_says_what_differs(
     assert "Share delivered" not in page
     text = render(old.path, "md").read_text()
     assert told in text
-    assert "Do not compare them with figures of method 3" in text
+    assert f"Do not compare them with figures of method {METHOD}" in text
     assert "method 1, " in text.splitlines()[-1]
     assert told not in render(noisy.path, "md").read_text()
 

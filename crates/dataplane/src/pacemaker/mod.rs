@@ -9,7 +9,6 @@ mod mode;
 mod thread_time;
 
 use std::{
-    io,
     os::fd::AsFd,
     sync::{
         atomic::{AtomicBool, Ordering},
@@ -149,7 +148,7 @@ impl<'a> Beat<'a> {
             })
             .collect();
         netns::pin(work.core)?;
-        go_first(work.core)?;
+        netns::go_first().map_err(|source| Error::Core { core: work.core, source })?;
         let beat = Self {
             nic: open(&work.nic_threads),
             chooser: Chooser::new(routers.len()),
@@ -263,16 +262,6 @@ fn counted(queues: Option<&Queues>, slots: &[usize]) -> Counts {
         offered: sum.offered.wrapping_add(queue.offered),
         dropped: sum.dropped.wrapping_add(queue.dropped_queue),
     })
-}
-
-/// Puts the calling thread before all ordinary ones of its core; it may, as it mostly sleeps.
-fn go_first(core: usize) -> Result<()> {
-    let first = libc::sched_param { sched_priority: 1 };
-    // SAFETY: the parameters live through the call; 0 is the calling thread.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const first) } != 0 {
-        return Err(Error::Core { core, source: io::Error::last_os_error() });
-    }
-    Ok(())
 }
 
 fn sleep_until(at_ns: u64) {

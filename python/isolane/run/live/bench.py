@@ -12,7 +12,7 @@ from isolane.procfs import core_ticks
 from isolane.run.backend import Observation, Setting
 from isolane.run.live import cpu_accounting, frame_accounting
 from isolane.run.live.cores import Cores
-from isolane.run.live.cpu_accounting import Accounts, CpuAccounting, Ticks
+from isolane.run.live.cpu_accounting import Accounts, CpuAccounting
 from isolane.run.live.cpu_agreement import Agreement, IdleReading, kernel_times_idle
 from isolane.run.live.draining import drained
 from isolane.run.live.generator_streams import trial_of
@@ -47,12 +47,6 @@ class Equipment:
     cookie: int
     managed: Managed
     """The policy that is applied on the bed, if any."""
-
-
-def core_ticks_at(when_ns: int) -> Ticks:
-    """Sleep until a time on the monotonic clock, ns, and read how each core has spent its time."""
-    time.sleep(max(0, when_ns - _native.monotonic_ns()) / 1e9)
-    return core_ticks()
 
 
 class LiveBench:
@@ -109,11 +103,11 @@ class LiveBench:
         tools.receiver.reset()
         before, ticks = self._counters(), core_ticks()
         idle = IdleReading.take(tools.accountant, ticks)
-        of_window = self._send(source, setting)
+        self._send(source, setting)
         tools.bed.check_alive()
         report = source.report()
         counts, lost = self._drained(sum(sent.sent for sent in report.streams), before)
-        cpu, agreement = self._cpu(setting, idle, of_window)
+        cpu, agreement = self._cpu(setting, idle)
         accounts = [
             frame_accounting.Account(
                 demand.router.name,
@@ -149,9 +143,7 @@ class LiveBench:
         )
         return observe(raw)
 
-    def _cpu(
-        self, setting: Setting, before: IdleReading, of_window: tuple[Ticks, Ticks]
-    ) -> tuple[CpuAccounting, Agreement]:
+    def _cpu(self, setting: Setting, before: IdleReading) -> tuple[CpuAccounting, Agreement]:
         """Read the CPU accountant, and what the kernel says of the same time."""
         tools, cores = self._equipment, len(before.ticks)
         ticks = core_ticks()
@@ -162,7 +154,7 @@ class LiveBench:
             self._accounts,
             tools.cores,
             setting.window_ns,
-            of_window,
+            (before.ticks, ticks),
             tools.accountant.poll_sums(),
         )
         events = tools.accountant.events(cores=cores)
@@ -217,22 +209,20 @@ class LiveBench:
         """Read all loss counters, those of the policy included."""
         return self._equipment.bed.counters().plus(self._equipment.managed.dropped())
 
-    def _send(self, source: _native.Generator, setting: Setting) -> tuple[Ticks, Ticks]:
-        """Run the generator, and return how the cores' time stood at both ends of the window."""
+    def _send(self, source: _native.Generator, setting: Setting) -> None:
+        """Run the generator, before all that its core is wanted for; this thread included."""
         start_ns = _native.monotonic_ns() + LEAD_NS
         window_ns = start_ns + setting.warmup_ns
         self._equipment.accountant.begin(start_ns=window_ns, end_ns=window_ns + setting.window_ns)
         limit_s = (LEAD_NS + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
         self._equipment.receiver.begin(start_ns)
         try:
-            source.start(start_ns)
-            ticks = core_ticks_at(window_ns), core_ticks_at(window_ns + setting.window_ns)
+            source.start(start_ns, first=True)
             finished = source.wait(limit_s)
         finally:
             source.stop()
         if not finished:
             raise MeasurementError(f"the generator had not finished after {limit_s:.1f} s")
-        return ticks
 
     def limits(self) -> tuple[NotMeasured, ...]:
         """Return how exact the delays are; see :class:`isolane.run.backend.Bench`."""

@@ -110,6 +110,7 @@ class CpuAccounting:
     cores: Cores
     window_ns: int
     ticks: tuple[Ticks, Ticks]
+    """Before and after the trial: nobody reads them in it, which would disturb it."""
     polls: _native.PollSums | None = None
     """Of the demultiplexer."""
 
@@ -189,7 +190,8 @@ class CpuAccounting:
     def stolen(self, core: int) -> float:
         """Return the part of the window that the hypervisor took of a core.
 
-        In whole ticks where the scheduler does not notice it.
+        In whole ticks where the scheduler does not notice it: those of the trial, which is longer
+        than its window by some 50 ms.
         """
         exact_ns = self.uses[core][STEAL].thread_ns
         if exact_ns:

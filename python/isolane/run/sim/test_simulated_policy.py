@@ -283,5 +283,6 @@ def test_the_shipped_experiment_shows_the_neighbour_and_the_cure(tmp_path: Path)
     for trial_ in trials:
         victim = trial_.routers[0]
         kept = victim.received_frames / victim.offered_frames
-        managed = trial_.routers[0].path == "isolane" or trial_.arm == "managed-direct"
-        assert kept == 1 if managed else kept < 0.7, trial_.arm
+        # At line rate the core cannot look at each frame of one wire, but it drops the aggressor's.
+        low, high = {"managed-direct": (1, 1), "isolane": (0.3, 0.9)}.get(trial_.arm, (0, 0.2))
+        assert low <= kept <= high, trial_.arm
