@@ -73,7 +73,8 @@ def test_a_simulated_bridge_livelocks_and_its_rates_say_so(plain: Path, tmp_path
     direct, bridge = SearchSummary.model_validate_json(done.stdout).searched
     assert rate(direct, "NDR") == pytest.approx(847_458, rel=0.01)
     assert rate(bridge, "NDR") == pytest.approx(253_807, rel=0.03)
-    assert rate(bridge, "NDR") <= rate(bridge, "MFR") <= 253_807
+    frame = 5  # one in 200 ms, frames/s
+    assert rate(bridge, "NDR") <= rate(bridge, "MFR") + frame <= 253_807
     assert rate(bridge, "FRMOL") < 0.6 * rate(bridge, "MFR")
 
 

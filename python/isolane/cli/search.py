@@ -27,12 +27,13 @@ EPILOG = """Examples:
 \b
   isolane search experiments/noisy-neighbour.yaml
   isolane search EXPERIMENT.yaml --loss-ratio 0 --loss-ratio 0.1% --max-delay 1ms
-  isolane search EXPERIMENT.yaml --duration 60s --duration-sum 60s     as RFC 2544 has it
+  isolane search EXPERIMENT.yaml --exceed-ratio 0 --duration 60s --duration-sum 60s    (RFC 2544)
   isolane search EXPERIMENT.yaml --on sim --together --json | jq '.searched[].rates'
 
 \b
 What is found, for each arm:
-  NDR     highest rate without any loss (RFC 2544 calls it throughput)
+  NDR     highest rate without any loss, in half of the trials at least; with --exceed-ratio 0
+          in all of them (RFC 2544 calls that throughput)
   PDR     highest rate with at most the given share of loss
   MFR     maximum forwarding rate: the most that comes through at any load (RFC 2285, 3.6.2)
   FRMOL   what comes through at the maximum offered load (RFC 2285, 3.6.1)
@@ -58,6 +59,9 @@ _Output = Annotated[
 ]
 _Json = Annotated[
     bool, typer.Option("--json", help="Print the results as JSON instead of the table.")
+]
+_Details = Annotated[
+    bool, typer.Option("--details", help="Print each rate with its bounds, and why it is one.")
 ]
 _Where = Annotated[
     On,
@@ -117,7 +121,9 @@ _Final = Annotated[
 _Sum = Annotated[
     str,
     typer.Option(
-        "--duration-sum", metavar="TIME", help="Total window of the trials that decide about a PDR."
+        "--duration-sum",
+        metavar="TIME",
+        help="Total window of the trials that decide on a load.",
     ),
 ]
 _Width = Annotated[
@@ -129,7 +135,7 @@ _Exceed = Annotated[
     typer.Option(
         "--exceed-ratio",
         metavar="SHARE",
-        help="Share of the trials (by time) that may lose more, for PDRs; for the NDR none may.",
+        help="Share of the trials (by time) that may lose more; 0: none may, as RFC 2544 has it.",
     ),
 ]
 _Limit = Annotated[
@@ -144,6 +150,7 @@ def command(
     experiment: _Experiment,
     output: _Output = None,
     json: _Json = False,
+    details: _Details = False,
     on: _Where = On.LIVE,
     profile: _Profile = None,
     router: _Routers = None,
@@ -152,10 +159,10 @@ def command(
     max_delay: _Delays = None,
     min_rate: _MinRate = "1kpps",
     max_rate: _MaxRate = None,
-    initial_duration: _Initial = "200ms",
-    duration: _Final = "1s",
-    duration_sum: _Sum = "3s",
-    width: _Width = "0.25%",
+    initial_duration: _Initial = "50ms",
+    duration: _Final = "200ms",
+    duration_sum: _Sum = "600ms",
+    width: _Width = "0.5%",
     exceed_ratio: _Exceed = "0.5",
     time_limit: _Limit = None,
 ) -> None:
@@ -164,8 +171,8 @@ def command(
     Use it before you plan loads, or compare data paths: "capacity" is not one figure. The command
     searches each router alone (or all together) in each arm. It first raises the load from below
     for the maximum forwarding rate, then searches all loss ratios at once with the MLRsearch
-    library. It prints a table, and keeps every trial in the run folder. A rate that only the
-    generator limits is told as a lower bound. Needs root, except with --on sim.
+    library. It prints a row for each arm, and keeps every trial in the run folder. A rate that only
+    the generator limits is told as a lower bound. Needs root, except with --on sim.
     """
     from isolane.run.search import subjects_of
     from isolane.spec import load_experiment
@@ -186,7 +193,7 @@ def command(
         raise typer.BadParameter(message)
     else:
         summary = _measure(plan)
-    _present(summary, target, json=json)
+    _present(summary, target, json=json, details=details)
     if not summary.complete:
         raise typer.Exit(1)
 
@@ -331,13 +338,17 @@ def _simulate(plan: _Plan, profile: str | None) -> SearchSummary:
         return plan.search(back_end, lambda: 0.0)
 
 
-def _present(summary: SearchSummary, target: Path, *, json: bool) -> None:
+def _present(summary: SearchSummary, target: Path, *, json: bool, details: bool) -> None:
     from isolane.run.folder import SEARCH
 
     if json:
         typer.echo(summary.model_dump_json(indent=2))
-    else:
+    elif details:
         from isolane.cli.search_table import print_search
 
         print_search(summary)
-    typer.echo(f"\nresults: {target / SEARCH}", err=json)
+    else:
+        from isolane.cli.search_answer import print_answer
+
+        print_answer(summary)
+    typer.echo(f"results: {target / SEARCH}", err=json)

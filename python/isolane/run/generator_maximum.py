@@ -22,7 +22,7 @@ from isolane.run.demands import (
     offered_pps,
 )
 from isolane.run.generator_models import GeneratorMaximum, MovedPoint
-from isolane.run.results import Capacity, Trial
+from isolane.run.results import Capacity, GeneratorAudit, Trial
 from isolane.run.schedule import Task
 from isolane.spec import Arm, Experiment, Point
 
@@ -60,7 +60,7 @@ def next_task(
 ) -> Task | None:
     """Return the trial that an arm still lacks; None when its maximum is known."""
     own = _own(trials, arm.name)
-    if _is_known(own):
+    if is_known(own):
         return None
     return Task(arm, heaviest(experiment, capacity), len(own), PURPOSE)
 
@@ -83,7 +83,7 @@ def next_demands(
     """
     own = _own(trials, arm.name)
     first = min(first_pps, line_pps(experiment)) if experiment.needs_maximum else first_pps
-    limit = _next_pps(own) if own else first
+    limit = sendable_pps(own) if own else first
     scale = Scale(capacity.pps.median if capacity else None, {arm.name: limit})
     return demands_of(experiment, heaviest(experiment, capacity), scale, arm.name)
 
@@ -97,31 +97,30 @@ def maximum_of(trials: Sequence[Trial]) -> GeneratorMaximum | None:
         All trials of a run.
     """
     arms = dict.fromkeys(trial.arm for trial in trials if trial.purpose == PURPOSE)
-    by_arm = {arm: _next_pps(own) for arm in arms if _is_known(own := _own(trials, arm))}
+    by_arm = {arm: sendable_pps(own) for arm in arms if is_known(own := _own(trials, arm))}
     return GeneratorMaximum(by_arm=by_arm) if by_arm else None
 
 
-def _own(trials: Sequence[Trial], arm: str) -> list[Trial]:
+def _own(trials: Sequence[Trial], arm: str) -> list[GeneratorAudit]:
     return [
-        trial
+        trial.generator
         for trial in trials
         if trial.purpose == PURPOSE and trial.arm == arm and trial.generator is not None
     ]
 
 
-def _is_known(own: Sequence[Trial]) -> bool:
-    return len(own) >= TRIALS or any(_whole(trial) for trial in own)
+def is_known(audits: Sequence[GeneratorAudit]) -> bool:
+    """Tell whether trials have shown what can be sent."""
+    return len(audits) >= TRIALS or any(map(_whole, audits))
 
 
-def _whole(trial: Trial) -> bool:
-    audit = trial.generator
-    return audit is not None and audit.achieved_pps >= SENT * audit.requested_pps
+def _whole(audit: GeneratorAudit) -> bool:
+    return audit.achieved_pps >= SENT * audit.requested_pps
 
 
-def _next_pps(own: Sequence[Trial]) -> float:
-    """Return the highest load that can be sent, or the next one to try."""
-    audits = [trial.generator for trial in own if trial.generator is not None]
-    whole = [trial.generator.requested_pps for trial in own if _whole(trial) and trial.generator]
+def sendable_pps(audits: Sequence[GeneratorAudit]) -> float:
+    """Return the highest load that can be sent, or the next one to try, frames/s."""
+    whole = [audit.requested_pps for audit in audits if _whole(audit)]
     if whole:
         return max(whole)
     # Each of them asked for too much, so none can have been more than the maximum.

@@ -9,10 +9,12 @@ from statistics import median
 from typing import Final
 
 from isolane.errors import MeasurementError
+from isolane.run import generator_maximum
 from isolane.run.backend import Bench, Observation
 from isolane.run.delivery import interval
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.maximum_rate import ATTEMPTS, Maximum, Reading, Span, maximum, next_load
+from isolane.run.results import GeneratorAudit
 from isolane.run.search.loss_ratio_search import LossRatioSearch, remaining
 from isolane.run.search.options import SearchOptions
 from isolane.run.search.subjects import Subject
@@ -31,6 +33,16 @@ MFR_TRIALS: Final = 15
 """Trials that the maximum forwarding rate usually takes, for the progress."""
 MFR_WIDTH: Final = 4
 """The loads around the MFR are so many relative widths apart: it is no bound."""
+NEAR: Final = 0.1
+"""A load that is below the maximum by a larger share than this is not the maximum offered load."""
+NO_FIGURES: Final = {
+    "status": "none",
+    "throughput_pps": None,
+    "throughput_bps": None,
+    "load_pps": None,
+    "interval": None,
+    "delay_p99_ns": None,
+}
 ORDER: Final[dict[RateName, int]] = {"NDR": 0, "PDR": 1, "MFR": 2, "FRMOL": 3}
 
 
@@ -52,6 +64,8 @@ class SubjectSearch:
         Time in s, for the time limit.
     tell
         Called with the share that is done, and what is being done.
+    has_maximum
+        Whether the generator has a maximum that must be tried out.
     """
 
     subject: Subject
@@ -60,6 +74,7 @@ class SubjectSearch:
     overload_pps: float
     clock: Callable[[], float]
     tell: Callable[[float, str], None]
+    has_maximum: bool = False
     _rates: list[FoundRate] = field(default_factory=list)
     _readings: list[Reading] = field(default_factory=list)
     _bench: Bench | None = None
@@ -85,6 +100,8 @@ class SubjectSearch:
         self._bench = bench
         try:
             self._refuse_empty_range()
+            if self.has_maximum:
+                self._generator_maximum(bench)
             self._maximum()
             for number, limit_ns in enumerate(self._limits()):
                 self._loss_ratios(number, limit_ns)
@@ -124,6 +141,22 @@ class SubjectSearch:
                 f"lowest rate, {format_pps(lowest)} (--min-rate)"
             )
 
+    def _generator_maximum(self, bench: Bench) -> None:
+        """Learn what can be sent here, and offer no more."""
+        audits: list[GeneratorAudit] = []
+        load, window_ns = self._max_pps, generator_maximum.WINDOW_NS
+        while not generator_maximum.is_known(audits):
+            self.tell(0.0, f"{self._label()}: what can be sent")
+            found, _ = self.maker.trial(
+                bench, self.subject, load, window_ns, generator_maximum.PURPOSE
+            )
+            audits.append(found.generator)
+            load = generator_maximum.sendable_pps(audits)
+        self._measurer.sendable_pps = load
+        if load < self._max_pps:
+            self._max_pps = load
+            self._why_max = f"the generator was the limit: it sends {format_pps(load)} here"
+
     def _maximum(self) -> None:
         """Find MFR and FRMOL from below."""
         options = self.options
@@ -157,6 +190,8 @@ class SubjectSearch:
 
     def _keep_maximum(self, found: Maximum, *, finished: bool) -> None:
         limits = [reading.limit_pps for reading in self._readings if reading.limit_pps]
+        offered_pps = min([self._max_pps, *limits])
+        at_maximum = found.max_load_pps >= (1 - NEAR) * offered_pps
         if finished and limits and found.max_load_pps < self._max_pps:
             self._max_pps = found.max_load_pps
             self._why_max = f"the generator was the limit: it sent {format_pps(max(limits))}"
@@ -164,15 +199,13 @@ class SubjectSearch:
         reason = self._why_max if found.at_least else None
         if not finished:
             status, reason = "unfinished", "the search ended before the best load was confirmed"
-        self._rates += [
-            self._of_load("MFR", found.load_pps, found.rates_pps, (status, reason)),
-            self._of_load(
-                "FRMOL",
-                found.max_load_pps,
-                found.max_load_rates_pps,
-                ("found", None) if finished else (status, reason),
-            ),
-        ]
+        self._rates.append(self._of_load("MFR", found.load_pps, found.rates_pps, (status, reason)))
+        told: tuple[Status, str | None] = ("found", None) if finished else (status, reason)
+        frmol = self._of_load("FRMOL", found.max_load_pps, found.max_load_rates_pps, told)
+        if finished and not at_maximum:
+            why = f"no trial near {format_pps(offered_pps)}, the maximum, gave a verdict"
+            frmol = frmol.model_copy(update=NO_FIGURES | {"reason": why})
+        self._rates.append(frmol)
 
     def _of_load(
         self,

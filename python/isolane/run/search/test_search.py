@@ -27,6 +27,7 @@ arms: [{name: direct, path: direct}]
 trial: {warmup: 0ms}
 """
 LIMIT_PPS = 100e3
+SHORT = InvalidReason(InvalidKind.GENERATOR_LIMIT, "it sent less than it was asked for")
 
 
 def shaped(load: float) -> float:
@@ -47,8 +48,13 @@ class Host:
     """The most that its generator sends, frames/s."""
     delay_ns: Callable[[float], float] = lambda _load: 1e4
     trouble: Callable[[int, float], tuple[InvalidReason, ...]] = lambda _number, _load: ()
+    held_up: Callable[[int], float] = lambda _number: 1.0
+    """The share of a trial in which the generator has its core, by the number of the trial."""
     now_s: float = 0.0
     settings: list[Setting] = field(default_factory=list)
+
+    def awake(self) -> float:
+        return self.held_up(len(self.settings))
 
     def check(self, arms: Sequence[Arm]) -> None:
         pass
@@ -64,6 +70,13 @@ class Host:
         yield _Bench(self, arm.name, [router.name for router in routers])
 
 
+class Limited(Host):
+    """A back end whose generator has a maximum that is not known before it has been tried."""
+
+    def flood_pps(self) -> float:
+        return 1e9
+
+
 @dataclass
 class _Bench:
     host: Host
@@ -71,16 +84,19 @@ class _Bench:
     routers: list[str]
 
     def trial(self, setting: Setting) -> Observation:
-        host = self.host
-        invalid = host.trouble(len(host.settings), _load(setting))
+        host, load = self.host, _load(setting)
+        invalid = host.trouble(len(host.settings), load)
+        if host.sends < 0.998 * load:
+            invalid = (*invalid, SHORT)
         host.settings.append(setting)
         host.now_s += setting.window_ns / 1e9
         sample = data.trial("direct", parse_experiment(TEXT).points()[0], 0, 0)
         assert sample.generator is not None
+        sent = {"requested_pps": load, "achieved_pps": min(load, host.sends)}
         return Observation(
             routers=tuple(_router(host, setting, i) for i in range(len(setting.demands))),
-            cores=sample.cores, generator=sample.generator, placement=sample.placement,
-            conserved=True, invalid=invalid,
+            cores=sample.cores, generator=sample.generator.model_copy(update=sent),
+            placement=sample.placement, conserved=True, invalid=invalid,
         )  # fmt: skip
 
     def drawing(self) -> Drawing:
@@ -103,7 +119,8 @@ def _router(host: Host, setting: Setting, number: int) -> RouterTrial:
     share = demand.offered_pps / total
     offered = round(demand.offered_pps * window_s)
     sent = min(offered, int(host.sends * share * window_s))
-    received = min(sent, round(host.forwards(min(total, host.sends)) * share * window_s))
+    sent, awake_s = int(sent * host.awake()), window_s * host.awake()
+    received = min(sent, round(host.forwards(min(total, host.sends)) * share * awake_s))
     delay = dict.fromkeys(("mean", "p50", "p90", "p99", "p999", "p9999", "max"), 0.0)
     delays = {f"{name}_ns": host.delay_ns(total) for name in delay}
     return RouterTrial(
@@ -152,9 +169,9 @@ def test_a_known_limit_is_found_within_half_a_percent_and_a_minute(tmp_path: Pat
     ndr = found["NDR"]
     assert ndr.load_pps is not None
     assert ndr.failing_load_pps is not None
-    assert ndr.load_pps <= LIMIT_PPS < ndr.failing_load_pps <= ndr.load_pps / (1 - 0.0025) + 1
+    assert ndr.load_pps <= LIMIT_PPS < ndr.failing_load_pps <= ndr.load_pps / (1 - 0.005) + 1
     pdr = found["PDR"]
-    assert pdr.load_pps == pytest.approx(LIMIT_PPS / (1 - 0.005), rel=0.0025)
+    assert pdr.load_pps == pytest.approx(LIMIT_PPS / (1 - 0.005), rel=0.005)
     assert host.now_s < 40, "time in trials, s; the rest is for what is between them"
 
 
@@ -167,16 +184,16 @@ def test_a_livelocking_router_has_four_different_rates(tmp_path: Path) -> None:
 
 
 def test_rates_are_never_taken_for_each_other(tmp_path: Path) -> None:
-    """Loses 0.1 % from 1 kpps on, and a tenth from 100 kpps on, but forwards more and more."""
+    """Loses 0.3 % from 5 kpps on, and a tenth from 100 kpps on, but forwards more and more."""
 
     def leaky(load: float) -> float:
-        return load * (0.999 if load <= 100e3 else 0.9)
+        return load * (0.997 if load <= 100e3 else 0.9)
 
-    found = rates(search(tmp_path, Host(leaky)))
+    found = rates(search(tmp_path, Host(leaky), SearchOptions(min_pps=5e3)))
     assert found["NDR"].status == "none"
     assert found["NDR"].throughput_pps is None
     assert "loses more than" in (found["NDR"].reason or "")
-    assert found["PDR"].throughput_pps == pytest.approx(99.9e3, rel=0.005)
+    assert found["PDR"].throughput_pps == pytest.approx(99.7e3, rel=0.005)
     assert found["MFR"].throughput_pps == pytest.approx(1.8e6, rel=0.001)
     assert found["FRMOL"].throughput_pps == pytest.approx(1.8e6, rel=0.001)
 
@@ -187,6 +204,60 @@ def test_the_generators_limit_is_a_lower_bound_and_never_a_capacity(tmp_path: Pa
         assert found[name].status == "at-least"
         assert found[name].reason == "the generator was the limit: it sent 450 kpps"
         assert found[name].throughput_pps == pytest.approx(0.95 * 450e3, rel=0.001)
+
+
+def test_the_generators_maximum_is_known_before_the_first_load(tmp_path: Path) -> None:
+    host = Limited(lambda load: load, sends=450e3)
+    found = rates(search(tmp_path, host))
+    assert [round(_load(one)) for one in host.settings[:2]] == [2_000_000, 427_500]
+    assert max(_load(one) for one in host.settings[1:]) == 0.95 * 450e3, "no more is asked for"
+    for name in ("NDR", "PDR", "MFR"):
+        assert found[name].status == "at-least"
+        assert found[name].reason == "the generator was the limit: it sends 428 kpps here"
+        assert found[name].throughput_pps == pytest.approx(0.95 * 450e3, rel=0.001)
+    assert found["FRMOL"].throughput_pps == pytest.approx(0.95 * 450e3, rel=0.001)
+
+
+@pytest.mark.parametrize("share", [0.96, 0.99])
+def test_trials_in_which_the_generator_was_held_up_count_at_what_it_sent(
+    share: float, tmp_path: Path
+) -> None:
+    """Each second trial, then all: a load that passes only because less was sent is tried again."""
+    some = search(tmp_path / "some", Limited(held_up=lambda n: share if n % 2 else 1.0))
+    every = search(tmp_path / "every", Limited(held_up=lambda _n: share))
+    assert some.complete
+    assert every.complete
+    assert every.searched[0].trials_without_verdict > some.searched[0].trials_without_verdict
+    for name in ("NDR", "PDR", "MFR"):
+        found = rates(some)[name].throughput_pps
+        assert found == pytest.approx(LIMIT_PPS, rel=0.005), name
+        found = rates(every)[name].throughput_pps
+        assert found == pytest.approx(LIMIT_PPS, rel=0.005), name
+
+
+def test_frmol_is_not_told_of_a_lower_load(tmp_path: Path) -> None:
+    host = Limited(trouble=lambda _number, load: (ELSEWHERE,) if load > 600e3 else ())
+    found = rates(search(tmp_path, host))
+    assert found["FRMOL"].status == "none"
+    assert found["FRMOL"].throughput_pps is None
+    assert found["FRMOL"].reason == "no trial near 2 Mpps, the maximum, gave a verdict"
+    assert found["MFR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+
+
+def test_a_single_stray_loss_decides_nothing(tmp_path: Path) -> None:
+    """In every third trial a frame is lost, whatever the load."""
+
+    def stray(load: float) -> float:
+        lost = len(host.settings) % 3 == 1
+        return shaped(load) - (10 if lost else 0)
+
+    host = Host(stray)
+    found = rates(search(tmp_path / "default", host))
+    assert found["NDR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+    host = Host(stray)
+    found = rates(search(tmp_path / "strict", host, SearchOptions(exceed_ratio=0.0)))
+    ndr = found["NDR"].throughput_pps
+    assert ndr is None or ndr < 0.9 * LIMIT_PPS, "none of the trials may lose a frame"
 
 
 def test_the_generators_limit_close_above_the_routers_does_no_harm(tmp_path: Path) -> None:
@@ -262,16 +333,16 @@ def test_an_arm_without_a_valid_trial_ends_with_the_reason(tmp_path: Path) -> No
 
 def test_the_time_limit_ends_a_search_with_what_it_has(tmp_path: Path) -> None:
     host = Host()
-    summary = search(tmp_path, host, SearchOptions(limit_s=12.0))
+    summary = search(tmp_path, host, SearchOptions(limit_s=2.0))
     assert not summary.complete
-    assert summary.searched[0].reason == "the time limit of 12 s was reached"
-    assert host.now_s < 14
+    assert summary.searched[0].reason == "the time limit of 2 s was reached"
+    assert host.now_s < 3
     assert rates(summary)["MFR"].status == "found"
     pdr = rates(summary)["PDR"]
     assert pdr.status == "unfinished"
 
 
-@pytest.mark.parametrize("number", [0, 3, 22])
+@pytest.mark.parametrize("number", [0, 3, 18])
 def test_ctrl_c_keeps_what_was_found(number: int, tmp_path: Path) -> None:
     def trouble(done: int, _load: float) -> tuple[InvalidReason, ...]:
         if done == number:
@@ -318,8 +389,8 @@ def test_by_default_each_sort_of_router_is_searched_once() -> None:
         ({"loss_ratios": (0.0, 1.0)}, "--loss-ratio 1: accepted"),
         ({"loss_ratios": (0.01, 0.01)}, "twice"),
         ({"max_pps": 500.0}, "--max-rate 500pps: is not above"),
-        ({"final_ns": 100_000_000}, "--duration: is shorter"),
-        ({"sum_ns": 500_000_000}, "--duration-sum: is shorter"),
+        ({"final_ns": 40_000_000}, "--duration: is shorter"),
+        ({"sum_ns": 100_000_000}, "--duration-sum: is shorter"),
         ({"relative_width": 0.0}, "--width 0"),
         ({"exceed_ratio": 1.0}, "--exceed-ratio 1"),
     ],

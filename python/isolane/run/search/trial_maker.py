@@ -9,6 +9,7 @@ from isolane.errors import MeasurementError
 from isolane.run.backend import Bench, Demand, Observation, Setting
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.folder import RunFolder
+from isolane.run.results import Purpose
 from isolane.run.schedule import Task
 from isolane.run.search.subjects import Subject
 from isolane.run.trial_record import Attempt
@@ -35,7 +36,12 @@ class TrialMaker:
     _done: int = 0
 
     def trial(
-        self, bench: Bench, subject: Subject, load_pps: float, window_ns: int
+        self,
+        bench: Bench,
+        subject: Subject,
+        load_pps: float,
+        window_ns: int,
+        purpose: Purpose = "search",
     ) -> tuple[Observation, str | None]:
         """Carry out one trial and keep it.
 
@@ -49,6 +55,8 @@ class TrialMaker:
             Offered load of all of them, frames/s.
         window_ns
             Measuring window, ns.
+        purpose
+            What it is for.
 
         Returns
         -------
@@ -68,7 +76,7 @@ class TrialMaker:
         label = f"search/{arm.name}/{subject.label}/{self._done}"
         setting = Setting(demands, plan.warmup_ns, window_ns, label, ErrorBudget(plan.threshold))
         point = Point(-1, f"{subject.label}, {format_pps(load_pps)}", subject.routers)
-        task, started = Task(arm, point, self._done, "search"), self.date()
+        task, started = Task(arm, point, self._done, purpose), self.date()
         observation: Observation | None = None
         failure: str | None = None
         try:

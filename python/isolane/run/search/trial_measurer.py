@@ -14,8 +14,11 @@ from isolane.run.backend import Observation
 from isolane.run.invalid import VALID, InvalidKind
 from isolane.run.results import RouterTrial
 
-ATTEMPTS: Final = 4
+ATTEMPTS: Final = 6
 """Trials at one load and duration of which one must be valid."""
+AT_LIMIT: Final = 0.9
+"""A generator that falls short has reached its limit only from this share of its maximum on; below,
+somebody else had its core."""
 OneTrial = Callable[[float, int], tuple[Observation, str | None]]
 """Carries out a trial at an offered load (frames/s) with a window (ns), and returns what was
 observed, and why it gives no verdict."""
@@ -52,6 +55,8 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
         Carries out one trial.
     short
         Share of the offered frames that the generator may fail to send.
+    sendable_pps
+        The generator's own maximum, frames/s, where it is known.
     deadline_s
         When to stop, by `clock`.
     told
@@ -60,6 +65,7 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
 
     one: OneTrial
     short: float
+    sendable_pps: float = 0.0
     deadline_s: float | None = None
     clock: Callable[[], float] = time.monotonic
     told: Callable[[], None] = lambda: None
@@ -90,11 +96,10 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
             If no attempt gives a verdict, and the generator is not the reason.
         """
         window_ns = round(intended_duration * 1e9)
-        observation = self.valid(intended_load, window_ns)
+        observation = self.valid(intended_load, window_ns, enough=self.worst_ratio)
         if observation is None:
             return self._unsent(intended_duration, intended_load)
-        sent = sum(router.generated_frames for router in observation.routers)
-        received = sum(router.received_frames for router in observation.routers)
+        sent, received = _frames(observation)
         if not self.tried[-1].met:
             received = min(received, int(sent * (1 - self.worst_ratio)) - 1)
         return MeasurementResult(
@@ -104,55 +109,82 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
             forwarding_count=max(0, received),
         )
 
-    def valid(self, load_pps: float, window_ns: int) -> Observation | None:
-        """Carry out trials until one is valid; None if the generator cannot send the load."""
-        reason, sent_pps = "no trial gave a verdict", None
+    def valid(
+        self, load_pps: float, window_ns: int, *, enough: float | None = None
+    ) -> Observation | None:
+        """Carry out trials until one is valid; None if the generator cannot send the load.
+
+        Where the generator was held up in each of them, the one counts in which it sent the largest
+        share, judged at what it sent.
+
+        Parameters
+        ----------
+        enough
+            A trial that loses a larger share than this has told enough, though less was sent.
+
+        Raises
+        ------
+        NoVerdictError
+            If none is.
+        """
+        reason, limits = "no trial gave a verdict", list[float]()
+        held_up: list[Observation] = []
         for _ in range(ATTEMPTS):
             if self.deadline_s is not None and self.clock() >= self.deadline_s:
                 raise TimeUpError
             observation, why = self.one(load_pps, window_ns)
-            sent_pps = self._short(observation)
-            if why is None and sent_pps is None:
-                self._remember(load_pps, window_ns, observation)
-                return observation
+            if why is None:
+                if self._tells(observation, enough):
+                    return self._remember(load_pps, window_ns, observation)
+                held_up.append(observation)
+            elif self._at_limit(observation):
+                limits.append(sum(router.generated_pps for router in observation.routers))
             self.invalid += 1
             reason = why or reason
-        if sent_pps is None:
+        if held_up:
+            return self._remember(load_pps, window_ns, max(held_up, key=_sent_share))
+        if not limits:
             raise NoVerdictError(
                 f"{ATTEMPTS} trials in a row gave no verdict, the last one because: {reason}"
             )
-        self.limited[load_pps] = max(sent_pps, self.limited.get(load_pps, 0.0))
+        self.limited[load_pps] = max(*limits, self.limited.get(load_pps, 0.0))
         return None
 
-    def _short(self, observation: Observation) -> float | None:
-        """Return what the generator sent, frames/s, if it fell short and nothing else was wrong."""
-        harmless = VALID | {InvalidKind.GENERATOR_LIMIT}
-        if any(reason.kind not in harmless for reason in observation.invalid):
-            return None
-        offered = sum(router.offered_frames for router in observation.routers)
-        sent = sum(router.generated_frames for router in observation.routers)
-        # One frame of each router may fall on either side of a window's end.
-        if sent + len(observation.routers) >= (1 - self.short) * offered:
-            return None
-        return sum(router.generated_pps for router in observation.routers)
+    def _tells(self, observation: Observation, enough: float | None) -> bool:
+        """Tell whether a trial says what it was made for, however much of its load was sent."""
+        if _sent_share(observation) >= 1 - self.short:
+            return True
+        sent, received = _frames(observation)
+        return enough is not None and received < (1 - enough) * sent
 
-    def _remember(self, load_pps: float, window_ns: int, observation: Observation) -> None:
+    def _at_limit(self, observation: Observation) -> bool:
+        """Tell whether a trial tells nothing only because of what a generator can send."""
+        harmless = VALID | {InvalidKind.GENERATOR_LIMIT}
+        offered_pps = sum(router.offered_pps for router in observation.routers)
+        return (
+            all(reason.kind in harmless for reason in observation.invalid)
+            and offered_pps >= AT_LIMIT * self.sendable_pps
+        )
+
+    def _remember(self, load_pps: float, window_ns: int, observation: Observation) -> Observation:
         routers = observation.routers
-        sent = sum(router.generated_frames for router in routers)
-        received = sum(router.received_frames for router in routers)
+        sent, received = _frames(observation)
         delay = _worst_delay(routers)
         limit = self.max_delay_ns
+        # While frames came, they came at the load that was asked for: that time alone counts.
+        rate_pps = sum(router.received_pps for router in routers) / (_sent_share(observation) or 1)
         self.tried.append(
             Tried(
                 load_pps=load_pps,
                 window_ns=window_ns,
-                rate_pps=sum(router.received_pps for router in routers),
+                rate_pps=rate_pps,
                 loss_ratio=1 - received / sent if sent else 0.0,
                 delay_p99_ns=delay,
                 met=limit is None or (delay is not None and delay <= limit),
             )
         )
         self.told()
+        return observation
 
     def _unsent(self, duration_s: float, load_pps: float) -> MeasurementResult:
         """Return a bad trial: the library then turns to lower loads."""
@@ -165,6 +197,20 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
             offered_count=intended,
             forwarding_count=max(0, passed),
         )
+
+
+def _frames(observation: Observation) -> tuple[int, int]:
+    """Return how many frames were sent and received in the window."""
+    routers = observation.routers
+    return sum(r.generated_frames for r in routers), sum(r.received_frames for r in routers)
+
+
+def _sent_share(observation: Observation) -> float:
+    """Return the share of its load that was sent."""
+    offered = sum(router.offered_frames for router in observation.routers)
+    # One frame of each router may fall on either side of a window's end.
+    sent = _frames(observation)[0] + len(observation.routers)
+    return min(1.0, sent / offered) if offered else 1.0
 
 
 def _worst_delay(routers: tuple[RouterTrial, ...]) -> float | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from isolane import __version__
-from isolane.run.backend import BackEnd
+from isolane.run.backend import BackEnd, WithGenerator
 from isolane.run.folder import RunFolder
 from isolane.run.search.options import SearchOptions
 from isolane.run.search.subject_search import SubjectSearch
@@ -99,7 +99,10 @@ class Search:
             self.watch(self._told, label)
 
         max_pps = self.back_end.overload_pps(subject.arm)
-        one = SubjectSearch(subject, self.options, maker, max_pps, self.clock, tell)
+        limited = isinstance(self.back_end, WithGenerator)
+        one = SubjectSearch(
+            subject, self.options, maker, max_pps, self.clock, tell, has_maximum=limited
+        )
         try:
             with self.back_end.bench(subject.arm, subject.routers) as bench:
                 self.folder.add_nics(bench.nics())
