@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
@@ -371,4 +372,10 @@ def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
 @contextmanager
 def _progress() -> Iterator[Watch]:
     with progress("trials") as tell:
-        yield lambda step: tell(step.done, step.total, step.label)
+
+        def watch(step: Step) -> None:
+            tell(step.done, step.total, step.label)
+            if step.news is not None:  # a bar moves down for it
+                print(f"isolane: {step.news}", file=sys.stderr)
+
+        yield watch

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from isolane.errors import MeasurementError
 from isolane.run import generator_maximum
@@ -33,6 +34,7 @@ from isolane.run.capacity_trials import (
 )
 from isolane.run.demands import Scale, demands_of, offered_pps
 from isolane.run.error_budget import ErrorBudget
+from isolane.run.first_findings import first_findings, is_told
 from isolane.run.folder import RunFolder
 from isolane.run.null_dut import PURPOSE, null_blocks, null_times
 from isolane.run.quality_models import CoreProbe
@@ -61,6 +63,8 @@ class Step:
     done: int
     total: int
     label: str
+    news: str | None = None
+    """What the rounds so far have shown, once after some of them."""
 
 
 @dataclass
@@ -178,13 +182,13 @@ class Run:
         wires = len(self.experiment.points()) if wired else 0
         return capacity + wires + sum(len(block.tasks) for block in self._blocks(lambda _key: True))
 
-    def _tell(self, label: str) -> None:
+    def _tell(self, label: str, news: str | None = None) -> None:
         trials = [t for t in self._trials if t.status != "failed"]
         ahead = ("capacity", generator_maximum.PURPOSE)
         done = len({key_of(trial) for trial in trials if trial.purpose not in ahead})
         known = self._capacity is not None and self.capacity is None
         done += expected(self.experiment) if known else counted(self.experiment, trials)
-        self.watch(Step(min(done, self._total), self._total, label))
+        self.watch(Step(min(done, self._total), self._total, label, news))
 
     def _measure_capacity(self) -> None:
         """Measure what 1x is, and the capacity of every arm."""
@@ -245,8 +249,18 @@ class Run:
                     for task in block.tasks
                 ]
             )
-        for block in todo:
+        for block, following in pairwise([*todo, None]):
+            assert block is not None
             self._block(block)
+            if following is not None and following.tasks[0].repeat != block.tasks[0].repeat:
+                self._tell_findings(block.tasks[0].repeat + 1)
+
+    def _tell_findings(self, rounds: int) -> None:
+        every = self.experiment.trial.repeats * self.invocations
+        arms = [arm.name for arm in self.experiment.resolved_arms()]
+        found = first_findings(self._trials, arms, rounds, every) if is_told(rounds) else None
+        if found is not None:
+            self._tell(f"round {rounds} is done", found)
 
     def _blocks(self, is_open: Callable[[Key], bool]) -> Iterator[Block]:
         return blocks(self.experiment, is_open, self.invocations, with_twins=self.with_twins)

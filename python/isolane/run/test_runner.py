@@ -158,7 +158,7 @@ def test_every_trial_is_kept_in_the_order_of_its_doing(tmp_path: Path) -> None:
     assert [drawing.arm for drawing in summary.drawings] == ["direct", "bridge"]
     nics = RunFolder.open(tmp_path / "run").host().nics
     assert {"direct-nic", "bridge-nic"} <= {nic["name"] for nic in nics}
-    assert [step.done for step in steps] == list(range(TRIALS))
+    assert [step.done for step in steps if not step.news] == list(range(TRIALS))
     assert {step.total for step in steps} == {TRIALS}
 
 
@@ -303,6 +303,16 @@ def test_each_trial_says_its_invocation_and_each_invocation_has_beds_of_its_own(
     more.execute()
     assert len(again.settings) == TRIALS, "a later session adds an invocation"
     assert journal(tmp_path / "run")[-1].invocation == 3
+
+
+def test_whoever_watches_is_told_the_first_findings(tmp_path: Path) -> None:
+    steps: list[Step] = []
+    run = start(tmp_path / "run", Imaginary(), ABSOLUTE.replace("repeats: 2", "repeats: 5"))
+    run.watch = steps.append
+    run.execute()
+    told = "round {} of 5: the victim keeps 100 % on direct and 100 % on bridge"
+    assert [s.news for s in steps if s.news] == [told.format(rounds) for rounds in (1, 2, 4)]
+    assert [s.done for s in steps] == sorted(s.done for s in steps)
 
 
 ELSEWHERE = InvalidReason(InvalidKind.MISPLACED, "frames were received elsewhere")

@@ -181,6 +181,18 @@ def test_differences_between_invocations_widen_the_interval(tmp_path: Path) -> N
     assert not any("one invocation" in gap.why for gap in every.not_measured)
 
 
+def test_of_points_with_the_same_median_the_least_certain_is_the_worst(tmp_path: Path) -> None:
+    """It is why the arm is only nearly isolated, so it is what a reader is shown."""
+    _, direct = judged(
+        tmp_path, lambda t: 0.98 if (t.point, t.repeat) == (2, 3) else 1.0, repeats=8
+    )
+    assert direct.finding == "nearly isolated"
+    assert direct.point_label == "aggressor 1x"
+    assert direct.delivered is not None
+    assert direct.delivered.median == 1.0
+    assert direct.delivered.low < 0.99
+
+
 def test_the_evidence_names_the_worst_point(tmp_path: Path) -> None:
     found, _ = judged(tmp_path, lambda trial: 1 - trial.point / 10)
     told = dict(evidence(found.verdict))

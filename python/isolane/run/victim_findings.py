@@ -96,8 +96,15 @@ def _harmed(point: AttackedPoint) -> bool:
 
 
 def worst(points: Sequence[AttackedPoint]) -> AttackedPoint:
-    """Return the point with the least delivered; of equals the one under the heaviest attack."""
-    return min(points, key=lambda p: (p.shown.median, -(p.cell.aggressor_pps or 0)))
+    """Return the point with the least delivered.
+
+    Of points that are the same to a thousandth, the one whose interval reaches lowest, since that
+    is what keeps an arm from being called isolated; then the one under the heaviest attack.
+    """
+    return min(
+        points,
+        key=lambda p: (round(p.shown.median, 3), p.shown.low, -(p.cell.aggressor_pps or 0)),
+    )
 
 
 def worst_by_arm(attacked: Mapping[str, Sequence[AttackedPoint]]) -> list[AttackedPoint]:
