@@ -26,6 +26,13 @@ def command(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the findings as JSON on stdout.")
     ] = False,
+    details: Annotated[
+        bool,
+        typer.Option(
+            "--details",
+            help="Print each capability, what a missing one rules out, and its remedy.",
+        ),
+    ] = False,
     require: Annotated[
         list[str] | None,
         typer.Option(
@@ -37,8 +44,9 @@ def command(
 ) -> None:
     """Tell what this host can do, and how to get what is missing.
 
-    Use it first on a new host, and when a command says `not supported on this host`. For each
-    missing feature the table says what it rules out and how to get it.
+    Use it first on a new host, and when a command says `not supported on this host`. It begins with
+    what works. With --details the table says for each missing feature what it rules out and how to
+    get it.
 
     The command really tries what it can: it creates links and qdiscs in network namespaces of its
     own, sends frames through a BPF program and starts a small virtual machine. It attaches nothing
@@ -55,7 +63,7 @@ def command(
     if as_json:
         typer.echo(json.dumps({"findings": [asdict(finding) for finding in findings]}, indent=2))
     else:
-        _print_table(findings)
+        _print(findings, details=details)
     lacks = [(job, finding) for job in jobs for finding in lacking(job, findings)]
     for job, finding in lacks:
         print(f"isolane: {job} needs {finding.lack()}", file=sys.stderr)
@@ -63,9 +71,10 @@ def command(
         raise typer.Exit(3)
 
 
-def _print_table(findings: Sequence[Finding]) -> None:
+def _print(findings: Sequence[Finding], *, details: bool) -> None:
     from rich.console import Console
 
     from isolane.doctor.findings_table import render
+    from isolane.doctor.short_answer import render_answer
 
-    render(findings, Console(highlight=False))
+    (render if details else render_answer)(findings, Console(highlight=False))

@@ -26,7 +26,7 @@ def render(findings: Sequence[Finding], console: Console) -> None:
         members = [finding for finding in findings if finding.group == group]
         if members:
             console.print(_group(title, members))
-    console.print(_counts(findings))
+    console.print(f"\n{counts(findings)}")
 
 
 def _group(title: str, findings: Sequence[Finding]) -> RenderableType:
@@ -43,6 +43,7 @@ def _group(title: str, findings: Sequence[Finding]) -> RenderableType:
     return Group(Text(f"\n{title}", style="bold"), table)
 
 
-def _counts(findings: Sequence[Finding]) -> str:
+def counts(findings: Sequence[Finding]) -> str:
+    """Count the findings of each status, such as ``41 yes, 2 no``."""
     counted = {status: sum(f.status == status for f in findings) for status in STATUSES}
-    return "\n" + ", ".join(f"{number} {status}" for status, number in counted.items() if number)
+    return ", ".join(f"{number} {status}" for status, number in counted.items() if number)

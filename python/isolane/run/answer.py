@@ -47,6 +47,7 @@ def answer(
     moved: Sequence[MovedPoint] = (),
     *,
     simulated: bool,
+    repeat_s: float | None = None,
 ) -> Answer:
     """Draw the answer from what a run found.
 
@@ -60,6 +61,8 @@ def answer(
         Points below what the experiment asks for.
     simulated
         Whether the run is a prediction.
+    repeat_s
+        How long a round took, s, where that is known.
     """
     about_victims = bool(verdict.arms)
     totals = _at_heaviest(aggregates) if about_victims else _best_of_each(aggregates)
@@ -75,7 +78,7 @@ def answer(
         total_at=labels.pop() if len(labels) == 1 else None,
         use=_use(rows),
         sentences=(
-            *(sentences(rows, simulated=simulated) or (verdict.sentence,)),
+            *(sentences(rows, simulated=simulated, repeat_s=repeat_s) or (verdict.sentence,)),
             *moved_words(moved),
             *(SHORT if any(sent_less(cell) for cell in cells if cell.role == "aggressor") else ()),
         ),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from isolane.run.generator_models import MovedPoint
 from isolane.run.interval import Interval
+from isolane.run.more_repeats import MAX_REPEATS, repeats_needed
 from isolane.run.results import Summary
 from isolane.run.verdict_models import Answer, AnswerRow, Finding
 from isolane.run.wording import listing, multiple, percent, plural
@@ -57,7 +58,9 @@ def _time(value: Interval | None) -> str:
     return NOTHING if value is None else format_ns(value.median)
 
 
-def sentences(rows: Sequence[AnswerRow], *, simulated: bool) -> tuple[str, ...]:
+def sentences(
+    rows: Sequence[AnswerRow], *, simulated: bool, repeat_s: float | None = None
+) -> tuple[str, ...]:
     """Say in some sentences of 20 words at most what the rows show.
 
     Parameters
@@ -66,13 +69,15 @@ def sentences(rows: Sequence[AnswerRow], *, simulated: bool) -> tuple[str, ...]:
         The best arm first.
     simulated
         Whether it is a prediction.
+    repeat_s
+        How long a round took, s, where that is known.
     """
     if not rows:
         return ()
     host = "On the simulated host" if simulated else "On this host"
     if rows[0].finding is None:
         return (_fastest(rows, host),)
-    return (*_advice(rows, host), *_open_questions(rows))
+    return (*_advice(rows, host), *_open_questions(rows, repeat_s))
 
 
 def moved_words(moved: Sequence[MovedPoint]) -> tuple[str, ...]:
@@ -174,7 +179,7 @@ def _together(row: AnswerRow) -> float:
 
 
 _WHY: dict[Finding, str] = {
-    "undecided": "Undecided: {arms} (more --repeats).",
+    "undecided": "Undecided: {arms} ({more}).",
     "attack incomplete": "Attack incomplete: the generator could not send its whole load on "
     "{arms}.",
     "never overloaded": "Never overloaded: {arms}. Offer the aggressor more.",
@@ -183,13 +188,28 @@ _WHY: dict[Finding, str] = {
 }
 
 
-def _open_questions(rows: Sequence[AnswerRow]) -> list[str]:
+def _open_questions(rows: Sequence[AnswerRow], repeat_s: float | None) -> list[str]:
     found = []
     for finding, text in _WHY.items():
-        arms = [row.arm for row in rows if row.finding == finding]
-        if arms:
-            found.append(text.format(arms=_some(arms)))
+        own = [row for row in rows if row.finding == finding]
+        if own:
+            arms = _some([row.arm for row in own])
+            found.append(text.format(arms=arms, more=_more_repeats(own, repeat_s)))
     return found
+
+
+def _more_repeats(rows: Sequence[AnswerRow], repeat_s: float | None) -> str:
+    """Say what would probably decide about arms that are undecided."""
+    intervals = [row.keeps for row in rows if row.keeps and row.keeps.low < row.keeps.high]
+    if len(intervals) < len(rows):
+        return "more --repeats"
+    known = [number for one in intervals if (number := repeats_needed(one)) is not None]
+    if len(known) < len(rows):
+        return f"{MAX_REPEATS} repeats may not decide"
+    if repeat_s is None:
+        return f"try --repeats {max(known)}"
+    minutes = max(1, round(max(known) * repeat_s / 60))
+    return f"try --repeats {max(known)}, about {minutes} min"
 
 
 def _some(arms: Sequence[str]) -> str:

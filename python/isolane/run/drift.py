@@ -28,7 +28,7 @@ def drift(trials: Sequence[Trial]) -> Drift | None:
     probed = [trial for trial in trials if trial.probe]
     if len(probed) < MIN_TRIALS:
         return None
-    units = [_unit_ns(trial) for trial in probed]
+    units = [unit_ns(trial.probe) for trial in probed]
     slow, fast = np.quantile(units, 0.9), np.quantile(units, 0.1)
     size = float(slow / fast - 1)
     probes: list[CoreProbe] = [probe for trial in probed for probe in trial.probe]
@@ -40,16 +40,16 @@ def drift(trials: Sequence[Trial]) -> Drift | None:
     )
 
 
-def _unit_ns(trial: Trial) -> float:
-    """Mean over the cores."""
-    return sum(probe.unit_ns for probe in trial.probe) / len(trial.probe)
+def unit_ns(probes: Sequence[CoreProbe]) -> float:
+    """Return the CPU time of a unit of work, ns: the mean over the cores that were probed."""
+    return sum(probe.unit_ns for probe in probes) / len(probes)
 
 
 def _normalised(trials: Sequence[Trial], usual_ns: float) -> Iterator[Normalised]:
     groups: dict[tuple[str, int, str], list[tuple[Trial, float, float, float]]] = defaultdict(list)
     for trial in trials:
         if trial.status == "ok" and trial.purpose == "measure":
-            factor = _unit_ns(trial) / usual_ns
+            factor = unit_ns(trial.probe) / usual_ns
             for router in trial.routers:
                 rate = router.received_pps
                 groups[trial.arm, trial.point, router.router].append(

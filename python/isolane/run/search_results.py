@@ -65,6 +65,10 @@ class Searched(_Model):
     """Trials with a verdict."""
     trials_without_verdict: int
     seconds: float
+    unit_ns: float | None = None
+    """Median CPU time of a unit of work on the DUT's cores just before the trials, ns: what two
+    searches found, times this, is what they found on cores of one speed. None where it is not
+    probed."""
     reason: str | None = None
     """Why the search of this arm ended early; None if it did not."""
 

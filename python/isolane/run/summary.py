@@ -22,6 +22,7 @@ from isolane.run.invalid import InvalidKind
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint
 from isolane.run.missing_points import missing_points
+from isolane.run.more_repeats import repeat_s
 from isolane.run.null_dut import floors
 from isolane.run.published import Measured, beside_measured
 from isolane.run.quality import as_arms, quality
@@ -62,8 +63,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
 ) -> Summary:
     """Summarise a run, a part of a run, or a run without a single good trial.
 
-    Trials that failed or that give no verdict are left out of every figure, counted, and named
-    with their reasons.
+    Trials without a verdict are left out of every figure, counted, and named with their reasons.
 
     Parameters
     ----------
@@ -96,12 +96,13 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     asked = Asked(arms, missing, attacked_points(found, groups))
     cores = core_cells(groups)
     transients = unsteady(trials, ErrorBudget(experiment.trial.threshold).limit)
+    lasts = repeat_s(trials)
     gaps = (*not_measured, *_moved(moved), *too_short(transients))
     judged = verdict(trials, found, together, known, asked)
     return Summary(
         **_heading(experiment, method, started, finished),
         complete=complete,
-        answer=answer(judged, found, together, moved, simulated=simulated is not None),
+        answer=answer(judged, found, together, moved, simulated=bool(simulated), repeat_s=lasts),
         verdict=judged,
         capacity=known,
         capacities=arm_capacities(trials, arms),

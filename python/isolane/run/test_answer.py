@@ -18,6 +18,7 @@ from isolane.run.answer_words import (
 )
 from isolane.run.generator_models import MovedPoint
 from isolane.run.interval import Interval
+from isolane.run.more_repeats import repeat_s
 from isolane.run.results import Summary, Trial
 from isolane.run.test_cells import cell, summary_of
 from isolane.run.test_missing import isolated
@@ -45,6 +46,46 @@ def row(
         total_pps=about(total),
         total_share=total / 1e6,
     )
+
+
+def undecided(arm: str, keeps: float, low: float, high: float) -> AnswerRow:
+    interval = Interval(median=keeps, low=low, high=high, n=6)
+    return row(arm, "undecided").model_copy(update={"keeps": interval})
+
+
+@pytest.mark.parametrize(
+    ("rows", "repeat_s", "told"),
+    [
+        ([undecided("bridge", 0.91, 0.85, 0.97)], 30.0, "try --repeats 14, about 7 min"),
+        ([undecided("bridge", 0.91, 0.85, 0.97)], None, "try --repeats 14"),
+        ([undecided("macvlan", 0.99, 0.93, 1.0)], 2.0, "try --repeats 14, about 1 min"),
+        ([undecided("macvlan", 0.9, 0.7, 0.96)], 2.0, "try --repeats 9, about 1 min"),
+        ([undecided("macvlan", 0.95, 0.9, 1.0)], 2.0, "100 repeats may not decide"),
+        (
+            [undecided("macvlan", 0.951, 0.9, 1.0), undecided("bridge", 0.91, 0.85, 0.97)],
+            2.0,
+            "100 repeats may not decide",
+        ),
+        ([row("bridge", "undecided", 0.9)], 2.0, "more --repeats"),
+    ],
+)
+def test_what_is_undecided_says_what_would_decide_it(
+    rows: list[AnswerRow], repeat_s: float | None, told: str
+) -> None:
+    found = sentences(rows, simulated=False, repeat_s=repeat_s)
+    assert found[-1].endswith(f" ({told}).")
+
+
+def test_a_round_lasts_from_its_first_trial_to_that_of_the_next(tmp_path: Path) -> None:
+    trials = data.trials_of(data.experiment(tmp_path, data.NOISY, 5), 5)
+    timed = [
+        trial.model_copy(update={"started_unix_s": 100.0 + 7 * trial.repeat + trial.trial / 1e3})
+        for trial in trials
+    ]
+    assert repeat_s(timed) == pytest.approx(7.0, abs=0.1)
+    assert repeat_s([trial for trial in timed if trial.repeat == 0]) is None
+    still = [trial.model_copy(update={"started_unix_s": 0.0}) for trial in trials]
+    assert repeat_s(still) is None, "a simulation has no times"
 
 
 def by_arm(trial: Trial) -> Trial:

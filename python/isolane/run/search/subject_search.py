@@ -81,7 +81,7 @@ class SubjectSearch:
 
     def __post_init__(self) -> None:
         asked, options = self.options.max_pps, self.options
-        self._began_s = self.clock()
+        self._began_s, self._first_unit = self.clock(), len(self.maker.units_ns)
         self._max_pps = min(self.overload_pps, asked or self.overload_pps)
         self._why_max = "it is the highest rate that was asked for (--max-rate)"
         if self._max_pps != asked:
@@ -123,8 +123,13 @@ class SubjectSearch:
             trials=len(self._measurer.tried),
             trials_without_verdict=self._measurer.invalid,
             seconds=self.clock() - self._began_s,
+            unit_ns=self._unit_ns(),
             reason=reason,
         )
+
+    def _unit_ns(self) -> float | None:
+        own = self.maker.units_ns[self._first_unit :]
+        return median(own) if own else None
 
     def _trial(self, load_pps: float, window_ns: int) -> tuple[Observation, str | None]:
         assert self._bench is not None

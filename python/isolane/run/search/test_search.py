@@ -67,24 +67,17 @@ class Host:
 
     @contextmanager
     def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
-        yield _Bench(self, arm.name, [router.name for router in routers])
-
-
-class Limited(Host):
-    """A back end whose generator has a maximum that is not known before it has been tried."""
-
-    def flood_pps(self) -> float:
-        return 1e9
+        yield ArithmeticBench(self, arm.name, [router.name for router in routers])
 
 
 @dataclass
-class _Bench:
+class ArithmeticBench:
     host: Host
     arm: str
     routers: list[str]
 
     def trial(self, setting: Setting) -> Observation:
-        host, load = self.host, _load(setting)
+        host, load = self.host, load_of(setting)
         invalid = host.trouble(len(host.settings), load)
         if host.sends < 0.998 * load:
             invalid = (*invalid, SHORT)
@@ -109,13 +102,13 @@ class _Bench:
         return ()
 
 
-def _load(setting: Setting) -> float:
+def load_of(setting: Setting) -> float:
     return sum(demand.offered_pps for demand in setting.demands)
 
 
 def _router(host: Host, setting: Setting, number: int) -> RouterTrial:
     demand, window_s = setting.demands[number], setting.window_ns / 1e9
-    total = _load(setting)
+    total = load_of(setting)
     share = demand.offered_pps / total
     offered = round(demand.offered_pps * window_s)
     sent = min(offered, int(host.sends * share * window_s))
@@ -206,44 +199,6 @@ def test_the_generators_limit_is_a_lower_bound_and_never_a_capacity(tmp_path: Pa
         assert found[name].throughput_pps == pytest.approx(0.95 * 450e3, rel=0.001)
 
 
-def test_the_generators_maximum_is_known_before_the_first_load(tmp_path: Path) -> None:
-    host = Limited(lambda load: load, sends=450e3)
-    found = rates(search(tmp_path, host))
-    assert [round(_load(one)) for one in host.settings[:2]] == [2_000_000, 427_500]
-    assert max(_load(one) for one in host.settings[1:]) == 0.95 * 450e3, "no more is asked for"
-    for name in ("NDR", "PDR", "MFR"):
-        assert found[name].status == "at-least"
-        assert found[name].reason == "the generator was the limit: it sends 428 kpps here"
-        assert found[name].throughput_pps == pytest.approx(0.95 * 450e3, rel=0.001)
-    assert found["FRMOL"].throughput_pps == pytest.approx(0.95 * 450e3, rel=0.001)
-
-
-@pytest.mark.parametrize("share", [0.96, 0.99])
-def test_trials_in_which_the_generator_was_held_up_count_at_what_it_sent(
-    share: float, tmp_path: Path
-) -> None:
-    """Each second trial, then all: a load that passes only because less was sent is tried again."""
-    some = search(tmp_path / "some", Limited(held_up=lambda n: share if n % 2 else 1.0))
-    every = search(tmp_path / "every", Limited(held_up=lambda _n: share))
-    assert some.complete
-    assert every.complete
-    assert every.searched[0].trials_without_verdict > some.searched[0].trials_without_verdict
-    for name in ("NDR", "PDR", "MFR"):
-        found = rates(some)[name].throughput_pps
-        assert found == pytest.approx(LIMIT_PPS, rel=0.005), name
-        found = rates(every)[name].throughput_pps
-        assert found == pytest.approx(LIMIT_PPS, rel=0.005), name
-
-
-def test_frmol_is_not_told_of_a_lower_load(tmp_path: Path) -> None:
-    host = Limited(trouble=lambda _number, load: (ELSEWHERE,) if load > 600e3 else ())
-    found = rates(search(tmp_path, host))
-    assert found["FRMOL"].status == "none"
-    assert found["FRMOL"].throughput_pps is None
-    assert found["FRMOL"].reason == "no trial near 2 Mpps, the maximum, gave a verdict"
-    assert found["MFR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
-
-
 def test_a_single_stray_loss_decides_nothing(tmp_path: Path) -> None:
     """In every third trial a frame is lost, whatever the load."""
 
@@ -273,7 +228,7 @@ def test_the_highest_rate_that_was_asked_for_is_a_lower_bound(tmp_path: Path) ->
         "NDR": "at-least", "PDR": "at-least", "MFR": "at-least", "FRMOL": "found",
     }  # fmt: skip
     assert "--max-rate" in (found["NDR"].reason or "")
-    assert max(map(_load, host.settings)) <= 50e3
+    assert max(map(load_of, host.settings)) <= 50e3
 
 
 def test_a_rate_counts_only_if_the_delay_objective_is_met(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from isolane.errors import MeasurementError
-from isolane.run.backend import Bench, Demand, Observation, Setting
+from isolane.run.backend import Bench, Demand, Observation, Probing, Setting
+from isolane.run.drift import unit_ns
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.folder import RunFolder
+from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Purpose
 from isolane.run.schedule import Task
 from isolane.run.search.subjects import Subject
@@ -33,6 +35,8 @@ class TrialMaker:
     experiment: Experiment
     folder: RunFolder
     date: Callable[[], float]
+    units_ns: list[float] = field(default_factory=list)
+    """By trial: CPU time of a unit of work on the DUT's cores just before, where it is probed."""
     _done: int = 0
 
     def trial(
@@ -79,11 +83,15 @@ class TrialMaker:
         task, started = Task(arm, point, self._done, purpose), self.date()
         observation: Observation | None = None
         failure: str | None = None
+        probed: tuple[CoreProbe, ...] = ()
         try:
+            if isinstance(bench, Probing):
+                probed = bench.probe()
+                self.units_ns.append(unit_ns(probed))
             observation = bench.trial(setting)
         except MeasurementError as error:
             failure = str(error)
-        attempt = Attempt(self._done, task, started, window_ns, observation, failure)
+        attempt = Attempt(self._done, task, started, window_ns, observation, failure, probed)
         self._done += 1
         self.folder.append_trial(attempt.trial())
         if observation is None:
