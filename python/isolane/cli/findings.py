@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -19,33 +19,74 @@ WIDE = 130
 """Width of a terminal, letters, from which on the intervals have room."""
 
 
-def print_report(report: Report, console: Console | None = None) -> None:
-    """Print the table and the counts to stdout."""
+FEW = 6
+"""So many promises are shown whole."""
+WORST_FIRST = ("broken", "undecided", "not measured", "held")
+
+
+def print_report(report: Report, console: Console | None = None, *, details: bool = False) -> None:
+    """Print the counts and the table to stdout.
+
+    Parameters
+    ----------
+    details
+        All promises, and how sure the table is; else of many only those that are not held.
+    """
     console = console or Console()
     if not console.is_terminal:
         console.width = 190  # a file has no width: print whole cells
-    console.print(_table(report, wide=console.width >= WIDE))
-    for line in _lines(report):
+    console.print(_headline(report), style="bold", highlight=False, markup=False)
+    shown = _shown(report, details=details)
+    if shown:
+        console.print(_table(shown, wide=console.width >= WIDE))
+    for line in _lines(report, hidden=len(report.findings) - len(shown), details=details):
         console.print(line, highlight=False, markup=False)
 
 
-def _lines(report: Report) -> Iterator[str]:
-    """Yield what stands below the table."""
+def _shown(report: Report, *, details: bool) -> list[Finding]:
+    if details:
+        return list(report.findings)
+    found = sorted(report.findings, key=lambda one: WORST_FIRST.index(one.verdict))
+    if len(found) <= FEW:
+        return found
+    return [one for one in found if one.verdict != "held"]
+
+
+def _headline(report: Report) -> str:
     counts = ", ".join(
         f"{report.count(verdict)} {verdict}"
         for verdict in ("held", "broken", "undecided", "not measured")
+        if report.count(verdict)
     )
-    without = report.trials_without_verdict
-    invalid = f" ({without} invalid)" if without else ""
-    trials = f"{report.trials} trials{invalid} of {1000 * report.window_s:g} ms"
-    took = f"{report.took_s:.0f} s of at most {report.time_limit_s:.0f} s"
-    yield f"\npolicy {report.policy}, {report.mode}: {counts}; {trials} in {took}"
-    yield (
-        f"error: with a probability of {100 * report.error_rate:g} % at most, a promise of this "
-        "table is wrongly called broken; the same for held"
-    )
+    return f"policy {report.policy}, {report.mode}: {counts or 'no promises'}"
+
+
+def _lines(report: Report, *, hidden: int, details: bool) -> Iterator[str]:
+    """Yield what stands below the table."""
+    if hidden:
+        yield f"{_closest(report)}; all {len(report.findings)} promises: --details"
+    if details:
+        without = report.trials_without_verdict
+        invalid = f" ({without} invalid)" if without else ""
+        trials = f"{report.trials} trials{invalid} of {1000 * report.window_s:g} ms"
+        yield f"{trials} in {report.took_s:.0f} s of at most {report.time_limit_s:.0f} s"
+        yield (
+            f"error: with a probability of {100 * report.error_rate:g} % at most, a promise of "
+            "this table is wrongly called broken; the same for held"
+        )
     yield from (_cost(crowd) for crowd in report.crowds)
     yield from report.notes
+
+
+def _closest(report: Report) -> str:
+    """Name the promise that was held by the smallest margin, in tolerances."""
+    held = [one for one in report.findings if one.verdict == "held"]
+    known = [one for one in held if one.margin is not None and one.tolerance]
+    if not known:
+        return f"held: {len(held)}"
+    worst = min(known, key=lambda one: (one.margin or 0.0) / (one.tolerance or 1.0))
+    _, _, margin = _figures(worst)
+    return f"held: {len(held)}, the closest {worst.router} {worst.promise} by {margin}"
 
 
 def _cost(crowd: Crowd) -> str:
@@ -60,7 +101,7 @@ def _cost(crowd: Crowd) -> str:
     )
 
 
-def _table(report: Report, *, wide: bool) -> Table:
+def _table(findings: Sequence[Finding], *, wide: bool) -> Table:
     table = Table(header_style="bold", pad_edge=False, box=None)
     for name in ("router", "promise", "situation"):
         table.add_column(name)
@@ -69,7 +110,7 @@ def _table(report: Report, *, wide: bool) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict")
     before = None
-    for finding in report.findings:
+    for finding in findings:
         if before not in (None, finding.router):
             table.add_section()
         before = finding.router

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import get_args
 
 import pytest
@@ -49,10 +50,12 @@ REPORT = Report(
 )  # fmt: skip
 
 
-def printed(notes: tuple[str, ...] = ()) -> list[str]:
-    report = REPORT.model_copy(update={"notes": notes})
+def printed(
+    notes: tuple[str, ...] = (), findings: Sequence[Finding] = FINDINGS, *, details: bool = False
+) -> list[str]:
+    report = REPORT.model_copy(update={"notes": notes, "findings": tuple(findings)})
     out = io.StringIO()
-    print_report(report, Console(file=out))
+    print_report(report, Console(file=out), details=details)
     return [" ".join(line.split()) for line in out.getvalue().splitlines()]
 
 
@@ -77,10 +80,29 @@ def test_figures_have_units_signs_and_verdicts() -> None:
 
 
 def test_the_sum_counts_all_verdicts_and_trials() -> None:
-    lines = printed(("tin has an interface to itself",))
-    total = "policy edge, test bed: 1 held, 1 broken, 1 undecided, 1 not measured; "
-    assert total + "12 trials (3 invalid) of 300 ms in 72 s of at most 120 s" in lines
+    lines = printed(("tin has an interface to itself",), details=True)
+    assert lines[0] == "policy edge, test bed: 1 held, 1 broken, 1 undecided, 1 not measured"
+    assert "12 trials (3 invalid) of 300 ms in 72 s of at most 120 s" in lines
     assert lines[-1] == "tin has an interface to itself"
+
+
+def test_what_is_not_held_comes_first_and_of_many_alone() -> None:
+    words = [line.split()[1] for line in printed()[2:6]]
+    assert words == ["rate_min", "retained", "rate_max", "cpu_weight"], "broken first"
+    held, *others = FINDINGS
+    far = held.model_copy(update={"router": "zinc", "margin": 0.3})
+    many = [far, held, *[far] * 4, *others]
+    lines = printed(findings=many)
+    assert lines[0] == "policy edge, test bed: 6 held, 1 broken, 1 undecided, 1 not measured"
+    assert not [line for line in lines if line.startswith(("gold cpu_weight", "zinc"))]
+    assert "held: 6, the closest gold cpu_weight by +0.33 pp; all 9 promises: --details" in lines
+    assert len([line for line in printed(findings=many, details=True) if "cpu_weight" in line]) == 6
+
+
+def test_where_everything_holds_two_lines_say_so() -> None:
+    lines = printed(findings=[FINDINGS[0]] * 9)
+    assert lines[0] == "policy edge, test bed: 9 held"
+    assert lines[1] == "held: 9, the closest gold cpu_weight by +0.33 pp; all 9 promises: --details"
 
 
 def test_what_overload_costs_is_a_finding_of_its_own() -> None:
@@ -91,7 +113,7 @@ def test_what_overload_costs_is_a_finding_of_its_own() -> None:
 
 
 def test_the_error_rate_of_the_table_is_told() -> None:
-    (line,) = [line for line in printed() if line.startswith("error: ")]
+    (line,) = [line for line in printed(details=True) if line.startswith("error: ")]
     assert "5 % at most" in line
 
 

@@ -100,6 +100,10 @@ _Json = Annotated[
     bool, typer.Option("--json", help="Print the findings as JSON instead of the table.")
 ]
 
+_Details = Annotated[
+    bool, typer.Option("--details", help="Print every promise, and how sure the table is.")
+]
+
 
 def command(
     policy: _Policy,
@@ -111,6 +115,7 @@ def command(
     destination: _Destination = None,
     source: _Source = None,
     nic: _Nic = None,
+    details: _Details = False,
     json: _Json = False,
 ) -> None:
     """Measure whether the promises of a policy hold.
@@ -137,7 +142,7 @@ def command(
     except KeyboardInterrupt:
         typer.echo("isolane: an unfinished verification keeps no results", err=True)
         raise
-    _print(report, json=json)
+    _print(report, json=json, details=details)
     judge(report.count)
 
 
@@ -244,10 +249,10 @@ def _watched(verification: Verification) -> Report:
         return verification.execute()
 
 
-def _print(report: Report, *, json: bool) -> None:
+def _print(report: Report, *, json: bool, details: bool) -> None:
     if json:
         typer.echo(report.model_dump_json(indent=2))
         return
     from isolane.cli.findings import print_report
 
-    print_report(report)
+    print_report(report, details=details)
