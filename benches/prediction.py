@@ -13,6 +13,7 @@ from isolane.calibrate.fit import Fitter
 from isolane.calibrate.live import run_problem
 from isolane.reproduce.model import Options as Chosen
 from isolane.reproduce.workers import Pool
+from isolane.run.delivery import is_undisturbed
 from isolane.run.folder import RunFolder
 from isolane.run.live import LiveBackEnd
 from isolane.run.results import Trial
@@ -50,7 +51,7 @@ def threes(trials: list[Trial]) -> list[tuple[int, ...]]:
     last = max(trial.point for trial in trials)
     found: dict[int, list[int]] = defaultdict(list)
     for trial in trials:
-        if trial.purpose == "measure" and trial.point == last and trial.status == "ok":
+        if trial.purpose == "measure" and trial.point == last and is_undisturbed(trial):
             found[trial.repeat].append(trial.trial)
     arms = len({trial.arm for trial in trials})
     return [tuple(own) for _, own in sorted(found.items()) if len(own) == arms]

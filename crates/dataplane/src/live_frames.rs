@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Error, Result, monotonic_ns, netns};
+use crate::{Error, Result, monotonic_ns, netns, timespec};
 
 /// The test-run's limit on iterations; at some 20 ns each this lasts longer than 80 s, and then a
 /// new call goes on (which leaves a gap of some 20 ms, made up for afterwards).
@@ -164,13 +164,6 @@ impl Drop for Alarm {
     fn drop(&mut self) {
         // SAFETY: the timer exists until here.
         unsafe { libc::timer_delete(self.timer) };
-    }
-}
-
-fn timespec(ns: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: i64::try_from(ns % 1_000_000_000).unwrap_or(0),
     }
 }
 

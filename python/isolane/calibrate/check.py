@@ -13,6 +13,7 @@ from isolane.calibrate.naive import NaiveModel, beside_naive
 from isolane.reproduce.model import Options, Workers
 from isolane.reproduce.trials import Figure, Key, carry_out, value
 from isolane.run.backend import Observation
+from isolane.run.delivery import is_undisturbed
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import Trial
 from isolane.run.sim.trial import TrialJob, run_trial
@@ -116,7 +117,7 @@ def predict(
         {
             (experiment.name, trial.arm, trial.trial): _total(trial)
             for trial in recorded
-            if trial.trial in fitted_to and trial.status == "ok"
+            if trial.trial in fitted_to and is_undisturbed(trial)
         }
     )
     found = carry_out(run_trial, todo, workers, "predictions")
@@ -135,7 +136,7 @@ def _groups(
     groups: dict[Key, list[Trial]] = defaultdict(list)
     for trial in recorded:
         known = trial.trial in fitted_to or trial.purpose != "measure"
-        if trial.status == "ok" and not known and trial.point is not None:
+        if is_undisturbed(trial) and not known and trial.point is not None:
             groups[name, trial.arm, trial.point].append(trial)
     return groups
 

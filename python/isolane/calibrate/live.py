@@ -11,6 +11,7 @@ from isolane.reproduce.model import Options
 from isolane.reproduce.trials import TOTAL, Figure
 from isolane.run import wording
 from isolane.run.backend import Demand, Setting
+from isolane.run.delivery import is_undisturbed
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import RouterTrial, Trial
 from isolane.run.resume import refuse_other_experiment
@@ -40,7 +41,8 @@ def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = N
     Raises
     ------
     SpecError
-        If the folder holds no run, or one of these trials is not there or gave no verdict.
+        If the folder holds no run, or one of these trials is not there, gave no verdict, or was
+        disturbed.
     """
     run = RunFolder.open(folder)
     refuse_other_experiment(run)
@@ -50,10 +52,12 @@ def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = N
     trials = [
         trial
         for trial in recorded
-        if trial.status == "ok" and (wanted is None or trial.trial in wanted)
+        if is_undisturbed(trial) and (wanted is None or trial.trial in wanted)
     ]
     if not trials:
-        raise SpecError(f"{folder}: no trial of this run gave a verdict that could be fitted to")
+        raise SpecError(
+            f"{folder}: no trial of this run gave a verdict undisturbed, to be fitted to"
+        )
     chosen = Options(options.seed, options.profile or PROFILE, options.scale)
     todo, figures = {}, []
     for trial in trials:
@@ -67,13 +71,13 @@ def run_problem(folder: Path, options: Options, wanted: Sequence[int] | None = N
 
 def _refuse_unusable(recorded: Sequence[Trial], wanted: Sequence[int]) -> None:
     """Refuse numbers of trials that do not exist or gave no verdict."""
-    usable = {trial.trial for trial in recorded if trial.status == "ok"}
+    usable = {trial.trial for trial in recorded if is_undisturbed(trial)}
     known = {trial.trial for trial in recorded}
     for number in wanted:
         if number in usable:
             continue
         accepted = wording.ranges(sorted(usable)) or "none"
-        what = "gave no verdict" if number in known else "is not in this run"
+        what = "gave no verdict, or was disturbed" if number in known else "is not in this run"
         raise SpecError(f"--trials: trial {number} {what}; accepted: {accepted}")
 
 

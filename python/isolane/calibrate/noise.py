@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+from isolane.run.delivery import is_undisturbed
 from isolane.run.folder import RunFolder
 from isolane.run.results import Trial
 from isolane.spec import format_pps
@@ -37,7 +38,7 @@ def _spreads(trials: Sequence[Trial]) -> list[tuple[float, str]]:
     """Return half the range over the median of each throughput that has repeats."""
     rates: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for trial in trials:
-        if trial.purpose == "measure" and trial.status == "ok":
+        if trial.purpose == "measure" and is_undisturbed(trial):
             for router in trial.routers:
                 if router.generated_frames:
                     key = trial.arm, trial.point_label, router.router

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from isolane.calibrate.check import predict
+from isolane.calibrate.live import run_problem
+from isolane.errors import SpecError
 from isolane.reproduce.model import Options
 from isolane.reproduce.workers import Pool
 from isolane.run.folder import RunFolder
+from isolane.run.invalid import ABOUT_CPU, InvalidKind
 from isolane.run.runner import Run
 from isolane.run.sim import SimBackEnd
 from isolane.spec import parse_experiment
@@ -53,3 +56,22 @@ def test_a_wrong_profile_is_far_off(folder: Path) -> None:
         assert (worst.router, worst.error < -0.5) == ("a", True)
         assert check.mean > 0.1
         assert predict(folder, range(99), {}, Options(), pool) is None
+
+
+@pytest.mark.parametrize("kind", [*ABOUT_CPU, InvalidKind.DISTURBED])
+def test_a_trial_that_does_not_show_the_routers_alone_is_no_measure(
+    kind: InvalidKind, folder: Path, tmp_path: Path
+) -> None:
+    """It counts in a run, but a model of the host must not learn what others took."""
+    whole = RunFolder.open(folder)
+    marked = RunFolder.create(tmp_path / "marked", RUN, whole.host())
+    for trial in whole.trials():
+        invalid = (kind,) if trial.trial == 1 else trial.invalid
+        marked.append_trial(trial.model_copy(update={"invalid": invalid}))
+    with Pool(1) as pool:
+        check = predict(marked.path, [0], {}, Options(), pool)
+    assert check is not None
+    assert sum(p.trials for p in check.predictions) < 5
+    assert len(run_problem(marked.path, Options()).jobs) == len(whole.trials()) - 1
+    with pytest.raises(SpecError, match="trial 1 gave no verdict, or was disturbed"):
+        run_problem(marked.path, Options(), [1])

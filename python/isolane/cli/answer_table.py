@@ -38,13 +38,9 @@ def print_answer(summary: Summary, console: Console | None = None, *, below: int
     below
         How many of these are left to the caller: for the files that were written.
     """
-    console = console or Console()
-    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    console, used = begin(console, _heading(summary))
     found, lost = answer_of(summary), lost_line(summary)
-    heading = wrapped(_heading(summary), console.width)
-    for line in heading:
-        console.print(line, style="bold", highlight=False, markup=False)
-    left = LINES - below - len(heading) - (lost is not None)
+    left = LINES - below - used - (lost is not None)
     if found.rows:
         fit = max(MIN_ROWS, left - 1 - MIN_TOLD)
         shown = found.rows if len(found.rows) <= fit else found.rows[: fit - 1]
@@ -54,10 +50,23 @@ def print_answer(summary: Summary, console: Console | None = None, *, below: int
             rest = plural(len(found.rows) - len(shown), "more arm")
             console.print(f"{rest}: --details", highlight=False, markup=False)
             left -= 1
-    for line in fitting(found.sentences, max(MIN_TOLD, left), console.width):
-        console.print(line, style="bold", highlight=False, markup=False)
+    tell(console, fitting(found.sentences, max(MIN_TOLD, left), console.width))
     if lost is not None:
         console.print(f"{lost}: --details says why", highlight=False, markup=False)
+
+
+def begin(console: Console | None, heading: str) -> tuple[Console, int]:
+    """Print the heading of an answer; return the console, 100 columns wide, and the lines used."""
+    console = console or Console()
+    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
+    return console, tell(console, wrapped(heading, console.width))
+
+
+def tell(console: Console, lines: Sequence[str]) -> int:
+    """Print lines that matter; return how many."""
+    for line in lines:
+        console.print(line, style="bold", highlight=False, markup=False)
+    return len(lines)
 
 
 def _heading(summary: Summary) -> str:

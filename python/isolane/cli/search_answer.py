@@ -8,7 +8,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from isolane.cli.answer_table import LINES, WIDTH, fitting, wrapped
+from isolane.cli.answer_table import LINES, begin, fitting, tell, wrapped
 from isolane.cli.search_table import name_of, remarks, who
 from isolane.run.search_results import FoundRate, Searched, SearchSummary
 from isolane.run.wording import digits, percent
@@ -29,19 +29,15 @@ def print_answer(summary: SearchSummary, console: Console | None = None, *, belo
     below
         How many of these are left to the caller: for the files that were written.
     """
-    console = console or Console()
-    console.width = min(console.width, WIDTH) if console.is_terminal else WIDTH
     heading = summary.title
     if summary.simulated is not None:
         heading += f"; predicted by simulation, profile {summary.simulated}"
-    for line in wrapped(f"{heading}; all rates in kpps", console.width):
-        console.print(line, style="bold", highlight=False, markup=False)
+    console, used = begin(console, f"{heading}; all rates in kpps")
     rows = ranked(summary.searched)
     console.print(_table(rows))
-    left = max(MIN_TOLD, LINES - below - 2 - len(rows))
-    for line in fitting(sentences(rows, simulated=summary.simulated is not None), left, WIDTH):
-        console.print(line, style="bold", highlight=False, markup=False)
-        left -= 1
+    left = max(MIN_TOLD, LINES - below - used - 1 - len(rows))
+    told = sentences(rows, simulated=summary.simulated is not None)
+    left -= tell(console, fitting(told, left, console.width))
     notes = remarks(summary)
     if notes:
         first = wrapped(notes[0], console.width)

@@ -170,7 +170,8 @@ def _cost(best: AnswerRow, rows: Sequence[AnswerRow]) -> list[str]:
     if share < EQUAL:
         at_least = "at least " if top.total_is_bound else ""
         less = percent(1 - share)
-        return [f"Its routers together forward {at_least}{less} % less than those of {top.arm}."]
+        ours = f"The routers of {best.arm} together"
+        return [f"{ours} forward {at_least}{less} % less than those of {top.arm}."]
     return [] if any(row.total_is_bound for row in others) else ["No arm forwards more."]
 
 
@@ -201,6 +202,8 @@ def _open_questions(rows: Sequence[AnswerRow], repeat_s: float | None) -> list[s
 def _more_repeats(rows: Sequence[AnswerRow], repeat_s: float | None) -> str:
     """Say what would probably decide about arms that are undecided."""
     intervals = [row.keeps for row in rows if row.keeps and row.keeps.low < row.keeps.high]
+    if any(one.invocations > 1 for one in intervals):
+        return "more --invocations"
     if len(intervals) < len(rows):
         return "more --repeats"
     known = [number for one in intervals if (number := repeats_needed(one)) is not None]

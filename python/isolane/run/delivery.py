@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from isolane.run.invalid import ABOUT_CPU, ABOUT_DELAY
+from isolane.run.invalid import ABOUT_CPU, ABOUT_DELAY, InvalidKind
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import Delay, Interval, RouterTrial, Trial
 from isolane.run.wording import percent
@@ -104,6 +104,12 @@ def tells_delays(trial: Trial) -> bool:
 def tells_cpu(trial: Trial) -> bool:
     """Tell whether the CPU time of a valid trial is valid, too."""
     return ABOUT_CPU.isdisjoint(trial.invalid or ())
+
+
+def is_undisturbed(trial: Trial) -> bool:
+    """Tell whether a trial is valid and shows the routers alone, as a model of a host has them."""
+    doubtful = ABOUT_CPU | {InvalidKind.DISTURBED}
+    return trial.status == "ok" and doubtful.isdisjoint(trial.invalid or ())
 
 
 def delays(runs: Runs, pick: Callable[[Delay], float], *, due: bool = False) -> ByRound:

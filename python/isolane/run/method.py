@@ -19,7 +19,6 @@ _UNDISTURBED = (
 OF_TRIALS: dict[int, tuple[str, ...]] = {
     1: (
         "1x is the forwarding rate at maximum offered load, not the maximum forwarding rate",
-        "trials count in which others used the DUT's cores",
         _AS_ASKED,
     ),
     2: (

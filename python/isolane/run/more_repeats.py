@@ -13,7 +13,7 @@ from isolane.run.results import Trial
 from isolane.run.victim_findings import BAD
 
 MAX_REPEATS: Final = 100
-"""More than this are not proposed: the victim keeps what lies between the bars."""
+"""More than this are not proposed: what the victim keeps is too near to the bar."""
 
 
 def repeats_needed(keeps: Interval) -> int | None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import groupby
 
 from isolane.errors import MeasurementError
 from isolane.run import generator_maximum
@@ -249,16 +249,17 @@ class Run:
                     for task in block.tasks
                 ]
             )
-        for block, following in pairwise([*todo, None]):
-            assert block is not None
-            self._block(block)
-            if following is not None and following.tasks[0].repeat != block.tasks[0].repeat:
-                self._tell_findings(block.tasks[0].repeat + 1)
+        for repeat, own in groupby(todo, key=lambda block: block.tasks[0].repeat):
+            for block in own:
+                self._block(block)
+            self._tell_findings(repeat + 1)
 
     def _tell_findings(self, rounds: int) -> None:
         every = self.experiment.trial.repeats * self.invocations
+        if rounds == every or not is_told(rounds):
+            return  # after the last round comes the answer
         arms = [arm.name for arm in self.experiment.resolved_arms()]
-        found = first_findings(self._trials, arms, rounds, every) if is_told(rounds) else None
+        found = first_findings(self._trials, arms, rounds, every)
         if found is not None:
             self._tell(f"round {rounds} is done", found)
 

@@ -53,6 +53,13 @@ def undecided(arm: str, keeps: float, low: float, high: float) -> AnswerRow:
     return row(arm, "undecided").model_copy(update={"keeps": interval})
 
 
+def over_invocations(arm: str) -> AnswerRow:
+    found = undecided(arm, 0.91, 0.85, 0.97)
+    assert found.keeps is not None
+    several = found.keeps.model_copy(update={"invocations": 6})
+    return found.model_copy(update={"keeps": several})
+
+
 @pytest.mark.parametrize(
     ("rows", "repeat_s", "told"),
     [
@@ -67,6 +74,7 @@ def undecided(arm: str, keeps: float, low: float, high: float) -> AnswerRow:
             "100 repeats may not decide",
         ),
         ([row("bridge", "undecided", 0.9)], 2.0, "more --repeats"),
+        ([over_invocations("bridge")], 2.0, "more --invocations"),
     ],
 )
 def test_what_is_undecided_says_what_would_decide_it(
@@ -180,7 +188,7 @@ CASES: list[tuple[list[AnswerRow], str]] = [
         [row("direct", "isolated", 1.0, 9e5), row("bridge", "not isolated", 0.3)],
         (
             "On this host, use direct: its victim keeps 100 % at worst. On bridge it keeps 30 %. "
-            "Its routers together forward 10 % less than those of bridge."
+            "The routers of direct together forward 10 % less than those of bridge."
         ),
     ),
     (
@@ -240,7 +248,9 @@ def test_an_arm_that_may_forward_more_is_not_called_slower() -> None:
     assert not clearly_faster(rows)
     first = row("direct", "isolated", 1.0, 6e5)
     more = sentences([first, bound(row("bridge", "undecided", 0.9, 1e6))], simulated=False)
-    assert more[1] == "Its routers together forward at least 40 % less than those of bridge."
+    assert more[1] == (
+        "The routers of direct together forward at least 40 % less than those of bridge."
+    )
     less = sentences([first, bound(row("bridge", "undecided", 0.9, 5e5))], simulated=False)
     assert less[1].startswith("Undecided")
 

@@ -23,6 +23,7 @@ pub use self::mode::{Chooser, Mode, Sample};
 use self::thread_time::Thread;
 use crate::{
     Error, Result, mapped::MappedArray, monotonic_ns, netns, skeletons::demux::types as host,
+    timespec,
 };
 
 /// Between two choices of the scheduler while routers compete. With 50 us the beats take a fifth of
@@ -265,10 +266,7 @@ fn counted(queues: Option<&Queues>, slots: &[usize]) -> Counts {
 }
 
 fn sleep_until(at_ns: u64) {
-    let at = libc::timespec {
-        tv_sec: i64::try_from(at_ns / 1_000_000_000).unwrap_or(i64::MAX),
-        tv_nsec: i64::try_from(at_ns % 1_000_000_000).unwrap_or(0),
-    };
+    let at = timespec(at_ns);
     // SAFETY: both pointers are valid for the call; an early return only makes a beat come early.
     unsafe {
         libc::clock_nanosleep(

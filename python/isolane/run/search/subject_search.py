@@ -20,6 +20,7 @@ from isolane.run.search.options import SearchOptions
 from isolane.run.search.subjects import Subject
 from isolane.run.search.trial_maker import TrialMaker
 from isolane.run.search.trial_measurer import (
+    AT_LIMIT,
     NoVerdictError,
     TimeUpError,
     TrialMeasurer,
@@ -33,8 +34,6 @@ MFR_TRIALS: Final = 15
 """Trials that the maximum forwarding rate usually takes, for the progress."""
 MFR_WIDTH: Final = 4
 """The loads around the MFR are so many relative widths apart: it is no bound."""
-NEAR: Final = 0.1
-"""A load that is below the maximum by a larger share than this is not the maximum offered load."""
 NO_FIGURES: Final = {
     "status": "none",
     "throughput_pps": None,
@@ -196,7 +195,7 @@ class SubjectSearch:
     def _keep_maximum(self, found: Maximum, *, finished: bool) -> None:
         limits = [reading.limit_pps for reading in self._readings if reading.limit_pps]
         offered_pps = min([self._max_pps, *limits])
-        at_maximum = found.max_load_pps >= (1 - NEAR) * offered_pps
+        at_maximum = found.max_load_pps >= AT_LIMIT * offered_pps
         if finished and limits and found.max_load_pps < self._max_pps:
             self._max_pps = found.max_load_pps
             self._why_max = f"the generator was the limit: it sent {format_pps(max(limits))}"

@@ -17,8 +17,8 @@ from isolane.run.results import RouterTrial
 ATTEMPTS: Final = 6
 """Trials at one load and duration of which one must be valid."""
 AT_LIMIT: Final = 0.9
-"""A generator that falls short has reached its limit only from this share of its maximum on; below,
-somebody else had its core."""
+"""From this share of the generator's maximum on, a load counts as the maximum: one that falls short
+below has lost its core to somebody else."""
 OneTrial = Callable[[float, int], tuple[Observation, str | None]]
 """Carries out a trial at an offered load (frames/s) with a window (ns), and returns what was
 observed, and why it gives no verdict."""
