@@ -58,7 +58,7 @@ def test_a_wrong_profile_is_far_off(folder: Path) -> None:
         assert predict(folder, range(99), {}, Options(), pool) is None
 
 
-@pytest.mark.parametrize("kind", [*ABOUT_CPU, InvalidKind.DISTURBED])
+@pytest.mark.parametrize("kind", sorted([*ABOUT_CPU, InvalidKind.DISTURBED]))
 def test_a_trial_that_does_not_show_the_routers_alone_is_no_measure(
     kind: InvalidKind, folder: Path, tmp_path: Path
 ) -> None:
