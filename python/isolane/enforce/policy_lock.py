@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from isolane.enforce.policy_state import drop, in_use
 from isolane.errors import NotSupported, TestbedError
+from isolane.locks import lock_soon
 
 
 @contextlib.contextmanager
@@ -44,7 +44,7 @@ def _take(directory: Path) -> int | None:
     except OSError as error:
         raise NotSupported(f"cannot open {path} ({error.strerror}): policies need root") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_soon(lock)
         if path.stat().st_ino == os.fstat(lock).st_ino:
             return lock
     except BlockingIOError:

@@ -9,7 +9,6 @@ when the machine stops, so do the namespaces.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import json
 import os
@@ -22,6 +21,7 @@ from typing import Any
 
 from isolane import procfs
 from isolane.errors import TestbedError
+from isolane.locks import lock_soon
 
 RUN_DIR = Path("/run/isolane")
 _numbers = itertools.count()
@@ -90,7 +90,7 @@ def exclusive(directory: Path = RUN_DIR) -> Iterator[Journal]:
         ) from None
     try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_soon(lock)
         except BlockingIOError:
             raise TestbedError(f"another run is under way ({_holder(lock)})") from None
         _sign(lock)
