@@ -104,11 +104,14 @@ SHORT = ("Some aggressors were sent less than they were to be: the report has th
 def lost_line(summary: Summary) -> str | None:
     """Say how many trials count for nothing, and how many were disturbed; None where none were."""
     parts = []
-    if summary.trials_without_verdict:
-        parts.append(f"{summary.trials_without_verdict} gave no verdict")
+    if without := summary.trials_without_verdict - summary.trials_repeated:
+        parts.append(f"{without} gave no verdict")
+    if summary.trials_repeated:
+        verb = "was" if summary.trials_repeated == 1 else "were"
+        parts.append(f"{summary.trials_repeated} {verb} made again")
     if summary.trials_failed:
         parts.append(f"{summary.trials_failed} failed")
-    found = " and ".join(parts)
+    found = " and ".join(parts) if len(parts) < 3 else ", ".join(parts)
     if summary.trials_disturbed:
         disturbed = f"others disturbed {summary.trials_disturbed}, which count"
         found = f"{found}; {disturbed}" if found else disturbed

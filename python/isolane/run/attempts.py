@@ -49,12 +49,19 @@ class Attempts:
 
     def open(self, key: Key) -> bool:
         """Tell whether a trial is still to be tried: for the first time, or once more."""
-        if key in self._valid:
-            return False
         made = self._invalid[key]
+        return key not in self._valid and (made == 0 or self._allows(key, made))
+
+    def may_repeat(self, key: Key) -> bool:
+        """Tell whether a trial would be tried once more if the next attempt is invalid."""
+        made = self._invalid[key]
+        return self._allows(key, made + 1, just_made=int(made > 0))
+
+    def _allows(self, key: Key, made: int, just_made: int = 0) -> bool:
         purpose, arm, _, repeat = key
         max_extra = -(-self.points * OF_A_ROUND // 1)
-        return made == 0 or (made <= self.retries and self._extra[purpose, arm, repeat] < max_extra)
+        extra = self._extra[purpose, arm, repeat] + just_made
+        return made <= self.retries and extra < max_extra
 
 
 def key_of(trial: Trial) -> Key:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from isolane.run.invalid import ABOUT_CPU, ABOUT_DELAY, InvalidKind
+from isolane.run.invalid import ABOUT_CPU, ABOUT_DELAY, MADE_AGAIN, InvalidKind
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import Delay, Interval, RouterTrial, Trial
 from isolane.run.wording import percent
@@ -108,7 +108,7 @@ def tells_cpu(trial: Trial) -> bool:
 
 def is_undisturbed(trial: Trial) -> bool:
     """Tell whether a trial is valid and shows the routers alone, as a model of a host has them."""
-    doubtful = ABOUT_CPU | {InvalidKind.DISTURBED}
+    doubtful = ABOUT_CPU | MADE_AGAIN | {InvalidKind.DISTURBED}
     return trial.status == "ok" and doubtful.isdisjoint(trial.invalid or ())
 
 

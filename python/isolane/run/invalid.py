@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
@@ -32,14 +32,20 @@ class InvalidKind(StrEnum):
     CPU_DISAGREEMENT = auto()
     """The CPU accountant and the kernel's own accounting contradict each other."""
     DISTURBED = auto()
-    """Others used the routers' cores: other processes, the hypervisor, or a stall."""
+    """Other processes, or a stall, used the routers' cores."""
+    PAUSED = auto()
+    """The hypervisor took a core of the routers away for longer than the error budget allows."""
 
 
 ABOUT_DELAY = frozenset({InvalidKind.LATE, InvalidKind.CLOCKS})
 """These concern the delays alone: the trial is valid, but its delays are in no figure."""
 ABOUT_CPU = frozenset({InvalidKind.CPU_ACCOUNTING, InvalidKind.CPU_DISAGREEMENT})
 """These concern CPU time alone: the trial is valid, but its CPU time is in no figure."""
-VALID = ABOUT_DELAY | ABOUT_CPU | {InvalidKind.DISTURBED}
+MADE_AGAIN = frozenset({InvalidKind.PAUSED})
+"""A trial with these is made again where it may be; the last attempt counts, so a host that is
+paused all the time still gets its figures. A pause that is longer than a ring's worth of frames
+loses them on every arm alike, idle ones too, and says nothing about a neighbour."""
+VALID = ABOUT_DELAY | ABOUT_CPU | MADE_AGAIN | {InvalidKind.DISTURBED}
 """A trial with no other kind is valid. Disturbed ones are in all figures: others belong to the
 host, come and go, and show in the intervals."""
 
@@ -57,25 +63,28 @@ class InvalidReason:
 
 
 def disturbances(
-    core: int, used: Mapping[str, float], budget: ErrorBudget
+    core: int, others: float, hypervisor: float, budget: ErrorBudget
 ) -> Iterator[InvalidReason]:
-    """Yield a reason for each who used a DUT core too much.
+    """Yield a reason for each who had too much of a DUT core.
 
     Parameters
     ----------
     core
         Number of the core.
-    used
-        By user of the core (``other processes``): the part of the window that it had, 0 to 1.
+    others, hypervisor
+        The part of the window that other processes and the hypervisor had, 0 to 1.
     budget
-        Who had more than its limit disturbed the trial.
+        Others may have its noise. No frame is taken from a ring during a pause, so its limit holds
+        for pauses as for all that acts on frames.
     """
-    for who, part in used.items():
-        if part > budget.noise:
-            text = (
-                f"{who} used {100 * part:.2g} % of core {core} (at most {100 * budget.noise:g} %)"
-            )
-            yield InvalidReason(InvalidKind.DISTURBED, text)
+    had = (
+        (InvalidKind.DISTURBED, "other processes used", others, budget.noise),
+        (InvalidKind.PAUSED, "the hypervisor took", hypervisor, budget.limit),
+    )
+    for kind, who, part, limit in had:
+        if part > limit:
+            text = f"{who} {100 * part:.2g} % of core {core} (at most {100 * limit:g} %)"
+            yield InvalidReason(kind, text)
 
 
 def proven(part: float, window_ns: int) -> float:

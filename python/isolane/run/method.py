@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-METHOD = 4
+METHOD = 5
 """Written into each run's record and summary. A folder without it was made by method 1."""
 
 _AS_ASKED = (
@@ -27,6 +27,7 @@ OF_TRIALS: dict[int, tuple[str, ...]] = {
         _UNDISTURBED,
     ),
     3: (_UNDISTURBED,),
+    4: ("trials in which the hypervisor took a DUT core away are not made again",),
 }
 """What is different in trials of older methods, one sentence for each."""
 
@@ -47,6 +48,7 @@ OF_FIGURES: dict[int, tuple[str, ...]] = {
     ),
     2: (_NOT_SENT,),
     3: (),
+    4: (),
 }
 """What is different in figures of older methods, one sentence for each."""
 

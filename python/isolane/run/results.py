@@ -320,6 +320,8 @@ class Summary(_Model):
     trials: int
     trials_failed: int
     trials_without_verdict: int
+    trials_repeated: int = 0
+    """Of those without verdict: how many were made again with one."""
     trials_disturbed: int = 0
     """Valid trials in which others had more than a little of a DUT core; all figures have them."""
     aggregates: tuple[Aggregate, ...] = ()

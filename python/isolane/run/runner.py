@@ -42,6 +42,7 @@ from isolane.run.results import (
     Capacity,
     Drawing,
     NotMeasured,
+    Purpose,
     Summary,
     Trial,
 )
@@ -50,6 +51,7 @@ from isolane.run.summary import summarise
 from isolane.run.trial_record import Attempt
 from isolane.spec import Arm, Experiment
 
+OF_ROUNDS: tuple[Purpose, ...] = ("measure", "twin")
 GIVE_UP_AFTER = 3
 """Failed trials in a row after which the run ends: the next would fail as well."""
 
@@ -284,7 +286,7 @@ class Run:
             window_ns=window_ns,
             label=label,
             budget=budget,
-            as_sent=task.purpose in ("measure", "twin"),
+            as_sent=task.purpose in OF_ROUNDS,
             peak_pps=self._peak_pps,
         )
 
@@ -350,7 +352,16 @@ class Run:
             observation = bench.trial(setting)
         except MeasurementError as error:
             reason = str(error)
-        attempt = Attempt(self._next, task, started, setting.window_ns, observation, reason, probed)
+        attempt = Attempt(
+            self._next,
+            task,
+            started,
+            setting.window_ns,
+            observation,
+            reason,
+            probed,
+            repeatable=task.purpose in OF_ROUNDS and self._attempts.may_repeat(task.key),
+        )
         trial = attempt.trial(self._attempts.made(task.key))
         self._failed_in_a_row = self._failed_in_a_row + 1 if trial.status == "failed" else 0
         self._next += 1

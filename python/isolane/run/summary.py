@@ -10,6 +10,7 @@ from isolane import __version__
 from isolane.run import generator_maximum, null_dut
 from isolane.run.answer import answer
 from isolane.run.attacked_points import attacked_points
+from isolane.run.attempts import key_of
 from isolane.run.capacities import arm_capacities, measured_capacity
 from isolane.run.cells import aggregates, cells, core_cells, sent_less, usable
 from isolane.run.delay_cells import without_delay
@@ -18,7 +19,7 @@ from isolane.run.demands import Scale
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.generator_maximum import maximum_of, placed
 from isolane.run.generator_models import MovedPoint
-from isolane.run.invalid import InvalidKind
+from isolane.run.invalid import MADE_AGAIN, InvalidKind
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint
 from isolane.run.missing_points import missing_points
@@ -178,6 +179,7 @@ def _counts(trials: Sequence[Trial]) -> dict[str, Any]:
         "trials": len(trials),
         "trials_failed": sum(trial.status == "failed" for trial in trials),
         "trials_without_verdict": sum(trial.status == "no-verdict" for trial in trials),
+        "trials_repeated": _repeated(trials),
         "trials_disturbed": sum(map(_disturbed, trials)),
     }
 
@@ -263,8 +265,14 @@ def _not_overloaded(found: Sequence[Cell], capacity: Capacity | None) -> list[No
     return [NotMeasured(what="Isolation on an overloaded host", why=idle)] if idle else []
 
 
+def _repeated(trials: Sequence[Trial]) -> int:
+    valid = {key_of(trial) for trial in trials if trial.status == "ok"}
+    return sum(trial.status == "no-verdict" and key_of(trial) in valid for trial in trials)
+
+
 def _disturbed(trial: Trial) -> bool:
-    return trial.status == "ok" and InvalidKind.DISTURBED in (trial.invalid or ())
+    others = MADE_AGAIN | {InvalidKind.DISTURBED}
+    return trial.status == "ok" and not others.isdisjoint(trial.invalid or ())
 
 
 def _by_others(trials: Sequence[Trial]) -> list[NotMeasured]:

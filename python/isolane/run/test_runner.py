@@ -344,6 +344,29 @@ def test_no_arm_has_more_attempts_than_another(tmp_path: Path) -> None:
     assert summary.trials_without_verdict == 20
 
 
+PAUSED = InvalidReason(InvalidKind.PAUSED, "the hypervisor took 4.6 % of core 1")
+
+
+def test_a_paused_trial_is_made_again(tmp_path: Path) -> None:
+    back_end = Imaginary(invalid=(PAUSED,), spoilt=lambda number: number in (2, 7))
+    summary = start(tmp_path / "run", back_end, PATIENT).execute()
+    trials = journal(tmp_path / "run")
+    assert len(trials) == TRIALS + 2
+    assert [(t.status, t.attempt) for t in trials[2:4]] == [("no-verdict", 0), ("ok", 1)]
+    assert key_of(trials[2]) == key_of(trials[3])
+    assert (summary.trials_without_verdict, summary.trials_disturbed) == (2, 0)
+
+
+def test_where_all_trials_are_paused_the_last_attempts_count(tmp_path: Path) -> None:
+    """Each of the four beds has three points, at two of which one trial is made again."""
+    once = PATIENT.replace("retries: 2", "retries: 1")
+    summary = start(tmp_path / "run", Imaginary(invalid=(PAUSED,)), once).execute()
+    trials = journal(tmp_path / "run")
+    good = [key_of(t) for t in trials if t.status == "ok"]
+    assert len(good) == len(set(good)) == TRIALS
+    assert (summary.trials_without_verdict, summary.trials_disturbed) == (4 * 2, TRIALS)
+
+
 def test_a_simulated_trial_is_not_repeated(tmp_path: Path) -> None:
     class Simulated(Imaginary):
         def host(self) -> HostFacts:

@@ -23,11 +23,11 @@ SPOILS = {
 """The finding would be wrong if such a trial counted."""
 
 
-def attempt(*kinds: InvalidKind, purpose: Purpose = "measure") -> Attempt:
+def attempt(*kinds: InvalidKind, purpose: Purpose = "measure", repeatable: bool = False) -> Attempt:
     reasons = tuple(InvalidReason(kind, f"this is {kind}") for kind in kinds)
     task = Task(Arm("direct", "softirq", 0, 1, ()), Point(0, "alone", ()), 0, purpose)
     seen = Observation((), (), AUDIT, None, conserved=True, invalid=reasons)
-    return Attempt(0, task, 0.0, 1_000_000, seen)
+    return Attempt(0, task, 0.0, 1_000_000, seen, repeatable=repeatable)
 
 
 @pytest.mark.parametrize("kind", InvalidKind)
@@ -35,6 +35,12 @@ def test_a_trial_counts_unless_its_finding_would_be_wrong(kind: InvalidKind) -> 
     found = attempt(kind).trial()
     assert found.status == ("no-verdict" if kind in SPOILS else "ok")
     assert (found.invalid, found.reason) == ((kind,), f"this is {kind}"), "it is told either way"
+
+
+@pytest.mark.parametrize("kind", InvalidKind)
+def test_one_that_can_be_made_again_also_must_not_have_been_paused(kind: InvalidKind) -> None:
+    found = attempt(kind, repeatable=True).trial()
+    assert found.status == ("no-verdict" if kind in SPOILS | {InvalidKind.PAUSED} else "ok")
 
 
 def test_what_spoils_a_trial_is_told_first() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from isolane.run.backend import Observation
-from isolane.run.invalid import ABOUT_DELAY, VALID, InvalidReason
+from isolane.run.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidReason
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Status, Trial
 from isolane.run.schedule import Task
@@ -26,6 +26,8 @@ class Attempt:
     """Why it failed."""
     probe: tuple[CoreProbe, ...] = ()
     """The DUT's cores just before it."""
+    repeatable: bool = False
+    """Whether it may be made again, so that what only speaks for that is heeded."""
 
     @property
     def status(self) -> Status:
@@ -34,7 +36,8 @@ class Attempt:
             return "failed"
         if self.task.purpose in ("null-dut", "generator"):
             return "ok"  # it gives no verdict: what limited it is what it shows
-        return "ok" if all(why.kind in VALID for why in self.invalid) else "no-verdict"
+        valid = VALID - MADE_AGAIN if self.repeatable else VALID
+        return "ok" if all(why.kind in valid for why in self.invalid) else "no-verdict"
 
     @property
     def invalid(self) -> tuple[InvalidReason, ...]:

@@ -12,7 +12,7 @@ from typing import Final, Literal, Protocol
 
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Demand, Setting
 from isolane.run.error_budget import ErrorBudget
-from isolane.run.invalid import ABOUT_DELAY, VALID, InvalidKind, InvalidReason
+from isolane.run.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidKind, InvalidReason
 from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
 from isolane.run.results import RouterTrial
@@ -51,7 +51,17 @@ class Measured:
     idle: float
     """Idle part of the cores that the routers share, 0 to 1."""
     invalid: tuple[InvalidReason, ...] = ()
-    """Why this trial gives no verdict; empty when it does."""
+    """Why this trial gives no verdict, or is made again; empty when it is good."""
+
+    def is_valid(self, *, last: bool) -> bool:
+        """Tell whether the trial counts.
+
+        Parameters
+        ----------
+        last
+            Whether it does although the machine was paused.
+        """
+        return all(last and reason.kind in MADE_AGAIN for reason in self.invalid)
 
 
 class Trials(Protocol):
@@ -154,7 +164,7 @@ class _BedTrials:
                     reason
                     for reason in seen.invalid
                     if reason.kind not in ABOUT_DELAY
-                    and (scenario.about_cpu or reason.kind not in VALID)
+                    and (scenario.about_cpu or reason.kind not in VALID - MADE_AGAIN)
                 ),
             ),
         )

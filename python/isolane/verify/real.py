@@ -20,7 +20,7 @@ from isolane.errors import MeasurementError, NotSupported, SpecError
 from isolane.procfs import TICK_NS, CoreTicks, core_ticks
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Demand
 from isolane.run.error_budget import ErrorBudget
-from isolane.run.invalid import InvalidKind, InvalidReason, disturbances, proven
+from isolane.run.invalid import MADE_AGAIN, InvalidKind, InvalidReason, disturbances, proven
 from isolane.run.live.cores import awake
 from isolane.run.live.generator_streams import stream
 from isolane.run.live.target import interface_index, netns_path, resolve, with_links
@@ -206,8 +206,11 @@ class _RealTrials:
         seen: dict[str, Seen] = {}
         invalid: list[InvalidReason] = []
         budget = budget_of(self.environment.tolerance)
-        if scenario.about_cpu:
-            invalid += _disturbed(ticks, budget)
+        invalid += (
+            reason
+            for reason in _disturbed(ticks, budget)
+            if scenario.about_cpu or reason.kind in MADE_AGAIN
+        )
         for number, name in enumerate(self.routers):
             sent = report.streams[number].sent_window
             received = counts[number].received_window
@@ -357,8 +360,6 @@ def _until(at_ns: int) -> None:
 def _disturbed(ticks: Mapping[int, CoreTicks], budget: ErrorBudget) -> Iterator[InvalidReason]:
     for core, spent in ticks.items():
         total = max(1, spent.total)
-        used = {
-            "other processes": proven((spent.user + spent.nice) / total, total * TICK_NS),
-            "the hypervisor": proven(spent.steal / total, total * TICK_NS),
-        }
-        yield from disturbances(core, used, budget)
+        others = proven((spent.user + spent.nice) / total, total * TICK_NS)
+        stolen = proven(spent.steal / total, total * TICK_NS)
+        yield from disturbances(core, others, stolen, budget)

@@ -66,11 +66,11 @@ class Rounds:
         self.table.close(judged())
 
     def valid(self, key: str, scenario: Scenario) -> Measured | None:
-        """Carry out a trial; repeat it a few times while it is invalid."""
-        for _ in range(TRIES):
+        """Carry out a trial; repeat it a few times while it is invalid, once if only paused."""
+        for attempt in range(TRIES):
             measured = self.trials.trial(scenario, f"{scenario.key}:{self.made}")
             self.made += 1
-            if not measured.invalid:
+            if measured.is_valid(last=attempt > 0):
                 return measured
             self.invalid += 1
             self.results.add_invalid(key, measured)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isolane.run.invalid import InvalidReason
+from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.spec import Policy, parse_policy
 from isolane.verify.pace import Progress
 from isolane.verify.report_data import Options
@@ -19,6 +19,8 @@ from isolane.verify.test_arithmetic_host import (
     found,
     verified,
 )
+
+PAUSED = InvalidReason(InvalidKind.PAUSED, "the hypervisor took 4 % of core 1")
 
 
 @pytest.fixture
@@ -39,6 +41,15 @@ def test_invalid_trials_are_made_again_and_never_count(policy: Policy) -> None:
     assert report.trials == sum(times.values())
     pairs = {f.pairs for f in report.findings if f.promise == "retained"}
     assert pairs == {times["attack:tin"] - 1}
+
+
+def test_paused_trials_are_made_again_once(policy: Policy) -> None:
+    """On a machine that is paused all the time they count: promises are decided all the same."""
+    host = Arithmetic(policy, invalid=lambda _: (PAUSED,))
+    report = verified(host, Options(time_limit_s=600))
+    assert (report.count("broken"), report.count("undecided")) == (0, 0)
+    assert report.count("held")
+    assert report.trials == 2 * report.trials_without_verdict
 
 
 def test_where_every_trial_is_invalid_nothing_is_said(policy: Policy) -> None:

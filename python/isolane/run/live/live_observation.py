@@ -237,5 +237,4 @@ def _disturbed(raw: Raw) -> Iterator[InvalidReason]:
         stolen = raw.cpu.stolen(core)
         if not raw.cpu.stolen_exactly(core):
             stolen = proven(stolen, raw.setting.window_ns)
-        used = {"other processes": raw.cpu.of_others(core), "the hypervisor": stolen}
-        yield from disturbances(core, used, raw.setting.budget)
+        yield from disturbances(core, raw.cpu.of_others(core), stolen, raw.setting.budget)

@@ -304,7 +304,7 @@ INVALID: dict[str, tuple[Raw, InvalidKind, str]] = {
         "other processes used 6 % of core 1 (at most 5 %)",
     ),
     "a hypervisor": (
-        raw(cpu=accounting(steal=7)), InvalidKind.DISTURBED, "the hypervisor used 12 % of core 1"
+        raw(cpu=accounting(steal=7)), InvalidKind.PAUSED, "the hypervisor took 12 % of core 1"
     ),
 }  # fmt: skip
 

@@ -277,6 +277,20 @@ def test_a_search_beside_others_finds_what_is_forwarded_beside_them(tmp_path: Pa
     assert {trial.invalid for trial in kept} == {(InvalidKind.DISTURBED,)}, "it is noted"
 
 
+PAUSED = InvalidReason(InvalidKind.PAUSED, "the hypervisor took 4 % of core 1")
+
+
+@pytest.mark.parametrize("of", [1, 3])
+def test_paused_trials_are_made_again_and_count_only_where_all_are(tmp_path: Path, of: int) -> None:
+    host = Host(trouble=lambda number, _load: (PAUSED,) if number % of == 0 else ())
+    summary = search(tmp_path, host)
+    found = summary.searched[0]
+    assert summary.complete
+    assert rates(summary)["NDR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+    paused = sum(number % of == 0 for number in range(len(host.settings)))
+    assert found.trials_without_verdict == pytest.approx(paused, abs=2)
+
+
 def test_an_arm_without_a_valid_trial_ends_with_the_reason(tmp_path: Path) -> None:
     host = Host(trouble=lambda _number, load: (ELSEWHERE,) if 50e3 < load < 120e3 else ())
     summary = search(tmp_path, host)

@@ -11,7 +11,7 @@ from MLRsearch import AbstractMeasurer, MeasurementResult
 
 from isolane.errors import MeasurementError
 from isolane.run.backend import Observation
-from isolane.run.invalid import VALID, InvalidKind
+from isolane.run.invalid import MADE_AGAIN, VALID, InvalidKind
 from isolane.run.results import RouterTrial
 
 ATTEMPTS: Final = 6
@@ -114,8 +114,8 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
     ) -> Observation | None:
         """Carry out trials until one is valid; None if the generator cannot send the load.
 
-        Where the generator was held up in each of them, the one counts in which it sent the largest
-        share, judged at what it sent.
+        Where the generator was held up or the DUT paused in each of them, the one counts that was
+        not paused and in which the largest share was sent, judged at what was sent.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
             If none is.
         """
         reason, limits = "no trial gave a verdict", list[float]()
-        held_up: list[Observation] = []
+        doubtful: list[Observation] = []
         for _ in range(ATTEMPTS):
             if self.deadline_s is not None and self.clock() >= self.deadline_s:
                 raise TimeUpError
@@ -136,13 +136,14 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
             if why is None:
                 if self._tells(observation, enough):
                     return self._remember(load_pps, window_ns, observation)
-                held_up.append(observation)
+                doubtful.append(observation)
             elif self._at_limit(observation):
                 limits.append(sum(router.generated_pps for router in observation.routers))
             self.invalid += 1
             reason = why or reason
-        if held_up:
-            return self._remember(load_pps, window_ns, max(held_up, key=_sent_share))
+        if doubtful:
+            best = max(doubtful, key=lambda seen: (not _paused(seen), _sent_share(seen)))
+            return self._remember(load_pps, window_ns, best)
         if not limits:
             raise NoVerdictError(
                 f"{ATTEMPTS} trials in a row gave no verdict, the last one because: {reason}"
@@ -152,6 +153,8 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
 
     def _tells(self, observation: Observation, enough: float | None) -> bool:
         """Tell whether a trial says what it was made for, however much of its load was sent."""
+        if _paused(observation):
+            return False  # what it lost may be the pause's
         if _sent_share(observation) >= 1 - self.short:
             return True
         sent, received = _frames(observation)
@@ -203,6 +206,11 @@ def _frames(observation: Observation) -> tuple[int, int]:
     """Return how many frames were sent and received in the window."""
     routers = observation.routers
     return sum(r.generated_frames for r in routers), sum(r.received_frames for r in routers)
+
+
+def _paused(observation: Observation) -> bool:
+    """Tell whether the hypervisor took the DUT's cores away for long."""
+    return any(reason.kind in MADE_AGAIN for reason in observation.invalid)
 
 
 def _sent_share(observation: Observation) -> float:
