@@ -28,6 +28,7 @@ pub mod stream;
 mod test_run;
 #[cfg(test)]
 mod test_thread;
+pub mod transfer;
 mod xdp;
 
 pub use error::{Error, Result, silence_libbpf};

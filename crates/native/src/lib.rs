@@ -20,7 +20,7 @@ use std::{net::IpAddr, path::PathBuf};
 
 use isolane_dataplane::{
     Error, monotonic_ns as clock_ns, probe, silence_libbpf, stalls,
-    stream::min_frame_bytes as min_bytes,
+    stream::min_frame_bytes as min_bytes, transfer,
 };
 use pyo3::{
     create_exception,
@@ -68,6 +68,18 @@ fn measure_stalls(py: Python<'_>, core: usize, duration_ns: u64, min_ns: u64) ->
     Ok(Stalls { gaps: Percentiles::from(&gaps), lost_ns: gaps.sum_ns().unwrap_or(0) })
 }
 
+/// Median time of a cache line's round trip between two cores, ns; None if others had the cores.
+#[pyfunction]
+#[pyo3(signature = (*, near, far, limit_ns))]
+fn measure_transfer(
+    py: Python<'_>,
+    near: usize,
+    far: usize,
+    limit_ns: u64,
+) -> PyResult<Option<u64>> {
+    py.detach(|| transfer::measure(near, far, limit_ns)).map_err(raise)
+}
+
 /// What the kernel allows, tried out.
 #[pyfunction]
 #[pyo3(signature = (netns=None))]
@@ -99,6 +111,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(min_frame_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(probe_features, module)?)?;
     module.add_function(wrap_pyfunction!(measure_stalls, module)?)?;
+    module.add_function(wrap_pyfunction!(measure_transfer, module)?)?;
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(pacemaker::run_pacemaker, module)?)?;
     Ok(())

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from isolane.cli.answer_table import LINES, begin, fitting, tell, wrapped
 from isolane.cli.search_table import name_of, remarks, who
+from isolane.run.error_budget import ErrorBudget
 from isolane.run.search_results import FoundRate, Searched, SearchSummary
 from isolane.run.wording import digits, percent
 from isolane.spec import format_ns
@@ -118,12 +119,29 @@ def sentences(rows: Sequence[Searched], *, simulated: bool) -> tuple[str, ...]:
         ]
         told.append(f"Of that, {', '.join(others)}.")
     told += [f"{one.arm} {words}" for one in known if (words := _collapse(one))]
+    told += others_words(known)
     signs = {rate.status for one in rows for rate in one.rates}
     if "at-least" in signs:
         told.append("> is a lower bound: no more could be offered.")
     if "unfinished" in signs:
         told.append("~ is not final: the search ended before.")
     return tuple(told)
+
+
+def others_words(rows: Sequence[Searched]) -> list[str]:
+    """Say what the routers would forward alone on their cores, where others had some."""
+    mfrs = {one.arm: rate for one in rows for rate in one.rates if rate.name == "MFR"}
+    known = {arm: rate for arm, rate in mfrs.items() if rate.throughput_pps and rate.whole_pps}
+    if not known:
+        return []
+    had = max(1 - (r.throughput_pps or 0.0) / (r.whole_pps or 1.0) for r in known.values())
+    if had <= ErrorBudget().noise:
+        return []
+    each = ", ".join(f"{arm} {digits((r.whole_pps or 0) / 1e3)}" for arm, r in known.items())
+    return [
+        f"Others had up to {percent(had)} % of the routers' cores.",
+        f"With the whole of them MFRs would be: {each} kpps.",
+    ]
 
 
 def _collapse(one: Searched) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from rich.console import Console
 from rich.table import Table
 
@@ -9,6 +11,8 @@ from isolane.run.search_results import FoundRate, Searched, SearchSummary
 from isolane.run.wording import digits
 from isolane.spec import format_bps, format_ns
 
+MOVED = 2.0
+"""Cores that share a last-level cache need less than half of the time that others need."""
 HEADINGS = ("forwarded", "", "offered", "fails at", "p99")
 
 
@@ -68,7 +72,22 @@ def remarks(summary: SearchSummary) -> list[str]:
                 bound = "a lower bound" if rate.status == "at-least" else "none"
                 reasons.setdefault(f"{bound}: {rate.reason}", []).append(name_of(rate))
         lines += [f"{where}: {', '.join(names)}: {why}" for why, names in reasons.items()]
-    return lines
+    return lines + _moved(summary)
+
+
+def _moved(summary: SearchSummary) -> list[str]:
+    """Say that rates are not comparable, because the machine moved its cores meanwhile."""
+    times = sorted(ns for searched in summary.searched for ns in searched.transfer_ns)
+    if not times or times[-1 - len(times) // 10] < MOVED * times[len(times) // 10]:
+        return []
+    near = {
+        searched.arm: median(searched.transfer_ns)
+        for searched in summary.searched
+        if searched.transfer_ns
+    }
+    each = ", ".join(f"{arm} {format_ns(ns)}" for arm, ns in near.items())
+    told = "the machine moved its cores apart or together, and rates with them: a cache line took"
+    return [f"{told} {each} from one to the other and back (medians)"]
 
 
 def _figures(rate: FoundRate) -> tuple[str, ...]:

@@ -92,3 +92,29 @@ def test_a_prediction_is_called_one() -> None:
     told = printed(BRIDGE, simulated="veth")
     assert "predicted by simulation, profile veth" in told[0]
     assert "On the simulated host, bridge forwards" in " ".join(told)
+
+
+def beside_others(one: Searched, left: float) -> Searched:
+    rates = [
+        rate.model_copy(update={"whole_pps": (rate.throughput_pps or 0) / left})
+        if rate.name in ("MFR", "FRMOL")
+        else rate
+        for rate in one.rates
+    ]
+    return one.model_copy(update={"rates": tuple(rates)})
+
+
+def test_what_others_had_of_the_cores_is_told() -> None:
+    text = " ".join(printed(beside_others(MACVLAN, 0.75), beside_others(BRIDGE, 0.9)))
+    assert "Others had up to 25 % of the routers' cores." in text
+    assert "With the whole of them MFRs would be: macvlan 1,900, bridge 281 kpps." in text
+    assert "Others" not in " ".join(printed(beside_others(MACVLAN, 0.99)))
+
+
+def test_cores_that_moved_are_a_remark() -> None:
+    near = MACVLAN.model_copy(update={"transfer_ns": (250.0,) * 30})
+    far = BRIDGE.model_copy(update={"transfer_ns": (1_400.0,) * 30})
+    assert "the machine moved its cores" in " ".join(printed(near, far))
+    assert "moved" not in " ".join(printed(near, near))
+    stray = near.model_copy(update={"transfer_ns": (*near.transfer_ns, 9_000.0)})
+    assert "moved" not in " ".join(printed(stray, near))

@@ -29,20 +29,33 @@ def drift(trials: Sequence[Trial]) -> Drift | None:
     if len(probed) < MIN_TRIALS:
         return None
     units = [unit_ns(trial.probe) for trial in probed]
-    slow, fast = np.quantile(units, 0.9), np.quantile(units, 0.1)
-    size = float(slow / fast - 1)
+    fast, slow = _tenths(units)
+    size = slow / fast - 1
+    transfers = [ns for trial in probed if (ns := transfer_ns(trial.probe)) is not None]
     probes: list[CoreProbe] = [probe for trial in probed for probe in trial.probe]
     return Drift(
         size=size,
         stalled=sum(probe.stalled for probe in probes) / len(probes),
         longest_stall_ns=max(probe.longest_stall_ns for probe in probes),
+        transfer_ns=_tenths(transfers) if transfers else None,
         normalised=tuple(_normalised(probed, median(units))) if size > SHOWN else (),
     )
+
+
+def _tenths(values: Sequence[float]) -> tuple[float, float]:
+    low, high = np.quantile(values, (0.1, 0.9))
+    return float(low), float(high)
 
 
 def unit_ns(probes: Sequence[CoreProbe]) -> float:
     """Return the CPU time of a unit of work, ns: the mean over the cores that were probed."""
     return sum(probe.unit_ns for probe in probes) / len(probes)
+
+
+def transfer_ns(probes: Sequence[CoreProbe]) -> float | None:
+    """Return a cache line's time from core to core and back, ns, mean; None where unknown."""
+    times = [probe.transfer_ns for probe in probes]
+    return sum(filter(None, times)) / len(times) if times and all(times) else None
 
 
 def _normalised(trials: Sequence[Trial], usual_ns: float) -> Iterator[Normalised]:

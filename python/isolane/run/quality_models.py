@@ -22,6 +22,9 @@ class CoreProbe(_Model):
     stalled: float
     """Part of the probe's time that was lost in stalls, 0 to 1."""
     longest_stall_ns: int
+    transfer_ns: float | None = None
+    """Time of a cache line's round trip between the generator's core and this one, ns; None where
+    others had the cores, and from older versions."""
 
 
 class NoiseFloor(_Model):
@@ -82,6 +85,9 @@ class Drift(_Model):
     stalled: float
     """Mean part of the probes' time that was lost in stalls."""
     longest_stall_ns: int
+    transfer_ns: tuple[float, float] | None = None
+    """Time of a cache line's round trip between the generator's core and the DUT's, at the 10th and
+    the 90th percentile of the trials, ns."""
     normalised: tuple[Normalised, ...] = ()
     """Of routers that the DUT limited; empty where the drift is too small to matter."""
 

@@ -68,10 +68,17 @@ def noise_row(floor: NoiseFloor) -> tuple[str, ...]:
 
 def drift_words(drift: Drift) -> str:
     """Say how fast and how undisturbed the DUT's cores were."""
-    return (
+    told = (
         f"Before the trials the DUT's cores were {percent(drift.size)} % slower in the slowest "
         f"tenth of the run than in the fastest, and {percent(drift.stalled)} % of the time was "
         f"lost in stalls, the longest of {format_ns(drift.longest_stall_ns)}."
+    )
+    if drift.transfer_ns is None:
+        return told
+    low, high = map(format_ns, drift.transfer_ns)
+    return (
+        f"{told} A cache line went from the generator's core to the DUT's and back in {low} (the "
+        f"fastest tenth) to {high} (the slowest); rates follow it."
     )
 
 

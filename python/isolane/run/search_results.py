@@ -43,6 +43,10 @@ class FoundRate(_Model):
     """NDR and PDR: the lowest load that misses the objective (relevant upper bound)."""
     interval: Interval | None = None
     """MFR and FRMOL: over the trials at that load."""
+    whole_pps: float | None = None
+    """MFR and FRMOL: what the throughput would be if nobody else had used the DUT's cores: that of
+    a trial over the part of them that others left, the median of the trials. None where the
+    cores were not the limit."""
     trials: int
     """Trials at `load_pps`."""
     delay_p99_ns: float | None
@@ -66,9 +70,11 @@ class Searched(_Model):
     trials_without_verdict: int
     seconds: float
     unit_ns: float | None = None
-    """Median CPU time of a unit of work on the DUT's cores just before the trials, ns: what two
-    searches found, times this, is what they found on cores of one speed. None where it is not
-    probed."""
+    """Median CPU time of a unit of work on the DUT's cores just before the trials, ns. None where
+    it is not probed."""
+    transfer_ns: tuple[float, ...] = ()
+    """Just before each trial: time of a cache line's round trip between the generator's core and
+    the DUT's, ns. Rates follow it: compare those that were found where it was the same."""
     reason: str | None = None
     """Why the search of this arm ended early; None if it did not."""
 

@@ -14,7 +14,7 @@ from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import InvalidKind
 from isolane.run.noise_floors import noise_floors, noise_words
 from isolane.run.quality_models import CoreProbe, LostTrials, NoiseFloor
-from isolane.run.quality_words import lost_words, quality_words
+from isolane.run.quality_words import drift_words, lost_words, quality_words
 from isolane.run.results import Summary, Trial
 from isolane.run.summary import summarise
 from isolane.run.twins import twin_point, twins
@@ -222,3 +222,25 @@ def test_where_nothing_was_found_nothing_could_change(tmp_path: Path) -> None:
     assert lost_words(summary) == [
         "direct: 5 invalid attempts (5 misplaced), 0 failed; 5 of 25 trials lost."
     ]
+
+
+def test_cores_that_the_machine_moves_apart_are_told(tmp_path: Path) -> None:
+    trials = probed(trials_of(tmp_path), lambda _: 20_000)
+    near = drift(trials)
+    assert near is not None
+    assert "cache line" not in drift_words(near)
+    far = [
+        trial.model_copy(
+            update={
+                "probe": tuple(
+                    probe.model_copy(update={"transfer_ns": 250.0 if n % 2 else 1_400.0})
+                    for probe in trial.probe
+                )
+            }
+        )
+        for n, trial in enumerate(trials)
+    ]
+    found = drift(far)
+    assert found is not None
+    assert found.transfer_ns == (250.0, 1_400.0)
+    assert "back in 250 ns (the fastest tenth) to 1.4 µs" in drift_words(found)

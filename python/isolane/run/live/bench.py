@@ -83,7 +83,8 @@ class LiveBench:
     def probe(self) -> tuple[CoreProbe, ...]:
         """Probe the DUT's cores; see :class:`isolane.run.backend.Probing`."""
         try:
-            return probe(self._equipment.cores.dut)
+            cores = self._equipment.cores
+            return probe(cores.dut, generator=cores.measure[0])
         except (_native.NativeError, OSError) as error:
             raise MeasurementError(f"the DUT's cores could not be probed: {error}") from error
 

@@ -3,6 +3,9 @@
 A fixed computation, SHA-256 of 32 KiB, runs over and over on the core for some milliseconds. It
 fits the first-level cache, so its time follows the core's clock and whoever shares its execution
 units. Then a loop that only reads the clock finds the stalls. All DUT cores are probed at once.
+
+Last the generator's core and each of them throw a cache line to and fro: every frame takes that
+way, and a hypervisor that moves the cores apart makes it four times as long.
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ STALLS_NS = 8_000_000
 """Together with the set-up of threads under 20 ms a trial."""
 STALL_NS = 50_000
 """A longer gap is a stall; shorter ones are interrupts."""
+TRANSFER_LIMIT_NS = 10_000_000
+"""It takes 0.3 to 2 ms where the cores are free."""
 
 
-def probe(cores: Sequence[int]) -> tuple[CoreProbe, ...]:
-    """Probe all these cores at the same time.
+def probe(cores: Sequence[int], generator: int | None = None) -> tuple[CoreProbe, ...]:
+    """Probe all these cores at the same time, then the way to each from the generator's, if given.
 
     Raises
     ------
@@ -39,7 +44,11 @@ def probe(cores: Sequence[int]) -> tuple[CoreProbe, ...]:
         begun = [
             thread.begin(partial(_probe, core)) for thread, core in zip(threads, cores, strict=True)
         ]
-        return tuple(ended() for ended in begun)
+        probed = [ended() for ended in begun]
+        return tuple(
+            one.model_copy(update={"transfer_ns": _transfer_ns(generator, one.core)})
+            for one in probed
+        )
     finally:
         for thread in threads:
             thread.close()
@@ -66,3 +75,9 @@ def _unit_ns() -> float:
         hashlib.sha256(UNIT).digest()
         times.append(time.thread_time_ns() - began_ns)
     return median(times)
+
+
+def _transfer_ns(near: int | None, far: int) -> int | None:
+    if near is None:
+        return None
+    return _native.measure_transfer(near=near, far=far, limit_ns=TRANSFER_LIMIT_NS)

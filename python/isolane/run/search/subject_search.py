@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
@@ -12,8 +12,10 @@ from isolane.errors import MeasurementError
 from isolane.run import generator_maximum
 from isolane.run.backend import Bench, Observation
 from isolane.run.delivery import interval
+from isolane.run.drift import transfer_ns, unit_ns
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.maximum_rate import ATTEMPTS, Maximum, Reading, Span, maximum, next_load
+from isolane.run.quality_models import CoreProbe
 from isolane.run.results import GeneratorAudit
 from isolane.run.search.loss_ratio_search import LossRatioSearch, remaining
 from isolane.run.search.options import SearchOptions
@@ -40,6 +42,7 @@ NO_FIGURES: Final = {
     "throughput_bps": None,
     "load_pps": None,
     "interval": None,
+    "whole_pps": None,
     "delay_p99_ns": None,
 }
 ORDER: Final[dict[RateName, int]] = {"NDR": 0, "PDR": 1, "MFR": 2, "FRMOL": 3}
@@ -80,7 +83,7 @@ class SubjectSearch:
 
     def __post_init__(self) -> None:
         asked, options = self.options.max_pps, self.options
-        self._began_s, self._first_unit = self.clock(), len(self.maker.units_ns)
+        self._began_s, self._first_probe = self.clock(), len(self.maker.probes)
         self._max_pps = min(self.overload_pps, asked or self.overload_pps)
         self._why_max = "it is the highest rate that was asked for (--max-rate)"
         if self._max_pps != asked:
@@ -122,13 +125,13 @@ class SubjectSearch:
             trials=len(self._measurer.tried),
             trials_without_verdict=self._measurer.invalid,
             seconds=self.clock() - self._began_s,
-            unit_ns=self._unit_ns(),
+            unit_ns=median(map(unit_ns, self._probes())) if self._probes() else None,
+            transfer_ns=tuple(filter(None, map(transfer_ns, self._probes()))),
             reason=reason,
         )
 
-    def _unit_ns(self) -> float | None:
-        own = self.maker.units_ns[self._first_unit :]
-        return median(own) if own else None
+    def _probes(self) -> Sequence[tuple[CoreProbe, ...]]:
+        return self.maker.probes[self._first_probe :]
 
     def _trial(self, load_pps: float, window_ns: int) -> tuple[Observation, str | None]:
         assert self._bench is not None
@@ -220,6 +223,7 @@ class SubjectSearch:
     ) -> FoundRate:
         there = [t for t in self._measurer.tried if t.load_pps == load_pps]
         delays = [t.delay_p99_ns for t in there if t.delay_p99_ns is not None]
+        whole = [t.whole_pps for t in there if t.whole_pps is not None]
         return FoundRate(
             name=name,
             loss_ratio=None,
@@ -230,6 +234,7 @@ class SubjectSearch:
             load_pps=load_pps,
             failing_load_pps=None,
             interval=interval(rates_pps),
+            whole_pps=median(whole) if whole else None,
             trials=len(rates_pps),
             delay_p99_ns=median(delays) if delays else None,
             reason=status[1],

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from isolane.run.backend import Bench
+from isolane.run.cpu_results import CorePartName, CoreTrial
 from isolane.run.folder import RunFolder
 from isolane.run.quality_models import CoreProbe
 from isolane.run.search.test_search import (
@@ -42,7 +44,9 @@ class Probed(ArithmeticBench):
     def probe(self) -> tuple[CoreProbe, ...]:
         speeds = (100.0, 140.0) if len(self.host.settings) % 2 else (120.0, 120.0)
         return tuple(
-            CoreProbe(core=core, unit_ns=unit, stalled=0.0, longest_stall_ns=0)
+            CoreProbe(
+                core=core, unit_ns=unit, stalled=0.0, longest_stall_ns=0, transfer_ns=10 * unit
+            )
             for core, unit in enumerate(speeds)
         )
 
@@ -86,7 +90,29 @@ def test_frmol_is_not_told_of_a_lowerload_of(tmp_path: Path) -> None:
 
 
 def test_the_speed_of_the_cores_is_kept_beside_the_rates(tmp_path: Path) -> None:
-    assert search(tmp_path / "without", Host()).searched[0].unit_ns is None
-    assert search(tmp_path / "with", Slower()).searched[0].unit_ns == 120.0, "mean of two cores"
+    without = search(tmp_path / "without", Host()).searched[0]
+    assert (without.unit_ns, without.transfer_ns) == (None, ())
+    found = search(tmp_path / "with", Slower()).searched[0]
+    assert found.unit_ns == 120.0, "mean of two cores"
+    assert set(found.transfer_ns) == {1_200.0}
     kept = RunFolder.open(tmp_path / "with" / "search").trials()
     assert {len(trial.probe) for trial in kept} == {2}
+
+
+def core(processes: float, idle: float) -> CoreTrial:
+    busy = 1 - processes - idle
+    parts: dict[CorePartName, float] = dict.fromkeys(get_args(CorePartName), 0.0)
+    parts |= {"own": busy, "processes": processes, "idle": idle}
+    return CoreTrial(
+        core=1, part="dut", user=processes, system=busy, softirq=0, idle=idle, routers=busy,
+        steal=0, parts=parts,
+    )  # fmt: skip
+
+
+def test_what_the_whole_core_would_forward_is_told_where_it_was_the_limit(tmp_path: Path) -> None:
+    shared = rates(search(tmp_path / "shared", Host(cores=(core(0.2, 0.0),))))
+    for name in ("MFR", "FRMOL"):
+        assert shared[name].whole_pps == pytest.approx((shared[name].throughput_pps or 0) / 0.8)
+    assert shared["PDR"].whole_pps is None
+    idle = rates(search(tmp_path / "idle", Host(cores=(core(0.2, 0.1),))))
+    assert {rate.whole_pps for rate in idle.values()} == {None}

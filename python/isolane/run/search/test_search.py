@@ -12,6 +12,7 @@ import pytest
 from isolane.errors import MeasurementError, SpecError
 from isolane.report import test_data as data
 from isolane.run.backend import Bench, Observation, Setting
+from isolane.run.cpu_results import CoreTrial
 from isolane.run.folder import RunFolder
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.results import DROP_POINTS, Delay, Drawing, HostFacts, NotMeasured, RouterTrial
@@ -50,6 +51,8 @@ class Host:
     trouble: Callable[[int, float], tuple[InvalidReason, ...]] = lambda _number, _load: ()
     held_up: Callable[[int], float] = lambda _number: 1.0
     """The share of a trial in which the generator has its core, by the number of the trial."""
+    cores: tuple[CoreTrial, ...] = ()
+    """What became of the cores' time; those of the data of the report's tests if empty."""
     now_s: float = 0.0
     settings: list[Setting] = field(default_factory=list)
 
@@ -88,7 +91,7 @@ class ArithmeticBench:
         sent = {"requested_pps": load, "achieved_pps": min(load, host.sends)}
         return Observation(
             routers=tuple(_router(host, setting, i) for i in range(len(setting.demands))),
-            cores=sample.cores, generator=sample.generator.model_copy(update=sent),
+            cores=host.cores or sample.cores, generator=sample.generator.model_copy(update=sent),
             placement=sample.placement, conserved=True, invalid=invalid,
         )  # fmt: skip
 

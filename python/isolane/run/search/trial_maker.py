@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from isolane.errors import MeasurementError
 from isolane.run.backend import Bench, Demand, Observation, Probing, Setting
-from isolane.run.drift import unit_ns
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.folder import RunFolder
 from isolane.run.quality_models import CoreProbe
@@ -35,8 +34,8 @@ class TrialMaker:
     experiment: Experiment
     folder: RunFolder
     date: Callable[[], float]
-    units_ns: list[float] = field(default_factory=list)
-    """By trial: CPU time of a unit of work on the DUT's cores just before, where it is probed."""
+    probes: list[tuple[CoreProbe, ...]] = field(default_factory=list)
+    """By trial: the DUT's cores just before, where they are probed."""
     _done: int = 0
 
     def trial(
@@ -87,7 +86,7 @@ class TrialMaker:
         try:
             if isinstance(bench, Probing):
                 probed = bench.probe()
-                self.units_ns.append(unit_ns(probed))
+                self.probes.append(probed)
             observation = bench.trial(setting)
         except MeasurementError as error:
             failure = str(error)

@@ -19,6 +19,8 @@ ATTEMPTS: Final = 6
 AT_LIMIT: Final = 0.9
 """From this share of the generator's maximum on, a load counts as the maximum: one that falls short
 below has lost its core to somebody else."""
+MAX_IDLE: Final = 0.05
+"""A core that was idle for longer was not the limit."""
 OneTrial = Callable[[float, int], tuple[Observation, str | None]]
 """Carries out a trial at an offered load (frames/s) with a window (ns), and returns what was
 observed, and why it gives no verdict."""
@@ -41,6 +43,8 @@ class Tried:
     rate_pps: float
     loss_ratio: float
     delay_p99_ns: float | None
+    whole_pps: float | None
+    """See :class:`isolane.run.search_results.FoundRate`."""
     met: bool
     """Whether the delay objective that was in force was met."""
 
@@ -183,6 +187,7 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
                 rate_pps=rate_pps,
                 loss_ratio=1 - received / sent if sent else 0.0,
                 delay_p99_ns=delay,
+                whole_pps=_whole_pps(rate_pps, observation),
                 met=limit is None or (delay is not None and delay <= limit),
             )
         )
@@ -211,6 +216,15 @@ def _frames(observation: Observation) -> tuple[int, int]:
 def _paused(observation: Observation) -> bool:
     """Tell whether the hypervisor took the DUT's cores away for long."""
     return any(reason.kind in MADE_AGAIN for reason in observation.invalid)
+
+
+def _whole_pps(rate_pps: float, observation: Observation) -> float | None:
+    """Return the rate without other users of the DUT's cores; None if these were not the limit."""
+    parts = [core.parts for core in observation.cores if core.part == "dut" and core.parts]
+    if not parts or any(part["idle"] > MAX_IDLE for part in parts):
+        return None
+    left = 1 - sum(part["processes"] + part["steal"] for part in parts) / len(parts)
+    return rate_pps / left if left > 0 else None
 
 
 def _sent_share(observation: Observation) -> float:
