@@ -70,8 +70,10 @@ def test_status_shows_the_policy_of_each_router_and_what_the_kernel_has(rig: Rig
         "forward": "xdp", "rate_max": "{ingress: 1Gbps + 90kpps}",
     }  # fmt: skip
     text = rig.cli("status")
-    assert "2 of 2 routers run" in text
-    assert "rate_min=2Gbps" in text
+    assert text.startswith(f"policy test: 2 of 2 routers run, all {status['settings']} settings")
+    assert "rate_max={egress: 3Gbps}" in text, "what is in force"
+    assert "rate_max=3Gbps" not in text
+    assert "rate_max=3Gbps" in rig.cli("status", "--details"), "what the policy says, too"
 
 
 def test_set_changes_what_differs_and_nothing_else(rig: Rig) -> None:

@@ -97,6 +97,9 @@ _Intervals = Annotated[
         "time, about as long as a round for each cost.",
     ),
 ]
+_Details = Annotated[
+    bool, typer.Option("--details", help="Print each figure's error, and each cost.")
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print the figures and the costs as JSON.")]
 
 
@@ -112,6 +115,7 @@ def command(
     seed: _Seed = 1,
     jobs: _Jobs = None,
     intervals: _Intervals = True,
+    details: _Details = False,
     as_json: _Json = False,
 ) -> None:
     """Fit a host profile to a live run or to published figures.
@@ -134,7 +138,16 @@ def command(
     options = Options(seed=seed, profile=profile, scale=scale)
     left_out = (_numbers(trials), hold_out)
     effort = _Effort(rounds, starts, jobs, intervals=intervals)
-    raise typer.Exit(_fit(source, output, left_out, options, effort, as_json=as_json))
+    told = _Told(as_json=as_json, details=details)
+    raise typer.Exit(_fit(source, output, left_out, options, effort, told))
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What is printed."""
+
+    as_json: bool
+    details: bool
 
 
 @dataclass(frozen=True)
@@ -153,8 +166,7 @@ def _fit(
     left_out: tuple[tuple[int, ...] | None, str | None],
     options: Options,
     effort: _Effort,
-    *,
-    as_json: bool,
+    told: _Told,
 ) -> int:
     """Fit, predict what was left out, write the profile; return the exit status."""
     from isolane.calibrate.noise import hint
@@ -184,12 +196,13 @@ def _fit(
         )
         write_output(output, text.encode())
     finally:
-        if as_json:
+        if told.as_json:
             typer.echo(json.dumps(made.as_data(), indent=2))
         else:
-            made.print()
-    if not as_json:
+            made.print(details=told.details)
+    if not told.as_json:
         typer.echo(f"profile: {output}")
+        typer.echo(f"isolane run EXPERIMENT.yaml --on sim --profile {shlex.quote(str(output))}")
     if made.fit.complete and not pool.interrupted:
         return 0
     return _interrupted(made, source, output)

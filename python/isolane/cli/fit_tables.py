@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from isolane.run.wording import plural
 
 if TYPE_CHECKING:
     from isolane.calibrate.check import Check
@@ -39,16 +41,34 @@ class Outcome:
         """For each target whether it responds to a cost; None: not known."""
         return self.found.informative if self.found else [None] * len(self.fit.errors)
 
-    def print(self) -> None:
-        """Print the tables and the score."""
-        _print_figures(self)
-        _print_costs(self)
+    def print(self, *, details: bool) -> None:
+        """Print how good the fit is; with `details` each figure and each cost, too."""
         for line in self.score():
             typer.echo(line)
-        if self.check:
-            _print_check(self.check)
         if self.error:
             typer.echo(self.error)
+        if details:
+            _print_figures(self)
+            _print_costs(self)
+            if self.check:
+                _print_check(self.check)
+            return
+        for line in self._in_short():
+            typer.echo(line)
+
+    def _in_short(self) -> Iterator[str]:
+        """Yield where the fit is worst, and the costs that the figures do not tell."""
+        rows = zip(self.fit.errors, self.problem.targets, strict=True)
+        error, target = max(rows, key=lambda row: abs(row[0]))
+        figure = target.figure
+        yield (
+            f"furthest off: {figure.metric} of {figure.router} on {figure.arm}, trial "
+            f"{figure.point} ({100 * error:+.1f} %)"
+        )
+        unknown = [k for k, one in _intervals(self).items() if one.state != "determined"]
+        if unknown:
+            yield f"not determined by these figures: {', '.join(unknown)}"
+        yield f"{plural(len(self.fit.errors), 'figure')} and the fitted costs: --details"
 
     def score(self) -> list[str]:
         """Return sentences on how good the fit is."""

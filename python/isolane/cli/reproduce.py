@@ -19,6 +19,7 @@ EPILOG = """Examples:
 
 \b
   isolane reproduce rathore2013                        all figures of the paper
+  isolane reproduce rathore2013 --details              each value, published and simulated
   isolane reproduce rathore2013 --figure 7 --output figure7.html
   isolane reproduce ahn --json | jq '.rows[].relative_error'
 """
@@ -34,6 +35,9 @@ def command(
     ] = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print rows, claims and plots as JSON instead of tables.")
+    ] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Print each figure, and the evidence of each claim.")
     ] = False,
     output: Annotated[
         Path | None,
@@ -57,9 +61,9 @@ def command(
     """Reproduce a published experiment on a simulated host.
 
     Use it to see how close Isolane's simulator comes to published measurements. The command
-    simulates the paper's experiments, prints each published figure beside the simulated one, and
-    tells for each claim of the paper whether the simulation reproduces it. Ctrl-C keeps the
-    figures that are finished. Needs no root.
+    simulates the paper's experiments, compares each published figure with the simulated one, and
+    tells which claims of the paper the simulation does not reproduce. Ctrl-C keeps the figures
+    that are finished. Needs no root.
     """
     from isolane.cli import signals
     from isolane.files import check_output
@@ -78,7 +82,7 @@ def command(
         if output is not None:
             _write(found, output)
     finally:
-        _print(found, json=json)
+        _print(found, json=json, details=details)
     if not found.complete:
         typer.echo(
             f"isolane: {signals.word()}; the tables show what was simulated until then; another "
@@ -96,11 +100,15 @@ def _write(found: Reproduction, output: Path) -> None:
     typer.echo(f"report: {output}", err=True)
 
 
-def _print(found: Reproduction, *, json: bool) -> None:
+def _print(found: Reproduction, *, json: bool, details: bool) -> None:
+    from isolane.cli.reproduction_answer import print_reproduction_answer
+
     if json:
         typer.echo(found.model_dump_json(indent=2))
-    else:
+    elif details:
         print_reproduction(found)
+    else:
+        print_reproduction_answer(found)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statistics import median
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -77,17 +77,23 @@ def remarks(summary: SearchSummary) -> list[str]:
 
 def _moved(summary: SearchSummary) -> list[str]:
     """Say that rates are not comparable, because the machine moved its cores meanwhile."""
-    times = sorted(ns for searched in summary.searched for ns in searched.transfer_ns)
-    if not times or times[-1 - len(times) // 10] < MOVED * times[len(times) // 10]:
+    known = [searched for searched in summary.searched if searched.transfer_ns]
+    if not known:
         return []
-    near = {
-        searched.arm: median(searched.transfer_ns)
-        for searched in summary.searched
-        if searched.transfer_ns
-    }
-    each = ", ".join(f"{arm} {format_ns(ns)}" for arm, ns in near.items())
-    told = "the machine moved its cores apart or together, and rates with them: a cache line took"
-    return [f"{told} {each} from one to the other and back (medians)"]
+    low, high = _tenths([ns for searched in known for ns in searched.transfer_ns])
+    if high < MOVED * low:
+        return []
+    ends = {searched.arm: _tenths(searched.transfer_ns) for searched in known}
+    each = ", ".join(f"{arm} {format_ns(a)} to {format_ns(b)}" for arm, (a, b) in ends.items())
+    told = "the machine moved its cores apart or together, and rates with them"
+    return [f"{told}; a cache line's round trip: {each}"]
+
+
+def _tenths(times_ns: Sequence[float]) -> tuple[float, float]:
+    """Return what all but a tenth are above, and below."""
+    ordered = sorted(times_ns)
+    tenth = len(ordered) // 10
+    return ordered[tenth], ordered[-1 - tenth]
 
 
 def _figures(rate: FoundRate) -> tuple[str, ...]:

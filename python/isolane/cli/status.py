@@ -23,14 +23,16 @@ Exit status: 0 every setting is as applied; 1 somebody else changed a setting (a
 
 
 def command(
+    details: Annotated[
+        bool, typer.Option("--details", help="Print what the policy says beside what is in force.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
 ) -> None:
     """Show the policy in force, and whether the kernel still has it.
 
-    For each router the table shows what the policy says and what is in force, or why the router
-    waits. The command reads every setting back from the kernel and changes none. A setting that
-    somebody else has changed or removed since `isolane apply` is listed as a drift; the next apply
-    repairs it. Needs root.
+    For each router the table shows what is in force, or why the router waits. The command reads
+    every setting back from the kernel and changes none. A setting that somebody else has changed
+    or removed since `isolane apply` is listed as a drift; the next apply repairs it. Needs root.
     """
     from isolane.cli.enforcing import enforcer, need_rights, print_json
 
@@ -39,7 +41,7 @@ def command(
     if as_json:
         print_json(_as_data(status))
     else:
-        _print(status)
+        _print(status, details=details)
     if status.drift:
         raise typer.Exit(1)
 
@@ -61,21 +63,18 @@ def _drift_as_data(drift: Drift) -> dict[str, Any]:
     return {"piece": fields.pop("setting"), **fields}
 
 
-def _print(status: InForce) -> None:
+def _print(status: InForce, *, details: bool) -> None:
     from rich.console import Console
 
     if status.policy is None:
         typer.echo("no policy is in force; put one in force with: isolane apply POLICY.yaml")
         return
-    running = sum(router.present for router in status.routers)
-    typer.echo(
-        f"policy {status.policy.name}, applied {status.applied_at}: {running} of "
-        f"{len(status.routers)} routers run, {status.settings} settings in force"
-    )
+    for line in headline(status):
+        typer.echo(line)
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 160  # a file has no width: print whole cells
-    console.print(_table(status))
+    console.print(_table(status, details=details))
     for note in status.notes:
         typer.echo(f"note: {note}")
     for drift in status.drift:
@@ -84,19 +83,35 @@ def _print(status: InForce) -> None:
         typer.echo(f"drift: {whose}{drift.setting}: applied {drift.wanted}, found {found}")
 
 
-def _table(status: InForce) -> Any:
+def headline(status: InForce) -> list[str]:
+    """Say first whether all is as it was applied, then which policy that is."""
+    from isolane.run.wording import plural
+
+    running = sum(router.present for router in status.routers)
+    all_run = f"{running} of {len(status.routers)} routers run"
+    if status.drift:
+        changed = plural(len(status.drift), "setting")
+        first = f"{changed} of {status.settings} changed since, see below; isolane apply repairs it"
+    else:
+        first = f"all {status.settings} settings are as applied"
+    name = status.policy.name if status.policy else ""
+    return [f"policy {name}: {all_run}, {first}", f"applied {status.applied_at}"]
+
+
+def _table(status: InForce, *, details: bool) -> Any:
     from rich.table import Table
 
     table = Table(header_style="bold", pad_edge=False, box=None)
-    table.add_column("router", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    table.add_column("frames by", no_wrap=True)
-    table.add_column("policy")
+    for name in ("router", "state", "frames by"):
+        table.add_column(name, no_wrap=True)
+    if details:
+        table.add_column("policy")
     table.add_column("in force")
     for router in status.routers:
         words = _words(router.in_force) if router.present else router.reason or ""
         state = "runs" if router.present else "waits"
-        table.add_row(router.name, state, router.steer, _words(router.entitlement), words)
+        said = [_words(router.entitlement)] if details else []
+        table.add_row(router.name, state, router.steer, *said, words)
     return table
 
 

@@ -34,9 +34,15 @@ def test_a_profile_is_fitted_and_tells_how_far_it_is_off(tmp_path: Path) -> None
     spec.write_text(RUN)
     words = ["--on", "sim", "--profile", "veth", "--output", run]
     assert isolane("run", spec, *words).returncode in {0, 3}, "without a victim: no verdict"
-    done = isolane("calibrate", run, "--trials", "1", "--rounds", "1", "--output", profile)
+    fitted = ("calibrate", run, "--trials", "1", "--rounds", "1", "--output", profile)
+    done = isolane(*fitted, "--details")
     assert done.returncode == 0, done.stderr
     assert "Throughput of the trials outside the fit" in done.stdout
+    short = isolane(*fitted, "--no-intervals").stdout.splitlines()
+    assert short[0].startswith("mean absolute error ")
+    assert any(line.startswith("furthest off: ") for line in short)
+    assert f"profile: {profile}" in short
+    assert len(short) <= 8
     assert (
         "On 2 throughputs (medians of 3 trials) of the run run" in find_host(profile).profile.error
     )
