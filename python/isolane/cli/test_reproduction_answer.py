@@ -35,8 +35,11 @@ def printed(rows: tuple[Row, ...], claims: tuple[Claim, ...]) -> list[str]:
 
 
 ROWS = (
-    row("figure 4", 100, 90, fitted=True), row("figure 4", 0, 1, fitted=True), row("figure 4", 100, 98), row("figure 5", None, 3.0),
-)  # fmt: skip
+    row("figure 4", 100, 90, fitted=True),
+    row("figure 4", 0, 1, fitted=True),
+    row("figure 4", 100, 98),
+    row("figure 5", None, 3.0),
+)
 
 
 def test_each_figure_has_a_row_with_its_claims_and_errors() -> None:
