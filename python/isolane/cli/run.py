@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from isolane.cli import run_options as opt
 from isolane.cli.progress import progress
+from isolane.cli.run_options import On
 from isolane.cli.run_output import Shown, present
 from isolane.cli.runlog import logged, resumable
 
@@ -30,6 +31,7 @@ EPILOG = """Examples:
 \b
   isolane run experiments/noisy-neighbour.yaml
   isolane run experiments/papers/rathore2013/scenario1.yaml --output runs/scenario1
+  isolane run EXPERIMENT.yaml --time-limit 5min        as many repeats as fit
   isolane run --resume runs/scenario1          finishes an interrupted run
   isolane run EXPERIMENT.yaml --dry-run        checks everything, sends nothing
   isolane run EXPERIMENT.yaml --on sim         simulates it, without root
@@ -37,105 +39,24 @@ EPILOG = """Examples:
 """
 
 
-class On(StrEnum):
-    """Where the trials are carried out."""
-
-    LIVE = "live"
-    SIM = "sim"
-
-
 Watch = Callable[["Step"], None]
 
 
-_Experiment = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="EXPERIMENT", help="The experiment file; `isolane schema` has its keys."
-    ),
-]
-_Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--output", "-o", metavar="DIR", help="Folder for the results; default: runs/NAME-TIME."
-    ),
-]
-_Resume = Annotated[
-    Path | None,
-    typer.Option("--resume", metavar="DIR", help="Finish the interrupted run in this folder."),
-]
-_Repeats = Annotated[
-    int | None,
-    typer.Option(
-        "--repeats", min=1, max=1000, help="Trials of each point; default: as the file says."
-    ),
-]
-_Invocations = Annotated[
-    int | None,
-    typer.Option(
-        "--invocations",
-        min=1,
-        max=100,
-        help="Do all repeats so many times; with --resume as many as before, or more. Default: 1.",
-    ),
-]
-_DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Check the experiment and this host, measure nothing.")
-]
-_NoAa = Annotated[
-    bool,
-    typer.Option(
-        "--no-aa",
-        help="Measure no arm twice: saves a tenth of the time, and nothing tells what is noise.",
-    ),
-]
-_ShowTwins = Annotated[
-    bool, typer.Option("--twins", help="As --details, and the twins of arms, too.")
-]
-_Details = Annotated[
-    bool,
-    typer.Option(
-        "--details", help="Print every router at every point, and what the findings rest on."
-    ),
-]
-_Json = Annotated[
-    bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
-]
-_Where = Annotated[
-    On | None,
-    typer.Option(
-        "--on", help="live: real frames on this host; sim: a simulated host. Default: live."
-    ),
-]
-_Profile = Annotated[
-    str | None,
-    typer.Option(
-        "--profile", metavar="NAME|FILE", help="Profile of the simulated host, with --on sim."
-    ),
-]
-_CapacityFrom = Annotated[
-    str | None,
-    typer.Option(
-        "--capacity-from",
-        metavar="RUN|RATE",
-        help="Load that 1x stands for: that of another run or search, or a rate such as 720kpps.",
-    ),
-]
-
-
 def command(
-    experiment: _Experiment = None,
-    output: _Output = None,
-    resume: _Resume = None,
-    repeats: _Repeats = None,
-    invocations: _Invocations = None,
-    dry_run: _DryRun = False,
-    json: _Json = False,
-    on: _Where = None,
-    profile: _Profile = None,
-    capacity_from: _CapacityFrom = None,
-    no_aa: _NoAa = False,
-    twins: _ShowTwins = False,
-    details: _Details = False,
+    experiment: opt.Experiment = None,
+    output: opt.Output = None,
+    resume: opt.Resume = None,
+    repeats: opt.Repeats = None,
+    time_limit: opt.Limit = None,
+    invocations: opt.Invocations = None,
+    dry_run: opt.DryRun = False,
+    json: opt.Json = False,
+    on: opt.Where = None,
+    profile: opt.Profile = None,
+    capacity_from: opt.CapacityFrom = None,
+    no_aa: opt.NoAa = False,
+    twins: opt.ShowTwins = False,
+    details: opt.Details = False,
 ) -> None:
     """Measure an experiment on this host, or simulate it.
 
@@ -156,8 +77,11 @@ def command(
     several = invocations or _number(kept.get("invocations")) or 1
     with_twins = not no_aa and (folder is None or bool(kept.get("twins")))
     resumed = folder is not None
-    plan = _Plan(spec, source, target, resumed, dry_run, given, capacity, several, with_twins)
     where = on or On(str(kept.get("on", On.LIVE)))
+    limit_s = _limit_s(time_limit, repeats, several, where)
+    plan = _Plan(
+        spec, source, target, resumed, dry_run, given, capacity, several, with_twins, limit_s
+    )
     if where is On.SIM:
         summary = _simulate(plan, _text(kept.get("profile")) if profile is None else profile)
     elif profile is not None:
@@ -172,6 +96,25 @@ def command(
     present(summary, target, Shown(json, details or twins, twins))
     if summary.trials_failed:
         raise typer.Exit(1)
+
+
+def _limit_s(text: str | None, repeats: int | None, invocations: int, where: On) -> float | None:
+    """Return the time limit in s; refuse it beside options that say how much is done, too."""
+    from isolane.spec import parse_duration_within
+
+    if text is None:
+        return None
+    others = {
+        "--repeats": repeats is not None,
+        "--invocations": invocations > 1,
+        "--on sim (simulated time costs nothing, and its repeats must not depend on it)": where
+        is On.SIM,
+    }
+    for name, given in others.items():
+        if given:
+            message = f"--time-limit cannot be used with {name}: give one of them"
+            raise typer.BadParameter(message)
+    return parse_duration_within("--time-limit", text, "1s", "24h") / 1e9
 
 
 def _repeated(spec: Experiment, repeats: int | None) -> Experiment:
@@ -237,6 +180,8 @@ class _Plan:
     """The given capacity, which 1x stands for; None: measured."""
     invocations: int
     with_twins: bool
+    limit_s: float | None
+    """Time for the whole run; None: as many rounds as the experiment says."""
 
     def settings(
         self, host: HostFacts, on: On, simulated: Mapping[str, BaseModel]
@@ -310,6 +255,7 @@ def _measure(plan: _Plan) -> Summary | None:
     from isolane.run.live import LiveBackEnd
     from isolane.run.live.host import host_facts
     from isolane.run.live.live_backend import refuse_simulated
+    from isolane.run.rounds_in_time import RoundsInTime
     from isolane.run.runner import Run
     from isolane.testbed import clean, exclusive
 
@@ -318,6 +264,7 @@ def _measure(plan: _Plan) -> Summary | None:
     need_root(
         "a live run needs root (namespaces, BPF, thread settings)", ", or simulate it: --on sim"
     )
+    in_time = RoundsInTime(plan.limit_s) if plan.limit_s is not None else None
     settings = plan.settings(host_facts(), On.LIVE, {})
     plan.refuse_changes(settings)
     with exclusive() as journal, closing(LiveBackEnd(plan.spec, journal)) as back_end:
@@ -336,6 +283,7 @@ def _measure(plan: _Plan) -> Summary | None:
                 capacity=plan.capacity,
                 invocations=plan.invocations,
                 with_twins=plan.with_twins,
+                in_time=in_time,
             ).execute()
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from isolane.cli.progress import progress
-from isolane.cli.run import On
+from isolane.cli.run_options import On
 
 if TYPE_CHECKING:
     from isolane.run.backend import BackEnd

@@ -67,6 +67,15 @@ def demands_of(experiment: Experiment, point: Point, scale: Scale, arm: str) -> 
     )
 
 
+def highest_pps(experiment: Experiment, scale: Scale) -> float:
+    """Return the highest offered load of all points and arms, frames/s."""
+    return max(
+        offered_pps(demands_of(experiment, point, scale, arm.name))
+        for arm in experiment.resolved_arms()
+        for point in experiment.points()
+    )
+
+
 def known_demands(
     experiment: Experiment, point: Point, scale: Scale, arm: str
 ) -> tuple[Demand | None, ...]:

@@ -32,7 +32,7 @@ from isolane.run.capacity_trials import (
     counted,
     expected,
 )
-from isolane.run.demands import Scale, demands_of, offered_pps
+from isolane.run.demands import Scale, demands_of, highest_pps
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.first_findings import first_findings, is_told
 from isolane.run.folder import RunFolder
@@ -46,6 +46,7 @@ from isolane.run.results import (
     Summary,
     Trial,
 )
+from isolane.run.rounds_in_time import RoundsInTime
 from isolane.run.schedule import Block, Key, Task, blocks
 from isolane.run.summary import summarise
 from isolane.run.trial_record import Attempt
@@ -97,6 +98,8 @@ class Run:
     """How often all rounds are done: each time is an invocation."""
     with_twins: bool = False
     """Whether arms have twins, which show how much of a difference is noise."""
+    in_time: RoundsInTime | None = None
+    """Says how many rounds there are, in place of the experiment's repeats; one invocation only."""
     _trials: list[Trial] = field(default_factory=list)
     _drawings: dict[str, Drawing] = field(default_factory=dict)
     _described: set[str] = field(default_factory=set)
@@ -135,7 +138,7 @@ class Run:
             elif self.experiment.needs_capacity:
                 self._measure_capacity()
             self._measure_generator()
-            self._peak_pps = self._highest_pps()
+            self._peak_pps = highest_pps(self.experiment, self._scale())
             self._measure_null_dut()
             self._measure()
         except BaseException:
@@ -242,6 +245,13 @@ class Run:
                         break
 
     def _measure(self) -> None:
+        if self.in_time is not None:
+            self.in_time.begin_rounds()
+        while self._rounds():
+            pass
+
+    def _rounds(self) -> bool:
+        """Do the rounds that are left; True if there are to be more, or fewer, after one."""
         todo = list(self._blocks(self._attempts.open))
         if isinstance(self.back_end, Foreseeing):
             self.back_end.foresee(
@@ -254,7 +264,21 @@ class Run:
         for repeat, own in groupby(todo, key=lambda block: block.tasks[0].repeat):
             for block in own:
                 self._block(block)
+            if self._fit_into_time(repeat + 1):
+                return True
             self._tell_findings(repeat + 1)
+        return False
+
+    def _fit_into_time(self, rounds: int) -> bool:
+        """Tell whether the number of rounds was changed, and keep it for a resumed run."""
+        fitting = self.in_time.fitting(self.experiment, rounds) if self.in_time else None
+        if fitting is None:
+            return False
+        self.experiment = fitting
+        self.folder.keep_options({**self.folder.options(), "repeats": fitting.trial.repeats})
+        self.__dict__.pop("_total", None)
+        self._tell_findings(rounds)
+        return True
 
     def _tell_findings(self, rounds: int) -> None:
         every = self.experiment.trial.repeats * self.invocations
@@ -288,14 +312,6 @@ class Run:
             budget=budget,
             as_sent=task.purpose in OF_ROUNDS,
             peak_pps=self._peak_pps,
-        )
-
-    def _highest_pps(self) -> float:
-        scale = self._scale()
-        return max(
-            offered_pps(demands_of(self.experiment, point, scale, arm.name))
-            for arm in self.experiment.resolved_arms()
-            for point in self.experiment.points()
         )
 
     def _block(self, block: Block) -> None:

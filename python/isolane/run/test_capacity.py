@@ -107,6 +107,9 @@ def test_live_and_simulated_runs_of_one_file_have_the_same_1x(file: Path, tmp_pa
         RunFolder.open(second)
     )
     assert "capacity" not in {trial.purpose for trial in trials(second)}
+    for more in (("--repeats", 2), ("--invocations", 2), ("--on", "sim")):
+        refused = isolane("run", "--resume", second, "--time-limit", "1min", *more)
+        assert (refused.returncode, "--time-limit cannot be used" in refused.stderr) == (2, True)
     other = isolane("run", "--resume", second, "--capacity-from", "1kpps")
     assert other.returncode == 2
     assert "--capacity-from: " in other.stderr

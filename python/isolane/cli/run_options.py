@@ -1,0 +1,99 @@
+"""The options of ``isolane run``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class On(StrEnum):
+    """Where the trials are carried out."""
+
+    LIVE = "live"
+    SIM = "sim"
+
+
+Experiment = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="EXPERIMENT", help="The experiment file; `isolane schema` has its keys."
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="Folder for the results; default: runs/NAME-TIME."
+    ),
+]
+Resume = Annotated[
+    Path | None,
+    typer.Option("--resume", metavar="DIR", help="Finish the interrupted run in this folder."),
+]
+Repeats = Annotated[
+    int | None,
+    typer.Option(
+        "--repeats", min=1, max=1000, help="Trials of each point; default: as the file says."
+    ),
+]
+Limit = Annotated[
+    str | None,
+    typer.Option(
+        "--time-limit",
+        metavar="TIME",
+        help="As many repeats as fit into this time (all of the run's), in place of --repeats.",
+    ),
+]
+Invocations = Annotated[
+    int | None,
+    typer.Option(
+        "--invocations",
+        min=1,
+        max=100,
+        help="Do all repeats so many times; with --resume as many as before, or more. Default: 1.",
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Check the experiment and this host, measure nothing.")
+]
+NoAa = Annotated[
+    bool,
+    typer.Option(
+        "--no-aa",
+        help="Measure no arm twice: saves a tenth of the time, and nothing tells what is noise.",
+    ),
+]
+ShowTwins = Annotated[
+    bool, typer.Option("--twins", help="As --details, and the twins of arms, too.")
+]
+Details = Annotated[
+    bool,
+    typer.Option(
+        "--details", help="Print every router at every point, and what the findings rest on."
+    ),
+]
+Json = Annotated[
+    bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
+]
+Where = Annotated[
+    On | None,
+    typer.Option(
+        "--on", help="live: real frames on this host; sim: a simulated host. Default: live."
+    ),
+]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        "--profile", metavar="NAME|FILE", help="Profile of the simulated host, with --on sim."
+    ),
+]
+CapacityFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--capacity-from",
+        metavar="RUN|RATE",
+        help="Load that 1x stands for: that of another run or search, or a rate such as 720kpps.",
+    ),
+]
