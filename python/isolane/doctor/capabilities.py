@@ -204,6 +204,13 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "apt-get install --no-install-recommends qemu-system-x86 seabios",
     ),
     (
+        "uml",
+        "vm",
+        "A User-Mode Linux guest boots",
+        "virtual machines without hardware virtualisation (not in experiments yet)",
+        "apt-get install --no-install-recommends user-mode-linux",
+    ),
+    (
         "vhost-net",
         "vm",
         "vhost-net",

@@ -28,7 +28,7 @@ def examine(only: Collection[str] | None = None) -> tuple[Finding, ...]:
     ----------
     only
         Ids of capabilities; by default all. Only their probes run, so that asking for a few is
-        quick (without ``kvm`` and ``tcg``: below 1 s).
+        quick (without ``kvm``, ``tcg`` and ``uml``: below 1 s).
 
     Returns
     -------

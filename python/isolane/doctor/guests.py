@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from isolane.doctor import syscalls
+from isolane.children import die_with_parent
 from isolane.doctor.answers import Answer, Probe
+from isolane.errors import NotSupported, TestbedError
+from isolane.guests import KERNEL, UmlGuest, UmlPlan
 
 _LIMIT_S: Final = 5.0
 _KVM_LIMIT_S: Final = 2.0
 """Above :data:`_SLOW_S`; a KVM that hangs keeps a core busy until its time is over."""
+_UML_LIMIT_S: Final = 10.0
+"""A whole Linux boots in 1.5 s where nobody else wants the cores."""
 _KILL_WAIT_S: Final = 2.0
 _SLOW_S: Final = 1.0
 """Emulation starts a machine this small in 0.2 s; a KVM that takes longer is of no use."""
@@ -65,7 +69,7 @@ def _start_guest(accelerator: str, limit_s: float = _LIMIT_S) -> _Start:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             # This probe itself may be killed, and the guest must not outlive it.
-            preexec_fn=syscalls.die_with_parent,  # noqa: PLW1509 - a child without threads
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - a child without threads
         ) as guest:
             return _watch(guest, began, limit_s)
 
@@ -114,6 +118,21 @@ def _tcg() -> Mapping[str, Answer]:
     return {"tcg": Answer("yes" if start.ran else "no", f"a virtual machine {start.message}")}
 
 
+def _uml() -> Mapping[str, Answer]:
+    began = time.monotonic()
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="isolane-doctor-") as folder,
+            UmlGuest(UmlPlan("doctor"), _UML_LIMIT_S, Path(folder)),
+        ):
+            seconds = time.monotonic() - began
+    except NotSupported:
+        return {"uml": Answer("unknown", f"not tried: {KERNEL} is not installed")}
+    except TestbedError as error:
+        return {"uml": Answer("no", str(error))}
+    return {"uml": Answer("yes", f"a guest was ready in {seconds:.1f} s")}
+
+
 def _devices() -> Mapping[str, Answer]:
     vhost = Path("/dev/vhost-net")
     vfio = Path("/dev/vfio/vfio")
@@ -134,5 +153,6 @@ def _devices() -> Mapping[str, Answer]:
 PROBES: tuple[Probe, ...] = (
     Probe(("kvm",), _kvm, seconds=_KVM_LIMIT_S + _KILL_WAIT_S + 3),
     Probe(("tcg",), _tcg, seconds=_LIMIT_S + _KILL_WAIT_S + 3),
+    Probe(("uml",), _uml, seconds=_UML_LIMIT_S + _KILL_WAIT_S + 5),
     Probe(("vhost-net", "iommu"), _devices),
 )

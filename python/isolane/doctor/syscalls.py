@@ -16,7 +16,6 @@ _CLONE_NEWNS: Final = 0x0002_0000
 _CLONE_NEWNET: Final = 0x4000_0000
 _MS_REC: Final = 0x4000
 _MS_PRIVATE: Final = 1 << 18
-_PR_SET_PDEATHSIG: Final = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -38,11 +37,6 @@ def enter_private_network() -> None:
     _mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE)
     # sysfs shows the network namespace it was mounted in.
     _mount(b"sysfs", b"/sys", b"sysfs", 0)
-
-
-def die_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends (for ``preexec_fn``)."""
-    _libc.prctl(_PR_SET_PDEATHSIG, 9)
 
 
 def _mount(source: bytes, target: bytes, kind: bytes | None, flags: int) -> None:

@@ -104,6 +104,14 @@ def test_a_guest_really_starts() -> None:
     assert tcg.status == "yes", tcg.detail
 
 
+@needs_root
+def test_a_whole_guest_is_booted() -> None:
+    (uml,) = examine(("uml",))
+    if "not installed" in uml.detail:
+        pytest.skip(uml.detail)
+    assert uml.status == "yes" or "was not ready within" in uml.detail, uml.detail
+
+
 def test_boot_sector_is_one() -> None:
     sector = boot_sector()
     assert len(sector) == 512

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from isolane.doctor import syscalls
+from isolane.children import die_with_parent
 from isolane.enforce.find import external_tools, find_routers, qemu_monitor
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.spec.policy import parse_policy
@@ -46,7 +46,7 @@ class Playground:
             return subprocess.Popen(
                 arguments,
                 stdin=subprocess.DEVNULL,
-                preexec_fn=syscalls.die_with_parent,  # noqa: PLW1509 - it makes one system call
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - it makes one system call
                 **more,
             )
 
