@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
 from isolane.run.backend import Bench, Setting
 from isolane.run.live.cores import divide
@@ -27,12 +26,14 @@ KNOWN_NS = QUEUE_FRAMES / RATE_PPS * 1e9 - 1e9 / (2 * 2 * RATE_PPS)
 STALL_NS = 5_000_000
 HOG = """\
 import os, sys, time
-os.sched_setaffinity(0, {int(sys.argv[1])})
-end_ns = int(sys.argv[2])
-time.sleep(max(0, end_ns - int(sys.argv[3]) - time.monotonic_ns()) / 1e9)
 os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+os.sched_setaffinity(0, {int(sys.argv[1])})
+print("ready", flush=True)
+end_ns = int(input())
+time.sleep(max(0, end_ns - int(sys.argv[2]) - time.monotonic_ns()) / 1e9)
 while time.monotonic_ns() < end_ns:
     pass
+os._exit(0)  # an interpreter that ends in peace would take some ms more
 """
 LOST = "half of the frames are lost, and their delays are told as such"
 INFINITE = "so the 90th percentile is infinite"
@@ -102,15 +103,15 @@ def stall(folder: Path) -> Iterator[Attempt]:
 
 def held_up(bench: Bench, planned: Setting, core: int) -> RouterTrial:
     """Carry out a trial in which somebody else has the generator's core for 5 ms."""
-    # The generator starts within 300 ms, so this is in the window.
-    end_ns = time.monotonic_ns() + 330_000_000
-    words = [sys.executable, "-c", HOG, str(core), str(end_ns), str(STALL_NS)]
-    hog = Thread(target=lambda: subprocess.run(words, check=True))
-    hog.start()
-    try:
+    words = [sys.executable, "-c", HOG, str(core), str(STALL_NS)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as hog:
+        assert hog.stdin is not None
+        assert hog.stdout is not None
+        # A generator in real time keeps a process from starting, on its core and, for long, at all.
+        assert hog.stdout.readline() == "ready\n"
+        # The generator starts within 300 ms, so this is in the window.
+        print(time.monotonic_ns() + 330_000_000, file=hog.stdin, flush=True)
         return bench.trial(planned).routers[0]
-    finally:
-        hog.join()
 
 
 _CLOSE = Bar(0.0, 0.01 + 20_000 / KNOWN_NS, at_most=True)
