@@ -116,5 +116,8 @@ def test_cores_that_moved_are_a_remark() -> None:
     far = BRIDGE.model_copy(update={"transfer_ns": (1_400.0,) * 30})
     assert "the machine moved its cores" in " ".join(printed(near, far))
     assert "moved" not in " ".join(printed(near, near))
+    assert "moved" not in " ".join(printed(far, far))
+    asleep = near.model_copy(update={"transfer_ns": (56.0, 349.0) * 15})
+    assert "moved" not in " ".join(printed(asleep, near)), "near, whatever sleeps"
     stray = near.model_copy(update={"transfer_ns": (*near.transfer_ns, 9_000.0)})
     assert "moved" not in " ".join(printed(stray, near))
