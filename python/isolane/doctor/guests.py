@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import subprocess
 import tempfile
@@ -119,6 +121,8 @@ def _tcg() -> Mapping[str, Answer]:
 
 
 def _uml() -> Mapping[str, Answer]:
+    if os.geteuid() != 0:
+        raise PermissionError(errno.EPERM, "a mount namespace")
     began = time.monotonic()
     try:
         with (

@@ -104,6 +104,12 @@ def test_a_guest_really_starts() -> None:
     assert tcg.status == "yes", tcg.detail
 
 
+def test_who_is_not_root_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    (uml,) = examine(("uml",))
+    assert (uml.status, "only root can try this" in uml.detail) == ("unknown", True)
+
+
 @needs_root
 def test_a_whole_guest_is_booted() -> None:
     (uml,) = examine(("uml",))

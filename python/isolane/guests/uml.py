@@ -2,7 +2,8 @@
 
 The guest lives in PID and mount namespaces of its own. When the process that started it ends, by
 whatever signal, the kernel kills the first process of that PID namespace, and with it all others.
-Its root is this host's file system, read-only for the guest, without ``/root`` and ``/home``.
+Its root is this host's file system without ``/root`` and ``/home``, and read-only: not by the
+guest's word, but in the mount namespace of the process that is the guest.
 """
 
 from __future__ import annotations
@@ -59,22 +60,16 @@ class UmlPlan:
     Parameters
     ----------
     name
-        Names its folder and its host name: letters, digits and hyphens.
+        Names its folder: letters, digits and hyphens.
     script
         Shell commands that the guest's first process does before it is ready.
-    nics
-        Its NICs, as its kernel takes them: ``vec0:transport=raw,ifname=isl-in0,depth=128``.
     memory_mb
         Its memory, MiB.
-    core
-        Core that it runs on; None: any.
     """
 
     name: str
     script: str = ""
-    nics: tuple[str, ...] = ()
     memory_mb: int = 64
-    core: int | None = None
 
 
 class UmlGuest:
@@ -181,11 +176,9 @@ class UmlGuest:
         lines = ("#!/bin/sh", *_FIRST, self.plan.script, f"echo '{READY}'", _ANSWERING)
         init.write_text("\n".join(lines) + "\n")
         init.chmod(0o700)
-        words = [KERNEL, *self._arguments(init)]
-        if self.plan.core is not None:
-            words = ["taskset", "-c", str(self.plan.core), *words]
+        guest = shlex.join([KERNEL, *self._arguments(init)])
         # The shell stays: a guest that were the first process of its namespace could not abort.
-        inside = " && ".join([*map(shlex.join, self._mounts()), f"{shlex.join(words)}; exit"])
+        inside = "\n".join(["set -e", self._read_only(), *self._mounts(), f"{guest}; exit"])
         self._process = subprocess.Popen(
             ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside],
             stdin=subprocess.PIPE,
@@ -197,16 +190,25 @@ class UmlGuest:
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
 
-    def _mounts(self) -> list[list[str]]:
+    def _read_only(self) -> str:
+        """Return commands that make all that is mounted read-only, but for the guest's folder."""
+        folder = shlex.quote(str(self.folder))
+        return f"""\
+mount --bind {folder} {folder}
+findmnt --list --noheadings --output TARGET | while IFS= read -r target; do
+    [ "$target" = {folder} ] || ! mountpoint -q "$target" || mount -o remount,bind,ro "$target"
+done"""
+
+    def _mounts(self) -> list[str]:
         """Return commands that make the guest's view of this host's files; they vanish with it."""
         # The guest's memory is a file there, which must be executable.
         size = f"size={self.plan.memory_mb + 32}m,mode=0700"
-        mounts = [["mount", "-t", "tmpfs", "-o", size, "isolane-guest", _MEMORY]]
-        mounts += [["mount", "-t", "proc", "proc", "/proc"]]
-        for path in _HIDDEN:
-            if Path(path).is_dir():
-                mounts.append(["mount", "-t", "tmpfs", "-o", "size=4k,ro", "none", path])
-        return mounts
+        mounts = [
+            f"mount -t tmpfs -o {size} isolane-guest {_MEMORY}",
+            "mount -t proc -o ro proc /proc",
+        ]
+        hidden = [path for path in _HIDDEN if Path(path).is_dir()]
+        return mounts + [f"mount -t tmpfs -o size=4k,ro none {path}" for path in hidden]
 
     def _arguments(self, init: Path) -> list[str]:
         return [
@@ -216,7 +218,6 @@ class UmlGuest:
             *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"),
             f"init={init}",
             *("con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"),
-            *self.plan.nics,
         ]
 
     def _await(self, words: str, begun: int, failed: str) -> None:
