@@ -33,7 +33,7 @@ struct Table {
 /// Returns the median time of a round trip between two cores, ns; None if others had the cores
 /// until the limit.
 ///
-/// Both cores spin meanwhile, for some 0.3 ms to 2 ms.
+/// Both cores spin meanwhile: for 960 round trips where nobody else wants them.
 pub fn measure(near: usize, far: usize, limit_ns: u64) -> Result<Option<u64>> {
     let (table, limit) = (Table::default(), monotonic_ns().saturating_add(limit_ns));
     thread::scope(|scope| {

@@ -119,7 +119,7 @@ def sentences(rows: Sequence[Searched], *, simulated: bool) -> tuple[str, ...]:
         ]
         told.append(f"Of that, {', '.join(others)}.")
     told += [f"{one.arm} {words}" for one in known if (words := _collapse(one))]
-    told += others_words(known)
+    told += _others_words(known)
     signs = {rate.status for one in rows for rate in one.rates}
     if "at-least" in signs:
         told.append("> is a lower bound: no more could be offered.")
@@ -128,7 +128,7 @@ def sentences(rows: Sequence[Searched], *, simulated: bool) -> tuple[str, ...]:
     return tuple(told)
 
 
-def others_words(rows: Sequence[Searched]) -> list[str]:
+def _others_words(rows: Sequence[Searched]) -> list[str]:
     """Say what the routers would forward alone on their cores, where others had some."""
     mfrs = {one.arm: rate for one in rows for rate in one.rates if rate.name == "MFR"}
     known = {arm: rate for arm, rate in mfrs.items() if rate.throughput_pps and rate.whole_pps}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.console import Console
 from rich.table import Table
 
+from isolane.run.drift import tenths
 from isolane.run.search_results import FoundRate, Searched, SearchSummary
 from isolane.run.wording import digits
 from isolane.spec import format_bps, format_ns
@@ -81,20 +80,13 @@ def _moved(summary: SearchSummary) -> list[str]:
     known = [searched for searched in summary.searched if searched.transfer_ns]
     if not known:
         return []
-    low, high = _tenths([ns for searched in known for ns in searched.transfer_ns])
+    low, high = tenths([ns for searched in known for ns in searched.transfer_ns])
     if high < FAR_NS or low >= FAR_NS:
         return []
-    ends = {searched.arm: _tenths(searched.transfer_ns) for searched in known}
+    ends = {searched.arm: tenths(searched.transfer_ns) for searched in known}
     each = ", ".join(f"{arm} {format_ns(a)} to {format_ns(b)}" for arm, (a, b) in ends.items())
     told = "the machine moved its cores apart or together, and rates with them"
     return [f"{told}; a cache line's round trip: {each}"]
-
-
-def _tenths(times_ns: Sequence[float]) -> tuple[float, float]:
-    """Return what all but a tenth are above, and below."""
-    ordered = sorted(times_ns)
-    tenth = len(ordered) // 10
-    return ordered[tenth], ordered[-1 - tenth]
 
 
 def _figures(rate: FoundRate) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ def drift(trials: Sequence[Trial]) -> Drift | None:
     if len(probed) < MIN_TRIALS:
         return None
     units = [unit_ns(trial.probe) for trial in probed]
-    fast, slow = _tenths(units)
+    fast, slow = tenths(units)
     size = slow / fast - 1
     transfers = [ns for trial in probed if (ns := transfer_ns(trial.probe)) is not None]
     probes: list[CoreProbe] = [probe for trial in probed for probe in trial.probe]
@@ -37,12 +37,13 @@ def drift(trials: Sequence[Trial]) -> Drift | None:
         size=size,
         stalled=sum(probe.stalled for probe in probes) / len(probes),
         longest_stall_ns=max(probe.longest_stall_ns for probe in probes),
-        transfer_ns=_tenths(transfers) if transfers else None,
+        transfer_ns=tenths(transfers) if transfers else None,
         normalised=tuple(_normalised(probed, median(units))) if size > SHOWN else (),
     )
 
 
-def _tenths(values: Sequence[float]) -> tuple[float, float]:
+def tenths(values: Sequence[float]) -> tuple[float, float]:
+    """Return the 10th and the 90th percentile."""
     low, high = np.quantile(values, (0.1, 0.9))
     return float(low), float(high)
 

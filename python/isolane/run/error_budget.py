@@ -1,15 +1,15 @@
 """The error budget of a trial: how large each of its own faults may be before it is invalid.
 
 All limits come from one number, the threshold: the smallest difference between throughputs that a
-verdict turns on. Each fault of Isolane's own measuring may use up a fifth of it. Three kinds act on
-the frames that are delivered (a generator that sends too little, a receiver that drops, frames that
-another core takes on), so together they stay below the threshold even if they add up.
+verdict turns on. Each fault of a trial may use up a fifth of it. Four kinds act on the frames that
+are delivered (a generator that sends too little, a receiver that drops, frames that another core
+takes on, a hypervisor that takes the core away, so that nobody empties a ring), so together they
+stay below the threshold even if they add up.
 
-CPU time that others take (processes, the hypervisor) is no fault of the measuring but part of the
-machine's noise. It comes and goes from trial to trial, so the intervals over the repeats contain
-it; on a shared machine there is always some. A trial in which others had more than five times the
-threshold measured their load, not the routers', and is invalid. The same limit holds for frames
-that the generator misses while others have its core.
+CPU time that other processes take is no fault of the measuring but part of the machine's noise. It
+comes and goes from trial to trial, so the intervals over the repeats contain it; on a shared
+machine there is always some. A trial in which they had more than five times the threshold is told
+as disturbed. The same limit holds for frames that the generator misses while others have its core.
 """
 
 from __future__ import annotations
