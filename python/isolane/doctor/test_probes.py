@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,10 +23,10 @@ from isolane.doctor.nics import judge_nic, physical_nics
 from isolane.errors import SpecError
 
 
-def needs_root(test: Callable[[], None]) -> Callable[[], None]:
+def needs_root(test: Callable[..., None]) -> Callable[..., None]:
     """Mark a test that makes network namespaces."""
     skipped = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces: needs root")
-    marked: Callable[[], None] = pytest.mark.root(skipped(test))
+    marked: Callable[..., None] = pytest.mark.root(skipped(test))
     return marked
 
 
@@ -83,11 +84,14 @@ def test_queueing_disciplines_are_judged_as_tc_does() -> None:
 
 
 @needs_root
-def test_nothing_is_left_behind() -> None:
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Others, too, examine this machine meanwhile: in folders and cgroups of their own.
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
     def inventory() -> tuple[object, ...]:
         links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
-        groups = sorted(Path("/sys/fs/cgroup").rglob("isolane-doctor-*"))
-        folders = sorted(Path("/tmp").glob("isolane-doctor-*"))
+        groups = sorted(Path("/sys/fs/cgroup").rglob(f"isolane-doctor-{os.getpid()}"))
+        folders = sorted(tmp_path.iterdir())
         spaces = Path("/proc/self/ns/net").readlink(), Path("/proc/self/ns/mnt").readlink()
         return links.stdout, groups, folders, spaces
 
