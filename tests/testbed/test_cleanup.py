@@ -159,6 +159,43 @@ def test_nothing_is_left_after_a_signal_at_any_moment(sent: int, journal: Journa
             assert unchanged(before)
 
 
+ENDING = """
+import sys
+from isolane.testbed import *
+plan = BedPlan(tuple(RouterPlan(name, "container", sys.argv[1], None) for name in ("vr-1", "vr-2")),
+               "threaded", 50_000, (0,), (1,), 4)
+def interrupt(*_):
+    raise KeyboardInterrupt
+with exclusive() as journal:
+    bed = Testbed(plan, journal)
+    bed.__enter__()
+    print("built", flush=True)
+    if sys.argv[2] == "in its removal":
+        bed._thread.do = interrupt
+        bed.__exit__(None, None, None)
+    interrupt()
+"""
+
+
+@pytest.mark.parametrize("where", ["before its removal", "in its removal"])
+def test_a_bed_is_removed_at_the_end_of_the_process_if_nothing_else_did(
+    where: str, journal: Journal
+) -> None:
+    """A signal may raise between any two operations, also of the ``with`` statement itself."""
+    before = host()
+    with released(journal):
+        done = subprocess.run(
+            [sys.executable, "-c", ENDING, "bridge", where],
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.stdout, done.returncode != 0) == ("built\n", True)
+        assert done.stderr.splitlines()[-1] == "KeyboardInterrupt", done.stderr
+        assert unchanged(before)
+
+
 @pytest.mark.parametrize(
     ("path", "receive"), [("direct", "softirq"), ("bridge", "threaded"), ("macvlan", "softirq")]
 )

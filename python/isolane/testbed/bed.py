@@ -55,7 +55,7 @@ class Testbed:
         self._journal = journal
         self._thread = NamespaceThread()
         self._interrupted = False
-        self._removed = False
+        self._taken_down = False
         self._began = False
         self._ns: Namespaces = {}
         self._ifindex: dict[tuple[str, str], int] = {}
@@ -149,7 +149,9 @@ class Testbed:
         try:
             problems = self._thread.do(self._remove)
         finally:
-            self._thread.close()  # waits for the removal even when a second Ctrl-C came
+            # Waits for the removal even when a second Ctrl-C came, and sees to it where the first
+            # one came before it was begun.
+            self._thread.close(self._remove)
         if problems:
             raise TestbedError("the test bed was not removed entirely: " + "; ".join(problems))
         atexit.unregister(self._last_resort)
@@ -158,14 +160,16 @@ class Testbed:
         """Remove the test bed when the interpreter ends, if it is still there.
 
         A signal may raise just as the ``with`` block ends, before the removal has begun; then
-        nothing else would start it.
+        nothing else would start it. It is the work of the thread that has built it: in another one
+        netlink sockets are sockets of another namespace.
         """
         self._interrupted = True
-        self._thread.close()
-        if not self._removed:
-            self._remove()
+        self._thread.close(self._remove)
 
     def _remove(self) -> list[str]:
+        if self._taken_down:
+            return []
+        self._taken_down = True
         if self._reader is not None:
             self._reader.close()
         problems = netns.remove(self._ns.values())
@@ -173,7 +177,6 @@ class Testbed:
         if not problems and self._began:
             netns.drop_directory(self._journal.made)
             self._journal.finish()
-        self._removed = not problems
         return problems
 
     @property

@@ -15,6 +15,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 T = TypeVar("T")
+_LOOK_S = 0.1
 
 
 class NamespaceThread:
@@ -28,6 +29,7 @@ class NamespaceThread:
     def __init__(self) -> None:
         self._given: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._closed = False
+        self._ended = False
         self._runs = _thread.allocate_lock()
         self._runs.acquire()
         _thread.start_new_thread(self._run, ())
@@ -38,6 +40,7 @@ class NamespaceThread:
             work()
             del work  # and with it what it holds, before the next one comes
         _running.discard(self)
+        self._ended = True
         self._runs.release()
 
     def begin(self, work: Callable[[], T]) -> Callable[[], T]:
@@ -74,12 +77,21 @@ class NamespaceThread:
         """Run ``work`` and return what it returns, or raise what it raises."""
         return self.begin(work)()
 
-    def close(self) -> None:
-        """End the thread once it has done what it was given, and wait for that end."""
+    def close(self, last: Callable[[], object] | None = None) -> None:
+        """End the thread once it has done what it was given, and wait for that end.
+
+        Parameters
+        ----------
+        last
+            What it does at its end, whatever interrupts this call: called once more afterwards,
+            it may give it again. What it returns or raises is nobody's.
+        """
+        if last is not None and not self._closed:
+            self.begin(last)
         self._closed = True
         self._given.put(None)
-        with self._runs:
-            pass
+        while not self._ended:  # whoever has the lock, it is somebody that was interrupted here
+            self._runs.acquire(timeout=_LOOK_S)
 
 
 def run_in_thread(work: Callable[[], T]) -> T:

@@ -90,6 +90,50 @@ def test_a_second_interruption_leaves_nothing_undone() -> None:
     assert told == []
 
 
+def test_the_last_work_is_done_wherever_the_end_is_interrupted() -> None:
+    at, interrupted = 0, True
+    while interrupted:
+        told: list[str] = []
+        ended: list[bool] = []
+        attempt = threading.Thread(
+            target=lambda told=told, ended=ended, at=at: ended.append(_end_twice(told, at)),
+            daemon=True,
+        )
+        attempt.start()
+        attempt.join(LIMIT_S)
+        assert ended, f"interrupted at operation {at}, it has not ended"
+        assert set(told) == {"last"}, f"interrupted at operation {at}"
+        interrupted = ended[0]
+        at += 1
+    assert at > 10
+
+
+def _end_twice(told: list[str], at: int) -> bool:
+    """End a thread, interrupted at one operation, and once more; whether there was such a one."""
+
+    def last() -> None:
+        told.append("last")
+
+    interrupter = _Interrupter(at)
+    thread = NamespaceThread()
+    sys.settrace(interrupter)
+    try:  # no contextlib.suppress(): it would be interrupted, too
+        thread.close(last)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    thread.close(last)
+    return interrupter.left < 0
+
+
+def test_the_last_work_may_fail() -> None:
+    thread = NamespaceThread()
+    thread.close(lambda: 1 / 0)
+    with pytest.raises(RuntimeError, match="has been closed"):
+        thread.do(lambda: None)
+
+
 def test_it_returns_and_raises_what_its_work_does() -> None:
     def fail() -> None:
         raise ZeroDivisionError
