@@ -20,6 +20,7 @@ BENCHES: tuple[str, ...] = (
     "links",
     "noise",
     "scale",
+    "guests",
     "prediction",
     "kills",
     "coverage",

@@ -27,6 +27,7 @@ class Arm:
     frame_size: str = "64"
     moderation: str = "50us"
     ip: int = 4
+    kind: str = "container"
 
     def yaml(self) -> str:
         """Return the experiment."""
@@ -34,7 +35,7 @@ class Arm:
         for number, policy in enumerate(self.policies):
             managed = policy and self.path in ("isolane", "direct")
             more = f", policy: {{{policy}}}" if managed else ""
-            routers.append(f"- {{name: r{number}, kind: container, path: {self.path}{more}}}")
+            routers.append(f"- {{name: r{number}, kind: {self.kind}, path: {self.path}{more}}}")
         loads = ", ".join(f"r{number}: 1pps" for number in range(len(self.policies)))
         return "\n".join(
             [

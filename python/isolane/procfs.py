@@ -81,6 +81,32 @@ def named_processes() -> Iterator[tuple[int, str]]:
                 yield int(process.name), (process / "comm").read_text().rstrip("\n")
 
 
+def children(process: int) -> list[int]:
+    """Return the processes that a process is the parent of."""
+    return _by_parent().get(process, [])
+
+
+def descendants(process: int) -> list[int]:
+    """Return the threads of a process and of all its descendants, sorted."""
+    by_parent = _by_parent()
+    family, found = [process], []
+    while family:
+        number = family.pop()
+        family += by_parent.get(number, ())
+        with suppress(OSError):  # processes come and go
+            found += [int(entry.name) for entry in Path(f"/proc/{number}/task").iterdir()]
+    return sorted(found)
+
+
+def _by_parent() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for number, _ in named_processes():
+        with suppress(OSError, ValueError, IndexError):
+            parent = int(Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[1])
+            found.setdefault(parent, []).append(number)
+    return found
+
+
 def napi_threads_by_name(ifnames: Iterable[str]) -> dict[str, list[int]]:
     """Return the kernel threads that poll interfaces of these names, sorted, by interface.
 

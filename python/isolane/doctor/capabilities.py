@@ -190,7 +190,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "kvm",
         "vm",
         "KVM starts a virtual machine",
-        "virtual machines as routers at full speed",
+        "virtual machines at full speed (not in experiments yet)",
         (
             "switch hardware virtualisation on (BIOS), or nested virtualisation (hypervisor); "
             "apt-get install qemu-system-x86; modprobe kvm_intel or kvm_amd"
@@ -200,14 +200,14 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "tcg",
         "vm",
         "QEMU emulates a virtual machine",
-        "virtual machines where KVM does not work",
+        "virtual machines where KVM does not work (not in experiments yet)",
         "apt-get install --no-install-recommends qemu-system-x86 seabios",
     ),
     (
         "uml",
         "vm",
         "A User-Mode Linux guest boots",
-        "virtual machines without hardware virtualisation (not in experiments yet)",
+        "virtual machines as routers, without hardware virtualisation",
         "apt-get install --no-install-recommends user-mode-linux",
     ),
     (
@@ -253,6 +253,6 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         "root", "kernel", "netns", "veth", "xdp-veth", "threaded-napi", "qdisc-htb",
         "qdisc-clsact", "cgroup-cpu",
     ),
-    "vm": ("root", "kvm", "tun", "vhost-net"),
+    "vm": ("root", "kernel", "cores", "live-frames", "netns", "veth", "uml"),
 }  # fmt: skip
 """Capabilities that each of Isolane's jobs needs."""

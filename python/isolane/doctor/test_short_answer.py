@@ -42,12 +42,12 @@ def test_where_everything_works_nothing_else_is_said() -> None:
 
 
 def test_what_a_job_lacks_or_has_less_of_stands_beside_it() -> None:
-    kvm, clsact = CAPABILITIES["kvm"].title, CAPABILITIES["qdisc-clsact"].title
-    told = lines(findings(kvm="no", qdisc_clsact="limited"))
+    uml, clsact = CAPABILITIES["uml"].title, CAPABILITIES["qdisc-clsact"].title
+    told = lines(findings(uml="no", qdisc_clsact="limited"))
     assert told[0].endswith("  works")
     assert told[1].endswith(f"works, with limits: {clsact}")
-    assert told[2].endswith(f"not here: {kvm} (no)")
-    assert told[3:5] == [f"no: {kvm}", f"limited: {clsact}"]
+    assert told[2].endswith(f"not here: {uml} (no)")
+    assert told[3:5] == [f"no: {uml}", f"limited: {clsact}"]
     assert told[5].startswith(f"{len(CAPABILITIES) - 2} yes, 1 limited, 1 no: ")
 
 

@@ -1,6 +1,7 @@
 """A User-Mode Linux guest: a whole kernel in a process, on any host, without virtualisation.
 
-The guest lives in PID and mount namespaces of its own. When the process that started it ends, by
+The guest lives in PID, network and mount namespaces of its own: of this host's networks it has the
+sockets that it is given, and nothing else. When the process that started it ends, by
 whatever signal, the kernel kills the first process of that PID namespace, and with it all others.
 Its root is this host's file system without ``/root`` and ``/home``, and read-only: not by the
 guest's word, but in the mount namespace of the process that is the guest.
@@ -8,11 +9,13 @@ guest's word, but in the mount namespace of the process that is the guest.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import selectors
 import shlex
 import shutil
+import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -22,6 +25,8 @@ from typing import Final, Self
 
 from isolane.children import die_with_parent
 from isolane.errors import NotSupported, TestbedError
+from isolane.guests.nic_socket import NicSocket
+from isolane.procfs import children, descendants
 
 KERNEL: Final = "linux.uml"
 PACKAGE: Final = "user-mode-linux"
@@ -35,12 +40,19 @@ _OWN_FOLDER: Final = "uml"
 """The guest's kernel makes it, and empties it first if it is there."""
 _HIDDEN: Final = ("/root", "/home")
 _LAST_LINES: Final = 5
+_DRIVER: Final = "depth=128,mtu=1500"
+"""Its driver takes or sends 128 frames in one call at most; without an MTU it would keep 64 KiB for
+each of them."""
 _STACK: Final = "\nStack:"
-_ENDING_S: Final = 5.0
+_ENDING_S: Final = 1.0
+_UNBEGUN_S: Final = 1.0
+"""How long unshare(1) may take to start its child, when the guest is ended at once."""
 _NAME: Final = re.compile(r"[a-z0-9_][a-z0-9_/]*")
+GUEST_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where a guest looks for programs, which are this host's."""
 _FIRST: Final = (
     "stty -echo",
-    "export PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+    f"export PATH={GUEST_PATH}",
     "mount -t proc proc /proc",
     "mount -t sysfs sysfs /sys",
     "mount -t tmpfs -o size=1m tmpfs /tmp",
@@ -51,6 +63,14 @@ while read -r name; do
     if [ -r "/proc/$name" ]; then cat "/proc/$name"; else echo '{_NONE}'; fi
     echo '{_END}'
 done"""
+
+
+@dataclass(frozen=True)
+class UmlNic:
+    """A NIC of a guest; the first one is ``vec0`` in the guest, the next one ``vec1``."""
+
+    socket: NicSocket
+    mac: str
 
 
 @dataclass(frozen=True)
@@ -65,11 +85,17 @@ class UmlPlan:
         Shell commands that the guest's first process does before it is ready.
     memory_mb
         Its memory, MiB.
+    nics
+        Its NICs, which stay whoever opened them's to close.
+    core
+        The core of this host that it runs on; None: any that the starting thread may use.
     """
 
     name: str
     script: str = ""
     memory_mb: int = 64
+    nics: tuple[UmlNic, ...] = ()
+    core: int | None = None
 
 
 class UmlGuest:
@@ -78,7 +104,7 @@ class UmlGuest:
     Parameters
     ----------
     plan
-        What to start. It is started in the network namespace of the thread that enters.
+        What to start. It ends, at the latest, with the thread that enters.
     limit_s
         Longest time until it is ready, s.
     directory
@@ -98,8 +124,20 @@ class UmlGuest:
         self._limit_s = limit_s
         self._process: subprocess.Popen[bytes] | None = None
         self._console = b""
+        self._deadline_s = 0.0
 
     def __enter__(self) -> Self:
+        self.start()
+        try:
+            while not self.is_ready(0.1):
+                pass
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def start(self) -> None:
+        """Start it and do not wait: several guests boot side by side; see :meth:`is_ready`."""
         if shutil.which(KERNEL) is None:
             raise NotSupported(
                 f"not supported on this host: there is no {KERNEL} (apt-get install {PACKAGE})"
@@ -110,11 +148,20 @@ class UmlGuest:
             raise TestbedError(f"a guest named {self.plan.name} is there: {self.folder}") from None
         try:
             self._start()
-            self._await(READY, 0, "was not ready")
         except BaseException:
             self.close()
             raise
-        return self
+        self._deadline_s = time.monotonic() + self._limit_s
+
+    def is_ready(self, wait_s: float = 0.0) -> bool:
+        """Tell whether it is ready, after waiting for a sign of it.
+
+        Raises
+        ------
+        TestbedError
+            When it has ended, or its time is over: with the last lines of its console.
+        """
+        return self._says(READY, 0, "was not ready", self._deadline_s, wait_s)
 
     def __exit__(
         self,
@@ -128,6 +175,10 @@ class UmlGuest:
     def is_running(self) -> bool:
         """Whether it has not ended by itself."""
         return self._process is not None and self._process.poll() is None
+
+    def threads(self) -> list[int]:
+        """Return all threads of this host that are the guest, its start-up shell's included."""
+        return descendants(self._process.pid) if self._process is not None else []
 
     @property
     def last_lines(self) -> str:
@@ -162,14 +213,31 @@ class UmlGuest:
 
     def close(self) -> None:
         """End it, with all its processes, and remove its folder."""
-        if self._process is not None:
-            self._process.kill()  # with it the PID namespace that it began, see unshare(1)
-            self._process.wait(_ENDING_S)
-            for stream in (self._process.stdin, self._process.stdout):
+        process, self._process = self._process, None
+        if process is not None:
+            self._end(process)
+            for stream in (process.stdin, process.stdout):
                 if stream is not None:
                     stream.close()
-            self._process = None
         shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder.parent == DIRECTORY:
+            with contextlib.suppress(OSError):  # others have guests
+                DIRECTORY.rmdir()
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """End all of its processes, and wait until they have gone."""
+        deadline_s = time.monotonic() + _UNBEGUN_S
+        while process.poll() is None:
+            # With the first process of a PID namespace all others go, and before it: so unshare(1),
+            # its parent, ends last. Until it has that child it is killed itself.
+            first = children(process.pid)
+            for number in first:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            if not first and time.monotonic() > deadline_s:
+                process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.005 if not first else _ENDING_S)
 
     def _start(self) -> None:
         init = self.folder / "init"
@@ -180,15 +248,21 @@ class UmlGuest:
         # The shell stays: a guest that were the first process of its namespace could not abort.
         inside = "\n".join(["set -e", self._read_only(), *self._mounts(), f"{guest}; exit"])
         self._process = subprocess.Popen(
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", inside],
+            ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", inside],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - one prctl(2)
+            preexec_fn=self._as_guest,  # noqa: PLW1509 - two system calls
+            pass_fds=[nic.socket.fileno() for nic in self.plan.nics],
         )
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
+
+    def _as_guest(self) -> None:
+        die_with_parent()
+        if self.plan.core is not None:
+            os.sched_setaffinity(0, {self.plan.core})
 
     def _read_only(self) -> str:
         """Return commands that make all that is mounted read-only, but for the guest's folder."""
@@ -218,19 +292,30 @@ done"""
             *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"),
             f"init={init}",
             *("con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"),
+            *(
+                f"vec{i}:transport=fd,fd={nic.socket.fileno()},mac={nic.mac},{_DRIVER}"
+                for i, nic in enumerate(self.plan.nics)
+            ),
         ]
 
     def _await(self, words: str, begun: int, failed: str) -> None:
         """Wait until the console says something, after what it has said until `begun`."""
         deadline_s = time.monotonic() + self._limit_s
-        while words.encode() not in self._console[begun:]:
-            left_s = deadline_s - time.monotonic()
-            if left_s <= 0:
-                raise self._failed(f"{failed} within {self._limit_s:g} s")
-            running = self.is_running
-            self._read_console(min(left_s, 0.1))
-            if not running and words.encode() not in self._console[begun:]:
-                raise self._failed(f"{failed} and has ended")
+        while not self._says(words, begun, failed, deadline_s, 0.1):
+            pass
+
+    def _says(self, words: str, begun: int, failed: str, deadline_s: float, wait_s: float) -> bool:
+        """Tell whether the console has said something, after a look at it."""
+        running = self.is_running  # before the look: what it says at its end is seen, too
+        left_s = max(0.0, deadline_s - time.monotonic())
+        self._read_console(min(left_s, wait_s))
+        if words.encode() in self._console[begun:]:
+            return True
+        if not running:
+            raise self._failed(f"{failed} and has ended")
+        if not left_s:
+            raise self._failed(f"{failed} within {self._limit_s:g} s")
+        return False
 
     def _failed(self, what: str) -> TestbedError:
         return TestbedError(f"guest {self.plan.name} {what}; its console: {self.last_lines or '-'}")

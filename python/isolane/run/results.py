@@ -121,6 +121,8 @@ class RouterTrial(_Model):
     window_shift: WindowShift | None = None
     gaps: Gaps | None = None
     """The shift is None in short windows, gaps are without frames and in simulations."""
+    hypervisor: str | None = None
+    """What ran it with real frames, if it is a virtual machine: its figures are no other's."""
 
     @property
     def held_up(self) -> bool:

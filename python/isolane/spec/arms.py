@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
-from isolane.spec.fields import Kind, NicModel, Receive, RouterPath
-from isolane.spec.kinds import SHARED, default_nic
+from isolane.spec.fields import Hypervisor, Kind, NicModel, Receive, RouterPath
+from isolane.spec.kinds import LIVE_HYPERVISORS, SHARED, UML_NIC, default_nic, runs_live
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
 from isolane.spec.policy_router import PolicyValues, policy_values
 
@@ -29,6 +29,15 @@ class ArmRouter:
     policy: PolicyValues | None = None
     """The router's policy, on path ``isolane``, and on ``direct`` where one is asked for; its
     ``cores`` are positions among the arm's cores, from 0 (see :meth:`PolicyValues.on`)."""
+    hypervisor: Hypervisor | None = None
+    """What runs a virtual machine; None for every other kind."""
+    nic_given: bool = False
+    """False if `nic` is the default; a live virtual machine then has its hypervisor's."""
+
+    @property
+    def live_hypervisor(self) -> Hypervisor | None:
+        """What a live run starts a virtual machine with; None for every other kind."""
+        return "uml" if self.kind == "vm" else None
 
     @property
     def wire(self) -> str:
@@ -80,10 +89,35 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     policy = policy_values(router.policy, ((change and change.policy) or {}).get(router.name))
     if path == "isolane" or (path == "direct" and kind == "container" and manages(router, change)):
         return ArmRouter(router.name, kind, path, policy=policy)
-    nic = (change and change.nic) or router.nic or default_nic(kind, path)
     if kind != "vm":
         return ArmRouter(router.name, kind, path)
-    return ArmRouter(router.name, kind, path, nic, policy.cpu_weight)
+    hypervisor = (change and change.hypervisor) or router.hypervisor or "auto"
+    given = (change and change.nic) or router.nic
+    nic = given or default_nic(kind, path, hypervisor)
+    return ArmRouter(
+        router.name,
+        kind,
+        path,
+        nic,
+        policy.cpu_weight,
+        hypervisor=hypervisor,
+        nic_given=given is not None,
+    )
+
+
+def not_live(router: ArmRouter) -> str | None:
+    """Return what of a router this version cannot run with real frames; None if all of it."""
+    if not runs_live(router.kind, router.path):
+        return f"kind {router.kind}, path {router.path}"
+    if router.kind != "vm":
+        return None
+    if router.hypervisor not in LIVE_HYPERVISORS:
+        return f"hypervisor {router.hypervisor}"
+    if router.nic_given and router.nic != UML_NIC:
+        return f"NIC model {router.nic}, which needs hypervisor kvm or tcg"
+    if router.cpu_weight != DEFAULT_CPU_WEIGHT:
+        return f"cpu_weight of virtual machine {router.group}"
+    return None
 
 
 def manages(router: Router, change: ArmChange | None) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from isolane.spec.arms import ArmRouter, resolve_arms, resolve_router
-from isolane.spec.fields import MAX_ROUTERS
-from isolane.spec.kinds import NICS, PATHS
+from isolane.spec.fields import MAX_ROUTERS, NicModel
+from isolane.spec.kinds import NICS, PATHS, UML_NIC
 from isolane.spec.load_points import sweeps
 from isolane.spec.models import ArmChange, ExperimentData
 from isolane.spec.policy_arms import misfits
@@ -141,10 +141,17 @@ def _path_of_router(router: ArmRouter, suffix: str, loc: Loc) -> Iterator[Proble
 
 
 def _nic_of_router(router: ArmRouter, suffix: str, loc: Loc) -> Iterator[Problem]:
-    models = NICS.get(router.path, ())
+    models = nic_models(router)
     if router.nic is not None and models and router.nic not in models:
-        what = f"NIC model {show(router.nic)} with path {show(router.path)}{suffix}"
+        by = f" and hypervisor {router.hypervisor}" if router.hypervisor != "auto" else ""
+        what = f"NIC model {show(router.nic)} with path {show(router.path)}{by}{suffix}"
         yield Problem((*loc, "nic"), what, listed(models))
+
+
+def nic_models(router: ArmRouter) -> tuple[NicModel, ...]:
+    """Return the NIC models that a router can have, as far as its hypervisor is known."""
+    of_qemu = NICS.get(router.path, ())
+    return {"uml": (UML_NIC,), "auto": (*of_qemu, UML_NIC)}.get(router.hypervisor or "", of_qemu)
 
 
 def _capacity(data: ExperimentData) -> Iterator[Problem]:

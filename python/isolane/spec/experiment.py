@@ -10,10 +10,9 @@ from pydantic import model_validator
 from ruamel.yaml import YAML
 
 from isolane.spec.addresses import misplaced
-from isolane.spec.arms import Arm, resolve_arms
+from isolane.spec.arms import Arm, not_live, resolve_arms
 from isolane.spec.checks import structure
 from isolane.spec.consequences import consequences
-from isolane.spec.kinds import runs_live
 from isolane.spec.load_points import Point, resolve_points
 from isolane.spec.models import ExperimentData
 from isolane.spec.problems import Contradictions
@@ -86,10 +85,10 @@ class Experiment(ExperimentData):
     def only_simulated(self) -> tuple[str, ...]:
         """Return one line for each part that cannot be run with real frames."""
         found = (
-            f"arm {arm.name}: kind {router.kind}, path {router.path}"
+            f"arm {arm.name}: {part}"
             for arm in self.resolved_arms()
             for router in arm.routers
-            if not runs_live(router.kind, router.path)
+            if (part := not_live(router)) is not None
         )
         return tuple(dict.fromkeys(found))
 

@@ -43,17 +43,19 @@ RouterPath = Literal[
     "bridge",
     "macvlan",
     "isolane",
+    "tap",
     "macvtap",
     "sriov",
     "sriov-macvtap",
     "sriov-passthrough",
     "dom0",
 ]
-NicModel = Literal["virtio", "e1000", "vfio"]
+NicModel = Literal["virtio", "e1000", "vfio", "vector"]
+Hypervisor = Literal["auto", "kvm", "uml", "tcg"]
 Receive = Literal["softirq", "threaded"]
 Role = Literal["victim", "aggressor", "router"]
 
-LATER_PATHS: Final = ("tap",)
+LATER_PATHS: Final = ("netback",)
 """Known words that this version can neither run live nor simulate."""
 
 MAX_ROUTERS: Final = 64
@@ -237,6 +239,11 @@ NicWord = Annotated[
     NicModel,
     PlainValidator(word("NIC model", get_args(NicModel))),
     words_schema(*get_args(NicModel)),
+]
+HypervisorWord = Annotated[
+    Hypervisor,
+    PlainValidator(word("hypervisor", get_args(Hypervisor))),
+    words_schema(*get_args(Hypervisor)),
 ]
 ReceiveWord = Annotated[
     Receive,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from isolane.spec.fields import Kind, NicModel, RouterPath
+from isolane.spec.fields import Hypervisor, Kind, NicModel, RouterPath
 
 PATHS: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "native": ("none",),
     "container": ("direct", "bridge", "macvlan", "isolane", "sriov"),
-    "vm": ("bridge", "macvtap", "sriov-macvtap", "sriov-passthrough"),
+    "vm": ("tap", "bridge", "macvtap", "sriov-macvtap", "sriov-passthrough"),
     "xen": ("bridge", "sriov-passthrough", "dom0"),
 }
 """Paths of each kind, simulated or live."""
@@ -17,16 +17,24 @@ PATHS: Final[dict[Kind, tuple[RouterPath, ...]]] = {
 LIVE: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "native": ("none",),
     "container": ("direct", "bridge", "macvlan", "isolane"),
+    "vm": ("tap", "bridge", "macvtap"),
 }
 """Those of them that this version runs with real frames."""
 
+LIVE_HYPERVISORS: Final[tuple[Hypervisor, ...]] = ("auto", "uml")
+"""Those that this version starts guests with; ``auto`` is User-Mode Linux so far."""
+
 NICS: Final[dict[RouterPath, tuple[NicModel, ...]]] = {
+    "tap": ("virtio", "e1000"),
     "bridge": ("virtio", "e1000"),
     "macvtap": ("virtio", "e1000"),
     "sriov-macvtap": ("virtio", "e1000"),
     "sriov-passthrough": ("vfio",),
 }
-"""NIC models that a virtual machine can have on a path; the first is the default."""
+"""NIC models that QEMU gives a virtual machine on a path; the first is the default."""
+
+UML_NIC: Final[NicModel] = "vector"
+"""The one NIC model of a User-Mode Linux guest, on any path."""
 
 SHARED: Final[dict[RouterPath, str]] = {
     "bridge": "bridge",
@@ -45,6 +53,10 @@ def runs_live(kind: Kind, path: RouterPath) -> bool:
     return path in LIVE.get(kind, ())
 
 
-def default_nic(kind: Kind, path: RouterPath) -> NicModel | None:
+def default_nic(
+    kind: Kind, path: RouterPath, hypervisor: Hypervisor | None = None
+) -> NicModel | None:
     """Return the NIC model that a virtual machine has unless told otherwise; None for others."""
+    if hypervisor == "uml":
+        return UML_NIC
     return NICS[path][0] if kind == "vm" and path in NICS else None

@@ -94,7 +94,10 @@ class Router(SpecModel):
     path: f.PathWord | None = None
     """How frames get from the NIC to the router and back; none for a native router."""
     nic: f.NicWord | None = None
-    """NIC model of a virtual machine; default: virtio, with passthrough vfio."""
+    """NIC model of a virtual machine; default: virtio, with passthrough vfio, with uml vector."""
+    hypervisor: f.HypervisorWord | None = None
+    """What runs a virtual machine: kvm, uml (User-Mode Linux), tcg (QEMU's emulation), or auto,
+    the default: what this host has, never tcg."""
     role: f.RoleWord = "router"
     """victim: its service is watched; aggressor: it is overloaded."""
     count: f.Counts = (1,)
@@ -132,6 +135,8 @@ class ArmChange(SpecModel):
     """Number of DUT cores, instead of the DUT's."""
     nic: f.NicWord | None = None
     """NIC model of all virtual machines."""
+    hypervisor: f.HypervisorWord | None = None
+    """What runs all virtual machines."""
     policy: dict[f.RouterName, PolicyKeys] | None = None
     """By router: keys of its policy that this arm changes, on path isolane; on path direct the
     policy that makes it a managed one (cpu_weight, cores); of a virtual machine on other paths

@@ -44,7 +44,7 @@ def test_a_flood_of_problems_is_cut_short() -> None:
     assert lines[-1] == "f: and 70 more"
 
 
-@pytest.mark.parametrize(("key", "word"), [("path", "tap")])
+@pytest.mark.parametrize(("key", "word"), [("path", "netback")])
 def test_words_of_other_versions_are_not_supported(key: str, word: str) -> None:
     text = changed("    path: direct\n  - name", f"    {key}: {word}\n    role: victim\n  - name")
     with pytest.raises(NotSupported) as error:
@@ -59,7 +59,7 @@ def test_words_of_other_versions_are_not_supported(key: str, word: str) -> None:
     ("kind", "path"),
     [
         ("container", "sriov"),
-        *[("vm", path) for path in ("bridge", "macvtap", "sriov-macvtap", "sriov-passthrough")],
+        *[("vm", path) for path in ("sriov-macvtap", "sriov-passthrough")],
         *[("xen", path) for path in ("bridge", "sriov-passthrough", "dom0")],
     ],
 )
@@ -70,18 +70,57 @@ def test_what_only_a_simulated_host_offers_is_valid_and_named(kind: str, path: s
     assert found[0].endswith(f": kind {kind}, path {path}")
 
 
+@pytest.mark.parametrize("path", ["tap", "bridge", "macvtap"])
+@pytest.mark.parametrize(
+    ("keys", "only_simulated"),
+    [
+        ("", ()),
+        ("hypervisor: auto", ()),
+        ("hypervisor: uml", ()),
+        ("nic: vector", ()),
+        ("hypervisor: kvm", ("hypervisor kvm",)),
+        ("hypervisor: tcg", ("hypervisor tcg",)),
+        ("nic: e1000", ("NIC model e1000, which needs hypervisor kvm or tcg",)),
+        ("policy: {cpu_weight: 200}", ("cpu_weight of virtual machine victim",)),
+    ],
+)
+def test_virtual_machines_run_live_under_uml(
+    path: str, keys: str, only_simulated: tuple[str, ...]
+) -> None:
+    lines = f"    kind: vm\n    path: {path}\n    {keys}\n  - name"
+    found = parse_experiment(changed("    path: direct\n  - name", lines), "f").only_simulated()
+    assert tuple(line.partition(": ")[2] for line in found) == only_simulated
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    [
+        ("nic: virtio, hypervisor: uml", "with path 'tap' and hypervisor uml; accepted: vector"),
+        ("nic: vector, hypervisor: tcg", "and hypervisor tcg; accepted: virtio, e1000"),
+        ("nic: vfio", "with path 'tap'; accepted: virtio, e1000, vector"),
+    ],
+)
+def test_a_nic_model_that_its_hypervisor_does_not_have_is_refused(keys: str, refused: str) -> None:
+    lines = "    kind: vm\n    path: tap\n" + "".join(f"    {k}\n" for k in keys.split(", "))
+    with pytest.raises(SpecError) as error:
+        parse_experiment(changed("    path: direct\n  - name", f"{lines}  - name"), "f")
+    assert refused in str(error.value)
+
+
 def test_a_path_that_a_kind_does_not_have_is_refused() -> None:
     text = changed("    path: direct\n  - name", "    kind: vm\n    path: macvlan\n  - name")
     with pytest.raises(SpecError) as error:
         parse_experiment(text, "f")
     assert str(error.value) == (
         "f:10: routers[0].path: vm 'victim' cannot have path 'macvlan'; accepted: a path of "
-        "bridge, macvtap, sriov-macvtap, sriov-passthrough, for the router or for the arm"
+        "tap, bridge, macvtap, sriov-macvtap, sriov-passthrough, for the router or for the arm"
     )
 
 
 def test_what_is_wrong_counts_more_than_what_is_not_supported() -> None:
-    text = changed("    path: direct\n  - name", "    path: tap\n  - name").replace("1x]", "1z]")
+    text = changed("    path: direct\n  - name", "    path: netback\n  - name").replace(
+        "1x]", "1z]"
+    )
     with pytest.raises(SpecError) as error:
         parse_experiment(text, "f")
     assert len(str(error.value).splitlines()) == 2

@@ -55,7 +55,7 @@ CASES = {
         changed(
             "    path: direct\n  - name: noise", "    pth: 1\n    path: direct\n  - name: noise"
         ),
-        "bad.yaml:9: routers[0].pth: unknown key 'pth'; accepted: name, kind, path, nic, role",
+        "bad.yaml:9: routers[0].pth: unknown key 'pth'; accepted: name, kind, path, nic, hyper",
     ),
     "missing key": (
         changed("name: two\n", ""),
@@ -113,7 +113,7 @@ CASES = {
         changed("    path: direct\n  - name", "    path: brigde\n  - name"),
         (
             "bad.yaml:9: routers[0].path: path 'brigde' is not known; accepted: none, direct, "
-            "bridge, macvlan, isolane, macvtap, sriov, sriov-macvtap, sriov-passthrough, dom0 "
+            "bridge, macvlan, isolane, tap, macvtap, sriov, sriov-macvtap, sriov-passthrough, dom0 "
             "(did you mean bridge?)"
         ),
     ),

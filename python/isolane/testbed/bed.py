@@ -12,6 +12,7 @@ from typing import Self
 from isolane.errors import MeasurementError, TestbedError
 from isolane.testbed import bed_drawing, netns, threads
 from isolane.testbed.bed_builder import Builder, Namespaces
+from isolane.testbed.bed_guests import BedGuests
 from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, Node, Wire
 from isolane.testbed.journal import Journal
 from isolane.testbed.layout import DUT, GEN, RCV, make_layout
@@ -60,6 +61,7 @@ class Testbed:
         self._ns: Namespaces = {}
         self._ifindex: dict[tuple[str, str], int] = {}
         self._reader: Reader | None = None
+        self._guests = BedGuests(self._layout, self._ns, journal)
         self.receive_threads: dict[str, list[int]] = {}
         """DUT interface -> kernel threads that poll it; empty with ``softirq``."""
 
@@ -87,7 +89,8 @@ class Testbed:
         builder = Builder(self._layout, self._ns, self._journal, lambda: self._interrupted)
         self._ifindex = builder.ifindex
         builder.build()
-        self._reader = Reader(self._layout, self._ns)
+        self._guests.start(builder.go_on)
+        self._reader = Reader(self._layout, self._ns, self._guests)
         self._assign_cores()
         if self.plan.ip == 6 and self._layout.dut_nics:
             self._await_silence()
@@ -172,6 +175,7 @@ class Testbed:
         self._taken_down = True
         if self._reader is not None:
             self._reader.close()
+        self._guests.close()
         problems = netns.remove(self._ns.values())
         self._ns.clear()
         if not problems and self._began:
@@ -247,6 +251,11 @@ class Testbed:
         }
 
     @property
+    def guest_threads(self) -> dict[str, list[int]]:
+        """Router that is a virtual machine -> the host's threads that are the guest."""
+        return self._guests.threads()
+
+    @property
     def inner_interfaces(self) -> dict[str, tuple[str, str]]:
         """Router -> names of its receiving and its sending interface."""
         return {r.name: (r.in_ifname, r.out_ifname) for r in self._layout.routers}
@@ -312,6 +321,7 @@ class Testbed:
         self._thread.do(self._check_alive)
 
     def _check_alive(self) -> None:
+        self._guests.check_alive()
         for (name, ifname), index in self._ifindex.items():
             with contextlib.suppress(OSError, KeyError):
                 namespace = self._ns[name]

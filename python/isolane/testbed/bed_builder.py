@@ -56,13 +56,13 @@ class Builder:
         layout = self._layout
         netns.make_directory(self._journal)
         for name in layout.netns:
-            self._go_on()
+            self.go_on()
             self._ns[name] = Namespace.create(name, self._journal)
             self._settings(name)
         for bridge in layout.bridges:
             self._bridge(bridge)
         for number, veth in enumerate(layout.veths):
-            self._go_on()
+            self.go_on()
             self._veth(veth, _FIRST_INDEX + number)
         self._learn_indices()
         for veth in layout.veths:
@@ -80,18 +80,19 @@ class Builder:
         for bridge in layout.bridges:
             self._forwarding_table(bridge)
         for router in layout.routers:
-            self._go_on()
-            if not router.bare:
+            self.go_on()
+            if not router.bare and not router.guest:
                 self._addresses(router)
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
+        """Raise TestbedError when the building was interrupted."""
         if self._interrupted():
             raise TestbedError("building the test bed was interrupted")
 
     def _settings(self, name: str) -> None:
         """Write the sysctls of a namespace before it has devices, which inherit ``default``."""
         namespace = self._ns[name]
-        routers = [r for r in self._layout.routers if r.netns == name and not r.bare]
+        routers = [r for r in self._layout.routers if r.netns == name and not (r.bare or r.guest)]
         for scope in ("all", "default"):
             namespace.sysctl(f"ipv4/conf/{scope}/rp_filter", 0)
             namespace.sysctl(f"ipv4/conf/{scope}/send_redirects", 0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from isolane.testbed.bed_plan import BedPlan, Edge, Node
-from isolane.testbed.layout import DUT, GEN, POLICY_NICS, RCV, Layout
+from isolane.testbed.layout import DUT, GEN, POLICY_NICS, RCV, Layout, RouterLayout
 
 NO_CORES: Final[Mapping[str, tuple[int, ...]]] = {}
 
@@ -40,7 +40,7 @@ def draw(
         Node(DUT, "device under test", "dut", None, plan.dut_cores),
         Node(RCV, "traffic receiver", "receiver", None, plan.measure_cores[-1:]),
         *(
-            Node(f"router-{r.name}", r.name, "router", DUT, chosen.get(r.name, (r.core,)))
+            Node(f"router-{r.name}", _label(r), "router", DUT, chosen.get(r.name, (r.core,)))
             for r in layout.routers
         ),
         *(
@@ -49,6 +49,10 @@ def draw(
         ),
     ]
     return tuple(nodes), _edges(layout)
+
+
+def _label(router: RouterLayout) -> str:
+    return f"{router.name} (User-Mode Linux)" if router.guest else router.name
 
 
 def _edges(layout: Layout) -> tuple[Edge, ...]:

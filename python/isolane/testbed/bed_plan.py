@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["native", "container"]
-Path = Literal["direct", "bridge", "macvlan", "isolane", "none", "wire"]
+Kind = Literal["native", "container", "vm"]
+Path = Literal["direct", "bridge", "macvlan", "isolane", "tap", "macvtap", "none", "wire"]
 Receive = Literal["softirq", "threaded"]
 Part = Literal["generator", "receiver", "dut", "router", "device"]
 

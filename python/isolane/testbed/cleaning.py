@@ -6,6 +6,7 @@ import functools
 from pathlib import Path
 
 from isolane.errors import TestbedError
+from isolane.guests import remove_left
 from isolane.testbed import netns
 from isolane.testbed.journal import RUN_DIR, entries_of, left_behind
 from isolane.testbed.namespace_thread import run_in_thread
@@ -34,7 +35,7 @@ def clean(directory: Path = RUN_DIR) -> list[str]:
             gone, stuck = _clean_one(path, run)
         except OSError as error:
             gone, stuck = [], [f"{path}: {error.strerror}"]
-        removed += [f"network namespace {name}" for name in gone]
+        removed += gone
         problems += stuck
     if problems:
         also = f" (removed: {', '.join(removed)})" if removed else ""
@@ -48,9 +49,24 @@ def _clean_one(path: Path, run: str) -> tuple[list[str], list[str]]:
         entries = entries_of(path)
     except FileNotFoundError:
         return [], []
+    guests = [str(entry.get("name")) for entry in entries if entry["what"] == "guest"]
     names = [str(entry.get("name")) for entry in entries if entry["what"] == "netns"]
+    ended, living = _end_guests(guests)
     gone, stuck = run_in_thread(functools.partial(netns.remove_marked, names, run))
+    stuck += living
     if not stuck:
         netns.drop_directory({entry["what"] for entry in entries})
         path.unlink(missing_ok=True)
+    return [*ended, *(f"network namespace {name}" for name in gone)], stuck
+
+
+def _end_guests(names: list[str]) -> tuple[list[str], list[str]]:
+    """Return which guests there were, as the user is told, and what refused to go."""
+    gone, stuck = [], []
+    for name in names:
+        try:
+            if remove_left(name):
+                gone.append(f"guest {name}")
+        except TestbedError as error:
+            stuck.append(str(error))
     return gone, stuck

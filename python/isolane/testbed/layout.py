@@ -78,6 +78,7 @@ class RouterLayout:
     in_address: str
     out_address: str
     in_mac: str
+    out_mac: str
     src_ip: str
     src_mac: str
     src_count: int
@@ -91,6 +92,9 @@ class RouterLayout:
     """The DUT's end of its sending interface, on path ``isolane``."""
     bare: bool = False
     """There is no router: ``netns`` is the generator's, and nothing gets an address."""
+    guest: bool = False
+    """The router is a virtual machine: its two interfaces are what its NICs are attached to, and
+    the addresses are the guest's."""
 
 
 @dataclass(frozen=True)
@@ -140,11 +144,23 @@ def mac(kind: int, number: int) -> str:
     return f"02:15:{kind:02x}:00:{number >> 8:02x}:{number & 255:02x}"
 
 
-_GEN, _IN, _OUT, _RCV, _PORT_IN, _PORT_OUT, _BRIDGE = range(1, 8)
+_GEN, _IN, _OUT, _RCV, _PORT_IN, _PORT_OUT, _BRIDGE, _HOST_IN, _HOST_OUT = range(1, 10)
 POLICY_NICS = (f"{PREFIX}ni0", f"{PREFIX}ni1")
 """The DUT's NICs that routers of path ``isolane`` share: receiving, sending."""
 
-_WIRE = {"bridge": ("b", 1000), "macvlan": ("m", 1001), "isolane": ("i", 1002)}
+_WIRE = {
+    "bridge": ("b", 1000),
+    "macvlan": ("m", 1001),
+    "isolane": ("i", 1002),
+    "macvtap": ("t", 1003),
+}
+_MACVLAN = ("macvlan", "macvtap")
+_OWN_WIRE = ("direct", "none", "tap")
+_PATHS_OF = {
+    "native": ("none",),
+    "container": ("direct", "bridge", "macvlan", "isolane", "wire"),
+    "vm": ("tap", "bridge", "macvtap"),
+}
 
 
 def make_layout(plan: BedPlan) -> Layout:
@@ -195,10 +211,11 @@ def _check(plan: BedPlan) -> None:
             "can be one native router only; use kind container for the others"
         )
     for router in plan.routers:
-        if (router.kind == "native") != (router.path == "none"):
+        paths = _PATHS_OF[router.kind]
+        if router.path not in paths:
             raise TestbedError(
-                f"router {router.name!r}: kind {router.kind} with path {router.path}; a native "
-                "router has path none, a container has direct, bridge or macvlan"
+                f"router {router.name!r}: kind {router.kind} with path {router.path}; it can have "
+                + ", ".join(paths)
             )
 
 
@@ -227,12 +244,23 @@ def _shared_wire(layout: Layout, plan: BedPlan, path: str, members: list[int]) -
             Bridge(DUT, f"{PREFIX}br1", mac(_BRIDGE, 1), to_receiver),
         ]
     outs: tuple[tuple[str, str], ...] = ()
-    if path == "macvlan":  # macvlan_start_xmit() counts what the wire below refuses
+    if path in _MACVLAN:  # macvlan_start_xmit() counts what the wire below refuses
         outs = tuple((f"isolane-{plan.routers[i].name}", f"{PREFIX}out{i}") for i in members)
     layout.shared += [
         SharedWire("nic_queue", GEN, gen, ()),
         SharedWire("egress", DUT, nic_out, outs),
     ]
+
+
+@dataclass(frozen=True)
+class _Attached:
+    """What a router is attached to."""
+
+    core: int
+    gen: str
+    rcv: str
+    wire: int
+    counted: dict[str, tuple[str, str]]
 
 
 def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> None:
@@ -242,23 +270,56 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
     netns = DUT if router.kind == "native" else f"isolane-{router.name}"
     if netns != DUT:
         layout.netns.append(netns)
+    guest = router.kind == "vm"
+    attached = _attach(layout, plan, number, router, netns)
+    if guest:
+        del attached.counted["egress"]  # the guest's own losses are among them: see bed_guests
+    inside, outside = _subnets(plan.ip, number, router)
+    first = inside.network_address
+    layout.routers.append(
+        RouterLayout(
+            name=router.name,
+            netns=netns,
+            core=attached.core,
+            in_ifname=f"{PREFIX}in{number}",
+            out_ifname=f"{PREFIX}out{number}",
+            in_address=f"{first + 1}/{inside.prefixlen}",
+            out_address=f"{outside.network_address + 1}/{outside.prefixlen}",
+            in_mac=mac(_IN, number),
+            out_mac=mac(_OUT, number),
+            src_ip=str(first + 2),
+            src_mac=mac(_GEN, attached.wire),
+            src_count=min(SOURCES, inside.num_addresses - 3),
+            dst_ip=str(outside.network_address + 2),
+            dst_mac=mac(_RCV, attached.wire),
+            gen_ifname=attached.gen,
+            rcv_ifname=attached.rcv,
+            counted=attached.counted,
+            host_side=f"{PREFIX}q{number}" if router.path == "isolane" else None,
+            guest=guest,
+        )
+    )
+
+
+def _attach(
+    layout: Layout, plan: BedPlan, number: int, router: RouterPlan, netns: str
+) -> _Attached:
+    """Add the router's two interfaces, and its wires where they are its own."""
     core = plan.dut_cores[number % len(plan.dut_cores)]
     in_if, out_if = f"{PREFIX}in{number}", f"{PREFIX}out{number}"
-    in_mac, out_mac = mac(_IN, number), mac(_OUT, number)
-    counted: dict[str, tuple[str, str]] = {}
-    if router.path in ("direct", "none"):
-        gen, rcv, wire = f"{PREFIX}g{number}", f"{PREFIX}r{number}", number
+    # A guest's addresses are its own: the host's protocols take no frame that is for another one.
+    kinds = (_HOST_IN, _HOST_OUT) if router.kind == "vm" else (_IN, _OUT)
+    in_mac, out_mac = (mac(kind, number) for kind in kinds)
+    counted = {"egress": (netns, out_if)}
+    if router.path in _OWN_WIRE:
+        gen, rcv = f"{PREFIX}g{number}", f"{PREFIX}r{number}"
         layout.veths += [
             Veth(End(GEN, gen, mac(_GEN, number)), End(netns, in_if, in_mac, nic=True)),
             Veth(End(netns, out_if, out_mac), End(RCV, rcv, mac(_RCV, number), nic=True)),
         ]
         layout.dut_nics.append(DutNic(netns, in_if, in_mac, router.name, core, gen))
-        counted = {"nic_queue": (GEN, gen), "egress": (netns, out_if)}
-    else:
-        letter, wire = _WIRE[router.path]
-        gen, rcv = f"{PREFIX}g{letter}", f"{PREFIX}r{letter}"
-        core = plan.dut_cores[0]  # the shared NIC has one queue, so one core serves all routers
-        counted = {"egress": (netns, out_if)}
+        return _Attached(core, gen, rcv, number, {"nic_queue": (GEN, gen), **counted})
+    letter, wire = _WIRE[router.path]
     if router.path in ("bridge", "isolane"):
         port_in, port_out = f"{PREFIX}p{number}", f"{PREFIX}q{number}"
         managed = router.path == "isolane"  # without a bridge: the policy says where frames go
@@ -274,34 +335,13 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             ),
         ]
         counted["router_queue"] = (DUT, port_in)
-    if router.path == "macvlan":
+    else:  # a macvlan tells frames apart by its own address, which therefore is the guest's, too
         layout.macvlans += [
-            Macvlan(netns, in_if, in_mac, f"{PREFIX}nm0"),
-            Macvlan(netns, out_if, out_mac, f"{PREFIX}nm1"),
+            Macvlan(netns, in_if, mac(_IN, number), f"{PREFIX}n{letter}0"),
+            Macvlan(netns, out_if, mac(_OUT, number), f"{PREFIX}n{letter}1"),
         ]
-    inside, outside = _subnets(plan.ip, number, router)
-    first = inside.network_address
-    layout.routers.append(
-        RouterLayout(
-            name=router.name,
-            netns=netns,
-            core=core,
-            in_ifname=in_if,
-            out_ifname=out_if,
-            in_address=f"{first + 1}/{inside.prefixlen}",
-            out_address=f"{outside.network_address + 1}/{outside.prefixlen}",
-            in_mac=in_mac,
-            src_ip=str(first + 2),
-            src_mac=mac(_GEN, wire),
-            src_count=min(SOURCES, inside.num_addresses - 3),
-            dst_ip=str(outside.network_address + 2),
-            dst_mac=mac(_RCV, wire),
-            gen_ifname=gen,
-            rcv_ifname=rcv,
-            counted=counted,
-            host_side=f"{PREFIX}q{number}" if router.path == "isolane" else None,
-        )
-    )
+    # The shared NIC has one queue, so one core serves all routers.
+    return _Attached(plan.dut_cores[0], f"{PREFIX}g{letter}", f"{PREFIX}r{letter}", wire, counted)
 
 
 def _bare_wire(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> None:
@@ -320,6 +360,7 @@ def _bare_wire(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -
             in_address="",
             out_address="",
             in_mac=rcv_mac,
+            out_mac=mac(_GEN, number),
             src_ip=str(inside.network_address + 2),
             src_mac=mac(_GEN, number),
             src_count=min(SOURCES, inside.num_addresses - 3),

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from isolane.testbed.bed_guests import BedGuests
+from isolane.testbed.ip_counters import FILES, IpCounts
 from isolane.testbed.layout import DUT, RCV, Layout
 from isolane.testbed.netns import Namespace
 
@@ -59,14 +61,14 @@ class Counters:
 class Reader:
     """Takes snapshots; its files are opened once, by the thread that enters namespaces."""
 
-    def __init__(self, layout: Layout, namespaces: dict[str, Namespace]) -> None:
+    def __init__(self, layout: Layout, namespaces: dict[str, Namespace], guests: BedGuests) -> None:
         self._layout = layout
         self._ns = namespaces
+        self._guests = guests
         self._snmp: dict[str, int] = {}
-        file = "snmp" if layout.ip == 4 else "snmp6"
         for router in layout.routers:
             namespaces[router.netns].enter()
-            path = f"/proc/thread-self/net/{file}"
+            path = f"/proc/thread-self/{FILES[layout.ip]}"
             self._snmp[router.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
@@ -84,7 +86,12 @@ class Reader:
                 lost[router.name, point] = 0
             for point, (namespace, ifname) in router.counted.items():
                 lost[router.name, point] += self._device(namespace, ifname, queues)
-            lost[router.name, "no_route"] = self._not_forwarded(router.name)
+            if router.guest:
+                for point, count in self._guests.lost(router).items():
+                    lost[router.name, point] += count
+            else:
+                text = os.pread(self._snmp[router.name], 65536, 0).decode()
+                lost[router.name, "no_route"] = IpCounts.of(self._layout.ip, text).not_forwarded
         for wire in self._layout.shared:
             parts = sum(self._device(name, ifname, {}) for name, ifname in wire.parts)
             count = max(0, self._device(wire.netns, wire.ifname, queues) - parts)
@@ -113,36 +120,6 @@ class Reader:
                     if stats is not None:
                         drops[name, ifnames[qdisc["index"]]] = int(stats["drops"])
         return drops
-
-    def _not_forwarded(self, router: str) -> int:
-        """Frames that reached the router's IP layer and neither left it nor were for itself.
-
-        The sum of the named reasons (InHdrErrors, InNoRoutes, InAddrErrors, ...) would miss what
-        blackhole and unreachable routes swallow, which nothing counts; the balance does not.
-        """
-        text = os.pread(self._snmp[router], 65536, 0).decode()
-        if self._layout.ip == 4:
-            ip = parse_snmp(text, "Ip")
-            arrived = ip["InReceives"]
-            gone = ip["ForwDatagrams"] + ip["InDelivers"]
-            after = ip["OutDiscards"] + ip["FragFails"]
-        else:
-            ip = parse_snmp6(text)
-            arrived = ip["Ip6InReceives"] - ip["Ip6InMcastPkts"]
-            gone = ip["Ip6OutForwDatagrams"] + ip["Ip6InDelivers"]
-            after = ip["Ip6OutDiscards"] + ip["Ip6FragFails"]
-        return max(0, arrived - gone) + after
-
-
-def parse_snmp(text: str, protocol: str) -> dict[str, int]:
-    """Values of ``protocol`` in ``/proc/net/snmp``: a line of names, then a line of values."""
-    lines = [line.split()[1:] for line in text.splitlines() if line.startswith(f"{protocol}:")]
-    return dict(zip(lines[0], map(int, lines[1]), strict=True))
-
-
-def parse_snmp6(text: str) -> dict[str, int]:
-    """Values in ``/proc/net/snmp6``: a name and a value a line."""
-    return {name: int(value) for name, value in map(str.split, text.splitlines())}
 
 
 def backlog_drops(lines: Iterable[str] | None = None) -> int:

@@ -12,20 +12,23 @@ from hypothesis import strategies as st
 
 from isolane.errors import TestbedError
 from isolane.testbed.bed_drawing import draw
-from isolane.testbed.bed_plan import BedPlan, Node, Path, RouterPlan
+from isolane.testbed.bed_plan import BedPlan, Kind, Node, Path, RouterPlan
 from isolane.testbed.layout import DUT, GEN, RCV, Layout, make_layout
 
 
 def plan(paths: Sequence[Path], ip: int = 4, cores: tuple[int, ...] = (1,)) -> BedPlan:
+    kinds: dict[Path, Kind] = {"none": "native", "tap": "vm", "macvtap": "vm"}
     routers = tuple(
-        RouterPlan(f"vr-{n}", "native" if path == "none" else "container", path, None)
+        RouterPlan(f"vr-{n}", kinds.get(path, "container"), path, None)
         for n, path in enumerate(paths)
     )
     return BedPlan(routers, "threaded", 50_000, cores, (0,), 4 if ip == 4 else 6)
 
 
 paths = st.lists(
-    st.sampled_from(["direct", "bridge", "macvlan", "isolane"]), min_size=1, max_size=40
+    st.sampled_from(["direct", "bridge", "macvlan", "isolane", "tap", "macvtap"]),
+    min_size=1,
+    max_size=40,
 )
 
 
@@ -89,6 +92,8 @@ def test_each_loss_has_one_place(paths: list[Path]) -> None:
     counted += [(wire.netns, wire.ifname) for wire in layout.shared]
     assert len(set(counted)) == len(counted)
     senders = {(veth.tx.netns, veth.tx.ifname) for veth in layout.veths}
+    # What a guest loses on its way out is worked out from its own counters.
+    senders -= {(router.netns, router.out_ifname) for router in layout.routers if router.guest}
     virtual = {(macvlan.netns, macvlan.ifname) for macvlan in layout.macvlans}
     assert senders <= set(counted) <= senders | virtual
 
@@ -123,6 +128,24 @@ def test_a_router_is_drawn_on_the_cores_that_its_policy_chose() -> None:
     nodes, _ = draw(setting, make_layout(setting), {"vr-0": (3,), "vr-1": (2, 3)})
     cores = {node.label: node.cores for node in nodes if node.part == "router"}
     assert cores == {"vr-0": (3,), "vr-1": (2, 3), "vr-2": (2,)}
+
+
+def test_a_guest_has_its_addresses_and_the_host_has_others() -> None:
+    base = plan(["bridge", "bridge", "tap", "macvtap"])
+    machine = replace(base.routers[1], kind="vm")
+    layout = make_layout(replace(base, routers=(base.routers[0], machine, *base.routers[2:])))
+    ends = {end.ifname: end.mac for veth in layout.veths for end in (veth.tx, veth.rx)}
+    container, bridged, own_wire, macvtap = layout.routers
+    assert [router.guest for router in layout.routers] == [False, True, True, True]
+    assert ends[container.in_ifname] == container.in_mac
+    for router in (bridged, own_wire):
+        assert ends[router.in_ifname] != router.in_mac
+        assert ends[router.out_ifname] != router.out_mac
+    assert (bridged.in_mac, "isl-p1") in layout.bridges[0].fdb
+    # A macvlan has one address, by which the host finds it.
+    own = {macvlan.ifname: macvlan.mac for macvlan in layout.macvlans}
+    assert own == {"isl-in3": macvtap.in_mac, "isl-out3": macvtap.out_mac}
+    assert own_wire.counted == {"nic_queue": (GEN, "isl-g2")}
 
 
 def test_routers_take_turns_on_the_cores() -> None:
@@ -171,6 +194,7 @@ def test_impossible_plans_are_refused() -> None:
         ((replace(first, name="gen"),), "cannot be named 'gen'"),
         ((replace(first, path="none"),), "kind container with path none"),
         ((replace(first, kind="native"),), "kind native with path direct"),
+        ((replace(first, kind="vm"),), "kind vm with path direct; it can have tap, bridge, mac"),
         (tuple(replace(first, name=f"r{n}") for n in range(251)), "at most 250"),
     ]:
         with pytest.raises(TestbedError, match=message):

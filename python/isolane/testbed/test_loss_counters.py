@@ -2,30 +2,7 @@
 
 from __future__ import annotations
 
-from isolane.testbed.loss_counters import Counters, backlog_drops, parse_snmp, parse_snmp6
-
-SNMP = """\
-Ip: Forwarding DefaultTTL InReceives InHdrErrors OutForwDatagrams
-Ip: 1 64 18446744073709551615 2 3
-Icmp: InMsgs InErrors
-Icmp: 4 5
-"""
-
-
-def test_snmp_pairs_names_with_values_of_the_protocol() -> None:
-    assert parse_snmp(SNMP, "Ip") == {
-        "Forwarding": 1,
-        "DefaultTTL": 64,
-        "InReceives": 2**64 - 1,
-        "InHdrErrors": 2,
-        "OutForwDatagrams": 3,
-    }
-    assert parse_snmp(SNMP, "Icmp") == {"InMsgs": 4, "InErrors": 5}
-
-
-def test_snmp6() -> None:
-    text = "Ip6InReceives                   \t12\nIp6InHdrErrors                  \t0\n"
-    assert parse_snmp6(text) == {"Ip6InReceives": 12, "Ip6InHdrErrors": 0}
+from isolane.testbed.loss_counters import Counters, backlog_drops
 
 
 def test_backlog_drops_are_hexadecimal_and_added_over_cores() -> None:

@@ -127,7 +127,7 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "a machine, live": Row(
         "run x.yaml", 3, "(cannot run|live|--on sim)", lines=5,
-        files={"x.yaml": good("role: victim", "role: victim, kind: vm, path: tap")
+        files={"x.yaml": good("role: victim", "role: victim, kind: vm, path: netback")
                .replace("{name: direct, path: direct}", "{name: as-it-is}")
                .replace("role: aggressor}", "role: aggressor, path: direct}")},
     ),

@@ -228,7 +228,14 @@ class LiveBench:
     def limits(self) -> tuple[NotMeasured, ...]:
         """Return how exact the delays are; see :class:`isolane.run.backend.Bench`."""
         pause = format_ns(self._equipment.bed.receiver_moderation_ns)
+        guests = ", ".join(r.group for r in self._arm.routers if r.live_hypervisor == "uml")
+        kvm = NotMeasured(
+            what="Virtual machines under KVM",
+            why=f"on {self._arm.name} {guests} ran under User-Mode Linux, a guest kernel in a "
+            "process: its figures are no other hypervisor's",
+        )
         return (
+            *((kvm,) if guests else ()),
             NotMeasured(
                 what="Delays more exactly than the receiver polls",
                 why=f"on {self._arm.name} it polls its interfaces every {pause} (and some tens of "

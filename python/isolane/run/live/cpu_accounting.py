@@ -66,7 +66,8 @@ def open_accounts(
     by_router = {router: first + i for i, router in enumerate(routers)}
     free = first + len(routers)
     shared: dict[int, tuple[str, ...]] = {}
-    own = set(managed.threads)
+    workers = {**managed.threads, **bed.guest_threads}
+    own = set(workers)
     demux = None
     accountant.forget()
     for nic in bed.dut_interfaces:
@@ -83,7 +84,7 @@ def open_accounts(
             accountant.sample_polls(account=account)
         for thread in threads:
             accountant.add_thread(thread=thread, account=account)
-    for router, threads in managed.threads.items():
+    for router, threads in workers.items():
         for thread in threads:
             accountant.add_thread(thread=thread, account=by_router[router])
         side = bed.host_sides.get(router)  # polled on top of the router's thread that sends

@@ -11,6 +11,7 @@ from dataclasses import replace
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench
+from isolane.run.live import guest_needs
 from isolane.run.live.bench import Equipment, LiveBench
 from isolane.run.live.cores import awake, divide, staying_on
 from isolane.run.live.host import host_facts
@@ -52,6 +53,7 @@ class LiveBackEnd:
         why = self._experiment.not_runnable_on(len(os.sched_getaffinity(0)))
         if why:
             raise NotSupported(f"{self._experiment.name} cannot be run on this host: {why}")
+        guest_needs.refuse(self._experiment, arms)
         clear_leftovers()
         for arm in arms:
             divide(arm.cores)
@@ -146,8 +148,8 @@ def _subnet(router: PointRouter) -> str | None:
 def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
     kind = arm.router(router.group)
     # refuse_simulated() has refused every other kind and path.
-    assert kind.kind in ("native", "container")
-    assert kind.path in ("none", "direct", "bridge", "macvlan", "isolane")
+    assert kind.kind in ("native", "container", "vm")
+    assert kind.path in ("none", "direct", "bridge", "macvlan", "isolane", "tap", "macvtap")
     return RouterPlan(
         name=router.name,
         kind=kind.kind,

@@ -92,6 +92,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         role=demand.router.role,
         kind=kind.kind,
         path=kind.path,
+        hypervisor=kind.live_hypervisor,
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,
         intended_pps=demand.intended_pps,

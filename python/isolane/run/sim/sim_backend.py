@@ -60,6 +60,11 @@ class SimBackEnd:
                     "because Xen's CPU scheduler replaces Linux's"
                 )
             for router in arm.routers:
+                if router.hypervisor in ("uml", "tcg"):
+                    raise NotSupported(
+                        f"arm {arm.name}: hypervisor {router.hypervisor} cannot be simulated, only "
+                        "kvm (auto is kvm there)"
+                    )
                 self.sim_host.path_of(router)
             simulated_policy.check(arm)
 

@@ -1,0 +1,148 @@
+"""Routers as virtual machines beside the same router as a container: start, memory, rate, delay."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from isolane.procfs import memory_info
+from isolane.run.live.cores import staying_on
+from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed
+
+from benches import beds
+from benches.common import (
+    GENERATOR_CORE,
+    RECEIVER_CORE,
+    Check,
+    Options,
+    Outcome,
+    main,
+    median,
+    spread,
+)
+
+MODERATION_NS = 50_000
+OVERLOAD_PPS = 300_000.0
+LIGHT = 0.1
+"""Load at which delays are measured, of what the router forwards of an overload."""
+MANY = 8
+ONE_S, MANY_S, REMOVE_S = 3.0, 12.0, 2.0
+VARIANTS = (("container", "direct"), ("vm", "tap"), ("vm", "bridge"), ("vm", "macvtap"))
+
+
+@dataclass
+class Figures:
+    """Of one variant, a value a round; times in s, memory in MiB."""
+
+    one_s: list[float] = field(default_factory=list)
+    many_s: list[float] = field(default_factory=list)
+    remove_s: list[float] = field(default_factory=list)
+    memory_mb: list[float] = field(default_factory=list)
+    """Each router's: by how much less was free with all of them than before."""
+    rate_pps: list[float] = field(default_factory=list)
+    cpu_ns: list[float] = field(default_factory=list)
+    """For a frame that is forwarded, under overload."""
+    p50_ns: list[float] = field(default_factory=list)
+    p99_ns: list[float] = field(default_factory=list)
+
+
+def plan(kind: str, path: str, routers: int) -> BedPlan:
+    """Describe a test bed of equal routers."""
+    return BedPlan(
+        routers=tuple(
+            RouterPlan(f"vr-{i}", kind, path, None)  # type: ignore[arg-type]
+            for i in range(routers)
+        ),
+        receive="softirq",
+        moderation_ns=MODERATION_NS,
+        dut_cores=(RECEIVER_CORE,),
+        measure_cores=(GENERATOR_CORE,),
+        ip=4,
+    )
+
+
+def free_mb() -> float:
+    """Return the memory that is free or could be, MiB."""
+    return memory_info()["MemAvailable"] / 2**20
+
+
+@contextlib.contextmanager
+def built(kind: str, path: str, routers: int, journal: Journal) -> Iterator[float]:
+    """Build a test bed; tells how long that took, s."""
+    begun = time.monotonic()
+    with Testbed(plan(kind, path, routers), journal):
+        yield time.monotonic() - begun
+
+
+def build(kind: str, path: str, found: Figures, journal: Journal) -> None:
+    """Start one router and many, and end them."""
+    with built(kind, path, 1, journal) as seconds:
+        found.one_s.append(seconds)
+    before_mb = free_mb()
+    with built(kind, path, MANY, journal) as seconds:
+        found.many_s.append(seconds)
+        found.memory_mb.append((before_mb - free_mb()) / MANY)
+        ending = time.monotonic()
+    found.remove_s.append(time.monotonic() - ending)
+
+
+def forward(kind: str, path: str, found: Figures, journal: Journal, seconds: float) -> None:
+    """Overload a router, then offer it a tenth of what it forwarded."""
+    with beds.bed(beds.Arm(path, ("",), kind=kind), journal, seconds) as bed:
+        full = bed.offer((OVERLOAD_PPS,)).routers[0]
+        found.rate_pps.append(full.received_pps)
+        if full.cpu_ns_per_frame is not None:
+            found.cpu_ns.append(full.cpu_ns_per_frame)
+        light = bed.offer((float(round(LIGHT * full.received_pps)),)).routers[0]
+        if light.delay is not None:
+            found.p50_ns.append(light.delay.p50_ns)
+            found.p99_ns.append(light.delay.p99_ns)
+
+
+def bench(options: Options) -> Outcome:
+    """Measure all variants in turn, round by round."""
+    found = {variant: Figures() for variant in VARIANTS}
+    with beds.host() as journal:
+        for _ in range(options.rounds):
+            for (kind, path), figures in found.items():
+                with staying_on((GENERATOR_CORE,)):
+                    build(kind, path, figures, journal)
+                forward(kind, path, figures, journal, options.seconds)
+    guests = [figures for (kind, _), figures in found.items() if kind == "vm"]
+    checks = [
+        _check(f"one guest ready in under {ONE_S:g} s", [g.one_s for g in guests], ONE_S),
+        _check(f"{MANY} guests ready in under {MANY_S:g} s", [g.many_s for g in guests], MANY_S),
+        _check(f"ended in under {REMOVE_S:g} s", [g.remove_s for g in guests], REMOVE_S),
+    ]
+    return Outcome(
+        title=f"Container and guest: medians of {options.rounds} rounds",
+        columns=("router, path", f"1 / {MANY} ready, s", "ended, s", "MiB each", "kpps of 300",
+                 "range", "CPU ns/frame", "p50 / p99 at 10 %, us"),
+        rows=[_row(kind, path, figures) for (kind, path), figures in found.items()],
+        checks=checks,
+        data={"figures": {f"{kind} {path}": vars(f) for (kind, path), f in found.items()}},
+    )  # fmt: skip
+
+
+def _check(target: str, values: list[list[float]], limit_s: float) -> Check:
+    slowest = max(median(each) for each in values)
+    return Check(target, f"{slowest:.2f} s on the slowest path", slowest < limit_s)
+
+
+def _row(kind: str, path: str, found: Figures) -> tuple[str, ...]:
+    return (
+        f"{kind}, {path}",
+        f"{median(found.one_s):.2f} / {median(found.many_s):.2f}",
+        f"{median(found.remove_s):.2f}",
+        f"{max(0.0, median(found.memory_mb)):.1f}",
+        f"{median(found.rate_pps) / 1e3:.1f}",
+        spread(found.rate_pps, 1e3, 1),
+        f"{median(found.cpu_ns):.0f}" if found.cpu_ns else "-",
+        f"{median(found.p50_ns) / 1e3:.0f} / {median(found.p99_ns) / 1e3:.0f}",
+    )
+
+
+if __name__ == "__main__":
+    main("guests", bench, Options(rounds=3, seconds=0.5), str(__doc__))

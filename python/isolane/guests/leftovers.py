@@ -1,0 +1,62 @@
+"""What a guest leaves whose starter was killed: processes that are just ending, and a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Final
+
+from isolane.errors import TestbedError
+from isolane.guests.uml import DIRECTORY, KERNEL
+from isolane.procfs import named_processes
+
+_BY_ITSELF_S: Final = 2.0
+_VANISH_S: Final = 60.0
+
+
+def remove_left(name: str, directory: Path = DIRECTORY) -> bool:
+    """Remove what the guest of a dead run has left, once its processes have ended.
+
+    Returns
+    -------
+    bool
+        Whether there was anything.
+
+    Raises
+    ------
+    TestbedError
+        When one of its processes does not end.
+    """
+    folder = directory / name
+    began = time.monotonic()
+    was_there = folder.is_dir()
+    while left := processes_of(folder):
+        was_there = True
+        waited = time.monotonic() - began
+        if waited > _VANISH_S:
+            raise TestbedError(f"guest {name}: processes {left} do not end")
+        if waited > _BY_ITSELF_S:  # the kernel kills them when their starter ends, and at once
+            for number in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+        time.sleep(0.01)
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):  # others have guests, or there never was one
+        directory.rmdir()
+    return was_there
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Return the processes that are the guest with this folder."""
+    found = []
+    own = os.fsencode(f"uml_dir={folder}")
+    for number, _ in named_processes():
+        with contextlib.suppress(OSError):  # processes come and go
+            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            if os.fsencode(Path(os.fsdecode(words[0])).name) == KERNEL.encode() and own in words:
+                found.append(number)
+    return found

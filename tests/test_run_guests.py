@@ -1,0 +1,96 @@
+"""`isolane run` with virtual machines, beside containers, from file to report."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from isolane.guests import KERNEL
+from isolane.guests.leftovers import processes_of
+from isolane.guests.uml import DIRECTORY
+from isolane.run.folder import RunFolder
+
+from tests.live import assert_same_host, quiet_host, running
+from tests.test_run_live import assert_sound, run
+
+pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
+
+GUESTS = """\
+isolane: 1
+name: guests
+traffic: {{frame_size: {size}, flows: 10, ip: {ip}}}
+routers: [{{name: one, role: victim}}, {{name: two, role: aggressor}}]
+load: {{one: 5kpps, two: 2kpps}}
+arms:
+{arms}
+trial: {{duration: {duration}, warmup: 20ms, repeats: 1, retries: 0, seed: 1, null_dut: false}}
+"""
+PATHS = ("tap", "bridge", "macvtap")
+
+
+@pytest.fixture(autouse=True)
+def _has_kernel() -> None:
+    if shutil.which(KERNEL) is None:
+        pytest.skip(f"there is no {KERNEL}: apt-get install user-mode-linux")
+
+
+def experiment(
+    folder: Path, ip: int = 4, paths: tuple[str, ...] = PATHS, duration: str = "100ms"
+) -> Path:
+    arms = [f"  - {{name: guest-{path}, kind: vm, path: {path}}}" for path in paths]
+    arms.insert(0, "  - {name: container, path: direct}")
+    file = folder / "guests.yaml"
+    size = {4: "imix", 6: "84"}[ip]
+    file.write_text(GUESTS.format(arms="\n".join(arms), ip=ip, size=size, duration=duration))
+    return file
+
+
+@pytest.mark.parametrize(("ip", "paths"), [(4, PATHS), (6, ("tap",))])
+def test_guests_forward_to_the_frame_beside_containers(
+    ip: int, paths: tuple[str, ...], tmp_path: Path
+) -> None:
+    before = quiet_host()
+    trials = run(experiment(tmp_path, ip, paths), tmp_path / "run")
+    assert_same_host(before)
+    assert_sound(trials, 1 + len(paths))
+    for trial in trials:
+        ran = {(router.kind, router.path, router.hypervisor) for router in trial.routers}
+        guest = trial.arm.startswith("guest-")
+        path = trial.arm.removeprefix("guest-")
+        assert ran == {("vm", path, "uml") if guest else ("container", "direct", None)}
+        for router in trial.routers:
+            assert router.cpu_ns, f"{trial.arm}: {router.router} has threads or polls of its own"
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "ran under User-Mode Linux" in report
+
+
+def test_a_guest_that_is_killed_fails_its_trial_alone(tmp_path: Path) -> None:
+    # Six points of one bench, so that it is killed in a trial and not while it boots.
+    load = "load: {one: 5kpps, two: [1kpps, 2kpps, 3kpps, 4kpps, 5kpps, 6kpps]}"
+    file = experiment(tmp_path, paths=("tap",), duration="400ms")
+    text = file.read_text().replace("load: {one: 5kpps, two: 2kpps}", load)
+    file.write_text(text.replace("  - {name: container, path: direct}\n", ""))
+    before = quiet_host()
+    with running(tmp_path, file) as (process, target):
+        journal = target / "trials.jsonl"
+        process.until(lambda: b"guest-tap" in journal.read_bytes())
+        time.sleep(0.2)
+        for number in processes_of(DIRECTORY / "two"):
+            with suppress(ProcessLookupError):  # it went with another one
+                os.kill(number, signal.SIGKILL)
+        assert process.end() == 1
+        assert "Traceback" not in process.stderr
+    trials = RunFolder.open(target).trials()
+    failed = [trial for trial in trials if trial.status == "failed"]
+    assert len(failed) == 1
+    assert failed[0].arm == "guest-tap"
+    assert "two" in (failed[0].reason or "")
+    assert "has ended" in (failed[0].reason or "")
+    assert len(trials) == 6, "the others were measured"
+    assert all(trial.conserved for trial in trials if trial.status != "failed")
+    assert_same_host(before)

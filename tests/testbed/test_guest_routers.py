@@ -1,0 +1,176 @@
+"""Virtual machines as routers: every frame forwarded or lost at a named place, whatever happens."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from isolane.errors import MeasurementError
+from isolane.guests import KERNEL
+from isolane.guests.leftovers import processes_of
+from isolane.guests.uml import DIRECTORY
+from isolane.testbed import BedPlan, Testbed
+
+from tests.testbed.test_counters import blasted_until, of
+from tests.testbed.test_forwarding import SOURCES, forwarded
+
+pytestmark = pytest.mark.root
+
+FRAMES = 40
+MANY = 150_000
+
+
+@pytest.fixture(autouse=True)
+def _has_kernel() -> None:
+    if shutil.which(KERNEL) is None:
+        pytest.skip(f"there is no {KERNEL}: apt-get install user-mode-linux")
+
+
+@pytest.fixture
+def guests(plan: Callable[..., BedPlan]) -> Callable[..., BedPlan]:
+    def make(path: str, routers: int = 1, ip: int = 4, receive: str = "softirq") -> BedPlan:
+        made = plan(path, routers, ip, receive=receive)
+        return replace(made, routers=tuple(replace(r, kind="vm") for r in made.routers))
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    yield
+    assert not DIRECTORY.exists()
+
+
+@pytest.mark.parametrize("ip", [4, 6])
+@pytest.mark.parametrize(
+    ("path", "receive"), [("tap", "softirq"), ("bridge", "softirq"), ("macvtap", "threaded")]
+)
+def test_each_guest_forwards_its_frames(
+    path: str, receive: str, ip: int, journal: Any, guests: Any, traffic: Any
+) -> None:
+    with Testbed(guests(path, 2, ip, receive), journal) as bed:
+        before = bed.counters()
+        for wire in bed.wires:
+            sent = [traffic.frame(wire, source=number) for number in SOURCES]
+            with traffic.listen(wire.rcv_netns) as receiver:
+                traffic.send(wire, sent)
+                got = [receiver.recvfrom(2048) for _ in sent]
+            assert {where[0] for _, where in got} == {wire.rcv_ifname}
+            assert [frame for frame, _ in got] == [forwarded(frame, ip, got) for frame in sent]
+        assert (bed.counters() - before).total == 0
+        bed.check_alive()
+
+
+def test_a_guest_and_a_container_share_a_bridge(journal: Any, guests: Any, traffic: Any) -> None:
+    made = guests("bridge", 2)
+    routers = (made.routers[0], replace(made.routers[1], kind="container"))
+    with Testbed(replace(made, routers=routers), journal) as bed:
+        for wire in bed.wires:
+            accounting = traffic.account(bed, wire)
+            traffic.send(wire, [traffic.frame(wire)] * FRAMES)
+            got, lost = accounting.balance(FRAMES)
+            assert (got, lost.total) == (FRAMES, 0)
+
+
+@pytest.mark.parametrize("ip", [4, 6])
+@pytest.mark.parametrize("why", ["missing", "ttl"])
+def test_no_route(why: str, ip: int, journal: Any, guests: Any, traffic: Any) -> None:
+    elsewhere = "203.0.113.9" if ip == 4 else "2001:db8::9"
+    with Testbed(guests("tap", 1, ip), journal) as bed:
+        wire = bed.wires[0]
+        accounting = traffic.account(bed, wire)
+        ttl, dst = (1, None) if why == "ttl" else (64, elsewhere)
+        traffic.send(wire, [traffic.frame(wire, source=n, ttl=ttl, dst=dst) for n in range(FRAMES)])
+        got, lost = accounting.balance(FRAMES)
+        assert (got, of(lost)) == (0, {"no_route": FRAMES})
+
+
+@pytest.mark.parametrize(
+    ("path", "point"), [("tap", "nic_queue"), ("tap", "router_queue"), ("macvtap", "router_queue")]
+)
+def test_more_than_a_guest_can_forward(
+    path: str, point: str, journal: Any, guests: Any, traffic: Any
+) -> None:
+    """Its NIC's ring and its socket's buffer are full most of the time."""
+    setting = guests(path)
+    with Testbed(setting, journal) as bed:
+        core = setting.measure_cores[0]
+        sent, got, _ = blasted_until(("vr-1", point), bed, bed.wires[0], core, traffic)
+        assert 0 < got < sent
+
+
+def test_one_that_is_flooded_takes_no_frame_of_another(
+    journal: Any, guests: Any, traffic: Any
+) -> None:
+    setting = guests("bridge", 2)
+    with Testbed(setting, journal) as bed:
+        core = setting.measure_cores[0]
+        where = "vr-2", "router_queue"
+        _, _, lost = blasted_until(where, bed, bed.wires[1], core, traffic)
+        assert of(lost, "vr-1") == {}
+
+
+def test_frames_that_do_not_get_onto_the_wire(journal: Any, guests: Any, traffic: Any) -> None:
+    """The receiver is polled too rarely, so that its ring refuses what the guest sends."""
+    setting = guests("tap")
+    with Testbed(setting, journal) as bed:
+        wire = bed.wires[0]
+        accounting, sent = traffic.account(bed, wire), 0
+        while True:
+            traffic.moderate(wire, 500_000_000)
+            traffic.blast(wire, traffic.frame(wire), MANY, setting.measure_cores[0])
+            traffic.moderate(wire, bed.receiver_moderation_ns)
+            sent += MANY
+            _, lost = accounting.balance(sent)
+            if lost.of("vr-1")["egress"]:
+                break
+            assert sent < 200 * MANY, "the wire took every frame"
+
+
+def test_one_that_dies_is_named_with_its_last_words(journal: Any, guests: Any) -> None:
+    with Testbed(guests("tap", 2), journal) as bed:
+        bed.check_alive()
+        for process in processes_of(DIRECTORY / "vr-2"):
+            with suppress(ProcessLookupError):  # it went with another one
+                os.kill(process, signal.SIGKILL)
+        with pytest.raises(MeasurementError, match="guest vr-2 "):
+            bed.counters()
+        with pytest.raises(MeasurementError, match="the guest of router vr-2 has ended"):
+            bed.check_alive()
+
+
+def test_its_threads_are_on_its_core_and_nowhere_else(journal: Any, guests: Any) -> None:
+    setting = guests("tap", 2)
+    with Testbed(setting, journal) as bed:
+        threads = bed.guest_threads
+        assert set(threads) == {"vr-1", "vr-2"}
+        assert not set(threads["vr-1"]) & set(threads["vr-2"])
+        for mine in threads.values():
+            assert len(mine) > 2
+            for thread in mine:
+                with suppress(ProcessLookupError):  # a program of the guest's that just ended
+                    assert os.sched_getaffinity(thread) == set(setting.dut_cores)
+
+
+def test_a_guest_has_no_network_but_its_nics(journal: Any, guests: Any) -> None:
+    with Testbed(guests("tap"), journal) as bed:
+        (threads,) = bed.guest_threads.values()
+        spaces = {_network_of(thread) for thread in threads} - {None}
+        others = {path.stat().st_ino for path in Path("/run/netns").glob("isolane-*")}
+        others.add(Path("/proc/self/ns/net").stat().st_ino)
+    # The first thread is that of unshare(1) until it has its namespaces.
+    assert spaces
+    assert not spaces & others
+
+
+def _network_of(thread: int) -> int | None:
+    with suppress(OSError):
+        return Path(f"/proc/{thread}/ns/net").stat().st_ino
+    return None
