@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from isolane.run.backend import Bench, Demand, Observation, Setting
 from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import parse_experiment
-from isolane.testbed import Journal, clean, exclusive
+from isolane.testbed import BedPlan, Journal, RouterPlan, clean, exclusive
+
+from benches.common import GENERATOR_CORE, RECEIVER_CORE
 
 WARMUP_NS = 100_000_000
 ATTEMPTS = 3
@@ -51,6 +53,21 @@ class Arm:
                 f"load: {{{loads}}}",
             ]
         )
+
+
+def plan(kind: str, path: str, routers: int, receive: str, moderation_ns: int) -> BedPlan:
+    """Describe a test bed of equal routers, on the cores of all benches."""
+    return BedPlan(
+        routers=tuple(
+            RouterPlan(f"vr-{i + 1}", kind, path, None)  # type: ignore[arg-type]
+            for i in range(routers)
+        ),
+        receive=receive,  # type: ignore[arg-type]
+        moderation_ns=moderation_ns,
+        dut_cores=(RECEIVER_CORE,),
+        measure_cores=(GENERATOR_CORE,),
+        ip=4,
+    )
 
 
 @dataclass

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 
 from isolane.procfs import memory_info
 from isolane.run.live.cores import staying_on
-from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed
+from isolane.testbed import Journal, Testbed
 
 from benches import beds
 from benches.common import (
     GENERATOR_CORE,
-    RECEIVER_CORE,
     Check,
     Options,
     Outcome,
@@ -48,21 +47,6 @@ class Figures:
     p99_ns: list[float] = field(default_factory=list)
 
 
-def plan(kind: str, path: str, routers: int) -> BedPlan:
-    """Describe a test bed of equal routers."""
-    return BedPlan(
-        routers=tuple(
-            RouterPlan(f"vr-{i}", kind, path, None)  # type: ignore[arg-type]
-            for i in range(routers)
-        ),
-        receive="softirq",
-        moderation_ns=MODERATION_NS,
-        dut_cores=(RECEIVER_CORE,),
-        measure_cores=(GENERATOR_CORE,),
-        ip=4,
-    )
-
-
 def free_mb() -> float:
     """Return the memory that is free or could be, MiB."""
     return memory_info()["MemAvailable"] / 2**20
@@ -72,7 +56,7 @@ def free_mb() -> float:
 def built(kind: str, path: str, routers: int, journal: Journal) -> Iterator[float]:
     """Build a test bed; tells how long that took, s."""
     begun = time.monotonic()
-    with Testbed(plan(kind, path, routers), journal):
+    with Testbed(beds.plan(kind, path, routers, "softirq", MODERATION_NS), journal):
         yield time.monotonic() - begun
 
 

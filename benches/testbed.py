@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from isolane.run.live.cores import staying_on
-from isolane.testbed import BedPlan, RouterPlan, Testbed, clean, exclusive
+from isolane.testbed import Testbed, clean, exclusive
 
+from benches import beds
 from benches.common import (
     GENERATOR_CORE,
-    RECEIVER_CORE,
     Check,
     Options,
     Outcome,
@@ -35,18 +35,6 @@ class Times:
     remove: list[float] = field(default_factory=list)
 
 
-def plan(path: Shape, receive: Receive) -> BedPlan:
-    """Describe a test bed of eight containers."""
-    return BedPlan(
-        routers=tuple(RouterPlan(f"vr-{i + 1}", "container", path, None) for i in range(ROUTERS)),
-        receive=receive,
-        moderation_ns=MODERATION_NS,
-        dut_cores=(RECEIVER_CORE,),
-        measure_cores=(GENERATOR_CORE,),
-        ip=4,
-    )
-
-
 def bench(options: Options) -> Outcome:
     """Build and remove each kind of test bed in turn, round by round."""
     found = {(path, receive): Times() for path in get_args(Shape) for receive in get_args(Receive)}
@@ -55,7 +43,9 @@ def bench(options: Options) -> Outcome:
         for _ in range(options.rounds):
             for (path, receive), times in found.items():
                 begun = time.monotonic()
-                with Testbed(plan(path, receive), journal):
+                with Testbed(
+                    beds.plan("container", path, ROUTERS, receive, MODERATION_NS), journal
+                ):
                     built = time.monotonic()
                 gone = time.monotonic()
                 times.build.append(built - begun)

@@ -53,10 +53,10 @@ def remove_left(name: str, directory: Path = DIRECTORY) -> bool:
 def processes_of(folder: Path) -> list[int]:
     """Return the processes that are the guest with this folder."""
     found = []
-    own = os.fsencode(f"uml_dir={folder}")
+    kernel, own = KERNEL.encode(), os.fsencode(f"uml_dir={folder}")
     for number, _ in named_processes():
         with contextlib.suppress(OSError):  # processes come and go
             words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-            if os.fsencode(Path(os.fsdecode(words[0])).name) == KERNEL.encode() and own in words:
+            if words[0].rpartition(b"/")[2] == kernel and own in words:
                 found.append(number)
     return found

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from isolane.errors import NotSupported, TestbedError
 
@@ -69,17 +68,6 @@ class NicSocket:
             self._socket.bind((self.ifname, _ETH_P_ALL))
         except OSError as error:
             raise TestbedError(f"guest's NIC {self.ifname}: {error.strerror}") from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def fileno(self) -> int:
         """Return its descriptor, for the guest."""

@@ -141,14 +141,14 @@ def _path_of_router(router: ArmRouter, suffix: str, loc: Loc) -> Iterator[Proble
 
 
 def _nic_of_router(router: ArmRouter, suffix: str, loc: Loc) -> Iterator[Problem]:
-    models = nic_models(router)
+    models = _nic_models(router)
     if router.nic is not None and models and router.nic not in models:
         by = f" and hypervisor {router.hypervisor}" if router.hypervisor != "auto" else ""
         what = f"NIC model {show(router.nic)} with path {show(router.path)}{by}{suffix}"
         yield Problem((*loc, "nic"), what, listed(models))
 
 
-def nic_models(router: ArmRouter) -> tuple[NicModel, ...]:
+def _nic_models(router: ArmRouter) -> tuple[NicModel, ...]:
     """Return the NIC models that a router can have, as far as its hypervisor is known."""
     of_qemu = NICS.get(router.path, ())
     return {"uml": (UML_NIC,), "auto": (*of_qemu, UML_NIC)}.get(router.hypervisor or "", of_qemu)

@@ -38,7 +38,7 @@ class BedGuests:
         self._ns = namespaces
         self._journal = journal
         self._guests: dict[str, UmlGuest] = {}
-        self._sockets: dict[str, tuple[NicSocket, NicSocket]] = {}
+        self._sockets: dict[str, list[NicSocket]] = {}
 
     def start(self, go_on: Callable[[], None]) -> None:
         """Start all guests, and wait until each of them is ready.
@@ -67,15 +67,9 @@ class BedGuests:
     def _start(self, router: RouterLayout) -> None:
         namespace = self._ns[router.netns]
         namespace.enter()
-        opened: list[NicSocket] = []
-        try:
-            opened.append(NicSocket(router.in_ifname))
-            opened.append(NicSocket(router.out_ifname))
-        except BaseException:
-            for one in opened:
-                one.close()
-            raise
-        self._sockets[router.name] = (opened[0], opened[1])
+        nics = self._sockets.setdefault(router.name, [])
+        for ifname in (router.in_ifname, router.out_ifname):
+            nics.append(NicSocket(ifname))  # one by one: what is open is closed, whatever fails
         ip: Literal[4, 6] = 4 if self._layout.ip == 4 else 6
         sides = (
             RouterSide(router.in_address, router.src_ip, router.src_mac),
@@ -84,7 +78,7 @@ class BedGuests:
         plan = UmlPlan(
             router.name,
             router_script(ip, sides),
-            nics=(UmlNic(opened[0], router.in_mac), UmlNic(opened[1], router.out_mac)),
+            nics=(UmlNic(nics[0], router.in_mac), UmlNic(nics[1], router.out_mac)),
             core=router.core,
         )
         self._journal.record("guest", name=router.name)

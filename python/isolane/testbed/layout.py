@@ -12,6 +12,7 @@ import ipaddress
 from dataclasses import dataclass, field
 
 from isolane.errors import TestbedError
+from isolane.spec.kinds import LIVE, runs_live
 from isolane.testbed.bed_plan import BedPlan, RouterPlan
 
 PREFIX = "isl-"
@@ -156,11 +157,6 @@ _WIRE = {
 }
 _MACVLAN = ("macvlan", "macvtap")
 _OWN_WIRE = ("direct", "none", "tap")
-_PATHS_OF = {
-    "native": ("none",),
-    "container": ("direct", "bridge", "macvlan", "isolane", "wire"),
-    "vm": ("tap", "bridge", "macvtap"),
-}
 
 
 def make_layout(plan: BedPlan) -> Layout:
@@ -211,11 +207,10 @@ def _check(plan: BedPlan) -> None:
             "can be one native router only; use kind container for the others"
         )
     for router in plan.routers:
-        paths = _PATHS_OF[router.kind]
-        if router.path not in paths:
+        if router.path != "wire" and not runs_live(router.kind, router.path):
             raise TestbedError(
                 f"router {router.name!r}: kind {router.kind} with path {router.path}; it can have "
-                + ", ".join(paths)
+                + ", ".join(LIVE[router.kind])
             )
 
 

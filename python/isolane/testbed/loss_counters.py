@@ -67,6 +67,8 @@ class Reader:
         self._guests = guests
         self._snmp: dict[str, int] = {}
         for router in layout.routers:
+            if router.guest:  # its own kernel tells
+                continue
             namespaces[router.netns].enter()
             path = f"/proc/thread-self/{FILES[layout.ip]}"
             self._snmp[router.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

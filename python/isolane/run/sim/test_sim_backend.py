@@ -153,3 +153,19 @@ def test_the_series_of_a_trial_has_every_frame(tmp_path: Path) -> None:
             assert max(p99_ns) >= 0.93 * router.delay.arrived_p50_ns
             if math.isfinite(router.delay.p99_ns):  # else more than 1 % were lost
                 assert max(p99_ns) >= 0.93 * router.delay.p99_ns
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    [
+        ("hypervisor: uml", "hypervisor uml cannot be simulated, only kvm"),
+        ("hypervisor: tcg", "hypervisor tcg cannot be simulated, only kvm"),
+        ("nic: vector", "NIC model vector"),
+    ],
+)
+def test_a_hypervisor_without_a_model_is_refused(keys: str, refused: str) -> None:
+    spec = experiment(f"kind: vm, path: tap, {keys}")
+    with pytest.raises(NotSupported, match=refused):
+        SimBackEnd(spec).check(spec.resolved_arms())
+    known = experiment("kind: vm, path: tap, hypervisor: kvm")
+    SimBackEnd(known).check(known.resolved_arms())
