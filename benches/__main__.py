@@ -21,6 +21,7 @@ BENCHES: tuple[str, ...] = (
     "noise",
     "scale",
     "guests",
+    "guest_shares",
     "prediction",
     "kills",
     "coverage",

@@ -35,7 +35,7 @@ class Arm:
         """Return the experiment."""
         routers = []
         for number, policy in enumerate(self.policies):
-            managed = policy and self.path in ("isolane", "direct")
+            managed = policy and (self.path in ("isolane", "direct") or self.kind == "vm")
             more = f", policy: {{{policy}}}" if managed else ""
             routers.append(f"- {{name: r{number}, kind: {self.kind}, path: {self.path}{more}}}")
         loads = ", ".join(f"r{number}: 1pps" for number in range(len(self.policies)))

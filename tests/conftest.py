@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+from isolane.guests import KERNEL, PACKAGE
 
 TINY = """\
 isolane: 1
@@ -29,6 +31,13 @@ def needs_root() -> None:
         pytest.skip("needs root: makes network namespaces and loads BPF programs")
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("needs two cores: one for the DUT, one for generator and receiver")
+
+
+@pytest.fixture
+def needs_guest_kernel() -> None:
+    """For tests that start virtual machines."""
+    if shutil.which(KERNEL) is None:
+        pytest.skip(f"there is no {KERNEL}: apt-get install {PACKAGE}")
 
 
 class Tiny:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from isolane.guests import KERNEL
 from isolane.guests.leftovers import processes_of
 from isolane.guests.uml import DIRECTORY
 from isolane.run.folder import RunFolder
@@ -18,7 +16,11 @@ from isolane.run.folder import RunFolder
 from tests.live import assert_same_host, quiet_host, running
 from tests.test_run_live import assert_sound, run
 
-pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.native,
+    pytest.mark.usefixtures("needs_root", "needs_guest_kernel"),
+]
 
 GUESTS = """\
 isolane: 1
@@ -31,12 +33,6 @@ arms:
 trial: {{duration: {duration}, warmup: 20ms, repeats: 1, retries: 0, seed: 1, null_dut: false}}
 """
 PATHS = ("tap", "bridge", "macvtap")
-
-
-@pytest.fixture(autouse=True)
-def _has_kernel() -> None:
-    if shutil.which(KERNEL) is None:
-        pytest.skip(f"there is no {KERNEL}: apt-get install user-mode-linux")
 
 
 def experiment(

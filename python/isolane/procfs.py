@@ -86,13 +86,21 @@ def children(process: int) -> list[int]:
     return _by_parent().get(process, [])
 
 
+def family(process: int) -> list[int]:
+    """Return a process and all its descendants, sorted."""
+    by_parent = _by_parent()
+    waiting, found = [process], []
+    while waiting:
+        number = waiting.pop()
+        waiting += by_parent.get(number, ())
+        found.append(number)
+    return sorted(found)
+
+
 def descendants(process: int) -> list[int]:
     """Return the threads of a process and of all its descendants, sorted."""
-    by_parent = _by_parent()
-    family, found = [process], []
-    while family:
-        number = family.pop()
-        family += by_parent.get(number, ())
+    found = []
+    for number in family(process):
         with suppress(OSError):  # processes come and go
             found += [int(entry.name) for entry in Path(f"/proc/{number}/task").iterdir()]
     return sorted(found)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,17 +12,11 @@ from pathlib import Path
 
 import pytest
 from isolane.errors import NotSupported, TestbedError
-from isolane.guests import KERNEL, UmlGuest, UmlPlan
+from isolane.guests import UmlGuest, UmlPlan
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("needs_guest_kernel")]
 
 LIMIT_S = 300.0
-
-
-@pytest.fixture(autouse=True)
-def has_kernel() -> None:
-    if shutil.which(KERNEL) is None:
-        pytest.skip(f"there is no {KERNEL}: apt-get install user-mode-linux")
 
 
 def guest(folder: Path, name: str = "one", script: str = "", memory_mb: int = 64) -> UmlGuest:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 from isolane.errors import MeasurementError
-from isolane.guests import KERNEL
 from isolane.guests.leftovers import processes_of
 from isolane.guests.uml import DIRECTORY
 from isolane.testbed import BedPlan, Testbed
@@ -21,16 +19,10 @@ from isolane.testbed import BedPlan, Testbed
 from tests.testbed.test_counters import blasted_until, of
 from tests.testbed.test_forwarding import assert_forwards
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.usefixtures("needs_guest_kernel")]
 
 FRAMES = 40
 MANY = 150_000
-
-
-@pytest.fixture(autouse=True)
-def _has_kernel() -> None:
-    if shutil.which(KERNEL) is None:
-        pytest.skip(f"there is no {KERNEL}: apt-get install user-mode-linux")
 
 
 @pytest.fixture

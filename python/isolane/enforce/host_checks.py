@@ -10,10 +10,10 @@ from isolane.enforce.fair_share import Link, guaranteed_bps, wants_link
 from isolane.enforce.host_access import Host
 from isolane.enforce.kernel_settings import uplinks
 from isolane.enforce.nic_features import Nic
-from isolane.enforce.router_facts import FoundRouter
+from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.errors import NotSupported, SpecError
 from isolane.spec.policy import Policy
-from isolane.spec.policy_models import OWN
+from isolane.spec.policy_models import CPU_KEYS, OWN
 from isolane.testbed.netns import Namespace
 
 _HEADERS = 100
@@ -35,7 +35,7 @@ def check(
     _cores(policy)
     namespace = host.here
     _nics(policy, namespace)
-    _addresses(found)
+    _addresses(policy, found)
     _budgets(policy, found, nics)
     links = {}
     for nic in policy.nics:
@@ -95,9 +95,19 @@ def _nics(policy: Policy, namespace: Namespace) -> None:
 
 
 def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Nic]) -> None:
-    """Refuse ``cpu_max`` where a driver runs no XDP: its metadata says whose CPU time it is."""
+    """Refuse ``cpu_max`` where nobody keeps it.
+
+    By its queue the demultiplexer does, whose metadata says whose CPU time it is; a driver that
+    runs no XDP has none. A quota of the cgroup holds no kernel thread (since Linux 6.18).
+    """
     without = next((nic for nic in nics.values() if not nic.runs_xdp), None)
     for router in found:
+        own = next((at for at in router.interfaces if at.how == "own"), None)
+        if own is not None and policy.routers[router.name].cpu_max:
+            raise NotSupported(
+                f"router {router.name}: cpu_max is not kept where a kernel thread polls an "
+                f"interface of the router's own ({own.ifname}); leave it out, or use cpu_weight"
+            )
         queues = any(at.how == "veth" for at in router.interfaces)
         if without is not None and queues and policy.routers[router.name].cpu_max:
             raise NotSupported(
@@ -106,15 +116,13 @@ def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Ni
             )
 
 
-def _addresses(found: Sequence[FoundRouter]) -> None:
+def _addresses(policy: Policy, found: Sequence[FoundRouter]) -> None:
     owners: dict[tuple[str, int], str] = {}
     for router in found:
         for interface in router.interfaces:
             if interface.how == "macvlan":
-                raise NotSupported(
-                    f"router {router.name}: {interface.ifname} is a macvlan of {interface.lower}, "
-                    "which has no receive queue of its own to share the CPU by; use a veth"
-                )
+                _on_top(policy, router, interface)
+                continue
             if interface.how == "own":
                 continue
             key = (interface.mac, interface.vlan)
@@ -125,6 +133,19 @@ def _addresses(found: Sequence[FoundRouter]) -> None:
                     "for one cannot be told from frames for the other; give one of them another"
                 )
             owners[key] = here
+
+
+def _on_top(policy: Policy, router: FoundRouter, at: Interface) -> None:
+    """Refuse what cannot be kept of a router on a macvlan; of a machine only its CPU time can."""
+    what = f"router {router.name}: {at.ifname} is a macvlan of {at.lower}, which has no receive"
+    if router.kind != "vm":
+        raise NotSupported(f"{what} queue of its own to share the CPU by; use a veth")
+    asked = policy.routers[router.name].asks_for_frames()
+    if asked:
+        raise NotSupported(
+            f"{what} queue of its own to keep {asked[0]} by; {', '.join(CPU_KEYS)} are kept there, "
+            "all others with a tap"
+        )
 
 
 def _rate(policy: Policy, nic: str, namespace: Namespace) -> int:

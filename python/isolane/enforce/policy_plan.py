@@ -65,6 +65,12 @@ quiet waits little for one that has not. A router that keeps its share loses not
 NIC_NICE = -20
 """The demultiplexer goes first: it costs little, and each of its wake-ups lets the scheduler
 choose anew among the routers, long before its tick."""
+FEEDER_NICE = 19
+"""Of the thread that takes a virtual machine's frames off its wire, beside the machine itself in
+their group: the machine goes first, and what it cannot take is refused by the wire's ring, which
+costs nothing. The other way round the thread would fill the machine's queue, drop what it has
+taken, and leave the machine no time to forward (receive livelock). While the machine has nothing
+to do, the thread has the group to itself."""
 _NORMAL = os.SCHED_OTHER
 _BATCH = os.SCHED_BATCH
 """Of threads that poll a router's own interface: each interrupt wakes one, and if it went before
@@ -95,7 +101,7 @@ class Plan:
     def desired_settings(self) -> Iterator[Desired]:
         """Yield all desired_settings."""
         yield from self._groups()
-        shared = [i for router in self.found for i in router.interfaces if i.how in ("veth", "tap")]
+        shared = any(self._shared(router) for router in self.found)
         if shared:
             for nic in self.policy.nics:
                 yield from self._offloads(self.nics[nic])
@@ -233,8 +239,8 @@ class Plan:
 
     def _router(self, router: FoundRouter) -> Iterator[Desired]:
         policy = self.policy.routers[router.name]
-        shared = [at for at in router.interfaces if at.how in ("veth", "tap")]
-        if policy.cpu_max:
+        shared = self._shared(router)
+        if policy.cpu_max and any(at.how == "veth" for at in shared):
             rate_ns = round(policy.cpu_max * 1e7)
             budget = Budget(router.name, self._budget(router))
             value = CpuBudget(rate_ns=rate_ns, depth_ns=rate_ns // 100)
@@ -250,6 +256,12 @@ class Plan:
             yield self._forwarding(router, interface)
         yield from filters(self.steering, self.policy.nics, router, self.host)
         yield from self._processes(router, policy)
+
+    def _shared(self, router: FoundRouter) -> list[Interface]:
+        """Return the interfaces that frames come to by a NIC of the policy."""
+        if not self.policy.nics:
+            return []
+        return [at for at in router.interfaces if at.how in ("veth", "tap")]
 
     def _processes(self, router: FoundRouter, policy: RouterPolicy) -> Iterator[Desired]:
         """Put a virtual machine's threads into its router's group."""
@@ -274,7 +286,8 @@ class Plan:
                 yield Desired(Affinity(*name), sorted(policy.cores))
             self.paced.threads.setdefault(router.name, []).append(thread)
             how = _BATCH if at.how == "own" else _NORMAL
-            yield Desired(Scheduling(*name), [how, 0, SLICE_NS])
+            nice = FEEDER_NICE if router.kind == "vm" else 0
+            yield Desired(Scheduling(*name), [how, nice, SLICE_NS])
 
     def _netns(self, at: Interface) -> str:
         return str(at.netns) if at.netns else self.host.base

@@ -176,6 +176,19 @@ class UmlGuest:
         """Whether it has not ended by itself."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def process(self) -> int:
+        """Number of the process that all others of it come from.
+
+        Raises
+        ------
+        TestbedError
+            When it is not started.
+        """
+        if self._process is None:
+            raise TestbedError(f"guest {self.plan.name} is not started")
+        return self._process.pid
+
     def threads(self) -> list[int]:
         """Return all threads of this host that are the guest, its start-up shell's included."""
         return descendants(self._process.pid) if self._process is not None else []

@@ -206,7 +206,7 @@ def weights_of(experiment: Experiment) -> Weights:
     """
     found: dict[str, dict[str, float]] = {}
     for arm in experiment.resolved_arms():
-        cpu = {r.group: r.policy.cpu_weight if r.policy else r.cpu_weight for r in arm.routers}
+        cpu = {r.group: r.cpu_weight for r in arm.routers}
         link = {r.group: r.policy.link_weight for r in arm.routers if r.policy}
         chosen = link if len(set(cpu.values())) == 1 and len(link) == len(cpu) else cpu
         found[arm.name] = {group: float(weight) for group, weight in chosen.items()}

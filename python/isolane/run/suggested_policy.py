@@ -42,7 +42,8 @@ def suggested_policy(experiment: Experiment, arm: str, cores: Sequence[int]) -> 
         targets = NICS if router.path == "isolane" else (OWN, OWN)
         leaves_by = dict(zip(INTERFACES, targets, strict=True))
         for name in experiment.router(router.group).member_names():
-            entries[name] = values.in_netns(name, leaves_by)
+            machine = router.kind == "vm"
+            entries[name] = values.domain(name) if machine else values.in_netns(name, leaves_by)
     if not entries:
         return None
     shared = any(router.path == "isolane" for router in found.routers)
@@ -50,6 +51,6 @@ def suggested_policy(experiment: Experiment, arm: str, cores: Sequence[int]) -> 
     text = policy_text(build_policy(experiment.name, nics, entries, f"arm {arm}"))
     return (
         f"# The policy of arm {arm} of experiment {experiment.name}.\n"
-        "# Fill in how your routers are found (netns, docker, podman, lxc, pid, ...) and the\n"
+        "# Fill in how your routers are found (netns, docker, libvirt, process, ...) and the\n"
         f"# names of the interfaces; then, as root: isolane apply {FILE}\n{text}"
     )

@@ -42,6 +42,16 @@ def test_an_arm_without_a_policy_suggests_none() -> None:
     assert suggested_policy(parse_experiment(TEXT), "open", [0, 1]) is None
 
 
+def test_virtual_machines_are_to_be_found_as_such_and_need_no_nic() -> None:
+    text = TEXT.replace(", rate_min: 1Gbps", "").replace("kept, path", "kept, kind: vm, path")
+    found = suggested_policy(parse_experiment(text.replace("isolane}", "bridge}")), "kept", [2, 3])
+    assert found is not None
+    policy = parse_policy(found)
+    assert policy.routers["gold"].identity == ("libvirt", "gold")
+    assert (policy.routers["gold"].cores, policy.routers["rest-1"].cpu_max) == ((3,), 40)
+    assert not policy.nics
+
+
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.name)
 def test_that_of_every_arm_that_is_shipped_can_be_loaded(file: Path) -> None:
     spec = load_experiment(file)

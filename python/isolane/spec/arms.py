@@ -24,11 +24,10 @@ class ArmRouter:
     """``none`` for a native router."""
     nic: NicModel | None = None
     """NIC model of a virtual machine; None for every other kind."""
-    cpu_weight: int = DEFAULT_CPU_WEIGHT
-    """CPU weight of a virtual machine's process; on path ``isolane`` see `policy`."""
     policy: PolicyValues | None = None
-    """The router's policy, on path ``isolane``, and on ``direct`` where one is asked for; its
-    ``cores`` are positions among the arm's cores, from 0 (see :meth:`PolicyValues.on`)."""
+    """The router's policy, on path ``isolane``, and on ``direct`` or of a virtual machine where one
+    is asked for; its ``cores`` are positions among the arm's cores, from 0 (see
+    :meth:`PolicyValues.on`)."""
     hypervisor: Hypervisor | None = None
     """What runs a virtual machine; None for every other kind."""
     nic_given: bool = False
@@ -38,6 +37,11 @@ class ArmRouter:
     def live_hypervisor(self) -> Hypervisor | None:
         """What a live run starts a virtual machine with; None for every other kind."""
         return "uml" if self.kind == "vm" else None
+
+    @property
+    def cpu_weight(self) -> int:
+        """CPU weight of what runs for it alone: a virtual machine's process, a thread."""
+        return self.policy.cpu_weight if self.policy else DEFAULT_CPU_WEIGHT
 
     @property
     def wire(self) -> str:
@@ -99,7 +103,7 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
         kind,
         path,
         nic,
-        policy.cpu_weight,
+        policy=policy if _given(router, change) else None,
         hypervisor=hypervisor,
         nic_given=given is not None,
     )
@@ -115,8 +119,6 @@ def not_live(router: ArmRouter) -> str | None:
         return f"hypervisor {router.hypervisor}"
     if router.nic_given and router.nic != UML_NIC:
         return f"NIC model {router.nic}, which needs hypervisor kvm or tcg"
-    if router.cpu_weight != DEFAULT_CPU_WEIGHT:
-        return f"cpu_weight of virtual machine {router.group}"
     return None
 
 
@@ -129,6 +131,14 @@ def manages(router: Router, change: ArmChange | None) -> bool:
     by_arm = change is not None and router.name in (change.policy or {})
     path_is_its_own = change is None or change.path is None
     return by_arm or (path_is_its_own and router.policy is not None)
+
+
+def _given(router: Router, change: ArmChange | None) -> bool:
+    """Tell whether a virtual machine has a policy: the arm's, or its own.
+
+    It keeps its own on every path, because it is a process on all of them.
+    """
+    return router.policy is not None or router.name in ((change and change.policy) or {})
 
 
 def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:

@@ -107,8 +107,8 @@ class Router(SpecModel):
     address: f.Subnet | None = None
     """Ingress subnet; further members of a group get the subnets that follow it."""
     policy: PolicyKeys | None = None
-    """Its policy on path isolane, or direct (of a virtual machine its cpu_weight, on any path);
-    each member of a group by itself."""
+    """Its policy on path isolane, or direct (of a virtual machine cpu_weight, cores and, but on
+    path tap, cpu_max); each member of a group by itself."""
 
     def member_names(self, count: int | None = None) -> tuple[str, ...]:
         """Return the names of the members when there are ``count`` (default: the largest count)."""
@@ -139,8 +139,8 @@ class ArmChange(SpecModel):
     """What runs all virtual machines."""
     policy: dict[f.RouterName, PolicyKeys] | None = None
     """By router: keys of its policy that this arm changes, on path isolane; on path direct the
-    policy that makes it a managed one (cpu_weight, cores); of a virtual machine on other paths
-    cpu_weight alone."""
+    policy that makes it a managed one (cpu_weight, cores); of a virtual machine cpu_weight,
+    cores and, but on path tap, cpu_max."""
 
 
 class CapacityChoice(SpecModel):

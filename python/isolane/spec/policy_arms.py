@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from isolane.spec.arms import Arm, resolve_arms
+from isolane.spec.arms import Arm, ArmRouter, resolve_arms
 from isolane.spec.models import ExperimentData
 from isolane.spec.policy_checks import of_one_router
-from isolane.spec.policy_models import POLICY_KEYS, PolicyKeys
+from isolane.spec.policy_models import CPU_KEYS
 from isolane.spec.policy_router import PolicyValues
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.units import format_bps
 
-DIRECT_KEYS: Final = ("cpu_weight", "cores")
-"""Keys of the policy of a router on path direct: its wire is its own, and no demultiplexer is there
-that would drop or delay frames."""
+OWN_WIRE_KEYS: Final = ("cpu_weight", "cores")
+"""Keys of the policy of a router whose wire is its own: no demultiplexer is there that would drop
+or delay frames, and no cgroup caps the kernel thread that takes them off the wire."""
 
 
 def misfits(data: ExperimentData) -> Iterator[Problem]:
@@ -31,51 +31,39 @@ def misfits(data: ExperimentData) -> Iterator[Problem]:
 
 
 def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]:
-    """Yield policies of routers that do not exist, or that are under a policy in no arm.
-
-    Virtual machines are processes, which have a CPU weight on every path.
-    """
+    """Yield policies of routers that do not exist, or that are under a policy in no arm."""
     known = [router.name for router in data.routers]
     managed = {r.group for arm in arms for r in arm.routers if r.policy is not None}
-    machines = {r.group for arm in arms for r in arm.routers if r.kind == "vm"}
     for j, router in enumerate(data.routers):
-        if router.policy is None or router.name in managed:
-            continue
-        if router.name in machines:
-            yield from _more_than_weight(router.policy, router.name, ("routers", j, "policy"))
-        else:
+        if router.policy is not None and router.name not in managed:
             what = f"policy of router {show(router.name)}, which never has path isolane"
             accepted = "path isolane, for it or for an arm, or an arm with path direct and a policy"
             yield Problem(("routers", j, "policy"), what, accepted)
     for i, change in enumerate(data.arms):
-        for name, policy in (change.policy or {}).items():
+        for name in change.policy or ():
             loc: Loc = ("arms", i, "policy", name)
             if name not in known:
                 what = f"policy of an unknown router {show(name)}"
                 yield Problem(loc, what, listed(known) + nearest(name, known))
-            elif arms[i].router(name).kind == "vm":
-                yield from _more_than_weight(policy, name, loc)
             elif arms[i].router(name).policy is None:
                 path = arms[i].router(name).path
                 what = f"policy of router {show(name)}, whose path is {path} in this arm"
                 yield Problem(loc, what, "a policy where the path is isolane or direct")
 
 
-def _more_than_weight(policy: PolicyKeys, name: str, loc: Loc) -> Iterator[Problem]:
-    """Yield the policy keys that a virtual machine off path isolane cannot have."""
-    for key in POLICY_KEYS:
-        if key != "cpu_weight" and getattr(policy, key) is not None:
-            what = f"{key} of router {show(name)}, a virtual machine"
-            yield Problem((*loc, key), what, "cpu_weight alone: the rest is kept on path isolane")
-
-
-def _without_queue(policy: PolicyValues, name: str, loc: Loc) -> Iterator[Problem]:
-    """Yield the policy keys that a router on a wire of its own cannot have."""
+def _unkept(router: ArmRouter, policy: PolicyValues, loc: Loc) -> Iterator[Problem]:
+    """Yield the policy keys that nobody keeps where no demultiplexer sees the router's frames."""
+    if router.path == "isolane":
+        return
+    own_wire = router.path in ("direct", "tap")
+    kept = OWN_WIRE_KEYS if own_wire else CPU_KEYS
+    where = f"on path {router.path}" if own_wire else "a virtual machine"
+    whose = "of a container " if router.kind == "vm" else ""
+    rest = f"the rest is kept {whose}on path isolane"
     for key in policy.as_keys().model_dump(exclude_none=True):
-        if key not in DIRECT_KEYS:
-            what = f"{key} of router {show(name)}, on path direct"
-            accepted = f"{listed(DIRECT_KEYS)}: the rest is kept on path isolane"
-            yield Problem((*loc, key), what, accepted)
+        if key not in kept:
+            what = f"{key} of router {show(router.group)}, {where}"
+            yield Problem((*loc, key), what, f"{listed(kept)}: {rest}")
 
 
 def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
@@ -85,8 +73,7 @@ def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Pro
             continue
         loc = _location(data, number, j, router.group)
         yield from of_one_router(loc, router.policy)
-        if router.path == "direct":
-            yield from _without_queue(router.policy, router.group, loc)
+        yield from _unkept(router, router.policy, loc)
         for core in router.policy.cores:
             if core >= arm.cores:
                 what = f"core {core} of router {show(router.group)} in arm {show(arm.name)}"

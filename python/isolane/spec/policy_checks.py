@@ -59,7 +59,7 @@ def together(
                 what = f"interface {show(own)} of router {show(name)} leaves by {show(nic)}"
                 known = f"a NIC under nics ({listed(nics) or 'there is none'}){nearest(nic, nics)}"
                 yield Problem(("routers", name, "interfaces", own), what, known)
-    shared = [name for name, router in routers.items() if not _alone(router)]
+    shared = [name for name, router in routers.items() if _needs_nic(router)]
     if shared and not nics:
         what = f"no NIC, but router {show(shared[0])} has no interface to itself"
         yield Problem(("nics",), what, "the host's interfaces that its frames come and leave by")
@@ -88,6 +88,14 @@ def _alone(router: RouterPolicy) -> bool:
     """Tell whether a router shares no NIC, as far as the policy tells."""
     leaves_by = set(router.interfaces.values())
     return router.identity[0] in ALONE or leaves_by == {OWN}
+
+
+def _needs_nic(router: RouterPolicy) -> bool:
+    """Tell whether the policy has to name a NIC that a router's frames come and leave by.
+
+    A virtual machine is a process, whose CPU time can be shared out without a look at its frames.
+    """
+    return not (_alone(router) or (router.is_guest and not router.asks_for_frames()))
 
 
 def nics_of(router: RouterPolicy, nics: Mapping[str, NicEntry]) -> tuple[str, ...]:
@@ -124,7 +132,7 @@ def _same(key: str, value: object) -> tuple[str, object]:
     if key == "netns" and isinstance(value, str):
         for folder in ("/run/netns/", "/var/run/netns/"):
             value = value.removeprefix(folder)
-    if key == "qemu":
+    if key in {"qemu", "process"}:
         key = "pid"
     return key, value
 

@@ -83,6 +83,9 @@ class PolicyKeys(SpecModel):
 POLICY_KEYS: Final = tuple(PolicyKeys.model_fields)
 """Names of the keys, in the order of the documentation."""
 
+CPU_KEYS: Final = ("cpu_weight", "cpu_max", "cores")
+"""Those of them that the CPU scheduler keeps, wherever a router's frames come from."""
+
 
 class VirtualFunction(SpecModel):
     """A virtual function of an SR-IOV NIC."""
@@ -112,6 +115,9 @@ class Identity(SpecModel):
     """Process number of a QEMU virtual machine."""
     libvirt: p.DomainName | None = None
     """Name of a libvirt domain."""
+    process: p.Pid | None = None
+    """Process number of a router that is a process with its children, whatever program it is:
+    User-Mode Linux, another hypervisor's machine, a program that forwards by itself."""
     interface: p.InterfaceName | None = None
     """An interface of the host that is the router's alone."""
     vf: VirtualFunction | None = None
@@ -150,8 +156,8 @@ ALONE: Final = ("interface", "vf")
 """Identities of routers that have their interface to themselves."""
 OWN: Final = "own"
 """Stands for a NIC where an interface is the router's own NIC, or its own wire."""
-GUESTS: Final = ("qemu", "libvirt")
-"""Identities of virtual machines."""
+GUESTS: Final = ("qemu", "libvirt", "process")
+"""Identities of virtual machines, and of programs that forward like one."""
 HIDDEN: Final = (*GUESTS, "incus", "interface")
 """Identities of possible virtual machines behind a tap, whose MAC the host does not know."""
 

@@ -12,6 +12,7 @@ from isolane.spec.base import SpecModel
 from isolane.spec.fields import Weight
 from isolane.spec.policy_fields import reserved_bps
 from isolane.spec.policy_models import (
+    CPU_KEYS,
     GUESTS,
     POLICY_KEYS,
     Identity,
@@ -80,6 +81,21 @@ class PolicyValues(SpecModel):
         """
         values = {key: getattr(self, key) for key in POLICY_KEYS}
         return RouterPolicy.model_construct(netns=netns, interfaces=dict(interfaces), **values)
+
+    def of_process(self, pid: int, interfaces: Mapping[str, str]) -> RouterPolicy:
+        """Return the policy of a router that is a process with its children; see `in_netns`."""
+        values = {key: getattr(self, key) for key in POLICY_KEYS}
+        return RouterPolicy.model_construct(process=pid, interfaces=dict(interfaces), **values)
+
+    def domain(self, name: str) -> RouterPolicy:
+        """Return the policy of a libvirt domain, whose frames go as they went before."""
+        values = {key: getattr(self, key) for key in POLICY_KEYS}
+        return RouterPolicy.model_construct(libvirt=name, interfaces={}, **values)
+
+    def asks_for_frames(self) -> tuple[str, ...]:
+        """Return the keys that say something of frames, not only of the router's CPU time."""
+        given = self.as_keys().model_dump(exclude_none=True)
+        return tuple(key for key in given if key not in CPU_KEYS)
 
     def written(self) -> dict[str, Any]:
         """Return the keys that differ from the built-in defaults, as a policy file has them."""

@@ -81,7 +81,7 @@ def test_what_only_a_simulated_host_offers_is_valid_and_named(kind: str, path: s
         ("hypervisor: kvm", ("hypervisor kvm",)),
         ("hypervisor: tcg", ("hypervisor tcg",)),
         ("nic: e1000", ("NIC model e1000, which needs hypervisor kvm or tcg",)),
-        ("policy: {cpu_weight: 200}", ("cpu_weight of virtual machine victim",)),
+        ("policy: {cpu_weight: 200, cores: [0]}", ()),
     ],
 )
 def test_virtual_machines_run_live_under_uml(

@@ -55,6 +55,14 @@ routers:
 """
 
 
+@pytest.mark.parametrize("identity", ["qemu: 9", "process: 9", "libvirt: vm1"])
+def test_a_machines_cpu_time_needs_no_nic(identity: str) -> None:
+    keys = "cpu_weight: 5, cpu_max: 50%, cores: [0]"
+    policy = parse_policy(f"isolane: 1\nname: a\nrouters: {{a: {{{identity}, {keys}}}}}\n")
+    assert policy.routers["a"].is_guest
+    assert policy.routers["a"].asks_for_frames() == ()
+
+
 def test_values_are_read_and_defaults_merged() -> None:
     policy = parse_policy(GOOD)
     assert policy.nics["eth1"].rate_bps == 10e9

@@ -59,17 +59,25 @@ def test_on_wires_of_their_own_an_arms_policy_makes_the_difference() -> None:
     assert policy(it, 0, "vr2") is None
 
 
-def test_a_virtual_machine_has_a_cpu_weight_on_every_path() -> None:
+@pytest.mark.parametrize("path", ["bridge", "macvtap", "sriov-macvtap"])
+def test_a_virtual_machine_keeps_its_cpu_time_on_every_path(path: str) -> None:
     it = parse_experiment(
-        GOOD.replace(
+        GOOD.replace(", rate_min: 100Mbps", "").replace(
             "managed, path: isolane}",
-            "managed, kind: vm, path: macvtap, policy: {vr2: {cpu_weight: 50}}}",
+            f"managed, kind: vm, path: {path}, policy: {{vr2: {{cpu_weight: 50, cpu_max: 40%}}}}}}",
         )
     )
     machines, bridged = it.resolved_arms()[1], it.resolved_arms()[0]
     assert [machines.router(name).cpu_weight for name in ("vr1", "vr2")] == [200, 50]
-    assert policy(it, 1, "vr1") is None
+    assert policy(it, 1, "vr1") == PolicyValues(cpu_weight=200)
+    assert policy(it, 1, "vr2") == PolicyValues(cpu_weight=50, cpu_max="40%")
     assert bridged.router("vr1").cpu_weight == 100, "a container is nobody's process"
+    plain = parse_experiment(
+        GOOD.replace("managed, path: isolane}", f"managed, kind: vm, path: {path}}}")
+        .replace("policy: {cpu_weight: 200, rate_min: 100Mbps}", "count: 1")
+        .replace("rate_max: 300Mbps", "rate_max: 300Mbps, rate_min: 1Mbps")
+    )
+    assert policy(plain, 1, "vr1") is None, "nobody has asked for one"
 
 
 def test_cores_are_positions_among_those_of_the_dut() -> None:
@@ -152,9 +160,27 @@ CASES = {
         changed("path: isolane}", "path: isolane, cpu_weight: {vr1: 5}}"),
         "bad.yaml:11: arms[1].cpu_weight: unknown key 'cpu_weight'; accepted: ",
     ),
-    "more than a CPU weight of a virtual machine": (
-        changed("path: isolane}", "path: macvtap, kind: vm, policy: {vr2: {rate_min: 5Mbps}}}"),
-        "bad.yaml:11: arms[1].policy.vr2.rate_min: rate_min of router 'vr2', a virtual machine; ac",
+    "what is not CPU time, of a virtual machine": (
+        changed(
+            "path: isolane}", "path: macvtap, kind: vm, policy: {vr2: {rate_min: 5Mbps}}}"
+        ).replace(", rate_min: 100Mbps", ""),
+        (
+            "bad.yaml:11: arms[1].policy.vr2.rate_min: rate_min of router 'vr2', a virtual "
+            "machine; accepted: cpu_weight, cpu_max, cores: the rest is kept of a container on pa"
+        ),
+    ),
+    "the same in its own policy": (
+        changed("path: isolane}", "path: tap, kind: vm}"),
+        "bad.yaml:6: routers[0].policy.rate_min: rate_min of router 'vr1', on path tap; accepted: ",
+    ),
+    "a cap where nobody keeps it": (
+        changed("path: isolane}", "path: tap, kind: vm, policy: {vr2: {cpu_max: 5%}}}").replace(
+            ", rate_min: 100Mbps", ""
+        ),
+        (
+            "bad.yaml:11: arms[1].policy.vr2.cpu_max: cpu_max of router 'vr2', on path tap; "
+            "accepted: cpu_weight, cores: the rest is kept of a container on path isolane"
+        ),
     ),
     "a virtual machine": (
         changed("path: isolane}", "path: isolane, kind: xen}"),

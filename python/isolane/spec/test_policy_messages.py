@@ -94,7 +94,7 @@ CASES = {
         changed("netns: vr1", "netns: vr1\n    mac: 52:54:00:12:34:56"),
         (
             "bad.yaml:10: routers.vr1.mac: mac of router 'vr1', whose addresses are found by its "
-            "netns; accepted: with qemu, libvirt, incus, interface only"
+            "netns; accepted: with qemu, libvirt, process, incus, interface only"
         ),
     ),
     "an unknown NIC": (
@@ -193,6 +193,14 @@ CASES = {
     "no NIC": (
         "isolane: 1\nname: a\nrouters: {a: {pid: 1}}\n",
         "bad.yaml:1: no NIC, but router 'a' has no interface to itself; accepted: the host's inter",
+    ),
+    "no NIC for what is said of a machine's frames": (
+        "isolane: 1\nname: a\nrouters: {a: {qemu: 9, cpu_weight: 5, priority: 1}}\n",
+        "bad.yaml:1: no NIC, but router 'a' has no interface to itself; accepted: the host's inter",
+    ),
+    "a process twice": (
+        "isolane: 1\nname: a\nrouters: {a: {qemu: 9}, b: {process: 9}}\n",
+        "bad.yaml:3: routers.b.process: router 'b' is the same as 'a': process 9; accepted: each r",
     ),
     "a router twice": (
         GOOD + "  vr1: {pid: 1}\n",

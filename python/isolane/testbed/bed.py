@@ -256,6 +256,11 @@ class Testbed:
         return self._guests.threads()
 
     @property
+    def guest_processes(self) -> dict[str, int]:
+        """Router that is a virtual machine -> this host's process that all of it comes from."""
+        return self._guests.processes()
+
+    @property
     def inner_interfaces(self) -> dict[str, tuple[str, str]]:
         """Router -> names of its receiving and its sending interface."""
         return {r.name: (r.in_ifname, r.out_ifname) for r in self._layout.routers}

@@ -86,6 +86,10 @@ class BedGuests:
         guest.start()
         self._guests[router.name] = guest
 
+    def processes(self) -> dict[str, int]:
+        """Return the process that all of each guest comes from."""
+        return {router: guest.process for router, guest in self._guests.items()}
+
     def threads(self) -> dict[str, list[int]]:
         """Return the host's threads that are each guest."""
         return {router: guest.threads() for router, guest in self._guests.items()}

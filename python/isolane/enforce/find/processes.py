@@ -105,13 +105,23 @@ def _macvtap(device: int) -> str | None:
     return words[-2] if len(words) > 2 and words[-1].startswith("tap") else None
 
 
+def descriptors_of(pid: int) -> list[int]:
+    """Return a process's file descriptors, sorted; none when it has ended.
+
+    Raises
+    ------
+    NotSupported
+        Without the right to read them.
+    """
+    try:
+        return sorted(int(entry.name) for entry in (PROC / str(pid) / "fd").iterdir())
+    except PermissionError:
+        raise NotSupported(f"looking at what process {pid} has open needs root") from None
+    except OSError:
+        return []
+
+
 def taps_of(pid: int) -> tuple[str, ...]:
     """Return all taps that a process has open, each once, in the order of its descriptors."""
-    try:
-        descriptors = sorted(int(entry.name) for entry in (PROC / str(pid) / "fd").iterdir())
-    except PermissionError:
-        raise NotSupported(f"looking at the taps of process {pid} needs root") from None
-    except OSError:
-        return ()
-    names = (tap_of(pid, descriptor) for descriptor in descriptors)
+    names = (tap_of(pid, descriptor) for descriptor in descriptors_of(pid))
     return tuple(dict.fromkeys(name for name in names if name is not None))

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from isolane.enforce.find import containers, router_interfaces, virtual_functions, virtual_machines
 from isolane.enforce.find.absent import Absent
+from isolane.enforce.find.any_process import of_any_process
 from isolane.enforce.find.host_namespace import HostNamespace
 from isolane.enforce.find.processes import netns_file
 from isolane.enforce.router_facts import FoundRouter, Interface, MissingRouter
@@ -58,11 +59,15 @@ def _container(
     host: HostNamespace, router: _Named, path: Path, pid: int | None, missing: str
 ) -> FoundRouter:
     name, policy = router
-    own = [inside for inside, nic in policy.interfaces.items() if nic == OWN]
-    namespace, found = router_interfaces.of_namespace(host, path, missing, own)
+    namespace, found = router_interfaces.of_namespace(host, path, missing, _own(policy))
     return FoundRouter(
         name, "container", path, namespace.inode, pid, found, netns_cookie=namespace.cookie
     )
+
+
+def _own(policy: RouterPolicy) -> list[str]:
+    """Return the interfaces that the policy calls the router's own."""
+    return [inside for inside, nic in policy.interfaces.items() if nic == OWN]
 
 
 def _by_netns(host: HostNamespace, name: str, value: str, router: RouterPolicy) -> FoundRouter:
@@ -97,6 +102,10 @@ def _by_libvirt(host: HostNamespace, name: str, value: str, router: RouterPolicy
     return virtual_machines.of_domain(host, name, value, router.mac)
 
 
+def _by_process(host: HostNamespace, name: str, value: int, router: RouterPolicy) -> FoundRouter:
+    return of_any_process(host, name, value, _own(router), router.mac)
+
+
 def _by_interface(host: HostNamespace, name: str, value: str, router: RouterPolicy) -> FoundRouter:
     return _alone(name, *router_interfaces.of_host_interface(host, value, router.mac))
 
@@ -126,6 +135,7 @@ _FINDERS: Final[dict[str, Callable[[HostNamespace, str, Any, RouterPolicy], Foun
     "incus": _by_incus,
     "qemu": _by_qemu,
     "libvirt": _by_libvirt,
+    "process": _by_process,
     "interface": _by_interface,
     "vf": _by_function,
 }

@@ -313,6 +313,54 @@ def test_a_process_that_is_no_virtual_machine_is_refused(playground: Playground)
     assert playground.missing("{qemu: 4194304}") == "there is no process 4194304"
 
 
+_FORWARDER = """
+import fcntl, os, socket, struct, sys, time
+at, tap = sys.argv[1:]
+taken = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0); taken.bind((at, 3))
+file = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(file, 0x400454ca, struct.pack("16sH22x", tap.encode(), 0x1002))
+ended, open_end = os.pipe()
+if os.fork() == 0:  # it ends with its parent
+    os.close(open_end)
+    print("ready", flush=True)
+    os.read(ended, 1)
+    os._exit(0)
+time.sleep(600)
+"""
+
+
+def test_a_process_is_a_router_with_its_children_its_taps_and_its_sockets(
+    playground: Playground,
+) -> None:
+    playground.run("ip link add wire1 type veth peer name other1")
+    process = playground.start("python3", "-c", _FORWARDER, "wire1", "tapX", stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    playground.stack.callback(process.stdout.close)
+    process.stdout.readline()
+    router = playground.found(
+        f"{{process: {process.pid}, mac: 02:00:00:00:00:01, interfaces: {{wire1: own}}}}"
+    )
+    assert (router.kind, router.pid) == ("vm", process.pid)
+    assert len(router.threads) == 2, "its child belongs to it"
+    assert process.pid in router.threads
+    shown = playground.run("ip -o link show wire1")
+    found = {at.ifname: at for at in router.interfaces}
+    assert (found["tapX"].how, found["tapX"].mac) == ("tap", "02:00:00:00:00:01")
+    assert found["wire1"].how == "own"
+    assert found["wire1"].mac in shown
+    assert len(found) == 2
+    words = f"process: {process.pid}, mac: 02:00:00:00:00:01"
+    reason = playground.missing(f"{{{words}, interfaces: {{other1: own}}}}")
+    assert "no packet socket on other1, which the policy calls its own" in reason
+
+
+def test_who_has_started_the_command_is_no_router(playground: Playground) -> None:
+    for number in (1, os.getpid()):
+        reason = playground.missing(f"{{process: {number}}}", nics="{}")
+        assert reason == f"process {number} has started this command, so it is no router"
+    assert playground.missing("{process: 4194304}", nics="{}") == "there is no process 4194304"
+
+
 def test_a_tap_in_another_namespace_is_told(playground: Playground) -> None:
     name = playground.namespace("vm")
     pid = start_qemu(

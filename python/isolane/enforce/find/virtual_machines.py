@@ -48,11 +48,18 @@ def of_process(
     known = dict(macs) or _macs(pid, taps, read_command_line(arguments))
     if mac is not None and len(taps) == 1:
         known = {taps[0]: mac}
-    interfaces = tuple(_interface(host, pid, tap, known.get(tap)) for tap in taps)
+    interfaces = tuple(behind_tap(host, pid, tap, known.get(tap)) for tap in taps)
     return FoundRouter(name, "vm", None, None, pid, interfaces, processes.threads_of_machine(pid))
 
 
-def _interface(host: HostNamespace, pid: int, tap: str, mac: str | None) -> Interface:
+def behind_tap(host: HostNamespace, pid: int, tap: str, mac: str | None) -> Interface:
+    """Describe the interface of a virtual machine behind a tap or macvtap that its process uses.
+
+    Raises
+    ------
+    Absent
+        When the tap is in another namespace, or the guest's address cannot be found.
+    """
     link = host.by_name(tap)
     if link is None:
         raise Absent(

@@ -66,7 +66,7 @@ def open_accounts(
     by_router = {router: first + i for i, router in enumerate(routers)}
     free = first + len(routers)
     shared: dict[int, tuple[str, ...]] = {}
-    workers = {**managed.threads, **bed.guest_threads}
+    workers = _workers(bed, managed)
     own = set(workers)
     demux = None
     accountant.forget()
@@ -84,8 +84,8 @@ def open_accounts(
             accountant.sample_polls(account=account)
         for thread in threads:
             accountant.add_thread(thread=thread, account=account)
-    for router, threads in workers.items():
-        for thread in threads:
+    for router, its in workers.items():
+        for thread in its:
             accountant.add_thread(thread=thread, account=by_router[router])
         side = bed.host_sides.get(router)  # polled on top of the router's thread that sends
         if side is not None:
@@ -96,6 +96,15 @@ def open_accounts(
         for thread in managed.pacemaker_threads:
             accountant.add_thread(thread=thread, account=account)
     return Accounts(by_router, shared, frozenset(own), bed.on_backlog, demux)
+
+
+def _workers(bed: Testbed, managed: Managed) -> dict[str, set[int]]:
+    """Return the threads that work for one router alone: a guest's, and those of its policy."""
+    found: dict[str, set[int]] = {}
+    for threads in (managed.threads, bed.guest_threads):
+        for router, its in threads.items():
+            found.setdefault(router, set()).update(its)
+    return found
 
 
 def _time_ns(used: _native.CpuUse) -> int:

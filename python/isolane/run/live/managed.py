@@ -1,4 +1,4 @@
-"""Path ``isolane``: the routers of a test bed under a policy, put there as on any other host."""
+"""The routers of a test bed under a policy, put there as on any other host."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.run.live.cores import Cores
 from isolane.spec import Arm, NicEntry, PointRouter, Policy, build_policy
+from isolane.spec.fields import RouterPath
 from isolane.spec.policy_models import OWN
 from isolane.testbed import NETNS_DIR, POLICY_NICS, Testbed
 
@@ -34,18 +35,29 @@ def policy_of(
         values = arm.router(router.group).policy
         if values is None:
             continue
-        inside, outside = bed.inner_interfaces[router.name]
-        # On path direct nothing is to be done on the way out: whoever forwards sends.
-        shared = arm.router(router.group).path == "isolane"
-        leaves_by = {inside: POLICY_NICS[0], outside: POLICY_NICS[1]} if shared else {inside: OWN}
-        mine = values.on(cores.dut)
-        entries[router.name] = mine.in_netns(f"isolane-{router.name}", leaves_by)
+        mine, path = values.on(cores.dut), arm.router(router.group).path
+        leaves_by = _leaves_by(path, *bed.inner_interfaces[router.name])
+        guest = bed.guest_processes.get(router.name)
+        entries[router.name] = (
+            mine.in_netns(f"isolane-{router.name}", leaves_by)
+            if guest is None
+            else mine.of_process(guest, leaves_by)
+        )
     if not entries:
         return None
     nic = NicEntry.model_construct(rate_bps=float(round(line_rate_bps)), cores=cores.dut[:1])
     shared = any(router.path == "isolane" for router in arm.routers)
     nics = dict.fromkeys(POLICY_NICS, nic) if shared else {}
     return build_policy("testbed", nics, entries, f"arm {arm.name}")
+
+
+def _leaves_by(path: RouterPath, inside: str, outside: str) -> dict[str, str]:
+    """Return the interfaces of a router that its policy looks after, and where they lead to."""
+    if path == "isolane":
+        return {inside: POLICY_NICS[0], outside: POLICY_NICS[1]}
+    # With a wire of its own nothing is to be done on the way out: whoever forwards sends. On a wire
+    # that others share unmanaged, only the guest's processes are the policy's.
+    return {inside: OWN} if path in ("direct", "tap") else {}
 
 
 def clear_leftovers() -> list[str]:

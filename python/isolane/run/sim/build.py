@@ -8,15 +8,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from isolane.enforce.cpu_cgroups import shares_of
-from isolane.enforce.policy_plan import NIC_NICE, SLICE_NS
+from isolane.enforce.policy_plan import FEEDER_NICE, NIC_NICE, SLICE_NS
 from isolane.run.backend import Setting
 from isolane.run.series import BIN_NS
 from isolane.run.sim import simulation as to
 from isolane.run.sim.catalogue import SimHost
 from isolane.run.sim.segments import Segment, segments
 from isolane.run.sim.simulated_policy import BEAT_NS, Managed, managed
-from isolane.spec import Arm, Experiment, PointRouter
-from isolane.spec.arms import DEFAULT_CPU_WEIGHT
+from isolane.spec import Arm, ArmRouter, Experiment, PointRouter
 from isolane.spec.hostmodel import ContextKind, PathData
 
 DRAIN_NS = 100_000_000
@@ -160,15 +159,17 @@ class _Parts:
     owners: dict[str, str | None] = field(default_factory=dict)
     cores: dict[str, str] = field(default_factory=dict)
     """Ring -> the core that serves it."""
+    of_arm: dict[str, ArmRouter] = field(default_factory=dict)
+    """Router -> what it is in this arm."""
 
     def add_router(self, router: PointRouter, number: int) -> None:
         """Add a router with all that is on its path and is not there yet."""
-        of_arm = self.arm.router(router.group)
+        of_arm = self.of_arm[router.name] = self.arm.router(router.group)
         path = self.host.path_of(of_arm)
         wire = of_arm.wire if of_arm.shares_wire else f"{of_arm.path}:{router.name}"
         core = f"cpu{self.policy.core(router.name, number)}"
         ring = f"{wire}/{path.ring}" if path.ring == "port" else f"{wire}/{router.name}"
-        self._add_wire(wire, shaped=of_arm.policy is not None and of_arm.shares_wire)
+        self._add_wire(wire, shaped=of_arm.path == "isolane")
         # Whoever polls a ring that is shared stays on the core of the first router behind it.
         first = path.stages[path.first].context
         polled_on = self._add_ring(wire, ring, path, "cpu0" if first == "nic" else core)
@@ -231,11 +232,12 @@ class _Parts:
     def _queue(self, segment: Segment, name: str, context: str) -> to.Queue:
         size = self.host.profile.queues[name]
         router = segment.router
-        admission = None
-        if router is not None and self.policy.weight(router) is not None:
-            admission = (self.policy.queue_admission(router, context),)
+        managed = router is not None and self.policy.weight(router) is not None
+        admission = self.policy.queue_admission(router, context) if router and managed else None
         shared = f"{context}/{name}" if size.shared else None
-        return to.Queue(size.capacity, size.notify_ns, shared, admission)
+        return to.Queue(
+            size.capacity, size.notify_ns, shared, None if admission is None else (admission,)
+        )
 
     def _add_context(self, segment: Segment, ring: str, core: str) -> str:
         """Return the name of the context that a segment runs in; it is added if it is new."""
@@ -251,9 +253,10 @@ class _Parts:
             return name
         managed_thread = managed and (kind == "thread" or threaded)
         grouped = router is not None and (kind == "process" or managed_thread)
-        if router is not None and grouped:
-            self.groups.append(to.Group(router, self._shares(router)))
+        if router is not None and grouped and router not in {group.name for group in self.groups}:
+            self.groups.append(to.Group(router, shares_of(self.of_arm[router].cpu_weight)))
         guest = kind in {"process", "domain"}
+        feeder = managed_thread and router is not None and self.of_arm[router].kind == "vm"
         host = self.host.profile.host
         self.contexts[name] = to.Context(
             name=name,
@@ -263,22 +266,13 @@ class _Parts:
             exit_ns=host.exit_ns if guest else None,
             cold_ns=host.cold_ns if guest else None,
             wake_mode="hypervisor" if guest else None,
-            nice=NIC_NICE if kind == "nic" else None,
+            nice=NIC_NICE if kind == "nic" else FEEDER_NICE if feeder else None,
             whole_polls=True if threaded or kind == "nic" or managed_thread else None,
             group=router if grouped else None,
         )
         shared = kind in {"softirq", "nic", "dom0"}
         self.owners[name] = None if shared and not threaded else router
         return name
-
-    def _shares(self, router: str) -> int:
-        weight = self.policy.weight(router)
-        if weight is not None:
-            return shares_of(weight)
-        for of_arm in self.arm.routers:
-            if router == of_arm.group or router.startswith(f"{of_arm.group}-"):
-                return shares_of(of_arm.cpu_weight)
-        return shares_of(DEFAULT_CPU_WEIGHT)
 
 
 _KINDS: Mapping[ContextKind, Literal["softirq", "thread", "process", "vcpu"]] = {

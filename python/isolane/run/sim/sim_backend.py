@@ -97,7 +97,7 @@ class SimBackEnd:
         reference = self.experiment.capacity_reference()
         router = arm.router(self.experiment.router(reference.router).name)
         overload_pps = OVERLOAD_PPS
-        if router.policy is not None:
+        if router.policy is not None and router.kind != "vm":
             # Dropping a frame costs CPU time, as in a live run. Offer twice the rate that the
             # costs allow, where that is more.
             overload_pps = max(KERNEL_OVERLOAD_PPS, 2e9 / self.sim_host.frame_ns(router))

@@ -27,7 +27,15 @@ from isolane.run.sim.simulation import (
     PortAdmission,
     QueueAdmission,
 )
-from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, NicEntry, PointRouter, Policy, build_policy
+from isolane.spec import (
+    WIRE_OVERHEAD_BYTES,
+    Arm,
+    ArmRouter,
+    NicEntry,
+    PointRouter,
+    Policy,
+    build_policy,
+)
 from isolane.spec.policy_models import OWN
 
 BURST_RECOVERY_NS: Final = 20_000_000
@@ -74,13 +82,14 @@ class Managed:
         return mine[number % len(mine)]
 
     def weight(self, router: str) -> int | None:
-        """Return the CPU weight of a router; None if it is under no policy."""
+        """Return the CPU weight of a router; None if no policy is on the way of its frames."""
         if self.policy is None or router not in self.policy.routers:
             return None
-        return self.policy.routers[router].cpu_weight
+        mine = self.policy.routers[router]
+        return mine.cpu_weight if mine.interfaces else None
 
-    def queue_admission(self, router: str, context: str) -> QueueAdmission:
-        """Return what a router's frames must keep to get into its queue.
+    def queue_admission(self, router: str, context: str) -> QueueAdmission | None:
+        """Return what a router's frames must keep to get into its queue; None: nothing.
 
         Parameters
         ----------
@@ -91,6 +100,8 @@ class Managed:
         """
         policy = self._policy()
         mine = policy.routers[router]
+        if OWN in mine.interfaces.values():
+            return None
         queue = queue_limits(policy, router, policy.routers)
         ingress = limits(mine.rate_max.ingress, mine.burst)
         frames, bits = ingress.frames, ingress.bits
@@ -151,14 +162,19 @@ def managed(arm: Arm, routers: Sequence[PointRouter], line_bps: int) -> Managed:
         values = arm.router(router.group).policy
         if values is not None:
             mine = values.on(range(arm.cores))
-            shared = arm.router(router.group).shares_wire
-            leaves_by = {nic: nic for nic in _NICS} if shared else {"in": OWN}
-            entries[router.name] = mine.in_netns(router.name, leaves_by)
+            entries[router.name] = mine.in_netns(router.name, _leaves_by(arm.router(router.group)))
     if not entries:
         return Managed(None, line_bps, arm.cores)
     nics = dict.fromkeys(_NICS, NicEntry.model_construct(rate_bps=float(line_bps)))
     policy = build_policy("simulated", nics, entries, f"arm {arm.name}")
     return Managed(policy, line_bps, arm.cores)
+
+
+def _leaves_by(router: ArmRouter) -> dict[str, str]:
+    """Return where a router's frames lead to; empty for a machine on a wire that nobody manages."""
+    if router.path == "isolane":
+        return {nic: nic for nic in _NICS}
+    return {} if router.shares_wire else {"in": OWN}
 
 
 def check(arm: Arm) -> None:
@@ -172,6 +188,11 @@ def check(arm: Arm) -> None:
             raise NotSupported(
                 f"{subject}: forward: xdp cannot be simulated: no profile has its costs; "
                 "forward: kernel can"
+            )
+        if policy.cpu_max is not None and router.kind == "vm":
+            raise NotSupported(
+                f"{subject}: cpu_max of a virtual machine cannot be simulated: the model of the "
+                "CPU scheduler has no caps"
             )
         if policy.burst is not None and policy.rate_min is not None:
             raise NotSupported(

@@ -13,7 +13,7 @@ from isolane.errors import NotSupported
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.folder import JOURNAL, RunFolder
 from isolane.run.runner import Run
-from isolane.run.sim import SimBackEnd
+from isolane.run.sim import SimBackEnd, simulated_policy
 from isolane.run.sim.build import SimModel, build
 from isolane.run.sim.catalogue import find_host
 from isolane.run.sim.engine import simulate_model
@@ -136,6 +136,57 @@ def test_on_wires_of_their_own_the_victim_keeps_all_and_drops_cost_nothing(
 def test_on_wires_of_their_own_shares_follow_weights(weight: int) -> None:
     seen = wires_trial(2 * CORE_KPPS, 2 * CORE_KPPS, weight)
     assert shares(seen)[0] == pytest.approx(weight / (weight + 100), abs=0.01)
+
+
+MACHINES = """\
+isolane: 1
+name: machines
+dut: {{moderation: 50us}}
+routers:
+  - {{name: victim, kind: vm, path: {path}}}
+  - {{name: other, kind: vm, path: {path}}}
+load: {{victim: 1kpps, other: 1kpps}}
+arms: [{{name: only{policies}}}]
+"""
+
+
+def machines_trial(path: str, weight: int | None, victim: float, other: float) -> Observation:
+    policies = f"victim: {{cpu_weight: {weight}}}, other: {{cpu_weight: 100}}"
+    given = "" if weight is None else f", policy: {{{policies}}}"
+    spec = parse_experiment(MACHINES.format(path=path, policies=given))
+    return trial(*model_of(spec, {"victim": victim, "other": other}))[0]
+
+
+@pytest.mark.parametrize("weight", [100, 200, 400])
+def test_virtual_machines_with_wires_of_their_own_share_the_core_by_weight(weight: int) -> None:
+    seen = machines_trial("tap", weight, CORE_KPPS, CORE_KPPS)
+    assert shares(seen)[0] == pytest.approx(weight / (weight + 100), abs=0.01)
+    assert min(router.received_frames for router in seen.routers) > 1000
+
+
+def test_a_machine_under_a_policy_goes_before_the_thread_that_feeds_it() -> None:
+    unmanaged = machines_trial("tap", None, CORE_KPPS, CORE_KPPS)
+    managed = machines_trial("tap", 100, CORE_KPPS, CORE_KPPS)
+    forwarded = [sum(r.received_frames for r in seen.routers) for seen in (unmanaged, managed)]
+    assert forwarded[1] > 1.5 * forwarded[0], "softirqs go before any machine: receive livelock"
+    assert sum(router.lost.get("nic_queue", 0) for router in managed.routers) > 10_000
+    assert sum(router.lost.get("router_queue", 0) for router in managed.routers) == 0
+
+
+def test_a_machine_within_its_share_keeps_all_where_its_wire_is_its_own() -> None:
+    alone = machines_trial("tap", 100, CORE_KPPS, 0.0).routers[0].received_pps / 1e3
+    for load in (0.5, 1, 4):
+        assert retained(machines_trial("tap", 100, 0.4 * alone, load * alone)) == 1
+    shared = machines_trial("bridge", 100, 0.4 * alone, 4 * alone)
+    assert retained(shared) < 0.9, "its frames are lost before any process of its own"
+
+
+@pytest.mark.parametrize("path", ["bridge", "macvtap"])
+def test_a_cap_on_a_machine_is_no_part_of_the_model(path: str) -> None:
+    text = MACHINES.format(path=path, policies=", policy: {victim: {cpu_max: 50%}}")
+    spec = parse_experiment(text)
+    with pytest.raises(NotSupported, match="cpu_max of a virtual machine cannot be simulated"):
+        simulated_policy.check(spec.resolved_arms()[0])
 
 
 def ticks(spec: Experiment, kpps: Mapping[str, float]) -> list[int | None]:
