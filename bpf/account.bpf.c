@@ -18,6 +18,8 @@
 #define MAX_CPUS 512
 #define NO_SOFTIRQ ISL_MAX_ACCOUNTS
 #define NET_TX_SOFTIRQ 2
+/* Longer than what lies between an interrupt, its softirqs and the switch to whom they woke up. */
+#define IDLE_GAP_NS 5000
 
 /* Only time inside the window is charged; CLOCK_MONOTONIC; written by user space. */
 struct {
@@ -174,9 +176,15 @@ static __always_inline __u64 elapsed(struct isl_core_state *core, __u32 cpu)
 	if (stolen_ns > stretch.ns)
 		stolen_ns = stretch.ns;
 	core->steal_ns += stolen_ns;
-	if (core->task_account == ISL_IDLE && core->softirq_account == NO_SOFTIRQ &&
-	    !core->interrupts)
-		core->idle_ns += stretch.ns;
+	if (core->task_account == ISL_IDLE) {
+		if (core->softirq_account != NO_SOFTIRQ || core->interrupts) {
+			core->over_idle_ns += stretch.ns;
+		} else {
+			core->idle_ns += stretch.ns;
+			if (stretch.ns > IDLE_GAP_NS)
+				core->over_idle_ns = 0;
+		}
+	}
 	if (!stretch.inside_ns)
 		return 0;
 	core->events++;
@@ -215,11 +223,24 @@ static __always_inline void compare(struct isl_core_state *core, __u32 cpu,
 		inside(stretch, runtime_of(prev) - core->task_runtime_ns);
 }
 
+/*
+ * The kernel charges a task that wakes up on an idle core from that moment on: wakeup_preempt() in
+ * kernel/sched/core.c keeps the run queue's clock for the switch that follows. Where the one who woke
+ * it is an interrupt or a softirq, the rest of that is the task's for the kernel, too, and not for us.
+ */
+static __always_inline void woke_up(struct isl_core_state *core, __u64 over_idle_ns)
+{
+	if (core->task_account != ISL_IDLE && in_window(core->since_ns))
+		core->early_ns += over_idle_ns;
+	core->over_idle_ns = 0;
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(isl_task_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct isl_core_state *core = core_of(cpu);
+	__u64 over_idle_ns = core->task_account == ISL_IDLE ? core->over_idle_ns : 0;
 
 	/* The first switch after loading tells what ran before it. */
 	if (!core->since_ns) {
@@ -237,6 +258,7 @@ int BPF_PROG(isl_task_switch, bool preempt, struct task_struct *prev, struct tas
 	core->task_pid = next->pid;
 	core->task_runtime_ns = runtime_of(next);
 	core->poll_ns = 0;
+	woke_up(core, over_idle_ns);
 	return 0;
 }
 

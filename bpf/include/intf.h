@@ -220,6 +220,8 @@ struct isl_core_state {
 	__u32 task_pid;
 	__u32 pad0;
 	__u64 uncompared_ns; /* in the window, of tasks of which the kernel's figure is not known */
+	__u64 over_idle_ns;  /* of interrupts and softirqs, since the core last idled for a while */
+	__u64 early_ns; /* in the window: what the kernel may have charged tasks with that woke up */
 };
 
 /*
@@ -252,7 +254,7 @@ _Static_assert(sizeof(struct isl_rx_bin) == 1024, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_gaps) == 8200, "no hidden padding");
 _Static_assert(sizeof(struct isl_nic) == 8, "no hidden padding");
 _Static_assert(sizeof(struct isl_cpu_use) == 48, "no hidden padding");
-_Static_assert(sizeof(struct isl_core_state) == 96, "no hidden padding");
+_Static_assert(sizeof(struct isl_core_state) == 112, "no hidden padding");
 _Static_assert(sizeof(struct isl_poll_sums) == 80, "no hidden padding");
 
 #endif

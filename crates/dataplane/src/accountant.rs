@@ -141,7 +141,7 @@ impl CpuAccountant {
         }
         bss.poll_sums.fill(types::isl_poll_sums::default());
         for core in &mut bss.cores {
-            (core.events, core.uncompared_ns) = (0, 0);
+            (core.events, core.uncompared_ns, core.early_ns) = (0, 0, 0);
         }
         (bss.window.start_ns, bss.window.end_ns) = (start_ns, end_ns);
         Ok(())
@@ -180,6 +180,13 @@ impl CpuAccountant {
         let window = (bss.window.start_ns, bss.window.end_ns);
         let all = bss.cores.iter().take(cores);
         Ok(all.map(|core| core.uncompared_ns + open_stint_ns(core, window)).collect())
+    }
+
+    /// How much more than [`Self::read`] the kernel may have charged tasks with on each of the first
+    /// `cores` cores in the window, ns: interrupts and softirqs that woke one up on an idle core.
+    pub fn early_ns(&self, cores: usize) -> Result<Vec<u64>> {
+        let bss = present(self.skel.maps.bss_data.as_deref())?;
+        Ok(bss.cores.iter().take(cores).map(|core| core.early_ns).collect())
     }
 
     /// How long each of the first `cores` cores has idled since this was loaded, ns; window or not.

@@ -85,6 +85,12 @@ impl CpuAccountant {
         self.open()?.uncompared_ns(cores).map_err(raise)
     }
 
+    /// What the kernel may have charged tasks with that woke up on each of the first cores, ns.
+    #[pyo3(signature = (*, cores))]
+    fn early_ns(&mut self, cores: usize) -> PyResult<Vec<u64>> {
+        self.open()?.early_ns(cores).map_err(raise)
+    }
+
     /// How long each of the first cores has idled since this was loaded, ns; window or not.
     #[pyo3(signature = (*, cores))]
     fn idle_ns(&mut self, cores: usize) -> PyResult<Vec<u64>> {

@@ -53,6 +53,9 @@ class CoreAudit(_Model):
     uncompared: float
     """Share of the window with tasks of which the kernel's figure is not known: those that were
     still on the core when figures were read, and a few whose switch the accountant did not see."""
+    early: float = 0.0
+    """Share of the window of interrupts and softirqs that woke up a task on an idle core, with
+    which the kernel may charge the task; runs of older versions have none."""
     idle_difference: float | None
     """Share of the trial that the core idled, accountant's minus kernel's (/proc/stat); None where
     the kernel counts idle time in ticks only."""

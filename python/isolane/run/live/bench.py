@@ -161,7 +161,8 @@ class LiveBench:
         events = tools.accountant.events(cores=cores)
         idle = (before, after) if kernel_times_idle() else None
         uncompared = tools.accountant.uncompared_ns(cores=cores)
-        return accounting, Agreement(uses, setting.window_ns, events, uncompared, idle)
+        early = tools.accountant.early_ns(cores=cores)
+        return accounting, Agreement(uses, setting.window_ns, events, uncompared, early, idle)
 
     def _drained(
         self, sent: int, before: Counters

@@ -63,6 +63,9 @@ class Agreement:
     """By core: runs of the accountant's programs in the window."""
     uncompared_ns: Sequence[int]
     """By core: time of tasks of which the kernel's figure is not known."""
+    early_ns: Sequence[int]
+    """By core: interrupts and softirqs that woke up a task on an idle core. The kernel charges the
+    task from that moment, in the midst of them."""
     idle: tuple[IdleReading, IdleReading] | None
     """Before and after the trial; None where the kernel does not time idle."""
 
@@ -82,6 +85,7 @@ class Agreement:
             kernel_tasks_ns=kernel,
             tasks_difference=(ours - kernel) / window,
             uncompared=self.uncompared_ns[core] / window,
+            early=self.early_ns[core] / window,
             idle_difference=self._idle_difference(core),
             events=self.events[core],
             overhead=self.events[core] * NS_PER_EVENT / window,
@@ -92,6 +96,11 @@ class Agreement:
         """Return the share of the window that interrupts and steal had of a core."""
         used = (self.uses[core][account] for account in (INTERRUPT, STEAL))
         return sum(one.softirq_ns + one.thread_ns for one in used) / self.window_ns
+
+    def _beyond(self, core: CoreAudit) -> float:
+        """Return by how much accountant and kernel differ about tasks without a reason."""
+        early = core.early if core.tasks_difference < 0 else 0.0
+        return abs(core.tasks_difference) - self._on_top(core.core) - early
 
     def _idle_difference(self, core: int) -> float | None:
         if self.idle is None:
@@ -123,8 +132,8 @@ class Agreement:
                 f"the accounts of core {worst.core} miss the window by "
                 f"{100 * abs(worst.accounted - 1):.1f} %",
             )
-        worst = max(found, key=lambda core: abs(core.tasks_difference) - self._on_top(core.core))
-        if abs(worst.tasks_difference) > TASKS_BOUND + self._on_top(worst.core):
+        worst = max(found, key=self._beyond)
+        if self._beyond(worst) > TASKS_BOUND:
             yield InvalidReason(
                 InvalidKind.CPU_DISAGREEMENT,
                 f"on core {worst.core} the CPU accountant says that tasks ran for "

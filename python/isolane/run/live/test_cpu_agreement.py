@@ -36,7 +36,9 @@ TICKS = CoreTicks(0, 0, 0, 0, 0, 0, 0, 0)
 Core = dict[int, dict[str, int]]
 
 
-def agreement(core: Core, *, kernel_idle_ns: int = 470 * MS, uncompared_ns: int = 0) -> Agreement:
+def agreement(
+    core: Core, *, kernel_idle_ns: int = 470 * MS, uncompared_ns: int = 0, early_ns: int = 0
+) -> Agreement:
     """Return the agreement of one core; the trial is its window."""
     uses = [
         CpuUse(**NOTHING | core.get(account, {})) for account in range(max(len(FIXED), NIC) + 1)
@@ -44,7 +46,7 @@ def agreement(core: Core, *, kernel_idle_ns: int = 470 * MS, uncompared_ns: int 
     idle_ns = core[IDLE]["thread_ns"]
     before = IdleReading(0, [0], {0: TICKS})
     after = IdleReading(WINDOW_NS, [idle_ns], {0: replace(TICKS, idle=kernel_idle_ns // TICK_NS)})
-    return Agreement([uses], WINDOW_NS, [1_000], [uncompared_ns], (before, after))
+    return Agreement([uses], WINDOW_NS, [1_000], [uncompared_ns], [early_ns], (before, after))
 
 
 def kinds(found: Agreement) -> set[InvalidKind]:
@@ -107,6 +109,14 @@ SABOTAGE: dict[str, Callable[[], Agreement]] = {
 def test_time_that_adds_up_in_the_wrong_place_is_found(name: str) -> None:
     found = SABOTAGE[name]()
     assert kinds(found) == {InvalidKind.CPU_DISAGREEMENT}, "all accounts together are the window"
+
+
+def test_what_woke_a_task_up_may_be_the_tasks_for_the_kernel_and_never_for_us() -> None:
+    early = {**CORE, OWN: {**CORE[OWN], "kernel_ns": 340 * MS}}
+    assert kinds(agreement(early)) == {InvalidKind.CPU_DISAGREEMENT}
+    assert kinds(agreement(early, early_ns=80 * MS)) == set()
+    ours = {**CORE, OWN: {**CORE[OWN], "kernel_ns": 180 * MS}}
+    assert kinds(agreement(ours, early_ns=80 * MS)) == {InvalidKind.CPU_DISAGREEMENT}
 
 
 def test_the_kernels_resolution_is_no_disagreement() -> None:
