@@ -32,6 +32,7 @@ EPILOG = """Examples:
   isolane run experiments/noisy-neighbour.yaml
   isolane run experiments/papers/rathore2013/scenario1.yaml --output runs/scenario1
   isolane run EXPERIMENT.yaml --time-limit 5min        as many repeats as fit
+  isolane run EXPERIMENT.yaml --arms direct,bridge     leaves the others out
   isolane run --resume runs/scenario1          finishes an interrupted run
   isolane run EXPERIMENT.yaml --dry-run        checks everything, sends nothing
   isolane run EXPERIMENT.yaml --on sim         simulates it, without root
@@ -46,6 +47,7 @@ def command(
     experiment: opt.Experiment = None,
     output: opt.Output = None,
     resume: opt.Resume = None,
+    arms: opt.Arms = None,
     repeats: opt.Repeats = None,
     time_limit: opt.Limit = None,
     invocations: opt.Invocations = None,
@@ -71,6 +73,7 @@ def command(
 
     folder, source = _source(experiment, resume)
     given, kept = load_experiment(source), _kept(folder)
+    given = given if arms is None else _reduced(given, arms, resumed=folder is not None)
     spec = _repeated(given, repeats or _number(kept.get("repeats")))
     target = folder or output or Path("runs") / f"{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     capacity = _capacity(capacity_from, given, folder)
@@ -115,6 +118,16 @@ def _limit_s(text: str | None, repeats: int | None, invocations: int, where: On)
             message = f"--time-limit cannot be used with {name}: give one of them"
             raise typer.BadParameter(message)
     return parse_duration_within("--time-limit", text, "1s", "24h") / 1e9
+
+
+def _reduced(spec: Experiment, arms: str, *, resumed: bool) -> Experiment:
+    """Return the experiment with these arms alone, which is what a run folder then keeps."""
+    if resumed:
+        message = "--arms belongs to the beginning of a run; --resume goes on with the same"
+        raise typer.BadParameter(message)
+    from isolane.spec import only_arms
+
+    return only_arms(spec, [name.strip() for name in arms.split(",")])
 
 
 def _repeated(spec: Experiment, repeats: int | None) -> Experiment:
@@ -183,6 +196,13 @@ class _Plan:
     limit_s: float | None
     """Time for the whole run; None: as many rounds as the experiment says."""
 
+    def _text(self) -> bytes:
+        """Return the experiment file that the run folder keeps: the user's own, if it is whole."""
+        from isolane.spec import load_experiment
+
+        whole = self.given == load_experiment(self.source)
+        return self.source.read_bytes() if whole else self.given.to_yaml().encode()
+
     def settings(
         self, host: HostFacts, on: On, simulated: Mapping[str, BaseModel]
     ) -> dict[str, str]:
@@ -223,7 +243,7 @@ class _Plan:
             found.keep_options(kept)
             return found
         with _whole(self.target):
-            found = RunFolder.create(self.target, self.source.read_bytes(), host, settings)
+            found = RunFolder.create(self.target, self._text(), host, settings)
             found.keep_options(kept)
         return found
 

@@ -32,6 +32,10 @@ Resume = Annotated[
     Path | None,
     typer.Option("--resume", metavar="DIR", help="Finish the interrupted run in this folder."),
 ]
+Arms = Annotated[
+    str | None,
+    typer.Option("--arms", metavar="NAME,...", help="These of the experiment's arms only."),
+]
 Repeats = Annotated[
     int | None,
     typer.Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from isolane.spec import Experiment, NicEntry, build_policy, policy_text
+from isolane.spec.fields import MAX_ARM_NAME
 from isolane.spec.policy_models import OWN
 
 FILE = "policy.yaml"
@@ -48,7 +49,8 @@ def suggested_policy(experiment: Experiment, arm: str, cores: Sequence[int]) -> 
         return None
     shared = any(router.path == "isolane" for router in found.routers)
     nics = dict.fromkeys(NICS, NicEntry()) if shared else {}
-    text = policy_text(build_policy(experiment.name, nics, entries, f"arm {arm}"))
+    name = experiment.name[:MAX_ARM_NAME].rstrip("-")
+    text = policy_text(build_policy(name, nics, entries, f"arm {arm}"))
     return (
         f"# The policy of arm {arm} of experiment {experiment.name}.\n"
         "# Fill in how your routers are found (netns, docker, libvirt, process, ...) and the\n"

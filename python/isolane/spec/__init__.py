@@ -7,7 +7,7 @@ from isolane.spec.experiment import CapacityReference, Experiment
 from isolane.spec.fields import Kind, NicModel, Receive, Role, RouterPath
 from isolane.spec.json_schemas import json_schema, policy_schema, policy_schema_text, schema_text
 from isolane.spec.load_points import Point, PointRouter
-from isolane.spec.loader import load_experiment, parse_experiment
+from isolane.spec.loader import load_experiment, only_arms, parse_experiment
 from isolane.spec.models import (
     DEFAULT_THRESHOLD,
     IMIX,
@@ -93,6 +93,7 @@ __all__ = [
     "json_schema",
     "load_experiment",
     "load_policy",
+    "only_arms",
     "parse_duration_ns",
     "parse_duration_within",
     "parse_experiment",

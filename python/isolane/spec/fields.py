@@ -273,7 +273,9 @@ RouterCount = Annotated[int, PlainValidator(whole(1, MAX_ROUTERS)), whole_schema
 
 Slug = Annotated[str, PlainValidator(_name(64)), _name_schema(64)]
 RouterName = Annotated[str, PlainValidator(_name(MAX_NAME)), _name_schema(MAX_NAME)]
-ArmName = Annotated[str, PlainValidator(_name(24)), _name_schema(24)]
+MAX_ARM_NAME: Final = 24
+"""Characters of the name of an arm or a policy."""
+ArmName = Annotated[str, PlainValidator(_name(MAX_ARM_NAME)), _name_schema(MAX_ARM_NAME)]
 ShortText = Annotated[str, PlainValidator(_text(200)), WithJsonSchema({"type": "string"})]
 LongText = Annotated[str, PlainValidator(_text(20_000)), WithJsonSchema({"type": "string"})]
 

@@ -17,7 +17,7 @@ from isolane.errors import NotSupported, SpecError
 from isolane.spec.document import Document, NotYaml, read_document
 from isolane.spec.experiment import Experiment
 from isolane.spec.explain import problems_of
-from isolane.spec.problems import Loc, Problem
+from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.repair import structure_problems
 
 MAX_FILE_BYTES: Final = 250_000
@@ -54,6 +54,25 @@ def parse_experiment(text: str, name: str = "<text>") -> Experiment:
     if document.problems:
         raise _error(name, document, document.problems)
     return experiment
+
+
+def only_arms(experiment: Experiment, names: Sequence[str]) -> Experiment:
+    """Return an experiment with these of its arms alone, in the order of the file.
+
+    Raises
+    ------
+    SpecError
+        If there is no such arm, or what is left does not fit together, such as a capacity of an
+        arm that was left out.
+    """
+    known = [arm.name for arm in experiment.arms]
+    for name in names:
+        if name not in known:
+            there = listed(known) + nearest(name, known) if known else "none: it has no arms"
+            raise SpecError(f"--arms: no arm {show(name)}; accepted: {there}")
+    chosen = tuple(arm for arm in experiment.arms if arm.name in names)
+    reduced = experiment.model_copy(update={"arms": chosen})
+    return parse_experiment(reduced.to_yaml(), f"--arms {','.join(names)}")
 
 
 def load_file(path: Path, model: type[Data], what: str) -> Data:

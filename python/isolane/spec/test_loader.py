@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import NotSupported, SpecError
-from isolane.spec import load_experiment, parse_experiment
+from isolane.spec import load_experiment, only_arms, parse_experiment
 from isolane.spec.test_messages import GOOD, changed
 
 
@@ -152,3 +152,41 @@ def test_a_byte_order_mark_and_windows_lines_are_no_problem(tmp_path: Path) -> N
     path = tmp_path / "windows.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
     assert load_experiment(path).name == "two"
+
+
+ARMS = """\
+isolane: 1
+name: several
+routers: [{name: one, policy: {cpu_weight: 5}}]
+load: {one: 1x}
+arms: [{name: a, path: direct}, {name: b, path: isolane}, {name: c, path: bridge}]
+capacity: {arm: b}
+"""
+
+
+def test_an_experiment_can_be_run_with_some_of_its_arms() -> None:
+    whole = parse_experiment(ARMS)
+    chosen = only_arms(whole, ["c", "b"])
+    assert [arm.name for arm in chosen.arms] == ["b", "c"]
+    assert parse_experiment(chosen.to_yaml()) == chosen
+    assert only_arms(whole, ["a", "b", "c"]) == whole
+
+
+@pytest.mark.parametrize(
+    ("names", "refused"),
+    [
+        (["a", "d"], "--arms: no arm 'd'; accepted: a, b, c"),
+        (["a", "c"], "capacity of an unknown arm 'b'; accepted: a, c"),
+        ([""], "--arms: no arm ''; accepted: a, b, c"),
+    ],
+)
+def test_arms_that_cannot_be_chosen_are_named(names: list[str], refused: str) -> None:
+    with pytest.raises(SpecError) as error:
+        only_arms(parse_experiment(ARMS), names)
+    assert refused in str(error.value)
+
+
+def test_an_experiment_without_arms_has_none_to_choose() -> None:
+    text = ARMS.partition("arms:")[0].replace("policy: {cpu_weight: 5}", "path: direct")
+    with pytest.raises(SpecError, match="no arm 'direct'; accepted: none: it has no arms"):
+        only_arms(parse_experiment(text), ["direct"])

@@ -33,8 +33,8 @@ def table(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def test_there_are_nine() -> None:
-    assert len(SHIPPED) == 9
+def test_there_are_eleven() -> None:
+    assert len(SHIPPED) == 11
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -93,9 +93,20 @@ def test_scenario_2_has_a_managed_arm_with_weights_2_to_1() -> None:
     assert [policy and policy.cpu_weight for policy in policies] == [200, 100]
 
 
-def test_offered_loads_are_those_of_the_paper() -> None:
+@pytest.mark.parametrize("path", ["vm-tap", "vm-macvtap"])
+def test_scenario_2_with_machines_has_the_cpu_shares_of_table_5(path: str) -> None:
+    it = shipped("scenario2-guests")
+    arms = {arm.name: arm for arm in it.resolved_arms()}
+    assert all(router.policy is None for router in arms[path].routers)
+    policies = [router.policy for router in arms[f"{path}-shares"].routers]
+    assert [policy and policy.cpu_weight for policy in policies] == [200, 100]
+    assert it.only_simulated() == ()
+
+
+@pytest.mark.parametrize("machines", ["", "-guests"])
+def test_offered_loads_are_those_of_the_paper(machines: str) -> None:
     def offered(name: str, router: str) -> list[float]:
-        return [load.value * 1488 for load in shipped(name).load[router]]
+        return [load.value * 1488 for load in shipped(f"{name}{machines}").load[router]]
 
     assert offered("scenario1", "vr1") == pytest.approx([400, 600, 800, 1000, 1088], rel=0.01)
     assert offered("scenario1", "vr2") == pytest.approx([400], rel=0.01)
@@ -104,20 +115,38 @@ def test_offered_loads_are_those_of_the_paper() -> None:
     assert [ends[0], ends[-1]] == pytest.approx([400, 688], rel=0.01)
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["fig4-throughput", "fig5-cpu", "fig6-latency", "fig7-routers-1core", "fig8-routers-2cores"],
+)
+def test_each_figure_has_machines_beside_the_containers(name: str) -> None:
+    it = shipped(name)
+    arms = {arm.name: arm.routers[0] for arm in it.resolved_arms()}
+    assert {(arms[name].kind, arms[name].path) for name in ("vm-tap", "vm-macvtap")} == {
+        ("vm", "tap"),
+        ("vm", "macvtap"),
+    }
+    assert arms["direct"].kind == "container"
+    assert it.only_simulated() == ()
+    assert it.published is not None
+    assert {row.arm for row in it.published.rows} <= set(arms), "each published figure has an arm"
+
+
 def test_scenario_1_has_the_figures_of_tables_1_and_2() -> None:
+    both = ("scenario1", "scenario1-guests")
     throughput = {
         (row.arm, row.load["vr1"].value, row.load["vr2"].value, row.router): row.value.value
-        for row in rows("scenario1", "throughput")
+        for row in (row for name in both for row in rows(name, "throughput"))
         if row.value
     }
     cpu = {
         (row.arm, row.load["vr1"].value, row.router): row.value.value
-        for row in rows("scenario1", "cpu")
+        for row in (row for name in both for row in rows(name, "cpu"))
         if row.value
     }
     expected: dict[tuple[str, float, float, str], float] = {}
     expected_cpu: dict[tuple[str, float, str], float] = {}
-    for arm, name in (("direct", "table1-lxc-scenario1"), ("vm-sriov", "table2-kvm-scenario1")):
+    for arm, name in (("direct", "table1-lxc-scenario1"), ("vm-tap", "table2-kvm-scenario1")):
         for line in table(name):
             vr1, vr2 = (float(line[f"offered_{vr}_kpps"]) * 1e3 for vr in ("vr1", "vr2"))
             for vr in ("vr1", "vr2"):
@@ -132,7 +161,7 @@ def test_scenario_1_has_the_figures_of_tables_1_and_2() -> None:
 def test_figures_4_7_and_8_have_the_figures_of_the_text() -> None:
     arms = {
         ("native", "direct"): "native",
-        ("vm", "sriov-passthrough"): "vm-sriov",
+        ("vm", "sriov-passthrough"): "vm-tap",
         ("container", "sriov"): "direct",
         ("vm", "macvtap"): "vm-macvtap",
         ("container", "macvlan"): "macvlan",
@@ -162,7 +191,7 @@ def test_figures_4_7_and_8_have_the_figures_of_the_text() -> None:
         assert given == figures[figure]
 
 
-@pytest.mark.parametrize("name", ["fig5-cpu", "fig6-latency", "scenario2"])
+@pytest.mark.parametrize("name", ["fig5-cpu", "fig6-latency", "scenario2", "scenario2-guests"])
 def test_where_no_number_was_published_the_note_says_so(name: str) -> None:
     published = shipped(name).published
     assert published is not None

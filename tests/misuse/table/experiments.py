@@ -120,6 +120,8 @@ ROWS: Final[dict[str, Row]] = {
         "run good.yaml --on sim --profile none-such", 2, "profile 'none-such' is not known; accepted: .*veth"
     ),
     "neither file nor folder": Row("run", 2, "give either an EXPERIMENT file or --resume"),
+    "an arm that there is not": Row("run good.yaml --arms nowhere", 2, "--arms: no arm 'nowhere'"),
+    "arms of a run that goes on": Row("run --resume {run} --arms a", 2, "belongs to the beginning"),
     "both file and folder": Row("run good.yaml --resume {run}", 2, "give either an EXPERIMENT"),
     "two experiments": Row("run good.yaml policy.yaml", 2, "unexpected extra argument"),
     "more than this host has cores": Row(

@@ -42,7 +42,9 @@ def lacking(experiment: Experiment, arms: Sequence[Arm], available_mb: int | Non
 def refuse(experiment: Experiment, arms: Sequence[Arm]) -> None:
     """Raise NotSupported if this host cannot run the guests of some arms."""
     if why := lacking(experiment, arms):
-        raise NotSupported(f"not supported on this host: {why}")
+        others = [arm.name for arm in arms if not _guests(experiment, arm)]
+        hint = f"; or without virtual machines: --arms {','.join(others)}" if others else ""
+        raise NotSupported(f"not supported on this host: {why}{hint}")
 
 
 def _guests(experiment: Experiment, arm: Arm) -> int:
