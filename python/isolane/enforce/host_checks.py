@@ -102,11 +102,12 @@ def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Ni
     """
     without = next((nic for nic in nics.values() if not nic.runs_xdp), None)
     for router in found:
-        own = next((at for at in router.interfaces if at.how == "own"), None)
-        if own is not None and policy.routers[router.name].cpu_max:
+        fed = ("own", "veth") if router.kind == "vm" and nics else ("own",)
+        by = next((at for at in router.interfaces if at.how in fed), None)
+        if by is not None and policy.routers[router.name].cpu_max:
             raise NotSupported(
-                f"router {router.name}: cpu_max is not kept where a kernel thread polls an "
-                f"interface of the router's own ({own.ifname}); leave it out, or use cpu_weight"
+                f"router {router.name}: cpu_max is not kept where a kernel thread feeds the router "
+                f"by an interface ({by.ifname}); leave it out, or use cpu_weight"
             )
         queues = any(at.how == "veth" for at in router.interfaces)
         if without is not None and queues and policy.routers[router.name].cpu_max:

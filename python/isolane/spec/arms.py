@@ -91,10 +91,9 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     if kind == "native":
         return ArmRouter(router.name, kind, "none")
     policy = policy_values(router.policy, ((change and change.policy) or {}).get(router.name))
-    if path == "isolane" or (path == "direct" and kind == "container" and manages(router, change)):
-        return ArmRouter(router.name, kind, path, policy=policy)
     if kind != "vm":
-        return ArmRouter(router.name, kind, path)
+        managed = path == "isolane" or (path == "direct" and manages(router, change))
+        return ArmRouter(router.name, kind, path, policy=policy if managed else None)
     hypervisor = (change and change.hypervisor) or router.hypervisor or "auto"
     given = (change and change.nic) or router.nic
     nic = given or default_nic(kind, path, hypervisor)
@@ -103,7 +102,7 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
         kind,
         path,
         nic,
-        policy=policy if _given(router, change) else None,
+        policy=policy if path == "isolane" or _given(router, change) else None,
         hypervisor=hypervisor,
         nic_given=given is not None,
     )

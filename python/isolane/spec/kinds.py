@@ -9,7 +9,7 @@ from isolane.spec.fields import Hypervisor, Kind, NicModel, RouterPath
 PATHS: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "native": ("none",),
     "container": ("direct", "bridge", "macvlan", "isolane", "sriov"),
-    "vm": ("tap", "bridge", "macvtap", "sriov-macvtap", "sriov-passthrough"),
+    "vm": ("tap", "bridge", "macvtap", "isolane", "sriov-macvtap", "sriov-passthrough"),
     "xen": ("bridge", "sriov-passthrough", "dom0"),
 }
 """Paths of each kind, simulated or live."""
@@ -17,7 +17,7 @@ PATHS: Final[dict[Kind, tuple[RouterPath, ...]]] = {
 LIVE: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "native": ("none",),
     "container": ("direct", "bridge", "macvlan", "isolane"),
-    "vm": ("tap", "bridge", "macvtap"),
+    "vm": ("tap", "bridge", "macvtap", "isolane"),
 }
 """Those of them that this version runs with real frames."""
 
@@ -28,6 +28,7 @@ NICS: Final[dict[RouterPath, tuple[NicModel, ...]]] = {
     "tap": ("virtio", "e1000"),
     "bridge": ("virtio", "e1000"),
     "macvtap": ("virtio", "e1000"),
+    "isolane": ("virtio", "e1000"),
     "sriov-macvtap": ("virtio", "e1000"),
     "sriov-passthrough": ("vfio",),
 }

@@ -107,8 +107,8 @@ class Router(SpecModel):
     address: f.Subnet | None = None
     """Ingress subnet; further members of a group get the subnets that follow it."""
     policy: PolicyKeys | None = None
-    """Its policy on path isolane, or direct (of a virtual machine cpu_weight, cores and, but on
-    path tap, cpu_max); each member of a group by itself."""
+    """Its policy on path isolane; on direct and tap cpu_weight and cores; of a virtual machine on
+    other paths cpu_weight, cpu_max and cores. Each member of a group has it by itself."""
 
     def member_names(self, count: int | None = None) -> tuple[str, ...]:
         """Return the names of the members when there are ``count`` (default: the largest count)."""
@@ -138,9 +138,8 @@ class ArmChange(SpecModel):
     hypervisor: f.HypervisorWord | None = None
     """What runs all virtual machines."""
     policy: dict[f.RouterName, PolicyKeys] | None = None
-    """By router: keys of its policy that this arm changes, on path isolane; on path direct the
-    policy that makes it a managed one (cpu_weight, cores); of a virtual machine cpu_weight,
-    cores and, but on path tap, cpu_max."""
+    """By router: keys of its policy that this arm changes. On path direct, and of a virtual
+    machine, an arm's policy makes it a managed one."""
 
 
 class CapacityChoice(SpecModel):

@@ -16,6 +16,9 @@ from isolane.spec.units import format_bps
 OWN_WIRE_KEYS: Final = ("cpu_weight", "cores")
 """Keys of the policy of a router whose wire is its own: no demultiplexer is there that would drop
 or delay frames, and no cgroup caps the kernel thread that takes them off the wire."""
+NOT_OF_MACHINES: Final = ("cpu_max", "forward")
+"""Keys that a virtual machine on path isolane cannot have: it is fed by a kernel thread, which no
+cgroup caps, and its own kernel forwards."""
 
 
 def misfits(data: ExperimentData) -> Iterator[Problem]:
@@ -52,18 +55,22 @@ def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]
 
 
 def _unkept(router: ArmRouter, policy: PolicyValues, loc: Loc) -> Iterator[Problem]:
-    """Yield the policy keys that nobody keeps where no demultiplexer sees the router's frames."""
+    """Yield the policy keys that nobody keeps of a router of this kind on this path."""
+    given = policy.as_keys().model_dump(exclude_none=True)
+    machine = router.kind == "vm"
     if router.path == "isolane":
+        for key in NOT_OF_MACHINES if machine else ():
+            if key in given:
+                what = f"{key} of router {show(router.group)}, a virtual machine on path isolane"
+                yield Problem((*loc, key), what, f"all keys but {listed(NOT_OF_MACHINES)}")
         return
     own_wire = router.path in ("direct", "tap")
     kept = OWN_WIRE_KEYS if own_wire else CPU_KEYS
     where = f"on path {router.path}" if own_wire else "a virtual machine"
-    whose = "of a container " if router.kind == "vm" else ""
-    rest = f"the rest is kept {whose}on path isolane"
-    for key in policy.as_keys().model_dump(exclude_none=True):
+    for key in given:
         if key not in kept:
             what = f"{key} of router {show(router.group)}, {where}"
-            yield Problem((*loc, key), what, f"{listed(kept)}: {rest}")
+            yield Problem((*loc, key), what, f"{listed(kept)}: the rest is kept on path isolane")
 
 
 def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:

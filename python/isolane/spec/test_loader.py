@@ -70,7 +70,7 @@ def test_what_only_a_simulated_host_offers_is_valid_and_named(kind: str, path: s
     assert found[0].endswith(f": kind {kind}, path {path}")
 
 
-@pytest.mark.parametrize("path", ["tap", "bridge", "macvtap"])
+@pytest.mark.parametrize("path", ["tap", "bridge", "macvtap", "isolane"])
 @pytest.mark.parametrize(
     ("keys", "only_simulated"),
     [
@@ -113,7 +113,8 @@ def test_a_path_that_a_kind_does_not_have_is_refused() -> None:
         parse_experiment(text, "f")
     assert str(error.value) == (
         "f:10: routers[0].path: vm 'victim' cannot have path 'macvlan'; accepted: a path of "
-        "tap, bridge, macvtap, sriov-macvtap, sriov-passthrough, for the router or for the arm"
+        "tap, bridge, macvtap, isolane, sriov-macvtap, sriov-passthrough, for the router or for "
+        "the arm"
     )
 
 

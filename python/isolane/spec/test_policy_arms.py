@@ -166,12 +166,19 @@ CASES = {
         ).replace(", rate_min: 100Mbps", ""),
         (
             "bad.yaml:11: arms[1].policy.vr2.rate_min: rate_min of router 'vr2', a virtual "
-            "machine; accepted: cpu_weight, cpu_max, cores: the rest is kept of a container on pa"
+            "machine; accepted: cpu_weight, cpu_max, cores: the rest is kept on path isolane"
         ),
     ),
     "the same in its own policy": (
         changed("path: isolane}", "path: tap, kind: vm}"),
         "bad.yaml:6: routers[0].policy.rate_min: rate_min of router 'vr1', on path tap; accepted: ",
+    ),
+    "a cap of a machine with a queue of its own": (
+        changed("path: isolane}", "path: isolane, kind: vm, policy: {vr2: {cpu_max: 5%}}}"),
+        (
+            "bad.yaml:11: arms[1].policy.vr2.cpu_max: cpu_max of router 'vr2', a virtual machine "
+            "on path isolane; accepted: all keys but cpu_max, forward"
+        ),
     ),
     "a cap where nobody keeps it": (
         changed("path: isolane}", "path: tap, kind: vm, policy: {vr2: {cpu_max: 5%}}}").replace(
@@ -179,7 +186,7 @@ CASES = {
         ),
         (
             "bad.yaml:11: arms[1].policy.vr2.cpu_max: cpu_max of router 'vr2', on path tap; "
-            "accepted: cpu_weight, cores: the rest is kept of a container on path isolane"
+            "accepted: cpu_weight, cores: the rest is kept on path isolane"
         ),
     ),
     "a virtual machine": (

@@ -303,7 +303,9 @@ def _attach(
     core = plan.dut_cores[number % len(plan.dut_cores)]
     in_if, out_if = f"{PREFIX}in{number}", f"{PREFIX}out{number}"
     # A guest's addresses are its own: the host's protocols take no frame that is for another one.
-    kinds = (_HOST_IN, _HOST_OUT) if router.kind == "vm" else (_IN, _OUT)
+    # Under a policy frames are told apart by the interface's address, which then is the guest's.
+    two = router.kind == "vm" and router.path != "isolane"
+    kinds = (_HOST_IN, _HOST_OUT) if two else (_IN, _OUT)
     in_mac, out_mac = (mac(kind, number) for kind in kinds)
     counted = {"egress": (netns, out_if)}
     if router.path in _OWN_WIRE:

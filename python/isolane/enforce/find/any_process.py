@@ -2,45 +2,43 @@
 
 A guest kernel in a process (User-Mode Linux), a virtual machine of another hypervisor than QEMU, a
 program that forwards by itself. Its interfaces are the taps that it has open, and those that it
-has packet sockets on as far as the policy calls them its own: a packet socket alone says little,
-since every DHCP client has one.
+has packet sockets on as far as the policy names them: a packet socket alone says little, since
+every DHCP client has one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Collection, Mapping
 
 from isolane.enforce.find import processes
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.host_namespace import HostNamespace
 from isolane.enforce.find.packet_sockets import bound_to, sockets_of
-from isolane.enforce.find.router_interfaces import MACVLANS, of_macvlan
+from isolane.enforce.find.router_interfaces import MACVLANS, of_link, of_macvlan
 from isolane.enforce.find.virtual_machines import behind_tap
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.procfs import descendants, family
-
-_OWN: Final = "own"
+from isolane.spec.policy_models import OWN
 
 
 def of_any_process(
-    host: HostNamespace, name: str, pid: int, own: Collection[str], mac: str | None
+    host: HostNamespace, name: str, pid: int, leaves_by: Mapping[str, str], mac: str | None
 ) -> FoundRouter:
     """Describe a router that is a process.
 
     Parameters
     ----------
-    own
-        Interfaces that the policy calls the router's own.
+    leaves_by
+        Interfaces of the router and the NICs that their frames leave by, as the policy says.
     mac
         The MAC address behind its tap in the policy.
 
     Raises
     ------
     Absent
-        When there is no such process, this command comes from it, it has no packet socket on an
-        interface that is said to be its own, or the address behind a tap cannot be found.
+        When there is no such process, this command comes from it, it has neither a tap nor a packet
+        socket on an interface that the policy names, or the address behind a tap cannot be found.
     """
     processes.command_line(pid)
     members = family(pid)
@@ -48,24 +46,25 @@ def of_any_process(
         raise Absent(f"process {pid} has started this command, so it is no router")
     taps = tuple(dict.fromkeys(tap for one in members for tap in processes.taps_of(one)))
     interfaces = [behind_tap(host, pid, tap, mac if len(taps) == 1 else None) for tap in taps]
-    interfaces += _by_sockets(host, members, own)
-    missing = set(own).difference(at.ifname for at in interfaces if at.how == _OWN)
+    interfaces += _by_sockets(host, members, leaves_by)
+    missing = set(leaves_by).difference(at.ifname for at in interfaces)
     if missing:
-        raise Absent(
-            f"process {pid} has no packet socket on {min(missing)}, which the policy calls its own"
-        )
+        raise Absent(f"process {pid} has neither a tap nor a packet socket on {min(missing)}")
     return FoundRouter(name, "vm", None, None, pid, tuple(interfaces), tuple(descendants(pid)))
 
 
 def _by_sockets(
-    host: HostNamespace, members: Collection[int], own: Collection[str]
+    host: HostNamespace, members: Collection[int], leaves_by: Mapping[str, str]
 ) -> list[Interface]:
     sockets = {inode for one in members for inode in sockets_of(one)}
     found = []
     for at in bound_to(host, sockets):
-        link = at.link
-        if link.ifname in own:
-            found.append(Interface(_OWN, at.netns, link.ifname, link.ifindex, link.mac))
+        link, nic = at.link, leaves_by.get(at.link.ifname)
+        if nic == OWN:
+            found.append(Interface("own", at.netns, link.ifname, link.ifindex, link.mac))
+        elif nic is not None and at.netns is not None:
+            inner = of_link(host, at.netns, link, at.host_number)
+            found += [inner] if inner is not None else []
         elif link.kind in MACVLANS and at.netns is None:
             found.append(of_macvlan(host, link, None))
     return found

@@ -70,7 +70,7 @@ def of_namespace(
     found = (
         Interface("own", path, link.ifname, link.ifindex, link.mac, mtu=link.mtu)
         if link.ifname in own
-        else _interface(host, path, link, inside.host_number)
+        else of_link(host, path, link, inside.host_number)
         for link in links
     )
     interfaces = tuple(interface for interface in found if interface is not None)
@@ -118,9 +118,16 @@ def _unreachable(path: Path, links: list[Link]) -> str:
     return f"{path} has {there} connected with this host: no veth, no macvlan, no NIC of its own"
 
 
-def _interface(
+def of_link(
     host: HostNamespace, path: Path, link: Link, host_number: int | None
 ) -> Interface | None:
+    """Describe an interface in a router's namespace; None where it does not lead to the host.
+
+    Parameters
+    ----------
+    host_number
+        The host's namespace's identifier (nsid) there; None: no interface connects the two.
+    """
     if link.kind is None and not link.loopback:
         return Interface("own", path, link.ifname, link.ifindex, link.mac)
     # Without an nsid for the host's namespace, no interface connects the two.

@@ -59,15 +59,11 @@ def _container(
     host: HostNamespace, router: _Named, path: Path, pid: int | None, missing: str
 ) -> FoundRouter:
     name, policy = router
-    namespace, found = router_interfaces.of_namespace(host, path, missing, _own(policy))
+    own = [inside for inside, nic in policy.interfaces.items() if nic == OWN]
+    namespace, found = router_interfaces.of_namespace(host, path, missing, own)
     return FoundRouter(
         name, "container", path, namespace.inode, pid, found, netns_cookie=namespace.cookie
     )
-
-
-def _own(policy: RouterPolicy) -> list[str]:
-    """Return the interfaces that the policy calls the router's own."""
-    return [inside for inside, nic in policy.interfaces.items() if nic == OWN]
 
 
 def _by_netns(host: HostNamespace, name: str, value: str, router: RouterPolicy) -> FoundRouter:
@@ -103,7 +99,7 @@ def _by_libvirt(host: HostNamespace, name: str, value: str, router: RouterPolicy
 
 
 def _by_process(host: HostNamespace, name: str, value: int, router: RouterPolicy) -> FoundRouter:
-    return of_any_process(host, name, value, _own(router), router.mac)
+    return of_any_process(host, name, value, router.interfaces, router.mac)
 
 
 def _by_interface(host: HostNamespace, name: str, value: str, router: RouterPolicy) -> FoundRouter:

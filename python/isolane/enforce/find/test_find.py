@@ -351,7 +351,9 @@ def test_a_process_is_a_router_with_its_children_its_taps_and_its_sockets(
     assert len(found) == 2
     words = f"process: {process.pid}, mac: 02:00:00:00:00:01"
     reason = playground.missing(f"{{{words}, interfaces: {{other1: own}}}}")
-    assert "no packet socket on other1, which the policy calls its own" in reason
+    assert "neither a tap nor a packet socket on other1" in reason
+    alone = playground.found(f"{{process: {process.pid}}}", nics="{}").interfaces
+    assert [at.ifname for at in alone] == ["tapX"], "whose frames they are matters to no one"
 
 
 def test_who_has_started_the_command_is_no_router(playground: Playground) -> None:

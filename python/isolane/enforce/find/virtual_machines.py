@@ -68,6 +68,8 @@ def behind_tap(host: HostNamespace, pid: int, tap: str, mac: str | None) -> Inte
         )
     if link.kind in ("macvtap", "ipvtap"):
         return of_macvlan(host, link, mac)
+    if mac is None and not host.nics:  # nobody asks whose its frames are
+        return of_tap(host, link, link.mac)
     return of_tap(host, link, guest_mac(host, link, mac))
 
 

@@ -232,7 +232,7 @@ class _Parts:
     def _queue(self, segment: Segment, name: str, context: str) -> to.Queue:
         size = self.host.profile.queues[name]
         router = segment.router
-        managed = router is not None and self.policy.weight(router) is not None
+        managed = name == "router" and router and self.policy.weight(router) is not None
         admission = self.policy.queue_admission(router, context) if router and managed else None
         shared = f"{context}/{name}" if size.shared else None
         return to.Queue(

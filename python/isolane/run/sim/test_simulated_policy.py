@@ -157,9 +157,10 @@ def machines_trial(path: str, weight: int | None, victim: float, other: float) -
     return trial(*model_of(spec, {"victim": victim, "other": other}))[0]
 
 
+@pytest.mark.parametrize("path", ["tap", "isolane"])
 @pytest.mark.parametrize("weight", [100, 200, 400])
-def test_virtual_machines_with_wires_of_their_own_share_the_core_by_weight(weight: int) -> None:
-    seen = machines_trial("tap", weight, CORE_KPPS, CORE_KPPS)
+def test_virtual_machines_with_queues_of_their_own_share_the_core(path: str, weight: int) -> None:
+    seen = machines_trial(path, weight, CORE_KPPS, CORE_KPPS)
     assert shares(seen)[0] == pytest.approx(weight / (weight + 100), abs=0.01)
     assert min(router.received_frames for router in seen.routers) > 1000
 
@@ -173,11 +174,12 @@ def test_a_machine_under_a_policy_goes_before_the_thread_that_feeds_it() -> None
     assert sum(router.lost.get("router_queue", 0) for router in managed.routers) == 0
 
 
-def test_a_machine_within_its_share_keeps_all_where_its_wire_is_its_own() -> None:
-    alone = machines_trial("tap", 100, CORE_KPPS, 0.0).routers[0].received_pps / 1e3
+@pytest.mark.parametrize("path", ["tap", "isolane"])
+def test_a_machine_within_its_share_keeps_all_where_its_queue_is_its_own(path: str) -> None:
+    alone = machines_trial(path, 100, CORE_KPPS, 0.0).routers[0].received_pps / 1e3
     for load in (0.5, 1, 4):
-        assert retained(machines_trial("tap", 100, 0.4 * alone, load * alone)) == 1
-    shared = machines_trial("bridge", 100, 0.4 * alone, 4 * alone)
+        assert retained(machines_trial(path, 100, 0.3 * alone, load * alone)) == 1
+    shared = machines_trial("bridge", 100, 0.3 * alone, 4 * alone)
     assert retained(shared) < 0.9, "its frames are lost before any process of its own"
 
 
@@ -187,6 +189,15 @@ def test_a_cap_on_a_machine_is_no_part_of_the_model(path: str) -> None:
     spec = parse_experiment(text)
     with pytest.raises(NotSupported, match="cpu_max of a virtual machine cannot be simulated"):
         simulated_policy.check(spec.resolved_arms()[0])
+
+
+@pytest.mark.parametrize(
+    ("key", "kpps"), [("rate_max: 50kpps", 50.0), ("rate_max: {ingress: 40kpps}", 40.0)]
+)
+def test_the_rates_of_a_machine_are_kept_under_a_policy(key: str, kpps: float) -> None:
+    text = MACHINES.format(path="isolane", policies=f", policy: {{victim: {{{key}}}}}")
+    seen = trial(*model_of(parse_experiment(text), {"victim": 120.0, "other": 0.0}))[0]
+    assert seen.routers[0].received_pps == pytest.approx(1e3 * kpps, rel=0.03)
 
 
 def ticks(spec: Experiment, kpps: Mapping[str, float]) -> list[int | None]:
