@@ -72,7 +72,13 @@ def only_arms(experiment: Experiment, names: Sequence[str]) -> Experiment:
             raise SpecError(f"--arms: no arm {show(name)}; accepted: {there}")
     chosen = tuple(arm for arm in experiment.arms if arm.name in names)
     reduced = experiment.model_copy(update={"arms": chosen})
-    return parse_experiment(reduced.to_yaml(), f"--arms {','.join(names)}")
+    managed = {r.group for arm in reduced.resolved_arms() for r in arm.routers if r.policy}
+    routers = tuple(  # a policy that only the other arms had is none any more
+        router if router.name in managed else router.model_copy(update={"policy": None})
+        for router in reduced.routers
+    )
+    text = reduced.model_copy(update={"routers": routers}).to_yaml()
+    return parse_experiment(text, f"--arms {','.join(names)}")
 
 
 def load_file(path: Path, model: type[Data], what: str) -> Data:

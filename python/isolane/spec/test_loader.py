@@ -173,6 +173,12 @@ def test_an_experiment_can_be_run_with_some_of_its_arms() -> None:
     assert only_arms(whole, ["a", "b", "c"]) == whole
 
 
+def test_what_only_the_other_arms_had_of_a_policy_is_left_out_with_them() -> None:
+    chosen = only_arms(parse_experiment(ARMS.replace("capacity: {arm: b}\n", "")), ["a"])
+    assert chosen.routers[0].policy is None
+    assert chosen.resolved_arms()[0].router("one").policy is None
+
+
 @pytest.mark.parametrize(
     ("names", "refused"),
     [
