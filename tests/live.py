@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,24 @@ def await_free() -> None:
     while (pid := lock_holder()) is not None:
         assert time.monotonic() < deadline, f"process {pid} holds {RUN_DIR}/lock"
         time.sleep(0.02)
+
+
+def kill_inside(opened: Callable[[], AbstractContextManager[object]]) -> None:
+    """Have a process of its own enter a context, and kill it there, as `kill -9` does."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with opened():
+                os.write(writing, b"up")
+                time.sleep(LIMIT_S)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    assert os.read(reading, 2) == b"up"
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reading)
 
 
 def quiet_host() -> Look:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-
-from isolane.run.backend import Bench, Demand, Observation, Setting
-from isolane.run.live.live_backend import LiveBackEnd
-from isolane.spec import parse_experiment
-from isolane.testbed import exclusive
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tests.live import LIMIT_S
+from tests.live_bench import Offer, live_bench
 
 EXPERIMENT = """\
 isolane: 1
@@ -28,21 +24,9 @@ RULES = 200
 
 
 @contextmanager
-def bench(weight: int = 100) -> Iterator[Callable[..., Observation]]:
+def bench(weight: int = 100) -> Iterator[Offer]:
     """Build a test bed; yields what offers rates and returns what came of it."""
-    experiment = parse_experiment(EXPERIMENT.format(weight=weight))
-    (arm,), routers = experiment.resolved_arms(), experiment.points()[0].routers
-    with (
-        exclusive() as journal,
-        closing(LiveBackEnd(experiment, journal)) as back_end,
-        back_end.bench(arm, routers) as built,
-    ):
-        live: Bench = built
-
-        def offer(*rates_pps: float, window_ns: int = 200_000_000) -> Observation:
-            demands = (Demand(r, pps, None) for r, pps in zip(routers, rates_pps, strict=True))
-            return live.trial(Setting(tuple(demands), 100_000_000, window_ns))
-
+    with live_bench(EXPERIMENT.format(weight=weight)) as (_, offer):
         yield offer
 
 

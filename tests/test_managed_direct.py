@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import time
-
 import pytest
 from isolane.enforce.settings.pacemaking import running
 from isolane.run.live.managed import clear_leftovers
 from isolane.testbed import clean, exclusive
 
-from tests.live import LIMIT_S, assert_same_host, quiet_host
+from tests.live import assert_same_host, kill_inside, quiet_host
 from tests.managed_wires import OVERLOAD_PPS, bench
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
@@ -38,20 +34,7 @@ def test_what_is_too_much_is_lost_at_its_nic_and_the_pacemaker_ends_with_the_pol
 
 def test_what_a_killed_run_left_is_removed_with_its_pacemaker() -> None:
     before = quiet_host()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            with bench():
-                os.write(writing, b"up")
-                time.sleep(LIMIT_S)
-        finally:
-            os._exit(1)
-    os.close(writing)
-    assert os.read(reading, 2) == b"up"
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os.close(reading)
+    kill_inside(bench)
     assert list(running(GROUP)), "it outlives the command that started it"
     with exclusive():
         clean()

@@ -10,7 +10,7 @@ from isolane.stats.promises import Bar
 
 from acceptance.subject import Attempt, Promise, Subject
 from acceptance.subjects.wires import cpu_share
-from tests.managed_guests import bench, offer
+from tests.managed_guests import bench
 
 KEPT = "a machine within its share keeps its frames"
 SHARE = "a weight of 4:1 gives a machine 80 % of the CPU time"
@@ -26,10 +26,10 @@ def victim(path: str) -> Callable[[Path], AbstractContextManager[Attempt]]:
 
     @contextmanager
     def opened(_folder: Path) -> Iterator[Attempt]:
-        with bench(path) as built:
+        with bench(path) as (_, offer):
 
             def attempt() -> dict[str, list[float]]:
-                seen = offer(built, path, OVERLOAD_PPS, VICTIM_PPS).routers[1]
+                seen = offer(OVERLOAD_PPS, VICTIM_PPS).routers[1]
                 return {KEPT: [seen.received_frames / seen.generated_frames]}
 
             yield attempt
@@ -40,8 +40,8 @@ def victim(path: str) -> Callable[[Path], AbstractContextManager[Attempt]]:
 @contextmanager
 def weights(_folder: Path) -> Iterator[Attempt]:
     """Overload both."""
-    with bench("tap") as built:
-        yield lambda: {SHARE: [cpu_share(offer(built, "tap", OVERLOAD_PPS, OVERLOAD_PPS))]}
+    with bench("tap") as (_, offer):
+        yield lambda: {SHARE: [cpu_share(offer(OVERLOAD_PPS, OVERLOAD_PPS))]}
 
 
 SUBJECTS = (

@@ -30,6 +30,7 @@ name: processes
 routers:
   app: {{process: {pid}, cpu_weight: 300, cpu_max: 40%, cores: [0]{more}}}
 """
+CAP = 0.4
 BUSY_S = 0.5
 PERIOD_S = 0.01
 _FORKS = """
@@ -116,11 +117,14 @@ def test_it_and_its_children_move_and_go_back(
 def test_one_that_is_busy_keeps_to_its_cap(enforcer: Enforcer, begin: Callable[[str], int]) -> None:
     pid = begin("print('busy', flush=True)\nwhile True: pass")
     enforcer.apply(parse_policy(POLICY.format(pid=pid, more="")))
-    began, used_ns = time.monotonic(), cpu_ns(pid)
-    time.sleep(BUSY_S)
-    used_ns = cpu_ns(pid) - used_ns
-    max_s = 0.4 * (time.monotonic() - began) + 2 * PERIOD_S
-    assert 0 < used_ns / 1e9 < max_s
+    began_s, before_ns = time.monotonic(), cpu_ns(pid)
+    while True:
+        time.sleep(BUSY_S)
+        used_s, passed_s = (cpu_ns(pid) - before_ns) / 1e9, time.monotonic() - began_s
+        # A hypervisor's pause may count as the process's time; it then waits until that is made up.
+        if 0 < used_s < CAP * passed_s + 2 * PERIOD_S:
+            break
+        assert passed_s < LIMIT_S, f"{used_s} of {passed_s} s"
 
 
 def test_one_that_has_ended_is_waited_for(enforcer: Enforcer, begin: Callable[[str], int]) -> None:

@@ -64,9 +64,8 @@ def _unkept(router: ArmRouter, policy: PolicyValues, loc: Loc) -> Iterator[Probl
                 what = f"{key} of router {show(router.group)}, a virtual machine on path isolane"
                 yield Problem((*loc, key), what, f"all keys but {listed(NOT_OF_MACHINES)}")
         return
-    own_wire = router.path in ("direct", "tap")
-    kept = OWN_WIRE_KEYS if own_wire else CPU_KEYS
-    where = f"on path {router.path}" if own_wire else "a virtual machine"
+    kept = CPU_KEYS if router.shares_wire else OWN_WIRE_KEYS
+    where = "a virtual machine" if router.shares_wire else f"on path {router.path}"
     for key in given:
         if key not in kept:
             what = f"{key} of router {show(router.group)}, {where}"

@@ -15,7 +15,7 @@ from isolane.enforce.find import processes
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.host_namespace import HostNamespace
 from isolane.enforce.find.packet_sockets import bound_to, sockets_of
-from isolane.enforce.find.router_interfaces import MACVLANS, of_link, of_macvlan
+from isolane.enforce.find.router_interfaces import of_link
 from isolane.enforce.find.virtual_machines import behind_tap
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.procfs import descendants, family
@@ -65,6 +65,4 @@ def _by_sockets(
         elif nic is not None and at.netns is not None:
             inner = of_link(host, at.netns, link, at.host_number)
             found += [inner] if inner is not None else []
-        elif link.kind in MACVLANS and at.netns is None:
-            found.append(of_macvlan(host, link, None))
     return found

@@ -7,15 +7,13 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.host_namespace import HostNamespace, all_namespaces, open_namespace
 from isolane.enforce.find.links import Link, read_links
 from isolane.enforce.router_facts import Interface
 
-MACVLANS: Final = ("macvlan", "macvtap", "ipvlan", "ipvtap")
-"""Kinds of interfaces on top of another one that share its receive queue."""
+_MACVLANS = ("macvlan", "macvtap", "ipvlan", "ipvtap")
 
 
 @dataclass(frozen=True)
@@ -138,7 +136,7 @@ def of_link(
         return None
     if link.kind == "veth":
         return _veth(host, path, link, other)
-    if link.kind in MACVLANS or link.kind == "vlan":
+    if link.kind in _MACVLANS or link.kind == "vlan":
         return Interface(
             "macvlan", path, link.ifname, link.ifindex, link.mac, link.vlan, lower=other.ifname
         )
@@ -242,7 +240,7 @@ def of_host_interface(
         return RouterNamespace(), Interface("own", None, ifname, link.ifindex, mac or link.mac)
     if link.kind == "tun":
         return RouterNamespace(), of_tap(host, link, guest_mac(host, link, mac))
-    if link.kind in (*MACVLANS, "vlan") and link.netnsid is None:
+    if link.kind in (*_MACVLANS, "vlan") and link.netnsid is None:
         return RouterNamespace(), of_macvlan(host, link, mac)
     if link.kind == "veth":
         return _behind(host, link)

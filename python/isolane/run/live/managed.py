@@ -11,8 +11,7 @@ from isolane import _native
 from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.run.live.cores import Cores
-from isolane.spec import Arm, NicEntry, PointRouter, Policy, build_policy
-from isolane.spec.fields import RouterPath
+from isolane.spec import Arm, ArmRouter, NicEntry, PointRouter, Policy, build_policy
 from isolane.spec.policy_models import OWN
 from isolane.testbed import NETNS_DIR, POLICY_NICS, Testbed
 
@@ -35,8 +34,8 @@ def policy_of(
         values = arm.router(router.group).policy
         if values is None:
             continue
-        mine, path = values.on(cores.dut), arm.router(router.group).path
-        leaves_by = _leaves_by(path, *bed.inner_interfaces[router.name])
+        mine = values.on(cores.dut)
+        leaves_by = _leaves_by(arm.router(router.group), *bed.inner_interfaces[router.name])
         guest = bed.guest_processes.get(router.name)
         entries[router.name] = (
             mine.in_netns(f"isolane-{router.name}", leaves_by)
@@ -51,13 +50,13 @@ def policy_of(
     return build_policy("testbed", nics, entries, f"arm {arm.name}")
 
 
-def _leaves_by(path: RouterPath, inside: str, outside: str) -> dict[str, str]:
+def _leaves_by(router: ArmRouter, inside: str, outside: str) -> dict[str, str]:
     """Return the interfaces of a router that its policy looks after, and where they lead to."""
-    if path == "isolane":
+    if router.path == "isolane":
         return {inside: POLICY_NICS[0], outside: POLICY_NICS[1]}
     # With a wire of its own nothing is to be done on the way out: whoever forwards sends. On a wire
     # that others share unmanaged, only the guest's processes are the policy's.
-    return {inside: OWN} if path in ("direct", "tap") else {}
+    return {} if router.shares_wire else {inside: OWN}
 
 
 def clear_leftovers() -> list[str]:

@@ -1,0 +1,35 @@
+"""A live bench of an experiment's first point, as a run builds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+
+from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.live.bench import LiveBench
+from isolane.run.live.live_backend import LiveBackEnd
+from isolane.spec import parse_experiment
+from isolane.testbed import exclusive
+
+WARMUP_NS = 100_000_000
+Offer = Callable[..., Observation]
+
+
+@contextmanager
+def live_bench(text: str) -> Iterator[tuple[LiveBench, Offer]]:
+    """Build a test bed; yields it, and what offers rates and returns what came of it."""
+    experiment = parse_experiment(text)
+    (arm,), routers = experiment.resolved_arms(), experiment.points()[0].routers
+    with (
+        exclusive() as journal,
+        closing(LiveBackEnd(experiment, journal)) as back_end,
+        back_end.bench(arm, routers) as built,
+    ):
+        assert isinstance(built, LiveBench)
+        live: LiveBench = built
+
+        def offer(*rates_pps: float, window_ns: int = 200_000_000) -> Observation:
+            demands = (Demand(r, pps, None) for r, pps in zip(routers, rates_pps, strict=True))
+            return live.trial(Setting(tuple(demands), WARMUP_NS, window_ns))
+
+        yield live, offer
