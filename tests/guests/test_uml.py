@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from isolane.errors import NotSupported, TestbedError
 from isolane.guests import UmlGuest, UmlPlan
+from isolane.guests.uml import READY
 
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("needs_guest_kernel")]
 
@@ -57,6 +58,21 @@ def test_a_guest_boots_is_asked_and_ends(tmp_path: Path) -> None:
         assert processes_of(tmp_path)
     await_none(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_its_programs_keep_their_registers(tmp_path: Path) -> None:
+    """Three at a time, interrupted all the time, calculate what the same program does here."""
+    work = 'BEGIN { for (i = 1; i < 300000; i++) s += sqrt(i); printf "%.6f\\n", s }'
+    expected = subprocess.run(["awk", work], check=True, capture_output=True, text=True).stdout
+    script = f"""\
+for n in 1 2 3; do awk '{work}' >/tmp/$n & done
+wait
+cat /tmp/1 /tmp/2 /tmp/3
+perl -MPOSIX -e 'print POSIX::floor(41.9), "\\n"'  # copies much, and reads what it has copied
+"""
+    with guest(tmp_path, script=script) as one:
+        lines = one.last_lines.split(" | ")
+    assert lines == [expected.strip()] * 3 + ["41", READY], lines
 
 
 def test_its_view_of_this_host_is_read_only_and_without_peoples_files(tmp_path: Path) -> None:
@@ -120,6 +136,7 @@ CHILD = """\
 import sys, time
 from pathlib import Path
 from isolane.guests import UmlGuest, UmlPlan
+from isolane.guests.uml import READY
 with UmlGuest(UmlPlan("orphan"), 300.0, Path(sys.argv[1])):
     print("ready", flush=True)
     time.sleep(3600)

@@ -25,6 +25,7 @@ from typing import Final, Self
 
 from isolane.children import die_with_parent
 from isolane.errors import NotSupported, TestbedError
+from isolane.guests import plain_registers
 from isolane.guests.nic_socket import NicSocket
 from isolane.procfs import children, descendants
 
@@ -266,7 +267,7 @@ class UmlGuest:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=self._as_guest,  # noqa: PLW1509 - two system calls
+            preexec_fn=self._as_guest,  # noqa: PLW1509 - three system calls
             pass_fds=[nic.socket.fileno() for nic in self.plan.nics],
         )
         assert self._process.stdout is not None
@@ -276,6 +277,8 @@ class UmlGuest:
         die_with_parent()
         if self.plan.core is not None:
             os.sched_setaffinity(0, {self.plan.core})
+        if plain_registers.are_needed():
+            plain_registers.keep_to_them()
 
     def _read_only(self) -> str:
         """Return commands that make all that is mounted read-only, but for the guest's folder."""
@@ -305,6 +308,10 @@ done"""
             *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"),
             f"init={init}",
             *("con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"),
+            # Threads of the boot may be there still, some 300: as many as are allowed with 64 MiB.
+            "sysctl.kernel.threads-max=4096",
+            # Words that the kernel does not know are its first process's environment.
+            *([plain_registers.ENVIRONMENT] if plain_registers.are_needed() else []),
             *(
                 f"vec{i}:transport=fd,fd={nic.socket.fileno()},mac={nic.mac},{_DRIVER}"
                 for i, nic in enumerate(self.plan.nics)
