@@ -69,8 +69,9 @@ $(NATIVE_STAMP): $(VENV_STAMP) $(NATIVE_SOURCES)
 	@touch $@
 
 .PHONY: test-setup
-test-setup: setup ## Install what tests run besides: container engines and libvirt
+test-setup: setup ## Install what tests run besides: container engines, libvirt, a kernel for guests
 	@tools/debian-packages packages-test.debian
+	@$(BIN)/isolane guest-kernel >/dev/null || [ $$? -eq 3 ]
 
 .PHONY: test
 test: test-setup ## Set up, then test: is the code right? The same answer on any machine, however slow

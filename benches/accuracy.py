@@ -8,7 +8,7 @@ from isolane import _native
 from isolane.run.live.cores import staying_on
 from isolane.run.live.counting import Counting
 from isolane.spec import format_pps
-from isolane.testbed.layout import RCV
+from isolane.testbed.bed_devices import RCV
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE, Check, Options, Outcome, main, median
 from benches.sent import drain, send

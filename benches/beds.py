@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from isolane.run.backend import Bench, Demand, Observation, Setting
 from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import parse_experiment
-from isolane.testbed import BedPlan, Journal, RouterPlan, clean, exclusive
+from isolane.testbed import UML, BedPlan, Journal, Machine, RouterPlan, clean, exclusive
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE
 
@@ -30,6 +30,8 @@ class Arm:
     moderation: str = "50us"
     ip: int = 4
     kind: str = "container"
+    machine: Machine = UML
+    """What a virtual machine is."""
 
     def yaml(self) -> str:
         """Return the experiment."""
@@ -37,6 +39,8 @@ class Arm:
         for number, policy in enumerate(self.policies):
             managed = policy and (self.path in ("isolane", "direct") or self.kind == "vm")
             more = f", policy: {{{policy}}}" if managed else ""
+            if self.kind == "vm":
+                more += f", hypervisor: {self.machine.hypervisor}, nic: {self.machine.nic}"
             routers.append(f"- {{name: r{number}, kind: {self.kind}, path: {self.path}{more}}}")
         loads = ", ".join(f"r{number}: 1pps" for number in range(len(self.policies)))
         return "\n".join(
@@ -55,11 +59,13 @@ class Arm:
         )
 
 
-def plan(kind: str, path: str, routers: int, receive: str, moderation_ns: int) -> BedPlan:
+def plan(
+    kind: str, path: str, routers: int, receive: str, moderation_ns: int, machine: Machine = UML
+) -> BedPlan:
     """Describe a test bed of equal routers, on the cores of all benches."""
     return BedPlan(
         routers=tuple(
-            RouterPlan(f"vr-{i + 1}", kind, path, None)  # type: ignore[arg-type]
+            RouterPlan(f"vr-{i + 1}", kind, path, None, machine)  # type: ignore[arg-type]
             for i in range(routers)
         ),
         receive=receive,  # type: ignore[arg-type]

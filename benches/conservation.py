@@ -12,7 +12,7 @@ from isolane.run.live.counting import Counting
 from isolane.run.live.traffic import Target
 from isolane.spec import format_pps
 from isolane.testbed import BedPlan, RouterPlan, Testbed, clean, exclusive
-from isolane.testbed.layout import RCV
+from isolane.testbed.bed_devices import RCV
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE, Check, Options, Outcome, main
 from benches.sent import drain, send

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from isolane.errors import MeasurementError, NotSupported
 from isolane.run.live.cores import staying_on
 from isolane.run.live.counting import Counting
-from isolane.testbed.layout import RCV
+from isolane.testbed.bed_devices import RCV
 
 from benches.common import RECEIVER_CORE, Check, Options, Outcome, main, median, spread
 from benches.process import sending

@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from isolane.guests import tiny_machine
 from isolane.procfs import memory_info
 from isolane.run.live.cores import staying_on
-from isolane.testbed import Journal, Testbed
+from isolane.testbed import UML, Journal, Machine, Testbed
 
 from benches import beds
 from benches.common import (
@@ -23,12 +24,34 @@ from benches.common import (
 )
 
 MODERATION_NS = 50_000
-OVERLOAD_PPS = 300_000.0
+OVERLOADS_PPS = (300_000.0, 60_000.0, 10_000.0)
+"""What guests under QEMU are offered in turn; the others the first alone. The best is told."""
 LIGHT = 0.1
 """Load at which delays are measured, of what the router forwards of an overload."""
 MANY = 8
 ONE_S, MANY_S, REMOVE_S = 3.0, 12.0, 2.0
-VARIANTS = (("container", "direct"), ("vm", "tap"), ("vm", "bridge"), ("vm", "macvtap"))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A sort of router on a path."""
+
+    name: str
+    kind: str
+    path: str
+    machine: Machine = UML
+
+
+_TCG = (Machine("tcg", "virtio"), Machine("tcg", "e1000"))
+VARIANTS = (
+    Variant("container, direct", "container", "direct"),
+    *(Variant(f"uml, {path}", "vm", path) for path in ("tap", "bridge", "macvtap")),
+    *(Variant(f"tcg {m.nic}, {path}", "vm", path, m) for m in _TCG for path in ("tap", "macvtap")),
+)
+KVM = tuple(
+    Variant(f"kvm {nic}, tap", "vm", "tap", Machine("kvm", nic)) for nic in ("virtio", "e1000")
+)
+"""Where it works."""
 
 
 @dataclass
@@ -53,29 +76,34 @@ def free_mb() -> float:
 
 
 @contextlib.contextmanager
-def built(kind: str, path: str, routers: int, journal: Journal) -> Iterator[float]:
+def built(variant: Variant, routers: int, journal: Journal) -> Iterator[float]:
     """Build a test bed; tells how long that took, s."""
     begun = time.monotonic()
-    with Testbed(beds.plan(kind, path, routers, "softirq", MODERATION_NS), journal):
+    plan = beds.plan(variant.kind, variant.path, routers, "softirq", MODERATION_NS, variant.machine)
+    with Testbed(plan, journal):
         yield time.monotonic() - begun
 
 
-def build(kind: str, path: str, found: Figures, journal: Journal) -> None:
+def build(variant: Variant, found: Figures, journal: Journal) -> None:
     """Start one router and many, and end them."""
-    with built(kind, path, 1, journal) as seconds:
+    with built(variant, 1, journal) as seconds:
         found.one_s.append(seconds)
     before_mb = free_mb()
-    with built(kind, path, MANY, journal) as seconds:
+    with built(variant, MANY, journal) as seconds:
         found.many_s.append(seconds)
         found.memory_mb.append((before_mb - free_mb()) / MANY)
         ending = time.monotonic()
     found.remove_s.append(time.monotonic() - ending)
 
 
-def forward(kind: str, path: str, found: Figures, journal: Journal, seconds: float) -> None:
+def forward(variant: Variant, found: Figures, journal: Journal, seconds: float) -> None:
     """Overload a router, then offer it a tenth of what it forwarded."""
-    with beds.bed(beds.Arm(path, ("",), kind=kind), journal, seconds) as bed:
-        full = bed.offer((OVERLOAD_PPS,)).routers[0]
+    arm = beds.Arm(variant.path, ("",), kind=variant.kind, machine=variant.machine)
+    with beds.bed(arm, journal, seconds) as bed:
+        # A guest in a receive livelock forwards less of more.
+        loads = OVERLOADS_PPS[:1] if variant.machine == UML else OVERLOADS_PPS
+        tried = [bed.offer((load,)).routers[0] for load in loads]
+        full = max(tried, key=lambda router: router.received_pps)
         found.rate_pps.append(full.received_pps)
         if full.cpu_ns_per_frame is not None:
             found.cpu_ns.append(full.cpu_ns_per_frame)
@@ -87,26 +115,28 @@ def forward(kind: str, path: str, found: Figures, journal: Journal, seconds: flo
 
 def bench(options: Options) -> Outcome:
     """Measure all variants in turn, round by round."""
-    found = {variant: Figures() for variant in VARIANTS}
+    variants = VARIANTS + (() if tiny_machine.kvm_fault() else KVM)
+    found = {variant: Figures() for variant in variants}
     with beds.host() as journal:
         for _ in range(options.rounds):
-            for (kind, path), figures in found.items():
+            for variant, figures in found.items():
                 with staying_on((GENERATOR_CORE,)):
-                    build(kind, path, figures, journal)
-                forward(kind, path, figures, journal, options.seconds)
-    guests = [figures for (kind, _), figures in found.items() if kind == "vm"]
+                    build(variant, figures, journal)
+                forward(variant, figures, journal, options.seconds)
+    # What QEMU's translator takes is told; it is no promise.
+    guests = [f for v, f in found.items() if v.kind == "vm" and v.machine.hypervisor != "tcg"]
     checks = [
         _check(f"one guest ready in under {ONE_S:g} s", [g.one_s for g in guests], ONE_S),
         _check(f"{MANY} guests ready in under {MANY_S:g} s", [g.many_s for g in guests], MANY_S),
         _check(f"ended in under {REMOVE_S:g} s", [g.remove_s for g in guests], REMOVE_S),
     ]
     return Outcome(
-        title=f"Container and guest: medians of {options.rounds} rounds",
-        columns=("router, path", f"1 / {MANY} ready, s", "ended, s", "MiB each", "kpps of 300",
+        title=f"Containers and guests: medians of {options.rounds} rounds",
+        columns=("router", f"1 / {MANY} ready, s", "ended, s", "MiB each", "kpps",
                  "range", "CPU ns/frame", "p50 / p99 at 10 %, us"),
-        rows=[_row(kind, path, figures) for (kind, path), figures in found.items()],
+        rows=[_row(variant.name, figures) for variant, figures in found.items()],
         checks=checks,
-        data={"figures": {f"{kind} {path}": vars(f) for (kind, path), f in found.items()}},
+        data={"figures": {variant.name: vars(f) for variant, f in found.items()}},
     )  # fmt: skip
 
 
@@ -115,16 +145,18 @@ def _check(target: str, values: list[list[float]], limit_s: float) -> Check:
     return Check(target, f"{slowest:.2f} s on the slowest path", slowest < limit_s)
 
 
-def _row(kind: str, path: str, found: Figures) -> tuple[str, ...]:
+def _row(name: str, found: Figures) -> tuple[str, ...]:
     return (
-        f"{kind}, {path}",
+        name,
         f"{median(found.one_s):.2f} / {median(found.many_s):.2f}",
         f"{median(found.remove_s):.2f}",
         f"{max(0.0, median(found.memory_mb)):.1f}",
         f"{median(found.rate_pps) / 1e3:.1f}",
         spread(found.rate_pps, 1e3, 1),
         f"{median(found.cpu_ns):.0f}" if found.cpu_ns else "-",
-        f"{median(found.p50_ns) / 1e3:.0f} / {median(found.p99_ns) / 1e3:.0f}",
+        f"{median(found.p50_ns) / 1e3:.0f} / {median(found.p99_ns) / 1e3:.0f}"
+        if found.p50_ns
+        else "-",
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from isolane.run.live.traffic import Target
-from isolane.testbed.layout import GEN
+from isolane.testbed.bed_devices import GEN
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE
 from benches.wire import GEN_IFNAME

@@ -15,7 +15,7 @@ from isolane.errors import TestbedError
 from isolane.run.live.traffic import Target
 from isolane.testbed import Journal, clean, exclusive, netns, threads
 from isolane.testbed.bed_builder import Builder, Namespaces
-from isolane.testbed.layout import GEN, RCV, End, Layout, Veth
+from isolane.testbed.bed_devices import GEN, RCV, End, Layout, Veth
 from isolane.testbed.namespace_thread import NamespaceThread
 
 GEN_IFNAME, RCV_IFNAME = "isl-g0", "isl-r0"

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from isolane.guests import KERNEL, PACKAGE
+from isolane.guests import KERNEL, PACKAGE, qemu
 
 TINY = """\
 isolane: 1
@@ -38,6 +38,13 @@ def needs_guest_kernel() -> None:
     """For tests that start virtual machines."""
     if shutil.which(KERNEL) is None:
         pytest.skip(f"there is no {KERNEL}: apt-get install {PACKAGE}")
+
+
+@pytest.fixture
+def needs_qemu_guests() -> None:
+    """For tests that start virtual machines under QEMU, emulated."""
+    if why := qemu.lacking("tcg"):
+        pytest.skip(why)
 
 
 class Tiny:

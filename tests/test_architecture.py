@@ -48,6 +48,7 @@ ARROWS: dict[str, set[str]] = {
     "cli": {
         "errors",
         "files",
+        "guests",
         "spec",
         "doctor",
         "testbed",

@@ -31,7 +31,7 @@ TEST = re.compile(r"([\w/.]+\.py)::(\w+)")
 FILE = re.compile(rf"(?:{'|'.join(FOLDERS)})/[\w./-]*[\w/]")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 TASK = re.compile(r"\bmake ([a-z][a-z-]*)")
-COMMAND = re.compile(r"(?<!on )\bisolane ([a-z]+)\b")  # "on isolane" is the path
+COMMAND = re.compile(r"(?<!on )\bisolane ([a-z]+(?:-[a-z]+)*)\b")  # "on isolane" is the path
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 
 

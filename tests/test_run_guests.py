@@ -9,8 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from isolane.guests import DIRECTORY
 from isolane.guests.leftovers import processes_of
-from isolane.guests.uml import DIRECTORY
 from isolane.run.folder import RunFolder
 
 from tests.live import assert_same_host, quiet_host, running
@@ -63,6 +63,30 @@ def test_guests_forward_to_the_frame_beside_containers(
             assert router.cpu_ns, f"{trial.arm}: {router.router} has threads or polls of its own"
     report = (tmp_path / "run" / "report.html").read_text()
     assert "ran under User-Mode Linux" in report
+
+
+@pytest.mark.usefixtures("needs_qemu_guests")
+def test_guests_of_three_sorts_in_one_experiment(tmp_path: Path) -> None:
+    arms = (
+        "  - {name: uml, kind: vm, path: tap}",
+        "  - {name: virtio, kind: vm, hypervisor: tcg, path: tap}",
+        "  - {name: e1000, kind: vm, hypervisor: tcg, path: macvtap, nic: e1000}",
+    )
+    file = tmp_path / "guests.yaml"
+    file.write_text(GUESTS.format(arms="\n".join(arms), ip=4, size=64, duration="100ms"))
+    before = quiet_host()
+    trials = run(file, tmp_path / "run")
+    assert_same_host(before)
+    assert_sound(trials, len(arms))
+    ran = {t.arm: {(r.hypervisor, r.nic) for r in t.routers} for t in trials}
+    assert ran == {
+        "uml": {("uml", "vector")},
+        "virtio": {("tcg", "virtio")},
+        "e1000": {("tcg", "e1000")},
+    }
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "ran under User-Mode Linux" in report
+    assert "ran under QEMU with TCG" in report
 
 
 def test_a_guest_that_is_killed_fails_its_trial_alone(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from isolane.errors import NotSupported, TestbedError
+from isolane.guests import DIRECTORY
 from isolane.guests.leftovers import processes_of
-from isolane.guests.uml import DIRECTORY
 from isolane.testbed import Journal, Testbed, bed_builder, clean, exclusive, netns
 from isolane.testbed import journal as journals
 
@@ -32,8 +32,10 @@ from isolane.cli import signals
 from isolane.testbed import *
 signals.turn_into_interrupts()
 names = sys.argv[3:]
-kind = "vm" if sys.argv[1] == "tap" else "container"
-plan = BedPlan(tuple(RouterPlan(name, kind, sys.argv[1], None) for name in names),
+path, _, qemu = sys.argv[1].partition(" ")
+kind = "vm" if path == "tap" else "container"
+machine = Machine("tcg", "virtio") if qemu else UML
+plan = BedPlan(tuple(RouterPlan(name, kind, path, None, machine) for name in names),
                sys.argv[2], 50_000, (0,), (1,), 4)
 while True:
     try:
@@ -203,17 +205,28 @@ def test_a_bed_is_removed_at_the_end_of_the_process_if_nothing_else_did(
 
 @pytest.mark.parametrize(
     ("path", "receive"),
-    [("direct", "softirq"), ("bridge", "threaded"), ("macvlan", "softirq"), ("tap", "softirq")],
+    [
+        ("direct", "softirq"),
+        ("bridge", "threaded"),
+        ("macvlan", "softirq"),
+        ("tap", "softirq"),
+        ("tap qemu", "softirq"),
+    ],
 )
-def test_clean_after_kill_9_at_any_moment(path: str, receive: str, journal: Journal) -> None:
+def test_clean_after_kill_9_at_any_moment(
+    path: str, receive: str, journal: Journal, request: pytest.FixtureRequest
+) -> None:
+    if path == "tap qemu":
+        request.getfixturevalue("needs_qemu_guests")
     before = host()
     draw = random.Random(path)
     killed = found = 0
     deadline = time.monotonic() + LIMIT_S
-    while killed < (4 if path == "tap" else 8) or not found:
+    guests = path.startswith("tap")
+    while killed < (4 if guests else 8) or not found:
         assert time.monotonic() < deadline, "none was killed while it had something to leave behind"
         with released(journal), running(path, receive) as process:
-            time.sleep(draw.uniform(0, 3.0 if path == "tap" else 0.4))  # a guest boots in 1.5 s
+            time.sleep(draw.uniform(0, 3.0 if guests else 0.4))  # a guest boots in 1.5 s
             process.kill()
             process.wait()
         killed += 1

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from isolane.errors import MeasurementError
+from isolane.guests import DIRECTORY
 from isolane.guests.leftovers import processes_of
-from isolane.guests.uml import DIRECTORY
-from isolane.testbed import BedPlan, Testbed
+from isolane.testbed import UML, BedPlan, Machine, Testbed
 
 from tests.testbed.test_counters import blasted_until, of
 from tests.testbed.test_forwarding import assert_forwards
@@ -27,9 +27,16 @@ MANY = 150_000
 
 @pytest.fixture
 def guests(plan: Callable[..., BedPlan]) -> Callable[..., BedPlan]:
-    def make(path: str, routers: int = 1, ip: int = 4, receive: str = "softirq") -> BedPlan:
+    def make(
+        path: str,
+        routers: int = 1,
+        ip: int = 4,
+        receive: str = "softirq",
+        machine: Machine = UML,
+    ) -> BedPlan:
         made = plan(path, routers, ip, receive=receive)
-        return replace(made, routers=tuple(replace(r, kind="vm") for r in made.routers))
+        machines = (replace(r, kind="vm", machine=machine) for r in made.routers)
+        return replace(made, routers=tuple(machines))
 
     return make
 
@@ -50,6 +57,43 @@ def test_each_guest_forwards_its_frames(
     with Testbed(guests(path, 2, ip, receive), journal) as bed:
         assert len(bed.wires) == 2
         assert_forwards(bed, ip, traffic)
+
+
+@pytest.mark.usefixtures("needs_qemu_guests")
+@pytest.mark.parametrize(
+    ("path", "nic", "ip"),
+    [("tap", "virtio", 6), ("tap", "e1000", 4), ("bridge", "virtio", 4), ("macvtap", "e1000", 6)],
+)
+def test_each_guest_under_qemu_forwards_its_frames(
+    path: str, nic: Any, ip: int, journal: Any, guests: Any, traffic: Any
+) -> None:
+    with Testbed(guests(path, 2, ip, machine=Machine("tcg", nic)), journal) as bed:
+        assert_forwards(bed, ip, traffic)
+
+
+@pytest.mark.usefixtures("needs_qemu_guests")
+@pytest.mark.parametrize("nic", ["virtio", "e1000"])
+def test_more_than_a_guest_under_qemu_can_forward(
+    nic: Any, journal: Any, guests: Any, traffic: Any
+) -> None:
+    """What its NIC does not read in time is lost in the macvtap, which counts it."""
+    setting = guests("tap", machine=Machine("tcg", nic))
+    with Testbed(setting, journal) as bed:
+        core = setting.measure_cores[0]
+        where = "vr-1", "router_queue"
+        sent, got, _ = blasted_until(where, bed, bed.wires[0], core, traffic)
+        assert 0 < got < sent
+
+
+@pytest.mark.usefixtures("needs_qemu_guests")
+def test_one_under_qemu_that_dies_is_named(journal: Any, guests: Any) -> None:
+    with Testbed(guests("tap", machine=Machine("tcg", "virtio")), journal) as bed:
+        bed.check_alive()
+        for process in processes_of(DIRECTORY / "vr-1"):
+            with suppress(ProcessLookupError):  # it went with another one
+                os.kill(process, signal.SIGKILL)
+        with pytest.raises(MeasurementError, match="guest vr-1 "):
+            bed.counters()
 
 
 def test_a_guest_and_a_container_share_a_bridge(journal: Any, guests: Any, traffic: Any) -> None:

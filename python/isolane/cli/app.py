@@ -1,8 +1,8 @@
 """The application: its commands, and how errors and signals turn into exit statuses.
 
-A command is a module ``isolane.cli.<name>`` with a function ``command`` and an ``EPILOG`` of
-examples. Modules import only typer and the standard library at their top, so that ``--help`` is
-quick; everything heavy is imported inside ``command``.
+A command is a module ``isolane.cli.<name>`` (underscores for hyphens) with a function ``command``
+and an ``EPILOG`` of examples. Modules import only typer and the standard library at their top, so
+that ``--help`` is quick; everything heavy is imported inside ``command``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from isolane.errors import IsolaneError
 
 COMMANDS: Final = (
     "run", "search", "reproduce", "calibrate", "generate", "receive", "report", "apply", "status",
-    "set", "top", "clear", "verify", "watch", "export", "doctor", "schema", "clean", "version",
+    "set", "top", "clear", "verify", "watch", "export", "doctor", "guest-kernel", "schema", "clean",
+    "version",
 )  # fmt: skip
 """In the order of ``isolane --help``."""
 
@@ -85,7 +86,7 @@ def build() -> typer.Typer:
     )
     app.callback()(_options)
     for name in COMMANDS:
-        module = importlib.import_module(f"isolane.cli.{name}")
+        module = importlib.import_module(f"isolane.cli.{name.replace('-', '_')}")
         app.command(name, epilog=module.EPILOG)(_ended_by_signals(module.command))
     return app
 

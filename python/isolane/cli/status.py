@@ -28,7 +28,7 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON.")] = False,
 ) -> None:
-    """Show the policy in force, and whether the kernel still has it.
+    """Show the policy in force, and whether the kernel has it.
 
     For each router the table shows what is in force, or why the router waits. The command reads
     every setting back from the kernel and changes none. A setting that somebody else has changed

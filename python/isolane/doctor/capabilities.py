@@ -190,18 +190,18 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "kvm",
         "vm",
         "KVM starts a virtual machine",
-        "virtual machines at full speed (not in experiments yet)",
+        "virtual machines as routers at full speed (hypervisor: kvm)",
         (
             "switch hardware virtualisation on (BIOS), or nested virtualisation (hypervisor); "
-            "apt-get install qemu-system-x86; modprobe kvm_intel or kvm_amd"
+            "apt-get install qemu-system-x86; modprobe kvm_intel or kvm_amd; isolane guest-kernel"
         ),
     ),
     (
         "tcg",
         "vm",
         "QEMU emulates a virtual machine",
-        "virtual machines where KVM does not work (not in experiments yet)",
-        "apt-get install --no-install-recommends qemu-system-x86 seabios",
+        "virtual machines with NICs of real models where KVM does not work (hypervisor: tcg)",
+        "apt-get install --no-install-recommends qemu-system-x86 seabios; isolane guest-kernel",
     ),
     (
         "uml",

@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from isolane.errors import TestbedError
-from isolane.guests.uml import DIRECTORY, KERNEL
+from isolane.guests.guest import DIRECTORY, Guest
+from isolane.guests.qemu import QemuGuest
+from isolane.guests.uml import UmlGuest
 from isolane.procfs import named_processes
 
+_KINDS: Final[tuple[type[Guest], ...]] = (UmlGuest, QemuGuest)
 _BY_ITSELF_S: Final = 2.0
 _VANISH_S: Final = 60.0
 
@@ -53,10 +56,11 @@ def remove_left(name: str, directory: Path = DIRECTORY) -> bool:
 def processes_of(folder: Path) -> list[int]:
     """Return the processes that are the guest with this folder."""
     found = []
-    kernel, own = KERNEL.encode(), os.fsencode(f"uml_dir={folder}")
+    marks = [(kind.PROGRAM.encode(), os.fsencode(kind.mark(folder))) for kind in _KINDS]
     for number, _ in named_processes():
         with contextlib.suppress(OSError):  # processes come and go
             words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-            if words[0].rpartition(b"/")[2] == kernel and own in words:
+            program = words[0].rpartition(b"/")[2]
+            if any(program == kernel and own in words for kernel, own in marks):
                 found.append(number)
     return found

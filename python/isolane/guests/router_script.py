@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-NICS: Final = ("vec0", "vec1")
-"""Its interfaces, towards the generator and towards the receiver, as its kernel names them."""
+Nics = tuple[str, str]
+"""A guest's interfaces as its kernel names them: towards the generator, towards the receiver."""
 _NEVER: Final = ("rp_filter", "send_redirects")
 _QUIET: Final = (
     ("accept_dad", 0),
@@ -17,12 +17,13 @@ _QUIET: Final = (
     ("mldv2_unsolicited_report_interval", 0),
     ("addr_gen_mode", 1),  # no link-local addresses
 )
-_LOAD_IPV6: Final = (
-    # Its kernel's modules are not where modprobe(8) looks; /tmp is the guest's own.
-    "mkdir -p /tmp/lib/modules",
-    "ln -s /usr/lib/uml/modules/$(uname -r) /tmp/lib/modules/",
-    "[ -d /proc/sys/net/ipv6 ] || modprobe -d /tmp ipv6",
-)
+_LOAD_IPV6: Final = """\
+if [ ! -d /proc/sys/net/ipv6 ]; then
+    # User-Mode Linux: its modules are not where modprobe(8) looks; /tmp is the guest's own.
+    mkdir -p /tmp/lib/modules
+    ln -s /usr/lib/uml/modules/$(uname -r) /tmp/lib/modules/
+    modprobe -d /tmp ipv6
+fi"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class RouterSide:
     neighbour_mac: str
 
 
-def router_script(ip: Literal[4, 6], sides: tuple[RouterSide, RouterSide]) -> str:
+def router_script(ip: Literal[4, 6], nics: Nics, sides: tuple[RouterSide, RouterSide]) -> str:
     """Return commands for a guest whose two NICs are up, have their addresses and forward.
 
     No ARP and no neighbour discovery is needed, and the guest sends nothing by itself.
@@ -44,34 +45,38 @@ def router_script(ip: Literal[4, 6], sides: tuple[RouterSide, RouterSide]) -> st
     ----------
     ip
         IP version.
+    nics
+        Names of its interfaces.
     sides
         Towards the generator, towards the receiver.
     """
-    return "\n".join((*_settings(ip), *_interfaces(sides)))
+    return "\n".join((*_settings(ip, nics), *_interfaces(nics, sides)))
 
 
-def _settings(ip: int) -> Iterator[str]:
+def _settings(ip: int, nics: Nics) -> Iterator[str]:
     """Write the sysctls before there are interfaces in service, which inherit ``default``."""
     yield "set -e"  # whatever fails ends the guest, and its last words are told
     yield "ip link set lo up"
     if ip == 6:
-        yield from _LOAD_IPV6
-        for scope in ("default", *NICS):
+        yield _LOAD_IPV6
+        for scope in ("default", *nics):
             for key, value in _QUIET:
                 yield f"echo {value} >/proc/sys/net/ipv6/conf/{scope}/{key}"
         yield "echo 1 >/proc/sys/net/ipv6/conf/all/forwarding"
         return
     for key in _NEVER:
-        for scope in ("all", "default", *NICS):
+        for scope in ("all", "default", *nics):
             yield f"echo 0 >/proc/sys/net/ipv4/conf/{scope}/{key}"
     yield "echo 1 >/proc/sys/net/ipv4/ip_forward"
     yield "[ ! -d /proc/sys/net/ipv6 ] || echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6"
 
 
-def _interfaces(sides: tuple[RouterSide, RouterSide]) -> Iterator[str]:
-    for nic in NICS:
+def _interfaces(nics: Nics, sides: tuple[RouterSide, RouterSide]) -> Iterator[str]:
+    for nic in nics:
         yield f"ip link set {nic} arp off up"
-    for nic, side in zip(NICS, sides, strict=True):
+    for nic in nics:  # some drivers need half a second; before that they drop what they are to send
+        yield f'until [ "$(cat /sys/class/net/{nic}/carrier)" = 1 ]; do sleep 0.02; done'
+    for nic, side in zip(nics, sides, strict=True):
         yield f"ip address add {side.address} dev {nic}"
         neighbour = f"{side.neighbour_ip} lladdr {side.neighbour_mac}"
         yield f"ip neighbour add {neighbour} dev {nic} nud permanent"

@@ -7,8 +7,9 @@ from typing import Literal
 
 import pytest
 
-from isolane.guests.router_script import NICS, RouterSide, router_script
+from isolane.guests.router_script import RouterSide, router_script
 
+NICS = ("vec0", "eth1")
 SIDES = {
     4: (
         RouterSide("198.18.0.1/24", "198.18.0.2", "02:15:01:00:00:00"),
@@ -23,7 +24,7 @@ SIDES = {
 
 @pytest.mark.parametrize("ip", [4, 6])
 def test_each_side_has_its_address_and_its_only_neighbour(ip: Literal[4, 6]) -> None:
-    lines = router_script(ip, SIDES[ip]).splitlines()
+    lines = router_script(ip, NICS, SIDES[ip]).splitlines()
     for nic, side in zip(NICS, SIDES[ip], strict=True):
         up = lines.index(f"ip link set {nic} arp off up")
         address = lines.index(f"ip address add {side.address} dev {nic}")
@@ -33,7 +34,7 @@ def test_each_side_has_its_address_and_its_only_neighbour(ip: Literal[4, 6]) -> 
 
 @pytest.mark.parametrize("ip", [4, 6])
 def test_settings_come_before_the_interfaces_that_inherit_them(ip: Literal[4, 6]) -> None:
-    lines = router_script(ip, SIDES[ip]).splitlines()
+    lines = router_script(ip, NICS, SIDES[ip]).splitlines()
     first_up = lines.index(f"ip link set {NICS[0]} arp off up")
     settings = [i for i, line in enumerate(lines) if ">/proc/sys/net" in line]
     assert settings
@@ -46,7 +47,7 @@ def test_settings_come_before_the_interfaces_that_inherit_them(ip: Literal[4, 6]
 def test_a_shell_understands_it(ip: Literal[4, 6]) -> None:
     done = subprocess.run(
         ["sh", "-n"],
-        input=router_script(ip, SIDES[ip]),
+        input=router_script(ip, NICS, SIDES[ip]),
         text=True,
         capture_output=True,
         check=False,

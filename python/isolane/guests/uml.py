@@ -1,54 +1,28 @@
 """A User-Mode Linux guest: a whole kernel in a process, on any host, without virtualisation.
 
-The guest lives in PID, network and mount namespaces of its own: of this host's networks it has the
-sockets that it is given, and nothing else. When the process that started it ends, by
-whatever signal, the kernel kills the first process of that PID namespace, and with it all others.
-Its root is this host's file system without ``/root`` and ``/home``, and read-only: not by the
-guest's word, but in the mount namespace of the process that is the guest.
+Its root is this host's file system without ``/root`` and ``/home``, and read-only.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import selectors
-import shlex
 import shutil
-import signal
-import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from isolane.children import die_with_parent
-from isolane.errors import NotSupported, TestbedError
+from isolane.errors import NotSupported
 from isolane.guests import plain_registers
+from isolane.guests.guest import ANSWERING, DIRECTORY, Guest, GuestPlan
 from isolane.guests.nic_socket import NicSocket
-from isolane.procfs import children, descendants
 
 KERNEL: Final = "linux.uml"
 PACKAGE: Final = "user-mode-linux"
-READY: Final = "isolane: guest is ready"
-"""What the guest's first process writes when its script is done."""
-_BEGIN, _END, _NONE = "isolane: begin", "isolane: end", "isolane: none"
-"""What it writes around a file that it is asked for."""
-DIRECTORY: Final = Path("/run/isolane/guests")
 _MEMORY: Final = "/dev/shm"  # noqa: S108 - where the guest's kernel makes its memory's file
 _OWN_FOLDER: Final = "uml"
 """The guest's kernel makes it, and empties it first if it is there."""
-_HIDDEN: Final = ("/root", "/home")
-_LAST_LINES: Final = 5
 _DRIVER: Final = "depth=128,mtu=1500"
 """Its driver takes or sends 128 frames in one call at most; without an MTU it would keep 64 KiB for
 each of them."""
-_STACK: Final = "\nStack:"
-_ENDING_S: Final = 1.0
-_UNBEGUN_S: Final = 1.0
-"""How long unshare(1) may take to start its child, when the guest is ended at once."""
-_NAME: Final = re.compile(r"[a-z0-9_][a-z0-9_/]*")
 GUEST_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a guest looks for programs, which are this host's."""
 _FIRST: Final = (
@@ -58,12 +32,6 @@ _FIRST: Final = (
     "mount -t sysfs sysfs /sys",
     "mount -t tmpfs -o size=1m tmpfs /tmp",
 )
-_ANSWERING: Final = f"""\
-while read -r name; do
-    echo '{_BEGIN}'
-    if [ -r "/proc/$name" ]; then cat "/proc/$name"; else echo '{_NONE}'; fi
-    echo '{_END}'
-done"""
 
 
 @dataclass(frozen=True)
@@ -75,238 +43,71 @@ class UmlNic:
 
 
 @dataclass(frozen=True)
-class UmlPlan:
+class UmlPlan(GuestPlan):
     """A guest to be started.
 
     Parameters
     ----------
-    name
-        Names its folder: letters, digits and hyphens.
-    script
-        Shell commands that the guest's first process does before it is ready.
     memory_mb
         Its memory, MiB.
     nics
         Its NICs, which stay whoever opened them's to close.
-    core
-        The core of this host that it runs on; None: any that the starting thread may use.
     """
 
-    name: str
-    script: str = ""
     memory_mb: int = 64
     nics: tuple[UmlNic, ...] = ()
-    core: int | None = None
 
 
-class UmlGuest:
-    """One guest; it runs between entry and exit.
+class UmlGuest(Guest):
+    """A guest kernel in a process; see :class:`isolane.guests.guest.Guest`."""
 
-    Parameters
-    ----------
-    plan
-        What to start. It ends, at the latest, with the thread that enters.
-    limit_s
-        Longest time until it is ready, s.
-    directory
-        Gets a folder of the guest's name, which is removed again.
-
-    Raises
-    ------
-    NotSupported
-        On entry, if there is no guest kernel on this host.
-    TestbedError
-        On entry, if the guest does not get ready: with the last lines of its console.
-    """
+    PROGRAM = KERNEL
 
     def __init__(self, plan: UmlPlan, limit_s: float = 60.0, directory: Path = DIRECTORY) -> None:
+        super().__init__(plan, limit_s, directory)
         self.plan = plan
-        self.folder = directory / plan.name
-        self._limit_s = limit_s
-        self._process: subprocess.Popen[bytes] | None = None
-        self._console = b""
-        self._deadline_s = 0.0
 
-    def __enter__(self) -> Self:
-        self.start()
-        try:
-            while not self.is_ready(0.1):
-                pass
-        except BaseException:
-            self.close()
-            raise
-        return self
+    @staticmethod
+    def mark(folder: Path) -> str:
+        """Return the word of its command line that says whose folder it has."""
+        return f"uml_dir={folder}"
 
-    def start(self) -> None:
-        """Start it and do not wait: several guests boot side by side; see :meth:`is_ready`."""
+    def _check(self) -> None:
         if shutil.which(KERNEL) is None:
             raise NotSupported(
                 f"not supported on this host: there is no {KERNEL} (apt-get install {PACKAGE})"
             )
-        try:
-            self.folder.mkdir(parents=True)
-        except FileExistsError:
-            raise TestbedError(f"a guest named {self.plan.name} is there: {self.folder}") from None
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        self._deadline_s = time.monotonic() + self._limit_s
-
-    def is_ready(self, wait_s: float = 0.0) -> bool:
-        """Tell whether it is ready, after waiting for a sign of it.
-
-        Raises
-        ------
-        TestbedError
-            When it has ended, or its time is over: with the last lines of its console.
-        """
-        return self._says(READY, 0, "was not ready", self._deadline_s, wait_s)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
-    def is_running(self) -> bool:
-        """Whether it has not ended by itself."""
-        return self._process is not None and self._process.poll() is None
+    def _init(self) -> Path:
+        return self.folder / "init"
 
-    @property
-    def process(self) -> int:
-        """Number of the process that all others of it come from.
+    def _prepare(self) -> None:
+        lines = ("#!/bin/sh", *_FIRST, self.plan.script, ANSWERING)
+        self._init.write_text("\n".join(lines) + "\n")
+        self._init.chmod(0o700)
 
-        Raises
-        ------
-        TestbedError
-            When it is not started.
-        """
-        if self._process is None:
-            raise TestbedError(f"guest {self.plan.name} is not started")
-        return self._process.pid
+    def _mounts(self) -> list[str]:
+        # The guest's memory is a file there, which must be executable.
+        size = f"size={self.plan.memory_mb + 32}m,mode=0700"
+        return [f"mount -t tmpfs -o {size} isolane-guest {_MEMORY}"]
 
-    def threads(self) -> list[int]:
-        """Return all threads of this host that are the guest, its start-up shell's included."""
-        return descendants(self._process.pid) if self._process is not None else []
-
-    @property
-    def last_lines(self) -> str:
-        """The last lines of its console, in one line; of a panic without the stack."""
-        self._read_console(0.0)
-        text = self._console.decode(errors="replace")
-        lines = text.partition(_STACK)[0].splitlines()
-        return " | ".join(line.strip() for line in lines[-_LAST_LINES:] if line.strip())
-
-    def proc(self, name: str) -> str:
-        """Read a file under ``/proc`` of the guest, such as ``net/dev``.
-
-        Raises
-        ------
-        TestbedError
-            If there is no such file, or the guest does not answer within its time.
-        """
-        process = self._process
-        if process is None or process.stdin is None or not _NAME.fullmatch(name):
-            raise TestbedError(f"guest {self.plan.name} cannot be asked for {name!r}")
-        begun = len(self._console)
-        try:
-            os.write(process.stdin.fileno(), f"{name}\n".encode())
-        except BrokenPipeError:
-            raise self._failed("has ended") from None
-        self._await(_END, begun, f"did not answer for {name}")
-        text = self._console[begun:].decode(errors="replace").replace("\r\n", "\n")
-        found = text.partition(f"{_BEGIN}\n")[2].partition(_END)[0]
-        if found.strip() == _NONE:
-            raise TestbedError(f"guest {self.plan.name} has no /proc/{name}")
-        return found
-
-    def close(self) -> None:
-        """End it, with all its processes, and remove its folder."""
-        process, self._process = self._process, None
-        if process is not None:
-            self._end(process)
-            for stream in (process.stdin, process.stdout):
-                if stream is not None:
-                    stream.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
-        if self.folder.parent == DIRECTORY:
-            with contextlib.suppress(OSError):  # others have guests
-                DIRECTORY.rmdir()
-
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """End all of its processes, and wait until they have gone."""
-        deadline_s = time.monotonic() + _UNBEGUN_S
-        while process.poll() is None:
-            # With the first process of a PID namespace all others go, and before it: so unshare(1),
-            # its parent, ends last. Until it has that child it is killed itself.
-            first = children(process.pid)
-            for number in first:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(number, signal.SIGKILL)
-            if not first and time.monotonic() > deadline_s:
-                process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.005 if not first else _ENDING_S)
-
-    def _start(self) -> None:
-        init = self.folder / "init"
-        lines = ("#!/bin/sh", *_FIRST, self.plan.script, f"echo '{READY}'", _ANSWERING)
-        init.write_text("\n".join(lines) + "\n")
-        init.chmod(0o700)
-        guest = shlex.join([KERNEL, *self._arguments(init)])
-        # The shell stays: a guest that were the first process of its namespace could not abort.
-        inside = "\n".join(["set -e", self._read_only(), *self._mounts(), f"{guest}; exit"])
-        self._process = subprocess.Popen(
-            ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", inside],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=self._as_guest,  # noqa: PLW1509 - three system calls
-            pass_fds=[nic.socket.fileno() for nic in self.plan.nics],
-        )
-        assert self._process.stdout is not None
-        os.set_blocking(self._process.stdout.fileno(), False)
+    def _descriptors(self) -> list[int]:
+        return [nic.socket.fileno() for nic in self.plan.nics]
 
     def _as_guest(self) -> None:
-        die_with_parent()
-        if self.plan.core is not None:
-            os.sched_setaffinity(0, {self.plan.core})
+        super()._as_guest()
         if plain_registers.are_needed():
             plain_registers.keep_to_them()
 
-    def _read_only(self) -> str:
-        """Return commands that make all that is mounted read-only, but for the guest's folder."""
-        folder = shlex.quote(str(self.folder))
-        return f"""\
-mount --bind {folder} {folder}
-findmnt --list --noheadings --output TARGET | while IFS= read -r target; do
-    [ "$target" = {folder} ] || ! mountpoint -q "$target" || mount -o remount,bind,ro "$target"
-done"""
-
-    def _mounts(self) -> list[str]:
-        """Return commands that make the guest's view of this host's files; they vanish with it."""
-        # The guest's memory is a file there, which must be executable.
-        size = f"size={self.plan.memory_mb + 32}m,mode=0700"
-        mounts = [
-            f"mount -t tmpfs -o {size} isolane-guest {_MEMORY}",
-            "mount -t proc -o ro proc /proc",
-        ]
-        hidden = [path for path in _HIDDEN if Path(path).is_dir()]
-        return mounts + [f"mount -t tmpfs -o size=4k,ro none {path}" for path in hidden]
-
-    def _arguments(self, init: Path) -> list[str]:
+    def _command(self) -> list[str]:
         return [
+            KERNEL,
             f"mem={self.plan.memory_mb}M",
             f"umid={_OWN_FOLDER}",
-            f"uml_dir={self.folder}",
+            self.mark(self.folder),
             *("root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro"),
-            f"init={init}",
+            f"init={self._init}",
             *("con=null", "con0=fd:0,fd:1", "quiet", "panic=-1"),
             # Threads of the boot may be there still, some 300: as many as are allowed with 64 MiB.
             "sysctl.kernel.threads-max=4096",
@@ -317,37 +118,3 @@ done"""
                 for i, nic in enumerate(self.plan.nics)
             ),
         ]
-
-    def _await(self, words: str, begun: int, failed: str) -> None:
-        """Wait until the console says something, after what it has said until `begun`."""
-        deadline_s = time.monotonic() + self._limit_s
-        while not self._says(words, begun, failed, deadline_s, 0.1):
-            pass
-
-    def _says(self, words: str, begun: int, failed: str, deadline_s: float, wait_s: float) -> bool:
-        """Tell whether the console has said something, after a look at it."""
-        running = self.is_running  # before the look: what it says at its end is seen, too
-        left_s = max(0.0, deadline_s - time.monotonic())
-        self._read_console(min(left_s, wait_s))
-        if words.encode() in self._console[begun:]:
-            return True
-        if not running:
-            raise self._failed(f"{failed} and has ended")
-        if not left_s:
-            raise self._failed(f"{failed} within {self._limit_s:g} s")
-        return False
-
-    def _failed(self, what: str) -> TestbedError:
-        return TestbedError(f"guest {self.plan.name} {what}; its console: {self.last_lines or '-'}")
-
-    def _read_console(self, wait_s: float) -> None:
-        """Take what the guest has written meanwhile, after waiting for something."""
-        process = self._process
-        if process is None or process.stdout is None:
-            return
-        with selectors.DefaultSelector() as selector:
-            selector.register(process.stdout, selectors.EVENT_READ)
-            if not selector.select(wait_s):
-                return
-        while found := process.stdout.read(65_536):
-            self._console += found

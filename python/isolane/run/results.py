@@ -123,6 +123,8 @@ class RouterTrial(_Model):
     """The shift is None in short windows, gaps are without frames and in simulations."""
     hypervisor: str | None = None
     """What ran it with real frames, if it is a virtual machine: its figures are no other's."""
+    nic: str | None = None
+    """NIC model of that virtual machine; None from older versions."""
 
     @property
     def held_up(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from isolane.spec.fields import Hypervisor, Kind, NicModel, Receive, RouterPath
-from isolane.spec.kinds import LIVE_HYPERVISORS, SHARED, UML_NIC, default_nic, runs_live
+from isolane.spec.kinds import SHARED, UML_NIC, default_nic, runs_live
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
 from isolane.spec.policy_router import PolicyValues, policy_values
 
@@ -36,7 +36,12 @@ class ArmRouter:
     @property
     def live_hypervisor(self) -> Hypervisor | None:
         """What a live run starts a virtual machine with; None for every other kind."""
-        return "uml" if self.kind == "vm" else None
+        return "uml" if self.hypervisor == "auto" else self.hypervisor
+
+    @property
+    def live_nic(self) -> NicModel | None:
+        """NIC model that a live run gives a virtual machine; None for every other kind."""
+        return UML_NIC if self.live_hypervisor == "uml" else self.nic
 
     @property
     def cpu_weight(self) -> int:
@@ -112,12 +117,10 @@ def not_live(router: ArmRouter) -> str | None:
     """Return what of a router this version cannot run with real frames; None if all of it."""
     if not runs_live(router.kind, router.path):
         return f"kind {router.kind}, path {router.path}"
-    if router.kind != "vm":
-        return None
-    if router.hypervisor not in LIVE_HYPERVISORS:
-        return f"hypervisor {router.hypervisor}"
-    if router.nic_given and router.nic != UML_NIC:
+    if router.live_hypervisor == "uml" and router.nic_given and router.nic != UML_NIC:
         return f"NIC model {router.nic}, which needs hypervisor kvm or tcg"
+    if router.live_hypervisor in ("kvm", "tcg") and router.policy is not None:
+        return f"hypervisor {router.hypervisor} under a policy, which needs uml"
     return None
 
 

@@ -21,8 +21,12 @@ LIVE: Final[dict[Kind, tuple[RouterPath, ...]]] = {
 }
 """Those of them that this version runs with real frames."""
 
-LIVE_HYPERVISORS: Final[tuple[Hypervisor, ...]] = ("auto", "uml")
-"""Those that this version starts guests with; ``auto`` is User-Mode Linux so far."""
+HYPERVISOR_NAMES: Final[dict[Hypervisor, str]] = {
+    "uml": "User-Mode Linux",
+    "kvm": "QEMU with KVM",
+    "tcg": "QEMU with TCG",
+}
+"""What runs guests, in words; ``auto`` is User-Mode Linux so far."""
 
 NICS: Final[dict[RouterPath, tuple[NicModel, ...]]] = {
     "tap": ("virtio", "e1000"),

@@ -8,7 +8,16 @@ namespaces, wires and routers and takes them down again.
 """
 
 from isolane.testbed.bed import Testbed
-from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, Node, RouterPlan, Wire
+from isolane.testbed.bed_plan import (
+    UML,
+    BedPlan,
+    DutInterface,
+    Edge,
+    Machine,
+    Node,
+    RouterPlan,
+    Wire,
+)
 from isolane.testbed.cleaning import clean
 from isolane.testbed.journal import Journal, exclusive
 from isolane.testbed.layout import POLICY_NICS
@@ -18,11 +27,13 @@ from isolane.testbed.netns import NETNS_DIR
 __all__ = [
     "NETNS_DIR",
     "POLICY_NICS",
+    "UML",
     "BedPlan",
     "Counters",
     "DutInterface",
     "Edge",
     "Journal",
+    "Machine",
     "Node",
     "RouterPlan",
     "Testbed",

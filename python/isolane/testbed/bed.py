@@ -12,10 +12,11 @@ from typing import Self
 from isolane.errors import MeasurementError, TestbedError
 from isolane.testbed import bed_drawing, netns, threads
 from isolane.testbed.bed_builder import Builder, Namespaces
+from isolane.testbed.bed_devices import DUT, GEN, RCV
 from isolane.testbed.bed_guests import BedGuests
 from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, Node, Wire
 from isolane.testbed.journal import Journal
-from isolane.testbed.layout import DUT, GEN, RCV, make_layout
+from isolane.testbed.layout import make_layout
 from isolane.testbed.loss_counters import Counters, Reader
 from isolane.testbed.namespace_thread import NamespaceThread
 from isolane.testbed.threads import Polled

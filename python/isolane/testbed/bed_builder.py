@@ -12,8 +12,17 @@ from pathlib import Path
 
 from isolane.errors import TestbedError
 from isolane.testbed import kernel, netns
+from isolane.testbed.bed_devices import (
+    DUT,
+    Bridge,
+    End,
+    Layout,
+    Macvlan,
+    Passthru,
+    RouterLayout,
+    Veth,
+)
 from isolane.testbed.journal import Journal
-from isolane.testbed.layout import DUT, Bridge, End, Layout, Macvlan, RouterLayout, Veth
 from isolane.testbed.netns import GROUP, Namespace, step
 
 _IFF_UP, _IFF_NOARP = 0x1, 0x80
@@ -72,9 +81,10 @@ class Builder:
         self._bring_up()
         # Only now: a macvlan made upon a device that is not in service yet learns of its carrier
         # a second later.
-        for number, macvlan in enumerate(layout.macvlans):
-            self._macvlan(macvlan, _FIRST_INDEX + len(layout.veths) + number)
-        if layout.macvlans:
+        first = _FIRST_INDEX + len(layout.veths)
+        for number, upper in enumerate(layout.uppers, first):
+            self._upper(upper, number)
+        if layout.uppers:
             self._learn_indices()
             self._bring_up()
         for bridge in layout.bridges:
@@ -151,18 +161,25 @@ class Builder:
                 },
             )
 
-    def _macvlan(self, macvlan: Macvlan, index: int) -> None:
-        with step(f"making macvlan {macvlan.ifname}", "macvlan (CONFIG_MACVLAN)"):
-            self._ns[DUT].links.link(
+    def _upper(self, upper: Macvlan | Passthru, index: int) -> None:
+        """Make a device upon another one, in the namespace that it belongs to."""
+        own: dict[str, str]
+        if isinstance(upper, Macvlan):
+            kind, netns, mode = "macvtap" if upper.tap else "macvlan", DUT, "bridge"
+            own = {"address": upper.mac}
+        else:  # it has the address of the device below
+            kind, netns, mode, own = "macvtap", upper.netns, "passthru", {}
+        with step(f"making {kind} {upper.ifname}", f"{kind} (CONFIG_{kind.upper()})"):
+            self._ns[netns].links.link(
                 "add",
-                ifname=macvlan.ifname,
+                ifname=upper.ifname,
                 index=index,
-                kind="macvlan",
-                macvlan_mode="bridge",
-                link=self.ifindex[DUT, macvlan.lower],
-                address=macvlan.mac,
+                kind=kind,
+                **{f"{kind}_mode": mode},
+                link=self.ifindex[netns, upper.lower],
                 group=GROUP,
-                net_ns_fd=str(self._ns[macvlan.netns].path),
+                net_ns_fd=str(self._ns[upper.netns].path),
+                **own,
             )
 
     def _learn_indices(self) -> None:

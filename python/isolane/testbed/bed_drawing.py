@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Final
 
+from isolane.spec.kinds import HYPERVISOR_NAMES
+from isolane.testbed.bed_devices import DUT, GEN, RCV, Layout, RouterLayout
 from isolane.testbed.bed_plan import BedPlan, Edge, Node
-from isolane.testbed.layout import DUT, GEN, POLICY_NICS, RCV, Layout, RouterLayout
+from isolane.testbed.layout import POLICY_NICS
 
 NO_CORES: Final[Mapping[str, tuple[int, ...]]] = {}
 
@@ -28,12 +31,12 @@ def draw(
     """
     boxes = {router.netns: f"router-{router.name}" for router in layout.routers}
     boxes |= {GEN: GEN, RCV: RCV, DUT: DUT}
-    own = {i: f"router-{r.name}" for r in layout.routers for i in (r.in_ifname, r.out_ifname)}
+    own = {i: f"router-{r.name}" for r in layout.routers for i in _chain(r)}
     cores = {nic.ifname: (nic.core,) for nic in layout.dut_nics}
     devices = [
         *((end.netns, end.ifname) for veth in layout.veths for end in (veth.tx, veth.rx)),
         *((bridge.netns, bridge.ifname) for bridge in layout.bridges),
-        *((macvlan.netns, macvlan.ifname) for macvlan in layout.macvlans),
+        *((upper.netns, upper.ifname) for upper in layout.uppers),
     ]
     nodes = [
         Node(GEN, "traffic generator", "generator", None, plan.measure_cores[:1]),
@@ -52,7 +55,14 @@ def draw(
 
 
 def _label(router: RouterLayout) -> str:
-    return f"{router.name} (User-Mode Linux)" if router.guest else router.name
+    guest = router.guest
+    return router.name if guest is None else f"{router.name} ({HYPERVISOR_NAMES[guest.hypervisor]})"
+
+
+def _chain(router: RouterLayout) -> tuple[str, ...]:
+    """Return the devices that are a router's own, in the direction of the frames."""
+    between = () if router.taps[0] in ("", router.in_ifname) else router.taps
+    return (router.in_ifname, *between, router.out_ifname)
 
 
 def _edges(layout: Layout) -> tuple[Edge, ...]:
@@ -67,8 +77,11 @@ def _edges(layout: Layout) -> tuple[Edge, ...]:
     for macvlan in layout.macvlans:
         ends = (macvlan.lower, macvlan.ifname)
         source, target = ends if macvlan.ifname in ingress else ends[::-1]
-        edges.append(Edge(source, target, "macvlan"))
-    edges += [Edge(r.in_ifname, r.out_ifname, "forwards") for r in layout.routers]
+        edges.append(Edge(source, target, "macvtap" if macvlan.tap else "macvlan"))
+    for router in layout.routers:
+        labels = ("forwards",) if len(_chain(router)) == 2 else ("macvtap", "forwards", "macvtap")
+        pairs = zip(pairwise(_chain(router)), labels, strict=True)
+        edges += [Edge(source, target, label) for (source, target), label in pairs]
     # Path isolane: no device joins NIC and routers, the policy's programs redirect the frames.
     for router in layout.routers:
         if router.host_side is not None:

@@ -6,12 +6,22 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from isolane.errors import MeasurementError, TestbedError
-from isolane.guests import NicSocket, UmlGuest, UmlNic, UmlPlan
-from isolane.guests.router_script import NICS, RouterSide, router_script
+from isolane.guests import (
+    Guest,
+    NicSocket,
+    QemuGuest,
+    QemuNic,
+    QemuPlan,
+    UmlGuest,
+    UmlNic,
+    UmlPlan,
+)
+from isolane.guests.router_script import Nics, RouterSide, router_script
+from isolane.testbed.bed_devices import Layout, RouterLayout
+from isolane.testbed.bed_plan import UML
 from isolane.testbed.guest_losses import GuestReading, at_rest, frames_received
 from isolane.testbed.ip_counters import FILES, IpCounts
 from isolane.testbed.journal import Journal
-from isolane.testbed.layout import Layout, RouterLayout
 from isolane.testbed.netns import Namespace
 
 READY_S: Final = 120.0
@@ -37,7 +47,7 @@ class BedGuests:
         self._layout = layout
         self._ns = namespaces
         self._journal = journal
-        self._guests: dict[str, UmlGuest] = {}
+        self._guests: dict[str, Guest] = {}
         self._sockets: dict[str, list[NicSocket]] = {}
 
     def start(self, go_on: Callable[[], None]) -> None:
@@ -51,7 +61,7 @@ class BedGuests:
         Raises
         ------
         NotSupported
-            If this host has no guest kernel.
+            If this host lacks what runs one of them.
         TestbedError
             If one of them does not get ready, with the last lines of its console.
         """
@@ -65,26 +75,51 @@ class BedGuests:
             waiting = [guest for guest in waiting if not guest.is_ready(0.02)]
 
     def _start(self, router: RouterLayout) -> None:
-        namespace = self._ns[router.netns]
-        namespace.enter()
+        guest = self._uml(router) if router.guest == UML else self._qemu(router)
+        self._journal.record("guest", name=router.name)
+        guest.start()
+        self._guests[router.name] = guest
+
+    def _uml(self, router: RouterLayout) -> Guest:
+        self._ns[router.netns].enter()
         nics = self._sockets.setdefault(router.name, [])
         for ifname in (router.in_ifname, router.out_ifname):
             nics.append(NicSocket(ifname))  # one by one: what is open is closed, whatever fails
+        plan = UmlPlan(
+            router.name,
+            self._script(router),
+            router.core,
+            nics=(UmlNic(nics[0], router.in_mac), UmlNic(nics[1], router.out_mac)),
+        )
+        return UmlGuest(plan, READY_S)
+
+    def _qemu(self, router: RouterLayout) -> Guest:
+        machine = router.guest
+        assert machine is not None
+        assert machine.hypervisor != "uml"
+        assert machine.nic != "vector"
+        namespace = self._ns[router.netns]
+        macs = router.in_mac, router.out_mac
+        plan = QemuPlan(
+            router.name,
+            self._script(router),
+            router.core,
+            accelerator=machine.hypervisor,
+            model=machine.nic,
+            nics=tuple(
+                QemuNic(_character_device(namespace, tap), mac)
+                for tap, mac in zip(router.taps, macs, strict=True)
+            ),
+        )
+        return QemuGuest(plan, READY_S)
+
+    def _script(self, router: RouterLayout) -> str:
         ip: Literal[4, 6] = 4 if self._layout.ip == 4 else 6
         sides = (
             RouterSide(router.in_address, router.src_ip, router.src_mac),
             RouterSide(router.out_address, router.dst_ip, router.dst_mac),
         )
-        plan = UmlPlan(
-            router.name,
-            router_script(ip, sides),
-            nics=(UmlNic(nics[0], router.in_mac), UmlNic(nics[1], router.out_mac)),
-            core=router.core,
-        )
-        self._journal.record("guest", name=router.name)
-        guest = UmlGuest(plan, READY_S)
-        guest.start()
-        self._guests[router.name] = guest
+        return router_script(ip, _nics(router), sides)
 
     def processes(self) -> dict[str, int]:
         """Return the process that all of each guest comes from."""
@@ -108,14 +143,22 @@ class BedGuests:
             raise MeasurementError(str(error)) from None
 
     def _read(self, router: RouterLayout) -> GuestReading:
-        guest, sockets = self._guests[router.name], self._sockets[router.name]
+        guest = self._guests[router.name]
         received = frames_received(guest.proc("net/dev"))
         return GuestReading(
-            refused=sum(each.dropped() for each in sockets),
-            taken=sum(received.get(nic, 0) for nic in NICS),
+            refused=self._refused(router),
+            taken=sum(received.get(nic, 0) for nic in _nics(router)),
             ip=IpCounts.of(self._layout.ip, guest.proc(FILES[self._layout.ip])),
             sent=int(self._ns[router.netns].read(router.out_ifname, "statistics/tx_packets")),
         )
+
+    def _refused(self, router: RouterLayout) -> int:
+        """Return the frames that found the buffer full that a guest's NIC reads from."""
+        if router.guest == UML:
+            return sum(each.dropped() for each in self._sockets[router.name])
+        # macvtap_count_rx_dropped() counts them as errors, and so the device has no others.
+        namespace = self._ns[router.netns]
+        return sum(int(namespace.read(tap, "statistics/rx_errors")) for tap in router.taps)
 
     def check_alive(self) -> None:
         """Raise MeasurementError, naming a guest that has ended by itself."""
@@ -132,3 +175,15 @@ class BedGuests:
         while self._sockets:
             for one in self._sockets.popitem()[1]:
                 one.close()
+
+
+def _nics(router: RouterLayout) -> Nics:
+    """Return a guest's names of its interfaces."""
+    return ("vec0", "vec1") if router.guest == UML else ("eth0", "eth1")
+
+
+def _character_device(namespace: Namespace, tap: str) -> tuple[int, int]:
+    """Return the numbers, major and minor, of the device that a macvtap is read and written by."""
+    index = namespace.read(tap, "ifindex")
+    major, minor = namespace.read(tap, f"macvtap/tap{index}/dev").split(":")
+    return int(major), int(minor)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Kind = Literal["native", "container", "vm"]
 Path = Literal["direct", "bridge", "macvlan", "isolane", "tap", "macvtap", "none", "wire"]
 Receive = Literal["softirq", "threaded"]
 Part = Literal["generator", "receiver", "dut", "router", "device"]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a virtual machine is: what runs it, and the model of its NICs."""
+
+    hypervisor: Literal["uml", "kvm", "tcg"]
+    """User-Mode Linux; QEMU with the processor's virtualisation (KVM) or its own translator."""
+    nic: Literal["vector", "virtio", "e1000"]
+
+
+UML: Final = Machine("uml", "vector")
 
 
 @dataclass(frozen=True)
@@ -22,6 +34,8 @@ class RouterPlan:
     all: the generator's wire ends at the receiver (the null DUT)."""
     subnet: str | None
     """Ingress subnet, e.g. ``198.18.5.0/24``; None: assigned by the router's number."""
+    machine: Machine = UML
+    """What it is where ``kind`` is ``vm``."""
 
 
 @dataclass(frozen=True)

@@ -9,135 +9,33 @@ section 8 (2001:2::/48).
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from isolane.errors import TestbedError
 from isolane.spec.kinds import LIVE, runs_live
+from isolane.testbed.bed_devices import (
+    DUT,
+    GEN,
+    RCV,
+    Bridge,
+    DutNic,
+    End,
+    Layout,
+    Macvlan,
+    Passthru,
+    RouterLayout,
+    SharedWire,
+    Veth,
+)
 from isolane.testbed.bed_plan import BedPlan, RouterPlan
 
 PREFIX = "isl-"
-GEN, RCV, DUT = "isolane-gen", "isolane-rcv", "isolane-dut"
 MAX_ROUTERS = 250
 """The router's number is an octet of its addresses."""
 SOURCES = 200
 """Source addresses per router, if the subnet is large enough."""
 
 Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
-
-
-@dataclass(frozen=True)
-class End:
-    """One end of a veth pair."""
-
-    netns: str
-    ifname: str
-    mac: str
-    nic: bool = False
-    """Stands for a NIC: polled by NAPI (GRO on). Else it is a default veth, as in a container."""
-    master: str | None = None
-    """The bridge that it is a port of."""
-
-
-@dataclass(frozen=True)
-class Veth:
-    """A veth pair, in the direction of the frames."""
-
-    tx: End
-    rx: End
-
-
-@dataclass(frozen=True)
-class Bridge:
-    """A Linux bridge with a static forwarding table."""
-
-    netns: str
-    ifname: str
-    mac: str
-    fdb: tuple[tuple[str, str], ...]
-    """Pairs of destination MAC and port."""
-
-
-@dataclass(frozen=True)
-class Macvlan:
-    """A macvlan (mode bridge) of ``lower`` in the DUT, that lives in a router's namespace."""
-
-    netns: str
-    ifname: str
-    mac: str
-    lower: str
-
-
-@dataclass(frozen=True)
-class RouterLayout:
-    """A router: where it lives, its two interfaces, its addresses, its share of the wires."""
-
-    name: str
-    netns: str
-    core: int
-    in_ifname: str
-    out_ifname: str
-    in_address: str
-    out_address: str
-    in_mac: str
-    out_mac: str
-    src_ip: str
-    src_mac: str
-    src_count: int
-    dst_ip: str
-    dst_mac: str
-    gen_ifname: str
-    rcv_ifname: str
-    counted: dict[str, tuple[str, str]]
-    """Drop point -> (namespace, device) whose ``tx_dropped`` counts this router's losses there."""
-    host_side: str | None = None
-    """The DUT's end of its sending interface, on path ``isolane``."""
-    bare: bool = False
-    """There is no router: ``netns`` is the generator's, and nothing gets an address."""
-    guest: bool = False
-    """The router is a virtual machine: its two interfaces are what its NICs are attached to, and
-    the addresses are the guest's."""
-
-
-@dataclass(frozen=True)
-class DutNic:
-    """A receiving NIC of the DUT and the core that serves it."""
-
-    netns: str
-    ifname: str
-    mac: str
-    router: str | None
-    core: int
-    gen_ifname: str
-
-
-@dataclass(frozen=True)
-class SharedWire:
-    """A wire of several routers; its sending end counts the losses on it in ``tx_dropped``."""
-
-    drop_point: str
-    netns: str
-    ifname: str
-    parts: tuple[tuple[str, str], ...]
-    """(namespace, device) of routers that count their share of the same losses themselves."""
-
-
-@dataclass
-class Layout:
-    """The whole test bed."""
-
-    ip: int
-    netns: list[str] = field(default_factory=lambda: [GEN, RCV, DUT])
-    bridges: list[Bridge] = field(default_factory=list)
-    veths: list[Veth] = field(default_factory=list)
-    macvlans: list[Macvlan] = field(default_factory=list)
-    routers: list[RouterLayout] = field(default_factory=list)
-    dut_nics: list[DutNic] = field(default_factory=list)
-    shared: list[SharedWire] = field(default_factory=list)
-
-    @property
-    def rcv_ifnames(self) -> list[str]:
-        """The receiver's interfaces."""
-        return [veth.rx.ifname for veth in self.veths if veth.rx.netns == RCV]
 
 
 def mac(kind: int, number: int) -> str:
@@ -256,6 +154,7 @@ class _Attached:
     rcv: str
     wire: int
     counted: dict[str, tuple[str, str]]
+    taps: tuple[str, str] = ("", "")
 
 
 def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> None:
@@ -265,7 +164,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
     netns = DUT if router.kind == "native" else f"isolane-{router.name}"
     if netns != DUT:
         layout.netns.append(netns)
-    guest = router.kind == "vm"
+    guest = router.machine if router.kind == "vm" else None
     attached = _attach(layout, plan, number, router, netns)
     if guest:
         del attached.counted["egress"]  # the guest's own losses are among them: see bed_guests
@@ -292,6 +191,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             counted=attached.counted,
             host_side=f"{PREFIX}q{number}" if router.path == "isolane" else None,
             guest=guest,
+            taps=attached.taps,
         )
     )
 
@@ -308,6 +208,7 @@ def _attach(
     kinds = (_HOST_IN, _HOST_OUT) if two else (_IN, _OUT)
     in_mac, out_mac = (mac(kind, number) for kind in kinds)
     counted = {"egress": (netns, out_if)}
+    taps = _taps(layout, number, router, netns)
     if router.path in _OWN_WIRE:
         gen, rcv = f"{PREFIX}g{number}", f"{PREFIX}r{number}"
         layout.veths += [
@@ -315,7 +216,7 @@ def _attach(
             Veth(End(netns, out_if, out_mac), End(RCV, rcv, mac(_RCV, number), nic=True)),
         ]
         layout.dut_nics.append(DutNic(netns, in_if, in_mac, router.name, core, gen))
-        return _Attached(core, gen, rcv, number, {"nic_queue": (GEN, gen), **counted})
+        return _Attached(core, gen, rcv, number, {"nic_queue": (GEN, gen), **counted}, taps)
     letter, wire = _WIRE[router.path]
     if router.path in ("bridge", "isolane"):
         port_in, port_out = f"{PREFIX}p{number}", f"{PREFIX}q{number}"
@@ -334,11 +235,25 @@ def _attach(
         counted["router_queue"] = (DUT, port_in)
     else:  # a macvlan tells frames apart by its own address, which therefore is the guest's, too
         layout.macvlans += [
-            Macvlan(netns, in_if, mac(_IN, number), f"{PREFIX}n{letter}0"),
-            Macvlan(netns, out_if, mac(_OUT, number), f"{PREFIX}n{letter}1"),
+            Macvlan(netns, in_if, mac(_IN, number), f"{PREFIX}n{letter}0", tap=bool(taps[0])),
+            Macvlan(netns, out_if, mac(_OUT, number), f"{PREFIX}n{letter}1", tap=bool(taps[1])),
         ]
     # The shared NIC has one queue, so one core serves all routers.
-    return _Attached(plan.dut_cores[0], f"{PREFIX}g{letter}", f"{PREFIX}r{letter}", wire, counted)
+    gen, rcv = f"{PREFIX}g{letter}", f"{PREFIX}r{letter}"
+    return _Attached(plan.dut_cores[0], gen, rcv, wire, counted, taps)
+
+
+def _taps(layout: Layout, number: int, router: RouterPlan, netns: str) -> tuple[str, str]:
+    """Return the macvtaps that are a guest's NICs under QEMU, after adding those that are more."""
+    if router.kind != "vm" or router.machine.hypervisor == "uml":
+        return "", ""
+    sides = f"{PREFIX}in{number}", f"{PREFIX}out{number}"
+    if router.path == "macvtap":
+        return sides
+    taps = f"{PREFIX}ti{number}", f"{PREFIX}to{number}"
+    for tap, side in zip(taps, sides, strict=True):
+        layout.passthrus.append(Passthru(netns, tap, side))
+    return taps
 
 
 def _bare_wire(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> None:

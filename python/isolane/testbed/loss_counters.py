@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from isolane.testbed.bed_devices import DUT, RCV, Layout
 from isolane.testbed.bed_guests import BedGuests
 from isolane.testbed.ip_counters import FILES, IpCounts
-from isolane.testbed.layout import DUT, RCV, Layout
 from isolane.testbed.netns import Namespace
 
 DROP_POINTS = ("nic_queue", "router_queue", "no_route", "egress")

@@ -11,15 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isolane.errors import TestbedError
+from isolane.testbed.bed_devices import DUT, GEN, RCV, Layout
 from isolane.testbed.bed_drawing import draw
-from isolane.testbed.bed_plan import BedPlan, Kind, Node, Path, RouterPlan
-from isolane.testbed.layout import DUT, GEN, RCV, Layout, make_layout
+from isolane.testbed.bed_plan import UML, BedPlan, Kind, Machine, Node, Path, RouterPlan
+from isolane.testbed.layout import make_layout
+
+QEMU = Machine("tcg", "virtio")
 
 
-def plan(paths: Sequence[Path], ip: int = 4, cores: tuple[int, ...] = (1,)) -> BedPlan:
+def plan(
+    paths: Sequence[Path], ip: int = 4, cores: tuple[int, ...] = (1,), machine: Machine = UML
+) -> BedPlan:
     kinds: dict[Path, Kind] = {"none": "native", "tap": "vm", "macvtap": "vm"}
     routers = tuple(
-        RouterPlan(f"vr-{n}", kinds.get(path, "container"), path, None)
+        RouterPlan(f"vr-{n}", kinds.get(path, "container"), path, None, machine)
         for n, path in enumerate(paths)
     )
     return BedPlan(routers, "threaded", 50_000, cores, (0,), 4 if ip == 4 else 6)
@@ -36,7 +41,7 @@ def names(layout: Layout) -> list[str]:
     return [
         *(end.ifname for veth in layout.veths for end in (veth.tx, veth.rx)),
         *(bridge.ifname for bridge in layout.bridges),
-        *(macvlan.ifname for macvlan in layout.macvlans),
+        *(upper.ifname for upper in layout.uppers),
     ]
 
 
@@ -48,9 +53,12 @@ def macs(layout: Layout) -> list[str]:
     ]
 
 
-@given(paths, st.sampled_from([4, 6]))
-def test_names_macs_and_addresses_are_unique(paths: list[Path], ip: int) -> None:
-    layout = make_layout(plan(paths, ip))
+machines = st.sampled_from([UML, QEMU])
+
+
+@given(paths, st.sampled_from([4, 6]), machines)
+def test_names_macs_and_addresses_are_unique(paths: list[Path], ip: int, machine: Machine) -> None:
+    layout = make_layout(plan(paths, ip, machine=machine))
     assert len(set(names(layout))) == len(names(layout))
     assert all(len(name) <= 15 for name in names(layout))
     assert len(set(macs(layout))) == len(macs(layout))
@@ -98,9 +106,9 @@ def test_each_loss_has_one_place(paths: list[Path]) -> None:
     assert senders <= set(counted) <= senders | virtual
 
 
-@given(paths)
-def test_the_drawing_hangs_together(paths: list[Path]) -> None:
-    setting = plan(paths)
+@given(paths, machines)
+def test_the_drawing_hangs_together(paths: list[Path], machine: Machine) -> None:
+    setting = plan(paths, machine=machine)
     nodes, edges = draw(setting, make_layout(setting))
     known: set[str] = set()
     for node in nodes:
@@ -136,7 +144,7 @@ def test_a_guest_has_its_addresses_and_the_host_has_others() -> None:
     layout = make_layout(replace(base, routers=(base.routers[0], machine, *base.routers[2:])))
     ends = {end.ifname: end.mac for veth in layout.veths for end in (veth.tx, veth.rx)}
     container, bridged, own_wire, macvtap = layout.routers
-    assert [router.guest for router in layout.routers] == [False, True, True, True]
+    assert [bool(router.guest) for router in layout.routers] == [False, True, True, True]
     assert ends[container.in_ifname] == container.in_mac
     for router in (bridged, own_wire):
         assert ends[router.in_ifname] != router.in_mac
@@ -146,6 +154,20 @@ def test_a_guest_has_its_addresses_and_the_host_has_others() -> None:
     own = {macvlan.ifname: macvlan.mac for macvlan in layout.macvlans}
     assert own == {"isl-in3": macvtap.in_mac, "isl-out3": macvtap.out_mac}
     assert own_wire.counted == {"nic_queue": (GEN, "isl-g2")}
+
+
+def test_a_guest_under_qemu_has_macvtaps_for_nics() -> None:
+    layout = make_layout(plan(["tap", "macvtap"], machine=QEMU))
+    own_wire, shared = layout.routers
+    assert own_wire.taps == ("isl-ti0", "isl-to0")
+    below = [(upper.ifname, upper.lower) for upper in layout.passthrus]
+    assert below == [("isl-ti0", "isl-in0"), ("isl-to0", "isl-out0")]
+    # Path macvtap needs no more of them: they are what the wire is shared with.
+    assert shared.taps == (shared.in_ifname, shared.out_ifname)
+    assert [macvlan.tap for macvlan in layout.macvlans] == [True, True]
+    containers = make_layout(plan(["direct", "macvlan"], machine=QEMU))
+    assert not containers.passthrus
+    assert not any(macvlan.tap for macvlan in containers.macvlans)
 
 
 def test_routers_take_turns_on_the_cores() -> None:

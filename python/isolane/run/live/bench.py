@@ -10,7 +10,7 @@ from isolane import _native
 from isolane.errors import MeasurementError
 from isolane.procfs import core_ticks
 from isolane.run.backend import Observation, Setting
-from isolane.run.live import cpu_accounting, frame_accounting
+from isolane.run.live import cpu_accounting, frame_accounting, guest_needs
 from isolane.run.live.cores import Cores
 from isolane.run.live.cpu_accounting import Accounts, CpuAccounting
 from isolane.run.live.cpu_agreement import Agreement, IdleReading, kernel_times_idle
@@ -229,14 +229,8 @@ class LiveBench:
     def limits(self) -> tuple[NotMeasured, ...]:
         """Return how exact the delays are; see :class:`isolane.run.backend.Bench`."""
         pause = format_ns(self._equipment.bed.receiver_moderation_ns)
-        guests = ", ".join(r.group for r in self._arm.routers if r.live_hypervisor == "uml")
-        kvm = NotMeasured(
-            what="Virtual machines under KVM",
-            why=f"on {self._arm.name} {guests} ran under User-Mode Linux, a guest kernel in a "
-            "process: its figures are no other hypervisor's",
-        )
         return (
-            *((kvm,) if guests else ()),
+            *guest_needs.limits(self._arm),
             NotMeasured(
                 what="Delays more exactly than the receiver polls",
                 why=f"on {self._arm.name} it polls its interfaces every {pause} (and some tens of "

@@ -19,8 +19,8 @@ from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed, clear_leftovers, policy_of
 from isolane.run.results import HostFacts
 from isolane.run.series import AFTER_NS
-from isolane.spec import Arm, Experiment, PointRouter
-from isolane.testbed import BedPlan, Journal, RouterPlan, Testbed
+from isolane.spec import Arm, ArmRouter, Experiment, PointRouter
+from isolane.testbed import UML, BedPlan, Journal, Machine, RouterPlan, Testbed
 
 FLOOD_PPS = 5_000_000.0
 """More frames/s than one core sends."""
@@ -155,4 +155,14 @@ def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
         kind=kind.kind,
         path=kind.path,
         subnet=_subnet(router),
+        machine=_machine(kind),
     )
+
+
+def _machine(router: ArmRouter) -> Machine:
+    hypervisor, nic = router.live_hypervisor, router.live_nic
+    if hypervisor is None:
+        return UML  # of no meaning: it is no virtual machine
+    assert hypervisor != "auto"
+    assert nic in ("vector", "virtio", "e1000")
+    return Machine(hypervisor, nic)

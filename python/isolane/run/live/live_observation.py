@@ -93,6 +93,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         kind=kind.kind,
         path=kind.path,
         hypervisor=kind.live_hypervisor,
+        nic=kind.live_nic,
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,
         intended_pps=demand.intended_pps,

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import NotSupported
-from isolane.run.live.guest_needs import lacking, refuse
+from isolane.guests import qemu, tiny_machine
+from isolane.run.live.guest_needs import lacking, limits, refuse
 from isolane.spec import Experiment, parse_experiment
 
 TEXT = """\
@@ -34,6 +35,40 @@ def test_memory_for_the_largest_number_of_guests_at_one_time(many: Experiment) -
     told = lacking(many, arms, available_mb=21 * 80 - 1)
     assert told.startswith("21 guests need 21 x 80 MiB = 1680 MiB of memory, and 1679 MiB are free")
     assert lacking(many, arms[:1], available_mb=0) == "", "containers need none"
+
+
+@pytest.mark.usefixtures("many")
+def test_guests_under_qemu_need_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qemu, "lacking", lambda _: "")
+    mixed = parse_experiment(TEXT.replace("{name: b}", "{name: b, hypervisor: tcg}"), "many.yaml")
+    told = lacking(mixed, mixed.resolved_arms(), available_mb=20 * 80 + 240 - 1)
+    assert told.startswith(
+        "21 guests need 20 x 80 MiB + 1 x 240 MiB = 1840 MiB of memory, and 1839 MiB are free"
+    )
+    assert lacking(mixed, mixed.resolved_arms(), available_mb=20 * 80 + 240) == ""
+
+
+@pytest.mark.usefixtures("many")
+def test_a_kvm_that_starts_nothing_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qemu, "lacking", lambda _: "")
+    monkeypatch.setattr(tiny_machine, "kvm_fault", lambda: "it did not end within 2 s")
+    kvm = parse_experiment(TEXT.replace("kind: vm", "kind: vm, hypervisor: kvm"), "many.yaml")
+    with pytest.raises(NotSupported) as error:
+        refuse(kvm, kvm.resolved_arms())
+    assert str(error.value) == (
+        "not supported on this host: virtual machines with hypervisor kvm: it did not end within "
+        "2 s; tcg and uml need no KVM; or without virtual machines: --arms container"
+    )
+
+
+def test_what_a_hypervisor_s_figures_stand_for(many: Experiment) -> None:
+    container, guest = many.resolved_arms()
+    assert not list(limits(container))
+    (told,) = limits(guest)
+    assert told.what == "Virtual machines under anything but User-Mode Linux"
+    assert told.why.startswith(
+        "on guest a, b ran under User-Mode Linux, a guest kernel in a process"
+    )
 
 
 def test_a_host_without_the_kernel_is_told_its_package(

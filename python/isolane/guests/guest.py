@@ -1,0 +1,328 @@
+"""A guest: a virtual machine in a process, from its start to its end, and what it is asked.
+
+The guest lives in PID, network and mount namespaces of its own: of this host's networks it has the
+NICs that it is given, and nothing else. When the process that started it ends, by whatever signal,
+the kernel kills the first process of that PID namespace, and with it all others. All files of this
+host are read-only for it, by the mount namespace and not by the guest's word.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Final, Self
+
+from isolane.children import die_with_parent
+from isolane.errors import TestbedError
+from isolane.procfs import children, descendants
+
+READY: Final = "isolane: guest is ready"
+"""What the guest's first process writes when its script is done."""
+_BEGIN, _END, _NONE = "isolane: begin", "isolane: end", "isolane: none"
+"""What it writes around a file that it is asked for."""
+DIRECTORY: Final = Path("/run/isolane/guests")
+_HIDDEN: Final = ("/root", "/home")
+_LAST_LINES: Final = 5
+_STACK: Final = re.compile(r"\r?\n(?:\[[ .0-9]+\] )?(?:Stack:|CPU: \d+ PID:|Call Trace:)")
+_ENDING_S: Final = 1.0
+_UNBEGUN_S: Final = 1.0
+"""How long unshare(1) may take to start its child, when the guest is ended at once."""
+_NAME: Final = re.compile(r"[a-z0-9_][a-z0-9_/]*")
+ANSWERING: Final = f"""\
+echo '{READY}'
+while read -r name; do
+    echo '{_BEGIN}'
+    if [ -r "/proc/$name" ]; then cat "/proc/$name"; else echo '{_NONE}'; fi
+    echo '{_END}'
+done"""
+"""Shell commands that the guest's first process ends with: ready, and answering from then on."""
+
+
+@dataclass(frozen=True)
+class GuestPlan:
+    """What each guest has, whatever runs it.
+
+    Parameters
+    ----------
+    name
+        Names its folder: letters, digits and hyphens.
+    script
+        Shell commands that the guest's first process does before it is ready.
+    core
+        The core of this host that it runs on; None: any that the starting thread may use.
+    """
+
+    name: str
+    script: str = ""
+    core: int | None = None
+
+
+class Guest(ABC):
+    """One guest; it runs between entry and exit.
+
+    Parameters
+    ----------
+    plan
+        What to start. It ends, at the latest, with the thread that enters.
+    limit_s
+        Longest time until it is ready, s.
+    directory
+        Gets a folder of the guest's name, which is removed again.
+
+    Raises
+    ------
+    NotSupported
+        On entry, if this host lacks what runs it.
+    TestbedError
+        On entry, if the guest does not get ready: with the last lines of its console.
+    """
+
+    PROGRAM: ClassVar[str]
+    """Name of the program that is the guest."""
+
+    def __init__(self, plan: GuestPlan, limit_s: float = 60.0, directory: Path = DIRECTORY) -> None:
+        self._name = plan.name
+        self._core = plan.core
+        self.folder = directory / plan.name
+        self._limit_s = limit_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._console = b""
+        self._deadline_s = 0.0
+
+    @staticmethod
+    @abstractmethod
+    def mark(folder: Path) -> str:
+        """Return the word of its command line that says whose folder it has."""
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Raise NotSupported if this host cannot run it."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Write its files into its folder, which is new."""
+
+    @abstractmethod
+    def _mounts(self) -> list[str]:
+        """Return commands that make its view of this host's files; they vanish with it."""
+
+    @abstractmethod
+    def _command(self) -> list[str]:
+        """Return the command that is the guest."""
+
+    def _redirections(self) -> str:
+        """Return what the shell opens for it."""
+        return ""
+
+    def _descriptors(self) -> list[int]:
+        """Return this process's open files that it is given."""
+        return []
+
+    def __enter__(self) -> Self:
+        self.start()
+        try:
+            while not self.is_ready(0.1):
+                pass
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def start(self) -> None:
+        """Start it and do not wait: several guests boot side by side; see :meth:`is_ready`."""
+        self._check()
+        try:
+            self.folder.mkdir(parents=True)
+        except FileExistsError:
+            raise TestbedError(f"a guest named {self._name} is there: {self.folder}") from None
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        self._deadline_s = time.monotonic() + self._limit_s
+
+    def is_ready(self, wait_s: float = 0.0) -> bool:
+        """Tell whether it is ready, after waiting for a sign of it.
+
+        Raises
+        ------
+        TestbedError
+            When it has ended, or its time is over: with the last lines of its console.
+        """
+        return self._says(READY, 0, "was not ready", self._deadline_s, wait_s)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended by itself."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def process(self) -> int:
+        """Number of the process that all others of it come from.
+
+        Raises
+        ------
+        TestbedError
+            When it is not started.
+        """
+        if self._process is None:
+            raise TestbedError(f"guest {self._name} is not started")
+        return self._process.pid
+
+    def threads(self) -> list[int]:
+        """Return all threads of this host that are the guest, its start-up shell's included."""
+        return descendants(self._process.pid) if self._process is not None else []
+
+    @property
+    def last_lines(self) -> str:
+        """The last lines of its console, in one line; of a panic without the stack."""
+        self._read_console(0.0)
+        text = self._console.decode(errors="replace")
+        lines = _STACK.split(text, maxsplit=1)[0].splitlines()
+        return " | ".join(line.strip() for line in lines[-_LAST_LINES:] if line.strip())
+
+    def proc(self, name: str) -> str:
+        """Read a file under ``/proc`` of the guest, such as ``net/dev``.
+
+        Raises
+        ------
+        TestbedError
+            If there is no such file, or the guest does not answer within its time.
+        """
+        process = self._process
+        if process is None or process.stdin is None or not _NAME.fullmatch(name):
+            raise TestbedError(f"guest {self._name} cannot be asked for {name!r}")
+        begun = len(self._console)
+        try:
+            os.write(process.stdin.fileno(), f"{name}\n".encode())
+        except BrokenPipeError:
+            raise self._failed("has ended") from None
+        self._await(_END, begun, f"did not answer for {name}")
+        text = self._console[begun:].decode(errors="replace").replace("\r\n", "\n")
+        found = text.partition(f"{_BEGIN}\n")[2].partition(_END)[0]
+        if found.strip() == _NONE:
+            raise TestbedError(f"guest {self._name} has no /proc/{name}")
+        return found
+
+    def close(self) -> None:
+        """End it, with all its processes, and remove its folder."""
+        process, self._process = self._process, None
+        if process is not None:
+            self._end(process)
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder.parent == DIRECTORY:
+            with contextlib.suppress(OSError):  # others have guests
+                DIRECTORY.rmdir()
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """End all of its processes, and wait until they have gone."""
+        deadline_s = time.monotonic() + _UNBEGUN_S
+        while process.poll() is None:
+            # With the first process of a PID namespace all others go, and before it: so unshare(1),
+            # its parent, ends last. Until it has that child it is killed itself.
+            first = children(process.pid)
+            for number in first:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
+            if not first and time.monotonic() > deadline_s:
+                process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.005 if not first else _ENDING_S)
+
+    def _start(self) -> None:
+        self._prepare()
+        guest = f"{shlex.join(self._command())} {self._redirections()}"
+        hidden = [path for path in _HIDDEN if Path(path).is_dir()]
+        # The shell stays: a guest that were the first process of its namespace could not abort.
+        inside = "\n".join(
+            [
+                "set -e",
+                self._read_only(),
+                *self._mounts(),
+                "mount -t proc -o ro proc /proc",
+                *(f"mount -t tmpfs -o size=4k,ro none {path}" for path in hidden),
+                f"{guest}; exit",
+            ]
+        )
+        self._process = subprocess.Popen(
+            ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", inside],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=self._as_guest,  # noqa: PLW1509 - two system calls
+            pass_fds=self._descriptors(),
+        )
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+
+    def _as_guest(self) -> None:
+        die_with_parent()
+        if self._core is not None:
+            os.sched_setaffinity(0, {self._core})
+
+    def _read_only(self) -> str:
+        """Return commands that make all that is mounted read-only, but for the guest's folder."""
+        folder = shlex.quote(str(self.folder))
+        return f"""\
+mount --bind {folder} {folder}
+findmnt --list --noheadings --output TARGET | while IFS= read -r target; do
+    [ "$target" = {folder} ] || ! mountpoint -q "$target" || mount -o remount,bind,ro "$target"
+done"""
+
+    def _await(self, words: str, begun: int, failed: str) -> None:
+        """Wait until the console says something, after what it has said until `begun`."""
+        deadline_s = time.monotonic() + self._limit_s
+        while not self._says(words, begun, failed, deadline_s, 0.1):
+            pass
+
+    def _says(self, words: str, begun: int, failed: str, deadline_s: float, wait_s: float) -> bool:
+        """Tell whether the console has said something, after a look at it."""
+        running = self.is_running  # before the look: what it says at its end is seen, too
+        left_s = max(0.0, deadline_s - time.monotonic())
+        self._read_console(min(left_s, wait_s))
+        if words.encode() in self._console[begun:]:
+            return True
+        if not running:
+            raise self._failed(f"{failed} and has ended")
+        if not left_s:
+            raise self._failed(f"{failed} within {self._limit_s:g} s")
+        return False
+
+    def _failed(self, what: str) -> TestbedError:
+        return TestbedError(f"guest {self._name} {what}; its console: {self.last_lines or '-'}")
+
+    def _read_console(self, wait_s: float) -> None:
+        """Take what the guest has written meanwhile, after waiting for something."""
+        process = self._process
+        if process is None or process.stdout is None:
+            return
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            if not selector.select(wait_s):
+                return
+        while found := process.stdout.read(65_536):
+            self._console += found

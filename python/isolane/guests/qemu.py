@@ -1,0 +1,149 @@
+"""A QEMU guest: Debian's kernel and a few programs on an emulated machine with real NIC models.
+
+It sees no file of this host. QEMU runs without capabilities, and may start no process. Each of the
+guest's NICs is a macvtap device of this host, which QEMU opens as a tap.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from isolane.errors import NotSupported
+from isolane.guests.debian_kernel import GuestKernel
+from isolane.guests.guest import ANSWERING, DIRECTORY, Guest, GuestPlan
+
+EMULATOR: Final = "qemu-system-x86_64"
+EMULATOR_PACKAGE: Final = "qemu-system-x86"
+Accelerator = Literal["kvm", "tcg"]
+Model = Literal["virtio", "e1000"]
+_DEVICE: Final[dict[Model, str]] = {"virtio": "virtio-net-pci", "e1000": "e1000"}
+_KERNEL_WORDS: Final[dict[Accelerator, str]] = {
+    "kvm": "",
+    # Emulated code needs no cures for a real processor's faults, and its clock is this host's.
+    "tcg": " mitigations=off tsc=reliable",
+}
+_ACCEL: Final[dict[Accelerator, str]] = {
+    "kvm": "kvm",
+    # The translator keeps what it has translated, by default up to a quarter of the host's memory.
+    "tcg": "tcg,tb-size=32",
+}
+_CPU: Final[dict[Accelerator, str]] = {"kvm": "host", "tcg": "max"}
+_SANDBOX: Final = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+_FIRST_DESCRIPTOR: Final = 3
+_SCRIPT: Final = "name=opt/isolane/script,file="
+"""The firmware's interface (fw_cfg) hands the guest a file: under ``/sys`` it has this name."""
+
+
+@dataclass(frozen=True)
+class QemuNic:
+    """A NIC of a guest; the first one is ``eth0`` in the guest, the next one ``eth1``."""
+
+    device: tuple[int, int]
+    """Major and minor number of the macvtap's character device."""
+    mac: str
+
+
+@dataclass(frozen=True)
+class QemuPlan(GuestPlan):
+    """A guest to be started.
+
+    Parameters
+    ----------
+    accelerator
+        What runs its code: the processor (``kvm``), or QEMU's translator (``tcg``).
+    model
+        Model of its NICs.
+    memory_mb
+        Its memory, MiB.
+    nics
+        Its NICs; their devices are there as long as the guest.
+    """
+
+    accelerator: Accelerator = "tcg"
+    model: Model = "virtio"
+    memory_mb: int = 128
+    nics: tuple[QemuNic, ...] = ()
+
+
+class QemuGuest(Guest):
+    """A guest under QEMU; see :class:`isolane.guests.guest.Guest`."""
+
+    PROGRAM = EMULATOR
+
+    def __init__(self, plan: QemuPlan, limit_s: float = 60.0, directory: Path = DIRECTORY) -> None:
+        super().__init__(plan, limit_s, directory)
+        self.plan = plan
+        self._kernel = GuestKernel.installed()
+
+    @staticmethod
+    def mark(folder: Path) -> str:
+        """Return the word of its command line that says whose folder it has."""
+        return f"{_SCRIPT}{folder / 'script'}"
+
+    def _check(self) -> None:
+        if lack := lacking(self.plan.accelerator):
+            raise NotSupported(f"not supported on this host: {lack}")
+
+    def _prepare(self) -> None:
+        (self.folder / "script").write_text(f"{self.plan.script}\n{ANSWERING}\n")
+        for name in ("kernel", "initrd"):
+            (self.folder / name).touch()
+        (self.folder / "dev").mkdir()
+
+    def _mounts(self) -> list[str]:
+        # /run lets nobody open devices, and /home, where the kernel may lie, will be hidden.
+        folder = shlex.quote(str(self.folder))
+        kernel, initrd = (shlex.quote(str(path)) for path in self._kernel.files)
+        return [
+            f"mount --bind {kernel} {folder}/kernel",
+            f"mount --bind {initrd} {folder}/initrd",
+            f"mount -t tmpfs -o size=16k,mode=0700 isolane-guest {folder}/dev",
+            *(
+                f"mknod -m 600 {folder}/dev/{i} c {nic.device[0]} {nic.device[1]}"
+                for i, nic in enumerate(self.plan.nics)
+            ),
+        ]
+
+    def _redirections(self) -> str:
+        folder = shlex.quote(str(self.folder))
+        return " ".join(
+            f"{_FIRST_DESCRIPTOR + i}<>{folder}/dev/{i}" for i in range(len(self.plan.nics))
+        )
+
+    def _command(self) -> list[str]:
+        plan, folder = self.plan, self.folder
+        return [
+            *("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"),
+            *(EMULATOR, "-name", f"isolane-{plan.name},debug-threads=on"),
+            *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+            *("-sandbox", _SANDBOX),
+            *("-machine", "q35", "-cpu", _CPU[plan.accelerator]),
+            *("-accel", _ACCEL[plan.accelerator]),
+            *("-m", f"{plan.memory_mb}M", "-serial", "stdio"),
+            *("-kernel", f"{folder}/kernel", "-initrd", f"{folder}/initrd"),
+            *("-append", f"console=ttyS0 quiet panic=-1{_KERNEL_WORDS[plan.accelerator]}"),
+            *("-fw_cfg", self.mark(folder)),
+            *(word for i, nic in enumerate(plan.nics) for word in self._nic(i, nic)),
+        ]
+
+    def _nic(self, number: int, nic: QemuNic) -> tuple[str, ...]:
+        return (
+            *("-netdev", f"tap,id=n{number},fd={_FIRST_DESCRIPTOR + number}"),
+            "-device",
+            # Without a ROM to boot from the network with, which is a package of its own.
+            f"{_DEVICE[self.plan.model]},netdev=n{number},mac={nic.mac},romfile=",
+        )
+
+
+def lacking(accelerator: Accelerator) -> str:
+    """Return what this host lacks for such a guest; empty if it lacks nothing."""
+    if shutil.which(EMULATOR) is None:
+        return f"there is no {EMULATOR} (apt-get install {EMULATOR_PACKAGE})"
+    if accelerator == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "there is no /dev/kvm (see isolane doctor)"
+    return GuestKernel.installed().lacking()

@@ -1,0 +1,143 @@
+"""What a test bed consists of: namespaces, devices, routers with their addresses. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from isolane.testbed.bed_plan import Machine
+
+GEN, RCV, DUT = "isolane-gen", "isolane-rcv", "isolane-dut"
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a veth pair."""
+
+    netns: str
+    ifname: str
+    mac: str
+    nic: bool = False
+    """Stands for a NIC: polled by NAPI (GRO on). Else it is a default veth, as in a container."""
+    master: str | None = None
+    """The bridge that it is a port of."""
+
+
+@dataclass(frozen=True)
+class Veth:
+    """A veth pair, in the direction of the frames."""
+
+    tx: End
+    rx: End
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """A Linux bridge with a static forwarding table."""
+
+    netns: str
+    ifname: str
+    mac: str
+    fdb: tuple[tuple[str, str], ...]
+    """Pairs of destination MAC and port."""
+
+
+@dataclass(frozen=True)
+class Macvlan:
+    """A macvlan (mode bridge) of ``lower`` in the DUT, that lives in a router's namespace."""
+
+    netns: str
+    ifname: str
+    mac: str
+    lower: str
+    tap: bool = False
+    """A macvtap: the emulator of a guest reads and writes its character device."""
+
+
+@dataclass(frozen=True)
+class Passthru:
+    """A macvtap (mode passthru) that takes all frames of ``lower``, whoever they are for."""
+
+    netns: str
+    ifname: str
+    lower: str
+
+
+@dataclass(frozen=True)
+class RouterLayout:
+    """A router: where it lives, its two interfaces, its addresses, its share of the wires."""
+
+    name: str
+    netns: str
+    core: int
+    in_ifname: str
+    out_ifname: str
+    in_address: str
+    out_address: str
+    in_mac: str
+    out_mac: str
+    src_ip: str
+    src_mac: str
+    src_count: int
+    dst_ip: str
+    dst_mac: str
+    gen_ifname: str
+    rcv_ifname: str
+    counted: dict[str, tuple[str, str]]
+    """Drop point -> (namespace, device) whose ``tx_dropped`` counts this router's losses there."""
+    host_side: str | None = None
+    """The DUT's end of its sending interface, on path ``isolane``."""
+    bare: bool = False
+    """There is no router: ``netns`` is the generator's, and nothing gets an address."""
+    guest: Machine | None = None
+    """The router is a virtual machine: its two interfaces are what its NICs are attached to, and
+    the addresses are the guest's."""
+    taps: tuple[str, str] = ("", "")
+    """The macvtaps that its NICs are, in and out, where it is a guest under QEMU."""
+
+
+@dataclass(frozen=True)
+class DutNic:
+    """A receiving NIC of the DUT and the core that serves it."""
+
+    netns: str
+    ifname: str
+    mac: str
+    router: str | None
+    core: int
+    gen_ifname: str
+
+
+@dataclass(frozen=True)
+class SharedWire:
+    """A wire of several routers; its sending end counts the losses on it in ``tx_dropped``."""
+
+    drop_point: str
+    netns: str
+    ifname: str
+    parts: tuple[tuple[str, str], ...]
+    """(namespace, device) of routers that count their share of the same losses themselves."""
+
+
+@dataclass
+class Layout:
+    """The whole test bed."""
+
+    ip: int
+    netns: list[str] = field(default_factory=lambda: [GEN, RCV, DUT])
+    bridges: list[Bridge] = field(default_factory=list)
+    veths: list[Veth] = field(default_factory=list)
+    macvlans: list[Macvlan] = field(default_factory=list)
+    passthrus: list[Passthru] = field(default_factory=list)
+    routers: list[RouterLayout] = field(default_factory=list)
+    dut_nics: list[DutNic] = field(default_factory=list)
+    shared: list[SharedWire] = field(default_factory=list)
+
+    @property
+    def uppers(self) -> list[Macvlan | Passthru]:
+        """Devices upon other ones, which therefore come after them."""
+        return [*self.macvlans, *self.passthrus]
+
+    @property
+    def rcv_ifnames(self) -> list[str]:
+        """The receiver's interfaces."""
+        return [veth.rx.ifname for veth in self.veths if veth.rx.netns == RCV]

@@ -1,0 +1,42 @@
+"""Guests to boot, and what of them is to be seen on this host."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from isolane.guests import Guest, QemuGuest, QemuPlan, UmlGuest, UmlPlan
+
+LIMIT_S = 300.0
+Starter = Callable[..., Guest]
+
+
+def uml(folder: Path, name: str = "one", script: str = "", limit_s: float = LIMIT_S) -> Guest:
+    return UmlGuest(UmlPlan(name, script), limit_s, folder)
+
+
+def qemu(folder: Path, name: str = "one", script: str = "", limit_s: float = LIMIT_S) -> Guest:
+    return QemuGuest(QemuPlan(name, script), limit_s, folder)
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Processes that name the folder in their command line, this one's excepted."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                command = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if os.fsencode(folder) in command:
+                found.append(int(entry.name))
+    return found
+
+
+def await_none(folder: Path) -> None:
+    end_s = time.monotonic() + LIMIT_S
+    while processes_of(folder):
+        assert time.monotonic() < end_s, processes_of(folder)
+        time.sleep(0.05)

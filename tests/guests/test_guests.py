@@ -1,0 +1,96 @@
+"""Guests that really boot: ready, asked through their kernel, ended whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from isolane.errors import TestbedError
+
+from tests.guests import booting
+from tests.guests.booting import LIMIT_S, Starter, await_none, processes_of
+
+pytestmark = pytest.mark.root
+
+
+@pytest.fixture(params=["uml", "qemu"])
+def start(request: pytest.FixtureRequest) -> Starter:
+    """Make a guest of each sort that this host can run."""
+    fixture = {"uml": "needs_guest_kernel", "qemu": "needs_qemu_guests"}[request.param]
+    request.getfixturevalue(fixture)
+    made: Starter = getattr(booting, request.param)
+    return made
+
+
+def test_a_guest_boots_is_asked_and_ends(start: Starter, tmp_path: Path) -> None:
+    with start(tmp_path, script="ip link set lo up; ip address add 198.18.0.1/24 dev lo") as one:
+        assert one.is_running
+        assert "lo:" in one.proc("net/dev")
+        assert one.proc("sys/kernel/ostype").strip() == "Linux"
+        assert one.proc("version") != Path("/proc/version").read_text()
+        assert len(one.proc("kallsyms")) > 100_000, "many lines, and all of them"
+        for name, words in (("nothing", "has no /proc/nothing"), ("../etc/passwd", "cannot be")):
+            with pytest.raises(TestbedError, match=words):
+                one.proc(name)
+        assert processes_of(tmp_path)
+    await_none(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_guest_that_gives_up_is_told_with_its_last_words(start: Starter, tmp_path: Path) -> None:
+    with pytest.raises(TestbedError, match="guest one was not ready and has ended") as raised:
+        start(tmp_path, script="echo 'no such luck'; exit 1").__enter__()
+    assert "no such luck" in str(raised.value)
+    await_none(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_is_never_ready_is_ended_after_the_limit(start: Starter, tmp_path: Path) -> None:
+    with pytest.raises(TestbedError, match="guest slow was not ready within 1 s"):
+        start(tmp_path, "slow", "sleep 86400", limit_s=1.0).__enter__()
+    await_none(tmp_path)
+
+
+def test_one_that_dies_is_told_when_it_is_asked(start: Starter, tmp_path: Path) -> None:
+    with start(tmp_path) as one:
+        for process in processes_of(tmp_path):
+            with contextlib.suppress(ProcessLookupError):  # it went with the one before it
+                os.kill(process, signal.SIGKILL)
+        with pytest.raises(TestbedError, match="has ended"):
+            one.proc("net/dev")
+
+
+def test_a_name_that_is_taken_is_refused(start: Starter, tmp_path: Path) -> None:
+    with start(tmp_path) as one:
+        with pytest.raises(TestbedError, match="a guest named one is there"):
+            start(tmp_path).__enter__()
+        assert one.is_running
+
+
+CHILD = """\
+import sys, time
+from pathlib import Path
+from tests.guests import booting
+with booting.{start}(Path(sys.argv[1]), "orphan"):
+    print("ready", flush=True)
+    time.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_guest_ends_with_whoever_started_it(
+    start: Starter, tmp_path: Path, number: signal.Signals
+) -> None:
+    words = [sys.executable, "-c", CHILD.format(start=start.__name__), str(tmp_path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        assert len(processes_of(tmp_path)) > 1
+        child.send_signal(number)
+        child.wait(LIMIT_S)
+    await_none(tmp_path)
