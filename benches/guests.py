@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from isolane.guests import tiny_machine
+from isolane.guests import kvm
 from isolane.procfs import memory_info
 from isolane.run.live.cores import staying_on
 from isolane.testbed import UML, Journal, Machine, Testbed
@@ -24,7 +24,7 @@ from benches.common import (
 )
 
 MODERATION_NS = 50_000
-OVERLOADS_PPS = (300_000.0, 60_000.0, 10_000.0)
+OVERLOADS_PPS = (300_000.0, 150_000.0, 75_000.0, 40_000.0, 10_000.0)
 """What guests under QEMU are offered in turn; the others the first alone. The best is told."""
 LIGHT = 0.1
 """Load at which delays are measured, of what the router forwards of an overload."""
@@ -115,7 +115,7 @@ def forward(variant: Variant, found: Figures, journal: Journal, seconds: float) 
 
 def bench(options: Options) -> Outcome:
     """Measure all variants in turn, round by round."""
-    variants = VARIANTS + (() if tiny_machine.kvm_fault() else KVM)
+    variants = VARIANTS + (() if kvm.fault_with_routers() else KVM)
     found = {variant: Figures() for variant in variants}
     with beds.host() as journal:
         for _ in range(options.rounds):

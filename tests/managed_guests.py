@@ -14,17 +14,18 @@ isolane: 1
 name: managed-guests
 traffic: {{ip: {ip}, frame_size: 84}}
 routers:
-  - {{name: one, kind: vm, path: {path}, policy: {{cpu_weight: 400{cap}}}}}
-  - {{name: two, kind: vm, path: {path}, policy: {{cpu_weight: 100}}}}
+  - {{name: one, policy: {{cpu_weight: 400{cap}}}}}
+  - {{name: two, policy: {{cpu_weight: 100}}}}
 load: {{one: 1pps, two: 1pps}}
+arms: [{{name: guests, kind: vm, hypervisor: {hypervisor}, path: {path}}}]
 """
 CAP = 0.5
 """Of the first one, where its threads are processes alone."""
 
 
 @contextmanager
-def bench(path: str, ip: int = 4) -> Iterator[tuple[LiveBench, Offer]]:
+def bench(path: str, ip: int = 4, hypervisor: str = "uml") -> Iterator[tuple[LiveBench, Offer]]:
     """Build a test bed; yields it, and what offers rates and returns what came of it."""
     cap = "" if path in ("tap", "isolane") else f", cpu_max: {100 * CAP:g}%"
-    with live_bench(EXPERIMENT.format(path=path, ip=ip, cap=cap)) as found:
+    with live_bench(EXPERIMENT.format(path=path, ip=ip, cap=cap, hypervisor=hypervisor)) as found:
         yield found

@@ -35,8 +35,20 @@ def members(router: str) -> set[int]:
     [("tap", 4), ("tap", 6), ("isolane", 4), ("isolane", 6), ("bridge", 4), ("macvtap", 4)],
 )
 def test_each_guest_is_in_its_cgroup_and_goes_before_what_feeds_it(path: str, ip: int) -> None:
+    _in_its_cgroup(path, ip, "uml")
+
+
+@pytest.mark.usefixtures("needs_qemu_guests")
+@pytest.mark.parametrize(
+    ("path", "ip"), [("tap", 4), ("isolane", 4), ("isolane", 6), ("bridge", 4), ("macvtap", 4)]
+)
+def test_the_same_under_qemu(path: str, ip: int) -> None:
+    _in_its_cgroup(path, ip, "tcg")
+
+
+def _in_its_cgroup(path: str, ip: int, hypervisor: str) -> None:
     before = quiet_host()
-    with bench(path, ip) as (built, offer):
+    with bench(path, ip, hypervisor) as (built, offer):
         _look(built.equipment, feeders={"tap": 1, "isolane": 2}.get(path, 0))
         seen = offer(2e3, 1e3)
         assert seen.conserved

@@ -38,7 +38,9 @@ PATHS = ("tap", "bridge", "macvtap")
 def experiment(
     folder: Path, ip: int = 4, paths: tuple[str, ...] = PATHS, duration: str = "100ms"
 ) -> Path:
-    arms = [f"  - {{name: guest-{path}, kind: vm, path: {path}}}" for path in paths]
+    arms = [
+        f"  - {{name: guest-{path}, kind: vm, hypervisor: uml, path: {path}}}" for path in paths
+    ]
     arms.insert(0, "  - {name: container, path: direct}")
     file = folder / "guests.yaml"
     size = {4: "imix", 6: "84"}[ip]
@@ -68,7 +70,7 @@ def test_guests_forward_to_the_frame_beside_containers(
 @pytest.mark.usefixtures("needs_qemu_guests")
 def test_guests_of_three_sorts_in_one_experiment(tmp_path: Path) -> None:
     arms = (
-        "  - {name: uml, kind: vm, path: tap}",
+        "  - {name: uml, kind: vm, hypervisor: uml, path: tap}",
         "  - {name: virtio, kind: vm, hypervisor: tcg, path: tap}",
         "  - {name: e1000, kind: vm, hypervisor: tcg, path: macvtap, nic: e1000}",
     )

@@ -1,4 +1,4 @@
-"""A virtual machine of 512 bytes: whether QEMU and KVM work here is tried, not looked up."""
+"""A virtual machine of 512 bytes, which shows whether QEMU starts anything at all."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from typing import Final
 from isolane.children import die_with_parent
 from isolane.guests.qemu import EMULATOR, Accelerator
 
-KVM_LIMIT_S: Final = 2.0
-"""Above :data:`SLOW_S`; a KVM that hangs keeps a core busy until its time is over."""
 KILL_WAIT_S: Final = 2.0
-SLOW_S: Final = 1.0
-"""Emulation starts a machine this small in 0.2 s; a KVM that takes longer is of no use."""
 
 _GREETING: Final = b"isolane\n"
 _SAYS_DONE: Final = 0x10
@@ -89,14 +85,3 @@ def _watch(guest: subprocess.Popen[bytes], began: float, limit_s: float) -> Star
         return Start(ran=True, seconds=seconds, message=f"started and ended in {seconds:.1f} s")
     lines = errors.decode(errors="replace").strip().splitlines() or ["no message"]
     return Start(ran=False, seconds=seconds, message=f"failed: {lines[-1]}")
-
-
-def kvm_fault() -> str:
-    """Return what is wrong with KVM on this host; empty if it really runs machines."""
-    device = Path("/dev/kvm")
-    if not device.exists():
-        return f"no {device}"
-    found = start("kvm", KVM_LIMIT_S)
-    if not found.ran:
-        return f"a virtual machine of 512 bytes {found.message}"
-    return "" if found.seconds <= SLOW_S else f"it {found.message}: slower than emulation"

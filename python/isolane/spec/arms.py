@@ -35,7 +35,10 @@ class ArmRouter:
 
     @property
     def live_hypervisor(self) -> Hypervisor | None:
-        """What a live run starts a virtual machine with; None for every other kind."""
+        """What a live run starts a virtual machine with; None for every other kind.
+
+        ``auto`` is User-Mode Linux, unless the live back end has found that KVM works.
+        """
         return "uml" if self.hypervisor == "auto" else self.hypervisor
 
     @property
@@ -119,8 +122,6 @@ def not_live(router: ArmRouter) -> str | None:
         return f"kind {router.kind}, path {router.path}"
     if router.live_hypervisor == "uml" and router.nic_given and router.nic != UML_NIC:
         return f"NIC model {router.nic}, which needs hypervisor kvm or tcg"
-    if router.live_hypervisor in ("kvm", "tcg") and router.policy is not None:
-        return f"hypervisor {router.hypervisor} under a policy, which needs uml"
     return None
 
 

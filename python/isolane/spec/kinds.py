@@ -26,7 +26,7 @@ HYPERVISOR_NAMES: Final[dict[Hypervisor, str]] = {
     "kvm": "QEMU with KVM",
     "tcg": "QEMU with TCG",
 }
-"""What runs guests, in words; ``auto`` is User-Mode Linux so far."""
+"""What runs guests, in words."""
 
 NICS: Final[dict[RouterPath, tuple[NicModel, ...]]] = {
     "tap": ("virtio", "e1000"),

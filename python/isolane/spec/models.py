@@ -97,7 +97,7 @@ class Router(SpecModel):
     """NIC model of a virtual machine; default: virtio, with passthrough vfio, with uml vector."""
     hypervisor: f.HypervisorWord | None = None
     """What runs a virtual machine: kvm, uml (User-Mode Linux), tcg (QEMU's emulation), or auto,
-    the default: live uml, simulated kvm."""
+    the default: live kvm where it works, else uml; simulated kvm."""
     role: f.RoleWord = "router"
     """victim: its service is watched; aggressor: it is overloaded."""
     count: f.Counts = (1,)

@@ -70,7 +70,7 @@ def test_what_only_a_simulated_host_offers_is_valid_and_named(kind: str, path: s
     assert found[0].endswith(f": kind {kind}, path {path}")
 
 
-@pytest.mark.parametrize("path", ["tap", "bridge", "macvtap"])
+@pytest.mark.parametrize("path", ["tap", "bridge", "macvtap", "isolane"])
 @pytest.mark.parametrize(
     ("keys", "only_simulated"),
     [
@@ -80,10 +80,7 @@ def test_what_only_a_simulated_host_offers_is_valid_and_named(kind: str, path: s
         ("nic: vector", ()),
         ("hypervisor: kvm", ()),
         ("hypervisor: tcg", ()),
-        (
-            "hypervisor: tcg\n    policy: {cpu_weight: 200}",
-            ("hypervisor tcg under a policy, which needs uml",),
-        ),
+        ("hypervisor: tcg\n    policy: {cpu_weight: 200}", ()),
         ("nic: e1000", ("NIC model e1000, which needs hypervisor kvm or tcg",)),
         ("nic: e1000\n    hypervisor: tcg", ()),
         ("policy: {cpu_weight: 200, cores: [0]}", ()),
@@ -92,19 +89,9 @@ def test_what_only_a_simulated_host_offers_is_valid_and_named(kind: str, path: s
 def test_what_of_virtual_machines_runs_live(
     path: str, keys: str, only_simulated: tuple[str, ...]
 ) -> None:
-    assert _only_simulated(path, keys) == only_simulated
-
-
-@pytest.mark.parametrize(("hypervisor", "runs"), [("uml", True), ("tcg", False), ("kvm", False)])
-def test_path_isolane_is_a_policy_and_so_for_uml_so_far(hypervisor: str, runs: bool) -> None:
-    expected = () if runs else (f"hypervisor {hypervisor} under a policy, which needs uml",)
-    assert _only_simulated("isolane", f"hypervisor: {hypervisor}") == expected
-
-
-def _only_simulated(path: str, keys: str) -> tuple[str, ...]:
     lines = f"    kind: vm\n    path: {path}\n    {keys}\n  - name"
     found = parse_experiment(changed("    path: direct\n  - name", lines), "f").only_simulated()
-    return tuple(line.partition(": ")[2] for line in found)
+    assert tuple(line.partition(": ")[2] for line in found) == only_simulated
 
 
 @pytest.mark.parametrize(

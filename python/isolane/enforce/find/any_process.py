@@ -1,20 +1,20 @@
 """Finds a router that is a process with its children, whatever program it is.
 
-A guest kernel in a process (User-Mode Linux), a virtual machine of another hypervisor than QEMU, a
-program that forwards by itself. Its interfaces are the taps that it has open, and those that it
-has packet sockets on as far as the policy names them: a packet socket alone says little, since
-every DHCP client has one.
+A guest kernel in a process (User-Mode Linux), a virtual machine in network namespaces of its own, a
+program that forwards by itself. Its interfaces are the taps that it has open, and as far as the
+policy names them those that it has packet sockets on, or a macvtap in another namespace than the
+host's: a packet socket alone says little, since every DHCP client has one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 
-from isolane.enforce.find import processes
+from isolane.enforce.find import macvtaps, processes
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.host_namespace import HostNamespace
-from isolane.enforce.find.packet_sockets import bound_to, sockets_of
+from isolane.enforce.find.packet_sockets import Bound, bound_to, sockets_of
 from isolane.enforce.find.router_interfaces import of_link
 from isolane.enforce.find.virtual_machines import behind_tap
 from isolane.enforce.router_facts import FoundRouter, Interface
@@ -37,28 +37,33 @@ def of_any_process(
     Raises
     ------
     Absent
-        When there is no such process, this command comes from it, it has neither a tap nor a packet
-        socket on an interface that the policy names, or the address behind a tap cannot be found.
+        When there is no such process, this command comes from it, it has no tap, packet socket or
+        macvtap on an interface that the policy names, or the address behind a tap cannot be found.
     """
     processes.command_line(pid)
     members = family(pid)
     if os.getpid() in members:
         raise Absent(f"process {pid} has started this command, so it is no router")
-    taps = tuple(dict.fromkeys(tap for one in members for tap in processes.taps_of(one)))
+    devices = {number for one in members for number in macvtaps.devices_of(one)}
+    elsewhere = {tap.ifname: bound for tap, bound in macvtaps.below(host, devices)}
+    names = dict.fromkeys(tap for one in members for tap in processes.taps_of(one))
+    taps = tuple(name for name in names if name not in elsewhere)
     interfaces = [behind_tap(host, pid, tap, mac if len(taps) == 1 else None) for tap in taps]
-    interfaces += _by_sockets(host, members, leaves_by)
+    sockets = {inode for one in members for inode in sockets_of(one)}
+    named = [*bound_to(host, sockets), *elsewhere.values()]
+    interfaces += _as_named(host, named, leaves_by)
     missing = set(leaves_by).difference(at.ifname for at in interfaces)
     if missing:
-        raise Absent(f"process {pid} has neither a tap nor a packet socket on {min(missing)}")
+        raise Absent(f"process {pid} has no tap, packet socket or macvtap on {min(missing)}")
     return FoundRouter(name, "vm", None, None, pid, tuple(interfaces), tuple(descendants(pid)))
 
 
-def _by_sockets(
-    host: HostNamespace, members: Collection[int], leaves_by: Mapping[str, str]
+def _as_named(
+    host: HostNamespace, bound: Iterable[Bound], leaves_by: Mapping[str, str]
 ) -> list[Interface]:
-    sockets = {inode for one in members for inode in sockets_of(one)}
+    """Describe those interfaces that the policy names, by what it says of them."""
     found = []
-    for at in bound_to(host, sockets):
+    for at in bound:
         link, nic = at.link, leaves_by.get(at.link.ifname)
         if nic == OWN:
             found.append(Interface("own", at.netns, link.ifname, link.ifindex, link.mac))

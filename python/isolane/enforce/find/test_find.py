@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
 import struct
 import subprocess
 from pathlib import Path
@@ -351,9 +352,41 @@ def test_a_process_is_a_router_with_its_children_its_taps_and_its_sockets(
     assert len(found) == 2
     words = f"process: {process.pid}, mac: 02:00:00:00:00:01"
     reason = playground.missing(f"{{{words}, interfaces: {{other1: own}}}}")
-    assert "neither a tap nor a packet socket on other1" in reason
+    assert "no tap, packet socket or macvtap on other1" in reason
     alone = playground.found(f"{{process: {process.pid}}}", nics="{}").interfaces
     assert [at.ifname for at in alone] == ["tapX"], "whose frames they are matters to no one"
+
+
+_OPENER = """
+import os, sys, time
+file = os.open(sys.argv[1], os.O_RDWR)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_macvtap_in_another_namespace_leads_to_what_is_below_it(
+    playground: Playground, tmp_path: Path
+) -> None:
+    name = playground.namespace("vm")
+    playground.run(f"ip link add wire1 type veth peer name nic1 netns {name}")
+    playground.run("ip link set wire1 up")
+    for words in ("set nic1 up", "add mine link nic1 type macvtap mode passthru", "set mine up"):
+        playground.run(f"ip -n {name} link {words}")
+    index = playground.run(f"ip -n {name} -o link show mine").split(":")[0]
+    file = f"/sys/class/net/mine/macvtap/tap{index}/dev"
+    major, minor = playground.run(f"ip netns exec {name} cat {file}").split(":")
+    node = tmp_path / "mine"
+    os.mknod(node, 0o600 | stat.S_IFCHR, os.makedev(int(major), int(minor)))
+    process = playground.start("python3", "-c", _OPENER, str(node), stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    playground.stack.callback(process.stdout.close)
+    assert process.stdout.readline() == b"ready\n"
+    (found,) = playground.found(f"{{process: {process.pid}, interfaces: {{nic1: own}}}}").interfaces
+    assert (found.how, found.ifname) == ("own", "nic1")
+    reason = playground.missing(f"{{process: {process.pid}, interfaces: {{mine: own}}}}")
+    assert reason.endswith("has no tap, packet socket or macvtap on mine"), "frames come by nic1"
+    assert not playground.found(f"{{process: {process.pid}}}", nics="{}").interfaces
 
 
 def test_who_has_started_the_command_is_no_router(playground: Playground) -> None:

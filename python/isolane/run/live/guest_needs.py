@@ -5,15 +5,16 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from isolane.errors import NotSupported
-from isolane.guests import GUEST_PATH, KERNEL, PACKAGE, QemuPlan, UmlPlan, qemu, tiny_machine
+from isolane.guests import GUEST_PATH, KERNEL, PACKAGE, QemuPlan, UmlPlan, kvm, qemu
 from isolane.procfs import memory_info
 from isolane.run.results import NotMeasured
-from isolane.spec import Arm, Experiment
+from isolane.spec import Arm, ArmRouter, Experiment
 from isolane.spec.fields import Hypervisor
-from isolane.spec.kinds import HYPERVISOR_NAMES
+from isolane.spec.kinds import HYPERVISOR_NAMES, UML_NIC
 
 UML_MB: Final = UmlPlan("any").memory_mb + 16
 """MiB of this host that a guest may need: its own memory; its processes, page tables, console. One
@@ -25,6 +26,22 @@ _STANDS_FOR: Final[dict[Hypervisor, str]] = {
     "tcg": "which translates each instruction of the guest",
     "kvm": "on this host's processor",
 }
+
+
+def decided(arm: Arm) -> Arm:
+    """Return an arm with a hypervisor for each guest that has none of its own (``auto``).
+
+    It is KVM where that really runs routers, else User-Mode Linux.
+    """
+    if all(router.hypervisor != "auto" for router in arm.routers):
+        return arm
+    return replace(arm, routers=tuple(_decided(router) for router in arm.routers))
+
+
+def _decided(router: ArmRouter) -> ArmRouter:
+    if router.hypervisor != "auto" or router.nic == UML_NIC or kvm.fault_with_routers():
+        return router
+    return replace(router, hypervisor="kvm")
 
 
 def lacking(experiment: Experiment, arms: Sequence[Arm], available_mb: int | None = None) -> str:
@@ -59,8 +76,7 @@ def _programs(experiment: Experiment, hypervisors: set[Hypervisor]) -> Iterator[
             yield "virtual machines load IPv6 with modprobe: apt-get install kmod"
     if "tcg" in hypervisors and (why := qemu.lacking("tcg")):
         yield f"virtual machines with hypervisor tcg: {why}"
-    # Tried and not looked up: there are hosts with a KVM that starts nothing.
-    if "kvm" in hypervisors and (why := qemu.lacking("kvm") or tiny_machine.kvm_fault()):
+    if "kvm" in hypervisors and (why := kvm.fault_with_routers()):
         yield f"virtual machines with hypervisor kvm: {why}; tcg and uml need no KVM"
 
 

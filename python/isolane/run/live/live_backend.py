@@ -53,7 +53,7 @@ class LiveBackEnd:
         why = self._experiment.not_runnable_on(len(os.sched_getaffinity(0)))
         if why:
             raise NotSupported(f"{self._experiment.name} cannot be run on this host: {why}")
-        guest_needs.refuse(self._experiment, arms)
+        guest_needs.refuse(self._experiment, [guest_needs.decided(arm) for arm in arms])
         clear_leftovers()
         for arm in arms:
             divide(arm.cores)
@@ -78,6 +78,7 @@ class LiveBackEnd:
     @contextmanager
     def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
         """Build a test bed and put generator, receiver and CPU accountant on it."""
+        arm = guest_needs.decided(arm)
         with self._bench(arm, routers, tuple(_router_plan(arm, r) for r in routers)) as bench:
             yield bench
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import NotSupported
-from isolane.guests import qemu, tiny_machine
-from isolane.run.live.guest_needs import lacking, limits, refuse
+from isolane.guests import kvm, qemu
+from isolane.run.live.guest_needs import decided, lacking, limits, refuse
 from isolane.spec import Experiment, parse_experiment
 
 TEXT = """\
@@ -50,15 +50,34 @@ def test_guests_under_qemu_need_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("many")
 def test_a_kvm_that_starts_nothing_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qemu, "lacking", lambda _: "")
-    monkeypatch.setattr(tiny_machine, "kvm_fault", lambda: "it did not end within 2 s")
-    kvm = parse_experiment(TEXT.replace("kind: vm", "kind: vm, hypervisor: kvm"), "many.yaml")
+    monkeypatch.setattr(kvm, "fault_with_routers", lambda: "it did not end within 2 s")
+    wanted = parse_experiment(TEXT.replace("kind: vm", "kind: vm, hypervisor: kvm"), "many.yaml")
     with pytest.raises(NotSupported) as error:
-        refuse(kvm, kvm.resolved_arms())
+        refuse(wanted, wanted.resolved_arms())
     assert str(error.value) == (
         "not supported on this host: virtual machines with hypervisor kvm: it did not end within "
         "2 s; tcg and uml need no KVM; or without virtual machines: --arms container"
     )
+
+
+@pytest.mark.usefixtures("many")
+@pytest.mark.parametrize(("fault", "chosen"), [("", "kvm"), ("it hangs", "uml")])
+def test_auto_is_kvm_where_it_really_works(
+    fault: str, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kvm, "fault_with_routers", lambda: fault)
+    nic = {"kvm": "virtio", "uml": "vector"}[chosen]
+    for keys, expected in [
+        ("", (chosen, nic)),
+        (", hypervisor: auto", (chosen, nic)),
+        (", nic: vector", ("uml", "vector")),
+        (", hypervisor: uml", ("uml", "vector")),
+        (", hypervisor: tcg, nic: e1000", ("tcg", "e1000")),
+    ]:
+        text = TEXT.replace("kind: vm", f"kind: vm{keys}")
+        container, guest = map(decided, parse_experiment(text, "many.yaml").resolved_arms())
+        assert {(r.live_hypervisor, r.live_nic) for r in guest.routers} == {expected}, keys
+        assert all(router.live_hypervisor is None for router in container.routers)
 
 
 def test_what_a_hypervisor_s_figures_stand_for(many: Experiment) -> None:
