@@ -132,7 +132,7 @@ def test_nothing_is_left_after_an_exception(journal: Any, plan: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "failing", ["_settings", "_bridge", "_veth", "_offloads", "_bring_up", "_macvlan", "_addresses"]
+    "failing", ["_settings", "_bridge", "_veth", "_offloads", "_bring_up", "_upper", "_addresses"]
 )
 def test_nothing_is_left_after_a_failing_step(
     failing: str, journal: Any, plan: Any, monkeypatch: pytest.MonkeyPatch

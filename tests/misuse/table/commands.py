@@ -27,6 +27,10 @@ ROWS: Final[dict[str, Row]] = {
     "doctor for a toaster": Row("doctor --require toast", 2, "toast"),
     "doctor for nothing": Row("doctor --require ''", 2, "''|accepted"),
     "doctor with a word": Row("doctor all", 2, "unexpected extra argument"),
+    "guest-kernel with a word": Row("guest-kernel now", 2, "unexpected extra argument"),
+    "guest-kernel where there is no Debian": Row(
+        "guest-kernel --renew", 3, "there is no apt-get", fresh=True, env={"PATH": ""}
+    ),
     "reproduce nothing": Row("reproduce", 2, "Missing argument"),
     "reproduce a paper that there is not": Row("reproduce einstein1905", 2, "einstein1905"),
     "reproduce a path": Row("reproduce ../../etc/passwd", 2, "etc/passwd"),

@@ -50,7 +50,7 @@ def of_any_process(
     taps = tuple(name for name in names if name not in elsewhere)
     interfaces = [behind_tap(host, pid, tap, mac if len(taps) == 1 else None) for tap in taps]
     sockets = {inode for one in members for inode in sockets_of(one)}
-    named = [*bound_to(host, sockets), *elsewhere.values()]
+    named = [*bound_to(host, sockets), *filter(None, elsewhere.values())]
     interfaces += _as_named(host, named, leaves_by)
     missing = set(leaves_by).difference(at.ifname for at in interfaces)
     if missing:

@@ -45,11 +45,11 @@ def majors_of(text: str, name: str) -> set[int]:
 
 def below(
     host: HostNamespace, devices: Collection[tuple[int, int]]
-) -> Iterator[tuple[Link, Bound]]:
+) -> Iterator[tuple[Link, Bound | None]]:
     """Yield the macvtaps of these numbers that are not in the host's namespace, and what is below.
 
-    What is below is an interface of the same namespace, as the lower one of a macvtap in mode
-    passthru is that was made there.
+    What is below is an interface of the same namespace, as that of a macvtap in mode passthru which
+    was made there; None: it is in another one, and others may have macvtaps on it.
     """
     if not devices:
         return
@@ -67,8 +67,7 @@ def below(
                 os.close(namespace)
             for tap in mine:
                 lower = links.get(tap.link or 0) if tap.netnsid is None else None
-                if lower is not None:
-                    yield tap, Bound(path, lower, inside.host_number)
+                yield tap, Bound(path, lower, inside.host_number) if lower is not None else None
 
 
 def _with_numbers(

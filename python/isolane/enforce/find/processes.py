@@ -95,14 +95,15 @@ def tap_of(pid: int, descriptor: int) -> str | None:
 
 
 def _macvtap(device: int) -> str | None:
-    """Return the macvtap interface whose character device this is: ``/dev/tap<ifindex>``."""
+    """Return the macvtap interface whose character device this is, in whichever namespace."""
     found = Path(f"/sys/dev/char/{os.major(device)}:{os.minor(device)}")
     try:
         target = found.readlink()
     except OSError:
         return None
-    words = target.parts  # ../../devices/virtual/net/macvtap0/tap7
-    return words[-2] if len(words) > 2 and words[-1].startswith("tap") else None
+    # ../../devices/virtual/net/macvtap0/macvtap/tap7; older kernels have no folder of the kind.
+    head, _, tail = str(target).partition("/net/")
+    return tail.partition("/")[0] if head and target.name.startswith("tap") else None
 
 
 def descriptors_of(pid: int) -> list[int]:
