@@ -24,6 +24,7 @@ from isolane.testbed.ip_counters import FILES, IpCounts
 from isolane.testbed.journal import Journal
 from isolane.testbed.netns import Namespace
 
+_DEVICES: Final = "net/dev"
 READY_S: Final = 120.0
 """Longest time until a guest is ready; eight of them on one core need some 10 s."""
 
@@ -129,26 +130,37 @@ class BedGuests:
         """Return the host's threads that are each guest."""
         return {router: guest.threads() for router, guest in self._guests.items()}
 
-    def lost(self, router: RouterLayout) -> dict[str, int]:
-        """Return the frames lost in a guest since it was started, by drop point.
+    def lost(self) -> dict[str, dict[str, int]]:
+        """Return the frames lost in each guest since it was started, by router and drop point.
 
         Raises
         ------
         MeasurementError
-            When the guest does not answer any more.
+            When one of them does not answer any more.
         """
+        if not self._guests:
+            return {}
         try:
-            return at_rest(lambda: self._read(router)).lost()
+            found = at_rest(self._read)
         except TestbedError as error:
             raise MeasurementError(str(error)) from None
+        return {router: reading.lost() for router, reading in found.items()}
 
-    def _read(self, router: RouterLayout) -> GuestReading:
-        guest = self._guests[router.name]
-        received = frames_received(guest.proc("net/dev"))
+    def _read(self) -> dict[str, GuestReading]:
+        for guest in self._guests.values():
+            guest.ask(_DEVICES, FILES[self._layout.ip])
+        routers = (router for router in self._layout.routers if router.guest)
+        return {
+            router.name: self._reading(router, self._guests[router.name].answer())
+            for router in routers
+        }
+
+    def _reading(self, router: RouterLayout, told: Mapping[str, str]) -> GuestReading:
+        received = frames_received(told[_DEVICES])
         return GuestReading(
             refused=self._refused(router),
             taken=sum(received.get(nic, 0) for nic in _nics(router)),
-            ip=IpCounts.of(self._layout.ip, guest.proc(FILES[self._layout.ip])),
+            ip=IpCounts.of(self._layout.ip, told[FILES[self._layout.ip]]),
             sent=int(self._ns[router.netns].read(router.out_ifname, "statistics/tx_packets")),
         )
 

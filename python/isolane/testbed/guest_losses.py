@@ -10,11 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from isolane.testbed.ip_counters import IpCounts
 
 _REST_S: Final = 1.0
+Reading = TypeVar("Reading")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class GuestReading:
         }
 
 
-def at_rest(read: Callable[[], GuestReading], limit_s: float = _REST_S) -> GuestReading:
+def at_rest(read: Callable[[], Reading], limit_s: float = _REST_S) -> Reading:
     """Return a reading that is the same as the one before it: no frame was on its way."""
     deadline_s, latest = time.monotonic() + limit_s, read()
     while True:

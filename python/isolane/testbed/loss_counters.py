@@ -82,14 +82,14 @@ class Reader:
     def read(self) -> Counters:
         """Take a snapshot."""
         lost: dict[tuple[str | None, str], int] = {}
-        queues = self._queue_drops()
+        queues, in_guests = self._queue_drops(), self._guests.lost()
         for router in self._layout.routers:
             for point in DROP_POINTS:
                 lost[router.name, point] = 0
             for point, (namespace, ifname) in router.counted.items():
                 lost[router.name, point] += self._device(namespace, ifname, queues)
             if router.guest:
-                for point, count in self._guests.lost(router).items():
+                for point, count in in_guests[router.name].items():
                     lost[router.name, point] += count
             else:
                 text = os.pread(self._snmp[router.name], 65536, 0).decode()

@@ -1,0 +1,88 @@
+"""What a guest answers is taken apart, whatever else its console says."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from isolane.errors import TestbedError
+from isolane.guests.guest import ANSWERING, Guest, GuestPlan
+
+
+class Shell(Guest):
+    """A shell of this host that answers as a guest does."""
+
+    PROGRAM = "sh"
+
+    def __init__(self, before: str = "") -> None:
+        super().__init__(GuestPlan("shell"), 300.0)
+        script = f"{before}\n{ANSWERING}".replace("; do\n", f"; do\n    {NOISE}\n")
+        self._process = subprocess.Popen(
+            ["sh", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+
+    @staticmethod
+    def mark(folder: Path) -> str:
+        return str(folder)
+
+    def _check(self) -> None: ...
+
+    def _prepare(self) -> None: ...
+
+    def _mounts(self) -> list[str]:
+        return []
+
+    def _command(self) -> list[str]:
+        return []
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        process.kill()
+        process.wait()
+
+
+NOISE = "printf 'a message of the kernel\\r\\n'"
+
+
+def test_several_files_are_one_question() -> None:
+    names = ("version", "sys/kernel/ostype", "cmdline")
+    shell = Shell()
+    try:
+        for _ in range(12):  # of two digits, too
+            shell.ask(*names)
+            told = shell.answer()
+            assert told == {name: Path("/proc", name).read_text() for name in names}
+        assert shell.proc("version") == Path("/proc/version").read_text()
+    finally:
+        shell.close()
+
+
+def test_an_answer_that_nobody_waited_for_is_not_that_to_the_next_question() -> None:
+    shell = Shell("sleep 0.2")
+    try:
+        shell.ask("version")
+        shell.ask("sys/kernel/ostype")
+        assert shell.answer() == {"sys/kernel/ostype": "Linux\n"}
+    finally:
+        shell.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("nothing", "guest shell has no /proc/nothing"), ("../etc/passwd", "cannot be asked for")],
+)
+def test_files_that_are_not_there(name: str, reason: str) -> None:
+    shell = Shell()
+    try:
+        with pytest.raises(TestbedError, match=reason):
+            shell.proc(name)
+        assert shell.proc("version") == Path("/proc/version").read_text()
+    finally:
+        shell.close()
