@@ -112,7 +112,7 @@ class GuestKernel:
         NotSupported
             If this is no Debian, or no x86-64 machine.
         TestbedError
-            If a package cannot be fetched or is not as expected.
+            If a package cannot be fetched or is not as expected, or there is no writing here.
         """
         lack = [tool for tool in _TOOLS if shutil.which(tool) is None]
         if lack or _run("dpkg", "--print-architecture").strip() != "amd64":
@@ -120,9 +120,13 @@ class GuestKernel:
             raise NotSupported(
                 f"not supported on this host: {what} (needs Debian on x86-64, with cpio)"
             )
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=self.folder) as name:
-            self._make(Path(name), tell)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".new-", dir=self.folder) as name:
+                self._make(Path(name), tell)
+        except OSError as error:
+            reason = f"{error.filename or self.folder}: {error.strerror}"
+            raise TestbedError(f"the kernel for guests cannot be written: {reason}") from None
 
     def _make(self, work: Path, tell: Callable[[str], None]) -> None:
         package = _needed_by(_PACKAGE)
@@ -145,9 +149,9 @@ class GuestKernel:
 
 
 def uncompressed(image: bytes) -> bytes:
-    """Return the kernel within a compressed one, which boots in a third of the time under TCG.
+    """Return the kernel within a compressed one, which QEMU boots without unpacking it by itself.
 
-    An image in a format that is not known here is returned as it is: it boots, too.
+    An image in a format that is not known here is returned as it is.
     """
     found = image.find(_XZ)
     if found < 0:
@@ -189,7 +193,7 @@ def _needed_by(package: str) -> str:
         kind, _, name = line.strip().partition(": ")
         if kind == "Depends" and name.startswith("linux-image-"):
             return name
-    raise TestbedError(f"{package} depends on no kernel: is this Debian? (apt-get update)")
+    raise TestbedError(f"{package} depends on no kernel: is this Debian?")
 
 
 def _fetch(package: str, folder: Path) -> None:
@@ -210,7 +214,9 @@ def _run(*words: str, folder: Path | None = None) -> str:
         raise TestbedError(f"{words[0]} did not end within {_TIMEOUT_S:g} s") from None
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise TestbedError(f"{' '.join(words)} failed: {last}")
+        # What apt does not find, or no longer finds, is often a list of packages that is old.
+        hint = " (try it again after apt-get update)" if words[0].startswith("apt-") else ""
+        raise TestbedError(f"{' '.join(words)} failed: {last}{hint}")
     return done.stdout
 
 

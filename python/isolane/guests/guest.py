@@ -49,7 +49,7 @@ while read -r number files; do
     echo "{_END} $number"
 done"""
 """Shell commands that the guest's first process ends with: ready, and answering from then on. One
-process that is started for all files: that is what takes the time (10 to 20 ms)."""
+process that is started for all files: that is what takes the time."""
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ class Guest(ABC):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=self._as_guest,  # noqa: PLW1509 - two system calls
+            preexec_fn=self._as_guest,  # noqa: PLW1509 - a few system calls
             pass_fds=self._descriptors(),
         )
         assert self._process.stdout is not None

@@ -20,6 +20,7 @@ BOOT_LIMIT_S: Final = 10.0
 """A whole kernel boots in 2.4 s under emulation, on an idle core."""
 
 
+@cache
 def fault() -> str:
     """Return what is wrong with KVM on this host; empty if it starts a machine of 512 bytes."""
     device = Path("/dev/kvm")

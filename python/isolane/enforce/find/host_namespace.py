@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from pyroute2 import IPRoute
 
@@ -25,6 +25,8 @@ from isolane.enforce.find.processes import PROC
 from isolane.errors import NotSupported
 from isolane.testbed import kernel
 from isolane.testbed.netns import NETNS_DIR
+
+T = TypeVar("T")
 
 
 class HostNamespace:
@@ -152,6 +154,30 @@ def open_namespace(path: Path, missing: str) -> int:
         if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
             raise Absent(missing) from None
         raise Absent(f"{path} cannot be opened: {os.strerror(error.errno or 0)}") from None
+
+
+def in_other_namespaces(
+    host: HostNamespace, look: Callable[[Path, int], T]
+) -> Iterator[tuple[Path, T]]:
+    """Look into all network namespaces but the host's; yields the file of each and what was found.
+
+    One that is gone, or just going, is passed over.
+
+    Parameters
+    ----------
+    look
+        Gets a namespace's file and descriptor; it may enter it (:meth:`HostNamespace.inside`).
+    """
+    for path in all_namespaces():
+        with suppress(Absent, OSError):
+            namespace = open_namespace(path, "")
+            try:
+                if os.fstat(namespace).st_ino == host.inode:
+                    continue
+                found = look(path, namespace)
+            finally:
+                os.close(namespace)
+            yield path, found
 
 
 def all_namespaces() -> Iterator[Path]:

@@ -12,12 +12,11 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host_namespace import HostNamespace, all_namespaces, open_namespace
+from isolane.enforce.find.host_namespace import HostNamespace, in_other_namespaces
 from isolane.enforce.find.links import Link
 from isolane.enforce.find.packet_sockets import Bound
 from isolane.enforce.find.processes import PROC, descriptors_of
-from isolane.enforce.find.router_interfaces import look_inside
+from isolane.enforce.find.router_interfaces import Inside, look_inside
 from isolane.testbed import kernel
 
 _KIND = "macvtap"
@@ -53,21 +52,17 @@ def below(
     """
     if not devices:
         return
-    for path in all_namespaces():
-        with suppress(Absent, OSError):
-            namespace = open_namespace(path, "")
-            try:
-                if os.fstat(namespace).st_ino == host.inode:
-                    continue
-                inside = look_inside(host, namespace, path)
-                links = {link.ifindex: link for link in inside.links}
-                taps = [link for link in inside.links if link.kind == _KIND]
-                mine = list(_with_numbers(host, namespace, taps, devices)) if taps else []
-            finally:
-                os.close(namespace)
-            for tap in mine:
-                lower = links.get(tap.link or 0) if tap.netnsid is None else None
-                yield tap, Bound(path, lower, inside.host_number) if lower is not None else None
+
+    def look(path: Path, namespace: int) -> tuple[Inside, list[Link]]:
+        inside = look_inside(host, namespace, path)
+        taps = [link for link in inside.links if link.kind == _KIND]
+        return inside, list(_with_numbers(host, namespace, taps, devices)) if taps else []
+
+    for path, (inside, taps) in in_other_namespaces(host, look):
+        links = {link.ifindex: link for link in inside.links}
+        for tap in taps:
+            lower = links.get(tap.link or 0) if tap.netnsid is None else None
+            yield tap, Bound(path, lower, inside.host_number) if lower is not None else None
 
 
 def _with_numbers(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -10,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from isolane.enforce.find.absent import Absent
-from isolane.enforce.find.host_namespace import HostNamespace, all_namespaces, open_namespace
+from isolane.enforce.find.host_namespace import HostNamespace, in_other_namespaces
 from isolane.enforce.find.links import Link
 from isolane.enforce.find.processes import PROC, descriptors_of
-from isolane.enforce.find.router_interfaces import look_inside
+from isolane.enforce.find.router_interfaces import Inside, look_inside
 
 _SOCKETS: Final = Path("/proc/thread-self/net/packet")
 """Those of the reading thread's network namespace."""
@@ -54,22 +52,18 @@ def bound_to(host: HostNamespace, sockets: Collection[int]) -> Iterator[Bound]:
     for ifindex in sorted({index for inode, index in here.items() if inode in sockets}):
         if ifindex in host.links:
             yield Bound(None, host.links[ifindex], None)
-    for path in all_namespaces():
-        with suppress(Absent, OSError):
-            namespace = open_namespace(path, "")
-            try:
-                if os.fstat(namespace).st_ino == host.inode:
-                    continue
-                with host.inside(namespace):
-                    there = parse(_SOCKETS.read_text())
-                indices = {index for inode, index in there.items() if inode in sockets}
-                inside = look_inside(host, namespace, path) if indices else None
-            finally:
-                os.close(namespace)
-            if inside is not None:
-                for link in sorted(inside.links, key=lambda link: link.ifindex):
-                    if link.ifindex in indices:
-                        yield Bound(path, link, inside.host_number)
+
+    def look(path: Path, namespace: int) -> tuple[set[int], Inside | None]:
+        with host.inside(namespace):
+            there = parse(_SOCKETS.read_text())
+        indices = {index for inode, index in there.items() if inode in sockets}
+        return indices, look_inside(host, namespace, path) if indices else None
+
+    for path, (indices, inside) in in_other_namespaces(host, look):
+        if inside is not None:
+            for link in sorted(inside.links, key=lambda link: link.ifindex):
+                if link.ifindex in indices:
+                    yield Bound(path, link, inside.host_number)
 
 
 def parse(text: str) -> dict[int, int]:

@@ -20,7 +20,7 @@ UML_MB: Final = UmlPlan("any").memory_mb + 16
 """MiB of this host that a guest may need: its own memory; its processes, page tables, console. One
 that has just booted was measured with 26 MiB in all, since it has not used all of its own."""
 QEMU_MB: Final = QemuPlan("any").memory_mb + 112
-"""The same under QEMU, whose translated code may be 32 MiB. Measured after the boot: 172 MiB."""
+"""The same under QEMU, whose translated code may be 32 MiB. Measured after the boot: 152 MiB."""
 _STANDS_FOR: Final[dict[Hypervisor, str]] = {
     "uml": "a guest kernel in a process",
     "tcg": "which translates each instruction of the guest",
