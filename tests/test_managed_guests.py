@@ -10,7 +10,7 @@ from isolane.enforce.policy_plan import FEEDER_NICE
 from isolane.procfs import descendants
 from isolane.run.live.bench import Equipment
 from isolane.run.live.managed import clear_leftovers
-from isolane.testbed import clean, exclusive, kernel
+from isolane.testbed import Testbed, clean, exclusive, kernel
 
 from tests.live import assert_same_host, kill_inside, quiet_host
 from tests.managed_guests import CAP, bench
@@ -60,6 +60,7 @@ def _in_its_cgroup(path: str, ip: int, hypervisor: str) -> None:
 
 def _look(equipment: Equipment, *, feeders: int) -> None:
     groups = Groups(GROUP)
+    assert isinstance(equipment.bed, Testbed)
     for router, process in equipment.bed.guest_processes.items():
         inside = members(router)
         guest = set(descendants(process))

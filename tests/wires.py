@@ -85,7 +85,7 @@ class Line:
         return found[0]
 
 
-def _namespace(stack: contextlib.ExitStack, role: str, version: int) -> str:
+def namespace(stack: contextlib.ExitStack, role: str, version: int) -> str:
     name = f"e2e-{os.getpid()}-{next(_numbers)}-{role}"
     ip("netns", "add", name)
     stack.callback(ip, "netns", "del", name)
@@ -99,7 +99,7 @@ def _namespace(stack: contextlib.ExitStack, role: str, version: int) -> str:
     return name
 
 
-def _wire(left: tuple[str, str], right: tuple[str, str], index: int) -> str:
+def wire(left: tuple[str, str], right: tuple[str, str], index: int) -> str:
     """A veth pair that takes XDP frames; returns the MAC of its right end."""
     (left_netns, left_name), (right_netns, right_name) = left, right
     # Ends of the same index look like a device without a peer, whose carrier comes late.
@@ -123,7 +123,7 @@ def _addresses(version: int) -> tuple[str, str, str, str, int]:
     return "2001:2:0:77::2", "2001:2:0:77::1", "2001:2:0:8077::1", "2001:2:0:8077::2", 64
 
 
-def _address(netns: str, ifname: str, address: str, prefix: int) -> None:
+def address(netns: str, ifname: str, address: str, prefix: int) -> None:
     more = ("nodad",) if ":" in address else ()
     ip("-n", netns, "addr", "add", f"{address}/{prefix}", "dev", ifname, *more)
 
@@ -133,9 +133,9 @@ def plain_line(version: int) -> Iterator[Line]:
     """Two namespaces, one wire."""
     src, _, _, dst, prefix = _addresses(version)
     with contextlib.ExitStack() as stack:
-        gen, rcv = _namespace(stack, "gen", version), _namespace(stack, "rcv", version)
-        mac = _wire((gen, "e2e-g"), (rcv, "e2e-r"), 10)
-        _address(gen, "e2e-g", src, prefix)
+        gen, rcv = namespace(stack, "gen", version), namespace(stack, "rcv", version)
+        mac = wire((gen, "e2e-g"), (rcv, "e2e-r"), 10)
+        address(gen, "e2e-g", src, prefix)
         yield Line(gen, "e2e-g", rcv, "e2e-r", dst, mac)
 
 
@@ -144,13 +144,13 @@ def routed_line(version: int) -> Iterator[Line]:
     """Three namespaces, the middle one forwards; all neighbours are known beforehand."""
     src, side_in, side_out, dst, prefix = _addresses(version)
     with contextlib.ExitStack() as stack:
-        gen, router, rcv = (_namespace(stack, role, version) for role in ("gen", "vr", "rcv"))
+        gen, router, rcv = (namespace(stack, role, version) for role in ("gen", "vr", "rcv"))
         inside(router, "sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-        mac = _wire((gen, "e2e-g"), (router, "e2e-in"), 10)
-        last = _wire((router, "e2e-out"), (rcv, "e2e-r"), 20)
-        _address(gen, "e2e-g", src, prefix)
-        _address(router, "e2e-in", side_in, prefix)
-        _address(router, "e2e-out", side_out, prefix)
+        mac = wire((gen, "e2e-g"), (router, "e2e-in"), 10)
+        last = wire((router, "e2e-out"), (rcv, "e2e-r"), 20)
+        address(gen, "e2e-g", src, prefix)
+        address(router, "e2e-in", side_in, prefix)
+        address(router, "e2e-out", side_out, prefix)
         ip("-n", router, "neigh", "add", dst, "lladdr", last, "dev", "e2e-out")
         ip("-n", gen, "neigh", "add", side_in, "lladdr", mac, "dev", "e2e-g")
         ip("-n", gen, "route", "add", dst, "via", side_in, "dev", "e2e-g")

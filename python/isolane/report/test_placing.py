@@ -15,7 +15,7 @@ from isolane.run.results import Drawing, Edge, Node
 from isolane.run.sim import SimBackEnd
 from isolane.run.sim.sim_backend import SimBench
 from isolane.spec import parse_experiment
-from isolane.spec.kinds import PATHS
+from isolane.spec.kinds import SIMULATED
 from isolane.testbed import bed_drawing as live_drawing
 from isolane.testbed.bed_plan import BedPlan, Path, RouterPlan
 from isolane.testbed.layout import make_layout
@@ -30,7 +30,7 @@ LIVE: tuple[tuple[Path, ...], ...] = (
     ("isolane",) * 12,
     ("isolane", "bridge", "direct", "macvlan", "none", "direct"),
 )
-SIMULATED = [(kind, path) for kind, paths in PATHS.items() for path in paths]
+OF_SIMULATION = [(kind, path) for kind, paths in SIMULATED.items() for path in paths]
 
 
 def live(paths: tuple[Path, ...]) -> Drawing:
@@ -61,7 +61,7 @@ def simulated(kind: str, path: str) -> Drawing:
 
 DRAWINGS = [pytest.param(live(paths), id=f"live {' '.join(paths)}") for paths in LIVE] + [
     pytest.param(simulated(kind, path), id=f"simulated {kind} {path}", marks=pytest.mark.native)
-    for kind, path in SIMULATED
+    for kind, path in OF_SIMULATION
 ]
 
 

@@ -40,7 +40,10 @@ Purpose = Literal["capacity", "measure", "twin", "search", "null-dut", "generato
 """``twin``: a trial of the second copy of an arm, for the noise floor; ``search``: of a search;
 ``null-dut``: one without a router, the floor of the delays; ``generator``: a flood, which tells
 what can be sent."""
-DropPoint = Literal["generator", "nic_queue", "router_queue", "no_route", "egress", "unaccounted"]
+DropPoint = Literal[
+    "generator", "nic_queue", "router_queue", "no_route", "egress", "external", "unaccounted"
+]
+"""``external``: in or behind an external router, where nobody tells Isolane what is dropped."""
 
 DROP_POINTS: tuple[DropPoint, ...] = (
     "generator",
@@ -48,6 +51,7 @@ DROP_POINTS: tuple[DropPoint, ...] = (
     "router_queue",
     "no_route",
     "egress",
+    "external",
     "unaccounted",
 )
 """Where a frame can be lost, in the order in which a frame passes them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from isolane.run.cpu_causes import Parts, caused
 from isolane.run.cpu_results import CpuPart
@@ -19,10 +19,23 @@ class RouterCpu(TypedDict):
     cpu_share: float | None
     cpu_ns_per_frame: float | None
     cpu_reason: str | None
-    cpu_parts: dict[CpuPart, int]
-    cpu_caused_ns: int
-    cpu_caused_share: float
+    cpu_parts: dict[CpuPart, int] | None
+    cpu_caused_ns: int | None
+    cpu_caused_share: float | None
     cpu_caused_ns_per_frame: float | None
+
+
+FAR_CPU: Final = RouterCpu(
+    cpu_ns=None,
+    cpu_share=None,
+    cpu_ns_per_frame=None,
+    cpu_reason="it is external: nobody tells Isolane what runs it",
+    cpu_parts=None,
+    cpu_caused_ns=None,
+    cpu_caused_share=None,
+    cpu_caused_ns_per_frame=None,
+)
+"""Of an external router."""
 
 
 def router_cpu(parts: Parts, received: int, cores_ns: int) -> RouterCpu:

@@ -184,7 +184,7 @@ class Run:
         measured_here = self.experiment.needs_capacity and self.capacity is None
         capacity = expected(self.experiment) if measured_here else 0
         wired = self.experiment.trial.null_dut and isinstance(self.back_end, WithNullDut)
-        wires = len(self.experiment.points()) if wired else 0
+        wires = sum(len(b.tasks) for b in null_blocks(self.experiment, set())) if wired else 0
         return capacity + wires + sum(len(block.tasks) for block in self._blocks(lambda _key: True))
 
     def _tell(self, label: str, news: str | None = None) -> None:

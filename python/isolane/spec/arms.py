@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 
+from isolane.spec.external_models import External
 from isolane.spec.fields import Hypervisor, Kind, NicModel, Receive, RouterPath
-from isolane.spec.kinds import SHARED, UML_NIC, default_nic, runs_live
+from isolane.spec.kinds import SHARED, UML_NIC, WITHOUT_PATH, default_nic, runs_live
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
 from isolane.spec.policy_router import PolicyValues, policy_values
 
@@ -21,7 +22,7 @@ class ArmRouter:
     group: str
     kind: Kind
     path: RouterPath
-    """``none`` for a native router."""
+    """``none`` for native and external routers."""
     nic: NicModel | None = None
     """NIC model of a virtual machine; None for every other kind."""
     policy: PolicyValues | None = None
@@ -32,6 +33,8 @@ class ArmRouter:
     """What runs a virtual machine; None for every other kind."""
     nic_given: bool = False
     """False if `nic` is the default; a live virtual machine then has its hypervisor's."""
+    external: External | None = None
+    """Where an external router is; None for every other kind."""
 
     @property
     def live_hypervisor(self) -> Hypervisor | None:
@@ -54,12 +57,15 @@ class ArmRouter:
     @property
     def wire(self) -> str:
         """Name of the wire to the router: its own, or one that all routers of its path share."""
+        if self.external is not None:
+            ingress = self.external.ingress
+            return f"{ingress.netns or ''}:{ingress.interface}"
         return SHARED.get(self.path, f"{self.path}:{self.group}")
 
     @property
     def shares_wire(self) -> bool:
         """Whether other routers are reached by the same wire."""
-        return self.path in SHARED
+        return self.path in SHARED or self.external is not None
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class Arm:
     moderation_ns: int
     """Interrupt moderation of the DUT's NICs, ns: the pause between two polls."""
     cores: int
-    """Number of host cores that the routers share."""
+    """Number of host cores that the routers share; external ones use them or not."""
     routers: tuple[ArmRouter, ...]
     """The routers in the order of the file, one for each group."""
     moderation_given: bool = False
@@ -83,6 +89,11 @@ class Arm:
             if router.group == group:
                 return router
         raise KeyError(group)
+
+    @property
+    def external(self) -> bool:
+        """Whether its routers are there already: all of them, or none."""
+        return any(router.kind == "external" for router in self.routers)
 
 
 def resolve_arms(data: ExperimentData) -> tuple[Arm, ...]:
@@ -98,6 +109,9 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     path: RouterPath = (change and change.path) or router.path or "none"
     if kind == "native":
         return ArmRouter(router.name, kind, "none")
+    if kind == "external":
+        there = ((change and change.external) or {}).get(router.name, router.external)
+        return ArmRouter(router.name, kind, "none", external=there)
     policy = policy_values(router.policy, ((change and change.policy) or {}).get(router.name))
     if kind != "vm":
         managed = path == "isolane" or (path == "direct" and manages(router, change))
@@ -158,5 +172,5 @@ def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:
 
 
 def _name_after_path(routers: tuple[ArmRouter, ...]) -> str:
-    names = dict.fromkeys(r.path if r.kind != "native" else "native" for r in routers)
+    names = dict.fromkeys(r.kind if r.kind in WITHOUT_PATH else r.path for r in routers)
     return "-".join(islice(names, 3))  # the three paths that there are fit into a name's 24 letters

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from isolane.spec.arms import ArmRouter, resolve_arms, resolve_router
+from isolane.spec.external_checks import external_misfits
 from isolane.spec.fields import MAX_ROUTERS, NicModel
-from isolane.spec.kinds import NICS, PATHS, UML_NIC
+from isolane.spec.kinds import NICS, PATHS, UML_NIC, WITHOUT_PATH
 from isolane.spec.load_points import sweeps
 from isolane.spec.models import ArmChange, ExperimentData
 from isolane.spec.policy_arms import misfits
@@ -31,6 +32,7 @@ def structure(data: ExperimentData) -> tuple[Problem, ...]:
         _arm_names,
         _kinds_and_paths,
         misfits,
+        external_misfits,
         _capacity,
     )
     return tuple(problem for check in checks for problem in check(data))
@@ -98,14 +100,15 @@ def _arm_names(data: ExperimentData) -> Iterator[Problem]:
 
 def _kinds_and_paths(data: ExperimentData) -> Iterator[Problem]:
     for i, router in enumerate(data.routers):
-        if router.kind == "native" and router.path not in {None, "none"}:
-            what = f"router {show(router.name)} is native and has no path, but {show(router.path)}"
+        if router.kind in WITHOUT_PATH and router.path not in {None, "none"}:
+            what = f"router {show(router.name)} is {router.kind} and has no path"
+            what += f", but {show(router.path)}"
             yield Problem(("routers", i, "path"), f"{what} is given", "none, or leave path out")
     changes: tuple[ArmChange | None, ...] = data.arms or (None,)
     for i, change in enumerate(changes):
         loc: Loc = ("arms", i) if change else ("routers",)
-        if change and change.kind == "native" and change.path not in {None, "none"}:
-            what = f"arm {show(change.name)} is native and has no path"
+        if change and change.kind in WITHOUT_PATH and change.path not in {None, "none"}:
+            what = f"arm {show(change.name)} is {change.kind} and has no path"
             yield Problem((*loc, "path"), what, "none, or leave path out")
             continue
         routers = [resolve_router(router, change) for router in data.routers]
@@ -125,14 +128,14 @@ def _paths_of_arm(
         what = f"more than one native router{suffix}: the host itself is only one"
         yield Problem(loc if change else ("routers", native[-1]), what, "one native router")
     useless = change and not change.kind and change.path not in {None, "none"}
-    if change and useless and len(native) == len(routers):
-        what = f"path {show(change.path)}{suffix}, where all routers are native"
+    if change and useless and all(router.kind in WITHOUT_PATH for router in routers):
+        what = f"path {show(change.path)}{suffix}, where all routers are {routers[0].kind}"
         yield Problem((*loc, "path"), what, "none, or leave path out")
 
 
 def _path_of_router(router: ArmRouter, suffix: str, loc: Loc) -> Iterator[Problem]:
     accepted = f"a path of {listed(PATHS[router.kind])}, for the router or for the arm"
-    if router.path == "none" and router.kind != "native":
+    if router.path == "none" and router.kind not in WITHOUT_PATH:
         what = f"{router.kind} {show(router.group)} has no path{suffix}"
         yield Problem(loc, what, accepted)
     elif router.path not in PATHS[router.kind]:

@@ -36,7 +36,7 @@ from isolane.spec.units import (
     read_rate,
 )
 
-Kind = Literal["native", "container", "vm", "xen"]
+Kind = Literal["native", "container", "vm", "xen", "external"]
 RouterPath = Literal[
     "none",
     "direct",

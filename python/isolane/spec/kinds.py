@@ -11,6 +11,7 @@ PATHS: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "container": ("direct", "bridge", "macvlan", "isolane", "sriov"),
     "vm": ("tap", "bridge", "macvtap", "isolane", "sriov-macvtap", "sriov-passthrough"),
     "xen": ("bridge", "sriov-passthrough", "dom0"),
+    "external": ("none",),
 }
 """Paths of each kind, simulated or live."""
 
@@ -18,8 +19,15 @@ LIVE: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "native": ("none",),
     "container": ("direct", "bridge", "macvlan", "isolane"),
     "vm": ("tap", "bridge", "macvtap", "isolane"),
+    "external": ("none",),
 }
 """Those of them that this version runs with real frames."""
+
+SIMULATED: Final = {kind: paths for kind, paths in PATHS.items() if kind != "external"}
+"""Those of them that a simulated host has: what is made of parts that are known."""
+
+WITHOUT_PATH: Final[tuple[Kind, ...]] = ("native", "external")
+"""Kinds that frames reach without a path of Isolane's."""
 
 HYPERVISOR_NAMES: Final[dict[Hypervisor, str]] = {
     "uml": "User-Mode Linux",

@@ -19,6 +19,7 @@ from pydantic import (
 
 from isolane.spec import fields as f
 from isolane.spec.base import SpecModel
+from isolane.spec.external_models import External
 from isolane.spec.policy_models import PolicyKeys
 from isolane.spec.quantities import Quantity, read_quantity
 from isolane.spec.units import Load, wire_bps
@@ -90,9 +91,10 @@ class Router(SpecModel):
     name: f.RouterName
     """Name; the members of a group are called name-1, name-2 and so on."""
     kind: f.KindWord = "container"
-    """Kind: a container (its own network namespace), a virtual machine, or native (the host)."""
+    """Kind: a container (its own network namespace), a virtual machine, native (the host), or
+    external: a router that is there already, on this host or another machine."""
     path: f.PathWord | None = None
-    """How frames get from the NIC to the router and back; none for a native router."""
+    """How frames get from the NIC to the router and back; none for native and external ones."""
     nic: f.NicWord | None = None
     """NIC model of a virtual machine; default: virtio, with passthrough vfio, with uml vector."""
     hypervisor: f.HypervisorWord | None = None
@@ -109,6 +111,8 @@ class Router(SpecModel):
     policy: PolicyKeys | None = None
     """Its policy on path isolane; on direct and tap cpu_weight and cores; of a virtual machine on
     other paths cpu_weight, cpu_max and cores. Each member of a group has it by itself."""
+    external: External | None = None
+    """Of an external router: the interfaces that lead to it, and its addresses there."""
 
     def member_names(self, count: int | None = None) -> tuple[str, ...]:
         """Return the names of the members when there are ``count`` (default: the largest count)."""
@@ -130,7 +134,7 @@ class ArmChange(SpecModel):
     moderation_ns: f.Moderation | None = Field(default=None, alias="moderation")
     """Interrupt moderation, instead of the DUT's."""
     kind: f.KindWord | None = None
-    """Kind of all routers; with native they have no path."""
+    """Kind of all routers; with native and external they have no path."""
     cores: f.Cores | None = None
     """Number of DUT cores, instead of the DUT's."""
     nic: f.NicWord | None = None
@@ -140,6 +144,8 @@ class ArmChange(SpecModel):
     policy: dict[f.RouterName, PolicyKeys] | None = None
     """By router: keys of its policy that this arm changes. On path direct, and of a virtual
     machine, an arm's policy makes it a managed one."""
+    external: dict[f.RouterName, External] | None = None
+    """By router: where it is in this arm, if it is external."""
 
 
 class CapacityChoice(SpecModel):

@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from isolane.errors import MeasurementError, TestbedError
 from isolane.testbed import bed_drawing, netns, threads
@@ -49,6 +49,8 @@ class Testbed:
         When the kernel lacks what a step needs; the message names both.
     """
 
+    own: Final = True
+    """Made by Isolane: each lost frame is counted where it was lost."""
     __test__ = False  # the name starts with "Test": pytest is not to collect it
 
     def __init__(self, plan: BedPlan, journal: Journal) -> None:
@@ -218,6 +220,11 @@ class Testbed:
             )
             for nic in self._layout.dut_nics
         )
+
+    @property
+    def nics(self) -> tuple[tuple[str | None, str], ...]:
+        """The same: file of the namespace, and name."""
+        return tuple((nic.netns, nic.ifname) for nic in self.dut_interfaces)
 
     @property
     def behind(self) -> dict[str, tuple[str, ...]]:

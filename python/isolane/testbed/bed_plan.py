@@ -60,7 +60,7 @@ class Wire:
 
     router: str
     gen_netns: str
-    """Path of the generator's namespace, under ``/run/netns``."""
+    """Path of the generator's namespace; of a test bed's under ``/run/netns``."""
     gen_ifindex: int
     gen_ifname: str
     src_mac: str

@@ -23,10 +23,11 @@ from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import MADE_AGAIN, InvalidKind, InvalidReason, disturbances, proven
 from isolane.run.live.cores import awake
 from isolane.run.live.generator_streams import stream
-from isolane.run.live.target import interface_index, netns_path, resolve, with_links
+from isolane.run.live.target import resolve
 from isolane.run.live.traffic import Target, host_cookie
 from isolane.spec import Load, PointRouter, Policy, Traffic
 from isolane.testbed import Wire
+from isolane.testbed.host_links import interface_index, netns_path, with_links
 from isolane.verify.environment import Measured, Seen, Trials, budget_of, too_few
 from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario

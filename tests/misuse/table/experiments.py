@@ -103,6 +103,18 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
                         "trial: [1]", "trial: "),
 }  # fmt: skip
 
+EXTERNAL: Final = """\
+isolane: 1
+name: away
+routers:
+  - name: away
+    kind: external
+    external:
+      ingress: {interface: isl-nowhere, mac: "52:54:00:00:00:01", address: 192.0.2.1/24}
+      egress: {interface: isl-nowhere, mac: "52:54:00:00:00:02", address: 198.51.100.1/24}
+load: {away: 1kpps}
+"""
+
 ROWS: Final[dict[str, Row]] = {
     **{
         name: Row(
@@ -126,6 +138,17 @@ ROWS: Final[dict[str, Row]] = {
     "two experiments": Row("run good.yaml policy.yaml", 2, "unexpected extra argument"),
     "more than this host has cores": Row(
         "run x.yaml", 3, "cores", files={"x.yaml": good("load:", "dut: {cores: 500}\nload:")}, lines=3
+    ),
+    "an external router, live, on an interface that there is not": Row(
+        "run x.yaml", 2, "isl-nowhere: there is no such interface", files={"x.yaml": EXTERNAL},
+    ),
+    "an external router, simulated": Row(
+        "run x.yaml --on sim", 3, "external router away cannot be simulated",
+        files={"x.yaml": EXTERNAL},
+    ),
+    "an external router without addresses": Row(
+        "run x.yaml", 2, r"routers\[0\]: external router 'away' has no addresses",
+        files={"x.yaml": EXTERNAL[:EXTERNAL.index("    external:")] + EXTERNAL[EXTERNAL.index("load:"):]},
     ),
     "a machine, live": Row(
         "run x.yaml", 3, "(cannot run|live|--on sim)", lines=5,

@@ -14,31 +14,35 @@ from isolane.run.live import cpu_accounting, frame_accounting, guest_needs
 from isolane.run.live.cores import Cores
 from isolane.run.live.cpu_accounting import Accounts, CpuAccounting
 from isolane.run.live.cpu_agreement import Agreement, IdleReading, kernel_times_idle
-from isolane.run.live.draining import drained
+from isolane.run.live.draining import QUIET_S, drained
+from isolane.run.live.external_limits import external_limits
 from isolane.run.live.generator_streams import trial_of
 from isolane.run.live.host import nic_facts
 from isolane.run.live.live_observation import Raw, observe
 from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed
+from isolane.run.live.measured_bed import MeasuredBed
 from isolane.run.live.speed_probe import probe
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Drawing, Edge, Node, NotMeasured
 from isolane.run.series import RouterSeries, TrialSeries, bins_of, padded
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_ns
-from isolane.testbed import Counters, Testbed
+from isolane.testbed import Counters
 
 LEAD_NS = 15_000_000
 """Time from the call to the first departure; the kernel takes some ms to set up the run."""
 STUCK_S = 5.0
 LATE_S = 2.0
 """How long to wait for frames that neither arrived nor were counted as lost."""
+FAR_QUIET_S = 0.2
+"""How long nothing may arrive any more before the rest of an external router's frames is lost."""
 
 
 @dataclass(frozen=True)
 class Equipment:
     """The parts of a bench; all of them outlive a trial."""
 
-    bed: Testbed
+    bed: MeasuredBed
     receiver: _native.Receiver
     accountant: _native.CpuAccountant
     loaded: Loaded
@@ -135,7 +139,7 @@ class LiveBench:
                 )
                 for i, (sent, count) in streams
             ],
-            lost=frame_accounting.lost_frames(accounts, lost),
+            lost=frame_accounting.lost_frames(accounts, lost, all_counted=tools.bed.own),
             receiver_dropped=lost.receiver_dropped,
             cpu=cpu,
             agreement=agreement,
@@ -172,12 +176,13 @@ class LiveBench:
         Where the machine has just stopped a core of the DUT, the last ones are late, and would be
         taken for unaccounted.
         """
+        own = self._equipment.bed.own
         limit = time.monotonic() + LATE_S
         while True:
-            counts = drained(self._equipment.receiver.counts)
+            counts = drained(self._equipment.receiver.counts, QUIET_S if own else FAR_QUIET_S)
             lost = self._counters() - before
             found = sum(count.received - count.duplicated for count in counts) + lost.total
-            if found >= sent or time.monotonic() > limit:
+            if not own or found >= sent or time.monotonic() > limit:
                 return counts, lost
 
     def _series(self, source: _native.Generator, setting: Setting) -> TrialSeries | None:
@@ -219,7 +224,8 @@ class LiveBench:
         limit_s = (LEAD_NS + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
         self._equipment.receiver.begin(start_ns)
         try:
-            source.start(start_ns, first=True)
+            # On wires that are not Isolane's, the kernel's threads may have to work on that core.
+            source.start(start_ns, first=self._equipment.bed.own)
             finished = source.wait(limit_s)
         finally:
             source.stop()
@@ -228,6 +234,8 @@ class LiveBench:
 
     def limits(self) -> tuple[NotMeasured, ...]:
         """Return how exact the delays are; see :class:`isolane.run.backend.Bench`."""
+        if self._arm.external:
+            return external_limits(self._arm)
         pause = format_ns(self._equipment.bed.receiver_moderation_ns)
         return (
             *guest_needs.limits(self._arm),
@@ -240,7 +248,7 @@ class LiveBench:
 
     def nics(self) -> tuple[dict[str, str], ...]:
         """Describe the DUT's receiving interfaces; see :class:`isolane.run.backend.Bench`."""
-        return tuple(nic_facts(n.netns, n.ifname) for n in self._equipment.bed.dut_interfaces)
+        return tuple(nic_facts(netns, ifname) for netns, ifname in self._equipment.bed.nics)
 
     def drawing(self) -> Drawing:
         """Draw the set-up; see :class:`isolane.run.backend.Bench`."""

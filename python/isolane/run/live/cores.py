@@ -39,6 +39,17 @@ def divide(dut_cores: int, available: tuple[int, ...] | None = None) -> Cores:
     return Cores(dut=cores[-dut_cores:], measure=cores[:-dut_cores])
 
 
+def spared(dut_cores: int) -> Cores:
+    """Leave the last cores alone, for routers that may run there and that Isolane knows nothing of.
+
+    Raises
+    ------
+    NotSupported
+        If no core is left for measuring.
+    """
+    return Cores(dut=(), measure=divide(dut_cores).measure)
+
+
 @contextmanager
 def awake() -> Iterator[None]:
     """Keep idle cores from halting, as measurements of latency do (PM QoS, cyclictest, tuned).

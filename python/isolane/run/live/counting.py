@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported
-from isolane.run.live.target import interface_index, netns_path, with_links
 from isolane.run.live.traffic import host_cookie
+from isolane.testbed.host_links import interface_index, netns_path, with_links
 
 STREAMS = 256
 """Number of streams that are counted separately; a generator sends as many at most."""

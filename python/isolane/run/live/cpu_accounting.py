@@ -11,9 +11,10 @@ from isolane.run.cpu_causes import Parts, SharedWork, divide
 from isolane.run.cpu_results import CorePartName
 from isolane.run.live.cores import Cores
 from isolane.run.live.managed import Managed
+from isolane.run.live.measured_bed import MeasuredBed
 from isolane.run.live.poll_costs import frame_costs
 from isolane.run.results import CorePart, CoreTrial, Placement
-from isolane.testbed import POLICY_NICS, Testbed
+from isolane.testbed import POLICY_NICS
 
 FIXED = _native.CpuAccountant.fixed()
 IDLE, PROCESS, KTHREAD = FIXED.index("idle"), FIXED.index("process"), FIXED.index("kthread")
@@ -59,7 +60,7 @@ class Accounts:
 
 
 def open_accounts(
-    accountant: _native.CpuAccountant, bed: Testbed, routers: list[str], managed: Managed
+    accountant: _native.CpuAccountant, bed: MeasuredBed, routers: list[str], managed: Managed
 ) -> Accounts:
     """Tell the accountant which interfaces and threads belong to whom."""
     first = _native.CpuAccountant.FIRST_OWN
@@ -98,7 +99,7 @@ def open_accounts(
     return Accounts(by_router, shared, frozenset(own), bed.on_backlog, demux)
 
 
-def _workers(bed: Testbed, managed: Managed) -> dict[str, set[int]]:
+def _workers(bed: MeasuredBed, managed: Managed) -> dict[str, set[int]]:
     """Return the threads that work for one router alone: a guest's, and those of its policy."""
     found: dict[str, set[int]] = {}
     for threads in (managed.threads, bed.guest_threads):

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 STEP_S = 0.005
+QUIET_S = 0.02
 
 
-def drained(read: Callable[[], T], quiet_s: float = 0.02, limit_s: float = 1.0) -> T:
+def drained(read: Callable[[], T], quiet_s: float = QUIET_S, limit_s: float = 1.0) -> T:
     """Return the counters once they have not changed for a while.
 
     Parameters

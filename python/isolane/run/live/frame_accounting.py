@@ -23,7 +23,9 @@ class Account:
     """Without duplicates."""
 
 
-def lost_frames(accounts: Sequence[Account], lost: Counters) -> list[dict[DropPoint, int]]:
+def lost_frames(
+    accounts: Sequence[Account], lost: Counters, *, all_counted: bool = True
+) -> list[dict[DropPoint, int]]:
     """Return the lost frames of each router by drop point.
 
     What the kernel counted for one router is that router's. Routers also share drop points: a
@@ -38,6 +40,9 @@ def lost_frames(accounts: Sequence[Account], lost: Counters) -> list[dict[DropPo
         What each router was offered and what arrived.
     lost
         What the kernel counted in the same time.
+    all_counted
+        Whether it counts each loss. It does not where routers are external: there what no counter
+        of this host explains was lost in or behind the router, and counters may have others'.
 
     Returns
     -------
@@ -55,19 +60,35 @@ def lost_frames(accounts: Sequence[Account], lost: Counters) -> list[dict[DropPo
             "router_queue": own["router_queue"],
             "no_route": own["no_route"],
             "egress": own["egress"],
+            "external": 0,
             "unaccounted": 0,
         }
         losses.append(router)
         missing.append(account.sent - account.received - sum(own.values()))
     shared = lost.of(None)
-    _spread(losses, missing, {point: shared.get(point, 0) for point in SHARED_DROP_POINTS})
+    surplus = _spread(
+        losses, missing, {point: shared.get(point, 0) for point in SHARED_DROP_POINTS}
+    )
+    if all_counted:
+        if losses:
+            losses[0]["unaccounted"] -= surplus
+        return losses
+    for router in losses:
+        router["external"] = max(0, router["unaccounted"])
+        router["unaccounted"] -= router["external"]
     return losses
 
 
 def _spread(
     losses: list[dict[DropPoint, int]], missing: list[int], shared: dict[DropPoint, int]
-) -> None:
-    """Divide the missing frames among the shared drop points; no frame is counted twice."""
+) -> int:
+    """Divide the missing frames among the shared drop points; no frame is counted twice.
+
+    Returns
+    -------
+    int
+        What the shared drop points count beyond the missing frames.
+    """
     left = dict(shared)
     for router, wanted in zip(losses, missing, strict=True):
         rest = wanted
@@ -84,6 +105,4 @@ def _spread(
             left[point] -= taken
             rest -= taken
         router["unaccounted"] += rest
-    surplus = sum(left.values())
-    if surplus and losses:
-        losses[0]["unaccounted"] -= surplus
+    return sum(left.values())

@@ -10,16 +10,19 @@ from dataclasses import replace
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported
+from isolane.external.external_bed import ExternalBed
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench
 from isolane.run.live import guest_needs
 from isolane.run.live.bench import Equipment, LiveBench
-from isolane.run.live.cores import awake, divide, staying_on
+from isolane.run.live.cores import Cores, awake, divide, spared, staying_on
 from isolane.run.live.host import host_facts
 from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed, clear_leftovers, policy_of
+from isolane.run.live.measured_bed import MeasuredBed
 from isolane.run.results import HostFacts
 from isolane.run.series import AFTER_NS
-from isolane.spec import Arm, ArmRouter, Experiment, PointRouter
+from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, Policy
+from isolane.spec.external_models import External
 from isolane.testbed import UML, BedPlan, Journal, Machine, RouterPlan, Testbed
 
 FLOOD_PPS = 5_000_000.0
@@ -57,19 +60,28 @@ class LiveBackEnd:
         clear_leftovers()
         for arm in arms:
             divide(arm.cores)
+            if arm.external:
+                self._look_at(arm)
         missing = [found.reason for found in _native.probe_features() if not found.works]
         if missing:
             raise NotSupported("not supported on this host:\n  " + "\n  ".join(missing))
+
+    def _look_at(self, arm: Arm) -> None:
+        """Raise an error unless all external routers of an arm are as the experiment says."""
+        routers = max((point.routers for point in self._experiment.points()), key=len)
+        with ExternalBed(_externals(arm, routers)):
+            pass
 
     def host(self) -> HostFacts:
         """Describe this host."""
         return host_facts()
 
-    def overload_pps(self, arm: Arm) -> float:  # noqa: ARG002 - the same in every arm
+    def overload_pps(self, arm: Arm) -> float:
         """Return the highest load that capacity is measured with, frames/s."""
         traffic = self._experiment.traffic
         line_pps = traffic.line_rate_bps / traffic.wire_bps(1.0)
-        return min(KERNEL_OVERLOAD_PPS, line_pps)
+        # What an external router is made of, and how many cores it has, nobody knows.
+        return min(FLOOD_PPS if arm.external else KERNEL_OVERLOAD_PPS, line_pps)
 
     def flood_pps(self) -> float:
         """Return a load that no generator sends; see :class:`isolane.run.backend.WithGenerator`."""
@@ -78,6 +90,10 @@ class LiveBackEnd:
     @contextmanager
     def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
         """Build a test bed and put generator, receiver and CPU accountant on it."""
+        if arm.external:
+            with self._external_bench(arm, routers) as bench:
+                yield bench
+            return
         arm = guest_needs.decided(arm)
         with self._bench(arm, routers, tuple(_router_plan(arm, r) for r in routers)) as bench:
             yield bench
@@ -104,21 +120,46 @@ class LiveBackEnd:
             ip=self._experiment.traffic_of(routers[0].name).ip,
         )
         with awake(), staying_on(cores.measure), Testbed(plan, self._journal) as bed:
-            try:
-                accountant, receiver = self._loaded.accountant(), self._receiver(bed, routers)
-            except _native.UnsupportedError as error:
-                raise NotSupported(f"not supported on this host: {error}") from error
-            except _native.NativeError as error:
-                raise MeasurementError(str(error)) from error
-            line_rate_bps = self._experiment.traffic.line_rate_bps
-            policy = policy_of(arm, routers, bed, cores, line_rate_bps)
-            with closing(receiver), Managed(bed, policy) as managed:
-                equipment = Equipment(
-                    bed, receiver, accountant, self._loaded, cores, self._cookie, managed
-                )
-                yield LiveBench(self._experiment, arm, routers, equipment)
+            policy = policy_of(arm, routers, bed, cores, self._experiment.traffic.line_rate_bps)
+            applied = None if policy is None else (bed, policy)
+            with self._measuring(arm, routers, bed, cores, applied) as bench:
+                yield bench
 
-    def _receiver(self, bed: Testbed, routers: Sequence[PointRouter]) -> _native.Receiver:
+    @contextmanager
+    def _external_bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
+        """Put generator and receiver on the user's interfaces, and look that the routers answer."""
+        cores = spared(arm.cores)
+        with (
+            awake(),
+            staying_on(cores.measure),
+            ExternalBed(_externals(arm, routers), cores.measure) as bed,
+            self._measuring(arm, routers, bed, cores, None) as bench,
+        ):
+            yield bench
+
+    @contextmanager
+    def _measuring(
+        self,
+        arm: Arm,
+        routers: Sequence[PointRouter],
+        bed: MeasuredBed,
+        cores: Cores,
+        applied: tuple[Testbed, Policy] | None,
+    ) -> Iterator[Bench]:
+        """Put generator, receiver and CPU accountant on a bed, and the policy that it has."""
+        try:
+            accountant, receiver = self._loaded.accountant(), self._receiver(bed, routers)
+        except _native.UnsupportedError as error:
+            raise NotSupported(f"not supported on this host: {error}") from error
+        except _native.NativeError as error:
+            raise MeasurementError(str(error)) from error
+        with closing(receiver), Managed(applied) as managed:
+            equipment = Equipment(
+                bed, receiver, accountant, self._loaded, cores, self._cookie, managed
+            )
+            yield LiveBench(self._experiment, arm, routers, equipment)
+
+    def _receiver(self, bed: MeasuredBed, routers: Sequence[PointRouter]) -> _native.Receiver:
         receiving = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)
         interfaces = [_native.Interface(netns=netns, ifindex=index) for netns, index in receiving]
         flows = [self._experiment.traffic_of(router.name).flows for router in routers]
@@ -140,6 +181,12 @@ def refuse_simulated(experiment: Experiment) -> None:
             + "\n  ".join(found)
             + "\npredict it instead: isolane run EXPERIMENT.yaml --on sim"
         )
+
+
+def _externals(arm: Arm, routers: Sequence[PointRouter]) -> list[tuple[str, External]]:
+    named = [(router.name, arm.router(router.group).external) for router in routers]
+    # The checks of the experiment have refused external routers without addresses.
+    return [(name, external) for name, external in named if external is not None]
 
 
 def _subnet(router: PointRouter) -> str | None:

@@ -12,7 +12,7 @@ from isolane.run.invalid import InvalidKind, InvalidReason, disturbances, proven
 from isolane.run.live.cpu_accounting import CpuAccounting, Handled
 from isolane.run.live.cpu_agreement import Agreement
 from isolane.run.results import Delay, DropPoint, GeneratorAudit, Lateness, RouterTrial
-from isolane.run.router_cpu import router_cpu
+from isolane.run.router_cpu import FAR_CPU, RouterCpu, router_cpu
 from isolane.run.series import TrialSeries, gaps_of, merged, window_shift
 from isolane.run.steady_models import Gaps
 from isolane.spec import ArmRouter, format_ns, format_pps
@@ -49,7 +49,7 @@ class Raw:
 def observe(raw: Raw) -> Observation:
     """Return the observation."""
     audit = _audit(raw)
-    placement = raw.cpu.placement()
+    placement = raw.cpu.placement() if raw.cpu.cores.dut else None
     handled = _handled(raw)
     causes = raw.cpu.causes(handled)
     routers = tuple(
@@ -114,8 +114,13 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         duplicated=received.duplicated,
         window_shift=window_shift(raw.series, raw.series.routers[i]) if raw.series else None,
         gaps=_gaps(raw, i, demand),
-        **router_cpu(parts, arrived, raw.setting.window_ns * len(raw.cpu.cores.dut)),
+        **_cpu(raw, parts, arrived),
     )
+
+
+def _cpu(raw: Raw, parts: Parts, received: int) -> RouterCpu:
+    cores = len(raw.cpu.cores.dut)
+    return router_cpu(parts, received, raw.setting.window_ns * cores) if cores else FAR_CPU
 
 
 def _gaps(raw: Raw, i: int, demand: Demand) -> Gaps | None:

@@ -84,13 +84,12 @@ class Managed:
 
     Parameters
     ----------
-    policy
-        None for a test bed without: then nothing happens.
+    applied
+        The test bed and its policy; None where there is none: then nothing happens.
     """
 
-    def __init__(self, bed: Testbed, policy: Policy | None) -> None:
-        self._bed = bed
-        self._policy = policy
+    def __init__(self, applied: tuple[Testbed, Policy] | None) -> None:
+        self._applied = applied
         self._plane: _native.Plane | None = None
         self._slots: dict[str, list[int]] = {}
         self._ports: dict[str, list[int]] = {}
@@ -102,23 +101,24 @@ class Managed:
         """Threads of the pacemaker, which works for all routers, too."""
 
     def __enter__(self) -> Self:
-        if self._policy is None:
+        if self._applied is None:
             return self
+        bed, policy = self._applied
         hand = enforcer()
-        self._bed.stop_polling()
-        hand.apply(self._policy)
-        self._bed.start_polling()
+        bed.stop_polling()
+        hand.apply(policy)
+        bed.start_polling()
         self.threads = hand.threads()
         self.nic_threads = hand.nic_threads()
         self.pacemaker_threads = hand.pacemaker_threads()
-        if not self._policy.nics:
+        if not policy.nics:
             return self
-        nic = next(n for n in self._bed.dut_interfaces if n.ifname == POLICY_NICS[0])
+        nic = next(n for n in bed.dut_interfaces if n.ifname == POLICY_NICS[0])
         self._plane = _native.Plane.open(netns=nic.netns, ifindex=nic.ifindex)
         if self._plane is None:
             raise MeasurementError(f"the policy is not on {nic.ifname}")
         numbers = hand.numbers().items()
-        for router in self._policy.routers:
+        for router in policy.routers:
             for kind, found in (("queue", self._slots), ("port", self._ports)):
                 head = f"{kind}:{router}:"
                 found[router] = [number for name, number in numbers if name.startswith(head)]
@@ -131,14 +131,14 @@ class Managed:
         traceback: TracebackType | None,
     ) -> None:
         self._plane = None
-        if self._policy is not None:
+        if self._applied is not None:
             enforcer().clear()
 
     def cores(self, router: str) -> tuple[int, ...] | None:
         """Return the cores of a router's threads; None if it is under no policy."""
-        if self._policy is None or router not in self._policy.routers:
+        if self._applied is None or router not in self._applied[1].routers:
             return None
-        return self._policy.routers[router].cores
+        return self._applied[1].routers[router].cores
 
     def dropped(self) -> dict[tuple[str, str], int]:
         """Return the frames that the policy has dropped, by router and drop point."""

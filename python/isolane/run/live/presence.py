@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import os
 import socket
 import struct
 from typing import Final, Self
 
-from isolane.errors import SpecError
-from isolane.testbed import kernel
-from isolane.testbed.namespace_thread import run_in_thread
+from isolane.testbed.host_links import in_netns
 
 _SIOCGIFNAME: Final = 0x8910
 _IFREQ_BYTES: Final = 40
@@ -35,7 +32,9 @@ class Presence:
         self._request = struct.pack("16si", b"", ifindex).ljust(_IFREQ_BYTES, b"\0")
 
     def __enter__(self) -> Self:
-        self._socket = run_in_thread(self._open)
+        self._socket = in_netns(
+            self._netns, lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        )
         self.name = self._ask() or "?"
         return self
 
@@ -45,17 +44,6 @@ class Presence:
     def gone(self) -> bool:
         """Whether the interface has vanished."""
         return self._ask() is None
-
-    def _open(self) -> socket.socket:
-        if self._netns is not None:
-            descriptor = os.open(self._netns, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                kernel.setns_net(descriptor)
-            except OSError:
-                raise SpecError(f"--netns {self._netns}: not a network namespace") from None
-            finally:
-                os.close(descriptor)
-        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
     def _ask(self) -> str | None:
         try:

@@ -5,83 +5,19 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from isolane.errors import SpecError
 from isolane.run.live.traffic import Target
-from isolane.testbed import kernel
-from isolane.testbed.namespace_thread import run_in_thread
+from isolane.testbed.host_links import interface_index, netns_path, usable_link, with_links
 
-T = TypeVar("T")
-
-_LOOPBACK = 0x8
-"""IFF_LOOPBACK."""
-RUN_NETNS = Path("/run/netns")
 MAC = re.compile(r"[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2}){5}")
-
-
-def netns_path(name: str | None) -> str | None:
-    """Return the file of a network namespace: a name as ``ip netns`` lists it, or a path.
-
-    Raises
-    ------
-    SpecError
-        If there is none.
-    """
-    if name is None:
-        return None
-    path = Path(name) if "/" in name else RUN_NETNS / name
-    if not path.exists():
-        raise SpecError(f"--netns {name}: there is no network namespace {path}")
-    return str(path)
-
-
-def with_links(netns: str | None, work: Callable[[IPRoute], T]) -> T:
-    """Run ``work`` with a netlink socket of the namespace (None: this one).
-
-    `work` runs in a thread that enters the namespace. ``IPRoute(netns=)`` would fork this process
-    and end the child with a SIGTERM, which our handler would turn into an orderly exit there.
-
-    Raises
-    ------
-    SpecError
-        If the file is not a network namespace.
-    """
-
-    def entered() -> T:
-        if netns is not None:
-            descriptor = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                kernel.setns_net(descriptor)
-            except OSError:
-                raise SpecError(f"--netns {netns}: not a network namespace") from None
-            finally:
-                os.close(descriptor)
-        with IPRoute() as links:
-            return work(links)
-
-    return run_in_thread(entered)
-
-
-def interface_index(links: IPRoute, name: str) -> int:
-    """Return the index of an interface.
-
-    Raises
-    ------
-    SpecError
-        Naming the interfaces that there are.
-    """
-    found = links.link_lookup(ifname=name)
-    if not found:
-        names = sorted(str(link.get_attr("IFLA_IFNAME")) for link in links.get_links())
-        raise SpecError(f"{name}: there is no such interface; there are {', '.join(names)}")
-    return int(found[0])
 
 
 @dataclass(frozen=True)
@@ -127,14 +63,7 @@ def resolve_all(
 
     def found(links: IPRoute) -> tuple[Target, ...]:
         index = interface_index(links, interface)
-        link = links.get_links(index)[0]
-        if link["flags"] & _LOOPBACK:
-            raise SpecError(
-                f"{interface} is loopback, which has no Ethernet addresses; accepted: a NIC, or "
-                "the end of a veth pair"
-            )
-        if link["state"] != "up":
-            raise SpecError(f"{interface} is down; ip link set {interface} up")
+        link = usable_link(links, index, interface)
         return tuple(
             Target(
                 ifindex=index,

@@ -115,6 +115,20 @@ def test_own_losses_stay_with_their_router() -> None:
     one, two = lost_frames(accounts, counters(lost))
     assert one == {
         "generator": 1, "nic_queue": 7, "router_queue": 0, "no_route": 0, "egress": 0,
-        "unaccounted": 0,
+        "external": 0, "unaccounted": 0,
     }  # fmt: skip
     assert two["egress"] == 5
+
+
+@given(anything())
+def test_where_not_all_is_counted_the_rest_was_lost_in_or_behind_the_router(
+    case: tuple[list[Account], Counters],
+) -> None:
+    accounts, lost = case
+    shared = counters({key: count for key, count in lost.lost.items() if key[0] is None})
+    losses = lost_frames(accounts, shared, all_counted=False)
+    for account, router in zip(accounts, losses, strict=True):
+        assert account.scheduled == account.received + sum(router.values())
+        assert router["external"] >= 0
+        # Only frames that nobody sent are left over: somebody else's, or made twice.
+        assert router["unaccounted"] == min(0, account.sent - account.received)

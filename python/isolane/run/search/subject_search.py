@@ -131,7 +131,8 @@ class SubjectSearch:
         )
 
     def _probes(self) -> Sequence[tuple[CoreProbe, ...]]:
-        return self.maker.probes[self._first_probe :]
+        """Return what was probed, trial by trial; nothing where no core is the DUT's."""
+        return [probes for probes in self.maker.probes[self._first_probe :] if probes]
 
     def _trial(self, load_pps: float, window_ns: int) -> tuple[Observation, str | None]:
         assert self._bench is not None

@@ -10,6 +10,7 @@ from pathlib import Path
 from isolane.errors import NotSupported, SpecError
 from isolane.spec import ArmRouter
 from isolane.spec.hostmodel import PathData, ProfileData
+from isolane.spec.kinds import SIMULATED
 from isolane.spec.loader import load_file
 
 HERE = Path(__file__).parent
@@ -42,6 +43,11 @@ class SimHost:
         SpecError
             If the profile lacks a cost or a queue of it.
         """
+        if router.kind not in SIMULATED:
+            raise NotSupported(
+                f"external router {router.group} cannot be simulated: what it is made of is not "
+                "known; measure it, or leave its arms out with --arms"
+            )
         key = (router.kind, router.path, router.nic)
         path = self.paths.get(key) or own_path(*key)
         if path is None:

@@ -10,7 +10,7 @@ from isolane.errors import NotSupported, SpecError
 from isolane.run.sim.catalogue import HERE, find_host, own_path, own_profiles
 from isolane.spec import ArmRouter
 from isolane.spec.hostmodel import PathData, ProfileData
-from isolane.spec.kinds import NICS, PATHS
+from isolane.spec.kinds import NICS, SIMULATED
 from isolane.spec.loader import load_file
 
 PATH_FILES = [
@@ -24,11 +24,16 @@ LIMITED = ("ahn",)
 def test_each_kind_and_path_of_the_vocabulary_has_its_file() -> None:
     wanted = {
         (kind, path, nic)
-        for kind, paths in PATHS.items()
+        for kind, paths in SIMULATED.items()
         for path in paths
         for nic in (NICS[path] if kind == "vm" else (None,))
     }
     assert all(own_path(*key) for key in wanted)
+
+
+def test_an_external_router_is_refused_by_name() -> None:
+    with pytest.raises(NotSupported, match="external router there cannot be simulated"):
+        find_host(None).path_of(ArmRouter("there", "external", "none"))
 
 
 def test_files_are_called_after_what_is_in_them() -> None:

@@ -13,7 +13,7 @@ from isolane.run.results import Summary
 from isolane.run.runner import Run
 from isolane.run.sim import SimBackEnd
 from isolane.spec import Experiment, parse_experiment
-from isolane.spec.kinds import NICS, PATHS
+from isolane.spec.kinds import NICS, SIMULATED
 
 pytestmark = pytest.mark.native
 
@@ -31,7 +31,7 @@ trial: {{duration: 50ms, warmup: 10ms, repeats: {repeats}, seed: {seed}}}
 
 KINDS = [
     (f"kind: {kind}, path: {path}{f', nic: {nic}' if nic else ''}", kind)
-    for kind, paths in PATHS.items()
+    for kind, paths in SIMULATED.items()
     for path in paths
     for nic in (NICS[path] if kind == "vm" else (None,))
     if kind != "native" and path != "dom0"

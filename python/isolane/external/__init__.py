@@ -1,0 +1,1 @@
+"""Routers that are there already, on interfaces that are the user's."""

@@ -1,0 +1,22 @@
+"""What is not measured where routers are external: they are only seen from outside."""
+
+from __future__ import annotations
+
+from isolane.run.results import NotMeasured
+from isolane.spec import Arm
+
+
+def external_limits(arm: Arm) -> tuple[NotMeasured, ...]:
+    """Return what an arm of external routers does not tell."""
+    return (
+        NotMeasured(
+            what="Where external routers lose frames",
+            why=f"on {arm.name} a frame that was sent and did not come back was lost in or behind "
+            "the router, or by this host's NIC where its driver counts no such drops",
+        ),
+        NotMeasured(
+            what="Delays of external routers alone",
+            why=f"on {arm.name} they are with this host's NICs, interrupt moderation included, and "
+            "with all that lies between them and the router; no floor is measured",
+        ),
+    )
