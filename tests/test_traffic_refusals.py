@@ -99,7 +99,7 @@ def test_unknown_interfaces_and_namespaces_are_named(line: Line) -> None:
     send = (*TO, *RATE, "--mac", line.mac)
     words = ("nope: there is no such interface", line.gen)
     refuse(line, "generate", "nope", "--netns", line.gen_netns, *send, words=words)
-    words = ("network namespace nope", "/run/netns/nope")
+    words = ("--netns nope", "/run/netns/nope")
     refuse(line, "generate", line.gen, "--netns", "nope", *send, words=words)
     words = ("/proc/self/status", "not a network namespace")
     refuse(line, "receive", line.rcv, "--netns", "/proc/self/status", words=words)

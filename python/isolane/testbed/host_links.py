@@ -24,8 +24,13 @@ OWN_NETNS = "/proc/self/ns/net"
 """File of this process's network namespace, for those that need one."""
 
 
-def netns_path(name: str | None) -> str | None:
+def netns_path(name: str | None, key: str = "--netns") -> str | None:
     """Return the file of a network namespace: a name as ``ip netns`` lists it, or a path.
+
+    Parameters
+    ----------
+    key
+        The option, or the key of a file, that names it.
 
     Raises
     ------
@@ -36,7 +41,7 @@ def netns_path(name: str | None) -> str | None:
         return None
     path = Path(name) if "/" in name else NETNS_DIR / name
     if not path.exists():
-        raise SpecError(f"network namespace {name}: there is no {path}")
+        raise SpecError(f"{key} {name}: there is no network namespace {path}")
     return str(path)
 
 
