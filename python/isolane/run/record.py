@@ -178,10 +178,12 @@ class Record:
         if self._chain is None:
             last = self._entries()[-1]
             self._chain = str(last["chain"]) if "chain" in last else None
-        if self._chain is not None:
-            self._chain = _digest((self._chain + json.dumps(entry)).encode())
-            entry = {**entry, "chain": self._chain}
+        chain, self._chain = self._chain, None  # a signal may end this anywhere: the file knows
+        if chain is not None:
+            chain = _digest((chain + json.dumps(entry)).encode())
+            entry = {**entry, "chain": chain}
         append_line(self.path, json.dumps(entry).encode())
+        self._chain = chain
 
     def _digests(self, name: str) -> list[str]:
         """Return the digests of a file, in the order of their writing."""

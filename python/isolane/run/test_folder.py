@@ -7,6 +7,9 @@ import pytest
 
 from isolane.errors import MeasurementError, SpecError
 from isolane.report import test_data as data
+from isolane.run import folder as run_folder
+from isolane.run import record
+from isolane.run.appending import append_line
 from isolane.run.folder import RunFolder
 from isolane.run.parquet import SCHEMA
 from isolane.run.results import Trial
@@ -126,3 +129,40 @@ def test_the_table_of_no_trials_has_its_columns(folder: RunFolder) -> None:
     table = pl.read_parquet(folder.write_parquet())
     assert table.height == 0
     assert table.schema["delay_p9999_ns"] == pl.Float64
+
+
+@pytest.mark.parametrize("written", [False, True])
+@pytest.mark.parametrize("number", range(4))
+def test_a_signal_while_a_trial_is_kept_breaks_no_record(
+    number: int,
+    written: bool,
+    folder: RunFolder,
+    trials: list[Trial],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of the lines that keeping a trial appends, one is cut off by Ctrl-C, before it or after."""
+    appended = []
+
+    def interrupted(path: Path, line: bytes) -> None:
+        appended.append(line)
+        if written or len(appended) != number + 1:
+            append_line(path, line)
+        if len(appended) == number + 1:
+            raise KeyboardInterrupt
+
+    folder.append_trial(trials[0])
+    with monkeypatch.context() as changed:
+        for module in (record, run_folder):
+            changed.setattr(module, "append_line", interrupted)
+        if number < 3:
+            with pytest.raises(KeyboardInterrupt):
+                folder.append_trial(trials[1])
+        else:
+            folder.append_trial(trials[1])
+    assert len(appended) == min(number + 1, 3), "announced, written, kept"
+    folder.keep_options({"repeats": 3})  # the run writes what it knows, and ends
+    again = RunFolder.open(folder.path)
+    kept = again.trials()
+    assert kept == trials[: len(kept)]
+    again.append_trial(trials[len(kept)])
+    assert RunFolder.open(folder.path).trials() == trials[: len(kept) + 1]
