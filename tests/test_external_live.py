@@ -110,7 +110,7 @@ def test_what_a_router_drops_was_lost_there(tmp_path: Path) -> None:
         (trial,) = RunFolder.open(tmp_path / "run").trials()
         (router,) = trial.routers
         assert router.received_total < 0.9 * router.offered_total
-        assert router.lost["external"] > 0
+        assert router.lost["in_router"] > 0
         assert router.lost["unaccounted"] == 0
         assert router.offered_total == router.received_total + sum(router.lost.values())
 

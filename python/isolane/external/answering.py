@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from isolane.external.link_sockets import LinkSide, neighbour_socket
 from isolane.external.neighbours import answer
-from isolane.spec.external_models import Address
+from isolane.spec.host_addresses import Address
 from isolane.testbed.namespace_thread import NamespaceThread
 
 _FRAME_BYTES: Final = 2048

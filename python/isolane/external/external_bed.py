@@ -60,7 +60,7 @@ class ExternalBed:
     """
 
     own: Final = False
-    """Not made by Isolane: where frames are lost is known of its own interfaces only."""
+    """Not made by Isolane."""
     receiver_moderation_ns: Final = 0
     receive_threads: Final[Mapping[str, list[int]]] = {}
     guest_threads: Final[Mapping[str, list[int]]] = {}
@@ -97,6 +97,11 @@ class ExternalBed:
         traceback: TracebackType | None,
     ) -> None:
         self._stack.close()
+
+    @property
+    def untold(self) -> frozenset[str]:
+        """All of them: where frames are lost is known of this host's interfaces only."""
+        return frozenset(name for name, _ in self._named)
 
     @property
     def wires(self) -> tuple[Wire, ...]:
@@ -193,7 +198,7 @@ class ExternalBed:
 
 
 def _there(side: ExternalSide) -> There:
-    path = netns_path(side.netns)
+    path = netns_path(side.netns, "netns")
 
     def found(links: IPRoute) -> LinkSide:
         index = interface_index(links, side.interface)

@@ -11,7 +11,7 @@ from typing import Final
 
 from isolane.errors import NotSupported, SpecError
 from isolane.external.neighbours import ETH_P_ARP, ETH_P_IPV6, mac_bytes, solicited_node_mac
-from isolane.spec.external_models import Address
+from isolane.spec.host_addresses import Address
 from isolane.testbed.host_links import in_netns
 
 _SOL_PACKET, _ADD_MEMBERSHIP, _MULTICAST = 263, 1, 0

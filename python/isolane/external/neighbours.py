@@ -10,7 +10,7 @@ from collections.abc import Container
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final
 
-from isolane.spec.external_models import Address
+from isolane.spec.host_addresses import Address
 
 ETH_P_ARP: Final = 0x0806
 ETH_P_IPV6: Final = 0x86DD

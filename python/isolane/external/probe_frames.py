@@ -14,7 +14,7 @@ from ipaddress import IPv4Address, ip_address
 from typing import Final
 
 from isolane.external.neighbours import internet_checksum, mac_bytes, mac_text
-from isolane.spec.external_models import Address
+from isolane.spec.host_addresses import Address
 
 ETH_P_IP: Final = 0x0800
 ETH_P_IPV6: Final = 0x86DD

@@ -20,7 +20,7 @@ from isolane.external.link_sockets import (
 )
 from isolane.external.neighbours import question, told
 from isolane.external.probe_frames import Probe
-from isolane.spec.external_models import Address
+from isolane.spec.host_addresses import Address
 
 TRIES: Final = 12
 AGAIN_S: Final = 0.25
@@ -39,6 +39,10 @@ class There:
     mac: str
 
 
+class NotForwarding(MeasurementError):  # noqa: N818 - what it is, and mostly no failure
+    """A router does not answer or forward: what is still starting will do so later."""
+
+
 def examine(router: str, ingress: There, egress: There) -> None:
     """Ask an external router on both sides who it is, and see it forward.
 
@@ -46,9 +50,10 @@ def examine(router: str, ingress: There, egress: There) -> None:
 
     Raises
     ------
+    NotForwarding
+        If it does not answer, or does not forward.
     MeasurementError
-        If it does not answer, has other MACs than the experiment says, does not forward, sends by
-        another interface, or rewrites more than a router may.
+        If it has other MACs than the experiment says, or rewrites more than a router may.
     """
     for side in (ingress, egress):
         _ask(router, side)
@@ -70,7 +75,7 @@ def _ask(router: str, side: There) -> None:
                 f"{found[1]}; the experiment says {side.mac}"
             )
     by = "ARP" if side.address.version == 4 else "neighbour discovery"
-    raise MeasurementError(
+    raise NotForwarding(
         f"router {router} does not answer: nobody behind {side.link.ifname} has {side.address} "
         f"(asked for {LIMIT_S:g} s by {by})"
     )
@@ -94,7 +99,7 @@ def _see_it_forward(router: str, ingress: There, egress: There) -> None:
             if kind == OUTGOING or not probe.is_in(frame):
                 continue
             if complaint := probe.complaint(frame):
-                raise MeasurementError(f"router {router} does not forward: it says {complaint}")
+                raise NotForwarding(f"router {router} does not forward: it says {complaint}")
             if probe.hops(frame) < 1:
                 continue  # on its way to the router, where that is on this host
             if ifname == egress.link.ifname:
@@ -102,10 +107,10 @@ def _see_it_forward(router: str, ingress: There, egress: There) -> None:
                 return
             elsewhere = ifname
     if elsewhere is not None:
-        raise MeasurementError(
+        raise NotForwarding(
             f"router {router}: its frames come back by {elsewhere}, not by {egress.link.ifname}"
         )
-    raise MeasurementError(
+    raise NotForwarding(
         f"router {router} does not forward: nothing sent to {egress.link.own} by "
         f"{ingress.link.ifname} came back by {egress.link.ifname} within {LIMIT_S:g} s"
     )

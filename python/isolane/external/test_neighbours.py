@@ -13,7 +13,7 @@ from isolane.external.neighbours import (
     solicited_node_mac,
     told,
 )
-from isolane.spec.external_models import Address
+from isolane.spec.host_addresses import Address
 
 ROUTER_MAC, OWN_MAC = "52:54:00:00:00:01", "02:00:00:00:00:09"
 PAIRS = (

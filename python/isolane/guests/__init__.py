@@ -1,25 +1,34 @@
 """Guests: virtual machines that Isolane starts, and ends whatever happens."""
 
+from isolane.guests.cloud_init import Seed
 from isolane.guests.debian_kernel import GuestKernel
 from isolane.guests.guest import DIRECTORY, Guest
+from isolane.guests.image import IMAGE_MB, ImageGuest, ImagePlan, check_image
 from isolane.guests.leftovers import remove_left
 from isolane.guests.nic_socket import NicSocket
-from isolane.guests.qemu import QemuGuest, QemuNic, QemuPlan
-from isolane.guests.uml import GUEST_PATH, KERNEL, PACKAGE, UmlGuest, UmlNic, UmlPlan
+from isolane.guests.qemu import QEMU_MB, QemuGuest, QemuNic, QemuPlan
+from isolane.guests.uml import GUEST_PATH, KERNEL, PACKAGE, UML_MB, UmlGuest, UmlNic, UmlPlan
 
 __all__ = [
     "DIRECTORY",
     "GUEST_PATH",
+    "IMAGE_MB",
     "KERNEL",
     "PACKAGE",
+    "QEMU_MB",
+    "UML_MB",
     "Guest",
     "GuestKernel",
+    "ImageGuest",
+    "ImagePlan",
     "NicSocket",
     "QemuGuest",
     "QemuNic",
     "QemuPlan",
+    "Seed",
     "UmlGuest",
     "UmlNic",
     "UmlPlan",
+    "check_image",
     "remove_left",
 ]

@@ -27,11 +27,13 @@ _PACKAGE: Final = "linux-image-amd64"
 _PROGRAMS: Final = "busybox-static"
 _TOOLS: Final = ("apt-get", "apt-cache", "dpkg-deb", "cpio", "ldd", "ip")
 _FACTS, _KERNEL, _INITRD = "guest-kernel.json", "kernel", "initrd"
+_PACKED: Final = "vmlinuz"
+"""The kernel as it was in its package: boot loaders of disk images start no other."""
 _MODULES: Final = (
     *("virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci"),
-    *("failover", "net_failover", "virtio_net", "e1000", "qemu_fw_cfg"),
+    *("failover", "net_failover", "virtio_net", "e1000", "qemu_fw_cfg", "virtio_blk"),
 )
-"""In the order that they need each other."""
+"""In the order that they need each other; the last one reads the disks of images."""
 _INIT: Final = """\
 #!/bin/sh
 export PATH=/bin
@@ -135,7 +137,9 @@ class GuestKernel:
             _fetch(each, work)
         version = package.removeprefix("linux-image-")
         tell(f"taking Linux {version} out of its package")
-        (work / _KERNEL).write_bytes(uncompressed((work / f"boot/vmlinuz-{version}").read_bytes()))
+        packed = work / f"boot/vmlinuz-{version}"
+        (work / _KERNEL).write_bytes(uncompressed(packed.read_bytes()))
+        packed.rename(work / _PACKED)
         tell("packing what a guest starts with")
         root = work / "guest"
         _fill(root, work, version)
@@ -144,7 +148,7 @@ class GuestKernel:
         (work / _FACTS).write_text(json.dumps({"version": version, **facts}, indent=1) + "\n")
         # What tells of the others comes last: until then nothing is there.
         (self.folder / _FACTS).unlink(missing_ok=True)
-        for name in (_KERNEL, _INITRD, _FACTS):
+        for name in (_KERNEL, _INITRD, _PACKED, _FACTS):
             (work / name).rename(self.folder / name)
 
 

@@ -126,6 +126,10 @@ class Guest(ABC):
     def _command(self) -> list[str]:
         """Return the command that is the guest."""
 
+    def _environment(self) -> str:
+        """Return variables that it is given beyond this process's, as the shell writes them."""
+        return ""
+
     def _redirections(self) -> str:
         """Return what the shell opens for it."""
         return ""
@@ -291,7 +295,7 @@ class Guest(ABC):
 
     def _start(self) -> None:
         self._prepare()
-        guest = f"{shlex.join(self._command())} {self._redirections()}"
+        guest = f"{self._environment()} {shlex.join(self._command())} {self._redirections()}"
         hidden = [path for path in _HIDDEN if Path(path).is_dir()]
         # The shell stays: a guest that were the first process of its namespace could not abort.
         inside = "\n".join(

@@ -39,6 +39,9 @@ _SCRIPT: Final = "name=opt/isolane/script,file="
 """The firmware's interface (fw_cfg) hands the guest a file: under ``/sys`` it has this name."""
 
 
+QEMU_MB: Final = 128
+
+
 @dataclass(frozen=True)
 class QemuNic:
     """A NIC of a guest; the first one is ``eth0`` in the guest, the next one ``eth1``."""
@@ -60,13 +63,16 @@ class QemuPlan(GuestPlan):
         Model of its NICs.
     memory_mb
         Its memory, MiB.
+    vcpus
+        Its virtual CPUs.
     nics
         Its NICs; their devices are there as long as the guest.
     """
 
     accelerator: Accelerator = "tcg"
     model: Model = "virtio"
-    memory_mb: int = 128
+    memory_mb: int = QEMU_MB
+    vcpus: int = 1
     nics: tuple[QemuNic, ...] = ()
 
 
@@ -96,12 +102,18 @@ class QemuGuest(Guest):
         (self.folder / "dev").mkdir()
 
     def _mounts(self) -> list[str]:
-        # /run lets nobody open devices, and /home, where the kernel may lie, will be hidden.
         folder = shlex.quote(str(self.folder))
         kernel, initrd = (shlex.quote(str(path)) for path in self._kernel.files)
-        return [
+        return [  # /home, where the kernel may lie, will be hidden
             f"mount --bind {kernel} {folder}/kernel",
             f"mount --bind {initrd} {folder}/initrd",
+            *self._device_nodes(),
+        ]
+
+    def _device_nodes(self) -> list[str]:
+        """Return commands that make the devices of its NICs, since /run lets nobody open any."""
+        folder = shlex.quote(str(self.folder))
+        return [
             f"mount -t tmpfs -o size=16k,mode=0700 isolane-guest {folder}/dev",
             *(
                 f"mknod -m 600 {folder}/dev/{i} c {nic.device[0]} {nic.device[1]}"
@@ -124,11 +136,18 @@ class QemuGuest(Guest):
             *("-sandbox", _SANDBOX),
             *("-machine", "q35", "-cpu", _CPU[plan.accelerator]),
             *("-accel", _ACCEL[plan.accelerator]),
-            *("-m", f"{plan.memory_mb}M", "-serial", "stdio"),
-            *("-kernel", f"{folder}/kernel", "-initrd", f"{folder}/initrd"),
-            *("-append", f"console=ttyS0 quiet panic=-1{_KERNEL_WORDS[plan.accelerator]}"),
+            *("-m", f"{plan.memory_mb}M", "-smp", str(plan.vcpus), "-serial", "stdio"),
             *("-fw_cfg", self.mark(folder)),
+            *self._software(),
             *(word for i, nic in enumerate(plan.nics) for word in self._nic(i, nic)),
+        ]
+
+    def _software(self) -> list[str]:
+        """Return the words of the command line that say what runs in it."""
+        folder, words = self.folder, _KERNEL_WORDS[self.plan.accelerator]
+        return [
+            *("-kernel", f"{folder}/kernel", "-initrd", f"{folder}/initrd"),
+            *("-append", f"console=ttyS0 quiet panic=-1{words}"),
         ]
 
     def _nic(self, number: int, nic: QemuNic) -> tuple[str, ...]:
@@ -142,8 +161,13 @@ class QemuGuest(Guest):
 
 def lacking(accelerator: Accelerator) -> str:
     """Return what this host lacks for such a guest; empty if it lacks nothing."""
+    return emulator_lacking(accelerator) or GuestKernel.installed().lacking()
+
+
+def emulator_lacking(accelerator: Accelerator) -> str:
+    """Return what this host lacks to run a machine at all; empty if it lacks nothing."""
     if shutil.which(EMULATOR) is None:
         return f"there is no {EMULATOR} (apt-get install {EMULATOR_PACKAGE})"
     if accelerator == "kvm" and not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "there is no /dev/kvm (see isolane doctor)"
-    return GuestKernel.installed().lacking()
+    return ""

@@ -42,6 +42,9 @@ class UmlNic:
     mac: str
 
 
+UML_MB: Final = 64
+
+
 @dataclass(frozen=True)
 class UmlPlan(GuestPlan):
     """A guest to be started.
@@ -54,7 +57,7 @@ class UmlPlan(GuestPlan):
         Its NICs, which stay whoever opened them's to close.
     """
 
-    memory_mb: int = 64
+    memory_mb: int = UML_MB
     nics: tuple[UmlNic, ...] = ()
 
 

@@ -17,7 +17,7 @@ DROP_POINT_WORDS: dict[DropPoint, str] = {
     "router_queue": "router queue",
     "no_route": "no route",
     "egress": "egress",
-    "external": "external router",
+    "in_router": "in the router",
     "unaccounted": "unaccounted",
 }
 _PARTS = {"dut": "device under test", "measure": "generator and receiver", "other": "other"}

@@ -41,9 +41,9 @@ Purpose = Literal["capacity", "measure", "twin", "search", "null-dut", "generato
 ``null-dut``: one without a router, the floor of the delays; ``generator``: a flood, which tells
 what can be sent."""
 DropPoint = Literal[
-    "generator", "nic_queue", "router_queue", "no_route", "egress", "external", "unaccounted"
+    "generator", "nic_queue", "router_queue", "no_route", "egress", "in_router", "unaccounted"
 ]
-"""``external``: in or behind an external router, where nobody tells Isolane what is dropped."""
+"""``in_router``: in or behind a router that does not tell Isolane where it drops frames."""
 
 DROP_POINTS: tuple[DropPoint, ...] = (
     "generator",
@@ -51,7 +51,7 @@ DROP_POINTS: tuple[DropPoint, ...] = (
     "router_queue",
     "no_route",
     "egress",
-    "external",
+    "in_router",
     "unaccounted",
 )
 """Where a frame can be lost, in the order in which a frame passes them."""

@@ -7,6 +7,7 @@ from itertools import islice
 
 from isolane.spec.external_models import External
 from isolane.spec.fields import Hypervisor, Kind, NicModel, Receive, RouterPath
+from isolane.spec.image_models import Image
 from isolane.spec.kinds import SHARED, UML_NIC, WITHOUT_PATH, default_nic, runs_live
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
 from isolane.spec.policy_router import PolicyValues, policy_values
@@ -35,14 +36,22 @@ class ArmRouter:
     """False if `nic` is the default; a live virtual machine then has its hypervisor's."""
     external: External | None = None
     """Where an external router is; None for every other kind."""
+    image: Image | None = None
+    """What a virtual machine starts from; None: Isolane's own guest, or no virtual machine."""
+    memory_mb: int | None = None
+    """Memory of a virtual machine, MiB; None: the default."""
+    vcpus: int = 1
 
     @property
     def live_hypervisor(self) -> Hypervisor | None:
         """What a live run starts a virtual machine with; None for every other kind.
 
-        ``auto`` is User-Mode Linux, unless the live back end has found that KVM works.
+        ``auto`` is User-Mode Linux (with an image of the user's TCG), unless the live back end has
+        found that KVM works.
         """
-        return "uml" if self.hypervisor == "auto" else self.hypervisor
+        if self.hypervisor == "auto":
+            return "uml" if self.image is None else "tcg"
+        return self.hypervisor
 
     @property
     def live_nic(self) -> NicModel | None:
@@ -127,6 +136,9 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
         policy=policy if path == "isolane" or _given(router, change) else None,
         hypervisor=hypervisor,
         nic_given=given is not None,
+        image=router.image,
+        memory_mb=router.memory,
+        vcpus=router.vcpus or 1,
     )
 
 

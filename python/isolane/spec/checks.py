@@ -12,6 +12,7 @@ from typing import Final
 from isolane.spec.arms import ArmRouter, resolve_arms, resolve_router
 from isolane.spec.external_checks import external_misfits
 from isolane.spec.fields import MAX_ROUTERS, NicModel
+from isolane.spec.image_checks import image_misfits
 from isolane.spec.kinds import NICS, PATHS, UML_NIC, WITHOUT_PATH
 from isolane.spec.load_points import sweeps
 from isolane.spec.models import ArmChange, ExperimentData
@@ -33,6 +34,7 @@ def structure(data: ExperimentData) -> tuple[Problem, ...]:
         _kinds_and_paths,
         misfits,
         external_misfits,
+        image_misfits,
         _capacity,
     )
     return tuple(problem for check in checks for problem in check(data))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from isolane.spec.arms import ArmRouter, resolve_arms
 from isolane.spec.external_models import External, ExternalSide
+from isolane.spec.host_addresses import lowest_free
 from isolane.spec.models import ExperimentData
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 
@@ -91,12 +92,11 @@ def _sides(data: ExperimentData, external: External, loc: Loc) -> Iterator[Probl
 
 
 def _own(side: ExternalSide, at: Loc) -> Iterator[Problem]:
-    try:
-        own = side.own_address
-    except StopIteration:
+    if side.own is None and lowest_free(side.address) is None:
         what = f"{side.subnet} has no address left beside the router's"
         yield Problem((*at, "address"), what, "a subnet of two hosts or more")
         return
+    own = side.own_address
     if own == side.address.ip:
         yield Problem((*at, "own"), f"{own} is the router's own address", "another one")
     elif own not in side.subnet:

@@ -20,6 +20,7 @@ from pydantic import (
 from isolane.spec import fields as f
 from isolane.spec.base import SpecModel
 from isolane.spec.external_models import External
+from isolane.spec.image_models import ImageValue, MemoryMb, Vcpus
 from isolane.spec.policy_models import PolicyKeys
 from isolane.spec.quantities import Quantity, read_quantity
 from isolane.spec.units import Load, wire_bps
@@ -111,6 +112,12 @@ class Router(SpecModel):
     policy: PolicyKeys | None = None
     """Its policy on path isolane; on direct and tap cpu_weight and cores; of a virtual machine on
     other paths cpu_weight, cpu_max and cores. Each member of a group has it by itself."""
+    image: ImageValue | None = None
+    """A disk image (qcow2) that a virtual machine starts from, in place of Isolane's own guest."""
+    memory: MemoryMb | None = None
+    """Memory of a virtual machine; default: what Isolane's own guest needs, with an image 512MB."""
+    vcpus: Vcpus | None = None
+    """Virtual CPUs of a virtual machine under kvm or tcg; default 1."""
     external: External | None = None
     """Of an external router: the interfaces that lead to it, and its addresses there."""
 

@@ -14,7 +14,7 @@ from isolane.testbed import bed_drawing, netns, threads
 from isolane.testbed.bed_builder import Builder, Namespaces
 from isolane.testbed.bed_devices import DUT, GEN, RCV
 from isolane.testbed.bed_guests import BedGuests
-from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, Node, Wire
+from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, ImageRouter, Node, Wire
 from isolane.testbed.journal import Journal
 from isolane.testbed.layout import make_layout
 from isolane.testbed.loss_counters import Counters, Reader
@@ -50,7 +50,7 @@ class Testbed:
     """
 
     own: Final = True
-    """Made by Isolane: each lost frame is counted where it was lost."""
+    """Made by Isolane, which so says who works where."""
     __test__ = False  # the name starts with "Test": pytest is not to collect it
 
     def __init__(self, plan: BedPlan, journal: Journal) -> None:
@@ -206,6 +206,38 @@ class Testbed:
             )
             for router in self._layout.routers
         )
+
+    @property
+    def untold(self) -> frozenset[str]:
+        """Routers that do not tell where they lose frames: images of the user's."""
+        return frozenset(self._guests.silent)
+
+    @property
+    def image_routers(self) -> tuple[ImageRouter, ...]:
+        """Routers whose guests start from images of the user's, which ask for their neighbours."""
+        wires = {wire.router: wire for wire in self.wires}
+        return tuple(
+            ImageRouter(
+                wire=wires[router.name],
+                in_address=router.in_address,
+                out_address=router.out_address,
+                out_mac=router.out_mac,
+                rcv_mac=router.dst_mac,
+            )
+            for router in self._layout.routers
+            if router.name in self._guests.silent
+        )
+
+    def last_lines(self, router: str) -> str:
+        """Return the last lines of a guest's console, in one line.
+
+        Raises
+        ------
+        MeasurementError
+            If the guest has ended by itself.
+        """
+        self._thread.do(self._guests.check_alive)
+        return self._thread.do(lambda: self._guests.last_lines(router))
 
     @property
     def dut_interfaces(self) -> tuple[DutInterface, ...]:

@@ -25,7 +25,7 @@ from isolane.testbed.bed_devices import (
 from isolane.testbed.journal import Journal
 from isolane.testbed.netns import GROUP, Namespace, step
 
-_IFF_UP, _IFF_NOARP = 0x1, 0x80
+_IFF_UP, _IFF_NOARP, _IFF_ALLMULTI = 0x1, 0x80, 0x200
 _NUD_PERMANENT = 0x80
 _MTU = 1500
 _FIRST_INDEX = 1000
@@ -204,24 +204,33 @@ class Builder:
                 kernel.set_gro(ioctl, end.ifname, on=end.nic)
 
     def _attach(self, end: End) -> None:
-        """Make a veth's end a port of its bridge that neither learns nor floods."""
+        """Make a veth's end a port of its bridge that learns nothing, nor floods without need."""
         if end.master is None:
             return
         links = self._ns[end.netns].links
         index = self.ifindex[end.netns, end.ifname]
         with step(f"attaching {end.ifname} to {end.master}", "bridges (CONFIG_BRIDGE)"):
             links.link("set", index=index, master=self.ifindex[end.netns, end.master])
+            floods = int(end.floods)
             links.brport(
-                "set", index=index, learning=0, unicast_flood=0, mcast_flood=0, bcast_flood=0
+                "set",
+                index=index,
+                learning=0,
+                unicast_flood=0,
+                mcast_flood=floods,
+                bcast_flood=floods,
             )
 
     def _bring_up(self) -> None:
         """Bring up all devices that are down, and wait until they have a carrier."""
+        asking = {tap for router in self._layout.routers if router.asks for tap in router.taps}
         for (name, ifname), index in self.ifindex.items():
             namespace = self._ns[name]
             if int(namespace.read(ifname, "flags"), 16) & _IFF_UP:
                 continue
             flags = _IFF_UP if ifname == "lo" else _IFF_UP | _IFF_NOARP
+            if ifname in asking:  # else a macvtap keeps the questions of IPv6 to itself
+                flags |= _IFF_ALLMULTI
             with step(f"bringing up {ifname} in {name}", "nothing unusual"):
                 namespace.links.link("set", index=index, flags=flags, change=flags)
         self._await_carriers()

@@ -20,6 +20,8 @@ class End:
     """Stands for a NIC: polled by NAPI (GRO on). Else it is a default veth, as in a container."""
     master: str | None = None
     """The bridge that it is a port of."""
+    floods: bool = False
+    """Whether as such it sends what is for all: where somebody asks for neighbours."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,11 @@ class RouterLayout:
     the addresses are the guest's."""
     taps: tuple[str, str] = ("", "")
     """The macvtaps that its NICs are, in and out, where it is a guest under QEMU."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for its neighbours, and tells nothing of what it loses: an image."""
+        return self.guest is not None and self.guest.image is not None
 
 
 @dataclass(frozen=True)

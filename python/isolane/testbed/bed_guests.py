@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final, Literal
 
-from isolane.errors import MeasurementError, TestbedError
+from isolane.errors import MeasurementError, SpecError, TestbedError
 from isolane.guests import (
+    IMAGE_MB,
+    QEMU_MB,
+    UML_MB,
     Guest,
+    ImageGuest,
+    ImagePlan,
     NicSocket,
     QemuGuest,
     QemuNic,
     QemuPlan,
+    Seed,
     UmlGuest,
     UmlNic,
     UmlPlan,
 )
 from isolane.guests.router_script import Nics, RouterSide, router_script
+from isolane.spec.image_models import AUTO
 from isolane.testbed.bed_devices import Layout, RouterLayout
-from isolane.testbed.bed_plan import UML
+from isolane.testbed.bed_plan import DiskImage, Machine
 from isolane.testbed.guest_losses import GuestReading, at_rest, frames_received
 from isolane.testbed.ip_counters import FILES, IpCounts
 from isolane.testbed.journal import Journal
@@ -76,12 +84,14 @@ class BedGuests:
             waiting = [guest for guest in waiting if not guest.is_ready(0.02)]
 
     def _start(self, router: RouterLayout) -> None:
-        guest = self._uml(router) if router.guest == UML else self._qemu(router)
+        machine = router.guest
+        assert machine is not None
+        guest = (self._uml if _is_uml(router) else self._qemu)(router, machine)
         self._journal.record("guest", name=router.name)
         guest.start()
         self._guests[router.name] = guest
 
-    def _uml(self, router: RouterLayout) -> Guest:
+    def _uml(self, router: RouterLayout, machine: Machine) -> Guest:
         self._ns[router.netns].enter()
         nics = self._sockets.setdefault(router.name, [])
         for ifname in (router.in_ifname, router.out_ifname):
@@ -91,26 +101,42 @@ class BedGuests:
             self._script(router),
             router.core,
             nics=(UmlNic(nics[0], router.in_mac), UmlNic(nics[1], router.out_mac)),
+            memory_mb=machine.memory_mb or UML_MB,
         )
         return UmlGuest(plan, READY_S)
 
-    def _qemu(self, router: RouterLayout) -> Guest:
-        machine = router.guest
-        assert machine is not None
+    def _qemu(self, router: RouterLayout, machine: Machine) -> Guest:
         assert machine.hypervisor != "uml"
         assert machine.nic != "vector"
         namespace = self._ns[router.netns]
         macs = router.in_mac, router.out_mac
+        nics = tuple(
+            QemuNic(_character_device(namespace, tap), mac)
+            for tap, mac in zip(router.taps, macs, strict=True)
+        )
+        if machine.image is not None:
+            image = ImagePlan(
+                router.name,
+                "",
+                router.core,
+                accelerator=machine.hypervisor,
+                model=machine.nic,
+                memory_mb=machine.memory_mb or IMAGE_MB,
+                vcpus=machine.vcpus,
+                nics=nics,
+                image=machine.image.file,
+                seed=_seed(router, machine.image),
+            )
+            return ImageGuest(image, READY_S)
         plan = QemuPlan(
             router.name,
             self._script(router),
             router.core,
             accelerator=machine.hypervisor,
             model=machine.nic,
-            nics=tuple(
-                QemuNic(_character_device(namespace, tap), mac)
-                for tap, mac in zip(router.taps, macs, strict=True)
-            ),
+            memory_mb=machine.memory_mb or QEMU_MB,
+            vcpus=machine.vcpus,
+            nics=nics,
         )
         return QemuGuest(plan, READY_S)
 
@@ -144,15 +170,28 @@ class BedGuests:
             found = at_rest(self._read)
         except TestbedError as error:
             raise MeasurementError(str(error)) from None
-        return {router: reading.lost() for router, reading in found.items()}
+        silent = [router for router in self._layout.routers if router.asks]
+        return {
+            **{router: reading.lost() for router, reading in found.items()},
+            **{router.name: {"router_queue": self._refused(router)} for router in silent},
+        }
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Routers whose guests tell nothing of what is lost in them: images of the user's."""
+        return tuple(router.name for router in self._layout.routers if router.asks)
+
+    def last_lines(self, router: str) -> str:
+        """Return the last lines of a guest's console, in one line."""
+        return self._guests[router].last_lines
 
     def _read(self) -> dict[str, GuestReading]:
-        for guest in self._guests.values():
-            guest.ask(_DEVICES, FILES[self._layout.ip])
-        routers = (router for router in self._layout.routers if router.guest)
+        telling = [router for router in self._layout.routers if router.guest and not router.asks]
+        for router in telling:
+            self._guests[router.name].ask(_DEVICES, FILES[self._layout.ip])
         return {
             router.name: self._reading(router, self._guests[router.name].answer())
-            for router in routers
+            for router in telling
         }
 
     def _reading(self, router: RouterLayout, told: Mapping[str, str]) -> GuestReading:
@@ -166,7 +205,7 @@ class BedGuests:
 
     def _refused(self, router: RouterLayout) -> int:
         """Return the frames that found the buffer full that a guest's NIC reads from."""
-        if router.guest == UML:
+        if _is_uml(router):
             return sum(each.dropped() for each in self._sockets[router.name])
         # macvtap_count_rx_dropped() counts them as errors, and so the device has no others.
         namespace = self._ns[router.netns]
@@ -189,9 +228,33 @@ class BedGuests:
                 one.close()
 
 
+def _seed(router: RouterLayout, image: DiskImage) -> Seed | None:
+    """Return what cloud-init in a guest is told; None where it is told nothing.
+
+    Raises
+    ------
+    SpecError
+        If the file of user data cannot be read.
+    """
+    if image.cloud_init is None:
+        return None
+    nics = ((router.in_mac, router.in_address), (router.out_mac, router.out_address))
+    if image.cloud_init == AUTO:
+        return Seed(router.name, nics)
+    try:
+        return Seed(router.name, nics, Path(image.cloud_init).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not text"
+        raise SpecError(f"cloud_init {image.cloud_init}: {why}") from None
+
+
 def _nics(router: RouterLayout) -> Nics:
     """Return a guest's names of its interfaces."""
-    return ("vec0", "vec1") if router.guest == UML else ("eth0", "eth1")
+    return ("vec0", "vec1") if _is_uml(router) else ("eth0", "eth1")
+
+
+def _is_uml(router: RouterLayout) -> bool:
+    return router.guest is not None and router.guest.hypervisor == "uml"
 
 
 def _character_device(namespace: Namespace, tap: str) -> tuple[int, int]:

@@ -12,12 +12,29 @@ Part = Literal["generator", "receiver", "dut", "router", "device"]
 
 
 @dataclass(frozen=True)
+class DiskImage:
+    """What a virtual machine starts from, if it is the user's."""
+
+    file: str
+    ingress: str | None
+    """Its address towards the generator, with the prefix's length; None: the test bed's."""
+    egress: str | None
+    cloud_init: str | None
+    """``auto``, or a file of user data; None: it has its addresses without cloud-init."""
+
+
+@dataclass(frozen=True)
 class Machine:
     """What a virtual machine is: what runs it, and the model of its NICs."""
 
     hypervisor: Literal["uml", "kvm", "tcg"]
     """User-Mode Linux; QEMU with the processor's virtualisation (KVM) or its own translator."""
     nic: Literal["vector", "virtio", "e1000"]
+    memory_mb: int | None = None
+    """None: the default."""
+    vcpus: int = 1
+    image: DiskImage | None = None
+    """None: Isolane's own guest."""
 
 
 UML: Final = Machine("uml", "vector")
@@ -36,6 +53,11 @@ class RouterPlan:
     """Ingress subnet, e.g. ``198.18.5.0/24``; None: assigned by the router's number."""
     machine: Machine = UML
     """What it is where ``kind`` is ``vm``."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it asks for its neighbours, since Isolane has not set it up."""
+        return self.kind == "vm" and self.machine.image is not None
 
 
 @dataclass(frozen=True)
@@ -72,6 +94,19 @@ class Wire:
     rcv_netns: str
     rcv_ifindex: int
     rcv_ifname: str
+
+
+@dataclass(frozen=True)
+class ImageRouter:
+    """A router that asks for its neighbours, and what they have to know to answer."""
+
+    wire: Wire
+    in_address: str
+    """Its address towards the generator, with the prefix's length."""
+    out_address: str
+    out_mac: str
+    rcv_mac: str
+    """The receiver's."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def netns_path(name: str | None, key: str = "--netns") -> str | None:
     if name is None:
         return None
     path = Path(name) if "/" in name else NETNS_DIR / name
-    if not path.exists():
+    if not name or not path.exists():
         raise SpecError(f"{key} {name}: there is no network namespace {path}")
     return str(path)
 

@@ -12,6 +12,7 @@ import ipaddress
 from dataclasses import dataclass
 
 from isolane.errors import TestbedError
+from isolane.spec.host_addresses import lowest_free
 from isolane.spec.kinds import LIVE, runs_live
 from isolane.testbed.bed_devices import (
     DUT,
@@ -120,21 +121,26 @@ def _shared_wire(layout: Layout, plan: BedPlan, path: str, members: list[int]) -
     bridges = (f"{PREFIX}br0", f"{PREFIX}br1") if path == "bridge" else (None, None)
     nic = DutNic(DUT, nic_in, mac(_IN, number), None, plan.dut_cores[0], gen)
     layout.dut_nics.append(nic)
+    asking = any(plan.routers[i].asks for i in members)
     layout.veths += [
         Veth(
-            End(GEN, gen, mac(_GEN, number)), End(DUT, nic_in, nic.mac, nic=True, master=bridges[0])
+            End(GEN, gen, mac(_GEN, number)),
+            End(DUT, nic_in, nic.mac, nic=True, master=bridges[0], floods=asking),
         ),
         Veth(
-            End(DUT, nic_out, mac(_OUT, number), master=bridges[1]),
+            End(DUT, nic_out, mac(_OUT, number), master=bridges[1], floods=asking),
             End(RCV, rcv, mac(_RCV, number), nic=True),
         ),
     ]
     if path == "bridge":
-        to_routers = tuple((mac(_IN, i), f"{PREFIX}p{i}") for i in members)
-        to_receiver = ((mac(_RCV, number), nic_out),)
+        to_routers = [(mac(_IN, i), f"{PREFIX}p{i}") for i in members]
+        to_receiver = [(mac(_RCV, number), nic_out)]
+        if asking:  # and are answered
+            to_routers.append((mac(_GEN, number), nic_in))
+            to_receiver += [(mac(_OUT, i), f"{PREFIX}q{i}") for i in members]
         layout.bridges += [
-            Bridge(DUT, f"{PREFIX}br0", mac(_BRIDGE, 0), to_routers),
-            Bridge(DUT, f"{PREFIX}br1", mac(_BRIDGE, 1), to_receiver),
+            Bridge(DUT, f"{PREFIX}br0", mac(_BRIDGE, 0), tuple(to_routers)),
+            Bridge(DUT, f"{PREFIX}br1", mac(_BRIDGE, 1), tuple(to_receiver)),
         ]
     outs: tuple[tuple[str, str], ...] = ()
     if path in _MACVLAN:  # macvlan_start_xmit() counts what the wire below refuses
@@ -168,8 +174,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
     attached = _attach(layout, plan, number, router, netns)
     if guest:
         del attached.counted["egress"]  # the guest's own losses are among them: see bed_guests
-    inside, outside = _subnets(plan.ip, number, router)
-    first = inside.network_address
+    at = _addresses(plan.ip, number, router)
     layout.routers.append(
         RouterLayout(
             name=router.name,
@@ -177,14 +182,14 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             core=attached.core,
             in_ifname=f"{PREFIX}in{number}",
             out_ifname=f"{PREFIX}out{number}",
-            in_address=f"{first + 1}/{inside.prefixlen}",
-            out_address=f"{outside.network_address + 1}/{outside.prefixlen}",
+            in_address=at.ingress,
+            out_address=at.egress,
             in_mac=mac(_IN, number),
             out_mac=mac(_OUT, number),
-            src_ip=str(first + 2),
+            src_ip=at.source,
             src_mac=mac(_GEN, attached.wire),
-            src_count=min(SOURCES, inside.num_addresses - 3),
-            dst_ip=str(outside.network_address + 2),
+            src_count=at.sources,
+            dst_ip=at.destination,
             dst_mac=mac(_RCV, attached.wire),
             gen_ifname=attached.gen,
             rcv_ifname=attached.rcv,
@@ -224,12 +229,12 @@ def _attach(
         bridges = (None, None) if managed else (f"{PREFIX}br0", f"{PREFIX}br1")
         layout.veths += [
             Veth(
-                End(DUT, port_in, mac(_PORT_IN, number), master=bridges[0]),
+                End(DUT, port_in, mac(_PORT_IN, number), master=bridges[0], floods=router.asks),
                 End(netns, in_if, in_mac),
             ),
             Veth(
                 End(netns, out_if, out_mac),
-                End(DUT, port_out, mac(_PORT_OUT, number), master=bridges[1]),
+                End(DUT, port_out, mac(_PORT_OUT, number), master=bridges[1], floods=router.asks),
             ),
         ]
         counted["router_queue"] = (DUT, port_in)
@@ -283,6 +288,36 @@ def _bare_wire(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -
             counted={"egress": (GEN, gen)},
             bare=True,
         )
+    )
+
+
+@dataclass(frozen=True)
+class _Addresses:
+    """Addresses of a router, and of who sends to it and receives from it."""
+
+    ingress: str
+    """With the prefix's length, as `egress`."""
+    egress: str
+    source: str
+    sources: int
+    destination: str
+
+
+def _addresses(ip: int, number: int, router: RouterPlan) -> _Addresses:
+    image = router.machine.image
+    if image is not None and image.ingress and image.egress:
+        ends = [ipaddress.ip_interface(text) for text in (image.ingress, image.egress)]
+        source, destination = (str(lowest_free(end)) for end in ends)
+        return _Addresses(image.ingress, image.egress, source, 1, destination)
+    inside, outside = _subnets(ip, number, router)
+    first = inside.network_address
+    return _Addresses(
+        ingress=f"{first + 1}/{inside.prefixlen}",
+        egress=f"{outside.network_address + 1}/{outside.prefixlen}",
+        source=str(first + 2),
+        # Each of them would have to be answered for.
+        sources=1 if router.asks else min(SOURCES, inside.num_addresses - 3),
+        destination=str(outside.network_address + 2),
     )
 
 

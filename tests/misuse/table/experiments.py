@@ -115,6 +115,13 @@ routers:
 load: {away: 1kpps}
 """
 
+
+def machine(keys: str) -> str:
+    """An experiment of one virtual machine."""
+    router = f"{{name: fw, kind: vm, path: tap, {keys}}}"
+    return f"isolane: 1\nname: one\nrouters: [{router}]\nload: {{fw: 1kpps}}\n"
+
+
 ROWS: Final[dict[str, Row]] = {
     **{
         name: Row(
@@ -149,6 +156,22 @@ ROWS: Final[dict[str, Row]] = {
     "an external router without addresses": Row(
         "run x.yaml", 2, r"routers\[0\]: external router 'away' has no addresses",
         files={"x.yaml": EXTERNAL[:EXTERNAL.index("    external:")] + EXTERNAL[EXTERNAL.index("load:"):]},
+    ),
+    "an image that there is not": Row(
+        "run x.yaml", 2, "image nowhere.qcow2: No such file or directory",
+        files={"x.yaml": machine("image: nowhere.qcow2")},
+    ),
+    "an image that is none": Row(
+        "run x.yaml", 2, "image x.yaml: not in format qcow2; accepted: qemu-img convert",
+        files={"x.yaml": machine("image: x.yaml")},
+    ),
+    "an image under User-Mode Linux": Row(
+        "run x.yaml", 2, r"routers\[0\].image: .*hypervisor kvm, tcg|hypervisor kvm or tcg",
+        files={"x.yaml": machine("image: a.qcow2, hypervisor: uml")},
+    ),
+    "more memory than any host has": Row(
+        "run x.yaml", 3, "1 guests? needs? .* MiB of memory, and .* are free",
+        files={"x.yaml": machine("memory: 64GB, hypervisor: uml")},
     ),
     "a machine, live": Row(
         "run x.yaml", 3, "(cannot run|live|--on sim)", lines=5,

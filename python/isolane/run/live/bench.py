@@ -35,7 +35,7 @@ STUCK_S = 5.0
 LATE_S = 2.0
 """How long to wait for frames that neither arrived nor were counted as lost."""
 FAR_QUIET_S = 0.2
-"""How long nothing may arrive any more before the rest of an external router's frames is lost."""
+"""How long nothing may arrive any more before the rest is lost, where routers do not tell."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class LiveBench:
                 )
                 for i, (sent, count) in streams
             ],
-            lost=frame_accounting.lost_frames(accounts, lost, all_counted=tools.bed.own),
+            lost=frame_accounting.lost_frames(accounts, lost, tools.bed.untold),
             receiver_dropped=lost.receiver_dropped,
             cpu=cpu,
             agreement=agreement,
@@ -176,13 +176,13 @@ class LiveBench:
         Where the machine has just stopped a core of the DUT, the last ones are late, and would be
         taken for unaccounted.
         """
-        own = self._equipment.bed.own
+        counted = not self._equipment.bed.untold
         limit = time.monotonic() + LATE_S
         while True:
-            counts = drained(self._equipment.receiver.counts, QUIET_S if own else FAR_QUIET_S)
+            counts = drained(self._equipment.receiver.counts, QUIET_S if counted else FAR_QUIET_S)
             lost = self._counters() - before
             found = sum(count.received - count.duplicated for count in counts) + lost.total
-            if not own or found >= sent or time.monotonic() > limit:
+            if not counted or found >= sent or time.monotonic() > limit:
                 return counts, lost
 
     def _series(self, source: _native.Generator, setting: Setting) -> TrialSeries | None:
@@ -239,6 +239,7 @@ class LiveBench:
         pause = format_ns(self._equipment.bed.receiver_moderation_ns)
         return (
             *guest_needs.limits(self._arm),
+            *guest_needs.image_limits(self._arm),
             NotMeasured(
                 what="Delays more exactly than the receiver polls",
                 why=f"on {self._arm.name} it polls its interfaces every {pause} (and some tens of "

@@ -24,7 +24,7 @@ class Account:
 
 
 def lost_frames(
-    accounts: Sequence[Account], lost: Counters, *, all_counted: bool = True
+    accounts: Sequence[Account], lost: Counters, untold: frozenset[str] = frozenset()
 ) -> list[dict[DropPoint, int]]:
     """Return the lost frames of each router by drop point.
 
@@ -40,9 +40,9 @@ def lost_frames(
         What each router was offered and what arrived.
     lost
         What the kernel counted in the same time.
-    all_counted
-        Whether it counts each loss. It does not where routers are external: there what no counter
-        of this host explains was lost in or behind the router, and counters may have others'.
+    untold
+        Routers that do not tell where they lose frames: what no counter explains of theirs was lost
+        in or behind them. Where there are such, shared counters may have others' losses, too.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def lost_frames(
             "router_queue": own["router_queue"],
             "no_route": own["no_route"],
             "egress": own["egress"],
-            "external": 0,
+            "in_router": 0,
             "unaccounted": 0,
         }
         losses.append(router)
@@ -69,13 +69,12 @@ def lost_frames(
     surplus = _spread(
         losses, missing, {point: shared.get(point, 0) for point in SHARED_DROP_POINTS}
     )
-    if all_counted:
-        if losses:
-            losses[0]["unaccounted"] -= surplus
-        return losses
-    for router in losses:
-        router["external"] = max(0, router["unaccounted"])
-        router["unaccounted"] -= router["external"]
+    if losses and not untold:
+        losses[0]["unaccounted"] -= surplus
+    for account, router in zip(accounts, losses, strict=True):
+        if account.router in untold:
+            router["in_router"] = max(0, router["unaccounted"])
+            router["unaccounted"] -= router["in_router"]
     return losses
 
 

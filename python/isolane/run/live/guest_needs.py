@@ -5,21 +5,32 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from isolane.errors import NotSupported
-from isolane.guests import GUEST_PATH, KERNEL, PACKAGE, QemuPlan, UmlPlan, kvm, qemu
+from isolane.guests import (
+    GUEST_PATH,
+    IMAGE_MB,
+    KERNEL,
+    PACKAGE,
+    QEMU_MB,
+    UML_MB,
+    check_image,
+    kvm,
+    qemu,
+)
 from isolane.procfs import memory_info
 from isolane.run.results import NotMeasured
 from isolane.spec import Arm, ArmRouter, Experiment
 from isolane.spec.fields import Hypervisor
 from isolane.spec.kinds import HYPERVISOR_NAMES, UML_NIC
 
-UML_MB: Final = UmlPlan("any").memory_mb + 16
-"""MiB of this host that a guest may need: its own memory; its processes, page tables, console. One
-that has just booted was measured with 26 MiB in all, since it has not used all of its own."""
-QEMU_MB: Final = QemuPlan("any").memory_mb + 112
+_BESIDE_UML_MB: Final = 16
+"""MiB of this host that a guest may need beside its own memory: its processes, page tables,
+console. One that has just booted was measured with 26 MiB in all, since it has not used all of its
+own."""
+_BESIDE_QEMU_MB: Final = 112
 """The same under QEMU, whose translated code may be 32 MiB. Measured after the boot: 152 MiB."""
 _STANDS_FOR: Final[dict[Hypervisor, str]] = {
     "uml": "a guest kernel in a process",
@@ -53,35 +64,50 @@ def lacking(experiment: Experiment, arms: Sequence[Arm], available_mb: int | Non
         Free memory, MiB; None: as the kernel tells it.
     """
     guests = [_guests(experiment, arm) for arm in arms]
-    for why in _programs(experiment, {name for each in guests for name in each}):
+    for why in _programs(experiment, {one for each in guests for one in each}):
         return why
     free_mb = memory_info()["MemAvailable"] >> 20 if available_mb is None else available_mb
     largest = max(guests, key=_memory_mb, default=Counter())
     needed_mb = _memory_mb(largest)
     if needed_mb <= free_mb:
         return ""
-    parts = " + ".join(f"{count} x {_each_mb(name)} MiB" for name, count in largest.items())
+    sizes: Counter[int] = Counter()
+    for one, count in largest.items():
+        sizes[one.memory_mb] += count
+    parts = " + ".join(f"{count} x {size} MiB" for size, count in sizes.items())
     return (
         f"{largest.total()} guests need {parts} = {needed_mb} MiB of memory, and {free_mb} MiB are "
         "free: fewer routers, or end what uses it"
     )
 
 
-def _programs(experiment: Experiment, hypervisors: set[Hypervisor]) -> Iterator[str]:
+def _programs(experiment: Experiment, guests: set[_Sort]) -> Iterator[str]:
     """Tell what is missing to start the first guest of each sort."""
+    hypervisors = {one.hypervisor for one in guests}
+    own = {one.hypervisor for one in guests if not one.image}
     if "uml" in hypervisors:
         if shutil.which(KERNEL) is None:
             yield f"virtual machines need {KERNEL}: apt-get install {PACKAGE}"
         if experiment.traffic.ip == 6 and shutil.which("modprobe", path=GUEST_PATH) is None:
             yield "virtual machines load IPv6 with modprobe: apt-get install kmod"
-    if "tcg" in hypervisors and (why := qemu.lacking("tcg")):
-        yield f"virtual machines with hypervisor tcg: {why}"
+    if "tcg" in hypervisors:
+        lacks = qemu.lacking if "tcg" in own else qemu.emulator_lacking
+        if why := lacks("tcg"):
+            yield f"virtual machines with hypervisor tcg: {why}"
     if "kvm" in hypervisors and (why := kvm.fault_with_routers()):
         yield f"virtual machines with hypervisor kvm: {why}; tcg and uml need no KVM"
 
 
 def refuse(experiment: Experiment, arms: Sequence[Arm]) -> None:
-    """Raise NotSupported if this host cannot run the guests of some arms."""
+    """Raise NotSupported if this host cannot run the guests of some arms.
+
+    Raises
+    ------
+    SpecError
+        If an image cannot be used.
+    """
+    for file in {r.image.file for arm in arms for r in arm.routers if r.image is not None}:
+        check_image(file)
     if why := lacking(experiment, arms):
         others = [arm.name for arm in arms if not _guests(experiment, arm)]
         hint = f"; or without virtual machines: --arms {','.join(others)}" if others else ""
@@ -101,18 +127,45 @@ def limits(arm: Arm) -> Iterator[NotMeasured]:
             )
 
 
-def _guests(experiment: Experiment, arm: Arm) -> Counter[Hypervisor]:
-    """Return the guests that an arm has at most at one time, by what runs them."""
-    found: Counter[Hypervisor] = Counter()
+def image_limits(arm: Arm) -> Iterator[NotMeasured]:
+    """Tell what is not measured of guests that start from images of the user's."""
+    guests = [router.group for router in arm.routers if router.image is not None]
+    if guests:
+        yield NotMeasured(
+            what="Where routers from images lose frames",
+            why=f"on {arm.name} nothing in {', '.join(guests)} tells Isolane; what its NIC's queue "
+            "refuses is known",
+        )
+
+
+@dataclass(frozen=True)
+class _Sort:
+    """Guests that need the same of a host."""
+
+    hypervisor: Hypervisor
+    memory_mb: int
+    """What one of them needs of this host, MiB."""
+    image: bool
+
+
+def _guests(experiment: Experiment, arm: Arm) -> Counter[_Sort]:
+    """Return the guests that an arm has at most at one time, by sort."""
+    found: Counter[_Sort] = Counter()
     for router in arm.routers:
         if router.live_hypervisor is not None:
-            found[router.live_hypervisor] += max(experiment.router(router.group).count)
+            found[_sort(router)] += max(experiment.router(router.group).count)
     return found
 
 
-def _each_mb(hypervisor: Hypervisor) -> int:
-    return UML_MB if hypervisor == "uml" else QEMU_MB
+def _sort(router: ArmRouter) -> _Sort:
+    hypervisor, image = router.live_hypervisor, router.image
+    assert hypervisor is not None
+    if hypervisor == "uml":
+        return _Sort(hypervisor, (router.memory_mb or UML_MB) + _BESIDE_UML_MB, image=False)
+    default_mb = QEMU_MB if image is None else IMAGE_MB
+    needed_mb = (router.memory_mb or default_mb) + _BESIDE_QEMU_MB
+    return _Sort(hypervisor, needed_mb, image=image is not None)
 
 
-def _memory_mb(guests: Counter[Hypervisor]) -> int:
-    return sum(count * _each_mb(name) for name, count in guests.items())
+def _memory_mb(guests: Counter[_Sort]) -> int:
+    return sum(count * one.memory_mb for one, count in guests.items())

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported
@@ -16,6 +17,7 @@ from isolane.run.live import guest_needs
 from isolane.run.live.bench import Equipment, LiveBench
 from isolane.run.live.cores import Cores, awake, divide, spared, staying_on
 from isolane.run.live.host import host_facts
+from isolane.run.live.image_routers import answered
 from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed, clear_leftovers, policy_of
 from isolane.run.live.measured_bed import MeasuredBed
@@ -23,7 +25,7 @@ from isolane.run.results import HostFacts
 from isolane.run.series import AFTER_NS
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, Policy
 from isolane.spec.external_models import External
-from isolane.testbed import UML, BedPlan, Journal, Machine, RouterPlan, Testbed
+from isolane.testbed import UML, BedPlan, DiskImage, Journal, Machine, RouterPlan, Testbed
 
 FLOOD_PPS = 5_000_000.0
 """More frames/s than one core sends."""
@@ -122,7 +124,7 @@ class LiveBackEnd:
         with awake(), staying_on(cores.measure), Testbed(plan, self._journal) as bed:
             policy = policy_of(arm, routers, bed, cores, self._experiment.traffic.line_rate_bps)
             applied = None if policy is None else (bed, policy)
-            with self._measuring(arm, routers, bed, cores, applied) as bench:
+            with answered(bed), self._measuring(arm, routers, bed, cores, applied) as bench:
                 yield bench
 
     @contextmanager
@@ -208,9 +210,17 @@ def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
 
 
 def _machine(router: ArmRouter) -> Machine:
-    hypervisor, nic = router.live_hypervisor, router.live_nic
+    hypervisor, nic, image = router.live_hypervisor, router.live_nic, router.image
     if hypervisor is None:
         return UML  # of no meaning: it is no virtual machine
     assert hypervisor != "auto"
     assert nic in ("vector", "virtio", "e1000")
-    return Machine(hypervisor, nic)
+    disk = None
+    if image is not None:
+        disk = DiskImage(
+            file=str(Path(image.file).absolute()),
+            ingress=str(image.ingress) if image.ingress else None,
+            egress=str(image.egress) if image.egress else None,
+            cloud_init=image.cloud_init,
+        )
+    return Machine(hypervisor, nic, router.memory_mb, router.vcpus, disk)

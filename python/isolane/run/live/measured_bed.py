@@ -13,7 +13,11 @@ class MeasuredBed(Protocol):
 
     @property
     def own(self) -> bool:
-        """Whether Isolane has made all of it: then each lost frame is counted where it was lost."""
+        """Whether Isolane has made all of it, and so says who works on which core."""
+
+    @property
+    def untold(self) -> frozenset[str]:
+        """Routers that do not tell where they lose frames."""
 
     @property
     def wires(self) -> tuple[Wire, ...]:

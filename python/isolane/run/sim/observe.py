@@ -155,7 +155,7 @@ def _lost(flow: Json, found: Json) -> dict[DropPoint, int]:
         "router_queue": 0,
         "no_route": 0,
         "egress": 0,
-        "external": 0,
+        "in_router": 0,
         "unaccounted": int(flow["left"]),
     }
     for point, frames in flow["drops"].items():

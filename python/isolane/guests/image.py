@@ -1,0 +1,147 @@
+"""A guest that starts from a disk image of the user's: whatever router is on it.
+
+Isolane knows nothing of what runs in it and asks it nothing: whether it forwards shows outside.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from isolane.errors import NotSupported, SpecError, TestbedError
+from isolane.guests.cloud_init import Seed
+from isolane.guests.guest import DIRECTORY
+from isolane.guests.qemu import QemuGuest, QemuPlan, emulator_lacking
+
+IMAGE_MB: Final = 512
+"""Memory of a guest with an image, MiB, where the experiment says nothing."""
+_MAGIC: Final = b"QFI\xfb"
+_EXTERNAL_DATA: Final = 1 << 2
+"""Incompatible feature of qcow2: the data are in another file."""
+_HEADER_BYTES: Final = 80
+_SEED: Final = "seed"
+
+
+@dataclass(frozen=True)
+class ImagePlan(QemuPlan):
+    """A guest to be started from an image.
+
+    Parameters
+    ----------
+    image
+        A file in format qcow2 that stands by itself.
+    seed
+        What cloud-init in it is told; None: nothing.
+    """
+
+    image: str = ""
+    memory_mb: int = IMAGE_MB
+    seed: Seed | None = None
+
+
+class ImageGuest(QemuGuest):
+    """A guest with an image of the user's; see :class:`isolane.guests.guest.Guest`.
+
+    It is called ready as soon as it runs: when its router is, its neighbours find out. What it
+    writes on its disk is kept in memory and forgotten.
+    """
+
+    def __init__(self, plan: ImagePlan, limit_s: float = 60.0, directory: Path = DIRECTORY) -> None:
+        super().__init__(plan, limit_s, directory)
+        self._image_plan = plan
+        self._image = -1
+
+    def _check(self) -> None:
+        if lack := emulator_lacking(self.plan.accelerator):
+            raise NotSupported(f"not supported on this host: {lack}")
+
+    def _prepare(self) -> None:
+        check_image(self._image_plan.image)
+        # Opened with this process's rights: the emulator has none beyond those of its user.
+        self._image = os.open(self._image_plan.image, os.O_RDONLY | os.O_CLOEXEC)
+        (self.folder / "script").touch()  # its name on the command line marks the process
+        (self.folder / "dev").mkdir()
+        seed = self._image_plan.seed
+        if seed is not None:
+            (self.folder / _SEED).mkdir()
+            for name, text in seed.files().items():
+                (self.folder / _SEED / name).write_text(text)
+
+    def _mounts(self) -> list[str]:
+        return self._device_nodes()
+
+    def _descriptors(self) -> list[int]:
+        return [self._image]
+
+    def _start(self) -> None:
+        try:
+            super()._start()
+        finally:
+            if self._image >= 0:
+                os.close(self._image)
+                self._image = -1
+
+    def is_ready(self, wait_s: float = 0.0) -> bool:  # noqa: ARG002 - there is no sign to wait for
+        """Tell that it runs.
+
+        Raises
+        ------
+        TestbedError
+            When it has ended: with the last lines of its console.
+        """
+        if not self.is_running:
+            raise self._failed("has ended")
+        return True
+
+    def proc(self, name: str) -> str:
+        """Raise TestbedError: nobody in it would answer."""
+        raise TestbedError(f"guest {self._name} has an image of its own and tells nothing ({name})")
+
+    def _environment(self) -> str:
+        # Where the emulator keeps what the guest writes: all else is read-only.
+        return f"TMPDIR={shlex.quote(str(self.folder))}"
+
+    def _software(self) -> list[str]:
+        return [
+            *("-add-fd", f"fd={self._image},set=1,opaque=image"),
+            *("-drive", "file=/dev/fdset/1,format=qcow2,if=none,id=disk,snapshot=on"),
+            *("-device", "virtio-blk-pci,drive=disk,bootindex=0"),
+            *self._seed_words(),
+        ]
+
+    def _seed_words(self) -> list[str]:
+        if self._image_plan.seed is None:
+            return []
+        folder = f"driver=vvfat,node-name=seed,dir={self.folder / _SEED},label=CIDATA,read-only=on"
+        return ["-blockdev", folder, "-device", "virtio-blk-pci,drive=seed"]
+
+
+def check_image(file: str) -> None:
+    """Look at an image before anything is started.
+
+    Raises
+    ------
+    SpecError
+        If it cannot be read, is not in format qcow2, or needs another file: that one would be read
+        with Isolane's rights, whoever made the image.
+    """
+    path = Path(file)
+    try:
+        with path.open("rb") as image:
+            head = image.read(_HEADER_BYTES)
+    except OSError as error:
+        raise SpecError(f"image {file}: {error.strerror}") from None
+    if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):
+        raise SpecError(
+            f"image {file}: not in format qcow2; accepted: qemu-img convert -O qcow2 FILE NEW"
+        )
+    version = int.from_bytes(head[4:8], "big")
+    features = int.from_bytes(head[72:80], "big") if version >= 3 else 0
+    if int.from_bytes(head[8:16], "big") or features & _EXTERNAL_DATA:
+        raise SpecError(
+            f"image {file}: needs another file; accepted: one that stands by itself, such as "
+            "qemu-img convert -O qcow2 FILE NEW makes"
+        )
