@@ -26,7 +26,7 @@ ARROWS: dict[str, set[str]] = {
     "doctor": {"children", "errors", "guests", "netdev", "procfs", "_native"},
     "testbed": {"errors", "guests", "locks", "procfs", "spec", "_native"},
     "stats": {"errors", "spec"},
-    "external": {"errors", "spec", "testbed"},
+    "external": {"errors", "guests", "spec", "testbed"},
     "enforce": {"errors", "locks", "netdev", "procfs", "spec", "testbed", "_native"},
     "run": {
         "errors",

@@ -12,6 +12,7 @@ import pytest
 from isolane.guests import DIRECTORY
 from isolane.guests.leftovers import processes_of
 from isolane.run.folder import RunFolder
+from isolane.run.results import RouterTrial
 
 from tests.live import assert_same_host, quiet_host, running
 from tests.test_run_live import assert_sound, run
@@ -63,6 +64,7 @@ def test_guests_forward_to_the_frame_beside_containers(
         assert ran == {("vm", path, "uml") if guest else ("container", "direct", None)}
         for router in trial.routers:
             assert router.cpu_ns, f"{trial.arm}: {router.router} has threads or polls of its own"
+            assert_parts(router, guest)
     report = (tmp_path / "run" / "report.html").read_text()
     assert "ran under User-Mode Linux" in report
 
@@ -116,3 +118,13 @@ def test_a_guest_that_is_killed_fails_its_trial_alone(tmp_path: Path) -> None:
     assert len(trials) == 6, "the others were measured"
     assert all(trial.conserved for trial in trials if trial.status != "failed")
     assert_same_host(before)
+
+
+def assert_parts(router: RouterTrial, guest: bool) -> None:
+    """What a guest's own time was for is told, and adds up."""
+    if not guest:
+        assert router.cpu_guest is None
+        return
+    assert router.cpu_guest is not None
+    assert sum(router.cpu_guest.values()) == router.cpu_ns
+    assert router.cpu_guest["processors"] > 0

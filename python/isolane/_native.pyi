@@ -521,6 +521,7 @@ class Receiver:
 
 class CpuAccountant:
     FIRST_OWN: int
+    ACCOUNTS: int
     def __new__(cls) -> Self: ...
     @staticmethod
     def fixed() -> list[str]: ...

@@ -66,6 +66,20 @@ def started(task: int | str = "self") -> int | None:
     return None
 
 
+def thread_name(thread: int) -> str:
+    """Return the name (``comm``) of a process or thread; empty when it has gone."""
+    with suppress(OSError):
+        return Path(f"/proc/{thread}/comm").read_text().rstrip("\n")
+    return ""
+
+
+def threads_of(process: int) -> list[int]:
+    """Return the threads of a process, sorted; none when it has gone."""
+    with suppress(OSError):
+        return sorted(int(entry.name) for entry in Path(f"/proc/{process}/task").iterdir())
+    return []
+
+
 def cpu_ns(thread: int) -> int:
     """Return the CPU time of a thread, ns; 0 when it has gone."""
     with suppress(OSError, ValueError, IndexError):
@@ -99,11 +113,7 @@ def family(process: int) -> list[int]:
 
 def descendants(process: int) -> list[int]:
     """Return the threads of a process and of all its descendants, sorted."""
-    found = []
-    for number in family(process):
-        with suppress(OSError):  # processes come and go
-            found += [int(entry.name) for entry in Path(f"/proc/{number}/task").iterdir()]
-    return sorted(found)
+    return sorted(thread for number in family(process) for thread in threads_of(number))
 
 
 def _by_parent() -> dict[int, list[int]]:

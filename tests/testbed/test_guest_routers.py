@@ -177,9 +177,15 @@ def test_one_that_dies_is_named_with_its_last_words(journal: Any, guests: Any) -
 def test_its_threads_are_on_its_core_and_nowhere_else(journal: Any, guests: Any) -> None:
     setting = guests("tap", 2)
     with Testbed(setting, journal) as bed:
-        threads = bed.guest_threads
+        parts = bed.guest_threads
+        threads = {
+            name: [t for part in each.values() for t in part] for name, each in parts.items()
+        }
         assert set(threads) == {"vr-1", "vr-2"}
         assert not set(threads["vr-1"]) & set(threads["vr-2"])
+        for each in parts.values():
+            assert len(each["processors"]) == 1
+            assert each["emulator"]
         for mine in threads.values():
             assert len(mine) > 2
             for thread in mine:
@@ -189,7 +195,8 @@ def test_its_threads_are_on_its_core_and_nowhere_else(journal: Any, guests: Any)
 
 def test_a_guest_has_no_network_but_its_nics(journal: Any, guests: Any) -> None:
     with Testbed(guests("tap"), journal) as bed:
-        (threads,) = bed.guest_threads.values()
+        (parts,) = bed.guest_threads.values()
+        threads = [thread for part in parts.values() for thread in part]
         spaces = {_network_of(thread) for thread in threads} - {None}
         others = {path.stat().st_ino for path in Path("/run/netns").glob("isolane-*")}
         others.add(Path("/proc/self/ns/net").stat().st_ino)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use isolane_dataplane::accountant::{CpuAccountant as Engine, FIRST_OWN, FIXED};
+use isolane_dataplane::accountant::{ACCOUNTS, CpuAccountant as Engine, FIRST_OWN, FIXED};
 use pyo3::prelude::*;
 
 use crate::{
@@ -25,6 +25,10 @@ impl CpuAccountant {
     /// First account number that is the caller's to give.
     #[classattr]
     const FIRST_OWN: u32 = FIRST_OWN;
+
+    /// Number of accounts, the fixed ones included.
+    #[classattr]
+    const ACCOUNTS: usize = ACCOUNTS;
 
     #[new]
     fn new() -> PyResult<Self> {

@@ -15,6 +15,7 @@ from isolane.errors import MeasurementError
 from isolane.external.answering import Answering
 from isolane.external.link_sockets import LinkSide
 from isolane.external.router_examination import There, examine
+from isolane.guests import GuestPart
 from isolane.spec.external_models import External, ExternalSide
 from isolane.testbed import Counters, DutInterface, Edge, Node, Wire
 from isolane.testbed.host_links import (
@@ -63,7 +64,7 @@ class ExternalBed:
     """Not made by Isolane."""
     receiver_moderation_ns: Final = 0
     receive_threads: Final[Mapping[str, list[int]]] = {}
-    guest_threads: Final[Mapping[str, list[int]]] = {}
+    guest_threads: Final[Mapping[str, Mapping[GuestPart, list[int]]]] = {}
     host_sides: Final[Mapping[str, DutInterface]] = {}
     behind: Final[Mapping[str, tuple[str, ...]]] = {}
     on_backlog: Final[frozenset[str]] = frozenset()

@@ -2,7 +2,7 @@
 
 from isolane.guests.cloud_init import Seed
 from isolane.guests.debian_kernel import GuestKernel
-from isolane.guests.guest import DIRECTORY, Guest
+from isolane.guests.guest import DIRECTORY, Guest, GuestPart
 from isolane.guests.image import IMAGE_MB, ImageGuest, ImagePlan, check_image
 from isolane.guests.leftovers import remove_left
 from isolane.guests.nic_socket import NicSocket
@@ -19,6 +19,7 @@ __all__ = [
     "UML_MB",
     "Guest",
     "GuestKernel",
+    "GuestPart",
     "ImageGuest",
     "ImagePlan",
     "NicSocket",

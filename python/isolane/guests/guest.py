@@ -21,12 +21,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Literal, Self
 
 from isolane.children import die_with_parent
 from isolane.errors import TestbedError
-from isolane.procfs import children, descendants
+from isolane.procfs import children, descendants, family, thread_name
 
+GuestPart = Literal["processors", "programs", "emulator"]
+"""What a thread of this host does for a guest: it runs the guest's code as one of its processors
+(under User-Mode Linux its kernel alone), or a program in it, or does what else a guest needs."""
 READY: Final = "isolane: guest is ready"
 """What the guest's first process writes when its script is done."""
 _BEGIN, _END = "isolane: begin", "isolane: end"
@@ -40,6 +43,8 @@ _STACK: Final = re.compile(r"\r?\n(?:\[[ .0-9]+\] )?(?:Stack:|CPU: \d+ PID:|Call
 _ENDING_S: Final = 1.0
 _UNBEGUN_S: Final = 1.0
 """How long unshare(1) may take to start its child, when the guest is ended at once."""
+_COMM: Final = 15
+"""Characters that the kernel keeps of a program's name."""
 _NAME: Final = re.compile(r"[a-z0-9_][a-z0-9_/]*")
 ANSWERING: Final = f"""\
 echo '{READY}'
@@ -201,6 +206,28 @@ class Guest(ABC):
     def threads(self) -> list[int]:
         """Return all threads of this host that are the guest, its start-up shell's included."""
         return descendants(self._process.pid) if self._process is not None else []
+
+    def parts(self) -> dict[GuestPart, list[int]]:
+        """Return the same threads by what they do for the guest."""
+        found: dict[GuestPart, list[int]] = {"processors": [], "programs": [], "emulator": []}
+        if self._process is None:
+            return found
+        processes = family(self._process.pid)
+        emulators = [each for each in processes if thread_name(each) == self.PROGRAM[:_COMM]]
+        if emulators:  # else it is just starting, or has ended
+            found["processors"] = self._processors(emulators[0])
+            found["programs"] = self._programs(emulators[0])
+        known = {*found["processors"], *found["programs"]}
+        found["emulator"] = [thread for thread in self.threads() if thread not in known]
+        return found
+
+    @abstractmethod
+    def _processors(self, emulator: int) -> list[int]:
+        """Return the threads that are the guest's processors."""
+
+    def _programs(self, emulator: int) -> list[int]:  # noqa: ARG002 - one sort of guest has them
+        """Return the threads that run the guest's programs and nothing else."""
+        return []
 
     @property
     def last_lines(self) -> str:

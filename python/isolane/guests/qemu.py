@@ -16,6 +16,7 @@ from typing import Final, Literal
 from isolane.errors import NotSupported
 from isolane.guests.debian_kernel import GuestKernel
 from isolane.guests.guest import ANSWERING, DIRECTORY, Guest, GuestPlan
+from isolane.procfs import thread_name, threads_of
 
 EMULATOR: Final = "qemu-system-x86_64"
 EMULATOR_PACKAGE: Final = "qemu-system-x86"
@@ -141,6 +142,10 @@ class QemuGuest(Guest):
             *self._software(),
             *(word for i, nic in enumerate(plan.nics) for word in self._nic(i, nic)),
         ]
+
+    def _processors(self, emulator: int) -> list[int]:
+        # debug-threads=on names them "CPU 0/TCG".
+        return [each for each in threads_of(emulator) if thread_name(each).startswith("CPU ")]
 
     def _software(self) -> list[str]:
         """Return the words of the command line that say what runs in it."""

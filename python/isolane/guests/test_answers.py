@@ -43,6 +43,9 @@ class Shell(Guest):
     def _command(self) -> list[str]:
         return []
 
+    def _processors(self, emulator: int) -> list[int]:
+        return [emulator]
+
     def _end(self, process: subprocess.Popen[bytes]) -> None:
         process.kill()
         process.wait()

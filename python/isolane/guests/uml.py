@@ -14,6 +14,7 @@ from isolane.errors import NotSupported
 from isolane.guests import plain_registers
 from isolane.guests.guest import ANSWERING, DIRECTORY, Guest, GuestPlan
 from isolane.guests.nic_socket import NicSocket
+from isolane.procfs import children, threads_of
 
 KERNEL: Final = "linux.uml"
 PACKAGE: Final = "user-mode-linux"
@@ -80,6 +81,13 @@ class UmlGuest(Guest):
             raise NotSupported(
                 f"not supported on this host: there is no {KERNEL} (apt-get install {PACKAGE})"
             )
+
+    def _processors(self, emulator: int) -> list[int]:
+        return [emulator]  # its first thread is the guest's kernel
+
+    def _programs(self, emulator: int) -> list[int]:
+        # Each address space of the guest's programs is a process of its own.
+        return [thread for process in children(emulator) for thread in threads_of(process)]
 
     @property
     def _init(self) -> Path:

@@ -14,6 +14,12 @@ several routers share; for those of its frames that were dropped there; in the b
 the sending that a qdisc had put off."""
 CPU_PARTS: tuple[CpuPart, ...] = ("own", "receive", "drop", "backlog", "transmit")
 
+GuestCpu = Literal["host", "processors", "programs", "emulator"]
+"""What a virtual machine's own CPU time was for: polls of its NIC on the host, and threads of its
+policy; its virtual CPUs (under User-Mode Linux its kernel); programs in it, under User-Mode Linux;
+all else that the hypervisor does for it."""
+GUEST_CPU: tuple[GuestCpu, ...] = ("host", "processors", "programs", "emulator")
+
 CorePartName = Literal[
     "own",
     "shared",

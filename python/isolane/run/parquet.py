@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from isolane.files import replace
-from isolane.run.cpu_results import CPU_PARTS
+from isolane.run.cpu_results import CPU_PARTS, GUEST_CPU
 from isolane.run.results import (
     DROP_POINTS,
     Delay,
@@ -26,7 +26,7 @@ from isolane.run.steady_models import Gaps, WindowShift
 _TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
 _NESTED = {
     *("lost", "delay", "due_delay", "lateness", "routers", "cores", "generator", "placement"),
-    *("invalid", "cpu_parts", "cpu_audit", "probe", "window_shift", "gaps"),
+    *("invalid", "cpu_parts", "cpu_guest", "cpu_audit", "probe", "window_shift", "gaps"),
 }
 
 
@@ -46,6 +46,7 @@ SCHEMA: dict[str, Any] = {
     **_columns(RouterTrial, nested=_NESTED),
     **{f"lost_{where}": pl.Int64 for where in DROP_POINTS},
     **{f"cpu_{part}_part_ns": pl.Int64 for part in CPU_PARTS},
+    **{f"cpu_guest_{part}_ns": pl.Int64 for part in GUEST_CPU},
     **_columns(Delay, "delay_"),
     **_columns(Delay, "due_delay_"),
     **_columns(Lateness, "lateness_"),
@@ -67,6 +68,7 @@ def _rows(trial: Trial) -> list[dict[str, object]]:
         row = common | router.model_dump(exclude=_NESTED)
         row |= {f"lost_{where}": count for where, count in router.lost.items()}
         row |= {f"cpu_{part}_part_ns": ns for part, ns in (router.cpu_parts or {}).items()}
+        row |= {f"cpu_guest_{part}_ns": ns for part, ns in (router.cpu_guest or {}).items()}
         parts = {
             "delay": router.delay,
             "due_delay": router.due_delay,

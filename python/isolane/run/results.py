@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from isolane.run.cpu_results import CoreAudit, CpuPart
+from isolane.run.cpu_results import CoreAudit, CpuPart, GuestCpu
 from isolane.run.cpu_results import CoreCell as CoreCell  # noqa: PLC0414 - a part of a summary
 from isolane.run.cpu_results import CorePart as CorePart  # noqa: PLC0414 - the same
 from isolane.run.cpu_results import CoreTrial as CoreTrial  # noqa: PLC0414 - a part of a trial
@@ -107,6 +107,9 @@ class RouterTrial(_Model):
     cpu_parts: dict[CpuPart, int] | None = None
     """CPU time that this router caused in the window, ns, by why it was spent; None in older runs,
     which did not tell."""
+    cpu_guest: dict[GuestCpu, int] | None = None
+    """``cpu_ns`` of a virtual machine by what it was for, ns; None for others, where there are more
+    guests than accounts, and from older versions."""
     cpu_caused_ns: int | None = None
     """Sum of ``cpu_parts``."""
     cpu_caused_share: float | None = None

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from isolane.errors import MeasurementError, TestbedError
+from isolane.guests import GuestPart
 from isolane.testbed import bed_drawing, netns, threads
 from isolane.testbed.bed_builder import Builder, Namespaces
 from isolane.testbed.bed_devices import DUT, GEN, RCV
@@ -291,8 +292,8 @@ class Testbed:
         }
 
     @property
-    def guest_threads(self) -> dict[str, list[int]]:
-        """Router that is a virtual machine -> the host's threads that are the guest."""
+    def guest_threads(self) -> dict[str, dict[GuestPart, list[int]]]:
+        """Router that is a virtual machine -> the host's threads that are the guest, by part."""
         return self._guests.threads()
 
     @property

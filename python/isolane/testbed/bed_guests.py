@@ -12,6 +12,7 @@ from isolane.guests import (
     QEMU_MB,
     UML_MB,
     Guest,
+    GuestPart,
     ImageGuest,
     ImagePlan,
     NicSocket,
@@ -152,9 +153,9 @@ class BedGuests:
         """Return the process that all of each guest comes from."""
         return {router: guest.process for router, guest in self._guests.items()}
 
-    def threads(self) -> dict[str, list[int]]:
-        """Return the host's threads that are each guest."""
-        return {router: guest.threads() for router, guest in self._guests.items()}
+    def threads(self) -> dict[str, dict[GuestPart, list[int]]]:
+        """Return the host's threads that are each guest, by what they do for it."""
+        return {router: guest.parts() for router, guest in self._guests.items()}
 
     def lost(self) -> dict[str, dict[str, int]]:
         """Return the frames lost in each guest since it was started, by router and drop point.

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isolane import _native
+from isolane.guests import GuestPart
 from isolane.procfs import TICK_NS, CoreTicks
 from isolane.run.cpu_causes import Parts, SharedWork, divide
-from isolane.run.cpu_results import CorePartName
+from isolane.run.cpu_results import CorePartName, GuestCpu
 from isolane.run.live.cores import Cores
 from isolane.run.live.managed import Managed
 from isolane.run.live.measured_bed import MeasuredBed
@@ -52,11 +53,20 @@ class Accounts:
     """Routers whose frames pass the backlogs of the cores."""
     demux: int | None = None
     """The one of `shared` whose NIC has a demultiplexer."""
+    guests: Mapping[str, Mapping[GuestPart, int]] = field(default_factory=dict)
+    """Router that is a virtual machine -> an account for each part of its threads; what else is
+    its own has its account in `by_router`."""
 
     @property
     def all(self) -> tuple[int, ...]:
         """Every account that receive processing is charged to."""
-        return (*self.by_router.values(), *self.shared)
+        return (*self.owned, *self.shared)
+
+    @property
+    def owned(self) -> tuple[int, ...]:
+        """Those of them that are routers' own."""
+        parts = [account for each in self.guests.values() for account in each.values()]
+        return (*self.by_router.values(), *parts)
 
 
 def open_accounts(
@@ -96,15 +106,35 @@ def open_accounts(
         shared[account] = tuple(managed.threads)
         for thread in managed.pacemaker_threads:
             accountant.add_thread(thread=thread, account=account)
-    return Accounts(by_router, shared, frozenset(own), bed.on_backlog, demux)
+    guests = _guest_accounts(accountant, bed, by_router, free + len(shared))
+    return Accounts(by_router, shared, frozenset(own), bed.on_backlog, demux, guests)
+
+
+def _guest_accounts(
+    accountant: _native.CpuAccountant, bed: MeasuredBed, by_router: Mapping[str, int], first: int
+) -> dict[str, dict[GuestPart, int]]:
+    """Charge the parts of guests to accounts of their own, where there are enough of these."""
+    needed = sum(len(parts) for parts in bed.guest_threads.values())
+    divided = first + needed <= _native.CpuAccountant.ACCOUNTS
+    found: dict[str, dict[GuestPart, int]] = {}
+    free = first
+    for router, parts in bed.guest_threads.items():
+        for part, threads in parts.items():
+            account = free if divided else by_router[router]
+            for thread in threads:
+                accountant.add_thread(thread=thread, account=account)
+            if divided:
+                found.setdefault(router, {})[part] = account
+                free += 1
+    return found
 
 
 def _workers(bed: MeasuredBed, managed: Managed) -> dict[str, set[int]]:
-    """Return the threads that work for one router alone: a guest's, and those of its policy."""
-    found: dict[str, set[int]] = {}
-    for threads in (managed.threads, bed.guest_threads):
-        for router, its in threads.items():
-            found.setdefault(router, set()).update(its)
+    """Return the threads that work for one router alone, by its policy, but for a guest's."""
+    found: dict[str, set[int]] = {router: set() for router in bed.guest_threads}
+    for router, its in managed.threads.items():
+        guest = {t for part in bed.guest_threads.get(router, {}).values() for t in part}
+        found.setdefault(router, set()).update(set(its) - guest)
     return found
 
 
@@ -127,8 +157,21 @@ class CpuAccounting:
 
     def of_router(self, router: str) -> int | None:
         """Return a router's own CPU time, ns; None where nothing runs for it alone."""
-        own = router in self.accounts.own
-        return self._used(self.accounts.by_router[router]) if own else None
+        if router not in self.accounts.own:
+            return None
+        parts = self.accounts.guests.get(router, {})
+        return sum(map(self._used, (self.accounts.by_router[router], *parts.values())))
+
+    def of_guest(self, router: str) -> dict[GuestCpu, int] | None:
+        """Return a virtual machine's own CPU time by what it was for, ns; None for others.
+
+        The parts add up to :meth:`of_router`.
+        """
+        parts = self.accounts.guests.get(router)
+        if parts is None:
+            return None
+        host: dict[GuestCpu, int] = {"host": self._used(self.accounts.by_router[router])}
+        return host | {part: self._used(account) for part, account in parts.items()}
 
     def causes(self, handled: Mapping[str, Handled]) -> dict[str, Parts]:
         """Return the CPU time that each router caused, by why it was spent, ns."""
@@ -257,7 +300,7 @@ class CpuAccounting:
         shared = [*self.accounts.shared, *assigned]
         nobodys = [account for account in (BACKLOG, NET_TX) if account not in assigned]
         by_name: dict[CorePartName, Sequence[int]] = {
-            "own": tuple(self.accounts.by_router.values()),
+            "own": self.accounts.owned,
             "shared": shared,
             "interrupts": (INTERRUPT,),
             "softirqs": (SOFTIRQ, *nobodys),

@@ -115,6 +115,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         window_shift=window_shift(raw.series, raw.series.routers[i]) if raw.series else None,
         gaps=_gaps(raw, i, demand),
         **_cpu(raw, parts, arrived),
+        cpu_guest=raw.cpu.of_guest(demand.router.name),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from isolane.guests import GuestPart
 from isolane.testbed import Counters, DutInterface, Edge, Node, Wire
 
 
@@ -44,8 +45,8 @@ class MeasuredBed(Protocol):
         """Router -> the DUT's end of its sending interface."""
 
     @property
-    def guest_threads(self) -> Mapping[str, list[int]]:
-        """Router -> the threads that are its guest."""
+    def guest_threads(self) -> Mapping[str, Mapping[GuestPart, list[int]]]:
+        """Router -> the threads that are its guest, by what they do for it."""
 
     @property
     def on_backlog(self) -> frozenset[str]:

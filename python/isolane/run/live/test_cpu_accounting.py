@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isolane._native import CpuUse, PollSums
+from isolane.guests import GuestPart
 from isolane.procfs import CoreTicks
 from isolane.run.cpu_causes import caused, in_proportion
 from isolane.run.live.cores import Cores
@@ -94,6 +95,23 @@ def sums(passed_ns: int, dropped_ns: int, poll_ns: int = 500) -> PollSums:
 def test_direct_own_is_polls_and_threads_on_every_core_and_nothing_else_is_caused() -> None:
     found = accounting({ONE: (300, 20, 1, 1), TWO: (5, 0, 1, 1)}, {ONE: (1, 2, 1, 1)})
     assert found.causes(HANDLED) == {"one": {"own": 323}, "two": {"own": 5}}
+
+
+def test_a_guests_own_time_is_told_by_what_it_was_for() -> None:
+    parts: dict[GuestPart, int] = {"processors": 13, "programs": 14, "emulator": 15}
+    accounts = replace(DIRECT, guests={"one": parts})
+    used = {ONE: (300, 20, 1, 1), 13: (0, 400, 0, 0), 15: (7, 50, 0, 0), TWO: (5, 0, 1, 1)}
+    found = accounting(used, {13: (0, 3, 0, 0)}, accounts=accounts)
+    assert found.of_guest("one") == {
+        "host": 320, "processors": 403, "programs": 0, "emulator": 57,
+    }  # fmt: skip
+    assert found.of_guest("two") is None
+    assert found.of_router("one") == 320 + 403 + 57
+    assert found.causes(HANDLED)["one"] == {"own": 780}
+    for core in found.of_cores(HANDLED):
+        assert core.parts is not None
+        assert sum(core.parts.values()) == pytest.approx(1)
+    assert found.of_cores(HANDLED)[1].routers == pytest.approx((300 + 20 + 400 + 57 + 5) / 1e9)
 
 
 def test_a_router_that_did_nothing_used_nothing() -> None:
