@@ -76,7 +76,8 @@ def _heading(summary: Summary) -> str:
     if summary.capacity is not None:
         source = summary.capacity.source
         taken = f", taken from {source}" if source is not None else ""
-        parts.append(f"1x = {format_pps(summary.capacity.pps.median)}{taken}")
+        bound = "at least " if summary.capacity.at_least else ""
+        parts.append(f"1x = {bound}{format_pps(summary.capacity.pps.median)}{taken}")
     return "; ".join(parts)
 
 

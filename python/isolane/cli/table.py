@@ -69,6 +69,8 @@ def _capacity(summary: Summary) -> Iterator[str]:
     if known.source is None:
         kind = "maximum forwarding rate" if summary.capacities else "forwarding rate, overloaded,"
         about = f"{kind} of {known.router} alone on arm {known.arm}"
+    if known.at_least:
+        rate, about = f"at least {rate}", f"{about}; the generator sends no more"
     yield f"1x = {rate}: {about}"
     for one in summary.capacities:
         prefix = "at least " if one.at_least else ""

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from isolane.cli.answer_table import LINES, WIDTH, fitting, print_answer, wrapped
-from isolane.run.results import Summary
+from isolane.run.results import Capacity, Interval, Summary
 from isolane.run.test_answer import by_arm
 from isolane.run.test_cells import summary_of
 
@@ -38,6 +38,14 @@ def test_the_best_arm_stands_on_top(mixed: Summary) -> None:
     assert "100 % [100, 100]" in lines[2]
     assert "not isolated" in lines[4]
     assert lines[5].startswith("On this host, use direct: its victim keeps 100 % at worst.")
+
+
+@pytest.mark.parametrize(("at_least", "words"), [(False, "1x = "), (True, "1x = at least ")])
+def test_a_lower_bound_of_1x_is_told_as_one(mixed: Summary, at_least: bool, words: str) -> None:
+    pps = Interval(median=2e6, low=2e6, high=2e6, n=3)
+    capacity = Capacity(arm="direct", router="one", pps=pps, at_least=at_least)
+    lines = printed(mixed.model_copy(update={"capacity": capacity}))
+    assert lines[0].endswith(f"; {words}2 Mpps")
 
 
 def with_arms(summary: Summary, number: int) -> Summary:

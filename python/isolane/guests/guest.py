@@ -25,7 +25,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from isolane.children import die_with_parent
 from isolane.errors import TestbedError
-from isolane.procfs import children, descendants, family, thread_name
+from isolane.procfs import children, descendants, thread_name
 
 GuestPart = Literal["processors", "programs", "emulator"]
 """What a thread of this host does for a guest: it runs the guest's code as one of its processors
@@ -209,17 +209,13 @@ class Guest(ABC):
 
     def parts(self) -> dict[GuestPart, list[int]]:
         """Return the same threads by what they do for the guest."""
-        found: dict[GuestPart, list[int]] = {"processors": [], "programs": [], "emulator": []}
-        if self._process is None:
-            return found
-        processes = family(self._process.pid)
-        emulators = [each for each in processes if thread_name(each) == self.PROGRAM[:_COMM]]
-        if emulators:  # else it is just starting, or has ended
-            found["processors"] = self._processors(emulators[0])
-            found["programs"] = self._programs(emulators[0])
-        known = {*found["processors"], *found["programs"]}
-        found["emulator"] = [thread for thread in self.threads() if thread not in known]
-        return found
+        every = self.threads()
+        emulator = next((t for t in every if thread_name(t) == self.PROGRAM[:_COMM]), None)
+        if emulator is None:  # it is just starting, or has ended
+            return {"processors": [], "programs": [], "emulator": every}
+        processors, programs = self._processors(emulator), self._programs(emulator)
+        rest = [thread for thread in every if thread not in {*processors, *programs}]
+        return {"processors": processors, "programs": programs, "emulator": rest}
 
     @abstractmethod
     def _processors(self, emulator: int) -> list[int]:

@@ -38,6 +38,8 @@ def facts(summary: Summary) -> Sequence[tuple[str, str]]:
         pairs.insert(0, ("Predicted, not measured", f"profile {summary.simulated}"))
     if summary.capacity is not None:
         capacity = value_of(summary.capacity.pps, format_pps).flat()
+        if summary.capacity.at_least:
+            capacity = f"at least {capacity}"
         where = f"1x, {summary.capacity.router} on {summary.capacity.arm}"
         if summary.capacity.source is not None:
             where = f"1x, taken from {summary.capacity.source}"

@@ -103,4 +103,9 @@ def measured_capacity(trials: Sequence[Trial], arm: str | None = None) -> Capaci
     chosen = next((one for one in found if arm in (None, one.arm)), None)
     if chosen is None:
         return None
-    return Capacity(arm=chosen.arm, router=chosen.router, pps=chosen.mfr_pps)
+    return one_x(chosen)
+
+
+def one_x(found: ArmCapacity) -> Capacity:
+    """Return what 1x is, from what was found in the arm that defines it."""
+    return Capacity(arm=found.arm, router=found.router, pps=found.mfr_pps, at_least=found.at_least)

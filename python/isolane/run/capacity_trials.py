@@ -8,7 +8,7 @@ from typing import Final
 
 from isolane.errors import MeasurementError
 from isolane.run.backend import BackEnd, Bench, Demand
-from isolane.run.capacities import arm_capacities, readings
+from isolane.run.capacities import arm_capacities, one_x, readings
 from isolane.run.maximum_rate import Span, next_load
 from isolane.run.results import ArmCapacity, Capacity, Trial
 from isolane.run.schedule import Task
@@ -68,33 +68,26 @@ class CapacityTrials:
                 self._refuse_unknown(arm.name)
         found = self._found(reference.arm.name)
         assert found is not None  # _refuse_unknown() has looked at it
-        return Capacity(arm=found.arm, router=found.router, pps=found.mfr_pps)
+        return one_x(found)
 
     def _found(self, arm: str) -> ArmCapacity | None:
         return next((one for one in arm_capacities(self.trials) if one.arm == arm), None)
 
     def _refuse_unknown(self, arm: str) -> None:
-        found = self._found(arm)
-        if found is not None and not found.at_least:
+        if self._found(arm) is not None:
             return
-        if found is not None:
-            why = (
-                "the generator was the limit: the router forwarded all that it could send, "
-                f"{format_pps(found.max_load_pps)}"
-            )
-        else:
-            reasons = [
-                trial.reason
-                for trial in self.trials
-                if trial.purpose == "capacity"
-                and trial.arm == arm
-                and trial.status != "ok"
-                and trial.reason
-            ]
-            why = "no trial gave a verdict"
-            if reasons:
-                why = f"{plural(len(reasons), 'trial')} gave no verdict, the last one because "
-                why += reasons[-1]
+        reasons = [
+            trial.reason
+            for trial in self.trials
+            if trial.purpose == "capacity"
+            and trial.arm == arm
+            and trial.status != "ok"
+            and trial.reason
+        ]
+        why = "no trial gave a verdict"
+        if reasons:
+            why = f"{plural(len(reasons), 'trial')} gave no verdict, the last one because "
+            why += reasons[-1]
         raise MeasurementError(
             "the capacity of one router could not be measured, so loads in x have no meaning "
             f"here: {why}"

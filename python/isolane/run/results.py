@@ -289,6 +289,8 @@ class Capacity(_Model):
     pps: Interval
     source: str | None = None
     """The run or rate that it was taken from (``--capacity-from``); None: measured in this run."""
+    at_least: bool = False
+    """Whether the generator could not overload the router: it forwards so much or more."""
 
 
 class ArmCapacity(_Model):

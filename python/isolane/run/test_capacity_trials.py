@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import MeasurementError
-from isolane.run.folder import RunFolder
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.test_runner import (
     CAPACITY_PPS,
@@ -43,16 +42,16 @@ def test_loads_in_x_are_multiples_of_the_capacity(tmp_path: Path) -> None:
         )
 
 
-def test_a_generator_that_cannot_overload_measures_no_capacity(tmp_path: Path) -> None:
+def test_where_the_generator_cannot_overload_1x_is_a_lower_bound(tmp_path: Path) -> None:
     weak = Imaginary(overload=0.9 * CAPACITY_PPS)
-    with pytest.raises(MeasurementError, match=r"capacity .* could not be measured.*generator was"):
-        start(tmp_path / "run", weak, RELATIVE).execute()
-    trials = journal(tmp_path / "run")
-    assert {(trial.purpose, trial.arm) for trial in trials} == {("capacity", "direct")}
-    summary = RunFolder.open(tmp_path / "run").summary()
-    assert summary is not None
-    assert not summary.complete
-    assert [one.at_least for one in summary.capacities] == [True]
+    summary = start(tmp_path / "run", weak, RELATIVE).execute()
+    assert summary.complete
+    assert summary.capacity is not None
+    assert summary.capacity.at_least
+    assert summary.capacity.pps.median == pytest.approx(0.9 * CAPACITY_PPS)
+    assert [one.at_least for one in summary.capacities] == [True, True]
+    for setting in weak.settings[-4:]:
+        assert setting.demands[0].offered_pps == pytest.approx(0.2 * 0.9 * CAPACITY_PPS)
 
 
 def test_capacity_trials_without_verdict_measure_no_capacity(tmp_path: Path) -> None:

@@ -273,7 +273,8 @@ def _together(found: Aggregate, capacity: Capacity | None) -> str:
         return text
     return (
         f"{text}, {wording.percent(found.throughput_x.median)} % of the "
-        f"{format_pps(capacity.pps.median)} that one router alone forwards on {capacity.arm}"
+        f"{'at least ' if capacity.at_least else ''}{format_pps(capacity.pps.median)} that one "
+        f"router alone forwards on {capacity.arm}"
     )
 
 
