@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import PurePath
 from typing import Final
 
 from isolane.spec.kinds import HYPERVISOR_NAMES
@@ -56,7 +57,11 @@ def draw(
 
 def _label(router: RouterLayout) -> str:
     guest = router.guest
-    return router.name if guest is None else f"{router.name} ({HYPERVISOR_NAMES[guest.hypervisor]})"
+    if guest is None:
+        return router.name
+    what = [HYPERVISOR_NAMES[guest.hypervisor], guest.nic]
+    what += [PurePath(guest.image.file).name] if guest.image is not None else []
+    return f"{router.name} ({', '.join(what)})"
 
 
 def _chain(router: RouterLayout) -> tuple[str, ...]:

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from isolane.errors import TestbedError
 from isolane.testbed.bed_devices import DUT, GEN, RCV, Layout
 from isolane.testbed.bed_drawing import draw
-from isolane.testbed.bed_plan import UML, BedPlan, Kind, Machine, Node, Path, RouterPlan
+from isolane.testbed.bed_plan import (
+    UML,
+    BedPlan,
+    DiskImage,
+    Kind,
+    Machine,
+    Node,
+    Path,
+    RouterPlan,
+)
 from isolane.testbed.layout import make_layout
 
 QEMU = Machine("tcg", "virtio")
@@ -129,6 +138,41 @@ def reach(box: str, nodes: Sequence[Node], steps: Sequence[tuple[str, str]]) -> 
     for _ in nodes:
         found |= {target for source, target in steps if source in found}
     return found
+
+
+def test_a_machine_is_drawn_with_what_runs_it() -> None:
+    image = DiskImage("/srv/vyos.qcow2", None, None, None)
+    labels = []
+    for machine in (UML, QEMU, Machine("kvm", "e1000", image=image)):
+        setting = plan(["tap"], machine=machine)
+        nodes, _ = draw(setting, make_layout(setting))
+        labels += [node.label for node in nodes if node.part == "router"]
+    assert labels == [
+        "vr-0 (User-Mode Linux, vector)",
+        "vr-0 (QEMU with TCG, virtio)",
+        "vr-0 (QEMU with KVM, e1000, vyos.qcow2)",
+    ]
+
+
+def test_only_what_asks_is_answered_by_a_bridge_and_from_one_address() -> None:
+    image = Machine("tcg", "virtio", image=DiskImage("/srv/vyos.qcow2", None, None, None))
+    routers = (
+        RouterPlan("own", "vm", "bridge", None, QEMU),
+        RouterPlan("asks", "vm", "bridge", None, image),
+    )
+    layout = make_layout(BedPlan(routers, "softirq", 50_000, (1,), (0,), 4))
+    floods = {end.ifname for veth in layout.veths for end in (veth.tx, veth.rx) if end.floods}
+    assert floods == {"isl-nb0", "isl-nb1", "isl-p1", "isl-q1"}
+    assert [router.src_count for router in layout.routers] == [200, 1]
+    assert [router.asks for router in layout.routers] == [False, True]
+
+
+def test_an_image_has_the_addresses_that_it_says() -> None:
+    disk = DiskImage("/srv/vyos.qcow2", "192.0.2.1/24", "198.51.100.9/29", None)
+    router = RouterPlan("asks", "vm", "tap", None, Machine("tcg", "virtio", image=disk))
+    (found,) = make_layout(BedPlan((router,), "softirq", 50_000, (1,), (0,), 4)).routers
+    assert (found.in_address, found.out_address) == ("192.0.2.1/24", "198.51.100.9/29")
+    assert (found.src_ip, found.dst_ip) == ("192.0.2.2", "198.51.100.10")
 
 
 def test_a_router_is_drawn_on_the_cores_that_its_policy_chose() -> None:

@@ -23,6 +23,7 @@ from isolane.run.live.managed import Managed, clear_leftovers, policy_of
 from isolane.run.live.measured_bed import MeasuredBed
 from isolane.run.results import HostFacts
 from isolane.run.series import AFTER_NS
+from isolane.run.sim.catalogue import has_model
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, Policy
 from isolane.spec.external_models import External
 from isolane.testbed import UML, BedPlan, DiskImage, Journal, Machine, RouterPlan, Testbed
@@ -177,12 +178,15 @@ class LiveBackEnd:
 def refuse_simulated(experiment: Experiment) -> None:
     """Raise NotSupported if the experiment has something that only a simulated host offers."""
     found = experiment.only_simulated()
-    if found:
-        raise NotSupported(
-            "this version of Isolane cannot run live:\n  "
-            + "\n  ".join(found)
-            + "\npredict it instead: isolane run EXPERIMENT.yaml --on sim"
-        )
+    if not found:
+        return
+    routers = [router for arm in experiment.resolved_arms() for router in arm.routers]
+    hint = "\npredict it instead: isolane run EXPERIMENT.yaml --on sim"
+    raise NotSupported(
+        "this version of Isolane cannot run live:\n  "
+        + "\n  ".join(found)
+        + (hint if all(map(has_model, routers)) else "")
+    )
 
 
 def _externals(arm: Arm, routers: Sequence[PointRouter]) -> list[tuple[str, External]]:

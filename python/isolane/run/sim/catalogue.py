@@ -97,6 +97,12 @@ def own_path(kind: str, path: str, nic: str | None) -> PathData | None:
     return load_file(file, PathData, "a path") if file.is_file() else None
 
 
+def has_model(router: ArmRouter) -> bool:
+    """Tell whether a router can be simulated with the paths that come with Isolane."""
+    known = router.kind in SIMULATED and router.hypervisor in (None, "auto", "kvm")
+    return known and own_path(router.kind, router.path, router.nic) is not None
+
+
 def own_profiles() -> tuple[str, ...]:
     """Return the names of the profiles that come with Isolane."""
     return tuple(sorted(path.stem for path in (HERE / "profiles").glob("*.yaml")))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import NotSupported, SpecError
-from isolane.run.sim.catalogue import HERE, find_host, own_path, own_profiles
+from isolane.run.sim.catalogue import HERE, find_host, has_model, own_path, own_profiles
 from isolane.spec import ArmRouter
 from isolane.spec.hostmodel import PathData, ProfileData
 from isolane.spec.kinds import NICS, SIMULATED
@@ -34,6 +34,20 @@ def test_each_kind_and_path_of_the_vocabulary_has_its_file() -> None:
 def test_an_external_router_is_refused_by_name() -> None:
     with pytest.raises(NotSupported, match="external router there cannot be simulated"):
         find_host(None).path_of(ArmRouter("there", "external", "none"))
+
+
+@pytest.mark.parametrize(
+    ("router", "simulated"),
+    [
+        (ArmRouter("r", "container", "sriov"), True),
+        (ArmRouter("r", "vm", "bridge", "virtio", hypervisor="auto"), True),
+        (ArmRouter("r", "vm", "bridge", "virtio", hypervisor="tcg"), False),
+        (ArmRouter("r", "vm", "tap", "vector", hypervisor="uml"), False),
+        (ArmRouter("r", "external", "none"), False),
+    ],
+)
+def test_what_has_a_model(router: ArmRouter, simulated: bool) -> None:
+    assert has_model(router) == simulated
 
 
 def test_files_are_called_after_what_is_in_them() -> None:
