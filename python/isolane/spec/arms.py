@@ -40,7 +40,8 @@ class ArmRouter:
     """What a virtual machine starts from; None: Isolane's own guest, or no virtual machine."""
     memory_mb: int | None = None
     """Memory of a virtual machine, MiB; None: the default."""
-    vcpus: int = 1
+    vcpus: int | None = None
+    """Virtual CPUs of a virtual machine; None: the default, one."""
 
     @property
     def live_hypervisor(self) -> Hypervisor | None:
@@ -136,9 +137,9 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
         policy=policy if path == "isolane" or _given(router, change) else None,
         hypervisor=hypervisor,
         nic_given=given is not None,
-        image=router.image,
-        memory_mb=router.memory,
-        vcpus=router.vcpus or 1,
+        image=(change and change.image) or router.image,
+        memory_mb=(change and change.memory) or router.memory,
+        vcpus=(change and change.vcpus) or router.vcpus,
     )
 
 

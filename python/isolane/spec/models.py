@@ -148,6 +148,12 @@ class ArmChange(SpecModel):
     """NIC model of all virtual machines."""
     hypervisor: f.HypervisorWord | None = None
     """What runs all virtual machines."""
+    image: ImageValue | None = None
+    """What all virtual machines start from."""
+    memory: MemoryMb | None = None
+    """Memory of all virtual machines."""
+    vcpus: Vcpus | None = None
+    """Virtual CPUs of all virtual machines."""
     policy: dict[f.RouterName, PolicyKeys] | None = None
     """By router: keys of its policy that this arm changes. On path direct, and of a virtual
     machine, an arm's policy makes it a managed one."""

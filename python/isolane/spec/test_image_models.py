@@ -39,7 +39,7 @@ def test_it_is_written_as_it_was_read(more: str) -> None:
 
 
 def test_memory_and_processors() -> None:
-    assert (machine("").memory_mb, machine("").vcpus) == (None, 1)
+    assert (machine("").memory_mb, machine("").vcpus) == (None, None)
     found = machine(", memory: 2GB, vcpus: 4")
     assert (found.memory_mb, found.vcpus) == (2048, 4)
 
@@ -49,6 +49,37 @@ def test_what_runs_an_image_by_itself_is_no_user_mode_linux() -> None:
     (arm,) = parse_experiment(text).resolved_arms()
     assert arm.router("fw").live_hypervisor == "tcg"
     assert arm.router("fw").live_nic == "virtio"
+
+
+def test_arms_may_differ_in_what_their_machines_start_from() -> None:
+    arms = """
+arms:
+  - {name: own, memory: 256MB}
+  - {name: vyos, image: vyos.qcow2, memory: 1GB, vcpus: 2}
+  - {name: openwrt, image: {file: owrt.qcow2, cloud_init: auto}}
+"""
+    own, vyos, openwrt = parse_experiment(TEXT % (4, VM) + arms).resolved_arms()
+    found = [arm.router("fw") for arm in (own, vyos, openwrt)]
+    assert [one.image and one.image.file for one in found] == [None, "vyos.qcow2", "owrt.qcow2"]
+    assert [(one.memory_mb, one.vcpus) for one in found] == [(256, None), (1024, 2), (None, None)]
+    assert [arm.router("plain").image for arm in (own, vyos, openwrt)] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("arm", "words"),
+    [
+        ("{name: a, image: x.qcow2, path: isolane}", "arms[0].image: image of router 'fw' on path"),
+        ("{name: a, image: x.qcow2, hypervisor: uml}", "arms[0].image: image of router 'fw' under"),
+        ("{name: a, kind: native, memory: 1GB}", "which has no virtual machine"),
+        ("{name: a, vcpus: 0}", "out of range"),
+    ],
+)
+def test_what_an_arm_has_is_refused_there(arm: str, words: str) -> None:
+    text = TEXT % (4, VM)
+    text = text.replace("  - {name: plain, path: direct}\n", "").replace(", plain: 1kpps", "")
+    with pytest.raises(SpecError) as refused:
+        parse_experiment(f"{text}arms: [{arm}]\n")
+    assert words in str(refused.value)
 
 
 REFUSALS = (

@@ -227,4 +227,4 @@ def _machine(router: ArmRouter) -> Machine:
             egress=str(image.egress) if image.egress else None,
             cloud_init=image.cloud_init,
         )
-    return Machine(hypervisor, nic, router.memory_mb, router.vcpus, disk)
+    return Machine(hypervisor, nic, router.memory_mb, router.vcpus or 1, disk)
