@@ -90,8 +90,7 @@ def test_an_image_that_never_forwards_is_told_with_its_console(
 ) -> None:
     needs_tools()
     monkeypatch.setattr(image_routers, "BOOT_S", 1.0)
-    last = "echo 0 >/proc/sys/net/ipv4/ip_forward; echo 'no router'; sleep 1000000"
-    made = TinyRouter(at_last=last).write(tmp_path)
+    made = TinyRouter(instead="echo 'no router'; sleep 1000000").write(tmp_path)
     own = f"{{file: {made}, cloud_init: auto}}"
     before = quiet_host()
     file = experiment(tmp_path, own, "tap")
@@ -104,7 +103,7 @@ def test_an_image_that_never_forwards_is_told_with_its_console(
 
 def test_an_image_that_ends_is_told_with_its_console(tmp_path: Path) -> None:
     needs_tools()
-    made = TinyRouter(at_last="echo 'good bye'; poweroff -f").write(tmp_path)
+    made = TinyRouter(instead="echo 'good bye'; poweroff -f").write(tmp_path)
     own = f"{{file: {made}, cloud_init: auto}}"
     file = experiment(tmp_path, own, "tap")
     done = in_process("run", file, "--output", tmp_path / "run")

@@ -56,14 +56,17 @@ class TinyRouter:
     ingress: str = "192.0.2.1/24"
     egress: str = "198.51.100.1/24"
     at_last: str = "sleep 1000000"
+    instead: str = ""
+    """What it does in place of being a router: not even for a moment does it forward then."""
 
     def write(self, folder: Path) -> Path:
         """Make an image in a folder."""
         kernel = GuestKernel.installed().folder
         root = folder / "root"
         root.mkdir()
-        script = _BEGIN + _ROUTER.format(ingress=self.ingress, egress=self.egress)
-        (root / "init").write_text(f"{script}{self.at_last}\n")
+        router = _ROUTER.format(ingress=self.ingress, egress=self.egress)
+        script = self.instead or f"{router}{self.at_last}"
+        (root / "init").write_text(f"{_BEGIN}{script}\n")
         (root / "init").chmod(0o755)
         _do("sh", "-c", "echo init | cpio -o -H newc --quiet >../second", cwd=root)
         raw, image = folder / "disk.raw", folder / "disk.qcow2"
