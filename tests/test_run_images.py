@@ -40,7 +40,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def experiment(folder: Path, image: str, path: str, ip: int = 4) -> Path:
-    """An image beside Isolane's own guest; a boot takes some 10 s of the core that they share."""
+    """An image beside Isolane's own guest: two images on one core would take twice as long."""
     file = folder / "images.yaml"
     size = {4: 64, 6: 84}[ip]
     other = "tap" if path == "macvtap" else path

@@ -101,14 +101,12 @@ def children(process: int) -> list[int]:
 
 
 def family(process: int) -> list[int]:
-    """Return a process and all its descendants, sorted."""
+    """Return a process and all its descendants, each after its parent."""
     by_parent = _by_parent()
-    waiting, found = [process], []
-    while waiting:
-        number = waiting.pop()
-        waiting += by_parent.get(number, ())
-        found.append(number)
-    return sorted(found)
+    found = [process]
+    for number in found:  # which grows meanwhile
+        found += by_parent.get(number, ())
+    return found
 
 
 def descendants(process: int) -> list[int]:

@@ -10,13 +10,18 @@ from ipaddress import IPv6Address
 from typing import Final
 
 from isolane.errors import NotSupported, SpecError
-from isolane.external.neighbours import ETH_P_ARP, ETH_P_IPV6, mac_bytes, solicited_node_mac
+from isolane.external.neighbours import (
+    ETH_P_ARP,
+    ETH_P_IP,
+    ETH_P_IPV6,
+    mac_bytes,
+    solicited_node_mac,
+)
 from isolane.spec.host_addresses import Address
 from isolane.testbed.host_links import in_netns
 
 _SOL_PACKET, _ADD_MEMBERSHIP, _MULTICAST = 263, 1, 0
 _SO_ATTACH_FILTER: Final = 26
-_ETH_P_ALL: Final = 3
 OUTGOING: Final = 4
 """Kind of a frame that this host has sent itself (PACKET_OUTGOING)."""
 _IS_ND: Final = (
@@ -69,7 +74,7 @@ def listening_socket(netns: str | None, version: int) -> socket.socket:
     NotSupported
         Without the right to open one.
     """
-    return _opened(netns, 0x0800 if version == 4 else ETH_P_IPV6, "")
+    return _opened(netns, ETH_P_IP if version == 4 else ETH_P_IPV6, "")
 
 
 def _opened(netns: str | None, protocol: int, ifname: str) -> socket.socket:

@@ -12,8 +12,7 @@ from typing import Final
 
 from isolane.spec.host_addresses import Address
 
-ETH_P_ARP: Final = 0x0806
-ETH_P_IPV6: Final = 0x86DD
+ETH_P_IP, ETH_P_ARP, ETH_P_IPV6 = 0x0800, 0x0806, 0x86DD
 _MIN_FRAME: Final = 60
 """Bytes of the shortest frame, without checksum; drivers add none to what a socket gives them."""
 _REQUEST, _REPLY = 1, 2
@@ -24,7 +23,7 @@ _HOPS: Final = 255
 _SOURCE_OPTION, _TARGET_OPTION = 1, 2
 _SOLICITED, _OVERRIDE = 0x40000000, 0x20000000
 _ARP = struct.Struct("!HHBBH6s4s6s4s")
-_ARP_HEAD: Final = (1, 0x0800, 6, 4)
+_ARP_HEAD: Final = (1, ETH_P_IP, 6, 4)
 """Ethernet and IPv4, with the length of an address of each."""
 
 

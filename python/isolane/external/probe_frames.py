@@ -13,11 +13,15 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_address
 from typing import Final
 
-from isolane.external.neighbours import internet_checksum, mac_bytes, mac_text
+from isolane.external.neighbours import (
+    ETH_P_IP,
+    ETH_P_IPV6,
+    internet_checksum,
+    mac_bytes,
+    mac_text,
+)
 from isolane.spec.host_addresses import Address
 
-ETH_P_IP: Final = 0x0800
-ETH_P_IPV6: Final = 0x86DD
 TTL: Final = 64
 SOURCE_PORT, DISCARD_PORT = 1023, 9
 """The generator's flows begin at the next one (RFC 863)."""

@@ -1,6 +1,6 @@
 """Guests: virtual machines that Isolane starts, and ends whatever happens."""
 
-from isolane.guests.cloud_init import Seed
+from isolane.guests.cloud_init import Seed, user_data
 from isolane.guests.debian_kernel import GuestKernel
 from isolane.guests.guest import DIRECTORY, Guest, GuestPart
 from isolane.guests.image import IMAGE_MB, ImageGuest, ImagePlan, check_image
@@ -32,4 +32,5 @@ __all__ = [
     "UmlPlan",
     "check_image",
     "remove_left",
+    "user_data",
 ]

@@ -1,4 +1,4 @@
-"""What cloud-init in a guest is told: its addresses, and that it is a router. Pure.
+"""What cloud-init in a guest is told: its addresses, and that it is a router.
 
 Source: cloud-init's NoCloud data source (a file system with the label CIDATA that has the files
 ``meta-data``, ``user-data`` and ``network-config``), network configuration version 2.
@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
+
+from isolane.errors import SpecError
 
 _ROUTER: Final = """\
 #cloud-config
@@ -16,6 +19,21 @@ ssh_pwauth: false
 bootcmd:
   - [sysctl, -w, net.ipv4.ip_forward=1, net.ipv6.conf.all.forwarding=1]
 """
+
+
+def user_data(file: str) -> str:
+    """Return the user data in a file.
+
+    Raises
+    ------
+    SpecError
+        If it cannot be read as text.
+    """
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "not text"
+        raise SpecError(f"cloud_init {file}: {why}") from None
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from isolane.children import die_with_parent
 from isolane.errors import TestbedError
-from isolane.procfs import children, descendants, thread_name
+from isolane.procfs import children, descendants, family, thread_name, threads_of
 
 GuestPart = Literal["processors", "programs", "emulator"]
 """What a thread of this host does for a guest: it runs the guest's code as one of its processors
@@ -209,8 +209,9 @@ class Guest(ABC):
 
     def parts(self) -> dict[GuestPart, list[int]]:
         """Return the same threads by what they do for the guest."""
-        every = self.threads()
-        emulator = next((t for t in every if thread_name(t) == self.PROGRAM[:_COMM]), None)
+        members = family(self._process.pid) if self._process is not None else []
+        every = [thread for process in members for thread in threads_of(process)]
+        emulator = next((p for p in members if thread_name(p) == self.PROGRAM[:_COMM]), None)
         if emulator is None:  # it is just starting, or has ended
             return {"processors": [], "programs": [], "emulator": every}
         processors, programs = self._processors(emulator), self._programs(emulator)

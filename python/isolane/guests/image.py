@@ -59,9 +59,8 @@ class ImageGuest(QemuGuest):
             raise NotSupported(f"not supported on this host: {lack}")
 
     def _prepare(self) -> None:
-        check_image(self._image_plan.image)
-        # Opened with this process's rights: the emulator has none beyond those of its user.
-        self._image = os.open(self._image_plan.image, os.O_RDONLY | os.O_CLOEXEC)
+        # With this process's rights: the emulator has none beyond those of its user.
+        self._image = open_image(self._image_plan.image)
         (self.folder / "script").touch()  # its name on the command line marks the process
         (self.folder / "dev").mkdir()
         seed = self._image_plan.seed
@@ -119,8 +118,8 @@ class ImageGuest(QemuGuest):
         return ["-blockdev", folder, "-device", "virtio-blk-pci,drive=seed"]
 
 
-def check_image(file: str) -> None:
-    """Look at an image before anything is started.
+def open_image(file: str) -> int:
+    """Open an image for reading, and look at what was opened; returns the descriptor.
 
     Raises
     ------
@@ -128,10 +127,26 @@ def check_image(file: str) -> None:
         If it cannot be read, is not in format qcow2, or needs another file: that one would be read
         with Isolane's rights, whoever made the image.
     """
-    path = Path(file)
     try:
-        with path.open("rb") as image:
-            head = image.read(_HEADER_BYTES)
+        opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SpecError(f"image {file}: {error.strerror}") from None
+    try:
+        _refuse_unfit(file, opened)
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def check_image(file: str) -> None:
+    """Look at an image before anything is started; raises what :func:`open_image` raises."""
+    os.close(open_image(file))
+
+
+def _refuse_unfit(file: str, opened: int) -> None:
+    try:
+        head = os.pread(opened, _HEADER_BYTES, 0)
     except OSError as error:
         raise SpecError(f"image {file}: {error.strerror}") from None
     if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):

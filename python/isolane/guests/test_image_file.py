@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import SpecError
-from isolane.guests import Seed, check_image
+from isolane.guests import Seed, check_image, user_data
 
 
 def header(version: int = 3, backing: int = 0, features: int = 0) -> bytes:
@@ -71,3 +71,11 @@ def test_cloud_init_is_told_the_addresses_by_mac() -> None:
 
 def test_the_users_own_data_take_the_place_of_ours() -> None:
     assert Seed("fw", NICS, "#!/bin/sh\ntrue\n").files()["user-data"] == "#!/bin/sh\ntrue\n"
+
+
+def test_user_data_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"cloud_init .*nowhere: No such file or directory"):
+        user_data(str(tmp_path / "nowhere"))
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\xff")
+    with pytest.raises(SpecError, match=r"cloud_init .*binary: not text"):
+        user_data(str(tmp_path / "binary"))

@@ -211,7 +211,7 @@ class Testbed:
     @property
     def untold(self) -> frozenset[str]:
         """Routers that do not tell where they lose frames: images of the user's."""
-        return frozenset(self._guests.silent)
+        return frozenset(router.name for router in self._layout.routers if router.asks)
 
     @property
     def image_routers(self) -> tuple[ImageRouter, ...]:
@@ -226,7 +226,7 @@ class Testbed:
                 rcv_mac=router.dst_mac,
             )
             for router in self._layout.routers
-            if router.name in self._guests.silent
+            if router.asks
         )
 
     def last_lines(self, router: str) -> str:

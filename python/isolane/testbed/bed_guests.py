@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final, Literal
 
-from isolane.errors import MeasurementError, SpecError, TestbedError
+from isolane.errors import MeasurementError, TestbedError
 from isolane.guests import (
     IMAGE_MB,
     QEMU_MB,
@@ -23,6 +22,7 @@ from isolane.guests import (
     UmlGuest,
     UmlNic,
     UmlPlan,
+    user_data,
 )
 from isolane.guests.router_script import Nics, RouterSide, router_script
 from isolane.spec.image_models import AUTO
@@ -177,11 +177,6 @@ class BedGuests:
             **{router.name: {"router_queue": self._refused(router)} for router in silent},
         }
 
-    @property
-    def silent(self) -> tuple[str, ...]:
-        """Routers whose guests tell nothing of what is lost in them: images of the user's."""
-        return tuple(router.name for router in self._layout.routers if router.asks)
-
     def last_lines(self, router: str) -> str:
         """Return the last lines of a guest's console, in one line."""
         return self._guests[router].last_lines
@@ -230,23 +225,12 @@ class BedGuests:
 
 
 def _seed(router: RouterLayout, image: DiskImage) -> Seed | None:
-    """Return what cloud-init in a guest is told; None where it is told nothing.
-
-    Raises
-    ------
-    SpecError
-        If the file of user data cannot be read.
-    """
-    if image.cloud_init is None:
+    """Return what cloud-init in a guest is told; None where it is told nothing."""
+    wanted = image.cloud_init
+    if wanted is None:
         return None
     nics = ((router.in_mac, router.in_address), (router.out_mac, router.out_address))
-    if image.cloud_init == AUTO:
-        return Seed(router.name, nics)
-    try:
-        return Seed(router.name, nics, Path(image.cloud_init).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not text"
-        raise SpecError(f"cloud_init {image.cloud_init}: {why}") from None
+    return Seed(router.name, nics, None if wanted == AUTO else user_data(wanted))
 
 
 def _nics(router: RouterLayout) -> Nics:

@@ -176,14 +176,15 @@ class LiveBench:
         Where the machine has just stopped a core of the DUT, the last ones are late, and would be
         taken for unaccounted.
         """
-        counted = not self._equipment.bed.untold
-        limit = time.monotonic() + LATE_S
+        limit, quiet_s = time.monotonic() + LATE_S, QUIET_S
         while True:
-            counts = drained(self._equipment.receiver.counts, QUIET_S if counted else FAR_QUIET_S)
+            counts = drained(self._equipment.receiver.counts, quiet_s)
             lost = self._counters() - before
             found = sum(count.received - count.duplicated for count in counts) + lost.total
-            if not counted or found >= sent or time.monotonic() > limit:
+            if found >= sent or quiet_s == FAR_QUIET_S or time.monotonic() > limit:
                 return counts, lost
+            if self._equipment.bed.untold:  # nobody counts the rest: once more, and longer
+                quiet_s = FAR_QUIET_S
 
     def _series(self, source: _native.Generator, setting: Setting) -> TrialSeries | None:
         """Read the time series; None where the trial is longer than the receiver's table."""
@@ -239,7 +240,6 @@ class LiveBench:
         pause = format_ns(self._equipment.bed.receiver_moderation_ns)
         return (
             *guest_needs.limits(self._arm),
-            *guest_needs.image_limits(self._arm),
             NotMeasured(
                 what="Delays more exactly than the receiver polls",
                 why=f"on {self._arm.name} it polls its interfaces every {pause} (and some tens of "

@@ -77,7 +77,8 @@ def open_accounts(
     by_router = {router: first + i for i, router in enumerate(routers)}
     free = first + len(routers)
     shared: dict[int, tuple[str, ...]] = {}
-    workers = _workers(bed, managed)
+    guests = bed.guest_threads  # once: each look goes through all processes of the host
+    workers = _workers(guests, managed)
     own = set(workers)
     demux = None
     accountant.forget()
@@ -106,19 +107,26 @@ def open_accounts(
         shared[account] = tuple(managed.threads)
         for thread in managed.pacemaker_threads:
             accountant.add_thread(thread=thread, account=account)
-    guests = _guest_accounts(accountant, bed, by_router, free + len(shared))
-    return Accounts(by_router, shared, frozenset(own), bed.on_backlog, demux, guests)
+    parts = _guest_accounts(accountant, guests, by_router, free + len(shared))
+    return Accounts(by_router, shared, frozenset(own), bed.on_backlog, demux, parts)
+
+
+GuestThreads = Mapping[str, Mapping[GuestPart, list[int]]]
+"""Router that is a virtual machine -> its threads, by what they do for it."""
 
 
 def _guest_accounts(
-    accountant: _native.CpuAccountant, bed: MeasuredBed, by_router: Mapping[str, int], first: int
+    accountant: _native.CpuAccountant,
+    guests: GuestThreads,
+    by_router: Mapping[str, int],
+    first: int,
 ) -> dict[str, dict[GuestPart, int]]:
     """Charge the parts of guests to accounts of their own, where there are enough of these."""
-    needed = sum(len(parts) for parts in bed.guest_threads.values())
+    needed = sum(map(len, guests.values()))
     divided = first + needed <= _native.CpuAccountant.ACCOUNTS
     found: dict[str, dict[GuestPart, int]] = {}
     free = first
-    for router, parts in bed.guest_threads.items():
+    for router, parts in guests.items():
         for part, threads in parts.items():
             account = free if divided else by_router[router]
             for thread in threads:
@@ -129,12 +137,12 @@ def _guest_accounts(
     return found
 
 
-def _workers(bed: MeasuredBed, managed: Managed) -> dict[str, set[int]]:
+def _workers(guests: GuestThreads, managed: Managed) -> dict[str, set[int]]:
     """Return the threads that work for one router alone, by its policy, but for a guest's."""
-    found: dict[str, set[int]] = {router: set() for router in bed.guest_threads}
+    found: dict[str, set[int]] = {router: set() for router in guests}
     for router, its in managed.threads.items():
-        guest = {t for part in bed.guest_threads.get(router, {}).values() for t in part}
-        found.setdefault(router, set()).update(set(its) - guest)
+        own = {thread for part in guests.get(router, {}).values() for thread in part}
+        found.setdefault(router, set()).update(set(its) - own)
     return found
 
 

@@ -19,11 +19,13 @@ from isolane.guests import (
     check_image,
     kvm,
     qemu,
+    user_data,
 )
 from isolane.procfs import memory_info
 from isolane.run.results import NotMeasured
 from isolane.spec import Arm, ArmRouter, Experiment
 from isolane.spec.fields import Hypervisor
+from isolane.spec.image_models import AUTO
 from isolane.spec.kinds import HYPERVISOR_NAMES, UML_NIC
 
 _BESIDE_UML_MB: Final = 16
@@ -104,10 +106,12 @@ def refuse(experiment: Experiment, arms: Sequence[Arm]) -> None:
     Raises
     ------
     SpecError
-        If an image cannot be used.
+        If an image, or the user data of one, cannot be used.
     """
-    for file in {r.image.file for arm in arms for r in arm.routers if r.image is not None}:
-        check_image(file)
+    for image in {r.image for arm in arms for r in arm.routers if r.image is not None}:
+        check_image(image.file)
+        if image.cloud_init not in (None, AUTO):
+            user_data(image.cloud_init)
     if why := lacking(experiment, arms):
         others = [arm.name for arm in arms if not _guests(experiment, arm)]
         hint = f"; or without virtual machines: --arms {','.join(others)}" if others else ""
@@ -115,7 +119,7 @@ def refuse(experiment: Experiment, arms: Sequence[Arm]) -> None:
 
 
 def limits(arm: Arm) -> Iterator[NotMeasured]:
-    """Tell what the figures of an arm's guests do not stand for."""
+    """Tell what the figures of an arm's guests do not stand for, and what they leave out."""
     for hypervisor, what in _STANDS_FOR.items():
         guests = [router.group for router in arm.routers if router.live_hypervisor == hypervisor]
         if guests:
@@ -125,15 +129,11 @@ def limits(arm: Arm) -> Iterator[NotMeasured]:
                 why=f"on {arm.name} {', '.join(guests)} ran under {name}, {what}: its figures are "
                 "no other hypervisor's",
             )
-
-
-def image_limits(arm: Arm) -> Iterator[NotMeasured]:
-    """Tell what is not measured of guests that start from images of the user's."""
-    guests = [router.group for router in arm.routers if router.image is not None]
-    if guests:
+    silent = [router.group for router in arm.routers if router.image is not None]
+    if silent:
         yield NotMeasured(
             what="Where routers from images lose frames",
-            why=f"on {arm.name} nothing in {', '.join(guests)} tells Isolane; what its NIC's queue "
+            why=f"on {arm.name} nothing in {', '.join(silent)} tells Isolane; what its NIC's queue "
             "refuses is known",
         )
 

@@ -15,7 +15,7 @@ from isolane.external.router_examination import AGAIN_S, NotForwarding, There, e
 from isolane.testbed import ImageRouter, Testbed
 
 BOOT_S: Final = 300.0
-"""How long an image may take until its router forwards; emulated ones are some ten times slower."""
+"""How long an image may take until its router forwards."""
 
 
 @contextmanager

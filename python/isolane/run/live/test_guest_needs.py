@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.errors import NotSupported
+from isolane.errors import NotSupported, SpecError
 from isolane.guests import kvm, qemu
 from isolane.run.live.guest_needs import decided, lacking, limits, refuse
 from isolane.spec import Experiment, parse_experiment
@@ -103,3 +103,12 @@ def test_a_host_without_the_kernel_is_told_its_package(
         refuse(many, many.resolved_arms()[1:])
     assert str(error.value).endswith("apt-get install user-mode-linux")
     refuse(many, many.resolved_arms()[:1])
+
+
+def test_an_images_user_data_are_looked_at_before_anything_is_started(tmp_path: Path) -> None:
+    (tmp_path / "x.qcow2").write_bytes(b"QFI\xfb\0\0\0\3" + bytes(96))
+    image = f"{{file: {tmp_path}/x.qcow2, cloud_init: {tmp_path}/nowhere}}"
+    text = TEXT.replace("{name: b}", f"{{name: b, hypervisor: tcg, image: {image}}}")
+    wanted = parse_experiment(text, "many.yaml")
+    with pytest.raises(SpecError, match=r"cloud_init .*/nowhere: No such file"):
+        refuse(wanted, wanted.resolved_arms())
