@@ -193,6 +193,23 @@ def test_of_points_with_the_same_median_the_least_certain_is_the_worst(tmp_path:
     assert direct.delivered.low < 0.99
 
 
+def test_the_point_that_decides_is_shown_though_another_has_less_in_the_median(
+    tmp_path: Path,
+) -> None:
+    """A reader who sees [99.2, 100] beside "nearly isolated" cannot tell why."""
+
+    def share(trial: Trial) -> float:
+        if trial.point == 3:
+            return 0.997
+        return 0.97 if (trial.point, trial.repeat) == (2, 3) else 1.0
+
+    _, direct = judged(tmp_path, share, repeats=8)
+    assert direct.finding == "nearly isolated"
+    assert direct.point_label == "aggressor 1x"
+    assert direct.delivered is not None
+    assert direct.delivered.low < 0.99
+
+
 def test_the_evidence_names_the_worst_point(tmp_path: Path) -> None:
     found, _ = judged(tmp_path, lambda trial: 1 - trial.point / 10)
     told = dict(evidence(found.verdict))

@@ -75,7 +75,7 @@ def _finding(points: Sequence[AttackedPoint], *, complete: bool, idle: bool) -> 
         return "not isolated"  # missing points cannot improve on that
     if not complete:
         return "no verdict"
-    low = min(point.delivered.low if point.delivered else 0.0 for point in points)
+    low = min(map(_low, points))
     if low < BAD:
         # What is lost at the reference point, too, is not the aggressor's doing.
         alone = any(point.cell.retained_reason for point in points)
@@ -96,15 +96,26 @@ def _harmed(point: AttackedPoint) -> bool:
 
 
 def worst(points: Sequence[AttackedPoint]) -> AttackedPoint:
-    """Return the point with the least delivered.
+    """Return the point that the finding rests on: the one with the least delivered.
 
-    Of points that are the same to a thousandth, the one whose interval reaches lowest, since that
-    is what keeps an arm from being called isolated; then the one under the heaviest attack.
+    Looked for among the points that keep the arm from a better finding, if there are any. Of points
+    that are the same to a thousandth, the one whose interval reaches lowest; then the one under the
+    heaviest attack.
     """
     return min(
-        points,
+        _decisive(points),
         key=lambda p: (round(p.shown.median, 3), p.shown.low, -(p.cell.aggressor_pps or 0)),
     )
+
+
+def _decisive(points: Sequence[AttackedPoint]) -> Sequence[AttackedPoint]:
+    harmed = [point for point in points if _harmed(point)]
+    missed = ([point for point in points if _low(point) < bar] for bar in (BAD, GOOD))
+    return next(filter(None, (harmed, *missed)), points)
+
+
+def _low(point: AttackedPoint) -> float:
+    return point.delivered.low if point.delivered else 0.0
 
 
 def worst_by_arm(attacked: Mapping[str, Sequence[AttackedPoint]]) -> list[AttackedPoint]:
