@@ -33,11 +33,10 @@ arms:
 {arms}
 trial: {{duration: {duration}, warmup: 20ms, repeats: 1, retries: 0, seed: 1, null_dut: false}}
 """
-PATHS = ("tap", "bridge", "macvtap")
 
 
 def experiment(
-    folder: Path, ip: int = 4, paths: tuple[str, ...] = PATHS, duration: str = "100ms"
+    folder: Path, ip: int = 4, paths: tuple[str, ...] = ("tap",), duration: str = "100ms"
 ) -> Path:
     arms = [
         f"  - {{name: guest-{path}, kind: vm, hypervisor: uml, path: {path}}}" for path in paths
@@ -49,7 +48,7 @@ def experiment(
     return file
 
 
-@pytest.mark.parametrize(("ip", "paths"), [(4, PATHS), (6, ("tap",))])
+@pytest.mark.parametrize(("ip", "paths"), [(4, ("bridge", "macvtap")), (6, ("tap",))])
 def test_guests_forward_to_the_frame_beside_containers(
     ip: int, paths: tuple[str, ...], tmp_path: Path
 ) -> None:
@@ -77,7 +76,9 @@ def test_guests_of_three_sorts_in_one_experiment(tmp_path: Path) -> None:
         "  - {name: e1000, kind: vm, hypervisor: tcg, path: macvtap, nic: e1000}",
     )
     file = tmp_path / "guests.yaml"
-    file.write_text(GUESTS.format(arms="\n".join(arms), ip=4, size=64, duration="100ms"))
+    text = GUESTS.format(arms="\n".join(arms), ip=4, size=64, duration="100ms")
+    one = text.replace(", {name: two, role: aggressor}", "").replace(", two: 2kpps", "")
+    file.write_text(one)  # which boots in half the time
     before = quiet_host()
     trials = run(file, tmp_path / "run")
     assert_same_host(before)
