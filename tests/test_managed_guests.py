@@ -52,8 +52,9 @@ def _in_its_cgroup(path: str, ip: int, hypervisor: str) -> None:
         _look(built.equipment, feeders={"tap": 1, "isolane": 2}.get(path, 0))
         seen = offer(2e3, 1e3)
         assert seen.conserved
-        assert all(router.received_frames for router in seen.routers)
-        assert all(router.cpu_ns for router in seen.routers)
+        for router in seen.routers:  # whoever has the generator's core all the time lets none leave
+            assert router.received_frames or not router.generated_frames
+            assert router.cpu_ns or not router.received_frames
     assert not Groups(GROUP).top.exists()
     assert_same_host(before)
 

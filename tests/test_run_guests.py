@@ -62,7 +62,8 @@ def test_guests_forward_to_the_frame_beside_containers(
         path = trial.arm.removeprefix("guest-")
         assert ran == {("vm", path, "uml") if guest else ("container", "direct", None)}
         for router in trial.routers:
-            assert router.cpu_ns, f"{trial.arm}: {router.router} has threads or polls of its own"
+            told = f"{trial.arm}: {router.router} has threads or polls of its own"
+            assert router.cpu_ns or not router.received_frames, told
             assert_parts(router, guest)
     report = (tmp_path / "run" / "report.html").read_text()
     assert "ran under User-Mode Linux" in report
@@ -128,4 +129,4 @@ def assert_parts(router: RouterTrial, guest: bool) -> None:
         return
     assert router.cpu_guest is not None
     assert sum(router.cpu_guest.values()) == router.cpu_ns
-    assert router.cpu_guest["processors"] > 0
+    assert router.cpu_guest["processors"] > 0 or not router.received_frames

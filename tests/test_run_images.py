@@ -8,6 +8,7 @@ import pytest
 from isolane.run.folder import RunFolder
 from isolane.run.live import image_routers
 
+from tests.came_through import came_through
 from tests.guests.disk_images import TinyRouter, needs_tools
 from tests.live import assert_same_host, in_process, isolane, quiet_host
 
@@ -67,8 +68,8 @@ def test_an_image_with_cloud_init_forwards_to_the_frame(
     for router in trial.routers:
         assert router.offered_total == router.received_total + sum(router.lost.values())
         assert router.lost["unaccounted"] == router.duplicated == 0
-        assert router.received_total > 0
-        assert router.cpu_ns
+        assert came_through([router])
+        assert router.cpu_ns or not router.received_frames
 
 
 def test_an_image_with_addresses_of_its_own_stands_beside_isolanes_guest(
@@ -80,7 +81,7 @@ def test_an_image_with_addresses_of_its_own_stands_beside_isolanes_guest(
     folder = RunFolder.open(tmp_path / "run")
     (trial,) = folder.trials()
     assert trial.conserved, trial.reason
-    assert all(router.received_total > 0 for router in trial.routers)
+    assert all(came_through([router]) for router in trial.routers)
     assert trial.routers[1].lost["in_router"] == 0, "Isolane's own guest tells where it drops"
     summary = folder.summary()
     assert summary is not None

@@ -15,6 +15,7 @@ import pytest
 from isolane.run.folder import RunFolder
 from isolane.run.results import Summary, Trial
 
+from tests.came_through import came_through
 from tests.conftest import Tiny
 from tests.live import (
     assert_same_host,
@@ -71,9 +72,10 @@ def assert_sound(trials: list[Trial], count: int) -> None:
             assert router.duplicated == router.reordered == 0, where
             # 121 ms at a rate in whole frames per ms; the first frames of streams are spread out
             assert abs(router.offered_total - router.offered_pps * 0.121) <= 1, where
-        assert sum(router.received_total for router in trial.routers) > 0, where
+        assert came_through(trial.routers), where
         assert trial.placement is not None
-        assert trial.placement.frames_on_dut > 0, where
+        if any(router.received_total for router in trial.routers):
+            assert trial.placement.frames_on_dut > 0, where
 
 
 @pytest.mark.parametrize("ip", [4, 6])
