@@ -81,6 +81,7 @@ test: test-setup ## Set up, then test: is the code right? The same answer on any
 	$(MAKE) --no-print-directory --jobs 2 --keep-going test-pure test-live \
 		ARGS="--durations 40" || ended=1; \
 	cargo test --workspace --locked --quiet 2>&1 | tee .build/cargo-test.log || ended=1; \
+	cargo run --package isolane-netback --example fuzz --locked --quiet -- 20000 7 || ended=1; \
 	exit $$ended
 	@{ awk '/^test result:/ {passed += $$4; failed += $$6} \
 		END {printf "cargo test: %d passed, %d failed\n", passed, failed}' .build/cargo-test.log; \
@@ -129,6 +130,7 @@ schema: setup ## Write schema/*.json afresh from the models
 	@mkdir -p schema
 	$(BIN)/isolane schema --output schema/experiment.json
 	$(BIN)/isolane schema policy --output schema/policy.json
+	$(BIN)/isolane schema netback --output schema/netback.json
 
 .PHONY: wheel
 wheel: setup ## Build dist/isolane-*.whl

@@ -27,6 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "testbed": {"errors", "guests", "locks", "procfs", "spec", "_native"},
     "stats": {"errors", "spec"},
     "external": {"errors", "guests", "spec", "testbed"},
+    "netback": {"errors", "spec", "_native"},
     "enforce": {"errors", "locks", "netdev", "procfs", "spec", "testbed", "_native"},
     "run": {
         "errors",
@@ -62,6 +63,7 @@ ARROWS: dict[str, set[str]] = {
         "report",
         "verify",
         "export",
+        "netback",
         "_native",
     },
     "__main__": {"cli"},
@@ -72,7 +74,13 @@ ARROWS: dict[str, set[str]] = {
 CRATES: dict[str, set[str]] = {
     "isolane-dataplane": {"isolane-histogram"},
     "isolane-histogram": set(),
-    "isolane-native": {"isolane-dataplane", "isolane-sim"},
+    "isolane-native": {
+        "isolane-dataplane",
+        "isolane-netback",
+        "isolane-sched",
+        "isolane-sim",
+    },
+    "isolane-netback": {"isolane-sched"},
     "isolane-sched": set(),
     "isolane-sim": {"isolane-histogram", "isolane-sched"},
 }

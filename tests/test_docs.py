@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from isolane.cli.app import COMMANDS
 from isolane.spec import load_experiment, load_policy
+from isolane.spec.netback_models import load_netback
 
 from tests.live import environment
 
@@ -146,6 +147,12 @@ def test_every_page_is_in_an_index() -> None:
     assert not lost
 
 
+LOADERS: dict[str, Callable[[Path], object]] = {
+    "load": load_experiment, "uplinks": load_netback, "routers": load_policy,
+}  # fmt: skip
+"""What reads a file with this key."""
+
+
 def test_examples_of_files_are_valid(tmp_path: Path) -> None:
     blocks = [
         block
@@ -157,8 +164,8 @@ def test_examples_of_files_are_valid(tmp_path: Path) -> None:
     for number, block in enumerate(blocks):
         file = tmp_path / f"{number}.yaml"
         file.write_text(block)
-        load: Callable[[Path], object] = load_experiment if "\nload:" in block else load_policy
-        load(file)
+        key = next((key for key in LOADERS if f"\n{key}:" in block), "routers")
+        LOADERS[key](file)
 
 
 @cache

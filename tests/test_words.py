@@ -69,7 +69,8 @@ OLD_WORDS = (
     OldWord("path, redirect key", names="ways?", right="under_way"),
     OldWord("queue limit, burst recovery time", names="rooms?|calm", right="(?i)^calm_ns$"),
     both("rouses?|roused", "wake"),
-    both("kicks?|kicked", "reschedule pending"),
+    # In virtio a kick is what a guest wakes its device with.
+    OldWord("reschedule pending", "kicks?|kicked", "kicks?|kicked", only_in=r"crates/netback"),
     OldWord("reschedule", names="settled?|settles", right="SETTLE_S"),
     OldWord("cache misses, wake-up charged", names="colds|noticed"),
     both("debts?", "deferred cost"),

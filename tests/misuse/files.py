@@ -30,6 +30,16 @@ routers:
 """
 """A policy whose routers wait: it can be applied where there is a wire."""
 
+NETBACK: Final = """\
+isolane: 1
+name: misuse
+uplinks: {w0: {scheduler: drr}}
+ports:
+  one: {mac: "02:00:00:00:00:01", weight: 2}
+  two: {mac: "02:00:00:00:00:02"}
+"""
+"""A network back-end that can be started where there is a wire."""
+
 FILES: Final[dict[str, Content]] = {"good.yaml": GOOD, "policy.yaml": POLICY}
 
 
@@ -43,3 +53,9 @@ def policy(old: str, new: str) -> str:
     """Return the good policy with one thing changed."""
     assert POLICY.count(old) == 1, f"{old!r} is there {POLICY.count(old)} times"
     return POLICY.replace(old, new)
+
+
+def netback(old: str, new: str) -> str:
+    """Return the good network back-end with one thing changed."""
+    assert NETBACK.count(old) == 1, f"{old!r} is there {NETBACK.count(old)} times"
+    return NETBACK.replace(old, new)

@@ -9,6 +9,7 @@
 
 mod accountant;
 mod generator;
+mod netback;
 mod pacemaker;
 mod plane;
 mod policy_records;
@@ -106,6 +107,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<receiver::Receiver>()?;
     records::add_all(module)?;
     policy_records::add_all(module)?;
+    module.add_class::<netback::Netback>()?;
     module.add_class::<plane::Plane>()?;
     module.add_function(wrap_pyfunction!(monotonic_ns, module)?)?;
     module.add_function(wrap_pyfunction!(min_frame_bytes, module)?)?;
@@ -113,6 +115,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(measure_stalls, module)?)?;
     module.add_function(wrap_pyfunction!(measure_transfer, module)?)?;
     module.add_function(wrap_pyfunction!(sim::simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(netback::give_up_rights, module)?)?;
     module.add_function(wrap_pyfunction!(pacemaker::run_pacemaker, module)?)?;
     Ok(())
 }

@@ -106,6 +106,24 @@ impl Kind {
         }
     }
 
+    /// The discipline with this name and default settings: a quantum of 1,518 bytes, bursts of ten
+    /// such frames, credit in turn each 50 ms, no look at the end of transmissions.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        let quantum_bytes = 1_518;
+        Some(match name {
+            "fifo" => Self::Fifo,
+            "credit" => Self::Credit { period_ns: 50_000_000, order: Order::InTurn },
+            "round-robin" => Self::RoundRobin,
+            "wrr" => Self::Wrr { transmission: None },
+            "drr" => Self::Drr { quantum_bytes },
+            "wfq" => Self::Wfq,
+            "strict-priority" => Self::StrictPriority,
+            "hierarchical" => Self::Hierarchical { quantum_bytes, burst_bytes: 10 * quantum_bytes },
+            _ => return None,
+        })
+    }
+
     fn check(&self) -> Result<()> {
         match *self {
             Self::Credit { period_ns, .. } => {

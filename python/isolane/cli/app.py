@@ -26,8 +26,8 @@ from isolane.errors import IsolaneError
 
 COMMANDS: Final = (
     "run", "search", "reproduce", "calibrate", "generate", "receive", "report", "apply", "status",
-    "set", "top", "clear", "verify", "watch", "export", "doctor", "guest-kernel", "schema", "clean",
-    "version",
+    "set", "top", "clear", "verify", "watch", "export", "netback", "doctor", "guest-kernel",
+    "schema", "clean", "version",
 )  # fmt: skip
 """In the order of ``isolane --help``."""
 

@@ -1,4 +1,4 @@
-"""``isolane schema``: the JSON Schema of experiment and policy files."""
+"""``isolane schema``: the JSON Schemas of the files that users write."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ EPILOG = """Examples:
 \b
   isolane schema > experiment.schema.json
   isolane schema policy > policy.schema.json
+  isolane schema netback > netback.schema.json
 
 Then begin the experiment file with this line:
 
@@ -28,12 +29,15 @@ class Files(StrEnum):
 
     EXPERIMENT = "experiment"
     POLICY = "policy"
+    NETBACK = "netback"
 
 
 def command(
     files: Annotated[
         Files,
-        typer.Argument(metavar="[experiment|policy]", help="Kind of file that the schema is for."),
+        typer.Argument(
+            metavar="[experiment|policy|netback]", help="Kind of file that the schema is for."
+        ),
     ] = Files.EXPERIMENT,
     output: Annotated[
         Path | None,
@@ -42,12 +46,16 @@ def command(
         ),
     ] = None,
 ) -> None:
-    """Print the JSON Schema of experiment or policy files.
+    """Print the JSON Schema of the files that you write.
 
     Use it to see all keys of these files, or to let an editor with a YAML language server complete
     and check them.
     """
-    from isolane.spec import policy_schema_text, schema_text
+    from isolane.spec import netback_schema_text, policy_schema_text, schema_text
 
-    text = policy_schema_text() if files is Files.POLICY else schema_text()
-    write_text(text, output)
+    texts = {
+        Files.EXPERIMENT: schema_text,
+        Files.POLICY: policy_schema_text,
+        Files.NETBACK: netback_schema_text,
+    }
+    write_text(texts[files](), output)

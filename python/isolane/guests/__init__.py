@@ -7,7 +7,16 @@ from isolane.guests.image import IMAGE_MB, ImageGuest, ImagePlan, check_image
 from isolane.guests.leftovers import remove_left
 from isolane.guests.nic_socket import NicSocket
 from isolane.guests.qemu import QEMU_MB, QemuGuest, QemuNic, QemuPlan
-from isolane.guests.uml import GUEST_PATH, KERNEL, PACKAGE, UML_MB, UmlGuest, UmlNic, UmlPlan
+from isolane.guests.uml import (
+    GUEST_PATH,
+    KERNEL,
+    PACKAGE,
+    UML_MB,
+    UmlGuest,
+    UmlNic,
+    UmlPlan,
+    VhostUserNic,
+)
 
 __all__ = [
     "DIRECTORY",
@@ -30,6 +39,7 @@ __all__ = [
     "UmlGuest",
     "UmlNic",
     "UmlPlan",
+    "VhostUserNic",
     "check_image",
     "remove_left",
     "user_data",

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from isolane.guests import uml_modules
+
 Nics = tuple[str, str]
 """A guest's interfaces as its kernel names them: towards the generator, towards the receiver."""
 _NEVER: Final = ("rp_filter", "send_redirects")
@@ -17,12 +19,9 @@ _QUIET: Final = (
     ("mldv2_unsolicited_report_interval", 0),
     ("addr_gen_mode", 1),  # no link-local addresses
 )
-_LOAD_IPV6: Final = """\
+_LOAD_IPV6: Final = f"""\
 if [ ! -d /proc/sys/net/ipv6 ]; then
-    # User-Mode Linux: its modules are not where modprobe(8) looks; /tmp is the guest's own.
-    mkdir -p /tmp/lib/modules
-    ln -s /usr/lib/uml/modules/$(uname -r) /tmp/lib/modules/
-    modprobe -d /tmp ipv6
+{uml_modules.load("ipv6")}
 fi"""
 
 

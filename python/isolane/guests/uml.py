@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from isolane.errors import NotSupported
-from isolane.guests import plain_registers
+from isolane.guests import plain_registers, uml_modules
 from isolane.guests.guest import ANSWERING, DIRECTORY, Guest, GuestPlan
 from isolane.guests.nic_socket import NicSocket
 from isolane.procfs import children, threads_of
@@ -26,6 +26,10 @@ _DRIVER: Final = "depth=128,mtu=1500"
 each of them."""
 GUEST_PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
 """Where a guest looks for programs, which are this host's."""
+_NETWORK: Final = 1
+"""Of virtio: this kind of device."""
+_VIRTIO: Final = "virtio_net napi_tx=0"
+"""Its driver, without interrupts for frames that were sent."""
 _FIRST: Final = (
     "stty -echo",
     f"export PATH={GUEST_PATH}",
@@ -41,6 +45,16 @@ class UmlNic:
 
     socket: NicSocket
     mac: str
+
+
+@dataclass(frozen=True)
+class VhostUserNic:
+    """A NIC that a network back-end serves at this socket, and names the address of.
+
+    The first one is ``eth0`` in the guest, the next one ``eth1``.
+    """
+
+    socket: Path
 
 
 UML_MB: Final = 64
@@ -59,7 +73,17 @@ class UmlPlan(GuestPlan):
     """
 
     memory_mb: int = UML_MB
-    nics: tuple[UmlNic, ...] = ()
+    nics: tuple[UmlNic | VhostUserNic, ...] = ()
+
+    @property
+    def own_nics(self) -> tuple[UmlNic, ...]:
+        """Those of its NICs that are sockets of this process."""
+        return tuple(nic for nic in self.nics if isinstance(nic, UmlNic))
+
+    @property
+    def served_nics(self) -> tuple[VhostUserNic, ...]:
+        """Those that a network back-end serves."""
+        return tuple(nic for nic in self.nics if isinstance(nic, VhostUserNic))
 
 
 class UmlGuest(Guest):
@@ -94,7 +118,8 @@ class UmlGuest(Guest):
         return self.folder / "init"
 
     def _prepare(self) -> None:
-        lines = ("#!/bin/sh", *_FIRST, self.plan.script, ANSWERING)
+        driver = (uml_modules.load(_VIRTIO),) if self.plan.served_nics else ()
+        lines = ("#!/bin/sh", *_FIRST, *driver, self.plan.script, ANSWERING)
         self._init.write_text("\n".join(lines) + "\n")
         self._init.chmod(0o700)
 
@@ -104,7 +129,7 @@ class UmlGuest(Guest):
         return [f"mount -t tmpfs -o {size} isolane-guest {_MEMORY}"]
 
     def _descriptors(self) -> list[int]:
-        return [nic.socket.fileno() for nic in self.plan.nics]
+        return [nic.socket.fileno() for nic in self.plan.own_nics]
 
     def _as_guest(self) -> None:
         super()._as_guest()
@@ -126,6 +151,10 @@ class UmlGuest(Guest):
             *([plain_registers.ENVIRONMENT] if plain_registers.are_needed() else []),
             *(
                 f"vec{i}:transport=fd,fd={nic.socket.fileno()},mac={nic.mac},{_DRIVER}"
-                for i, nic in enumerate(self.plan.nics)
+                for i, nic in enumerate(self.plan.own_nics)
+            ),
+            *(
+                f"virtio_uml.device={nic.socket}:{_NETWORK}:{i}"
+                for i, nic in enumerate(self.plan.served_nics)
             ),
         ]

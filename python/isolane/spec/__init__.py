@@ -5,7 +5,13 @@ from __future__ import annotations
 from isolane.spec.arms import Arm, ArmRouter
 from isolane.spec.experiment import CapacityReference, Experiment
 from isolane.spec.fields import Kind, NicModel, Receive, Role, RouterPath
-from isolane.spec.json_schemas import json_schema, policy_schema, policy_schema_text, schema_text
+from isolane.spec.json_schemas import (
+    json_schema,
+    netback_schema_text,
+    policy_schema,
+    policy_schema_text,
+    schema_text,
+)
 from isolane.spec.load_points import Point, PointRouter
 from isolane.spec.loader import load_experiment, only_arms, parse_experiment
 from isolane.spec.models import (
@@ -93,6 +99,7 @@ __all__ = [
     "json_schema",
     "load_experiment",
     "load_policy",
+    "netback_schema_text",
     "only_arms",
     "parse_duration_ns",
     "parse_duration_within",

@@ -1,4 +1,4 @@
-"""The JSON Schemas of experiment and policy files, for editors that complete and check.
+"""The JSON Schemas of experiment, policy and back-end files, for editors that complete and check.
 
 ``make schema`` renews the copies in the repository (:mod:`isolane.spec.__main__`).
 """
@@ -11,6 +11,7 @@ from typing import Any
 from isolane.spec.base import SpecModel
 from isolane.spec.descriptions import describe_keys
 from isolane.spec.experiment import Experiment
+from isolane.spec.netback_models import NetbackFile
 from isolane.spec.policy_models import PolicyFile
 
 
@@ -38,6 +39,17 @@ def schema_text() -> str:
 def policy_schema_text() -> str:
     """Return the schema of policy files as the text of a file."""
     return _text(policy_schema())
+
+
+def netback_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of network back-ends' files."""
+    about = "A network back-end for virtual machines: isolane netback start FILE"
+    return _schema(NetbackFile, "Isolane network back-end", about)
+
+
+def netback_schema_text() -> str:
+    """Return the schema of network back-ends' files as the text of a file."""
+    return _text(netback_schema())
 
 
 def _schema(model: type[SpecModel], title: str, about: str) -> dict[str, Any]:

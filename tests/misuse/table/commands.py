@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.misuse.files import netback
 from tests.misuse.row import Made, Row
 
 ROWS: Final[dict[str, Row]] = {
@@ -31,6 +32,44 @@ ROWS: Final[dict[str, Row]] = {
     "guest-kernel where there is no Debian": Row(
         "guest-kernel --renew", 3, "there is no apt-get", fresh=True, env={"PATH": ""}
     ),
+    "netback of nothing": Row("netback", 2, "Missing argument", lines=4),
+    "netback does what there is not": Row("netback stop", 2, "'stop' is not one of"),
+    "netback starts nothing": Row("netback start", 2, "name the file"),
+    "netback starts what there is not": Row("netback start absent.yaml", 2, "absent.yaml: no such file"),
+    "netback starts an experiment": Row("netback start good.yaml", 2, "uplinks", lines=9),
+    "netback starts in JSON": Row("netback start x.yaml --json", 2, "--json belongs to"),
+    "netback without its uplink": Row(
+        "netback start nb.yaml", 1, "uplink w7: no such interface here; there are ",
+        files={"nb.yaml": netback("w0", "w7")}, where="wire",
+    ),
+    "netback with an uplink that is nobody's": Row(
+        "netback start nb.yaml", 2, "uplink 'w8' is not there; accepted: w0",
+        files={"nb.yaml": netback('mac: "02:00:00:00:00:01"', 'mac: "02:00:00:00:00:01", uplink: w8')},
+    ),
+    "netback with one address twice": Row(
+        "netback start nb.yaml", 2, "port 'two' has the address of 'one'",
+        files={"nb.yaml": netback("00:02", "00:01")},
+    ),
+    "netback with a key of no use": Row(
+        "netback start nb.yaml", 2, "scheduler drr does not look at priority; accepted: weight",
+        files={"nb.yaml": netback("weight: 2", "priority: 2")},
+    ),
+    "netback with an address of many": Row(
+        "netback start nb.yaml", 2, "nobody's address",
+        files={"nb.yaml": netback("02:00:00:00:00:01", "ff:ff:ff:ff:ff:ff")},
+    ),
+    "netback with a scheduler that there is not": Row(
+        "netback start nb.yaml", 2, r"scheduler 'drrr' is not known; .*did you mean drr\?",
+        files={"nb.yaml": netback("drr", "drrr")},
+    ),
+    "netback on a core that there is not": Row(
+        "netback start nb.yaml", 3, "there is no core 1023",
+        files={"nb.yaml": netback("name: misuse", "name: misuse\ncore: 1023")}, where="wire",
+    ),
+    "netback status of what does not run": Row(
+        "netback status absent", 1, "no network back-end named absent runs"
+    ),
+    "netback status of a path": Row("netback status ../../etc", 1, "no network back-end named"),
     "reproduce nothing": Row("reproduce", 2, "Missing argument"),
     "reproduce a paper that there is not": Row("reproduce einstein1905", 2, "einstein1905"),
     "reproduce a path": Row("reproduce ../../etc/passwd", 2, "etc/passwd"),

@@ -1,0 +1,157 @@
+//! The network back-end for Python: a process of its own runs it.
+
+use std::{
+    io,
+    os::{
+        fd::{FromRawFd, OwnedFd, RawFd},
+        unix::net::UnixListener,
+    },
+    sync::{Mutex, PoisonError},
+};
+
+use isolane_netback::{
+    Handle, Netback as BackEnd, NicSettings, PortCounters, PortSettings, UplinkCounters,
+    UplinkSettings, drop_privileges,
+};
+use isolane_sched::{BackPressure, FlowSettings, Kind};
+use pyo3::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use crate::NativeError;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    uplinks: Vec<Uplink>,
+    ports: Vec<Port>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Uplink {
+    ifindex: u32,
+    scheduler: String,
+    back_pressure: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Port {
+    name: String,
+    mac: [u8; 6],
+    mtu: u16,
+    uplink: usize,
+    check_source: bool,
+    /// Of the listening socket; it is taken over.
+    listener: RawFd,
+    shares: Shares,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shares {
+    weight: u32,
+    priority: u8,
+    rate_min_bps: u64,
+    rate_max_bps: Option<u64>,
+}
+
+impl From<Shares> for FlowSettings {
+    fn from(shares: Shares) -> Self {
+        Self {
+            weight: shares.weight,
+            priority: shares.priority,
+            rate_min_bps: shares.rate_min_bps,
+            rate_max_bps: shares.rate_max_bps,
+            ..Self::default()
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Counters {
+    ports: Vec<PortCounters>,
+    uplinks: Vec<UplinkCounters>,
+}
+
+fn raise(error: impl std::fmt::Display) -> PyErr {
+    NativeError::new_err(error.to_string())
+}
+
+/// A network back-end for virtual machines: their NICs over vhost-user, its uplinks by packet sockets.
+///
+/// `settings_json`: `uplinks`, a list of `ifindex`, `scheduler`, `back_pressure`; `ports`, a list of
+/// `name`, `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list), `check_source`,
+/// `listener` (descriptor of a listening socket, which is taken over) and `shares`: `weight`,
+/// `priority`, `rate_min_bps`, `rate_max_bps`. Uplinks are opened in the caller's network namespace.
+#[pyclass(frozen, module = "isolane._native")]
+pub(crate) struct Netback {
+    back_end: Mutex<Option<BackEnd>>,
+    handle: Handle,
+}
+
+#[pymethods]
+impl Netback {
+    #[new]
+    fn new(settings_json: &str) -> PyResult<Self> {
+        let settings: Settings = serde_json::from_str(settings_json).map_err(raise)?;
+        let ports = settings.ports.iter().map(|port| {
+            // SAFETY: the caller hands the descriptor over.
+            let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(port.listener) });
+            let settings = PortSettings {
+                name: port.name.clone(),
+                nic: NicSettings { mac: port.mac, mtu: port.mtu },
+                uplink: port.uplink,
+                check_source: port.check_source,
+            };
+            (settings, listener)
+        });
+        let ports = ports.collect();
+        let uplinks = settings.uplinks.iter().map(uplink).collect::<PyResult<Vec<_>>>()?;
+        let (mut back_end, handle) = BackEnd::new(uplinks, ports).map_err(raise)?;
+        for (number, port) in settings.ports.iter().enumerate() {
+            let refused = |error| raise(format!("port {}: {error}", port.name));
+            back_end.set(number, port.shares.into()).map_err(refused)?;
+        }
+        Ok(Self { back_end: Mutex::new(Some(back_end)), handle })
+    }
+
+    /// Works until `stop` is called; once.
+    fn run(&self, py: Python<'_>) -> PyResult<()> {
+        let back_end = self.back_end.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(mut back_end) = back_end else {
+            return Err(raise("it ran before"));
+        };
+        py.detach(move || back_end.run()).map_err(|error: io::Error| raise(error))
+    }
+
+    /// What became of all frames so far, as JSON: `ports` and `uplinks`, each a list in their order.
+    fn counters(&self, py: Python<'_>) -> PyResult<String> {
+        let (ports, uplinks) = py.detach(|| self.handle.counters()).map_err(raise)?;
+        serde_json::to_string(&Counters { ports, uplinks }).map_err(raise)
+    }
+
+    /// Changes what a port (by index) is guaranteed: `shares_json` as in the settings.
+    fn set(&self, py: Python<'_>, port: usize, shares_json: &str) -> PyResult<()> {
+        let shares: Shares = serde_json::from_str(shares_json).map_err(raise)?;
+        py.detach(|| self.handle.set(port, shares.into())).map_err(raise)?.map_err(raise)
+    }
+
+    /// Has `run` end.
+    fn stop(&self) {
+        self.handle.stop();
+    }
+}
+
+fn uplink(settings: &Uplink) -> PyResult<UplinkSettings> {
+    let unknown = || raise(format!("there is no scheduler {}", settings.scheduler));
+    let scheduler = Kind::by_name(&settings.scheduler).ok_or_else(unknown)?;
+    let back_pressure = if settings.back_pressure { BackPressure::On } else { BackPressure::Off };
+    Ok(UplinkSettings { ifindex: settings.ifindex, scheduler, back_pressure })
+}
+
+/// Gives up all rights beyond those of the user, in this thread and those that it starts.
+#[pyfunction]
+pub(crate) fn give_up_rights() -> PyResult<()> {
+    drop_privileges().map_err(raise)
+}

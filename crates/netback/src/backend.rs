@@ -1,0 +1,377 @@
+//! The back-end at work: one thread that takes frames from uplinks and guests, decides, and sends.
+
+use std::{
+    io,
+    os::{
+        fd::AsFd,
+        unix::net::{UnixListener, UnixStream},
+    },
+    sync::mpsc::{self, Receiver, Sender},
+    time::Duration,
+};
+
+use isolane_sched::FlowSettings;
+
+use crate::{
+    CutOff, MIN_FRAME_BYTES, PortCounters, PortSettings, UplinkCounters,
+    forwarding::{Forwarding, Target},
+    output::{Output, UplinkSettings},
+    poller::{Interest, Poller},
+    port::Port,
+    staging::MAX_FRAME_BYTES,
+};
+
+/// Frames taken from one guest before the next one's turn.
+const GUEST_BATCH: u32 = 64;
+/// Messages of one front-end carried out before the next one's turn.
+const MESSAGES: u32 = 16;
+/// Rounds of work between two looks at sockets.
+const ROUNDS: u32 = 64;
+
+/// Kinds of descriptors that are waited for: the upper half of their numbers.
+const COMMAND: u64 = 0;
+const UPLINK: u64 = 1;
+const LISTENER: u64 = 2;
+const CONNECTION: u64 = 3;
+const KICK: u64 = 4;
+
+/// What the poller calls a descriptor.
+fn token(kind: u64, number: usize) -> u64 {
+    kind << 32 | number as u64
+}
+
+/// All counters: of ports and of uplinks, in the order of their settings.
+pub type Counters = (Vec<PortCounters>, Vec<UplinkCounters>);
+
+enum Command {
+    Counters(Sender<Counters>),
+    Set { port: usize, settings: FlowSettings, done: Sender<isolane_sched::Result<()>> },
+    Stop,
+}
+
+/// What others do with a back-end that is at work.
+#[derive(Debug)]
+pub struct Handle {
+    commands: Sender<Command>,
+    wake: UnixStream,
+}
+
+/// The back-end has ended.
+#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the back-end has ended")]
+pub struct Ended;
+
+impl Handle {
+    /// What became of all frames so far.
+    pub fn counters(&self) -> Result<Counters, Ended> {
+        let (sender, told) = mpsc::channel();
+        self.tell(Command::Counters(sender))?;
+        told.recv().map_err(|_| Ended)
+    }
+
+    /// Changes what a port is guaranteed, from the next decision on: no frame is lost by it.
+    pub fn set(
+        &self,
+        port: usize,
+        settings: FlowSettings,
+    ) -> Result<isolane_sched::Result<()>, Ended> {
+        let (done, told) = mpsc::channel();
+        self.tell(Command::Set { port, settings, done })?;
+        told.recv().map_err(|_| Ended)
+    }
+
+    /// Has it end.
+    pub fn stop(&self) {
+        let _ = self.tell(Command::Stop);
+    }
+
+    fn tell(&self, command: Command) -> Result<(), Ended> {
+        use std::io::Write;
+        self.commands.send(command).map_err(|_| Ended)?;
+        // A full buffer wakes it as well.
+        let _ = (&self.wake).write(&[0]);
+        Ok(())
+    }
+}
+
+/// The back-end.
+#[derive(Debug)]
+pub struct Netback {
+    ports: Vec<Port>,
+    outputs: Vec<Output>,
+    forwarding: Forwarding,
+    poller: Poller,
+    commands: Receiver<Command>,
+    wake: UnixStream,
+    /// Guests that are to be cut off at the end of the round.
+    failed: Vec<(usize, CutOff)>,
+    /// The frame at hand.
+    frame: Vec<u8>,
+}
+
+impl Netback {
+    /// A back-end with these uplinks, opened in the calling thread's network namespace, and ports.
+    pub fn new(
+        uplinks: Vec<UplinkSettings>,
+        ports: Vec<(PortSettings, UnixListener)>,
+    ) -> io::Result<(Self, Handle)> {
+        let (commands, told) = mpsc::channel();
+        let (wake, woken) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        woken.set_nonblocking(true)?;
+        let poller = Poller::new()?;
+        poller.add(woken.as_fd(), token(COMMAND, 0), Interest::Read)?;
+        let settings: Vec<PortSettings> = ports.iter().map(|(one, _)| one.clone()).collect();
+        let forwarding = Forwarding::of(&settings);
+        let mut outputs = Vec::new();
+        for (number, uplink) in uplinks.into_iter().enumerate() {
+            let flows: Vec<usize> =
+                (0..settings.len()).filter(|&port| settings[port].uplink == number).collect();
+            let output = Output::open(uplink, flows)?;
+            poller.add(output.uplink.readable(), token(UPLINK, number), Interest::Read)?;
+            outputs.push(output);
+        }
+        let mut opened = Vec::new();
+        for (number, (settings, listener)) in ports.into_iter().enumerate() {
+            let port = Port::new(settings, listener)?;
+            poller.add(port.listener(), token(LISTENER, number), Interest::Read)?;
+            opened.push(port);
+        }
+        let netback = Self {
+            ports: opened,
+            outputs,
+            forwarding,
+            poller,
+            commands: told,
+            wake: woken,
+            failed: Vec::new(),
+            frame: vec![0; MAX_FRAME_BYTES],
+        };
+        Ok((netback, Handle { commands, wake }))
+    }
+
+    /// Sets what a port is guaranteed, before the work begins; see [`Handle::set`].
+    pub fn set(&mut self, port: usize, settings: FlowSettings) -> isolane_sched::Result<()> {
+        let last = self.ports.len().saturating_sub(1);
+        let Some(one) = self.ports.get(port) else {
+            let number = |port| u32::try_from(port).unwrap_or(u32::MAX);
+            return Err(isolane_sched::Error::NoSuchFlow {
+                flow: number(port),
+                last: number(last),
+            });
+        };
+        self.outputs[one.settings.uplink].set(port, settings, monotonic_ns())
+    }
+
+    /// Works until it is told to stop.
+    pub fn run(&mut self) -> io::Result<()> {
+        ignore_sigpipe();
+        loop {
+            let mut worked = 0;
+            for _ in 0..ROUNDS {
+                if self.round(monotonic_ns()) == 0 {
+                    break;
+                }
+                worked += 1;
+            }
+            let limit = if worked == ROUNDS { Some(Duration::ZERO) } else { self.rest() };
+            if self.wait(limit)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One round: what arrived, what guests transmit, what is scheduled. Returns the frames moved.
+    fn round(&mut self, now_ns: u64) -> u32 {
+        let mut moved = 0;
+        for number in 0..self.outputs.len() {
+            moved += self.arrivals(number);
+        }
+        for port in 0..self.ports.len() {
+            moved += self.transmissions(port, now_ns);
+        }
+        for output in &mut self.outputs {
+            moved += output.send(&mut self.ports, now_ns);
+        }
+        self.ports.iter_mut().for_each(|port| port.finish(now_ns));
+        for (port, reason) in std::mem::take(&mut self.failed) {
+            self.detach(port);
+            self.ports[port].cut_off(&reason);
+        }
+        moved
+    }
+
+    /// Gives frames that arrived by an uplink to their ports.
+    fn arrivals(&mut self, number: usize) -> u32 {
+        let Self { ports, outputs, forwarding, failed, .. } = self;
+        outputs[number].uplink.receive(|frame| {
+            if frame.len() >= MIN_FRAME_BYTES {
+                let mut give = |port: usize| match ports[port].deliver(frame) {
+                    Ok(_) => {}
+                    Err(reason) => failed.push((port, reason)),
+                };
+                match forwarding.target(number, frame) {
+                    Target::Port(port) => give(port),
+                    Target::All => forwarding.ports(number).iter().for_each(|&port| give(port)),
+                    Target::Uplink => {}
+                }
+            }
+        })
+    }
+
+    /// Takes frames from a guest: for other guests at once, for the uplink to be scheduled.
+    fn transmissions(&mut self, number: usize, now_ns: u64) -> u32 {
+        let mut frame = std::mem::take(&mut self.frame);
+        let mut taken = 0;
+        while taken < GUEST_BATCH && !self.ports[number].staging.is_full() {
+            match self.ports[number].next_frame(&mut frame) {
+                Ok(Some(0)) => {} // not to be sent, and counted
+                Ok(Some(bytes)) => self.forward(number, &frame[..bytes], now_ns),
+                Ok(None) => break,
+                Err(reason) => {
+                    self.failed.push((number, reason));
+                    break;
+                }
+            }
+            taken += 1;
+        }
+        self.frame = frame;
+        taken
+    }
+
+    fn forward(&mut self, from: usize, frame: &[u8], now_ns: u64) {
+        let Self { ports, outputs, forwarding, failed, .. } = self;
+        let uplink = ports[from].settings.uplink;
+        let target = forwarding.target(uplink, frame);
+        let mut give = |to: usize, ports: &mut [Port]| {
+            if let Err(reason) = ports[to].deliver(frame) {
+                failed.push((to, reason));
+            }
+        };
+        match target {
+            Target::Port(to) => {
+                give(to, ports);
+                ports[from].counters.sent += 1;
+                return;
+            }
+            Target::All => {
+                let others = forwarding.ports(uplink).iter().filter(|&&to| to != from);
+                others.for_each(|&to| give(to, ports));
+            }
+            Target::Uplink => {}
+        }
+        outputs[uplink].stage(&mut ports[from], from, frame, now_ns);
+    }
+
+    /// Prepares for a pause: guests kick from now on. Returns how long it may be.
+    fn rest(&mut self) -> Option<Duration> {
+        for number in 0..self.ports.len() {
+            match self.ports[number].enable_kicks() {
+                Ok(false) => {}
+                Ok(true) if self.ports[number].staging.is_full() => {}
+                Ok(true) => return Some(Duration::ZERO),
+                Err(reason) => {
+                    self.detach(number);
+                    self.ports[number].cut_off(&reason);
+                }
+            }
+        }
+        let signals = self.ports.iter().filter_map(Port::signals_at_ns);
+        let scheduled = self.outputs.iter().filter_map(Output::sends_at_ns);
+        let next_ns = signals.chain(scheduled).min()?;
+        Some(Duration::from_nanos(next_ns.saturating_sub(monotonic_ns())))
+    }
+
+    /// Waits for descriptors, and does what they are about. Returns whether it is to end.
+    fn wait(&mut self, limit: Option<Duration>) -> io::Result<bool> {
+        for (number, output) in self.outputs.iter_mut().enumerate() {
+            output.watch(&self.poller, token(UPLINK, number))?;
+        }
+        let mut ready = Vec::new();
+        self.poller.wait(limit, |number| ready.push(number))?;
+        for number in ready {
+            let (kind, number) = (number >> 32, (number & 0xffff_ffff) as usize);
+            match kind {
+                LISTENER => self.changed(number, Port::accept)?,
+                CONNECTION => self.changed(number, |port| port.serve(MESSAGES))?,
+                KICK if !self.ports[number].take_kick() => self.forget_kick(number),
+                COMMAND if self.obey() => return Ok(true),
+                _ => {} // what has arrived is taken in the next round
+            }
+        }
+        let now_ns = monotonic_ns();
+        for port in &mut self.ports {
+            port.disable_kicks();
+            port.signal_again(now_ns);
+        }
+        Ok(false)
+    }
+
+    /// Does something that may change a port's descriptors: none is closed while it is waited for.
+    fn changed(&mut self, number: usize, act: impl FnOnce(&mut Port)) -> io::Result<()> {
+        self.detach(number);
+        act(&mut self.ports[number]);
+        let port = &self.ports[number];
+        if let Some(connection) = port.connection() {
+            let unsent = port.has_unsent();
+            let what = if unsent { Interest::ReadAndWrite } else { Interest::Read };
+            self.poller.add(connection, token(CONNECTION, number), what)?;
+        }
+        if let Some(kick) = port.kick() {
+            self.poller.add(kick, token(KICK, number), Interest::Read)?;
+        }
+        Ok(())
+    }
+
+    /// A descriptor that stays readable would keep the loop awake.
+    fn forget_kick(&self, number: usize) {
+        if let Some(kick) = self.ports[number].kick() {
+            let _ = self.poller.remove(kick);
+        }
+    }
+
+    fn detach(&self, number: usize) {
+        let port = &self.ports[number];
+        for fd in [port.connection(), port.kick()].into_iter().flatten() {
+            let _ = self.poller.remove(fd);
+        }
+    }
+
+    /// Carries out commands; returns whether it is to end.
+    fn obey(&mut self) -> bool {
+        use std::io::Read;
+        let mut seen = [0; 64];
+        while (&self.wake).read(&mut seen).is_ok_and(|bytes| bytes > 0) {}
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Counters(told)) => {
+                    let _ = told.send(self.counters());
+                }
+                Ok(Command::Set { port, settings, done }) => {
+                    let _ = done.send(self.set(port, settings));
+                }
+                Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return true,
+                Err(mpsc::TryRecvError::Empty) => return false,
+            }
+        }
+    }
+
+    fn counters(&mut self) -> Counters {
+        let ports = self.ports.iter().map(Port::counted).collect();
+        (ports, self.outputs.iter_mut().map(|output| output.uplink.counters()).collect())
+    }
+}
+
+/// A guest's pipe whose reader is gone is an error, not the end of the process.
+fn ignore_sigpipe() {
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec, and CLOCK_MONOTONIC always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
+}

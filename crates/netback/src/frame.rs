@@ -1,0 +1,240 @@
+//! Ethernet frames in a guest's buffers, behind the header of virtio-net.
+//!
+//! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.1.6.
+
+use crate::{chain::Chain, error::CutOff, queue::Queue};
+
+/// Size of the largest header, `struct virtio_net_hdr_v1`.
+pub const NET_HEADER_BYTES: usize = 12;
+/// Size of an Ethernet header: no frame is shorter.
+pub const MIN_FRAME_BYTES: usize = 14;
+
+/// What stands before each frame.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "fields are those of struct virtio_net_hdr_v1")]
+pub struct NetHeader {
+    pub flags: u8,
+    pub gso_type: u8,
+    pub hdr_len: u16,
+    pub gso_size: u16,
+    pub csum_start: u16,
+    pub csum_offset: u16,
+    pub num_buffers: u16,
+}
+
+impl NetHeader {
+    /// Reads a header.
+    #[must_use]
+    pub fn parse(bytes: &[u8; NET_HEADER_BYTES]) -> Self {
+        let word = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        Self {
+            flags: bytes[0],
+            gso_type: bytes[1],
+            hdr_len: word(2),
+            gso_size: word(4),
+            csum_start: word(6),
+            csum_offset: word(8),
+            num_buffers: word(10),
+        }
+    }
+
+    /// Its bytes. Without `VERSION_1` and `MRG_RXBUF` the last two are left out.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; NET_HEADER_BYTES] {
+        let mut bytes = [0; NET_HEADER_BYTES];
+        bytes[0] = self.flags;
+        bytes[1] = self.gso_type;
+        let words =
+            [self.hdr_len, self.gso_size, self.csum_start, self.csum_offset, self.num_buffers];
+        for (target, word) in bytes[2..].chunks_exact_mut(2).zip(words) {
+            target.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The guest leaves work to the device that was not offered: a checksum or segmentation.
+    #[must_use]
+    pub fn asks_for_offload(&self) -> bool {
+        const NEEDS_CSUM: u8 = 1;
+        self.flags & NEEDS_CSUM != 0 || self.gso_type != 0
+    }
+}
+
+/// How frames lie in a guest's buffers, as negotiated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameFormat {
+    /// Size of the header before each frame: 12, or 10 for a guest of before `VERSION_1`.
+    pub header_bytes: usize,
+    /// A received frame may continue in further buffers (`MRG_RXBUF`).
+    pub mergeable: bool,
+}
+
+/// A frame that a guest transmitted. All but `Frame` are drops, to be counted; the buffer is given
+/// back in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transmitted {
+    /// So many bytes were copied.
+    Frame(usize),
+    /// Shorter than an Ethernet header.
+    TooShort {
+        /// Size of the buffer, with the header.
+        bytes: usize,
+    },
+    /// Longer than the caller's buffer.
+    TooLong {
+        /// Size of the frame.
+        bytes: usize,
+    },
+    /// It needs an offload that was not offered.
+    NeedsOffload,
+}
+
+/// What became of a frame for a guest. All but `Written` leave the guest's buffers available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivered {
+    /// It lies in so many buffers, which are pushed and not yet published.
+    Written {
+        /// How many.
+        buffers: u16,
+    },
+    /// The guest has too few buffers available.
+    Full,
+    /// No buffers of this guest would hold it.
+    TooLong,
+    /// The ring does not run.
+    Stopped,
+}
+
+/// Copies the frame of a transmit chain, without its header, to the start of `frame`.
+#[inline]
+pub fn copy_out(
+    chain: &Chain,
+    format: FrameFormat,
+    frame: &mut [u8],
+) -> Result<Transmitted, CutOff> {
+    let wrong = chain.writable_bytes();
+    if wrong > 0 {
+        return Err(CutOff::Direction { queue: "transmit", bytes: wrong });
+    }
+    let bytes = chain.readable_bytes();
+    if bytes < format.header_bytes + MIN_FRAME_BYTES {
+        return Ok(Transmitted::TooShort { bytes });
+    }
+    let frame_bytes = bytes - format.header_bytes;
+    if frame_bytes > frame.len() {
+        return Ok(Transmitted::TooLong { bytes: frame_bytes });
+    }
+    let mut header = [0; NET_HEADER_BYTES];
+    chain.read(0, &mut header[..format.header_bytes]);
+    if NetHeader::parse(&header).asks_for_offload() {
+        return Ok(Transmitted::NeedsOffload);
+    }
+    Ok(Transmitted::Frame(chain.read(format.header_bytes, &mut frame[..frame_bytes])))
+}
+
+/// Writes frames into receive buffers. It keeps memory that would be allocated per frame otherwise.
+#[derive(Debug, Default)]
+pub struct FrameWriter {
+    first: Chain,
+    further: Chain,
+    /// Heads of the buffers, and how much was written into each.
+    filled: Vec<(u16, u32)>,
+}
+
+impl FrameWriter {
+    /// A writer that holds no guest's memory yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Writes a frame behind its header into one receive buffer or, where that was negotiated,
+    /// several. The caller publishes.
+    pub fn deliver(
+        &mut self,
+        queue: &mut Queue,
+        format: FrameFormat,
+        frame: &[u8],
+    ) -> Result<Delivered, CutOff> {
+        let header_bytes = format.header_bytes;
+        self.filled.clear();
+        if !queue.pop(&mut self.first)? {
+            return Ok(Delivered::Full);
+        }
+        let space = receive_bytes(&self.first, header_bytes)? - header_bytes;
+        let (now, mut rest) = frame.split_at(space.min(frame.len()));
+        let written = self.first.write(header_bytes, now);
+        self.fill(self.first.head(), header_bytes + written);
+        let mut buffers = 1;
+        while !rest.is_empty() {
+            // Nothing was pushed, so giving back what was popped leaves all as it was.
+            if !format.mergeable || buffers >= queue.size() {
+                queue.unpop(buffers);
+                return Ok(Delivered::TooLong);
+            }
+            if !queue.pop(&mut self.further)? {
+                queue.unpop(buffers);
+                return Ok(Delivered::Full);
+            }
+            let space = receive_bytes(&self.further, header_bytes)?;
+            let (now, later) = rest.split_at(space.min(rest.len()));
+            let written = self.further.write(0, now);
+            self.fill(self.further.head(), written);
+            rest = later;
+            buffers += 1;
+        }
+        let header = NetHeader { num_buffers: buffers, ..NetHeader::default() }.to_bytes();
+        let _ = self.first.write(0, &header[..header_bytes]);
+        for &(head, bytes) in &self.filled {
+            queue.push_used(head, bytes);
+        }
+        Ok(Delivered::Written { buffers })
+    }
+
+    fn fill(&mut self, head: u16, bytes: usize) {
+        let bytes = u32::try_from(bytes).expect("a frame is far shorter than 4 GiB");
+        self.filled.push((head, bytes));
+    }
+}
+
+/// How much a receive buffer holds: the header at least, even if it is not the frame's first one.
+fn receive_bytes(chain: &Chain, header_bytes: usize) -> Result<usize, CutOff> {
+    let wrong = chain.readable_bytes();
+    if wrong > 0 {
+        return Err(CutOff::Direction { queue: "receive", bytes: wrong });
+    }
+    let bytes = chain.writable_bytes();
+    if bytes < header_bytes {
+        return Err(CutOff::ReceiveBuffer { bytes, min_bytes: header_bytes });
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_headers_bytes_lie_where_the_specification_has_them() {
+        let bytes = [1, 2, 3, 0, 4, 0, 5, 0, 6, 0, 7, 1];
+        let header = NetHeader {
+            flags: 1,
+            gso_type: 2,
+            hdr_len: 3,
+            gso_size: 4,
+            csum_start: 5,
+            csum_offset: 6,
+            num_buffers: 0x107,
+        };
+        assert_eq!(NetHeader::parse(&bytes), header);
+        assert_eq!(header.to_bytes(), bytes);
+    }
+
+    #[test]
+    fn offloads_are_recognised() {
+        assert!(!NetHeader::default().asks_for_offload());
+        assert!(NetHeader { flags: 1, ..NetHeader::default() }.asks_for_offload());
+        assert!(!NetHeader { flags: 2, ..NetHeader::default() }.asks_for_offload(), "checked");
+        assert!(NetHeader { gso_type: 1, ..NetHeader::default() }.asks_for_offload());
+    }
+}

@@ -1,0 +1,65 @@
+//! The core of a network back-end in user space: it serves the virtio NICs of many virtual machines
+//! over vhost-user, one Unix socket for each NIC.
+//!
+//! There are no threads, no loop and no clock here. The caller accepts connections and polls:
+//!
+//! - a readable [`Connection`] gives messages, which a [`Session`] carries out and answers;
+//! - a readable [`Kick`], or the caller's own polling, says that a ring may have work;
+//! - [`Session::rings`] gives both rings: [`Rings::next_frame`] takes what the guest transmits,
+//!   [`Rings::deliver`] hands it a frame. After a batch: [`Queue::publish`], and
+//!   [`Call::signal`] if [`Queue::needs_call`]. Before sleeping: [`Queue::enable_kicks`].
+//!
+//! **Guests are not trusted.** Whatever a front-end sends and a guest writes into its memory either
+//! works or ends in a [`CutOff`], which concerns this NIC alone. What is *not* contained yet: a
+//! front-end that truncates the file behind its memory (`SIGBUS`, see [`GuestMemory`]), and one that
+//! makes its eventfd block (see [`Call`]). The process must ignore `SIGPIPE`.
+//!
+//! Sources: QEMU's `docs/interop/vhost-user.rst`; Virtual I/O Device (VIRTIO) Version 1.2.
+//! Differences from the former: a ring that is disabled is not looked at, where the document asks
+//! for transmitted frames to be discarded; memory regions come with `SET_MEM_TABLE` only.
+
+mod backend;
+mod chain;
+mod checksum;
+mod descriptor;
+mod error;
+mod forwarding;
+mod frame;
+mod memory;
+mod message;
+mod notification;
+mod output;
+mod poller;
+mod port;
+mod privileges;
+mod queue;
+mod ring;
+mod rings;
+mod session;
+mod socket;
+mod staging;
+#[cfg(test)]
+mod test_support;
+mod uplink;
+
+pub use backend::{Counters, Ended, Handle, Netback};
+pub use chain::{Chain, Segment};
+pub use error::CutOff;
+pub use frame::{
+    Delivered, FrameFormat, FrameWriter, MIN_FRAME_BYTES, NET_HEADER_BYTES, NetHeader, Transmitted,
+    copy_out,
+};
+pub use memory::{GuestMemory, MAX_MEMORY_BYTES};
+pub use message::{
+    HEADER_BYTES, Header, MAX_CONFIG_BYTES, MAX_DESCRIPTORS, MAX_PAYLOAD_BYTES, MAX_REGIONS,
+    MemoryRegion, Message, Reply, ReplyPayload, Request, RingAddresses,
+};
+pub use notification::{Call, Kick, Signalled};
+pub use output::UplinkSettings;
+pub use port::{PortCounters, PortSettings};
+pub use privileges::drop_privileges;
+pub use queue::{MAX_QUEUE_SIZE, Queue, QueueSettings};
+pub use rings::{Ring, Rings};
+pub use session::{NicSettings, RECEIVE, Session, TRANSMIT, feature, protocol_feature};
+pub use socket::{Connection, Received};
+pub use uplink::UplinkCounters;

@@ -1,0 +1,296 @@
+//! A port: one NIC of a guest, from its socket to the frames that wait to be scheduled.
+
+use std::{
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixListener,
+    },
+};
+
+use crate::{
+    Connection, CutOff, Delivered, Kick, MIN_FRAME_BYTES, NicSettings, Received, Ring, Session,
+    Signalled, TRANSMIT, Transmitted,
+    staging::{MAX_FRAME_BYTES, Staging},
+};
+
+/// What a port is made of.
+#[derive(Clone, Debug)]
+pub struct PortSettings {
+    /// Its name in counters and messages.
+    pub name: String,
+    /// What the guest is told about its NIC.
+    pub nic: NicSettings,
+    /// Index of the uplink that its frames leave by.
+    pub uplink: usize,
+    /// Frames with a source address other than the port's are dropped.
+    pub check_source: bool,
+}
+
+/// What became of a port's frames, since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PortCounters {
+    /// Frames that the guest transmitted, whatever became of them.
+    pub transmitted: u64,
+    /// Of these: with another source address than the port's.
+    pub wrong_source: u64,
+    /// Of these: too short, too long, or with work left to the device that it did not offer.
+    pub malformed: u64,
+    /// Of these: handed to the uplink, or to other ports.
+    pub sent: u64,
+    /// Of these: lost because the uplink had no space for them.
+    pub output_full: u64,
+    /// Of these: waiting to be scheduled.
+    pub waiting: u64,
+    /// Frames for the guest that lie in its receive ring.
+    pub delivered: u64,
+    /// Frames for the guest that found no receive buffer.
+    pub ring_full: u64,
+    /// Frames for the guest that none of its buffers would hold.
+    pub too_long: u64,
+    /// Frames for the guest while its ring did not run, or there was none.
+    pub no_guest: u64,
+    /// Whether a guest's front-end is connected.
+    pub attached: bool,
+    /// How often a guest was cut off.
+    pub cut_offs: u64,
+    /// Why the last one was.
+    pub last_cut_off: Option<String>,
+}
+
+/// A guest at a port.
+#[derive(Debug)]
+struct Guest {
+    connection: Connection,
+    session: Session,
+    /// A reply waits until the front-end reads.
+    unsent: bool,
+}
+
+/// One port.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) settings: PortSettings,
+    pub(crate) counters: PortCounters,
+    pub(crate) staging: Staging,
+    listener: UnixListener,
+    guest: Option<Guest>,
+    /// Frames went in or out since the guest was last told.
+    touched: bool,
+    again: Option<Again>,
+}
+
+/// When a signal is written again that the guest has not reacted to: a User-Mode Linux guest may miss
+/// one as it falls asleep.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    at_ns: u64,
+    pause_ns: u64,
+}
+
+/// The first pause before that, and the longest one.
+const AGAIN_NS: u64 = 50_000;
+const AGAIN_MAX_NS: u64 = 1_000_000;
+
+impl Port {
+    pub(crate) fn new(settings: PortSettings, listener: UnixListener) -> io::Result<Self> {
+        listener.set_nonblocking(true)?;
+        Ok(Self {
+            settings,
+            counters: PortCounters::default(),
+            staging: Staging::new(),
+            listener,
+            guest: None,
+            touched: false,
+            again: None,
+        })
+    }
+
+    pub(crate) fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    pub(crate) fn connection(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.guest.as_ref()?.connection.as_fd())
+    }
+
+    /// Whether a reply waits until the front-end reads.
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.guest.as_ref().is_some_and(|guest| guest.unsent)
+    }
+
+    pub(crate) fn kick(&self) -> Option<BorrowedFd<'_>> {
+        self.guest.as_ref()?.session.kick(TRANSMIT).map(AsFd::as_fd)
+    }
+
+    /// Its counters, and what waits.
+    pub(crate) fn counted(&self) -> PortCounters {
+        PortCounters {
+            waiting: self.staging.len() as u64,
+            attached: self.guest.is_some(),
+            ..self.counters.clone()
+        }
+    }
+
+    /// Takes a new connection, if there is none yet: a second one is closed.
+    pub(crate) fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if self.guest.is_none()
+                && let Ok(connection) = Connection::new(stream)
+            {
+                let session = Session::new(self.settings.nic);
+                self.guest = Some(Guest { connection, session, unsent: false });
+            }
+        }
+    }
+
+    /// Carries out what the front-end asks for; `limit` messages at most, so that a flood of them
+    /// holds up nobody else.
+    pub(crate) fn serve(&mut self, limit: u32) {
+        for _ in 0..limit {
+            match self.guest.as_mut().map(answer) {
+                Some(Ok(true)) => {}
+                Some(Err(Some(reason))) => self.cut_off(&reason),
+                Some(Err(None)) => self.disconnect(),
+                Some(Ok(false)) | None => return,
+            }
+        }
+    }
+
+    /// Ends a guest's connection for a reason.
+    pub(crate) fn cut_off(&mut self, reason: &CutOff) {
+        self.counters.cut_offs += 1;
+        self.counters.last_cut_off = Some(reason.to_string());
+        self.disconnect();
+    }
+
+    fn disconnect(&mut self) {
+        self.guest = None;
+        (self.touched, self.again) = (false, None);
+    }
+
+    /// Copies the next frame that the guest transmits to the start of `frame`, and counts it; None:
+    /// there is none. One that is not to be sent has no bytes.
+    pub(crate) fn next_frame(&mut self, frame: &mut [u8]) -> Result<Option<usize>, CutOff> {
+        let Some(guest) = &mut self.guest else {
+            return Ok(None);
+        };
+        let Some(found) = guest.session.rings().next_frame(frame)? else {
+            return Ok(None);
+        };
+        self.touched = true;
+        self.counters.transmitted += 1;
+        let Transmitted::Frame(bytes) = found else {
+            self.counters.malformed += 1;
+            return Ok(Some(0));
+        };
+        if self.settings.check_source && frame[6..12] != self.settings.nic.mac {
+            self.counters.wrong_source += 1;
+            return Ok(Some(0));
+        }
+        Ok(Some(bytes))
+    }
+
+    /// Writes a frame into the guest's receive ring, or counts why not.
+    pub(crate) fn deliver(&mut self, frame: &[u8]) -> Result<bool, CutOff> {
+        debug_assert!(frame.len() >= MIN_FRAME_BYTES && frame.len() <= MAX_FRAME_BYTES);
+        let delivered = match &mut self.guest {
+            Some(guest) => guest.session.rings().deliver(frame)?,
+            None => Delivered::Stopped,
+        };
+        let counter = match delivered {
+            Delivered::Written { .. } => {
+                self.touched = true;
+                &mut self.counters.delivered
+            }
+            Delivered::Full => &mut self.counters.ring_full,
+            Delivered::TooLong => &mut self.counters.too_long,
+            Delivered::Stopped => &mut self.counters.no_guest,
+        };
+        *counter += 1;
+        Ok(matches!(delivered, Delivered::Written { .. }))
+    }
+
+    /// Shows the guest what was done, and wakes it if it asked for that.
+    pub(crate) fn finish(&mut self, now_ns: u64) {
+        if !std::mem::take(&mut self.touched) {
+            return;
+        }
+        let mut signalled = false;
+        for_each_ring(&mut self.guest, |ring| {
+            ring.queue.publish();
+            signalled |= ring.queue.needs_call() && signal(&ring);
+        });
+        if signalled {
+            self.again = Some(Again { at_ns: now_ns + AGAIN_NS, pause_ns: AGAIN_NS });
+        }
+    }
+
+    /// Writes a signal again once its time has come, as long as the guest has not reacted.
+    pub(crate) fn signal_again(&mut self, now_ns: u64) {
+        let Some(again) = self.again.filter(|again| again.at_ns <= now_ns) else {
+            return;
+        };
+        let mut unheard = false;
+        for_each_ring(&mut self.guest, |ring| {
+            unheard |= ring.queue.used_event_passed() && signal(&ring);
+        });
+        let pause_ns = (2 * again.pause_ns).min(AGAIN_MAX_NS);
+        self.again = unheard.then_some(Again { at_ns: now_ns + pause_ns, pause_ns });
+    }
+
+    /// When a signal is to be written again.
+    pub(crate) fn signals_at_ns(&self) -> Option<u64> {
+        self.again.map(|again| again.at_ns)
+    }
+
+    /// Has the guest kick when it transmits; true: it has transmitted meanwhile.
+    pub(crate) fn enable_kicks(&mut self) -> Result<bool, CutOff> {
+        let transmit = self.guest.as_mut().and_then(|guest| guest.session.rings().transmit);
+        transmit.map_or(Ok(false), |ring| ring.queue.enable_kicks())
+    }
+
+    /// Spares the guest kicks.
+    pub(crate) fn disable_kicks(&mut self) {
+        if let Some(guest) = &mut self.guest
+            && let Some(ring) = guest.session.rings().transmit
+        {
+            ring.queue.disable_kicks();
+        }
+    }
+
+    /// Takes away what made the kick's descriptor readable; false: its other end is gone.
+    pub(crate) fn take_kick(&self) -> bool {
+        let guest = self.guest.as_ref();
+        guest.and_then(|guest| guest.session.kick(TRANSMIT)).is_none_or(Kick::take)
+    }
+}
+
+/// Carries out one message; false: there is none. An error without a reason: it hung up.
+fn answer(guest: &mut Guest) -> Result<bool, Option<CutOff>> {
+    if guest.unsent {
+        guest.unsent = !guest.connection.flush().map_err(Some)?;
+    }
+    match guest.connection.receive().map_err(Some)? {
+        Received::Message(message, fds) => {
+            if let Some(reply) = guest.session.handle(message, fds).map_err(Some)? {
+                guest.unsent = !guest.connection.reply(&reply).map_err(Some)?;
+            }
+            Ok(true)
+        }
+        Received::Nothing => Ok(false),
+        Received::Closed => Err(None),
+    }
+}
+
+fn for_each_ring(guest: &mut Option<Guest>, mut each: impl FnMut(Ring<'_>)) {
+    if let Some(guest) = guest {
+        let rings = guest.session.rings();
+        [rings.receive, rings.transmit].into_iter().flatten().for_each(&mut each);
+    }
+}
+
+/// Wakes the guest; false: nobody hears it.
+fn signal(ring: &Ring<'_>) -> bool {
+    ring.call.is_some_and(|call| call.signal() == Signalled::Delivered)
+}

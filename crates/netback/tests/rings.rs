@@ -1,0 +1,381 @@
+//! Rings, one rule of the specification at a time.
+
+mod driver;
+
+use driver::{Driver, GUEST, Guest, INDIRECT, NEXT, Part, WRITE, split};
+use isolane_netback::{
+    Chain, CutOff, Delivered, FrameFormat, FrameWriter, GuestMemory, MemoryRegion, NetHeader,
+    Queue, Transmitted, copy_out,
+};
+
+const BYTES: u64 = 0x4_0000;
+const BUFFERS: u64 = 0x1_0000;
+const MERGEABLE: FrameFormat = FrameFormat { header_bytes: 12, mergeable: true };
+const PLAIN: FrameFormat = FrameFormat { header_bytes: 12, mergeable: false };
+
+fn set_up(size: u16, start: u16) -> (Guest, Driver, Queue) {
+    let guest = Guest::new(BYTES);
+    let driver = Driver::new(&guest, 0, size, start);
+    let queue = driver.queue(&guest.map());
+    (guest, driver, queue)
+}
+
+fn readable(at: u64, bytes: u32) -> Part {
+    Part { at, bytes, writable: false }
+}
+
+fn writable(at: u64, bytes: u32) -> Part {
+    Part { at, bytes, writable: true }
+}
+
+/// A queue of four whose first chain starts with these descriptors, and what becomes of it.
+fn pop_raw(descriptors: &[(u64, u32, u16, u16)], head: u16) -> Result<Chain, CutOff> {
+    let (guest, mut driver, mut queue) = set_up(4, 0);
+    for (index, descriptor) in (0u64..).zip(descriptors) {
+        guest.descriptor(16 * index, *descriptor);
+    }
+    driver.offer(&guest, head);
+    let mut chain = Chain::new();
+    assert!(queue.pop(&mut chain)?);
+    Ok(chain)
+}
+
+#[test]
+fn a_chain_of_the_queues_size_is_taken_and_a_loop_is_not() {
+    let at = GUEST + BUFFERS;
+    let chain = [(at, 1, NEXT, 1), (at, 2, NEXT, 2), (at, 3, NEXT, 3), (at, 4, 0, 0)];
+    assert_eq!(pop_raw(&chain, 0).unwrap().readable_bytes(), 10);
+    let mut looped = chain;
+    looped[3].2 = NEXT;
+    assert!(matches!(pop_raw(&looped, 0), Err(CutOff::ChainTooLong { limit: 4 })));
+    assert!(matches!(pop_raw(&[(at, 1, NEXT, 0)], 0), Err(CutOff::ChainTooLong { .. })));
+}
+
+#[test]
+fn descriptors_that_do_not_exist() {
+    let at = GUEST + BUFFERS;
+    let outside = |index| CutOff::DescriptorIndex { index, entries: 4 }.to_string();
+    assert_eq!(pop_raw(&[], 4).unwrap_err().to_string(), outside(4));
+    assert_eq!(pop_raw(&[], 0xffff).unwrap_err().to_string(), outside(0xffff));
+    assert_eq!(pop_raw(&[(at, 1, NEXT, 4)], 0).unwrap_err().to_string(), outside(4));
+}
+
+#[test]
+fn buffers_at_the_edges_of_a_region() {
+    let last = GUEST + BYTES - 1;
+    assert_eq!(pop_raw(&[(last, 1, 0, 0)], 0).unwrap().readable_bytes(), 1);
+    assert_eq!(pop_raw(&[(GUEST, 0x4_0000, WRITE, 0)], 0).unwrap().writable_bytes(), 0x4_0000);
+    for (address, bytes) in
+        [(last, 2), (GUEST - 1, 1), (GUEST - 1, 2), (last + 1, 1), (u64::MAX, 1), (GUEST, u32::MAX)]
+    {
+        let outside = pop_raw(&[(address, bytes, 0, 0)], 0);
+        assert!(matches!(outside, Err(CutOff::Outside { part: "buffer", .. })), "{address:#x}");
+    }
+}
+
+#[test]
+fn a_buffer_across_two_regions_is_refused() {
+    use std::os::fd::AsFd;
+    let guest = Guest::new(BYTES);
+    let mut driver = Driver::new(&guest, 0, 4, 0);
+    let half = BYTES / 2;
+    let first = MemoryRegion { bytes: half, ..guest.region() };
+    let second = MemoryRegion {
+        guest_address: first.guest_address + half,
+        user_address: first.user_address + half,
+        mmap_offset: half,
+        ..first
+    };
+    let files = [(first, guest.file.as_fd()), (second, guest.file.as_fd())];
+    let memory = std::sync::Arc::new(GuestMemory::map(&files).unwrap());
+    let mut queue = driver.queue(&memory);
+    let mut chain = Chain::new();
+    driver.add(&guest, &[readable(half - 8, 8), readable(half, 8)]);
+    assert!(queue.pop(&mut chain).unwrap());
+    driver.add(&guest, &[readable(half - 8, 9)]);
+    assert!(matches!(queue.pop(&mut chain), Err(CutOff::Outside { .. })));
+}
+
+#[test]
+fn descriptors_without_bytes_leave_no_trace() {
+    // Not even their addresses count.
+    let chain = [(7, 0, NEXT, 1), (GUEST + BUFFERS, 5, NEXT, 2), (u64::MAX, 0, WRITE, 0)];
+    let chain = pop_raw(&chain, 0).unwrap();
+    assert_eq!((chain.readable().len(), chain.writable().len()), (1, 0));
+    assert_eq!(chain.readable_bytes(), 5);
+}
+
+#[test]
+fn what_is_readable_comes_first() {
+    let at = GUEST + BUFFERS;
+    let chain = pop_raw(&[(at, 1, NEXT, 1), (at, 2, WRITE, 0)], 0).unwrap();
+    assert_eq!((chain.readable_bytes(), chain.writable_bytes()), (1, 2));
+    let wrong = pop_raw(&[(at, 1, NEXT | WRITE, 1), (at, 2, 0, 0)], 0);
+    assert!(matches!(wrong, Err(CutOff::ReadableAfterWritable { index: 1 })));
+}
+
+#[test]
+fn indirect_tables() {
+    let (guest, mut driver, mut queue) = set_up(4, 0);
+    let mut chain = Chain::new();
+    // Longer than the queue, as Linux does, and at an odd address.
+    let parts: Vec<_> = (0..19).map(|index| readable(BUFFERS + index, 1)).collect();
+    guest.write(BUFFERS, b"nineteen characters");
+    driver.add_indirect(&guest, &parts, 0x8001);
+    assert!(queue.pop(&mut chain).unwrap());
+    let mut text = [0; 32];
+    assert_eq!(chain.read(0, &mut text), 19);
+    assert_eq!(&text[..19], b"nineteen characters");
+
+    let table = GUEST + 0x8000;
+    let refused = |descriptor: (u64, u32, u16), inner: u16| {
+        let (guest, mut driver, mut queue) = set_up(4, 0);
+        guest.descriptor(0, (descriptor.0, descriptor.1, descriptor.2, 1));
+        guest.descriptor(0x8000, (table, 16, inner, 0));
+        driver.offer(&guest, 0);
+        queue.pop(&mut Chain::new()).unwrap_err()
+    };
+    assert!(matches!(refused((table, 0, INDIRECT), 0), CutOff::Indirect { bytes: 0, .. }));
+    assert!(matches!(refused((table, 17, INDIRECT), 0), CutOff::Indirect { bytes: 17, .. }));
+    assert!(matches!(refused((table, 16, INDIRECT | NEXT), 0), CutOff::Indirect { .. }));
+    assert!(matches!(refused((table, 16, INDIRECT), INDIRECT), CutOff::Indirect { .. }));
+    assert!(matches!(refused((table, 16, INDIRECT), NEXT), CutOff::ChainTooLong { limit: 1024 }));
+    let end = GUEST + BYTES;
+    assert!(matches!(refused((end - 8, 16, INDIRECT), 0), CutOff::Outside { .. }));
+
+    // As long as a table may be, and one longer.
+    for (length, is_taken) in [(1024, true), (1025, false)] {
+        let (guest, mut driver, mut queue) = set_up(4, 0);
+        driver.add_indirect(&guest, &vec![readable(BUFFERS, 1); length], 0x8000);
+        assert_eq!(queue.pop(&mut Chain::new()).is_ok(), is_taken);
+    }
+
+    let (guest, mut driver, _) = set_up(4, 0);
+    let mut queue = Queue::new(&guest.map(), &driver.settings(true, false)).unwrap();
+    driver.add_indirect(&guest, &[readable(BUFFERS, 1)], 0x8000);
+    let refused = queue.pop(&mut Chain::new()).unwrap_err();
+    assert!(refused.to_string().ends_with("not negotiated"), "{refused}");
+}
+
+#[test]
+fn no_more_chains_than_descriptors() {
+    let (guest, driver, mut queue) = set_up(4, 65534);
+    guest.set_u16(driver.available_at() + 2, 2);
+    assert_eq!(queue.available().unwrap(), 4);
+    guest.set_u16(driver.available_at() + 2, 3);
+    let reason = queue.available().unwrap_err();
+    assert_eq!(reason.to_string(), "5 chains are available in a queue of 4");
+    assert!(queue.pop(&mut Chain::new()).is_err());
+    guest.set_u16(driver.available_at() + 2, 65533);
+    assert!(matches!(queue.enable_kicks(), Err(CutOff::AvailableIndex { heads: 0xffff, .. })));
+}
+
+#[test]
+fn impossible_queues() {
+    let (guest, driver, _) = set_up(4, 0);
+    let memory = guest.map();
+    let good = driver.settings(true, true);
+    let refused = |change: &dyn Fn(&mut isolane_netback::QueueSettings)| {
+        let mut settings = good;
+        change(&mut settings);
+        Queue::new(&memory, &settings).unwrap_err()
+    };
+    for size in [0, 3, 2048, 32768] {
+        assert!(matches!(refused(&|bad| bad.size = size), CutOff::QueueSize { .. }));
+    }
+    assert!(matches!(refused(&|bad| bad.addresses.descriptors += 8), CutOff::Misaligned { .. }));
+    assert!(matches!(refused(&|bad| bad.addresses.available += 1), CutOff::Misaligned { .. }));
+    assert!(matches!(refused(&|bad| bad.addresses.used += 2), CutOff::Misaligned { .. }));
+    // The used ring needs 38 bytes: the last address that fits, and the next aligned one.
+    let end = driver::USER + BYTES;
+    let mut settings = good;
+    settings.addresses.used = end - 40;
+    assert!(Queue::new(&memory, &settings).is_ok());
+    assert!(matches!(
+        refused(&|bad| bad.addresses.used = end - 36),
+        CutOff::Outside { part: "used ring", bytes: 38, .. }
+    ));
+    assert!(matches!(refused(&|bad| bad.addresses.available = end), CutOff::Outside { .. }));
+    assert!(matches!(refused(&|bad| bad.addresses.descriptors = 0), CutOff::Outside { .. }));
+}
+
+#[test]
+fn used_chains_are_seen_after_publishing() {
+    let (guest, mut driver, mut queue) = set_up(4, 65535);
+    let mut chain = Chain::new();
+    let heads = [0, 1].map(|part| driver.add(&guest, &[writable(BUFFERS + part, 1)]));
+    for bytes in [7, 8] {
+        assert!(queue.pop(&mut chain).unwrap());
+        queue.push_used(chain.head(), bytes);
+        assert!(driver.reclaim(&guest).is_empty());
+    }
+    assert!(!queue.pop(&mut chain).unwrap());
+    queue.publish();
+    assert_eq!(driver.reclaim(&guest), [(heads[0], 7), (heads[1], 8)]);
+    assert_eq!((queue.used_index(), queue.next_available()), (1, 1));
+}
+
+#[test]
+fn calls_by_flags() {
+    let (guest, mut driver, _) = set_up(4, 0);
+    let mut queue = Queue::new(&guest.map(), &driver.settings(false, false)).unwrap();
+    let mut chain = Chain::new();
+    let mut round = |driver: &mut Driver, queue: &mut Queue| {
+        driver.add(&guest, &[writable(BUFFERS, 1)]);
+        assert!(queue.pop(&mut chain).unwrap());
+        queue.push_used(chain.head(), 0);
+        queue.publish();
+        driver.reclaim(&guest);
+        queue.needs_call()
+    };
+    assert!(round(&mut driver, &mut queue), "the first answer is yes");
+    assert!(round(&mut driver, &mut queue));
+    assert!(queue.used_event_passed());
+    driver.set_flags(&guest, 1);
+    assert!(!round(&mut driver, &mut queue));
+    assert!(!queue.used_event_passed());
+    driver.set_flags(&guest, 0);
+    assert!(round(&mut driver, &mut queue));
+    assert!(!queue.needs_call(), "nothing was published since");
+
+    queue.disable_kicks();
+    assert_eq!(driver.used_flags(&guest), 1);
+    assert!(!queue.enable_kicks().unwrap());
+    assert_eq!(driver.used_flags(&guest), 0);
+    driver.add(&guest, &[writable(BUFFERS, 1)]);
+    assert!(queue.enable_kicks().unwrap());
+}
+
+#[test]
+fn what_the_guest_asked_to_be_told_of_stays_due_until_it_looks() {
+    let (guest, mut driver, mut queue) = set_up(4, 65534);
+    let mut chain = Chain::new();
+    driver.set_used_event(&guest, driver.used);
+    assert!(!queue.used_event_passed(), "nothing was used");
+    for _ in 0..3 {
+        driver.add(&guest, &[writable(BUFFERS, 1)]);
+        assert!(queue.pop(&mut chain).unwrap());
+        queue.push_used(chain.head(), 0);
+        queue.publish();
+        assert!(queue.used_event_passed());
+    }
+    driver.reclaim(&guest);
+    driver.set_used_event(&guest, driver.used);
+    assert!(!queue.used_event_passed(), "the guest has seen all");
+    driver.set_used_event(&guest, driver.used.wrapping_add(2));
+    assert!(!queue.used_event_passed(), "it asked for later");
+}
+
+#[test]
+fn transmitted_frames_that_are_dropped() {
+    let (guest, mut driver, mut queue) = set_up(8, 0);
+    let mut chain = Chain::new();
+    let mut frame = [0; 100];
+    let mut transmit = |header: NetHeader, bytes: u32| {
+        guest.write(BUFFERS, &header.to_bytes());
+        driver.add(&guest, &[readable(BUFFERS, bytes)]);
+        assert!(queue.pop(&mut chain).unwrap());
+        copy_out(&chain, PLAIN, &mut frame).unwrap()
+    };
+    let good = NetHeader::default();
+    assert_eq!(transmit(good, 26), Transmitted::Frame(14));
+    assert_eq!(transmit(good, 25), Transmitted::TooShort { bytes: 25 });
+    assert_eq!(transmit(good, 0), Transmitted::TooShort { bytes: 0 });
+    assert_eq!(transmit(good, 112), Transmitted::Frame(100));
+    assert_eq!(transmit(good, 113), Transmitted::TooLong { bytes: 101 });
+    assert_eq!(transmit(NetHeader { flags: 1, ..good }, 60), Transmitted::NeedsOffload);
+    assert_eq!(transmit(NetHeader { gso_type: 4, ..good }, 60), Transmitted::NeedsOffload);
+}
+
+#[test]
+fn buffers_of_the_wrong_direction_or_size() {
+    let (guest, mut driver, mut queue) = set_up(4, 0);
+    let mut chain = Chain::new();
+    driver.add(&guest, &[readable(BUFFERS, 60), writable(BUFFERS, 1)]);
+    assert!(queue.pop(&mut chain).unwrap());
+    let wrong = copy_out(&chain, PLAIN, &mut [0; 100]).unwrap_err();
+    assert_eq!(wrong.to_string(), "1 bytes of a transmit buffer are for the wrong direction");
+
+    let refused = |parts: &[Part]| {
+        let (guest, mut driver, mut queue) = set_up(4, 0);
+        driver.add(&guest, parts);
+        FrameWriter::new().deliver(&mut queue, MERGEABLE, &[1; 60]).unwrap_err()
+    };
+    assert!(matches!(refused(&[writable(BUFFERS, 11)]), CutOff::ReceiveBuffer { bytes: 11, .. }));
+    assert!(matches!(refused(&[writable(BUFFERS, 0)]), CutOff::ReceiveBuffer { bytes: 0, .. }));
+    let both = [readable(BUFFERS, 3), writable(BUFFERS, 99)];
+    assert!(matches!(refused(&both), CutOff::Direction { queue: "receive", bytes: 3 }));
+}
+
+#[test]
+fn a_frame_without_enough_buffers_consumes_none() {
+    let (guest, mut driver, mut queue) = set_up(4, 65535);
+    let mut writer = FrameWriter::new();
+    let frame: Vec<u8> = (0..100).collect();
+    assert_eq!(writer.deliver(&mut queue, MERGEABLE, &frame).unwrap(), Delivered::Full);
+    for part in split(BUFFERS, 80, &[40], 2, true) {
+        driver.add(&guest, &[part]);
+    }
+    let before = (queue.next_available(), queue.used_index());
+    assert_eq!(writer.deliver(&mut queue, MERGEABLE, &frame).unwrap(), Delivered::Full);
+    assert_eq!((queue.next_available(), queue.used_index()), before);
+    assert_eq!(queue.available().unwrap(), 2);
+    driver.add(&guest, &[writable(BUFFERS + 80, 40)]);
+    let written = writer.deliver(&mut queue, MERGEABLE, &frame).unwrap();
+    assert_eq!(written, Delivered::Written { buffers: 3 });
+    queue.publish();
+    let bytes: Vec<_> = driver.reclaim(&guest).into_iter().map(|(_, bytes)| bytes).collect();
+    assert_eq!(bytes, [40, 40, 32]);
+    assert_eq!(guest.read(BUFFERS + 12, 100), frame);
+    assert_eq!(guest.read(BUFFERS, 12), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0]);
+}
+
+#[test]
+fn a_frame_that_no_buffers_hold() {
+    let (guest, mut driver, mut queue) = set_up(4, 0);
+    let mut writer = FrameWriter::new();
+    for part in split(BUFFERS, 80, &[20, 20, 20], 4, true) {
+        driver.add(&guest, &[part]);
+    }
+    assert_eq!(writer.deliver(&mut queue, MERGEABLE, &[1; 69]).unwrap(), Delivered::TooLong);
+    assert_eq!(writer.deliver(&mut queue, PLAIN, &[1; 9]).unwrap(), Delivered::TooLong);
+    let written = writer.deliver(&mut queue, PLAIN, &[1; 8]).unwrap();
+    assert_eq!(written, Delivered::Written { buffers: 1 });
+    assert_eq!(queue.available().unwrap(), 3);
+}
+
+#[test]
+fn the_short_header_of_before_version_1() {
+    let short = FrameFormat { header_bytes: 10, mergeable: false };
+    let (guest, mut driver, mut queue) = set_up(4, 0);
+    driver.add(&guest, &[writable(BUFFERS, 10), writable(BUFFERS + 100, 60)]);
+    let frame = [7; 60];
+    let written = FrameWriter::new().deliver(&mut queue, short, &frame).unwrap();
+    assert_eq!(written, Delivered::Written { buffers: 1 });
+    assert_eq!(guest.read(BUFFERS + 100, 60), frame);
+    driver.add(&guest, &[readable(BUFFERS + 90, 10), readable(BUFFERS + 100, 60)]);
+    let mut chain = Chain::new();
+    assert!(queue.pop(&mut chain).unwrap());
+    let mut read = [0; 60];
+    assert_eq!(copy_out(&chain, short, &mut read).unwrap(), Transmitted::Frame(60));
+    assert_eq!(read, frame);
+}
+
+#[test]
+fn a_chain_keeps_its_memory_and_clearing_lets_go() {
+    let (guest, mut driver, _) = set_up(4, 0);
+    let memory = guest.map();
+    let watched = std::sync::Arc::downgrade(&memory);
+    let mut queue = driver.queue(&memory);
+    driver.add(&guest, &[readable(BUFFERS, 3)]);
+    guest.write(BUFFERS, b"abc");
+    let mut chain = Chain::new();
+    assert!(queue.pop(&mut chain).unwrap());
+    drop((queue, memory));
+    let mut text = [0; 3];
+    assert_eq!(chain.read(0, &mut text), 3);
+    assert_eq!(&text, b"abc");
+    chain.clear();
+    assert!(watched.upgrade().is_none());
+    assert_eq!(chain.read(0, &mut text), 0);
+}

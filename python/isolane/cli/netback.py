@@ -1,0 +1,147 @@
+"""``isolane netback``: a network back-end for virtual machines, with a packet scheduler inside."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from isolane.netback import Status
+
+_WORDS = ("port", "uplink", "virtual machine")
+"""Columns that hold words; the others hold numbers."""
+
+EPILOG = """Examples:
+
+\b
+  sudo isolane netback start edge.yaml           runs until Ctrl-C
+  sudo isolane netback status                    of all that run
+  sudo isolane netback status edge --json
+
+\b
+A file (edge.yaml):
+  isolane: 1
+  name: edge
+  uplinks:
+    eth1: {scheduler: drr}
+  ports:
+    vm1: {mac: "52:54:00:00:00:01", weight: 2}
+    vm2: {mac: "52:54:00:00:00:02"}
+
+\b
+Virtual machines attach to /run/isolane/netback/edge/vm1.sock and vm2.sock:
+  qemu-system-x86_64 ... -m 512 \\
+      -object memory-backend-memfd,id=mem,size=512M,share=on -numa node,memdev=mem \\
+      -chardev socket,id=c0,path=/run/isolane/netback/edge/vm1.sock,reconnect=1 \\
+      -netdev vhost-user,id=n0,chardev=c0 \\
+      -device virtio-net-pci,netdev=n0,mac=52:54:00:00:00:01
+  linux.uml ... virtio_uml.device=/run/isolane/netback/edge/vm2.sock:1:0
+"""
+
+
+class Action(StrEnum):
+    """What to do."""
+
+    START = "start"
+    STATUS = "status"
+
+
+def command(
+    action: Annotated[Action, typer.Argument(metavar="start|status", help="What to do.")],
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE|NAME", help="start: the file; status: the back-end's name."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="status: print the counters as JSON.")
+    ] = False,
+) -> None:
+    """Serve virtual machines' NICs, and decide who sends next.
+
+    start: runs a back-end in user space that virtual machines (QEMU, User-Mode Linux, Cloud
+    Hypervisor, DPDK's virtio-user) attach to over vhost-user. It takes frames from their rings,
+    sends them by an interface of this host, and shares that by the scheduler that the file names.
+    Frames between its virtual machines go straight across. It runs in the foreground, until Ctrl-C
+    or SIGTERM; its virtual machines have no network afterwards. Needs root to start, and gives its
+    rights up before it takes the first frame.
+
+    status: prints what became of all frames of the back-ends that run.
+    """
+    if action is Action.START:
+        if as_json:
+            raise typer.BadParameter("--json belongs to `isolane netback status`")
+        if what is None:
+            raise typer.BadParameter("name the file: isolane netback start FILE")
+        _start(Path(what))
+    else:
+        _status(what, as_json=as_json)
+
+
+def _start(file: Path) -> None:
+    from isolane.cli.rights import need_root
+    from isolane.netback import serve, socket_of
+    from isolane.spec.netback_models import load_netback
+
+    plan = load_netback(file)
+    need_root("a network back-end needs root to open its uplinks")
+
+    def ready() -> None:
+        for port in plan.ports:
+            typer.echo(f"port {port}: {socket_of(plan.name, port)}")
+        typer.echo("ready")
+
+    serve(plan, ready)
+
+
+def _status(name: str | None, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from isolane.cli.enforcing import print_json
+    from isolane.cli.rights import need_root
+    from isolane.netback import names, status_of
+
+    need_root("the sockets of a network back-end are root's")
+    found = [status_of(one) for one in ([name] if name is not None else names())]
+    if as_json:
+        print_json([asdict(one) for one in found])
+        return
+    if not found:
+        typer.echo("no network back-end runs; start one with: isolane netback start FILE")
+    for one in found:
+        _print(one)
+
+
+def _print(status: Status) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 160
+    table = Table(title=f"network back-end {status.name}", title_justify="left", box=None)
+    for heading in ("port", "uplink", "virtual machine", "sent", "not sent", "delivered", "lost"):
+        table.add_column(heading, justify="left" if heading in _WORDS else "right")
+    for port in status.ports:
+        unsent = port.wrong_source + port.malformed + port.output_full
+        lost = port.ring_full + port.too_long + port.no_guest
+        numbers = (port.sent, unsent, port.delivered, lost)
+        table.add_row(
+            port.name,
+            port.uplink,
+            "attached" if port.attached else "none",
+            *(f"{n:,}" for n in numbers),
+        )
+    console.print(table)
+    for uplink in status.uplinks:
+        typer.echo(
+            f"uplink {uplink.name} ({uplink.scheduler}): received {uplink.received:,}, lost at its "
+            f"ring {uplink.ring_full:,}; sent {uplink.sent:,}"
+        )
+    for port in status.ports:
+        if port.last_cut_off:
+            typer.echo(
+                f"port {port.name}: cut off {port.cut_offs} times, last: {port.last_cut_off}"
+            )

@@ -1,0 +1,19 @@
+"""The network back-end for virtual machines: its process, its sockets, what others ask of it.
+
+The packet path is ``crates/netback``; nothing here touches a frame.
+"""
+
+from isolane.netback.control import PortStatus, Status, UplinkStatus, status_of
+from isolane.netback.folders import DIRECTORY, names, socket_of
+from isolane.netback.service import serve
+
+__all__ = [
+    "DIRECTORY",
+    "PortStatus",
+    "Status",
+    "UplinkStatus",
+    "names",
+    "serve",
+    "socket_of",
+    "status_of",
+]

@@ -1,0 +1,77 @@
+"""Where a back-end's sockets are: a folder that only its owner may look into."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from isolane.errors import TestbedError
+
+DIRECTORY: Final = Path("/run/isolane/netback")
+CONTROL: Final = "control"
+"""Name of the socket that the back-end is asked by; ports cannot have names without `.sock`."""
+_LOCK: Final = "lock"
+
+
+def socket_of(back_end: str, port: str, directory: Path = DIRECTORY) -> Path:
+    """Return the socket that a virtual machine attaches to."""
+    return directory / back_end / f"{port}.sock"
+
+
+def control_of(back_end: str, directory: Path = DIRECTORY) -> Path:
+    """Return the socket that a back-end is asked by."""
+    return directory / back_end / CONTROL
+
+
+def names(directory: Path = DIRECTORY) -> list[str]:
+    """Return the back-ends that run, by name."""
+    found = []
+    with contextlib.suppress(OSError):
+        for entry in sorted(directory.iterdir()):
+            with contextlib.suppress(OSError), (entry / _LOCK).open() as lock:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    found.append(entry.name)
+    return found
+
+
+@contextlib.contextmanager
+def own_folder(back_end: str, directory: Path = DIRECTORY) -> Iterator[Path]:
+    """Hold the folder of a back-end; what a killed one of the same name has left goes first.
+
+    Raises
+    ------
+    TestbedError
+        If a back-end of that name runs.
+    """
+    folder = directory / back_end
+    directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with (folder / _LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TestbedError(
+                f"a network back-end named {back_end} runs; end it, or give this one another name"
+            ) from None
+        _empty(folder)
+        try:
+            yield folder
+        finally:
+            _empty(folder)
+            with contextlib.suppress(OSError):
+                (folder / _LOCK).unlink()
+                folder.rmdir()
+                directory.rmdir()  # unless others have theirs there
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.name != _LOCK:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(entry)  # noqa: PTH108 - of whatever kind

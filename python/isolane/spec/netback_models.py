@@ -1,0 +1,158 @@
+"""A network back-end's file: its uplinks, and the ports that virtual machines' NICs attach to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Final, Literal, Self, get_args
+
+from pydantic import Field, PlainValidator, model_validator
+
+from isolane.spec import policy_fields as p
+from isolane.spec.base import SpecModel
+from isolane.spec.fields import (
+    ArmName,
+    LineRate,
+    Slug,
+    Version,
+    whole,
+    whole_schema,
+    word,
+    words_schema,
+)
+from isolane.spec.loader import load_file
+from isolane.spec.problems import Contradictions, Problem, Refused, listed, nearest, show
+
+SchedulerName = Literal[
+    "fifo", "round-robin", "wrr", "drr", "wfq", "strict-priority", "hierarchical", "credit"
+]
+PortKey = Literal["weight", "priority", "rate_min", "rate_max"]
+KEYS: Final[dict[SchedulerName, tuple[PortKey, ...]]] = {
+    "fifo": (),
+    "round-robin": (),
+    "wrr": ("weight",),
+    "drr": ("weight",),
+    "wfq": ("weight",),
+    "strict-priority": ("priority",),
+    "hierarchical": ("weight", "priority", "rate_min", "rate_max"),
+    "credit": ("rate_max",),
+}
+"""Keys of a port that each scheduler looks at."""
+MAX_PORTS: Final = 256
+
+
+def _on_or_off(value: object) -> bool:
+    known = {"on": True, "off": False, True: True, False: False}
+    if not isinstance(value, str | bool) or value not in known:
+        raise Refused(f"{show(value)} is neither on nor off", "on, off")
+    return known[value]
+
+
+SchedulerWord = Annotated[
+    SchedulerName,
+    PlainValidator(word("scheduler", get_args(SchedulerName))),
+    words_schema(*get_args(SchedulerName)),
+]
+Switch = Annotated[bool, PlainValidator(_on_or_off), words_schema("on", "off")]
+PortWeight = Annotated[int, PlainValidator(whole(1, 1 << 20)), whole_schema(1, 1 << 20)]
+PortPriority = Annotated[int, PlainValidator(whole(0, 7)), whole_schema(0, 7)]
+Mtu = Annotated[int, PlainValidator(whole(68, 1500)), whole_schema(68, 1500)]
+CoreNumber = Annotated[int, PlainValidator(whole(0, p.MAX_CORES - 1)), whole_schema(0, 1023)]
+
+
+class UplinkEntry(SpecModel):
+    """An interface of the host that ports' frames leave and arrive by."""
+
+    scheduler: SchedulerWord = "drr"
+    """Who sends next: fifo, round-robin, wrr, drr (default), wfq, strict-priority, hierarchical or
+    credit."""
+    back_pressure: Switch = True
+    """Whether frames wait while the interface takes none (on), or are lost then (off)."""
+
+
+class PortEntry(SpecModel):
+    """A port: one NIC of a virtual machine."""
+
+    mac: p.Mac
+    """The NIC's address; frames to it are the port's."""
+    uplink: p.InterfaceName | None = None
+    """The uplink that its frames leave by; needed where there are several."""
+    mtu: Mtu = 1500
+    """The longest IP packet, bytes, 68 to 1500."""
+    check_source: Switch = True
+    """Whether frames with another source address than `mac` are dropped; off for a router."""
+    weight: PortWeight = 1
+    """Share of the uplink's bytes relative to other ports: wrr, drr, wfq, hierarchical."""
+    priority: PortPriority = 0
+    """0 goes first, up to 7: strict-priority, hierarchical."""
+    rate_min: LineRate | None = None
+    """Rate that is met first: hierarchical."""
+    rate_max: LineRate | None = None
+    """Rate that is not exceeded: hierarchical, credit."""
+
+
+class NetbackFile(SpecModel):
+    """A network back-end for virtual machines: isolane netback start FILE."""
+
+    isolane: Version
+    """Version of the format: 1."""
+    name: ArmName
+    """Name of the back-end; its sockets are in /run/isolane/netback/NAME."""
+    core: CoreNumber | None = None
+    """The core that it runs on; default: any that the command may use."""
+    uplinks: Mapping[p.InterfaceName, UplinkEntry] = Field(min_length=1)
+    """The host's interfaces, by name."""
+    ports: Mapping[Slug, PortEntry] = Field(min_length=1, max_length=MAX_PORTS)
+    """The ports, by name; a virtual machine attaches to the socket NAME.sock."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        problems = tuple(self._problems())
+        if problems:
+            raise Contradictions(problems)
+        return self
+
+    def uplink_of(self, port: PortEntry) -> str:
+        """Return the name of the uplink that a port's frames leave by."""
+        return port.uplink or next(iter(self.uplinks))
+
+    def _problems(self) -> Iterator[Problem]:
+        taken: dict[tuple[str, str], str] = {}
+        for name, port in self.ports.items():
+            loc = ("ports", name)
+            if port.uplink is None and len(self.uplinks) > 1:
+                what = f"port {show(name)} does not say which uplink it has"
+                yield Problem((*loc, "uplink"), what, listed(self.uplinks))
+                continue
+            uplink = self.uplink_of(port)
+            if uplink not in self.uplinks:
+                known = listed(self.uplinks) + nearest(uplink, self.uplinks)
+                yield Problem((*loc, "uplink"), f"uplink {show(uplink)} is not there", known)
+                continue
+            if (uplink, port.mac) in taken:
+                what = f"port {show(name)} has the address of {show(taken[uplink, port.mac])}"
+                yield Problem((*loc, "mac"), what, "each address once on an uplink")
+            taken.setdefault((uplink, port.mac), name)
+            yield from _without_effect(loc, port, self.uplinks[uplink].scheduler)
+            if port.rate_min and port.rate_max and port.rate_min > port.rate_max:
+                yield Problem((*loc, "rate_min"), "rate_min is above rate_max", "at most rate_max")
+
+
+def _without_effect(
+    loc: tuple[str, str], port: PortEntry, scheduler: SchedulerName
+) -> Iterator[Problem]:
+    for key in get_args(PortKey):
+        if key in port.model_fields_set and key not in KEYS[scheduler]:
+            what = f"scheduler {scheduler} does not look at {key}"
+            yield Problem((*loc, key), what, listed(KEYS[scheduler]) or "no key of shares")
+
+
+def load_netback(path: Path) -> NetbackFile:
+    """Return the back-end in a file; nothing else is read and nothing on the host is touched.
+
+    Raises
+    ------
+    SpecError
+        If the file cannot be read or is not valid: all that is wrong, one problem a line.
+    """
+    return load_file(path, NetbackFile, "a network back-end")

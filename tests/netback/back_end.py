@@ -1,0 +1,157 @@
+"""A network back-end with real guests behind it, in namespaces of the test's own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from isolane.guests import UmlGuest, UmlPlan, VhostUserNic
+from isolane.guests.router_script import RouterSide, router_script
+from isolane.netback import Status, socket_of, status_of
+from isolane.procfs import threads_of
+
+from tests.live import COMMAND, LIMIT_S, environment
+from tests.wires import ip
+
+NAME = "under-test"
+DUT, FAR = "e2e-netback", "e2e-netback-far"
+SIDES = (("n0", "g0"), ("n1", "r0"))
+"""Wires: the back-end's interface, and the other end, where frames come from or arrive."""
+ADDRESSES = {4: ("10.9.{}.{}/24", "10.9.{}.{}"), 6: ("2001:db8:{}::{}/64", "2001:db8:{}::{}")}
+
+
+def mac(side: int, number: int) -> str:
+    return f"02:15:aa:00:{side:02x}:{number:02x}"
+
+
+def far_mac(side: int) -> str:
+    return f"02:15:aa:00:{side:02x}:ff"
+
+
+@dataclass
+class BackEnd:
+    """A running back-end of routers, each with a port on either wire."""
+
+    folder: Path
+    guests: int
+    process: subprocess.Popen[str]
+
+    def port(self, side: int, number: int) -> str:
+        return f"vm{number}-{side}"
+
+    def plan(self, number: int, ip_version: int = 4) -> UmlPlan:
+        """A guest that forwards from the first wire to the second."""
+        own, other = ADDRESSES[ip_version]
+        sides = [
+            RouterSide(own.format(2 * number + side, 1), other.format(2 * number + side, 2),
+                       far_mac(side))
+            for side in (0, 1)
+        ]  # fmt: skip
+        script = router_script(4 if ip_version == 4 else 6, ("eth0", "eth1"), (sides[0], sides[1]))
+        sockets = [socket_of(NAME, self.port(side, number)) for side in (0, 1)]
+        nics = tuple(VhostUserNic(path) for path in sockets)
+        return UmlPlan(f"netback-{number}", script, nics=nics)
+
+    @contextlib.contextmanager
+    def guest(self, number: int, ip_version: int = 4) -> Iterator[UmlGuest]:
+        with UmlGuest(self.plan(number, ip_version), LIMIT_S) as guest:
+            yield guest
+
+    def frame(self, number: int, ip_version: int = 4, size: int = 60, **other: object) -> bytes:
+        """A UDP datagram for the second wire, through a guest; without the frame check sequence."""
+        to, ttl = str(other.get("to", mac(0, number))), int(str(other.get("ttl", 64)))
+        header = bytes.fromhex((to + far_mac(0)).replace(":", ""))
+        payload = size - 14
+        if ip_version == 6:
+            fields = b"\x60\0\0\0" + (payload - 40).to_bytes(2, "big") + bytes((59, ttl))
+            addresses = [f"20010db8000{2 * number + s:x}" + "0" * 19 + "2" for s in (0, 1)]
+            packet = fields + bytes.fromhex("".join(addresses))
+            return header + b"\x86\xdd" + packet.ljust(payload, b"\0")
+        body = bytearray(b"\x45\0" + payload.to_bytes(2, "big") + b"\0\0\0\0" + bytes((ttl, 17)))
+        body += b"\0\0" + b"".join(bytes((10, 9, 2 * number + s, 2)) for s in (0, 1))
+        total = sum(int.from_bytes(body[i : i + 2], "big") for i in range(0, 20, 2))
+        total = (total & 0xFFFF) + (total >> 16)
+        body[10:12] = (0xFFFF - total - (total >> 16)).to_bytes(2, "big")
+        return header + b"\x08\0" + bytes(body).ljust(payload, b"\0")
+
+    def status(self) -> Status:
+        return status_of(NAME)
+
+    def until(self, what: str, reached: Callable[[Status], bool]) -> Status:
+        """Wait until the counters say something."""
+        deadline = time.monotonic() + LIMIT_S
+        while not reached(status := self.status()):
+            assert self.process.poll() is None, "the back-end has ended"
+            assert time.monotonic() < deadline, f"{what}: {status}"
+            time.sleep(0.01)
+        return status
+
+    def threads(self) -> list[int]:
+        return threads_of(self.process.pid)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        os.kill(self.process.pid, number)
+        return self.process.wait(LIMIT_S)
+
+
+FILE = """\
+isolane: 1
+name: {name}
+uplinks:
+  n0: {{scheduler: fifo}}
+  n1: {{scheduler: {scheduler}}}
+ports:
+"""
+PORT = '  {name}: {{mac: "{mac}", uplink: n{side}{more}}}\n'
+
+
+@contextlib.contextmanager
+def wires() -> Iterator[None]:
+    """Two wires between two namespaces, whose far ends talk to nobody by themselves."""
+    try:
+        for name in (DUT, FAR):
+            ip("netns", "add", name)
+            ip("netns", "exec", name, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
+        for side, (near, far) in enumerate(SIDES):
+            ip("-n", DUT, "link", "add", near, "type", "veth", "peer", "name", far, "netns", FAR)
+            ip("-n", FAR, "link", "set", far, "address", far_mac(side))
+            ip("-n", DUT, "link", "set", near, "arp", "off", "up")
+            ip("-n", FAR, "link", "set", far, "arp", "off", "up")
+        yield
+    finally:
+        for name in (DUT, FAR):
+            with contextlib.suppress(AssertionError):
+                ip("netns", "del", name)
+
+
+@contextlib.contextmanager
+def back_end(
+    folder: Path, guests: int = 1, scheduler: str = "drr", more: str = ""
+) -> Iterator[BackEnd]:
+    """Start one between the wires; it is ended again, whatever happens."""
+    file = folder / "netback.yaml"
+    text = FILE.format(name=NAME, scheduler=scheduler)
+    for number in range(guests):
+        for side in (0, 1):
+            name = f"vm{number}-{side}"
+            text += PORT.format(name=name, mac=mac(side, number), side=side, more=more)
+    file.write_text(text)
+    with wires():
+        command = ["ip", "netns", "exec", DUT, *COMMAND, "netback", "start", str(file)]
+        process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            while (line := process.stdout.readline()) != "ready\n":
+                assert line, "it ended before it was ready"
+            yield BackEnd(folder, guests, process)
+        finally:
+            process.terminate()
+            process.wait(LIMIT_S)
+            assert process.stdout is not None
+            process.stdout.close()

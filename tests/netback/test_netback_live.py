@@ -1,0 +1,260 @@
+"""`isolane netback` with guests that forward: every frame arrives or is counted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from isolane.guests import DIRECTORY as GUESTS
+from isolane.guests import UmlGuest
+from isolane.guests.leftovers import processes_of
+from isolane.netback import DIRECTORY, PortStatus, Status, names, socket_of
+from isolane.testbed import kernel
+from isolane.testbed.namespace_thread import run_in_thread
+
+from tests.live import LIMIT_S, assert_same_host, isolane, quiet_host, transmit
+from tests.netback.back_end import DUT, FAR, NAME, BackEnd, back_end, far_mac
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.native,
+    pytest.mark.usefixtures("needs_root", "needs_guest_kernel"),
+]
+
+TURNS, BATCH = 6, 12
+"""Frames of a batch find space in any ring, however slow the machine."""
+_SO_RCVBUFFORCE = 33
+"""Not in the socket module."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    before = quiet_host()
+    yield
+    assert not DIRECTORY.exists()
+    assert_same_host(before)
+
+
+def in_far(act: Callable[[], Any]) -> Any:
+    """Do something in the namespace of the wires' far ends."""
+
+    def there() -> Any:
+        descriptor = os.open(f"/run/netns/{FAR}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            kernel.setns_net(descriptor)
+        finally:
+            os.close(descriptor)
+        return act()
+
+    return run_in_thread(there)
+
+
+def send(frames: list[bytes]) -> None:
+    """Send frames by the first wire's far end."""
+
+    def there() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.bind(("g0", 0))
+            for frame in frames:
+                assert transmit(raw, frame)
+
+    in_far(there)
+
+
+class Arrivals:
+    """Frames for the second wire's far end: what guests say to all is not among them."""
+
+    def __init__(self) -> None:
+        self._raw: socket.socket = in_far(self._open)
+        self.lengths: list[int] = []
+
+    @staticmethod
+    def _open() -> socket.socket:
+        raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        raw.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 24)
+        raw.bind(("r0", 3))
+        raw.settimeout(LIMIT_S)
+        return raw
+
+    def take(self, frames: int) -> None:
+        """Wait for so many more."""
+        wanted = len(self.lengths) + frames
+        while len(self.lengths) < wanted:
+            frame = self._raw.recv(2048)
+            if frame.startswith(bytes.fromhex(far_mac(1).replace(":", ""))):
+                self.lengths.append(len(frame))
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+def of(status: Status, name: str) -> PortStatus:
+    return next(port for port in status.ports if port.name == name)
+
+
+def conserved(status: Status) -> None:
+    for port in status.ports:
+        told = port.sent + port.wrong_source + port.malformed + port.output_full + port.waiting
+        assert port.transmitted == told, port
+    into = sum(p.delivered + p.ring_full + p.too_long + p.no_guest for p in status.ports)
+    assert into >= sum(uplink.received for uplink in status.uplinks), status
+
+
+@pytest.mark.parametrize(("ip_version", "scheduler"), [(4, "drr"), (6, "hierarchical")])
+def test_guests_forward_to_the_frame(ip_version: int, scheduler: str, tmp_path: Path) -> None:
+    with (
+        back_end(tmp_path, 2, scheduler) as one,
+        one.guest(0, ip_version),
+        one.guest(1, ip_version),
+    ):
+        with closing(Arrivals()) as arrivals:
+            sizes = [60, 62, 594, 1514] if ip_version == 4 else [62, 63, 594, 1514]
+            for _ in range(TURNS):
+                for number in (0, 1):
+                    send([one.frame(number, ip_version, size) for size in sizes] * BATCH)
+                arrivals.take(2 * BATCH * len(sizes))
+            assert sorted(arrivals.lengths) == sorted(sizes * 2 * BATCH * TURNS)
+        conserved(one.status())
+
+
+def test_frames_go_to_whom_they_are_for(tmp_path: Path) -> None:
+    with back_end(tmp_path, 2) as one, one.guest(0), one.guest(1):
+        nobody, everybody = "02:15:aa:00:00:77", "ff:ff:ff:ff:ff:ff"
+        send([one.frame(0, to=nobody)] * 10 + [one.frame(0, to=everybody)] * 7 + [one.frame(0)] * 5)
+        status = one.until("its own came out", lambda s: s.uplinks[1].sent == 5)
+        delivered = {name: of(status, name).delivered for name in map(one.port, (0, 0), (0, 1))}
+        assert delivered == {one.port(0, 0): 12, one.port(0, 1): 7}
+        assert [of(status, one.port(1, number)).delivered for number in (0, 1)] == [0, 0]
+        assert status.uplinks[0].received == 22
+
+
+def test_frames_without_a_guest_are_counted(tmp_path: Path) -> None:
+    with back_end(tmp_path, 1) as one:
+        send([one.frame(0)] * 20)
+        status = one.until("counted", lambda s: of(s, one.port(0, 0)).no_guest == 20)
+        conserved(status)
+        with one.guest(0):
+            send([one.frame(0)] * 20)
+            one.until("came out", lambda s: s.uplinks[1].sent == 20)
+
+
+def test_another_source_address_is_dropped_and_counted(tmp_path: Path) -> None:
+    with back_end(tmp_path, 1) as one:
+        plan = one.plan(0)
+        changed = plan.script.replace(
+            "ip link set eth1 arp off up", "ip link set eth1 address 02:00:00:00:00:99 arp off up"
+        )
+        assert changed != plan.script
+        with UmlGuest(replace(plan, script=changed), LIMIT_S):
+            send([one.frame(0)] * 9)
+            status = one.until("dropped", lambda s: of(s, one.port(1, 0)).wrong_source == 9)
+            conserved(status)
+            assert status.uplinks[1].sent == 0
+
+
+def test_a_guest_that_dies_takes_nothing_of_another_and_can_come_back(tmp_path: Path) -> None:
+    with back_end(tmp_path, 2) as one, one.guest(1):
+        with one.guest(0):
+            for process in processes_of(GUESTS / "netback-0"):
+                with suppress(ProcessLookupError):  # it went with another one
+                    os.kill(process, signal.SIGKILL)
+            ports = [one.port(side, 0) for side in (0, 1)]
+            one.until("gone", lambda s: not any(of(s, port).attached for port in ports))
+            send([one.frame(0)] * 5 + [one.frame(1)] * 20)
+            status = one.until("the other's came out", lambda s: s.uplinks[1].sent == 20)
+            assert of(status, ports[0]).no_guest == 5
+        with one.guest(0):
+            send([one.frame(0)] * 5)
+            one.until("it is back", lambda s: s.uplinks[1].sent == 25)
+
+
+def is_hung_up(connection: socket.socket) -> bool:
+    """Tell whether the other end closes, whatever it has not read."""
+    with suppress(ConnectionResetError):
+        return connection.recv(1) == b""
+    return True
+
+
+def cut_off(one: BackEnd, port: str, times: int) -> Status:
+    return one.until("cut off", lambda status: of(status, port).cut_offs == times)
+
+
+NONSENSE = {
+    "has flags": b"\xff" * 64,
+    "a payload of 65535 bytes": b"\x07\0\0\0\x01\0\0\0\xff\xff\0\0",
+    "99": b"\x63\0\0\0\x01\0\0\0\0\0\0\0",
+}
+"""What to find in the reason -> what is sent."""
+
+
+def test_who_talks_nonsense_is_cut_off_and_others_lose_nothing(tmp_path: Path) -> None:
+    with back_end(tmp_path, 2) as one, one.guest(1):
+        port = one.port(0, 0)
+        for number, (reason, message) in enumerate(NONSENSE.items(), 1):
+            with socket.socket(socket.AF_UNIX) as hostile:
+                hostile.connect(str(socket_of(NAME, port)))
+                hostile.sendall(message)
+                assert is_hung_up(hostile)
+            status = cut_off(one, port, number)
+            assert reason in (of(status, port).last_cut_off or "")
+        with socket.socket(socket.AF_UNIX) as second:
+            second.connect(str(socket_of(NAME, one.port(0, 1))))
+            assert is_hung_up(second), "a guest is there already"
+        send([one.frame(1)] * 20)
+        one.until("the other's came out", lambda s: s.uplinks[1].sent == 20)
+        told = isolane("netback", "status", NAME)
+        assert f"port {port}: cut off 3 times, last: " in told.stdout
+
+
+def test_it_has_no_rights_once_it_works(tmp_path: Path) -> None:
+    with back_end(tmp_path) as one:
+        threads = one.threads()
+        assert len(threads) > 1
+        for thread in threads:
+            told = Path(f"/proc/{one.process.pid}/task/{thread}/status").read_text()
+            assert "CapEff:\t0000000000000000" in told
+            assert "CapPrm:\t0000000000000000" in told
+            assert "NoNewPrivs:\t1" in told
+
+
+def test_its_sockets_are_its_owners_alone(tmp_path: Path) -> None:
+    with back_end(tmp_path):
+        assert (DIRECTORY / NAME).stat().st_mode & 0o777 == 0o700
+
+
+def test_a_name_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with back_end(tmp_path):
+        inside = ("ip", "netns", "exec", DUT)
+        done = isolane("netback", "start", tmp_path / "netback.yaml", prefix=inside)
+        assert done.returncode == 1
+        assert f"a network back-end named {NAME} runs" in done.stderr
+        assert names() == [NAME]
+    assert names() == []
+
+
+def test_what_a_killed_one_left_goes_with_the_next_start(tmp_path: Path) -> None:
+    with back_end(tmp_path, 1) as one:
+        one.end(signal.SIGKILL)
+        left = socket_of(NAME, one.port(0, 0))
+        assert left.exists()
+        assert names() == []
+        done = isolane("netback", "status", NAME)
+        assert done.returncode == 1
+        assert f"no network back-end named {NAME} runs; running: none" in done.stderr
+    with back_end(tmp_path, 1) as one, one.guest(0):
+        send([one.frame(0)] * 20)
+        one.until("came out", lambda s: s.uplinks[1].sent == 20)
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_with_its_sockets(number: int, status: int, tmp_path: Path) -> None:
+    with back_end(tmp_path) as one:
+        assert one.end(number) == status
+        assert not DIRECTORY.exists()
