@@ -108,15 +108,18 @@ acceptance: setup ## Does the product keep its promises here, today? 15 minutes 
 	@$(BIN)/python -m acceptance $(ARGS)
 
 .PHONY: lint
-lint: setup ## Check style, types, formats, file sizes and the direction of imports
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+lint: setup formats ## Check style, types, formats, file sizes and the direction of imports
 	$(BIN)/mypy
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	$(BIN)/pytest --quiet tests/test_architecture.py
+
+.PHONY: formats
+formats: setup ## Only what is checked within seconds: formats, and the style of Python
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
 	cargo fmt --all --check
 	find bpf -name '*.[ch]' -not -name vmlinux.h -print0 | \
 		xargs -0 clang-format --dry-run -Werror
-	$(BIN)/pytest --quiet tests/test_architecture.py
 
 .PHONY: format
 format: ## Put everything into the agreed format

@@ -46,6 +46,8 @@ _TCG = (Machine("tcg", "virtio"), Machine("tcg", "e1000"))
 VARIANTS = (
     Variant("container, direct", "container", "direct"),
     *(Variant(f"uml, {path}", "vm", path) for path in ("tap", "bridge", "macvtap")),
+    Variant("uml, netback", "vm", "netback", Machine("uml", "virtio")),
+    Variant("tcg virtio, netback", "vm", "netback", _TCG[0]),
     *(Variant(f"tcg {m.nic}, {path}", "vm", path, m) for m in _TCG for path in ("tap", "macvtap")),
 )
 KVM = tuple(

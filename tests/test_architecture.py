@@ -24,10 +24,10 @@ ARROWS: dict[str, set[str]] = {
     "files": {"errors"},
     "spec": {"errors"},
     "doctor": {"children", "errors", "guests", "netdev", "procfs", "_native"},
-    "testbed": {"errors", "guests", "locks", "procfs", "spec", "_native"},
+    "testbed": {"children", "errors", "guests", "locks", "netback", "procfs", "spec", "_native"},
     "stats": {"errors", "spec"},
     "external": {"errors", "guests", "spec", "testbed"},
-    "netback": {"errors", "spec", "_native"},
+    "netback": {"errors", "locks", "spec", "_native"},
     "enforce": {"errors", "locks", "netdev", "procfs", "spec", "testbed", "_native"},
     "run": {
         "errors",

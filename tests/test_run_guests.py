@@ -48,7 +48,7 @@ def experiment(
     return file
 
 
-@pytest.mark.parametrize(("ip", "paths"), [(4, ("bridge", "macvtap")), (6, ("tap",))])
+@pytest.mark.parametrize(("ip", "paths"), [(4, ("bridge", "macvtap", "netback")), (6, ("tap",))])
 def test_guests_forward_to_the_frame_beside_containers(
     ip: int, paths: tuple[str, ...], tmp_path: Path
 ) -> None:

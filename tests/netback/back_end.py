@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from isolane.guests import UmlGuest, UmlPlan, VhostUserNic
+from isolane.guests import QemuGuest, QemuPlan, UmlGuest, UmlPlan, VhostUserNic
 from isolane.guests.router_script import RouterSide, router_script
 from isolane.netback import Status, socket_of, status_of
 from isolane.procfs import threads_of
@@ -38,29 +38,39 @@ def far_mac(side: int) -> str:
 class BackEnd:
     """A running back-end of routers, each with a port on either wire."""
 
-    folder: Path
-    guests: int
+    file: Path
     process: subprocess.Popen[str]
 
     def port(self, side: int, number: int) -> str:
         return f"vm{number}-{side}"
 
-    def plan(self, number: int, ip_version: int = 4) -> UmlPlan:
-        """A guest that forwards from the first wire to the second."""
+    def script(self, number: int, ip_version: int = 4) -> str:
+        """What makes a guest forward from the first wire to the second."""
         own, other = ADDRESSES[ip_version]
         sides = [
             RouterSide(own.format(2 * number + side, 1), other.format(2 * number + side, 2),
                        far_mac(side))
             for side in (0, 1)
         ]  # fmt: skip
-        script = router_script(4 if ip_version == 4 else 6, ("eth0", "eth1"), (sides[0], sides[1]))
+        return router_script(4 if ip_version == 4 else 6, ("eth0", "eth1"), (sides[0], sides[1]))
+
+    def nics(self, number: int) -> tuple[VhostUserNic, ...]:
         sockets = [socket_of(NAME, self.port(side, number)) for side in (0, 1)]
-        nics = tuple(VhostUserNic(path) for path in sockets)
-        return UmlPlan(f"netback-{number}", script, nics=nics)
+        return tuple(VhostUserNic(path, mac(side, number)) for side, path in enumerate(sockets))
+
+    def plan(self, number: int, ip_version: int = 4) -> UmlPlan:
+        script = self.script(number, ip_version)
+        return UmlPlan(f"netback-{number}", script, nics=self.nics(number))
 
     @contextlib.contextmanager
     def guest(self, number: int, ip_version: int = 4) -> Iterator[UmlGuest]:
         with UmlGuest(self.plan(number, ip_version), LIMIT_S) as guest:
+            yield guest
+
+    @contextlib.contextmanager
+    def qemu_guest(self, number: int) -> Iterator[QemuGuest]:
+        plan = QemuPlan(f"netback-{number}", self.script(number), nics=self.nics(number))
+        with QemuGuest(plan, LIMIT_S) as guest:
             yield guest
 
     def frame(self, number: int, ip_version: int = 4, size: int = 60, **other: object) -> bytes:
@@ -94,6 +104,13 @@ class BackEnd:
 
     def threads(self) -> list[int]:
         return threads_of(self.process.pid)
+
+    def start_again(self) -> None:
+        """End it and start another one, with the same sockets."""
+        self.end()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = start(self.file)
 
     def end(self, number: int = signal.SIGTERM) -> int:
         os.kill(self.process.pid, number)
@@ -130,11 +147,21 @@ def wires() -> Iterator[None]:
                 ip("netns", "del", name)
 
 
+def start(file: Path) -> subprocess.Popen[str]:
+    """Start one between the wires, and wait until it is ready."""
+    command = ["ip", "netns", "exec", DUT, *COMMAND, "netback", "start", str(file)]
+    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    while (line := process.stdout.readline()) != "ready\n":
+        assert line, "it ended before it was ready"
+    return process
+
+
 @contextlib.contextmanager
 def back_end(
     folder: Path, guests: int = 1, scheduler: str = "drr", more: str = ""
 ) -> Iterator[BackEnd]:
-    """Start one between the wires; it is ended again, whatever happens."""
+    """Have one between the wires; it is ended again, whatever happens."""
     file = folder / "netback.yaml"
     text = FILE.format(name=NAME, scheduler=scheduler)
     for number in range(guests):
@@ -143,15 +170,11 @@ def back_end(
             text += PORT.format(name=name, mac=mac(side, number), side=side, more=more)
     file.write_text(text)
     with wires():
-        command = ["ip", "netns", "exec", DUT, *COMMAND, "netback", "start", str(file)]
-        process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
+        one = BackEnd(file, start(file))
         try:
-            assert process.stdout is not None
-            while (line := process.stdout.readline()) != "ready\n":
-                assert line, "it ended before it was ready"
-            yield BackEnd(folder, guests, process)
+            yield one
         finally:
-            process.terminate()
-            process.wait(LIMIT_S)
-            assert process.stdout is not None
-            process.stdout.close()
+            one.process.terminate()
+            one.process.wait(LIMIT_S)
+            assert one.process.stdout is not None
+            one.process.stdout.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -91,6 +92,17 @@ class Arrivals:
             if frame.startswith(bytes.fromhex(far_mac(1).replace(":", ""))):
                 self.lengths.append(len(frame))
 
+    def have_one_within(self, limit_s: float) -> bool:
+        """Tell whether a frame comes within so short a time."""
+        self._raw.settimeout(limit_s)
+        try:
+            self._raw.recv(2048)
+        except TimeoutError:
+            return False
+        finally:
+            self._raw.settimeout(LIMIT_S)
+        return True
+
     def close(self) -> None:
         self._raw.close()
 
@@ -122,6 +134,30 @@ def test_guests_forward_to_the_frame(ip_version: int, scheduler: str, tmp_path: 
                 arrivals.take(2 * BATCH * len(sizes))
             assert sorted(arrivals.lengths) == sorted(sizes * 2 * BATCH * TURNS)
         conserved(one.status())
+
+
+@pytest.mark.usefixtures("needs_qemu_guests")
+def test_a_guest_under_qemu_attaches_again_to_the_next_back_end(tmp_path: Path) -> None:
+    with back_end(tmp_path) as one, one.qemu_guest(0), closing(Arrivals()) as arrivals:
+        ports = [one.port(side, 0) for side in (0, 1)]
+        for turn in range(2):
+            send([one.frame(0, size=size) for size in (60, 1514)] * BATCH)
+            arrivals.take(2 * BATCH)
+            conserved(one.status())
+            if turn == 0:
+                one.start_again()
+                one.until("it is back", lambda s: all(of(s, port).attached for port in ports))
+                in_service(one, arrivals)
+
+
+def in_service(one: BackEnd, arrivals: Arrivals) -> None:
+    """Send single frames until one comes through: rings start a moment after a guest attaches."""
+    deadline = time.monotonic() + LIMIT_S
+    while not arrivals.have_one_within(0.2):
+        assert time.monotonic() < deadline
+        send([one.frame(0)])
+    while arrivals.have_one_within(0.2):
+        pass
 
 
 def test_frames_go_to_whom_they_are_for(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from isolane.errors import NotSupported, TestbedError
 from isolane.guests import DIRECTORY
 from isolane.guests.leftovers import processes_of
+from isolane.netback import DIRECTORY as SOCKETS
 from isolane.testbed import Journal, Testbed, bed_builder, clean, exclusive, netns
 from isolane.testbed import journal as journals
 
@@ -33,7 +34,7 @@ from isolane.testbed import *
 signals.turn_into_interrupts()
 names = sys.argv[3:]
 path, _, qemu = sys.argv[1].partition(" ")
-kind = "vm" if path == "tap" else "container"
+kind = "vm" if path in ("tap", "netback") else "container"
 machine = Machine("tcg", "virtio") if qemu else UML
 plan = BedPlan(tuple(RouterPlan(name, kind, path, None, machine) for name in names),
                sys.argv[2], 50_000, (0,), (1,), 4)
@@ -90,6 +91,7 @@ def host() -> dict[str, Any]:
         "threads": napi_threads(),
         "guests": [one for name in ("vr-1", "vr-2") for one in processes_of(DIRECTORY / name)],
         "folders of guests": DIRECTORY.exists(),
+        "sockets of a network back-end": SOCKETS.exists(),
     }
 
 
@@ -211,6 +213,7 @@ def test_a_bed_is_removed_at_the_end_of_the_process_if_nothing_else_did(
         ("macvlan", "softirq"),
         ("tap", "softirq"),
         ("tap qemu", "softirq"),
+        ("netback", "softirq"),
     ],
 )
 def test_clean_after_kill_9_at_any_moment(
@@ -222,7 +225,7 @@ def test_clean_after_kill_9_at_any_moment(
     draw = random.Random(path)
     killed = found = 0
     deadline = time.monotonic() + LIMIT_S
-    guests = path.startswith("tap")
+    guests = path.startswith(("tap", "netback"))
     while killed < (4 if guests else 8) or not found:
         assert time.monotonic() < deadline, "none was killed while it had something to leave behind"
         with released(journal), running(path, receive) as process:

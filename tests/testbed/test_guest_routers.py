@@ -49,7 +49,8 @@ def _nothing_is_left() -> Iterator[None]:
 
 @pytest.mark.parametrize("ip", [4, 6])
 @pytest.mark.parametrize(
-    ("path", "receive"), [("tap", "softirq"), ("bridge", "softirq"), ("macvtap", "threaded")]
+    ("path", "receive"),
+    [("tap", "softirq"), ("bridge", "softirq"), ("macvtap", "threaded"), ("netback", "softirq")],
 )
 def test_each_guest_forwards_its_frames(
     path: str, receive: str, ip: int, journal: Any, guests: Any, traffic: Any
@@ -62,7 +63,13 @@ def test_each_guest_forwards_its_frames(
 @pytest.mark.usefixtures("needs_qemu_guests")
 @pytest.mark.parametrize(
     ("path", "nic", "ip"),
-    [("tap", "virtio", 6), ("tap", "e1000", 4), ("bridge", "virtio", 4), ("macvtap", "e1000", 6)],
+    [
+        ("tap", "virtio", 6),
+        ("tap", "e1000", 4),
+        ("bridge", "virtio", 4),
+        ("macvtap", "e1000", 6),
+        ("netback", "virtio", 4),
+    ],
 )
 def test_each_guest_under_qemu_forwards_its_frames(
     path: str, nic: Any, ip: int, journal: Any, guests: Any, traffic: Any
@@ -122,7 +129,13 @@ def test_no_route(why: str, ip: int, journal: Any, guests: Any, traffic: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("path", "point"), [("tap", "nic_queue"), ("tap", "router_queue"), ("macvtap", "router_queue")]
+    ("path", "point"),
+    [
+        ("tap", "nic_queue"),
+        ("tap", "router_queue"),
+        ("macvtap", "router_queue"),
+        ("netback", "router_queue"),
+    ],
 )
 def test_more_than_a_guest_can_forward(
     path: str, point: str, journal: Any, guests: Any, traffic: Any
@@ -173,6 +186,23 @@ def test_one_that_dies_is_named_with_its_last_words(journal: Any, guests: Any) -
             bed.counters()
         with pytest.raises(MeasurementError, match="the guest of router vr-2 has ended"):
             bed.check_alive()
+
+
+def count_for_ever(bed: Testbed) -> None:
+    while True:
+        bed.check_alive()
+        with suppress(MeasurementError):  # it may be on its way, and not answer any more
+            bed.counters()
+
+
+def test_a_back_end_that_dies_is_named(journal: Any, guests: Any) -> None:
+    with Testbed(guests("netback", 2), journal) as bed:
+        bed.check_alive()
+        threads, routers = bed.back_end_threads
+        assert routers == ("vr-1", "vr-2")
+        os.kill(min(threads), signal.SIGKILL)
+        with pytest.raises(MeasurementError, match="the network back-end has ended"):
+            count_for_ever(bed)
 
 
 def test_its_threads_are_on_its_core_and_nowhere_else(journal: Any, guests: Any) -> None:

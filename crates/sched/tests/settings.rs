@@ -74,7 +74,10 @@ fn every_discipline_is_found_by_its_name() {
     for kind in support::kinds() {
         let found = Kind::by_name(kind.name()).expect("it has a name");
         assert_eq!(found.name(), kind.name());
-        assert!(Scheduler::<Frame>::new(Config::new(1, found)).is_ok(), "its defaults are possible");
+        assert!(
+            Scheduler::<Frame>::new(Config::new(1, found)).is_ok(),
+            "its defaults are possible"
+        );
     }
     assert!(Kind::by_name("DRR").is_none());
 }

@@ -7,6 +7,7 @@ from isolane.guests.image import IMAGE_MB, ImageGuest, ImagePlan, check_image
 from isolane.guests.leftovers import remove_left
 from isolane.guests.nic_socket import NicSocket
 from isolane.guests.qemu import QEMU_MB, QemuGuest, QemuNic, QemuPlan
+from isolane.guests.served_nic import VhostUserNic
 from isolane.guests.uml import (
     GUEST_PATH,
     KERNEL,
@@ -15,7 +16,6 @@ from isolane.guests.uml import (
     UmlGuest,
     UmlNic,
     UmlPlan,
-    VhostUserNic,
 )
 
 __all__ = [

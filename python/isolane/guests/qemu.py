@@ -1,7 +1,8 @@
 """A QEMU guest: Debian's kernel and a few programs on an emulated machine with real NIC models.
 
 It sees no file of this host. QEMU runs without capabilities, and may start no process. Each of the
-guest's NICs is a macvtap device of this host, which QEMU opens as a tap.
+guest's NICs is a macvtap device of this host, which QEMU opens as a tap, or is served by a network
+back-end.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Final, Literal
 from isolane.errors import NotSupported
 from isolane.guests.debian_kernel import GuestKernel
 from isolane.guests.guest import ANSWERING, DIRECTORY, Guest, GuestPlan
+from isolane.guests.served_nic import VhostUserNic
 from isolane.procfs import thread_name, threads_of
 
 EMULATOR: Final = "qemu-system-x86_64"
@@ -74,7 +76,12 @@ class QemuPlan(GuestPlan):
     model: Model = "virtio"
     memory_mb: int = QEMU_MB
     vcpus: int = 1
-    nics: tuple[QemuNic, ...] = ()
+    nics: tuple[QemuNic | VhostUserNic, ...] = ()
+
+    @property
+    def devices(self) -> dict[int, tuple[int, int]]:
+        """Numbers of the devices that its NICs are, by the NIC's number."""
+        return {i: nic.device for i, nic in enumerate(self.nics) if isinstance(nic, QemuNic)}
 
 
 class QemuGuest(Guest):
@@ -117,16 +124,14 @@ class QemuGuest(Guest):
         return [
             f"mount -t tmpfs -o size=16k,mode=0700 isolane-guest {folder}/dev",
             *(
-                f"mknod -m 600 {folder}/dev/{i} c {nic.device[0]} {nic.device[1]}"
-                for i, nic in enumerate(self.plan.nics)
+                f"mknod -m 600 {folder}/dev/{i} c {major} {minor}"
+                for i, (major, minor) in self.plan.devices.items()
             ),
         ]
 
     def _redirections(self) -> str:
         folder = shlex.quote(str(self.folder))
-        return " ".join(
-            f"{_FIRST_DESCRIPTOR + i}<>{folder}/dev/{i}" for i in range(len(self.plan.nics))
-        )
+        return " ".join(f"{_FIRST_DESCRIPTOR + i}<>{folder}/dev/{i}" for i in self.plan.devices)
 
     def _command(self) -> list[str]:
         plan, folder = self.plan, self.folder
@@ -135,8 +140,8 @@ class QemuGuest(Guest):
             *(EMULATOR, "-name", f"isolane-{plan.name},debug-threads=on"),
             *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
             *("-sandbox", _SANDBOX),
-            *("-machine", "q35", "-cpu", _CPU[plan.accelerator]),
-            *("-accel", _ACCEL[plan.accelerator]),
+            *self._machine(),
+            *("-accel", _ACCEL[plan.accelerator], "-cpu", _CPU[plan.accelerator]),
             *("-m", f"{plan.memory_mb}M", "-smp", str(plan.vcpus), "-serial", "stdio"),
             *("-fw_cfg", self.mark(folder)),
             *self._software(),
@@ -155,12 +160,28 @@ class QemuGuest(Guest):
             *("-append", f"console=ttyS0 quiet panic=-1{words}"),
         ]
 
-    def _nic(self, number: int, nic: QemuNic) -> tuple[str, ...]:
+    def _machine(self) -> tuple[str, ...]:
+        """Return the words for the machine; a network back-end needs a share of its memory."""
+        if len(self.plan.devices) == len(self.plan.nics):
+            return ("-machine", "q35")
+        memory = f"memory-backend-memfd,id=memory,size={self.plan.memory_mb}M,share=on"
+        return ("-object", memory, "-machine", "q35,memory-backend=memory")
+
+    def _nic(self, number: int, nic: QemuNic | VhostUserNic) -> tuple[str, ...]:
+        behind: tuple[str, ...]
+        more = ""
+        if isinstance(nic, VhostUserNic):
+            # QEMU 7.2 without KVM ends by itself where such a NIC has interrupt vectors (MSI-X).
+            more = ",vectors=0" if self.plan.accelerator == "tcg" else ""
+            served = ("-chardev", f"socket,id=c{number},path={nic.socket},reconnect=1")
+            behind = (*served, "-netdev", f"vhost-user,id=n{number},chardev=c{number}")
+        else:
+            behind = ("-netdev", f"tap,id=n{number},fd={_FIRST_DESCRIPTOR + number}")
         return (
-            *("-netdev", f"tap,id=n{number},fd={_FIRST_DESCRIPTOR + number}"),
+            *behind,
             "-device",
             # Without a ROM to boot from the network with, which is a package of its own.
-            f"{_DEVICE[self.plan.model]},netdev=n{number},mac={nic.mac},romfile=",
+            f"{_DEVICE[self.plan.model]},netdev=n{number},mac={nic.mac},romfile={more}",
         )
 
 

@@ -14,6 +14,7 @@ from isolane.errors import NotSupported
 from isolane.guests import plain_registers, uml_modules
 from isolane.guests.guest import ANSWERING, DIRECTORY, Guest, GuestPlan
 from isolane.guests.nic_socket import NicSocket
+from isolane.guests.served_nic import VhostUserNic
 from isolane.procfs import children, threads_of
 
 KERNEL: Final = "linux.uml"
@@ -45,16 +46,6 @@ class UmlNic:
 
     socket: NicSocket
     mac: str
-
-
-@dataclass(frozen=True)
-class VhostUserNic:
-    """A NIC that a network back-end serves at this socket, and names the address of.
-
-    The first one is ``eth0`` in the guest, the next one ``eth1``.
-    """
-
-    socket: Path
 
 
 UML_MB: Final = 64

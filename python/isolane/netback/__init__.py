@@ -4,7 +4,7 @@ The packet path is ``crates/netback``; nothing here touches a frame.
 """
 
 from isolane.netback.control import PortStatus, Status, UplinkStatus, status_of
-from isolane.netback.folders import DIRECTORY, names, socket_of
+from isolane.netback.folders import DIRECTORY, names, remove_left, socket_of
 from isolane.netback.service import serve
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Status",
     "UplinkStatus",
     "names",
+    "remove_left",
     "serve",
     "socket_of",
     "status_of",

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from isolane.errors import TestbedError
+from isolane.locks import lock_soon
 
 DIRECTORY: Final = Path("/run/isolane/netback")
 CONTROL: Final = "control"
 """Name of the socket that the back-end is asked by; ports cannot have names without `.sock`."""
 _LOCK: Final = "lock"
+_ENDING_S: Final = 10.0
+"""How long one that was killed may take to be gone."""
 
 
 def socket_of(back_end: str, port: str, directory: Path = DIRECTORY) -> Path:
@@ -41,8 +44,13 @@ def names(directory: Path = DIRECTORY) -> list[str]:
 
 
 @contextlib.contextmanager
-def own_folder(back_end: str, directory: Path = DIRECTORY) -> Iterator[Path]:
+def own_folder(back_end: str, directory: Path = DIRECTORY, limit_s: float = 0.0) -> Iterator[Path]:
     """Hold the folder of a back-end; what a killed one of the same name has left goes first.
+
+    Parameters
+    ----------
+    limit_s
+        How long to wait for one of that name that is just ending, s.
 
     Raises
     ------
@@ -54,7 +62,7 @@ def own_folder(back_end: str, directory: Path = DIRECTORY) -> Iterator[Path]:
     folder.mkdir(mode=0o700, exist_ok=True)
     with (folder / _LOCK).open("w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_soon(lock.fileno(), limit_s)
         except BlockingIOError:
             raise TestbedError(
                 f"a network back-end named {back_end} runs; end it, or give this one another name"
@@ -68,6 +76,20 @@ def own_folder(back_end: str, directory: Path = DIRECTORY) -> Iterator[Path]:
                 (folder / _LOCK).unlink()
                 folder.rmdir()
                 directory.rmdir()  # unless others have theirs there
+
+
+def remove_left(back_end: str, directory: Path = DIRECTORY) -> bool:
+    """Remove the folder of a back-end that was killed; False where there is none.
+
+    Raises
+    ------
+    TestbedError
+        If a back-end of that name runs.
+    """
+    if not (directory / back_end).exists():
+        return False
+    with own_folder(back_end, directory, _ENDING_S):
+        return True
 
 
 def _empty(folder: Path) -> None:

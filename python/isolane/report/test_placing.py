@@ -17,7 +17,7 @@ from isolane.run.sim.sim_backend import SimBench
 from isolane.spec import parse_experiment
 from isolane.spec.kinds import SIMULATED
 from isolane.testbed import bed_drawing as live_drawing
-from isolane.testbed.bed_plan import BedPlan, Path, RouterPlan
+from isolane.testbed.bed_plan import BedPlan, Kind, Path, RouterPlan
 from isolane.testbed.layout import make_layout
 
 LIVE: tuple[tuple[Path, ...], ...] = (
@@ -29,13 +29,17 @@ LIVE: tuple[tuple[Path, ...], ...] = (
     ("isolane", "isolane"),
     ("isolane",) * 12,
     ("isolane", "bridge", "direct", "macvlan", "none", "direct"),
+    ("netback", "netback", "bridge"),
 )
 OF_SIMULATION = [(kind, path) for kind, paths in SIMULATED.items() for path in paths]
 
 
+KINDS: dict[Path, Kind] = {"none": "native", "netback": "vm"}
+
+
 def live(paths: tuple[Path, ...]) -> Drawing:
     routers = tuple(
-        RouterPlan(f"vr-{n}", "native" if path == "none" else "container", path, None)
+        RouterPlan(f"vr-{n}", KINDS.get(path, "container"), path, None)
         for n, path in enumerate(paths)
     )
     plan = BedPlan(routers, "threaded", 50_000, (2, 3), (0, 1), 4)

@@ -8,9 +8,10 @@ from itertools import islice
 from isolane.spec.external_models import External
 from isolane.spec.fields import Hypervisor, Kind, NicModel, Receive, RouterPath
 from isolane.spec.image_models import Image
-from isolane.spec.kinds import SHARED, UML_NIC, WITHOUT_PATH, default_nic, runs_live
+from isolane.spec.kinds import SHARED, WITHOUT_PATH, default_nic, runs_live, uml_nic
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
 from isolane.spec.policy_router import PolicyValues, policy_values
+from isolane.spec.schedulers import DEFAULT_SCHEDULER, SchedulerName
 
 DEFAULT_CPU_WEIGHT = 100
 """Weight of a cgroup that nobody has changed."""
@@ -57,7 +58,7 @@ class ArmRouter:
     @property
     def live_nic(self) -> NicModel | None:
         """NIC model that a live run gives a virtual machine; None for every other kind."""
-        return UML_NIC if self.live_hypervisor == "uml" else self.nic
+        return uml_nic(self.path) if self.live_hypervisor == "uml" else self.nic
 
     @property
     def cpu_weight(self) -> int:
@@ -92,6 +93,8 @@ class Arm:
     """The routers in the order of the file, one for each group."""
     moderation_given: bool = False
     """False if `moderation_ns` is the default; a simulated NIC then uses its profile's value."""
+    scheduler: SchedulerName = DEFAULT_SCHEDULER
+    """Packet scheduler of the network back-end, on path netback."""
 
     def router(self, group: str) -> ArmRouter:
         """Return the group's router in this arm; KeyError if there is none."""
@@ -134,7 +137,7 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
         kind,
         path,
         nic,
-        policy=policy if path == "isolane" or _given(router, change) else None,
+        policy=policy if path == "isolane" or _given(router, change, path) else None,
         hypervisor=hypervisor,
         nic_given=given is not None,
         image=(change and change.image) or router.image,
@@ -147,7 +150,8 @@ def not_live(router: ArmRouter) -> str | None:
     """Return what of a router this version cannot run with real frames; None if all of it."""
     if not runs_live(router.kind, router.path):
         return f"kind {router.kind}, path {router.path}"
-    if router.live_hypervisor == "uml" and router.nic_given and router.nic != UML_NIC:
+    wrong = router.nic_given and router.nic != uml_nic(router.path)
+    if router.live_hypervisor == "uml" and wrong:
         return f"NIC model {router.nic}, which needs hypervisor kvm or tcg"
     return None
 
@@ -163,11 +167,14 @@ def manages(router: Router, change: ArmChange | None) -> bool:
     return by_arm or (path_is_its_own and router.policy is not None)
 
 
-def _given(router: Router, change: ArmChange | None) -> bool:
+def _given(router: Router, change: ArmChange | None, path: RouterPath) -> bool:
     """Tell whether a virtual machine has a policy: the arm's, or its own.
 
-    It keeps its own on every path, because it is a process on all of them.
+    It keeps its own on every path, because it is a process on all of them; but a network back-end
+    is not under policies yet.
     """
+    if path == "netback":
+        return False
     return router.policy is not None or router.name in ((change and change.policy) or {})
 
 
@@ -181,6 +188,7 @@ def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:
         cores=(change and change.cores) or data.dut.cores,
         routers=routers,
         moderation_given=bool(moderation_ns),
+        scheduler=(change and change.scheduler) or DEFAULT_SCHEDULER,
     )
 
 

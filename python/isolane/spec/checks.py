@@ -13,7 +13,7 @@ from isolane.spec.arms import ArmRouter, resolve_arms, resolve_router
 from isolane.spec.external_checks import external_misfits
 from isolane.spec.fields import MAX_ROUTERS, NicModel
 from isolane.spec.image_checks import image_misfits
-from isolane.spec.kinds import NICS, PATHS, UML_NIC, WITHOUT_PATH
+from isolane.spec.kinds import NICS, PATHS, WITHOUT_PATH, uml_nic
 from isolane.spec.load_points import sweeps
 from isolane.spec.models import ArmChange, ExperimentData
 from isolane.spec.policy_arms import misfits
@@ -114,6 +114,9 @@ def _kinds_and_paths(data: ExperimentData) -> Iterator[Problem]:
             yield Problem((*loc, "path"), what, "none, or leave path out")
             continue
         routers = [resolve_router(router, change) for router in data.routers]
+        if change and change.scheduler and all(router.path != "netback" for router in routers):
+            what = f"scheduler of arm {show(change.name)}, in which no router has path netback"
+            yield Problem((*loc, "scheduler"), what, "path netback, or leave scheduler out")
         yield from _paths_of_arm(data, change, routers, loc)
 
 
@@ -155,8 +158,9 @@ def _nic_of_router(router: ArmRouter, suffix: str, loc: Loc) -> Iterator[Problem
 
 def _nic_models(router: ArmRouter) -> tuple[NicModel, ...]:
     """Return the NIC models that a router can have, as far as its hypervisor is known."""
-    of_qemu = NICS.get(router.path, ())
-    return {"uml": (UML_NIC,), "auto": (*of_qemu, UML_NIC)}.get(router.hypervisor or "", of_qemu)
+    of_qemu, of_uml = NICS.get(router.path, ()), uml_nic(router.path)
+    any_of_them = tuple(dict.fromkeys((*of_qemu, of_uml)))
+    return {"uml": (of_uml,), "auto": any_of_them}.get(router.hypervisor or "", of_qemu)
 
 
 def _capacity(data: ExperimentData) -> Iterator[Problem]:

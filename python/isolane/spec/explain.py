@@ -40,8 +40,7 @@ def _explain(details: ErrorDetails, root: Model) -> list[Problem]:
     if isinstance(cause, Contradictions):
         return list(cause.problems)  # found at the root: their locations are complete
     if isinstance(cause, Refused):
-        p = cause.problem
-        return [Problem(loc, p.what, p.accepted, p.unsupported)]
+        return [Problem(loc, cause.problem.what, cause.problem.accepted)]
     if details["type"] == "default_factory_not_called":
         return []  # the title is taken from a name that is itself in error
     return [_about_shape(loc, details, root)]

@@ -45,6 +45,7 @@ RouterPath = Literal[
     "isolane",
     "tap",
     "macvtap",
+    "netback",
     "sriov",
     "sriov-macvtap",
     "sriov-passthrough",
@@ -55,9 +56,6 @@ Hypervisor = Literal["auto", "kvm", "uml", "tcg"]
 Receive = Literal["softirq", "threaded"]
 Role = Literal["victim", "aggressor", "router"]
 
-LATER_PATHS: Final = ("netback",)
-"""Known words that this version can neither run live nor simulate."""
-
 MAX_ROUTERS: Final = 64
 MAX_NAME: Final = 12
 """Longest name of a router: names of interfaces (15 characters) are made from it."""
@@ -65,18 +63,13 @@ MAX_NAME: Final = 12
 _NUMBER_PATTERN = r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?\s?"
 
 
-def word(
-    what: str, accepted: Iterable[str], later: tuple[str, ...] = ()
-) -> Callable[[object], str]:
-    """Return a validator for one of a few words; ``later`` are known but not possible yet."""
+def word(what: str, accepted: Iterable[str]) -> Callable[[object], str]:
+    """Return a validator for one of a few words."""
     words = tuple(accepted)
 
     def read(value: object) -> str:
         if isinstance(value, str) and value in words:
             return value
-        if isinstance(value, str) and value in later:
-            refusal = f"this version of Isolane cannot run {what} {show(value)}"
-            raise Refused(refusal, listed(words), unsupported=True)
         hint = nearest(value, words) if isinstance(value, str) else ""
         raise Refused(f"{what} {show(value)} is not known", listed(words) + hint)
 
@@ -232,7 +225,7 @@ KindWord = Annotated[
 ]
 PathWord = Annotated[
     RouterPath,
-    PlainValidator(word("path", get_args(RouterPath), LATER_PATHS)),
+    PlainValidator(word("path", get_args(RouterPath))),
     words_schema(*get_args(RouterPath)),
 ]
 NicWord = Annotated[

@@ -9,7 +9,7 @@ from isolane.spec.fields import Hypervisor, Kind, NicModel, RouterPath
 PATHS: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "native": ("none",),
     "container": ("direct", "bridge", "macvlan", "isolane", "sriov"),
-    "vm": ("tap", "bridge", "macvtap", "isolane", "sriov-macvtap", "sriov-passthrough"),
+    "vm": ("tap", "bridge", "macvtap", "isolane", "netback", "sriov-macvtap", "sriov-passthrough"),
     "xen": ("bridge", "sriov-passthrough", "dom0"),
     "external": ("none",),
 }
@@ -18,12 +18,18 @@ PATHS: Final[dict[Kind, tuple[RouterPath, ...]]] = {
 LIVE: Final[dict[Kind, tuple[RouterPath, ...]]] = {
     "native": ("none",),
     "container": ("direct", "bridge", "macvlan", "isolane"),
-    "vm": ("tap", "bridge", "macvtap", "isolane"),
+    "vm": ("tap", "bridge", "macvtap", "isolane", "netback"),
     "external": ("none",),
 }
 """Those of them that this version runs with real frames."""
 
-SIMULATED: Final = {kind: paths for kind, paths in PATHS.items() if kind != "external"}
+ONLY_LIVE: Final = ("netback",)
+"""Paths that a simulated host does not have yet."""
+SIMULATED: Final = {
+    kind: tuple(path for path in paths if path not in ONLY_LIVE)
+    for kind, paths in PATHS.items()
+    if kind != "external"
+}
 """Those of them that a simulated host has: what is made of parts that are known."""
 
 WITHOUT_PATH: Final[tuple[Kind, ...]] = ("native", "external")
@@ -41,19 +47,21 @@ NICS: Final[dict[RouterPath, tuple[NicModel, ...]]] = {
     "bridge": ("virtio", "e1000"),
     "macvtap": ("virtio", "e1000"),
     "isolane": ("virtio", "e1000"),
+    "netback": ("virtio",),
     "sriov-macvtap": ("virtio", "e1000"),
     "sriov-passthrough": ("vfio",),
 }
 """NIC models that QEMU gives a virtual machine on a path; the first is the default."""
 
 UML_NIC: Final[NicModel] = "vector"
-"""The one NIC model of a User-Mode Linux guest, on any path."""
+"""The NIC model that only User-Mode Linux guests have; see :func:`uml_nic`."""
 
 SHARED: Final[dict[RouterPath, str]] = {
     "bridge": "bridge",
     "macvlan": "macvlan",
     "isolane": "isolane",
     "macvtap": "macvtap",
+    "netback": "netback",
     "sriov": "sriov",
     "sriov-macvtap": "sriov",
     "sriov-passthrough": "sriov",
@@ -66,10 +74,15 @@ def runs_live(kind: Kind, path: RouterPath) -> bool:
     return path in LIVE.get(kind, ())
 
 
+def uml_nic(path: RouterPath) -> NicModel:
+    """Return the one NIC model of a User-Mode Linux guest on a path."""
+    return "virtio" if path == "netback" else UML_NIC
+
+
 def default_nic(
     kind: Kind, path: RouterPath, hypervisor: Hypervisor | None = None
 ) -> NicModel | None:
     """Return the NIC model that a virtual machine has unless told otherwise; None for others."""
     if hypervisor == "uml":
-        return UML_NIC
+        return uml_nic(path)
     return NICS[path][0] if kind == "vm" and path in NICS else None

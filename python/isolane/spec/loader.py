@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from isolane.errors import NotSupported, SpecError
+from isolane.errors import SpecError
 from isolane.spec.document import Document, NotYaml, read_document
 from isolane.spec.experiment import Experiment
 from isolane.spec.explain import problems_of
@@ -36,8 +36,6 @@ def load_experiment(path: Path) -> Experiment:
     SpecError
         If the file cannot be read or is not a valid experiment: all that is wrong, one problem a
         line.
-    NotSupported
-        If it is valid but asks for kinds or paths that this version cannot run live.
     """
     return parse_experiment(_read(path), str(path))
 
@@ -47,7 +45,7 @@ def parse_experiment(text: str, name: str = "<text>") -> Experiment:
 
     Raises
     ------
-    SpecError, NotSupported
+    SpecError
         As :func:`load_experiment`.
     """
     document, experiment = _parse(text, name, Experiment, "an experiment")
@@ -169,14 +167,13 @@ def _read(path: Path, what: str = "an experiment") -> str:
     return text
 
 
-def _error(name: str, document: Document, problems: list[Problem]) -> SpecError | NotSupported:
+def _error(name: str, document: Document, problems: list[Problem]) -> SpecError:
     """Return the error that tells all problems, in the order of the file."""
-    wrong = [problem for problem in problems if not problem.unsupported]
     shown = sorted({(*document.location(p.loc), str(p)) for p in problems}, key=_order)
     lines = [f"{name}:{line}: {_key(loc)}{what}" for line, loc, what in shown]
     if len(lines) > MAX_PROBLEMS:
         lines[MAX_PROBLEMS:] = [f"{name}: and {len(lines) - MAX_PROBLEMS} more"]
-    return (SpecError if wrong else NotSupported)("\n".join(lines))
+    return SpecError("\n".join(lines))
 
 
 def _order(shown: tuple[int, Loc, str]) -> tuple[int, str, str]:

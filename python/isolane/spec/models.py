@@ -23,6 +23,7 @@ from isolane.spec.external_models import External
 from isolane.spec.image_models import ImageValue, MemoryMb, Vcpus
 from isolane.spec.policy_models import PolicyKeys
 from isolane.spec.quantities import Quantity, read_quantity
+from isolane.spec.schedulers import SchedulerWord
 from isolane.spec.units import Load, wire_bps
 
 DEFAULT_MODERATION_NS: Final = 50_000
@@ -154,6 +155,8 @@ class ArmChange(SpecModel):
     """Memory of all virtual machines."""
     vcpus: Vcpus | None = None
     """Virtual CPUs of all virtual machines."""
+    scheduler: SchedulerWord | None = None
+    """On path netback: the packet scheduler that decides whose frame is sent next; default: drr."""
     policy: dict[f.RouterName, PolicyKeys] | None = None
     """By router: keys of its policy that this arm changes. On path direct, and of a virtual
     machine, an arm's policy makes it a managed one."""

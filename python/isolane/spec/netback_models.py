@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self, get_args
+from typing import Annotated, Final, Self, get_args
 
 from pydantic import Field, PlainValidator, model_validator
 
@@ -17,27 +17,18 @@ from isolane.spec.fields import (
     Version,
     whole,
     whole_schema,
-    word,
     words_schema,
 )
 from isolane.spec.loader import load_file
 from isolane.spec.problems import Contradictions, Problem, Refused, listed, nearest, show
+from isolane.spec.schedulers import (
+    DEFAULT_SCHEDULER,
+    KEYS,
+    PortKey,
+    SchedulerName,
+    SchedulerWord,
+)
 
-SchedulerName = Literal[
-    "fifo", "round-robin", "wrr", "drr", "wfq", "strict-priority", "hierarchical", "credit"
-]
-PortKey = Literal["weight", "priority", "rate_min", "rate_max"]
-KEYS: Final[dict[SchedulerName, tuple[PortKey, ...]]] = {
-    "fifo": (),
-    "round-robin": (),
-    "wrr": ("weight",),
-    "drr": ("weight",),
-    "wfq": ("weight",),
-    "strict-priority": ("priority",),
-    "hierarchical": ("weight", "priority", "rate_min", "rate_max"),
-    "credit": ("rate_max",),
-}
-"""Keys of a port that each scheduler looks at."""
 MAX_PORTS: Final = 256
 
 
@@ -48,11 +39,6 @@ def _on_or_off(value: object) -> bool:
     return known[value]
 
 
-SchedulerWord = Annotated[
-    SchedulerName,
-    PlainValidator(word("scheduler", get_args(SchedulerName))),
-    words_schema(*get_args(SchedulerName)),
-]
 Switch = Annotated[bool, PlainValidator(_on_or_off), words_schema("on", "off")]
 PortWeight = Annotated[int, PlainValidator(whole(1, 1 << 20)), whole_schema(1, 1 << 20)]
 PortPriority = Annotated[int, PlainValidator(whole(0, 7)), whole_schema(0, 7)]
@@ -63,7 +49,7 @@ CoreNumber = Annotated[int, PlainValidator(whole(0, p.MAX_CORES - 1)), whole_sch
 class UplinkEntry(SpecModel):
     """An interface of the host that ports' frames leave and arrive by."""
 
-    scheduler: SchedulerWord = "drr"
+    scheduler: SchedulerWord = DEFAULT_SCHEDULER
     """Who sends next: fifo, round-robin, wrr, drr (default), wfq, strict-priority, hierarchical or
     credit."""
     back_pressure: Switch = True

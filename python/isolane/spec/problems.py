@@ -21,8 +21,6 @@ class Problem:
     loc: Loc
     what: str
     accepted: str | None = None
-    unsupported: bool = False
-    """True for a valid value that this version does not support (exit 3)."""
 
     def __str__(self) -> str:
         """Return the message without its location."""
@@ -32,8 +30,8 @@ class Problem:
 class Refused(ValueError):  # noqa: N818 - a verdict on a value, turned into an error by its caller
     """A single value is refused; the caller of the check knows the location."""
 
-    def __init__(self, what: str, accepted: str | None = None, *, unsupported: bool = False):
-        problem = Problem((), what, accepted, unsupported)
+    def __init__(self, what: str, accepted: str | None = None):
+        problem = Problem((), what, accepted)
         super().__init__(str(problem))
         self.problem = problem
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.errors import NotSupported, SpecError
+from isolane.errors import SpecError
 from isolane.spec import load_experiment, only_arms, parse_experiment
 from isolane.spec.test_messages import GOOD, changed
 
@@ -42,17 +42,6 @@ def test_a_flood_of_problems_is_cut_short() -> None:
     lines = str(error.value).splitlines()
     assert len(lines) == 31
     assert lines[-1] == "f: and 70 more"
-
-
-@pytest.mark.parametrize(("key", "word"), [("path", "netback")])
-def test_words_of_other_versions_are_not_supported(key: str, word: str) -> None:
-    text = changed("    path: direct\n  - name", f"    {key}: {word}\n    role: victim\n  - name")
-    with pytest.raises(NotSupported) as error:
-        parse_experiment(text, "f.yaml")
-    assert error.value.exit_code == 3
-    assert str(error.value).startswith(f"f.yaml:9: routers[0].{key}: this version of Isolane ")
-    assert repr(word) in str(error.value)
-    assert "accepted: " in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -115,18 +104,9 @@ def test_a_path_that_a_kind_does_not_have_is_refused() -> None:
         parse_experiment(text, "f")
     assert str(error.value) == (
         "f:10: routers[0].path: vm 'victim' cannot have path 'macvlan'; accepted: a path of "
-        "tap, bridge, macvtap, isolane, sriov-macvtap, sriov-passthrough, for the router or for "
-        "the arm"
+        "tap, bridge, macvtap, isolane, netback, sriov-macvtap, sriov-passthrough, for the router "
+        "or for the arm"
     )
-
-
-def test_what_is_wrong_counts_more_than_what_is_not_supported() -> None:
-    text = changed("    path: direct\n  - name", "    path: netback\n  - name").replace(
-        "1x]", "1z]"
-    )
-    with pytest.raises(SpecError) as error:
-        parse_experiment(text, "f")
-    assert len(str(error.value).splitlines()) == 2
 
 
 def test_files_that_cannot_be_experiments(tmp_path: Path) -> None:

@@ -113,8 +113,8 @@ CASES = {
         changed("    path: direct\n  - name", "    path: brigde\n  - name"),
         (
             "bad.yaml:9: routers[0].path: path 'brigde' is not known; accepted: none, direct, "
-            "bridge, macvlan, isolane, tap, macvtap, sriov, sriov-macvtap, sriov-passthrough, dom0 "
-            "(did you mean bridge?)"
+            "bridge, macvlan, isolane, tap, macvtap, netback, sriov, sriov-macvtap, "
+            "sriov-passthrough, dom0 (did you mean bridge?)"
         ),
     ),
     "unknown kind": (

@@ -10,7 +10,8 @@ import pytest
 
 from isolane.errors import SpecError
 from isolane.spec import netback_schema_text
-from isolane.spec.netback_models import KEYS, NetbackFile, load_netback
+from isolane.spec.netback_models import NetbackFile, load_netback
+from isolane.spec.schedulers import KEYS
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted((ROOT / "examples" / "netback").glob("*.yaml"))

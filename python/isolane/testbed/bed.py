@@ -12,6 +12,7 @@ from typing import Final, Self
 from isolane.errors import MeasurementError, TestbedError
 from isolane.guests import GuestPart
 from isolane.testbed import bed_drawing, netns, threads
+from isolane.testbed.bed_back_end import BedBackEnd
 from isolane.testbed.bed_builder import Builder, Namespaces
 from isolane.testbed.bed_devices import DUT, GEN, RCV
 from isolane.testbed.bed_guests import BedGuests
@@ -65,7 +66,8 @@ class Testbed:
         self._ns: Namespaces = {}
         self._ifindex: dict[tuple[str, str], int] = {}
         self._reader: Reader | None = None
-        self._guests = BedGuests(self._layout, self._ns, journal)
+        self._back_end = BedBackEnd(self._layout, self._ns, journal)
+        self._guests = BedGuests(self._layout, self._ns, journal, self._back_end)
         self.receive_threads: dict[str, list[int]] = {}
         """DUT interface -> kernel threads that poll it; empty with ``softirq``."""
 
@@ -93,8 +95,9 @@ class Testbed:
         builder = Builder(self._layout, self._ns, self._journal, lambda: self._interrupted)
         self._ifindex = builder.ifindex
         builder.build()
+        self._back_end.start()
         self._guests.start(builder.go_on)
-        self._reader = Reader(self._layout, self._ns, self._guests)
+        self._reader = Reader(self._layout, self._ns, self._guests, self._back_end)
         self._assign_cores()
         if self.plan.ip == 6 and self._layout.dut_nics:
             self._await_silence()
@@ -144,7 +147,7 @@ class Testbed:
 
     def _await_silence(self) -> None:
         """Wait until the routers have sent the multicast reports of their new interfaces."""
-        sides = [(r.netns, i) for r in self._layout.routers for i in (r.in_ifname, r.out_ifname)]
+        sides = self._layout.of_routers
         deadline, sent, before = time.monotonic() + _SILENCE_S, 0, -1
         while sent != before and time.monotonic() < deadline:
             before = sent
@@ -180,6 +183,7 @@ class Testbed:
         if self._reader is not None:
             self._reader.close()
         self._guests.close()
+        self._back_end.close()
         problems = netns.remove(self._ns.values())
         self._ns.clear()
         if not problems and self._began:
@@ -297,6 +301,11 @@ class Testbed:
         return self._guests.threads()
 
     @property
+    def back_end_threads(self) -> tuple[list[int], tuple[str, ...]]:
+        """The threads of the network back-end, and the routers that they work for together."""
+        return self._back_end.threads(), self._back_end.routers
+
+    @property
     def guest_processes(self) -> dict[str, int]:
         """Router that is a virtual machine -> this host's process that all of it comes from."""
         return self._guests.processes()
@@ -304,7 +313,7 @@ class Testbed:
     @property
     def inner_interfaces(self) -> dict[str, tuple[str, str]]:
         """Router -> names of its receiving and its sending interface."""
-        return {r.name: (r.in_ifname, r.out_ifname) for r in self._layout.routers}
+        return {r.name: (r.in_ifname, r.out_ifname) for r in self._layout.routers if not r.served}
 
     def counters(self) -> Counters:
         """Take a snapshot of the loss counters; subtract two to get the losses in between.
@@ -368,6 +377,7 @@ class Testbed:
 
     def _check_alive(self) -> None:
         self._guests.check_alive()
+        self._back_end.check_alive()
         for (name, ifname), index in self._ifindex.items():
             with contextlib.suppress(OSError, KeyError):
                 namespace = self._ns[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from isolane.spec.schedulers import SchedulerName
 from isolane.testbed.bed_plan import Machine
 
 GEN, RCV, DUT = "isolane-gen", "isolane-rcv", "isolane-dut"
@@ -96,6 +97,9 @@ class RouterLayout:
     taps: tuple[str, str] = ("", "")
     """The macvtaps that its NICs are, in and out, where it is a guest under QEMU."""
 
+    served: bool = False
+    """Its NICs are ports of the network back-end: it has no interfaces on this host."""
+
     @property
     def asks(self) -> bool:
         """Whether it asks for its neighbours, and tells nothing of what it loses: an image."""
@@ -125,6 +129,16 @@ class SharedWire:
     """(namespace, device) of routers that count their share of the same losses themselves."""
 
 
+@dataclass(frozen=True)
+class BackEndLayout:
+    """The network back-end: its uplinks in the DUT's namespace, its core, its scheduler."""
+
+    uplinks: tuple[str, str]
+    """Where frames arrive, where they leave."""
+    core: int
+    scheduler: SchedulerName
+
+
 @dataclass
 class Layout:
     """The whole test bed."""
@@ -138,6 +152,17 @@ class Layout:
     routers: list[RouterLayout] = field(default_factory=list)
     dut_nics: list[DutNic] = field(default_factory=list)
     shared: list[SharedWire] = field(default_factory=list)
+    back_end: BackEndLayout | None = None
+
+    @property
+    def of_routers(self) -> list[tuple[str, str]]:
+        """(namespace, interface) of what routers send by, to either side."""
+        own = [router for router in self.routers if not router.served]
+        shared = self.back_end.uplinks if self.back_end is not None else ()
+        return [
+            *((router.netns, i) for router in own for i in (router.in_ifname, router.out_ifname)),
+            *((DUT, uplink) for uplink in shared),
+        ]
 
     @property
     def uppers(self) -> list[Macvlan | Passthru]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import PurePath
 from typing import Final
@@ -12,6 +12,8 @@ from isolane.testbed.bed_devices import DUT, GEN, RCV, Layout, RouterLayout
 from isolane.testbed.bed_plan import BedPlan, Edge, Node
 from isolane.testbed.layout import POLICY_NICS
 
+_BACK_END: Final = ("netback-in", "netback-out")
+"""The network back-end stands on both sides of its routers."""
 NO_CORES: Final[Mapping[str, tuple[int, ...]]] = {}
 
 
@@ -38,6 +40,7 @@ def draw(
         *((end.netns, end.ifname) for veth in layout.veths for end in (veth.tx, veth.rx)),
         *((bridge.netns, bridge.ifname) for bridge in layout.bridges),
         *((upper.netns, upper.ifname) for upper in layout.uppers),
+        *((r.netns, ifname) for r in layout.routers if r.served for ifname in _chain(r)),
     ]
     nodes = [
         Node(GEN, "traffic generator", "generator", None, plan.measure_cores[:1]),
@@ -50,6 +53,12 @@ def draw(
         *(
             Node(name, name, "device", own.get(name, boxes[netns]), cores.get(name, ()))
             for netns, name in devices
+        ),
+        *(
+            Node(side, f"network back-end ({one.scheduler})", "device", DUT, (one.core,))
+            for one in [layout.back_end]
+            if one is not None
+            for side in _BACK_END
         ),
     ]
     return tuple(nodes), _edges(layout)
@@ -93,4 +102,16 @@ def _edges(layout: Layout) -> tuple[Edge, ...]:
             port = next(v.tx.ifname for v in layout.veths if v.rx.ifname == router.in_ifname)
             edges.append(Edge(POLICY_NICS[0], port, "redirect"))
             edges.append(Edge(router.host_side, POLICY_NICS[1], "redirect"))
-    return tuple(edges)
+    return (*edges, *_of_back_end(layout))
+
+
+def _of_back_end(layout: Layout) -> Iterator[Edge]:
+    if layout.back_end is None:
+        return
+    (arrive, leave), (receiving, sending) = layout.back_end.uplinks, _BACK_END
+    yield Edge(arrive, receiving, "packet socket")
+    for router in layout.routers:
+        if router.served:
+            yield Edge(receiving, router.in_ifname, "vhost-user")
+            yield Edge(router.out_ifname, sending, "vhost-user")
+    yield Edge(sending, leave, "packet socket")

@@ -25,7 +25,9 @@ from isolane.guests import (
     user_data,
 )
 from isolane.guests.router_script import Nics, RouterSide, router_script
+from isolane.netback import Status
 from isolane.spec.image_models import AUTO
+from isolane.testbed.bed_back_end import BedBackEnd
 from isolane.testbed.bed_devices import Layout, RouterLayout
 from isolane.testbed.bed_plan import DiskImage, Machine
 from isolane.testbed.guest_losses import GuestReading, at_rest, frames_received
@@ -49,12 +51,19 @@ class BedGuests:
         The test bed: its namespaces and devices are there already.
     journal
         Records each guest before it is started.
+    back_end
+        Serves the NICs of those of path ``netback``; it runs already.
     """
 
     def __init__(
-        self, layout: Layout, namespaces: Mapping[str, Namespace], journal: Journal
+        self,
+        layout: Layout,
+        namespaces: Mapping[str, Namespace],
+        journal: Journal,
+        back_end: BedBackEnd,
     ) -> None:
         self._layout = layout
+        self._back_end = back_end
         self._ns = namespaces
         self._journal = journal
         self._guests: dict[str, Guest] = {}
@@ -93,6 +102,12 @@ class BedGuests:
         self._guests[router.name] = guest
 
     def _uml(self, router: RouterLayout, machine: Machine) -> Guest:
+        memory_mb = machine.memory_mb or UML_MB
+        if router.served:
+            served = self._back_end.nics(router)
+            script, name = self._script(router), router.name
+            plan = UmlPlan(name, script, router.core, nics=served, memory_mb=memory_mb)
+            return UmlGuest(plan, READY_S)
         self._ns[router.netns].enter()
         nics = self._sockets.setdefault(router.name, [])
         for ifname in (router.in_ifname, router.out_ifname):
@@ -102,19 +117,14 @@ class BedGuests:
             self._script(router),
             router.core,
             nics=(UmlNic(nics[0], router.in_mac), UmlNic(nics[1], router.out_mac)),
-            memory_mb=machine.memory_mb or UML_MB,
+            memory_mb=memory_mb,
         )
         return UmlGuest(plan, READY_S)
 
     def _qemu(self, router: RouterLayout, machine: Machine) -> Guest:
         assert machine.hypervisor != "uml"
         assert machine.nic != "vector"
-        namespace = self._ns[router.netns]
-        macs = router.in_mac, router.out_mac
-        nics = tuple(
-            QemuNic(_character_device(namespace, tap), mac)
-            for tap, mac in zip(router.taps, macs, strict=True)
-        )
+        nics = self._back_end.nics(router) if router.served else self._taps(router)
         if machine.image is not None:
             image = ImagePlan(
                 router.name,
@@ -140,6 +150,14 @@ class BedGuests:
             nics=nics,
         )
         return QemuGuest(plan, READY_S)
+
+    def _taps(self, router: RouterLayout) -> tuple[QemuNic, ...]:
+        namespace = self._ns[router.netns]
+        macs = router.in_mac, router.out_mac
+        return tuple(
+            QemuNic(_character_device(namespace, tap), mac)
+            for tap, mac in zip(router.taps, macs, strict=True)
+        )
 
     def _script(self, router: RouterLayout) -> str:
         ip: Literal[4, 6] = 4 if self._layout.ip == 4 else 6
@@ -185,18 +203,28 @@ class BedGuests:
         telling = [router for router in self._layout.routers if router.guest and not router.asks]
         for router in telling:
             self._guests[router.name].ask(_DEVICES, FILES[self._layout.ip])
+        answers = {router.name: self._guests[router.name].answer() for router in telling}
+        status = self._back_end.status()
         return {
-            router.name: self._reading(router, self._guests[router.name].answer())
-            for router in telling
+            router.name: self._reading(router, answers[router.name], status) for router in telling
         }
 
-    def _reading(self, router: RouterLayout, told: Mapping[str, str]) -> GuestReading:
+    def _reading(
+        self, router: RouterLayout, told: Mapping[str, str], status: Status | None
+    ) -> GuestReading:
         received = frames_received(told[_DEVICES])
+        if router.served and status is not None:
+            ingress, egress = self._back_end.ports(status, router.name)
+            refused = ingress.ring_full + ingress.too_long + ingress.no_guest
+            sent = egress.sent
+        else:
+            refused = self._refused(router)
+            sent = int(self._ns[router.netns].read(router.out_ifname, "statistics/tx_packets"))
         return GuestReading(
-            refused=self._refused(router),
+            refused=refused,
             taken=sum(received.get(nic, 0) for nic in _nics(router)),
             ip=IpCounts.of(self._layout.ip, told[FILES[self._layout.ip]]),
-            sent=int(self._ns[router.netns].read(router.out_ifname, "statistics/tx_packets")),
+            sent=sent,
         )
 
     def _refused(self, router: RouterLayout) -> int:
@@ -235,7 +263,8 @@ def _seed(router: RouterLayout, image: DiskImage) -> Seed | None:
 
 def _nics(router: RouterLayout) -> Nics:
     """Return a guest's names of its interfaces."""
-    return ("vec0", "vec1") if _is_uml(router) else ("eth0", "eth1")
+    own = _is_uml(router) and not router.served
+    return ("vec0", "vec1") if own else ("eth0", "eth1")
 
 
 def _is_uml(router: RouterLayout) -> bool:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from isolane.spec.schedulers import DEFAULT_SCHEDULER, SchedulerName
+
 Kind = Literal["native", "container", "vm"]
-Path = Literal["direct", "bridge", "macvlan", "isolane", "tap", "macvtap", "none", "wire"]
+Path = Literal[
+    "direct", "bridge", "macvlan", "isolane", "tap", "macvtap", "netback", "none", "wire"
+]
 Receive = Literal["softirq", "threaded"]
 Part = Literal["generator", "receiver", "dut", "router", "device"]
 
@@ -74,6 +78,8 @@ class BedPlan:
     measure_cores: tuple[int, ...]
     """Cores of generator and receiver; the receiving threads run on the last one."""
     ip: Literal[4, 6]
+    scheduler: SchedulerName = DEFAULT_SCHEDULER
+    """Of the network back-end, for routers of path netback."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from isolane import netback
 from isolane.errors import TestbedError
 from isolane.guests import remove_left
 from isolane.testbed import netns
@@ -51,7 +52,13 @@ def _clean_one(path: Path, run: str) -> tuple[list[str], list[str]]:
         return [], []
     guests = [str(entry.get("name")) for entry in entries if entry["what"] == "guest"]
     names = [str(entry.get("name")) for entry in entries if entry["what"] == "netns"]
+    back_ends = [str(entry.get("name")) for entry in entries if entry["what"] == "netback"]
     ended, living = _end_guests(guests)
+    for name in back_ends:
+        try:
+            ended += [f"network back-end {name}"] if netback.remove_left(name) else []
+        except TestbedError as error:
+            living.append(str(error))
     gone, stuck = run_in_thread(functools.partial(netns.remove_marked, names, run))
     stuck += living
     if not stuck:

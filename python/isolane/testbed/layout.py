@@ -18,6 +18,7 @@ from isolane.testbed.bed_devices import (
     DUT,
     GEN,
     RCV,
+    BackEndLayout,
     Bridge,
     DutNic,
     End,
@@ -53,6 +54,7 @@ _WIRE = {
     "macvlan": ("m", 1001),
     "isolane": ("i", 1002),
     "macvtap": ("t", 1003),
+    "netback": ("v", 1004),
 }
 _MACVLAN = ("macvlan", "macvtap")
 _OWN_WIRE = ("direct", "none", "tap")
@@ -145,6 +147,8 @@ def _shared_wire(layout: Layout, plan: BedPlan, path: str, members: list[int]) -
     outs: tuple[tuple[str, str], ...] = ()
     if path in _MACVLAN:  # macvlan_start_xmit() counts what the wire below refuses
         outs = tuple((f"isolane-{plan.routers[i].name}", f"{PREFIX}out{i}") for i in members)
+    if path == "netback":
+        layout.back_end = BackEndLayout((nic_in, nic_out), plan.dut_cores[0], plan.scheduler)
     layout.shared += [
         SharedWire("nic_queue", GEN, gen, ()),
         SharedWire("egress", DUT, nic_out, outs),
@@ -173,7 +177,8 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
     guest = router.machine if router.kind == "vm" else None
     attached = _attach(layout, plan, number, router, netns)
     if guest:
-        del attached.counted["egress"]  # the guest's own losses are among them: see bed_guests
+        # The guest's own losses are among them: see bed_guests.
+        attached.counted.pop("egress", None)
     at = _addresses(plan.ip, number, router)
     layout.routers.append(
         RouterLayout(
@@ -197,6 +202,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             host_side=f"{PREFIX}q{number}" if router.path == "isolane" else None,
             guest=guest,
             taps=attached.taps,
+            served=router.path == "netback",
         )
     )
 
@@ -206,6 +212,9 @@ def _attach(
 ) -> _Attached:
     """Add the router's two interfaces, and its wires where they are its own."""
     core = plan.dut_cores[number % len(plan.dut_cores)]
+    if router.path == "netback":
+        letter, wire = _WIRE[router.path]
+        return _Attached(core, f"{PREFIX}g{letter}", f"{PREFIX}r{letter}", wire, {})
     in_if, out_if = f"{PREFIX}in{number}", f"{PREFIX}out{number}"
     # A guest's addresses are its own: the host's protocols take no frame that is for another one.
     # Under a policy frames are told apart by the interface's address, which then is the guest's.

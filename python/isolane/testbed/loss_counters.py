@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from isolane.testbed.bed_back_end import BedBackEnd
 from isolane.testbed.bed_devices import DUT, RCV, Layout
 from isolane.testbed.bed_guests import BedGuests
 from isolane.testbed.ip_counters import FILES, IpCounts
@@ -61,8 +62,15 @@ class Counters:
 class Reader:
     """Takes snapshots; its files are opened once, by the thread that enters namespaces."""
 
-    def __init__(self, layout: Layout, namespaces: dict[str, Namespace], guests: BedGuests) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        namespaces: dict[str, Namespace],
+        guests: BedGuests,
+        back_end: BedBackEnd,
+    ) -> None:
         self._layout = layout
+        self._back_end = back_end
         self._ns = namespaces
         self._guests = guests
         self._snmp: dict[str, int] = {}
@@ -98,6 +106,9 @@ class Reader:
             parts = sum(self._device(name, ifname, {}) for name, ifname in wire.parts)
             count = max(0, self._device(wire.netns, wire.ifname, queues) - parts)
             lost[None, wire.drop_point] = lost.get((None, wire.drop_point), 0) + count
+        if (status := self._back_end.status()) is not None:
+            uplink = status.uplinks[0]
+            lost[None, "nic_queue"] += uplink.ring_full + uplink.too_long
         wires = [veth.tx for veth in self._layout.veths if veth.rx.netns == RCV]
         receiver = sum(self._device(end.netns, end.ifname, {}) for end in wires)
         return Counters(lost, backlog_drops(), receiver)

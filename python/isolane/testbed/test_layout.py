@@ -31,7 +31,7 @@ QEMU = Machine("tcg", "virtio")
 def plan(
     paths: Sequence[Path], ip: int = 4, cores: tuple[int, ...] = (1,), machine: Machine = UML
 ) -> BedPlan:
-    kinds: dict[Path, Kind] = {"none": "native", "tap": "vm", "macvtap": "vm"}
+    kinds: dict[Path, Kind] = {"none": "native", "tap": "vm", "macvtap": "vm", "netback": "vm"}
     routers = tuple(
         RouterPlan(f"vr-{n}", kinds.get(path, "container"), path, None, machine)
         for n, path in enumerate(paths)
@@ -40,7 +40,7 @@ def plan(
 
 
 paths = st.lists(
-    st.sampled_from(["direct", "bridge", "macvlan", "isolane", "tap", "macvtap"]),
+    st.sampled_from(["direct", "bridge", "macvlan", "isolane", "tap", "macvtap", "netback"]),
     min_size=1,
     max_size=40,
 )

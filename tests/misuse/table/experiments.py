@@ -173,9 +173,25 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml", 3, "1 guests? needs? .* MiB of memory, and .* are free",
         files={"x.yaml": machine("memory: 64GB, hypervisor: uml")},
     ),
+    "a scheduler where nobody schedules": Row(
+        "run x.yaml", 2, "scheduler of arm 'direct', in which no router has path netback",
+        files={"x.yaml": good("path: direct}", "path: direct, scheduler: drr}")},
+    ),
+    "a scheduler that there is not": Row(
+        "run x.yaml", 2, "scheduler 'cfs' is not known",
+        files={"x.yaml": good("path: direct}", "path: netback, kind: vm, scheduler: cfs}")},
+    ),
+    "a network back-end, simulated": Row(
+        "run x.yaml --on sim", 3, "path netback of router one cannot be simulated yet",
+        files={"x.yaml": good("path: direct}", "path: netback, kind: vm}")},
+    ),
+    "a NIC that no network back-end has": Row(
+        "run x.yaml", 2, "NIC model 'e1000' with path 'netback'",
+        files={"x.yaml": good("path: direct}", "path: netback, kind: vm, nic: e1000}")},
+    ),
     "a machine, live": Row(
         "run x.yaml", 3, "(cannot run|live|--on sim)", lines=5,
-        files={"x.yaml": good("role: victim", "role: victim, kind: vm, path: netback")
+        files={"x.yaml": good("role: victim", "role: victim, kind: vm, path: sriov-passthrough")
                .replace("{name: direct, path: direct}", "{name: as-it-is}")
                .replace("role: aggressor}", "role: aggressor, path: direct}")},
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isolane import _native
@@ -94,21 +94,27 @@ def open_accounts(
         if nic.ifname == POLICY_NICS[0] and managed.nic_threads:
             threads, demux = [*managed.nic_threads, *managed.pacemaker_threads], account
             accountant.sample_polls(account=account)
-        for thread in threads:
-            accountant.add_thread(thread=thread, account=account)
+        _charge(accountant, threads, account)
     for router, its in workers.items():
-        for thread in its:
-            accountant.add_thread(thread=thread, account=by_router[router])
+        _charge(accountant, its, by_router[router])
         side = bed.host_sides.get(router)  # polled on top of the router's thread that sends
         if side is not None:
             accountant.add_nic(netns=side.netns, ifindex=side.ifindex, account=by_router[router])
-    if demux is None and managed.pacemaker_threads:
-        account = free + len(shared)
-        shared[account] = tuple(managed.threads)
-        for thread in managed.pacemaker_threads:
-            accountant.add_thread(thread=thread, account=account)
+    together = [bed.back_end_threads]
+    if demux is None:
+        together.append((managed.pacemaker_threads, tuple(managed.threads)))
+    for threads, members in together:
+        if threads:
+            account = free + len(shared)
+            shared[account] = members
+            _charge(accountant, threads, account)
     parts = _guest_accounts(accountant, guests, by_router, free + len(shared))
     return Accounts(by_router, shared, frozenset(own), bed.on_backlog, demux, parts)
+
+
+def _charge(accountant: _native.CpuAccountant, threads: Iterable[int], account: int) -> None:
+    for thread in threads:
+        accountant.add_thread(thread=thread, account=account)
 
 
 GuestThreads = Mapping[str, Mapping[GuestPart, list[int]]]

@@ -120,6 +120,7 @@ class LiveBackEnd:
             dut_cores=cores.dut,
             measure_cores=cores.measure,
             ip=self._experiment.traffic_of(routers[0].name).ip,
+            scheduler=arm.scheduler,
         )
         with awake(), staying_on(cores.measure), Testbed(plan, self._journal) as bed:
             policy = policy_of(arm, routers, bed, cores, self._experiment.traffic.line_rate_bps)
@@ -202,7 +203,10 @@ def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
     kind = arm.router(router.group)
     # refuse_simulated() has refused every other kind and path.
     assert kind.kind in ("native", "container", "vm")
-    assert kind.path in ("none", "direct", "bridge", "macvlan", "isolane", "tap", "macvtap")
+    assert kind.path != "sriov"
+    assert kind.path != "sriov-macvtap"
+    assert kind.path != "sriov-passthrough"
+    assert kind.path != "dom0"
     return RouterPlan(
         name=router.name,
         kind=kind.kind,

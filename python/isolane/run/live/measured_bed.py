@@ -49,6 +49,10 @@ class MeasuredBed(Protocol):
         """Router -> the threads that are its guest, by what they do for it."""
 
     @property
+    def back_end_threads(self) -> tuple[list[int], tuple[str, ...]]:
+        """Threads that work for several routers together, and these routers."""
+
+    @property
     def on_backlog(self) -> frozenset[str]:
         """Routers whose frames pass a core's backlog."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from isolane.errors import NotSupported, SpecError
 from isolane.spec import ArmRouter
 from isolane.spec.hostmodel import PathData, ProfileData
-from isolane.spec.kinds import SIMULATED
+from isolane.spec.kinds import ONLY_LIVE, SIMULATED
 from isolane.spec.loader import load_file
 
 HERE = Path(__file__).parent
@@ -47,6 +47,11 @@ class SimHost:
             raise NotSupported(
                 f"external router {router.group} cannot be simulated: what it is made of is not "
                 "known; measure it, or leave its arms out with --arms"
+            )
+        if router.path in ONLY_LIVE:
+            raise NotSupported(
+                f"path {router.path} of router {router.group} cannot be simulated yet; measure it "
+                "(without --on sim), or leave its arms out with --arms"
             )
         key = (router.kind, router.path, router.nic)
         path = self.paths.get(key) or own_path(*key)

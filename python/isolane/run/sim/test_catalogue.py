@@ -117,6 +117,8 @@ def test_a_path_file_of_the_users_takes_the_place_of_ours(tmp_path: Path) -> Non
 def test_what_has_no_path_file_is_not_supported() -> None:
     with pytest.raises(NotSupported, match="no path file for kind vm, path direct"):
         find_host(None).path_of(ArmRouter("r", "vm", "direct", "virtio"))
+    with pytest.raises(NotSupported, match="path netback of router r cannot be simulated yet"):
+        find_host(None).path_of(ArmRouter("r", "vm", "netback", "virtio"))
 
 
 def test_profiles_round_trip() -> None:
