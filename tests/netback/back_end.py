@@ -105,6 +105,11 @@ class BackEnd:
     def threads(self) -> list[int]:
         return threads_of(self.process.pid)
 
+    def cpu_s(self) -> float:
+        """CPU time that it has used, s."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def start_again(self) -> None:
         """End it and start another one, with the same sockets."""
         self.end()

@@ -21,7 +21,8 @@ from isolane.testbed import kernel
 from isolane.testbed.namespace_thread import run_in_thread
 
 from tests.live import LIMIT_S, assert_same_host, isolane, quiet_host, transmit
-from tests.netback.back_end import DUT, FAR, NAME, BackEnd, back_end, far_mac
+from tests.netback.back_end import DUT, FAR, NAME, BackEnd, back_end, far_mac, mac
+from tests.wires import ip
 
 pytestmark = [
     pytest.mark.root,
@@ -74,7 +75,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._raw: socket.socket = in_far(self._open)
-        self.lengths: list[int] = []
+        self.frames: list[bytes] = []
 
     @staticmethod
     def _open() -> socket.socket:
@@ -86,11 +87,11 @@ class Arrivals:
 
     def take(self, frames: int) -> None:
         """Wait for so many more."""
-        wanted = len(self.lengths) + frames
-        while len(self.lengths) < wanted:
+        wanted = len(self.frames) + frames
+        while len(self.frames) < wanted:
             frame = self._raw.recv(2048)
             if frame.startswith(bytes.fromhex(far_mac(1).replace(":", ""))):
-                self.lengths.append(len(frame))
+                self.frames.append(frame)
 
     def have_one_within(self, limit_s: float) -> bool:
         """Tell whether a frame comes within so short a time."""
@@ -132,8 +133,65 @@ def test_guests_forward_to_the_frame(ip_version: int, scheduler: str, tmp_path: 
                 for number in (0, 1):
                     send([one.frame(number, ip_version, size) for size in sizes] * BATCH)
                 arrivals.take(2 * BATCH * len(sizes))
-            assert sorted(arrivals.lengths) == sorted(sizes * 2 * BATCH * TURNS)
+            assert sorted(map(len, arrivals.frames)) == sorted(sizes * 2 * BATCH * TURNS)
         conserved(one.status())
+
+
+def test_a_frame_of_a_vlan_keeps_its_tag(tmp_path: Path) -> None:
+    """Else a guest would take what is for a VLAN as what is for itself."""
+    tag = b"\x81\x00\x20\x07"
+    with back_end(tmp_path) as one, one.guest(0) as guest:
+        plain = one.frame(0)
+        send([plain[:12] + tag + plain[12:]] * 5 + [plain] * 3)
+        status = one.until("the others came out", lambda s: s.uplinks[1].sent == 3)
+        assert of(status, one.port(0, 0)).delivered == 8
+        received = guest.proc("net/dev").partition("eth0:")[2].split()
+        assert int(received[0]) == 5 * (len(plain) + len(tag)) + 3 * len(plain), "bytes with tags"
+
+
+def test_an_uplink_that_goes_down_costs_nothing_and_comes_back(tmp_path: Path) -> None:
+    with back_end(tmp_path) as one, one.guest(0):
+        ip("-n", DUT, "link", "set", "n1", "down")
+        send([one.frame(0)] * 5)
+        one.until("they wait", lambda s: of(s, one.port(1, 0)).transmitted == 5)
+        before, began = one.cpu_s(), time.monotonic()
+        time.sleep(1.0)
+        assert one.cpu_s() - before < 0.5 * (time.monotonic() - began), "it does not spin"
+        ip("-n", DUT, "link", "set", "n1", "up")
+        with closing(Arrivals()) as arrivals:
+            deadline = time.monotonic() + LIMIT_S
+            while not arrivals.have_one_within(0.1):
+                assert time.monotonic() < deadline
+                send([one.frame(0)])
+
+
+def test_a_checksum_that_the_sender_left_open_is_complete(tmp_path: Path) -> None:
+    """A sender on the same host leaves it to the NIC, which a veth is not."""
+    with back_end(tmp_path) as one, one.guest(0), closing(Arrivals()) as arrivals:
+        ip("-n", FAR, "address", "add", "10.9.0.2/24", "dev", "g0")
+        ip("-n", FAR, "neighbour", "add", "10.9.0.1", "lladdr", mac(0, 0), "dev", "g0")
+        ip("-n", FAR, "route", "add", "10.9.1.0/24", "via", "10.9.0.1")
+        in_far(_say_something)
+        arrivals.take(1)
+    packet = arrivals.frames[0][14:]
+    datagram = packet[20 : int.from_bytes(packet[2:4], "big")]
+    pseudo = packet[12:20] + bytes((0, 17)) + len(datagram).to_bytes(2, "big")
+    assert datagram[6:8] != b"\0\0"
+    assert ones_sum(pseudo + datagram) == 0xFFFF
+
+
+def _say_something() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
+        plain.sendto(b"odd bytes", ("10.9.1.2", 9))
+
+
+def ones_sum(data: bytes) -> int:
+    """The sum of 16-bit words in ones' complement (RFC 1071)."""
+    padded = data + b"\0" * (len(data) % 2)
+    total = sum(int.from_bytes(padded[i : i + 2], "big") for i in range(0, len(padded), 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
 
 
 @pytest.mark.usefixtures("needs_qemu_guests")
@@ -209,6 +267,23 @@ def test_a_guest_that_dies_takes_nothing_of_another_and_can_come_back(tmp_path: 
         with one.guest(0):
             send([one.frame(0)] * 5)
             one.until("it is back", lambda s: s.uplinks[1].sent == 25)
+
+
+def test_memory_that_is_cut_short_ends_its_own_guest_alone(tmp_path: Path) -> None:
+    with back_end(tmp_path, 2) as one, one.guest(0), one.guest(1):
+        cut = 0
+        for process in processes_of(GUESTS / "netback-0"):
+            for file in Path(f"/proc/{process}/fd").iterdir():
+                with suppress(OSError):  # it has gone, with its memory
+                    if str(file.readlink()).startswith("/dev/shm/"):
+                        os.truncate(file, 0)
+                        cut += 1
+        assert cut, "its memory is a file"
+        send([one.frame(0)] * 5 + [one.frame(1)] * 20)
+        status = one.until("the other's came out", lambda s: s.uplinks[1].sent >= 20)
+        ports = [one.port(side, 0) for side in (0, 1)]
+        status = one.until("gone", lambda s: not any(of(s, port).attached for port in ports))
+        assert of(status, one.port(1, 1)).sent == 20
 
 
 def is_hung_up(connection: socket.socket) -> bool:

@@ -99,7 +99,6 @@ impl Netback {
             // SAFETY: the caller hands the descriptor over.
             let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(port.listener) });
             let settings = PortSettings {
-                name: port.name.clone(),
                 nic: NicSettings { mac: port.mac, mtu: port.mtu },
                 uplink: port.uplink,
                 check_source: port.check_source,
@@ -129,12 +128,6 @@ impl Netback {
     fn counters(&self, py: Python<'_>) -> PyResult<String> {
         let (ports, uplinks) = py.detach(|| self.handle.counters()).map_err(raise)?;
         serde_json::to_string(&Counters { ports, uplinks }).map_err(raise)
-    }
-
-    /// Changes what a port (by index) is guaranteed: `shares_json` as in the settings.
-    fn set(&self, py: Python<'_>, port: usize, shares_json: &str) -> PyResult<()> {
-        let shares: Shares = serde_json::from_str(shares_json).map_err(raise)?;
-        py.detach(|| self.handle.set(port, shares.into())).map_err(raise)?.map_err(raise)
     }
 
     /// Has `run` end.

@@ -7,13 +7,13 @@ use std::{
         unix::net::{UnixListener, UnixStream},
     },
     sync::mpsc::{self, Receiver, Sender},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use isolane_sched::FlowSettings;
 
 use crate::{
-    CutOff, MIN_FRAME_BYTES, PortCounters, PortSettings, UplinkCounters,
+    CutOff, MIN_FRAME_BYTES, PortCounters, PortSettings, UplinkCounters, contain_cut_files,
     forwarding::{Forwarding, Target},
     output::{Output, UplinkSettings},
     poller::{Interest, Poller},
@@ -45,7 +45,6 @@ pub type Counters = (Vec<PortCounters>, Vec<UplinkCounters>);
 
 enum Command {
     Counters(Sender<Counters>),
-    Set { port: usize, settings: FlowSettings, done: Sender<isolane_sched::Result<()>> },
     Stop,
 }
 
@@ -66,17 +65,6 @@ impl Handle {
     pub fn counters(&self) -> Result<Counters, Ended> {
         let (sender, told) = mpsc::channel();
         self.tell(Command::Counters(sender))?;
-        told.recv().map_err(|_| Ended)
-    }
-
-    /// Changes what a port is guaranteed, from the next decision on: no frame is lost by it.
-    pub fn set(
-        &self,
-        port: usize,
-        settings: FlowSettings,
-    ) -> Result<isolane_sched::Result<()>, Ended> {
-        let (done, told) = mpsc::channel();
-        self.tell(Command::Set { port, settings, done })?;
         told.recv().map_err(|_| Ended)
     }
 
@@ -107,6 +95,8 @@ pub struct Netback {
     failed: Vec<(usize, CutOff)>,
     /// The frame at hand.
     frame: Vec<u8>,
+    /// Times are counted from here.
+    started: Instant,
 }
 
 impl Netback {
@@ -146,11 +136,12 @@ impl Netback {
             wake: woken,
             failed: Vec::new(),
             frame: vec![0; MAX_FRAME_BYTES],
+            started: Instant::now(),
         };
         Ok((netback, Handle { commands, wake }))
     }
 
-    /// Sets what a port is guaranteed, before the work begins; see [`Handle::set`].
+    /// Sets what a port is guaranteed.
     pub fn set(&mut self, port: usize, settings: FlowSettings) -> isolane_sched::Result<()> {
         let last = self.ports.len().saturating_sub(1);
         let Some(one) = self.ports.get(port) else {
@@ -160,16 +151,18 @@ impl Netback {
                 last: number(last),
             });
         };
-        self.outputs[one.settings.uplink].set(port, settings, monotonic_ns())
+        let now_ns = self.now_ns();
+        self.outputs[one.settings.uplink].set(port, settings, now_ns)
     }
 
     /// Works until it is told to stop.
     pub fn run(&mut self) -> io::Result<()> {
         ignore_sigpipe();
+        contain_cut_files()?;
         loop {
             let mut worked = 0;
             for _ in 0..ROUNDS {
-                if self.round(monotonic_ns()) == 0 {
+                if self.round(self.now_ns()) == 0 {
                     break;
                 }
                 worked += 1;
@@ -193,7 +186,11 @@ impl Netback {
         for output in &mut self.outputs {
             moved += output.send(&mut self.ports, now_ns);
         }
-        self.ports.iter_mut().for_each(|port| port.finish(now_ns));
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            if !port.finish(now_ns) {
+                self.failed.push((number, CutOff::CutShort));
+            }
+        }
         for (port, reason) in std::mem::take(&mut self.failed) {
             self.detach(port);
             self.ports[port].cut_off(&reason);
@@ -279,7 +276,7 @@ impl Netback {
         let signals = self.ports.iter().filter_map(Port::signals_at_ns);
         let scheduled = self.outputs.iter().filter_map(Output::sends_at_ns);
         let next_ns = signals.chain(scheduled).min()?;
-        Some(Duration::from_nanos(next_ns.saturating_sub(monotonic_ns())))
+        Some(Duration::from_nanos(next_ns.saturating_sub(self.now_ns())))
     }
 
     /// Waits for descriptors, and does what they are about. Returns whether it is to end.
@@ -288,18 +285,25 @@ impl Netback {
             output.watch(&self.poller, token(UPLINK, number))?;
         }
         let mut ready = Vec::new();
-        self.poller.wait(limit, |number| ready.push(number))?;
-        for number in ready {
-            let (kind, number) = (number >> 32, (number & 0xffff_ffff) as usize);
+        self.poller
+            .wait(limit, |token| ready.push((token >> 32, (token & 0xffff_ffff) as usize)))?;
+        // Kicks first: what follows may replace the descriptor that was ready by another one.
+        for &(_, number) in ready.iter().filter(|(kind, _)| *kind == KICK) {
+            if !self.ports[number].take_kick() {
+                self.forget_kick(number);
+            }
+        }
+        for (kind, number) in ready {
             match kind {
                 LISTENER => self.changed(number, Port::accept)?,
                 CONNECTION => self.changed(number, |port| port.serve(MESSAGES))?,
-                KICK if !self.ports[number].take_kick() => self.forget_kick(number),
+                // What has arrived is taken in the next round.
+                UPLINK => self.outputs[number].uplink.take_error(),
                 COMMAND if self.obey() => return Ok(true),
-                _ => {} // what has arrived is taken in the next round
+                _ => {}
             }
         }
-        let now_ns = monotonic_ns();
+        let now_ns = self.now_ns();
         for port in &mut self.ports {
             port.disable_kicks();
             port.signal_again(now_ns);
@@ -347,13 +351,14 @@ impl Netback {
                 Ok(Command::Counters(told)) => {
                     let _ = told.send(self.counters());
                 }
-                Ok(Command::Set { port, settings, done }) => {
-                    let _ = done.send(self.set(port, settings));
-                }
                 Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return true,
                 Err(mpsc::TryRecvError::Empty) => return false,
             }
         }
+    }
+
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
     fn counters(&mut self) -> Counters {
@@ -366,12 +371,4 @@ impl Netback {
 fn ignore_sigpipe() {
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
-}
-
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec, and CLOCK_MONOTONIC always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

@@ -112,6 +112,15 @@ pub enum CutOff {
         /// How much they may have.
         limit: u64,
     },
+    /// More mappings of guests' memory than there may be at one time.
+    #[error("there are {limit} mappings of guests' memory, and no more are possible")]
+    Mappings {
+        /// How many there may be.
+        limit: usize,
+    },
+    /// The file behind the guest's memory was cut short while it was in use.
+    #[error("the file behind its memory was cut short")]
+    CutShort,
     /// A file that does not hold the region it is said to hold.
     #[error("a memory region ends at {needed_bytes} bytes of a file of {file_bytes}")]
     ShortFile {

@@ -84,7 +84,6 @@ mod tests {
 
     fn port(uplink: usize, last: u8) -> PortSettings {
         PortSettings {
-            name: format!("port-{uplink}-{last}"),
             nic: NicSettings { mac: [2, 0, 0, 0, 0, last], mtu: 1500 },
             uplink,
             check_source: true,

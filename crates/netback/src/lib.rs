@@ -1,7 +1,8 @@
-//! The core of a network back-end in user space: it serves the virtio NICs of many virtual machines
-//! over vhost-user, one Unix socket for each NIC.
+//! A network back-end in user space: it serves the virtio NICs of many virtual machines over
+//! vhost-user, one Unix socket for each NIC.
 //!
-//! There are no threads, no loop and no clock here. The caller accepts connections and polls:
+//! [`Netback`] is all of it: one loop that moves frames between guests and uplinks. It is made of
+//! parts that have no loop and no clock, and wait for nobody:
 //!
 //! - a readable [`Connection`] gives messages, which a [`Session`] carries out and answers;
 //! - a readable [`Kick`], or the caller's own polling, says that a ring may have work;
@@ -10,9 +11,9 @@
 //!   [`Call::signal`] if [`Queue::needs_call`]. Before sleeping: [`Queue::enable_kicks`].
 //!
 //! **Guests are not trusted.** Whatever a front-end sends and a guest writes into its memory either
-//! works or ends in a [`CutOff`], which concerns this NIC alone. What is *not* contained yet: a
-//! front-end that truncates the file behind its memory (`SIGBUS`, see [`GuestMemory`]), and one that
-//! makes its eventfd block (see [`Call`]). The process must ignore `SIGPIPE`.
+//! works or ends in a [`CutOff`], which concerns this NIC alone; so does a file behind its memory that
+//! is cut short ([`contain_cut_files`]). What is *not* contained yet: a front-end that makes its
+//! eventfd block (see [`Call`]). The process must ignore `SIGPIPE`.
 //!
 //! Sources: QEMU's `docs/interop/vhost-user.rst`; Virtual I/O Device (VIRTIO) Version 1.2.
 //! Differences from the former: a ring that is disabled is not looked at, where the document asks
@@ -21,6 +22,7 @@
 mod backend;
 mod chain;
 mod checksum;
+mod cut_short;
 mod descriptor;
 mod error;
 mod forwarding;
@@ -44,6 +46,7 @@ mod uplink;
 
 pub use backend::{Counters, Ended, Handle, Netback};
 pub use chain::{Chain, Segment};
+pub use cut_short::contain_cut_files;
 pub use error::CutOff;
 pub use frame::{
     Delivered, FrameFormat, FrameWriter, MIN_FRAME_BYTES, NET_HEADER_BYTES, NetHeader, Transmitted,

@@ -7,6 +7,7 @@ use std::{
 };
 
 use crate::{
+    cut_short::Watched,
     error::{CutOff, system},
     message::{MAX_REGIONS, MemoryRegion},
 };
@@ -16,12 +17,12 @@ pub const MAX_MEMORY_BYTES: u64 = 1 << 40;
 
 /// All memory that a guest shares with its NICs, mapped until this value is dropped.
 ///
-/// The file behind a region is checked once, at mapping. **Not contained yet:** a front-end that
-/// truncates the file later makes the next access raise `SIGBUS`, which ends this process and so
-/// disconnects all guests; and a file of a file system in user space can delay an access without
-/// limit; and pages that this process touches first are charged to its own cgroup. Only the
-/// program that runs the machine can do the first two, not the machine's kernel, except where both
-/// are one program (User-Mode Linux).
+/// The file behind a region is checked at mapping. One that is cut short later breaks this memory
+/// alone, where [`contain_cut_files`](crate::contain_cut_files) was called: see
+/// [`GuestMemory::is_cut_short`]. **Not contained yet:** a file of a file system in user space can
+/// delay an access without limit (only the program that runs the machine can have that, not the
+/// machine's kernel, except where both are one: User-Mode Linux), and pages that this process touches first are
+/// charged to its own cgroup.
 #[derive(Debug)]
 pub struct GuestMemory {
     mappings: Vec<Mapping>,
@@ -37,6 +38,8 @@ struct Mapping {
     /// What was mapped: it starts and ends on page borders.
     start: *mut libc::c_void,
     mapped_bytes: usize,
+    /// None only while it is dropped: before the memory is unmapped.
+    watched: Option<Watched>,
 }
 
 // SAFETY: a mapping is not tied to a thread, and it is not changed before it is dropped.
@@ -62,6 +65,14 @@ impl GuestMemory {
             .map(|(region, file)| Mapping::new(*region, *file))
             .collect::<Result<_, _>>()?;
         Ok(Self { mappings, last_hit: AtomicUsize::new(0) })
+    }
+
+    /// Whether the file behind a region was found to be shorter than it was: all that is read from
+    /// the region since then is zero, and the guest is to be cut off.
+    #[inline]
+    #[must_use]
+    pub fn is_cut_short(&self) -> bool {
+        self.mappings.iter().any(Mapping::is_broken)
     }
 
     /// Where a range of guest-physical addresses lies; None unless it lies within one region.
@@ -93,6 +104,11 @@ impl GuestMemory {
 }
 
 impl Mapping {
+    #[inline]
+    fn is_broken(&self) -> bool {
+        self.watched.as_ref().is_some_and(Watched::is_broken)
+    }
+
     fn new(region: MemoryRegion, file: BorrowedFd<'_>) -> Result<Self, CutOff> {
         let end_of = |address: u64| {
             let wraps = CutOff::RegionRange { address, bytes: region.bytes };
@@ -135,7 +151,9 @@ impl Mapping {
         // SAFETY: `lead` is less than `mapped_bytes`, because the region is not empty.
         let host = unsafe { start.cast::<u8>().add(lead) };
         let host = NonNull::new(host).expect("the kernel never chooses address 0");
-        Ok(Self { region, host, start, mapped_bytes })
+        let mut mapping = Self { region, host, start, mapped_bytes, watched: None };
+        mapping.watched = Some(Watched::new(start, mapped_bytes)?);
+        Ok(mapping)
     }
 
     #[inline]
@@ -158,6 +176,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        self.watched = None;
         // SAFETY: exactly what `new` mapped; queues and chains keep the whole memory alive.
         unsafe { libc::munmap(self.start, self.mapped_bytes) };
     }

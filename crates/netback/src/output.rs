@@ -57,6 +57,9 @@ pub(crate) struct Output {
     until_ns: Option<u64>,
 }
 
+/// Between two tries to send by an interface that is down.
+const AGAIN_NS: u64 = 10_000_000;
+
 impl Output {
     pub(crate) fn open(settings: UplinkSettings, ports: Vec<usize>) -> io::Result<Self> {
         let flows = u32::try_from(ports.len().max(1)).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -120,6 +123,9 @@ impl Output {
             sent += 1;
         }
         self.uplink.flush();
+        if self.uplink.is_stuck() {
+            (self.blocked, self.until_ns) = (false, Some(now_ns + AGAIN_NS));
+        }
         sent
     }
 
@@ -141,7 +147,7 @@ impl Output {
 
     /// Has the poller wait for the interface exactly while frames wait for it.
     pub(crate) fn watch(&mut self, poller: &Poller, number: u64) -> io::Result<()> {
-        let wanted = self.blocked || self.uplink.is_behind();
+        let wanted = self.blocked;
         if wanted != self.watched {
             let interest = if wanted { Interest::ReadAndWrite } else { Interest::Read };
             poller.change(self.uplink.readable(), number, interest)?;

@@ -17,8 +17,6 @@ use crate::{
 /// What a port is made of.
 #[derive(Clone, Debug)]
 pub struct PortSettings {
-    /// Its name in counters and messages.
-    pub name: String,
     /// What the guest is told about its NIC.
     pub nic: NicSettings,
     /// Index of the uplink that its frames leave by.
@@ -81,16 +79,17 @@ pub(crate) struct Port {
 }
 
 /// When a signal is written again that the guest has not reacted to: a User-Mode Linux guest may miss
-/// one as it falls asleep.
+/// one as it falls asleep. Each time twice as late, and not for ever: a guest that looks for itself may
+/// leave it open whether it has.
 #[derive(Clone, Copy, Debug)]
 struct Again {
     at_ns: u64,
     pause_ns: u64,
 }
 
-/// The first pause before that, and the longest one.
+/// The first pause before that, and the longest one: by then such a guest wakes up by itself.
 const AGAIN_NS: u64 = 50_000;
-const AGAIN_MAX_NS: u64 = 1_000_000;
+const AGAIN_MAX_NS: u64 = 500_000_000;
 
 impl Port {
     pub(crate) fn new(settings: PortSettings, listener: UnixListener) -> io::Result<Self> {
@@ -157,8 +156,13 @@ impl Port {
         }
     }
 
-    /// Ends a guest's connection for a reason.
+    /// Ends a guest's connection for a reason; once, however often it was found out in a round.
     pub(crate) fn cut_off(&mut self, reason: &CutOff) {
+        if self.guest.is_none() {
+            return;
+        }
+        // Empty memory looks wrong in many ways; this is why.
+        let reason = if self.is_cut_short() { &CutOff::CutShort } else { reason };
         self.counters.cut_offs += 1;
         self.counters.last_cut_off = Some(reason.to_string());
         self.disconnect();
@@ -211,10 +215,14 @@ impl Port {
         Ok(matches!(delivered, Delivered::Written { .. }))
     }
 
-    /// Shows the guest what was done, and wakes it if it asked for that.
-    pub(crate) fn finish(&mut self, now_ns: u64) {
+    /// Shows the guest what was done, and wakes it if it asked for that. False: the file behind its
+    /// memory was cut short, so nothing that was read from it means anything.
+    pub(crate) fn finish(&mut self, now_ns: u64) -> bool {
         if !std::mem::take(&mut self.touched) {
-            return;
+            return true;
+        }
+        if self.is_cut_short() {
+            return false;
         }
         let mut signalled = false;
         for_each_ring(&mut self.guest, |ring| {
@@ -224,6 +232,12 @@ impl Port {
         if signalled {
             self.again = Some(Again { at_ns: now_ns + AGAIN_NS, pause_ns: AGAIN_NS });
         }
+        true
+    }
+
+    fn is_cut_short(&mut self) -> bool {
+        let memory = self.guest.as_mut().and_then(|guest| guest.session.rings().memory);
+        memory.is_some_and(|memory| memory.is_cut_short())
     }
 
     /// Writes a signal again once its time has come, as long as the guest has not reacted.
@@ -235,8 +249,9 @@ impl Port {
         for_each_ring(&mut self.guest, |ring| {
             unheard |= ring.queue.used_event_passed() && signal(&ring);
         });
-        let pause_ns = (2 * again.pause_ns).min(AGAIN_MAX_NS);
-        self.again = unheard.then_some(Again { at_ns: now_ns + pause_ns, pause_ns });
+        let pause_ns = 2 * again.pause_ns;
+        let once_more = unheard && pause_ns <= AGAIN_MAX_NS;
+        self.again = once_more.then_some(Again { at_ns: now_ns + pause_ns, pause_ns });
     }
 
     /// When a signal is to be written again.

@@ -3,7 +3,7 @@
 //! Two rings of fixed slots (`TPACKET_V2`): the kernel fills one, this side the other. A slot that
 //! was filled to be sent comes back when the interface has freed the frame, so a full ring is the
 //! interface's own back-pressure. Frames from the kernel have a `virtio_net_hdr` in front, which tells of
-//! checksums that are still to be computed.
+//! checksums that are still to be computed; the tag of a VLAN stands beside them and is put back in.
 
 #![expect(clippy::cast_possible_truncation, reason = "sizes of structures, kernel constants")]
 #![expect(clippy::cast_ptr_alignment, reason = "slots are aligned to their size")]
@@ -29,6 +29,9 @@ const VNET_BYTES: usize = 10;
 const NEEDS_CHECKSUM: u8 = 1;
 /// Where what is to be sent begins in a slot: behind the header, without the address.
 const SEND_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
+const ADDRESSES_BYTES: usize = 12;
+/// Of a VLAN: what stands between addresses and type.
+const TAG_BYTES: usize = 4;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
 /// What became of the frames of an uplink, since it was opened.
@@ -54,6 +57,8 @@ pub struct Uplink {
     receive_slot: u32,
     send_slot: u32,
     unsent: u32,
+    /// The interface takes nothing now, for another reason than a full queue.
+    stuck: bool,
     counters: UplinkCounters,
 }
 
@@ -90,6 +95,7 @@ impl Uplink {
             receive_slot: 0,
             send_slot: 0,
             unsent: 0,
+            stuck: false,
             counters: UplinkCounters::default(),
         };
         let index = i32::try_from(ifindex).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -166,6 +172,7 @@ impl Uplink {
 
     /// Has the interface take what was pushed. What it does not take now it takes with the next call.
     pub fn flush(&mut self) {
+        self.stuck = false;
         while self.unsent > 0 {
             // SAFETY: without a buffer: the frames are in the ring.
             let sent =
@@ -175,15 +182,33 @@ impl Uplink {
             } else if io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS) {
                 self.unsent -= 1; // the interface dropped one, counted that, and left off there
             } else {
-                return; // it is down, or the kernel has no memory
+                self.stuck = true; // it is down, or the kernel has no memory
+                return;
             }
         }
     }
 
-    /// Whether something that was pushed has still to be taken.
+    /// Whether the interface takes nothing for now. The poller would not tell when it does again.
     #[must_use]
-    pub fn is_behind(&self) -> bool {
-        self.unsent > 0
+    pub fn is_stuck(&self) -> bool {
+        self.stuck
+    }
+
+    /// Takes note of an error of the interface's, such as that it went down: until then the poller
+    /// tells of it again and again.
+    pub fn take_error(&self) {
+        let mut error: libc::c_int = 0;
+        let mut length = size_of_val(&error) as libc::socklen_t;
+        // SAFETY: both pointers are to live values, and the length says how long the first is.
+        unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ERROR,
+                (&raw mut error).cast(),
+                &raw mut length,
+            )
+        };
     }
 
     /// What became of its frames so far.
@@ -249,7 +274,25 @@ fn frame_of<'a>(slot: *mut u8, header: &libc::tpacket2_hdr) -> Option<&'a mut [u
     if vnet[0] & NEEDS_CHECKSUM != 0 {
         checksum::complete(frame, number(6), number(8))?;
     }
-    Some(frame)
+    if header.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
+        return Some(frame);
+    }
+    // The kernel has taken a VLAN's tag out; the header before the frame has been read, and makes space.
+    if length + TAG_BYTES > MAX_FRAME_BYTES || length < ADDRESSES_BYTES {
+        return None;
+    }
+    // SAFETY: `at` leaves more space before the frame than a tag takes, and all of it is the slot's.
+    let tagged =
+        unsafe { std::slice::from_raw_parts_mut(slot.add(at - TAG_BYTES), length + TAG_BYTES) };
+    tagged.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES_BYTES, 0);
+    let tpid = if header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID == 0 {
+        libc::ETH_P_8021Q as u16
+    } else {
+        header.tp_vlan_tpid
+    };
+    tagged[ADDRESSES_BYTES..][..2].copy_from_slice(&tpid.to_be_bytes());
+    tagged[ADDRESSES_BYTES + 2..][..2].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
+    Some(tagged)
 }
 
 fn status<'a>(slot: *mut u8) -> &'a AtomicU32 {

@@ -61,10 +61,10 @@ def command(
 ) -> None:
     """Serve virtual machines' NICs, and decide who sends next.
 
-    start: runs a back-end in user space that virtual machines (QEMU, User-Mode Linux, Cloud
-    Hypervisor, DPDK's virtio-user) attach to over vhost-user. It takes frames from their rings,
-    sends them by an interface of this host, and shares that by the scheduler that the file names.
-    Frames between its virtual machines go straight across. It runs in the foreground, until Ctrl-C
+    start: runs a back-end in user space that virtual machines (QEMU, User-Mode Linux) attach to
+    over vhost-user. It takes frames from their rings, sends them by an interface of this host, and
+    shares that by the scheduler that the file names. Frames between its virtual machines go
+    straight across. It runs in the foreground, until Ctrl-C
     or SIGTERM; its virtual machines have no network afterwards. Needs root to start, and gives its
     rights up before it takes the first frame.
 
@@ -140,6 +140,11 @@ def _print(status: Status) -> None:
             f"uplink {uplink.name} ({uplink.scheduler}): received {uplink.received:,}, lost at its "
             f"ring {uplink.ring_full:,}; sent {uplink.sent:,}"
         )
+        if uplink.too_long:
+            typer.echo(
+                f"uplink {uplink.name}: {uplink.too_long:,} frames were too long, or segments that "
+                f"the host had merged: ethtool -K {uplink.name} gro off lro off"
+            )
     for port in status.ports:
         if port.last_cut_off:
             typer.echo(

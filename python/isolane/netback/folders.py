@@ -7,10 +7,10 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 from isolane.errors import TestbedError
-from isolane.locks import lock_soon
+from isolane.locks import WAIT_S, lock_soon
 
 DIRECTORY: Final = Path("/run/isolane/netback")
 CONTROL: Final = "control"
@@ -44,13 +44,15 @@ def names(directory: Path = DIRECTORY) -> list[str]:
 
 
 @contextlib.contextmanager
-def own_folder(back_end: str, directory: Path = DIRECTORY, limit_s: float = 0.0) -> Iterator[Path]:
+def own_folder(
+    back_end: str, directory: Path = DIRECTORY, limit_s: float = WAIT_S
+) -> Iterator[Path]:
     """Hold the folder of a back-end; what a killed one of the same name has left goes first.
 
     Parameters
     ----------
     limit_s
-        How long to wait for one of that name that is just ending, s.
+        How long to wait for one of that name that is just ending, or is looked at, s.
 
     Raises
     ------
@@ -67,6 +69,8 @@ def own_folder(back_end: str, directory: Path = DIRECTORY, limit_s: float = 0.0)
             raise TestbedError(
                 f"a network back-end named {back_end} runs; end it, or give this one another name"
             ) from None
+        if not _is_at(lock, folder / _LOCK):
+            raise TestbedError(f"the network back-end named {back_end} is just ending: try again")
         _empty(folder)
         try:
             yield folder
@@ -90,6 +94,13 @@ def remove_left(back_end: str, directory: Path = DIRECTORY) -> bool:
         return False
     with own_folder(back_end, directory, _ENDING_S):
         return True
+
+
+def _is_at(file: TextIO, path: Path) -> bool:
+    """Tell whether a path still leads to an open file: whoever had its lock may have removed it."""
+    with contextlib.suppress(OSError):
+        return path.samefile(f"/proc/self/fd/{file.fileno()}")
+    return False
 
 
 def _empty(folder: Path) -> None:

@@ -28,9 +28,9 @@ RECEIVER_PAUSE_NS = 10_000
 every poll delays the generator (in a virtual machine each timer is an exit to the hypervisor): with
 half of it the generator's lateness grows, with a fifth of it frames are missed."""
 
-_QUIET_S = 0.03
+_QUIET_S, _QUIET_GUESTS_S = 0.03, 0.3
 """Without a frame for this long: several times the maximum pause between multicast reports."""
-_SILENCE_S = 1.0
+_SILENCES = 33
 
 
 class Testbed:
@@ -148,10 +148,11 @@ class Testbed:
     def _await_silence(self) -> None:
         """Wait until the routers have sent the multicast reports of their new interfaces."""
         sides = self._layout.of_routers
-        deadline, sent, before = time.monotonic() + _SILENCE_S, 0, -1
+        quiet_s = _QUIET_GUESTS_S if self.guest_processes else _QUIET_S
+        deadline, sent, before = time.monotonic() + _SILENCES * quiet_s, 0, -1
         while sent != before and time.monotonic() < deadline:
             before = sent
-            time.sleep(_QUIET_S)
+            time.sleep(quiet_s)
             sent = sum(int(self._ns[name].read(i, "statistics/tx_packets")) for name, i in sides)
 
     def _take_down(self) -> None:

@@ -90,8 +90,11 @@ def _programs(experiment: Experiment, guests: set[_Sort]) -> Iterator[str]:
     if "uml" in hypervisors:
         if shutil.which(KERNEL) is None:
             yield f"virtual machines need {KERNEL}: apt-get install {PACKAGE}"
-        if experiment.traffic.ip == 6 and shutil.which("modprobe", path=GUEST_PATH) is None:
-            yield "virtual machines load IPv6 with modprobe: apt-get install kmod"
+        arms = experiment.resolved_arms()
+        served = any(router.path == "netback" for arm in arms for router in arm.routers)
+        loads = served or experiment.traffic.ip == 6
+        if loads and shutil.which("modprobe", path=GUEST_PATH) is None:
+            yield "virtual machines load drivers with modprobe: apt-get install kmod"
     if "tcg" in hypervisors:
         lacks = qemu.lacking if "tcg" in own else qemu.emulator_lacking
         if why := lacks("tcg"):
