@@ -41,6 +41,8 @@ def experiment(
     arms = [
         f"  - {{name: guest-{path}, kind: vm, hypervisor: uml, path: {path}}}" for path in paths
     ]
+    shares = "scheduler: hierarchical, uplink_rate: 1Gbps, policy: {two: {rate_max: 500Mbps}}"
+    arms = [arm.replace("path: netback", f"path: netback, {shares}") for arm in arms]
     arms.insert(0, "  - {name: container, path: direct}")
     file = folder / "guests.yaml"
     size = {4: "imix", 6: "84"}[ip]

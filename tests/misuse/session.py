@@ -204,7 +204,7 @@ class Session:
                 os.killpg(group, 0)
             except ProcessLookupError:
                 return []
-            time.sleep(0.01)
+            time.sleep(0.001)  # some helpers end a moment later
         os.killpg(group, signal.SIGKILL)
         return [f"a process of group {group}"]
 

@@ -6,22 +6,20 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from isolane.guests import DIRECTORY as GUESTS
 from isolane.guests import UmlGuest
 from isolane.guests.leftovers import processes_of
-from isolane.netback import DIRECTORY, PortStatus, Status, names, socket_of
-from isolane.testbed import kernel
-from isolane.testbed.namespace_thread import run_in_thread
+from isolane.netback import DIRECTORY, Status, names, socket_of
 
-from tests.live import LIMIT_S, assert_same_host, isolane, quiet_host, transmit
-from tests.netback.back_end import DUT, FAR, NAME, BackEnd, back_end, far_mac, mac
+from tests.live import LIMIT_S, assert_same_host, isolane, quiet_host
+from tests.netback.back_end import DUT, FAR, NAME, BackEnd, back_end, mac
+from tests.netback.far_end import Arrivals, conserved, in_far, of, send
 from tests.wires import ip
 
 pytestmark = [
@@ -32,8 +30,6 @@ pytestmark = [
 
 TURNS, BATCH = 6, 12
 """Frames of a batch find space in any ring, however slow the machine."""
-_SO_RCVBUFFORCE = 33
-"""Not in the socket module."""
 
 
 @pytest.fixture(autouse=True)
@@ -42,82 +38,6 @@ def _nothing_is_left() -> Iterator[None]:
     yield
     assert not DIRECTORY.exists()
     assert_same_host(before)
-
-
-def in_far(act: Callable[[], Any]) -> Any:
-    """Do something in the namespace of the wires' far ends."""
-
-    def there() -> Any:
-        descriptor = os.open(f"/run/netns/{FAR}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            kernel.setns_net(descriptor)
-        finally:
-            os.close(descriptor)
-        return act()
-
-    return run_in_thread(there)
-
-
-def send(frames: list[bytes]) -> None:
-    """Send frames by the first wire's far end."""
-
-    def there() -> None:
-        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
-            raw.bind(("g0", 0))
-            for frame in frames:
-                assert transmit(raw, frame)
-
-    in_far(there)
-
-
-class Arrivals:
-    """Frames for the second wire's far end: what guests say to all is not among them."""
-
-    def __init__(self) -> None:
-        self._raw: socket.socket = in_far(self._open)
-        self.frames: list[bytes] = []
-
-    @staticmethod
-    def _open() -> socket.socket:
-        raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-        raw.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 24)
-        raw.bind(("r0", 3))
-        raw.settimeout(LIMIT_S)
-        return raw
-
-    def take(self, frames: int) -> None:
-        """Wait for so many more."""
-        wanted = len(self.frames) + frames
-        while len(self.frames) < wanted:
-            frame = self._raw.recv(2048)
-            if frame.startswith(bytes.fromhex(far_mac(1).replace(":", ""))):
-                self.frames.append(frame)
-
-    def have_one_within(self, limit_s: float) -> bool:
-        """Tell whether a frame comes within so short a time."""
-        self._raw.settimeout(limit_s)
-        try:
-            self._raw.recv(2048)
-        except TimeoutError:
-            return False
-        finally:
-            self._raw.settimeout(LIMIT_S)
-        return True
-
-    def close(self) -> None:
-        self._raw.close()
-
-
-def of(status: Status, name: str) -> PortStatus:
-    return next(port for port in status.ports if port.name == name)
-
-
-def conserved(status: Status) -> None:
-    for port in status.ports:
-        told = port.sent + port.wrong_source + port.malformed + port.output_full + port.waiting
-        assert port.transmitted == told, port
-    into = sum(p.delivered + p.ring_full + p.too_long + p.no_guest for p in status.ports)
-    assert into >= sum(uplink.received for uplink in status.uplinks), status
 
 
 @pytest.mark.parametrize(("ip_version", "scheduler"), [(4, "drr"), (6, "hierarchical")])

@@ -10,8 +10,8 @@ use std::{
 };
 
 use isolane_netback::{
-    Handle, Netback as BackEnd, NicSettings, PortCounters, PortSettings, UplinkCounters,
-    UplinkSettings, drop_privileges,
+    Handle, LinkSettings, Netback as BackEnd, NicSettings, PortCounters, PortSettings,
+    Sharing as Shared, UplinkCounters, drop_privileges,
 };
 use isolane_sched::{BackPressure, FlowSettings, Kind};
 use pyo3::prelude::*;
@@ -22,29 +22,43 @@ use crate::NativeError;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
-    uplinks: Vec<Uplink>,
+    /// Indices of interfaces.
+    uplinks: Vec<u32>,
     ports: Vec<Port>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Uplink {
-    ifindex: u32,
-    scheduler: String,
-    back_pressure: bool,
+    sharing: Sharing,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Port {
-    name: String,
     mac: [u8; 6],
     mtu: u16,
     uplink: usize,
     check_source: bool,
     /// Of the listening socket; it is taken over.
     listener: RawFd,
-    shares: Shares,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sharing {
+    uplinks: Vec<Uplink>,
+    ports: Vec<Shares>,
+}
+
+impl Sharing {
+    fn read(&self) -> PyResult<Shared> {
+        let links = self.uplinks.iter().map(link).collect::<PyResult<_>>()?;
+        Ok(Shared { links, ports: self.ports.iter().map(|&shares| shares.into()).collect() })
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Uplink {
+    scheduler: String,
+    back_pressure: bool,
+    rate_bps: Option<u64>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -80,10 +94,10 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 
 /// A network back-end for virtual machines: their NICs over vhost-user, its uplinks by packet sockets.
 ///
-/// `settings_json`: `uplinks`, a list of `ifindex`, `scheduler`, `back_pressure`; `ports`, a list of
-/// `name`, `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list), `check_source`,
-/// `listener` (descriptor of a listening socket, which is taken over) and `shares`: `weight`,
-/// `priority`, `rate_min_bps`, `rate_max_bps`. Uplinks are opened in the caller's network namespace.
+/// `settings_json`: `uplinks`, a list of indices of interfaces in the caller's network namespace;
+/// `ports`, a list of `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list),
+/// `check_source`, `listener` (descriptor of a listening socket, which is taken over); `sharing`, as
+/// `share` takes it.
 #[pyclass(frozen, module = "isolane._native")]
 pub(crate) struct Netback {
     back_end: Mutex<Option<BackEnd>>,
@@ -106,13 +120,20 @@ impl Netback {
             (settings, listener)
         });
         let ports = ports.collect();
-        let uplinks = settings.uplinks.iter().map(uplink).collect::<PyResult<Vec<_>>>()?;
-        let (mut back_end, handle) = BackEnd::new(uplinks, ports).map_err(raise)?;
-        for (number, port) in settings.ports.iter().enumerate() {
-            let refused = |error| raise(format!("port {}: {error}", port.name));
-            back_end.set(number, port.shares.into()).map_err(refused)?;
-        }
+        let sharing = settings.sharing.read()?;
+        let (back_end, handle) = BackEnd::new(&settings.uplinks, ports, &sharing).map_err(raise)?;
         Ok(Self { back_end: Mutex::new(Some(back_end)), handle })
+    }
+
+    /// Has it share its uplinks differently from the next frame on, or changes nothing and raises.
+    ///
+    /// `sharing_json`: `uplinks`, a list of `scheduler`, `back_pressure` and `rate_bps` (bit/s on the
+    /// wire, or null); `ports`, a list of `weight`, `priority`, `rate_min_bps`, `rate_max_bps` (or
+    /// null).
+    fn share(&self, py: Python<'_>, sharing_json: &str) -> PyResult<()> {
+        let sharing: Sharing = serde_json::from_str(sharing_json).map_err(raise)?;
+        let sharing = sharing.read()?;
+        py.detach(|| self.handle.share(sharing)).map_err(raise)
     }
 
     /// Works until `stop` is called; once.
@@ -136,11 +157,11 @@ impl Netback {
     }
 }
 
-fn uplink(settings: &Uplink) -> PyResult<UplinkSettings> {
+fn link(settings: &Uplink) -> PyResult<LinkSettings> {
     let unknown = || raise(format!("there is no scheduler {}", settings.scheduler));
     let scheduler = Kind::by_name(&settings.scheduler).ok_or_else(unknown)?;
     let back_pressure = if settings.back_pressure { BackPressure::On } else { BackPressure::Off };
-    Ok(UplinkSettings { ifindex: settings.ifindex, scheduler, back_pressure })
+    Ok(LinkSettings { scheduler, back_pressure, rate_bps: settings.rate_bps })
 }
 
 /// Gives up all rights beyond those of the user, in this thread and those that it starts.

@@ -10,14 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use isolane_sched::FlowSettings;
-
 use crate::{
     CutOff, MIN_FRAME_BYTES, PortCounters, PortSettings, UplinkCounters, contain_cut_files,
     forwarding::{Forwarding, Target},
-    output::{Output, UplinkSettings},
+    output::Output,
     poller::{Interest, Poller},
     port::Port,
+    sharing::{Refused, Sharing},
     staging::MAX_FRAME_BYTES,
 };
 
@@ -45,6 +44,7 @@ pub type Counters = (Vec<PortCounters>, Vec<UplinkCounters>);
 
 enum Command {
     Counters(Sender<Counters>),
+    Share(Sharing, Sender<Result<(), Refused>>),
     Stop,
 }
 
@@ -66,6 +66,13 @@ impl Handle {
         let (sender, told) = mpsc::channel();
         self.tell(Command::Counters(sender))?;
         told.recv().map_err(|_| Ended)
+    }
+
+    /// Has it share its uplinks like this from the next frame on; frames that wait stay.
+    pub fn share(&self, sharing: Sharing) -> Result<(), Refused> {
+        let (sender, told) = mpsc::channel();
+        self.tell(Command::Share(sharing, sender))?;
+        told.recv().map_err(|_| Ended)?
     }
 
     /// Has it end.
@@ -100,11 +107,17 @@ pub struct Netback {
 }
 
 impl Netback {
-    /// A back-end with these uplinks, opened in the calling thread's network namespace, and ports.
+    /// A back-end with these uplinks, by their index in the calling thread's network namespace, and
+    /// ports.
     pub fn new(
-        uplinks: Vec<UplinkSettings>,
+        uplinks: &[u32],
         ports: Vec<(PortSettings, UnixListener)>,
+        sharing: &Sharing,
     ) -> io::Result<(Self, Handle)> {
+        let refused = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
+        if sharing.links.len() != uplinks.len() {
+            return Err(refused(Refused::Count));
+        }
         let (commands, told) = mpsc::channel();
         let (wake, woken) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
@@ -114,10 +127,10 @@ impl Netback {
         let settings: Vec<PortSettings> = ports.iter().map(|(one, _)| one.clone()).collect();
         let forwarding = Forwarding::of(&settings);
         let mut outputs = Vec::new();
-        for (number, uplink) in uplinks.into_iter().enumerate() {
+        for (number, (&uplink, link)) in uplinks.iter().zip(&sharing.links).enumerate() {
             let flows: Vec<usize> =
                 (0..settings.len()).filter(|&port| settings[port].uplink == number).collect();
-            let output = Output::open(uplink, flows)?;
+            let output = Output::open(uplink, link, flows)?;
             poller.add(output.uplink.readable(), token(UPLINK, number), Interest::Read)?;
             outputs.push(output);
         }
@@ -127,7 +140,7 @@ impl Netback {
             poller.add(port.listener(), token(LISTENER, number), Interest::Read)?;
             opened.push(port);
         }
-        let netback = Self {
+        let mut netback = Self {
             ports: opened,
             outputs,
             forwarding,
@@ -138,21 +151,25 @@ impl Netback {
             frame: vec![0; MAX_FRAME_BYTES],
             started: Instant::now(),
         };
+        netback.share(sharing).map_err(refused)?;
         Ok((netback, Handle { commands, wake }))
     }
 
-    /// Sets what a port is guaranteed.
-    pub fn set(&mut self, port: usize, settings: FlowSettings) -> isolane_sched::Result<()> {
-        let last = self.ports.len().saturating_sub(1);
-        let Some(one) = self.ports.get(port) else {
-            let number = |port| u32::try_from(port).unwrap_or(u32::MAX);
-            return Err(isolane_sched::Error::NoSuchFlow {
-                flow: number(port),
-                last: number(last),
-            });
-        };
+    /// Shares its uplinks like this from now on, or changes nothing.
+    fn share(&mut self, sharing: &Sharing) -> Result<(), Refused> {
+        let Sharing { links, ports } = sharing;
+        if links.len() != self.outputs.len() || ports.len() != self.ports.len() {
+            return Err(Refused::Count);
+        }
         let now_ns = self.now_ns();
-        self.outputs[one.settings.uplink].set(port, settings, now_ns)
+        let outputs = self.outputs.iter().zip(links);
+        let planned: Vec<_> = outputs
+            .map(|(output, link)| output.planned(link, ports, now_ns))
+            .collect::<Result<_, _>>()?;
+        for ((output, link), planned) in self.outputs.iter_mut().zip(links).zip(planned) {
+            output.change(link, planned, &self.ports, now_ns);
+        }
+        Ok(())
     }
 
     /// Works until it is told to stop.
@@ -350,6 +367,9 @@ impl Netback {
             match self.commands.try_recv() {
                 Ok(Command::Counters(told)) => {
                     let _ = told.send(self.counters());
+                }
+                Ok(Command::Share(sharing, told)) => {
+                    let _ = told.send(self.share(&sharing));
                 }
                 Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return true,
                 Err(mpsc::TryRecvError::Empty) => return false,

@@ -38,6 +38,7 @@ mod queue;
 mod ring;
 mod rings;
 mod session;
+mod sharing;
 mod socket;
 mod staging;
 #[cfg(test)]
@@ -58,11 +59,11 @@ pub use message::{
     MemoryRegion, Message, Reply, ReplyPayload, Request, RingAddresses,
 };
 pub use notification::{Call, Kick, Signalled};
-pub use output::UplinkSettings;
 pub use port::{PortCounters, PortSettings};
 pub use privileges::drop_privileges;
 pub use queue::{MAX_QUEUE_SIZE, Queue, QueueSettings};
 pub use rings::{Ring, Rings};
 pub use session::{NicSettings, RECEIVE, Session, TRANSMIT, feature, protocol_feature};
+pub use sharing::{LinkSettings, Refused, Sharing};
 pub use socket::{Connection, Received};
 pub use uplink::UplinkCounters;

@@ -7,6 +7,7 @@ use isolane_sched::{BackPressure, Config, FlowSettings, Handover, Kind, Packet, 
 use crate::{
     poller::{Interest, Poller},
     port::Port,
+    sharing::{LinkSettings, Pace, Refused, wire_bytes},
     staging::SLOTS,
     uplink::Uplink,
 };
@@ -14,22 +15,11 @@ use crate::{
 /// Frames sent in one round.
 const BATCH: u32 = 256;
 
-/// What an uplink is made of.
-#[derive(Clone, Debug)]
-pub struct UplinkSettings {
-    /// Index of the interface.
-    pub ifindex: u32,
-    /// Who sends next.
-    pub scheduler: Kind,
-    /// Whether the interface's ring is looked at before a frame is scheduled.
-    pub back_pressure: BackPressure,
-}
-
 /// A frame that lies in its port's staging area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Staged {
     flow: u32,
-    bytes: u32,
+    wire_bytes: u32,
 }
 
 impl Packet for Staged {
@@ -38,7 +28,7 @@ impl Packet for Staged {
     }
 
     fn len_bytes(&self) -> u32 {
-        self.bytes
+        self.wire_bytes
     }
 }
 
@@ -47,6 +37,7 @@ pub(crate) struct Output {
     pub(crate) uplink: Uplink,
     scheduler: Scheduler<Staged>,
     back_pressure: BackPressure,
+    pace: Pace,
     /// Flow of the scheduler -> port.
     ports: Vec<usize>,
     /// Frames wait for the interface.
@@ -61,21 +52,14 @@ pub(crate) struct Output {
 const AGAIN_NS: u64 = 10_000_000;
 
 impl Output {
-    pub(crate) fn open(settings: UplinkSettings, ports: Vec<usize>) -> io::Result<Self> {
-        let flows = u32::try_from(ports.len().max(1)).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let slots = u32::try_from(SLOTS).expect("a few");
-        let config = Config {
-            flows,
-            // With one queue for all it has to hold what all ports stage.
-            queue_packets: slots * flows,
-            pool_packets: slots * flows,
-            kind: settings.scheduler,
-        };
+    /// Sends by an interface, for these ports, which have no settings yet.
+    pub(crate) fn open(ifindex: u32, link: &LinkSettings, ports: Vec<usize>) -> io::Result<Self> {
         let refused = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
         Ok(Self {
-            uplink: Uplink::open(settings.ifindex)?,
-            scheduler: Scheduler::new(config).map_err(refused)?,
-            back_pressure: settings.back_pressure,
+            uplink: Uplink::open(ifindex)?,
+            scheduler: scheduler(&link.scheduler, ports.len()).map_err(refused)?,
+            back_pressure: link.back_pressure,
+            pace: Pace::new(link.rate_bps, 0),
             ports,
             blocked: false,
             watched: false,
@@ -86,10 +70,8 @@ impl Output {
     /// Stages a frame of a port, which has space for it.
     pub(crate) fn stage(&mut self, port: &mut Port, number: usize, frame: &[u8], now_ns: u64) {
         let flow = self.flow(number);
-        let bytes = u32::try_from(frame.len()).expect("a frame is shorter than 4 GiB");
         port.staging.push(frame);
-        let queued = self.scheduler.enqueue(Staged { flow, bytes }, now_ns);
-        debug_assert!(queued.is_ok(), "its queue is as long as the staging area");
+        enqueue(&mut self.scheduler, flow, frame.len(), now_ns);
     }
 
     /// Sends what may be sent. Returns the frames.
@@ -97,12 +79,19 @@ impl Output {
         let mut sent = 0;
         (self.blocked, self.until_ns) = (false, None);
         while sent < BATCH {
-            let free = u32::from(self.uplink.has_free_slot());
+            let free_ns = self.pace.free_ns(now_ns);
+            if free_ns > now_ns && self.back_pressure == BackPressure::On {
+                let waits = self.scheduler.totals().backlog.packets > 0;
+                self.until_ns = waits.then_some(free_ns);
+                break;
+            }
+            let free = u32::from(free_ns <= now_ns && self.uplink.has_free_slot());
             match self.scheduler.hand_over(free, self.back_pressure, now_ns) {
                 Handover::Packet(staged) => {
                     let port = &mut ports[self.ports[staged.flow as usize]];
                     let frame = port.staging.pop().expect("as many as were scheduled");
                     self.uplink.push(frame);
+                    self.pace.sent(staged.wire_bytes, now_ns);
                     port.counters.sent += 1;
                 }
                 Handover::Lost(lost) => {
@@ -129,15 +118,48 @@ impl Output {
         sent
     }
 
-    /// Changes what a port is guaranteed.
-    pub(crate) fn set(
-        &mut self,
-        port: usize,
-        settings: FlowSettings,
+    /// What sends as told, for ports with these settings; empty.
+    pub(crate) fn planned(
+        &self,
+        link: &LinkSettings,
+        settings: &[FlowSettings],
         now_ns: u64,
-    ) -> isolane_sched::Result<()> {
-        let flow = self.flow(port);
-        self.scheduler.set(flow, settings, now_ns)
+    ) -> Result<Scheduler<Staged>, Refused> {
+        let refused = |port| move |why| Refused::Port { port, why };
+        let first = self.ports.first().copied().unwrap_or(0);
+        let mut planned = scheduler(&link.scheduler, self.ports.len()).map_err(refused(first))?;
+        for &port in &self.ports {
+            planned.set(self.flow(port), settings[port], now_ns).map_err(refused(port))?;
+        }
+        Ok(planned)
+    }
+
+    /// Sends like this from now on; `planned` is of the same settings. Frames that are staged stay.
+    pub(crate) fn change(
+        &mut self,
+        link: &LinkSettings,
+        planned: Scheduler<Staged>,
+        ports: &[Port],
+        now_ns: u64,
+    ) {
+        self.back_pressure = link.back_pressure;
+        self.pace.change(link.rate_bps, now_ns);
+        if self.scheduler.kind().name() == planned.kind().name() {
+            for flow in 0..self.ports.len().try_into().expect("checked when it was opened") {
+                let settings = *planned.settings(flow).expect("as many flows");
+                self.scheduler.set(flow, settings, now_ns).expect("the planned one took them");
+            }
+            return;
+        }
+        self.scheduler = planned;
+        // Each port's oldest frame first: in which order they came is known of each port alone.
+        for slot in 0..SLOTS {
+            for (flow, &port) in (0..).zip(&self.ports) {
+                if let Some(bytes) = ports[port].staging.length(slot) {
+                    enqueue(&mut self.scheduler, flow, bytes, now_ns);
+                }
+            }
+        }
     }
 
     /// When the scheduler lets go of the next frame; None: nothing waits for a time.
@@ -160,4 +182,23 @@ impl Output {
         let flow = self.ports.binary_search(&port).expect("only its own ports are asked for");
         u32::try_from(flow).expect("checked when it was opened")
     }
+}
+
+/// An empty scheduler for so many ports.
+fn scheduler(kind: &Kind, ports: usize) -> isolane_sched::Result<Scheduler<Staged>> {
+    let flows = u32::try_from(ports.max(1)).expect("ports are few");
+    let slots = u32::try_from(SLOTS).expect("a few");
+    Scheduler::new(Config {
+        flows,
+        // With one queue for all it has to hold what all ports stage.
+        queue_packets: slots * flows,
+        pool_packets: slots * flows,
+        kind: kind.clone(),
+    })
+}
+
+fn enqueue(scheduler: &mut Scheduler<Staged>, flow: u32, frame_bytes: usize, now_ns: u64) {
+    let bytes = u32::try_from(frame_bytes).expect("a frame is shorter than 4 GiB");
+    let queued = scheduler.enqueue(Staged { flow, wire_bytes: wire_bytes(bytes) }, now_ns);
+    debug_assert!(queued.is_ok(), "its queue is as long as the staging area");
 }

@@ -31,6 +31,11 @@ impl Staging {
         self.used == SLOTS
     }
 
+    /// Length of the frame that is so many behind the oldest, bytes; None: there are fewer.
+    pub(crate) fn length(&self, behind: usize) -> Option<usize> {
+        (behind < self.used).then(|| self.bytes[(self.first + behind) % SLOTS].into())
+    }
+
     /// Keeps a frame; there must be a free slot, and it must not be longer than one.
     pub(crate) fn push(&mut self, frame: &[u8]) {
         assert!(!self.is_full(), "whoever stages looks first");
@@ -77,7 +82,8 @@ mod tests {
                     Some(_) => prop_assert_eq!(model.len(), SLOTS),
                     None => prop_assert_eq!(staging.pop().map(<[u8]>::to_vec), model.pop_front()),
                 }
-                prop_assert_eq!(staging.len(), model.len());
+                let lengths: Vec<_> = (0..SLOTS).map_while(|slot| staging.length(slot)).collect();
+                prop_assert_eq!(lengths, model.iter().map(Vec::len).collect::<Vec<_>>());
             }
         }
     }

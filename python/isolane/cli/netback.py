@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from isolane.netback import Status
+    from isolane.netback import Status, UplinkStatus
 
-_WORDS = ("port", "uplink", "virtual machine")
+_WORDS = ("port", "uplink", "virtual machine", "shares")
 """Columns that hold words; the others hold numbers."""
+_COLUMNS = (*_WORDS, "sent", "not sent", "delivered", "lost")
 
 EPILOG = """Examples:
 
@@ -114,6 +115,11 @@ def _status(name: str | None, *, as_json: bool) -> None:
         _print(one)
 
 
+def _link(uplink: UplinkStatus) -> str:
+    lossy = "" if uplink.back_pressure == "on" else ", no back-pressure"
+    return f"{uplink.scheduler}{f', {uplink.rate}' if uplink.rate else ''}{lossy}"
+
+
 def _print(status: Status) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -122,7 +128,7 @@ def _print(status: Status) -> None:
     if not console.is_terminal:
         console.width = 160
     table = Table(title=f"network back-end {status.name}", title_justify="left", box=None)
-    for heading in ("port", "uplink", "virtual machine", "sent", "not sent", "delivered", "lost"):
+    for heading in _COLUMNS:
         table.add_column(heading, justify="left" if heading in _WORDS else "right")
     for port in status.ports:
         unsent = port.wrong_source + port.malformed + port.output_full
@@ -132,12 +138,13 @@ def _print(status: Status) -> None:
             port.name,
             port.uplink,
             "attached" if port.attached else "none",
+            " ".join(f"{key}={value}" for key, value in port.shares.items() if value is not None),
             *(f"{n:,}" for n in numbers),
         )
     console.print(table)
     for uplink in status.uplinks:
         typer.echo(
-            f"uplink {uplink.name} ({uplink.scheduler}): received {uplink.received:,}, lost at its "
+            f"uplink {uplink.name} ({_link(uplink)}): received {uplink.received:,}, lost at its "
             f"ring {uplink.ring_full:,}; sent {uplink.sent:,}"
         )
         if uplink.too_long:

@@ -35,14 +35,13 @@ def present(summary: Summary, target: Path, shown: Shown) -> None:
     finally:
         try:
             report = render(target, "html", None)
-            files = {"policy, to be filled in": _suggest(summary, target), "report": report}
+            files = {**_suggest(summary, target), "report": report}
         except OutputError as error:
             folder = shlex.quote(str(target))
             hint = f"the results are kept; write the report later with: isolane report {folder}"
             raise OutputError(f"{error}; {hint}") from error
         for what, file in files.items():
-            if file is not None:
-                typer.echo(f"{what}: {file}", err=shown.json or not told)
+            typer.echo(f"{what}: {file}", err=shown.json or not told)
     if summary.trials_failed:
         folder = shlex.quote(str(target))
         typer.echo(
@@ -52,24 +51,36 @@ def present(summary: Summary, target: Path, shown: Shown) -> None:
         )
 
 
-def _suggest(summary: Summary, target: Path) -> Path | None:
-    """Write the policy of the arm that the answer names; None where it names none, or has none."""
+def _suggest(summary: Summary, target: Path) -> dict[str, Path]:
+    """Write the policy, and the back-end, of the arm that the answer names, if it has such."""
     from isolane.files import write_output
+    from isolane.run import suggested_netback, suggested_policy
     from isolane.run.answer import answer_of
     from isolane.run.folder import EXPERIMENT
-    from isolane.run.suggested_policy import FILE, suggested_policy
     from isolane.spec import load_experiment
 
-    arm, text = answer_of(summary).use, None
+    arm, texts = answer_of(summary).use, dict[str, str | None]()
     if arm is not None:
         cores = sorted({c.core for c in summary.cores if c.part == "dut" and c.arm == arm})
-        text = suggested_policy(load_experiment(target / EXPERIMENT), arm, cores)
-    if text is None:
+        experiment = load_experiment(target / EXPERIMENT)
+        texts = {
+            suggested_policy.FILE: suggested_policy.suggested_policy(experiment, arm, cores),
+            suggested_netback.FILE: suggested_netback.suggested_netback(experiment, arm),
+        }
+    words = {
+        suggested_policy.FILE: "policy, to be filled in",
+        suggested_netback.FILE: "network back-end, to be filled in",
+    }
+    written = {}
+    for name, what in words.items():
+        text = texts.get(name)
+        if text is not None:
+            write_output(target / name, text.encode())
+            written[what] = target / name
+            continue
         with suppress(OSError):
-            (target / FILE).unlink()  # of a run that was resumed, and now names another arm
-        return None
-    write_output(target / FILE, text.encode())
-    return target / FILE
+            (target / name).unlink()  # of a run that was resumed, and now names another arm
+    return written
 
 
 def _print(summary: Summary, shown: Shown) -> None:

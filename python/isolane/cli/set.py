@@ -1,12 +1,15 @@
-"""``isolane set``: changes keys of one router in the policy in force."""
+"""``isolane set``: changes keys of one router in the policy in force, or of a network back-end."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from isolane.cli.enforcing import complete_router
+
+if TYPE_CHECKING:
+    from isolane.netback import Target
 
 EPILOG = """Examples:
 
@@ -19,6 +22,16 @@ EPILOG = """Examples:
 \b
 Keys: cpu_weight cpu_max cores rate_min rate_max priority link_weight burst forward queue
 Values have the form that they have in the policy file.
+
+\b
+Of a port or an uplink of a running `isolane netback`:
+  sudo isolane set vm1 weight=3                a port, if no policy has a router vm1
+  sudo isolane set edge/vm1 priority=0         that of network back-end edge
+  sudo isolane set edge/eth1 scheduler=wfq rate=100Mbps
+
+\b
+Keys of a port: weight priority rate_min rate_max, as its scheduler looks at them
+Keys of an uplink: scheduler back_pressure rate
 """
 
 
@@ -27,7 +40,7 @@ def command(
         str,
         typer.Argument(
             metavar="ROUTER",
-            help="Name of a router in the policy in force.",
+            help="A router in the policy in force, or a port or uplink as BACK-END/NAME.",
             autocompletion=complete_router,
         ),
     ],
@@ -45,7 +58,8 @@ def command(
     """Change the shares of one router while it runs.
 
     No frame is lost. Use it to try other values before you write them into the policy file: the
-    command leaves the file as it is, and the next `isolane apply` of the file undoes the change.
+    command leaves the file as it is, and the next `isolane apply` of the file undoes the change
+    (of a network back-end: its next start).
     Values are checked like those of the file; a wrong one (an unknown key, guarantees above the
     link's rate) changes nothing. Needs root.
     """
@@ -53,8 +67,39 @@ def command(
 
     wanted = _pairs(changes)
     need_rights()
+    if (target := _of_back_end(router)) is not None:
+        _set_there(target, wanted, as_json=as_json)
+        return
     outcome = enforcer().set_keys(router, wanted)
     print_outcome(None, outcome, as_json=as_json, verbose=verbose)
+
+
+def _of_back_end(name: str) -> Target | None:
+    """Return the port or uplink that is meant; None: a router of the policy in force."""
+    if name in complete_router(name):
+        return None
+    from isolane.netback import find
+
+    return find(name)
+
+
+def _set_there(target: Target, changes: dict[str, str], *, as_json: bool) -> None:
+    from isolane.cli.enforcing import print_json
+    from isolane.netback import set_keys
+
+    changed = set_keys(target, changes)
+    if as_json:
+        told: dict[str, Any] = {key: {"before": b, "now": n} for key, (b, n) in changed.items()}
+        print_json({"back_end": target.back_end, "name": target.name, "changes": told})
+        return
+    for key, (before, now) in changed.items():
+        typer.echo(f"{target.back_end}/{target.name}: {key} {_word(before)} -> {_word(now)}")
+    if not changed:
+        typer.echo(f"{target.back_end}/{target.name}: nothing changed")
+
+
+def _word(value: Any) -> str:
+    return "none" if value is None else str(value)
 
 
 def _pairs(texts: list[str]) -> dict[str, str]:

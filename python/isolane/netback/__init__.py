@@ -3,7 +3,15 @@
 The packet path is ``crates/netback``; nothing here touches a frame.
 """
 
-from isolane.netback.control import PortStatus, Status, UplinkStatus, status_of
+from isolane.netback.control import (
+    PortStatus,
+    Status,
+    Target,
+    UplinkStatus,
+    find,
+    set_keys,
+    status_of,
+)
 from isolane.netback.folders import DIRECTORY, names, remove_left, socket_of
 from isolane.netback.service import serve
 
@@ -11,10 +19,13 @@ __all__ = [
     "DIRECTORY",
     "PortStatus",
     "Status",
+    "Target",
     "UplinkStatus",
+    "find",
     "names",
     "remove_left",
     "serve",
+    "set_keys",
     "socket_of",
     "status_of",
 ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from isolane.errors import MeasurementError, TestbedError
+from isolane.errors import MeasurementError, SpecError, TestbedError
 from isolane.netback.folders import DIRECTORY, control_of, names
+from isolane.spec.problems import listed, show
 
 LIMIT_S: Final = 10.0
 STATUS: Final = {"command": "status"}
@@ -22,6 +25,8 @@ class PortStatus:
     name: str
     uplink: str
     socket: str
+    shares: dict[str, Any]
+    """Its keys that the uplink's scheduler looks at, as they are written in the file."""
     transmitted: int
     """Frames that the guest transmitted, whatever became of them."""
     wrong_source: int
@@ -56,6 +61,9 @@ class UplinkStatus:
 
     name: str
     scheduler: str
+    back_pressure: str
+    rate: str | None
+    """Of the link, on the wire; None: as fast as the interface takes frames."""
     received: int
     """Frames that arrived."""
     ring_full: int
@@ -97,6 +105,67 @@ def status_of(back_end: str, directory: Path = DIRECTORY) -> Status:
         If it does not answer.
     """
     return Status.of(_asked(back_end, STATUS, directory))
+
+
+@dataclass(frozen=True)
+class Target:
+    """A port or an uplink of a running back-end."""
+
+    back_end: str
+    name: str
+
+
+def find(name: str, directory: Path = DIRECTORY) -> Target | None:
+    """Return what a name stands for: ``BACK-END/NAME``, or a port's alone where one has it.
+
+    Raises
+    ------
+    SpecError
+        If several back-ends have a port of that name.
+    """
+    back_end, slash, port = name.partition("/")
+    if slash:
+        return Target(back_end, port)
+    having = []
+    for one in names(directory):
+        with contextlib.suppress(TestbedError, MeasurementError):  # it has ended meanwhile
+            if any(port.name == name for port in status_of(one, directory).ports):
+                having.append(one)
+    if len(having) > 1:
+        known = listed(f"{one}/{name}" for one in having)
+        raise SpecError(f"several network back-ends have a port {show(name)}; accepted: {known}")
+    return Target(having[0], name) if having else None
+
+
+def set_keys(
+    target: Target, changes: Mapping[str, str], directory: Path = DIRECTORY
+) -> dict[str, tuple[Any, Any]]:
+    """Change keys of a port or an uplink while it works; no frame is lost.
+
+    Parameters
+    ----------
+    changes
+        Key to value as on the command line.
+
+    Returns
+    -------
+    dict
+        Changed key -> its value before and now, as it is written in the file.
+
+    Raises
+    ------
+    SpecError
+        If the name, a key or a value is not accepted; nothing has been changed.
+    TestbedError
+        If no back-end of that name runs.
+    MeasurementError
+        If it does not answer.
+    """
+    question = {"command": "set", "name": target.name, "changes": dict(changes)}
+    answer = _asked(target.back_end, question, directory)
+    if "refused" in answer:
+        raise SpecError(answer["refused"])
+    return {key: (before, now) for key, (before, now) in answer["changed"].items()}
 
 
 def _asked(back_end: str, question: dict[str, Any], directory: Path) -> dict[str, Any]:

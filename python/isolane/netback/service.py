@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from isolane import _native
-from isolane.errors import MeasurementError, NotSupported, TestbedError
+from isolane.errors import MeasurementError, NotSupported, SpecError, TestbedError
 from isolane.netback.folders import DIRECTORY, control_of, own_folder, socket_of
-from isolane.spec.netback_models import NetbackFile, PortEntry
+from isolane.spec.netback_changes import with_netback_changes
+from isolane.spec.netback_models import NetbackFile, PortEntry, UplinkEntry
+from isolane.spec.schedulers import KEYS
 
 _BACKLOG: Final = 8
 _LINE: Final = 1 << 16
@@ -55,7 +57,7 @@ def serve(plan: NetbackFile, ready: Callable[[], None], directory: Path = DIRECT
         _native.give_up_rights()
         with _at_work(native) as ended:
             ready()
-            _answer(plan, native, asked, ended, directory)
+            _Answers(plan, native, directory).give(asked, ended)
 
 
 def _index_of(uplink: str) -> int:
@@ -90,30 +92,38 @@ def _settings(
 ) -> dict[str, Any]:
     order = list(plan.uplinks)
     return {
-        "uplinks": [
-            {
-                "ifindex": indices[name],
-                "scheduler": uplink.scheduler,
-                "back_pressure": uplink.back_pressure,
-            }
-            for name, uplink in plan.uplinks.items()
-        ],
+        "uplinks": [indices[name] for name in plan.uplinks],
         "ports": [
             {
-                "name": name,
                 "mac": [int(octet, 16) for octet in port.mac.split(":")],
                 "mtu": port.mtu,
                 "uplink": order.index(plan.uplink_of(port)),
                 "check_source": port.check_source,
                 "listener": listeners[name].detach(),
-                "shares": _shares(port),
             }
             for name, port in plan.ports.items()
         ],
+        "sharing": _sharing(plan),
     }
 
 
-def _shares(port: PortEntry) -> dict[str, Any]:
+def _sharing(plan: NetbackFile) -> dict[str, Any]:
+    """Return what may change while it runs."""
+    return {
+        "uplinks": [_link(uplink) for uplink in plan.uplinks.values()],
+        "ports": [_guarantee(port) for port in plan.ports.values()],
+    }
+
+
+def _link(uplink: UplinkEntry) -> dict[str, Any]:
+    return {
+        "scheduler": uplink.scheduler,
+        "back_pressure": uplink.back_pressure,
+        "rate_bps": None if uplink.rate is None else round(uplink.rate),
+    }
+
+
+def _guarantee(port: PortEntry) -> dict[str, Any]:
     return {
         "weight": port.weight,
         "priority": port.priority,
@@ -147,62 +157,84 @@ def _at_work(native: _native.Netback) -> Iterator[socket.socket]:
         raise MeasurementError(f"the network back-end has ended: {problem}")
 
 
-def _answer(
-    plan: NetbackFile,
-    native: _native.Netback,
-    asked: socket.socket,
-    ended: socket.socket,
-    directory: Path,
-) -> None:
-    """Answer questions until the back-end ends, or this process is interrupted."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(asked, selectors.EVENT_READ)
-        selector.register(ended, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select():
-                if key.fileobj is ended:
-                    return
-                with contextlib.suppress(OSError):  # whoever asked has gone
-                    _answer_one(plan, native, asked, directory)
+class _Answers:
+    """What a running back-end answers, and what it is to share by."""
+
+    def __init__(self, plan: NetbackFile, native: _native.Netback, directory: Path) -> None:
+        self._plan = plan
+        self._native = native
+        self._directory = directory
+
+    def give(self, asked: socket.socket, ended: socket.socket) -> None:
+        """Answer questions until the back-end ends, or this process is interrupted."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(asked, selectors.EVENT_READ)
+            selector.register(ended, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is ended:
+                        return
+                    with contextlib.suppress(OSError):  # whoever asked has gone
+                        self._give_one(asked)
+
+    def _give_one(self, asked: socket.socket) -> None:
+        theirs, _ = asked.accept()
+        with theirs:
+            theirs.settimeout(_ASKING_S)
+            with theirs.makefile("rb") as lines:
+                line = lines.readline(_LINE)
+            theirs.sendall(json.dumps(self._to(line)).encode() + b"\n")
+
+    def _to(self, line: bytes) -> dict[str, Any]:
+        try:
+            question = json.loads(line)
+        except ValueError:
+            return {"error": "a question is a line of JSON"}
+        match question:
+            case {"command": "status"}:
+                return self._status()
+            case {"command": "set", "name": str(name), "changes": dict(changes)}:
+                return self._set(name, {str(key): str(value) for key, value in changes.items()})
+        return {"error": "accepted: {'command': 'status' or 'set'}"}
+
+    def _set(self, name: str, changes: Mapping[str, str]) -> dict[str, Any]:
+        try:
+            plan = with_netback_changes(self._plan, name, changes)
+        except SpecError as error:
+            return {"refused": str(error)}
+        self._native.share(json.dumps(_sharing(plan)))
+        before, self._plan = self._plan, plan
+        old, new = (_shares_of(one, name) for one in (before, plan))
+        changed = {key: [old.get(key), new.get(key)] for key in {**old, **new}}
+        return {"changed": {key: pair for key, pair in changed.items() if pair[0] != pair[1]}}
+
+    def _status(self) -> dict[str, Any]:
+        plan, counters = self._plan, json.loads(self._native.counters())
+        ports = zip(plan.ports.items(), counters["ports"], strict=True)
+        uplinks = zip(plan.uplinks.items(), counters["uplinks"], strict=True)
+        return {
+            "name": plan.name,
+            "ports": [
+                {
+                    "name": name,
+                    "uplink": plan.uplink_of(port),
+                    "socket": str(socket_of(plan.name, name, self._directory)),
+                    "shares": _shares_of(plan, name),
+                    **counts,
+                }
+                for (name, port), counts in ports
+            ],
+            "uplinks": [
+                {"name": name, **_shares_of(plan, name), **counts} for (name, _), counts in uplinks
+            ],
+        }
 
 
-def _answer_one(
-    plan: NetbackFile, native: _native.Netback, asked: socket.socket, directory: Path
-) -> None:
-    theirs, _ = asked.accept()
-    with theirs:
-        theirs.settimeout(_ASKING_S)
-        with theirs.makefile("rb") as lines:
-            line = lines.readline(_LINE)
-        answer = _answered(line, plan, native, directory)
-        theirs.sendall(json.dumps(answer).encode() + b"\n")
-
-
-def _answered(
-    line: bytes, plan: NetbackFile, native: _native.Netback, directory: Path
-) -> dict[str, Any]:
-    try:
-        question = json.loads(line)
-    except ValueError:
-        return {"error": "a question is a line of JSON"}
-    if not isinstance(question, dict) or question.get("command") != "status":
-        return {"error": "accepted: {'command': 'status'}"}
-    counters = json.loads(native.counters())
-    ports = zip(plan.ports.items(), counters["ports"], strict=True)
-    uplinks = zip(plan.uplinks.items(), counters["uplinks"], strict=True)
-    return {
-        "name": plan.name,
-        "ports": [
-            {
-                "name": name,
-                "uplink": plan.uplink_of(port),
-                "socket": str(socket_of(plan.name, name, directory)),
-                **counts,
-            }
-            for (name, port), counts in ports
-        ],
-        "uplinks": [
-            {"name": name, "scheduler": uplink.scheduler, **counts}
-            for (name, uplink), counts in uplinks
-        ],
-    }
+def _shares_of(plan: NetbackFile, name: str) -> dict[str, Any]:
+    """Return the keys of a port that its scheduler looks at, or of an uplink, as written."""
+    if name in plan.ports:
+        port = plan.ports[name]
+        looked_at: tuple[str, ...] = KEYS[plan.uplinks[plan.uplink_of(port)].scheduler]
+        return port.model_dump(mode="json", include=set(looked_at))
+    written = plan.uplinks[name].model_dump(mode="json")
+    return {**written, "back_pressure": "on" if written["back_pressure"] else "off"}

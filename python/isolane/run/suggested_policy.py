@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from isolane.spec import Experiment, NicEntry, build_policy, policy_text
 from isolane.spec.fields import MAX_ARM_NAME
 from isolane.spec.policy_models import OWN
+from isolane.spec.port_keys import without_port_keys
 
 FILE = "policy.yaml"
 """Its name in the run folder."""
@@ -37,9 +38,14 @@ def suggested_policy(experiment: Experiment, arm: str, cores: Sequence[int]) -> 
     for router in found.routers:
         if router.policy is None:
             continue
-        if max(router.policy.cores, default=0) >= len(cores):
+        policy = router.policy
+        if router.path == "netback":  # which keeps the rest: suggested_netback
+            policy = without_port_keys(policy)
+            if not policy.written():
+                continue
+        if max(policy.cores, default=0) >= len(cores):
             return None  # nothing tells which cores the arm had
-        values = router.policy.on(cores)
+        values = policy.on(cores)
         targets = NICS if router.path == "isolane" else (OWN, OWN)
         leaves_by = dict(zip(INTERFACES, targets, strict=True))
         for name in experiment.router(router.group).member_names():

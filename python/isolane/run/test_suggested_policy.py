@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from isolane.run.suggested_netback import suggested_netback
 from isolane.run.suggested_policy import suggested_policy
 from isolane.spec import load_experiment, parse_experiment, parse_policy
+from isolane.spec.loader import parse_file
+from isolane.spec.netback_models import NetbackFile
 
 SHIPPED = sorted((Path(__file__).parents[3] / "experiments").rglob("*.yaml"))
 TEXT = """
@@ -52,11 +55,29 @@ def test_virtual_machines_are_to_be_found_as_such_and_need_no_nic() -> None:
     assert not policy.nics
 
 
+def test_what_a_back_end_keeps_is_in_its_file() -> None:
+    back_end = "kind: vm, path: netback, scheduler: hierarchical, uplink_rate: 2Gbps"
+    text = TEXT.replace("kept, path: isolane", f"kept, {back_end}")
+    spec = parse_experiment(text)
+    policy, file = suggested_policy(spec, "kept", [2, 3]), suggested_netback(spec, "kept")
+    assert policy is not None
+    assert parse_policy(policy).routers["gold"].rate_min is None
+    assert file is not None
+    found = parse_file(file, "netback.yaml", NetbackFile, "a network back-end")
+    assert found.uplinks["eth1"].rate == 2e9
+    gold, *others = found.ports.values()
+    assert (gold.rate_min, gold.priority, len(others)) == (1e9, 3, 2)
+    assert suggested_netback(spec, "open") is None
+    plain = parse_experiment(text.replace(", policy: {cpu_max: 40%}", "").replace(
+        "cpu_weight: 300, ", "").replace(", cores: [1]", ""))  # fmt: skip
+    assert suggested_policy(plain, "kept", [2, 3]) is None, "nothing is left for the host"
+
+
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.name)
 def test_that_of_every_arm_that_is_shipped_can_be_loaded(file: Path) -> None:
     spec = load_experiment(file)
     for arm in spec.resolved_arms():
         text = suggested_policy(spec, arm.name, range(arm.cores))
-        managed = [router.group for router in arm.routers if router.policy is not None]
+        managed = [r.group for r in arm.routers if r.policy is not None and r.path != "netback"]
         names = [name for group in managed for name in spec.router(group).member_names()]
         assert ([] if text is None else list(parse_policy(text).routers)) == names

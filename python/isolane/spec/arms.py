@@ -95,6 +95,8 @@ class Arm:
     """False if `moderation_ns` is the default; a simulated NIC then uses its profile's value."""
     scheduler: SchedulerName = DEFAULT_SCHEDULER
     """Packet scheduler of the network back-end, on path netback."""
+    uplink_rate_bps: float | None = None
+    """Rate of the network back-end's link, bit/s on the wire; None: what the NIC takes."""
 
     def router(self, group: str) -> ArmRouter:
         """Return the group's router in this arm; KeyError if there is none."""
@@ -137,7 +139,7 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
         kind,
         path,
         nic,
-        policy=policy if path == "isolane" or _given(router, change, path) else None,
+        policy=policy if path == "isolane" or _given(router, change) else None,
         hypervisor=hypervisor,
         nic_given=given is not None,
         image=(change and change.image) or router.image,
@@ -167,14 +169,11 @@ def manages(router: Router, change: ArmChange | None) -> bool:
     return by_arm or (path_is_its_own and router.policy is not None)
 
 
-def _given(router: Router, change: ArmChange | None, path: RouterPath) -> bool:
+def _given(router: Router, change: ArmChange | None) -> bool:
     """Tell whether a virtual machine has a policy: the arm's, or its own.
 
-    It keeps its own on every path, because it is a process on all of them; but a network back-end
-    is not under policies yet.
+    It keeps its own on every path, because it is a process on all of them.
     """
-    if path == "netback":
-        return False
     return router.policy is not None or router.name in ((change and change.policy) or {})
 
 
@@ -189,6 +188,7 @@ def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:
         routers=routers,
         moderation_given=bool(moderation_ns),
         scheduler=(change and change.scheduler) or DEFAULT_SCHEDULER,
+        uplink_rate_bps=change.uplink_rate if change else None,
     )
 
 

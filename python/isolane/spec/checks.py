@@ -114,9 +114,11 @@ def _kinds_and_paths(data: ExperimentData) -> Iterator[Problem]:
             yield Problem((*loc, "path"), what, "none, or leave path out")
             continue
         routers = [resolve_router(router, change) for router in data.routers]
-        if change and change.scheduler and all(router.path != "netback" for router in routers):
-            what = f"scheduler of arm {show(change.name)}, in which no router has path netback"
-            yield Problem((*loc, "scheduler"), what, "path netback, or leave scheduler out")
+        for key in ("scheduler", "uplink_rate"):
+            given = change is not None and getattr(change, key) is not None
+            if change and given and all(router.path != "netback" for router in routers):
+                what = f"{key} of arm {show(change.name)}, in which no router has path netback"
+                yield Problem((*loc, key), what, f"path netback, or leave {key} out")
         yield from _paths_of_arm(data, change, routers, loc)
 
 

@@ -157,6 +157,8 @@ class ArmChange(SpecModel):
     """Virtual CPUs of all virtual machines."""
     scheduler: SchedulerWord | None = None
     """On path netback: the packet scheduler that decides whose frame is sent next; default: drr."""
+    uplink_rate: f.LineRate | None = None
+    """On path netback: rate of the link that the guests share; default: what the NIC takes."""
     policy: dict[f.RouterName, PolicyKeys] | None = None
     """By router: keys of its policy that this arm changes. On path direct, and of a virtual
     machine, an arm's policy makes it a managed one."""

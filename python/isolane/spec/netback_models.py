@@ -53,7 +53,9 @@ class UplinkEntry(SpecModel):
     """Who sends next: fifo, round-robin, wrr, drr (default), wfq, strict-priority, hierarchical or
     credit."""
     back_pressure: Switch = True
-    """Whether frames wait while the interface takes none (on), or are lost then (off)."""
+    """Whether frames wait while the link takes none (on), or are lost then (off)."""
+    rate: LineRate | None = None
+    """Rate of the link in bit/s on the wire; default: as fast as the interface takes frames."""
 
 
 class PortEntry(SpecModel):
@@ -93,7 +95,7 @@ class NetbackFile(SpecModel):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        problems = tuple(self._problems())
+        problems = tuple(self.problems())
         if problems:
             raise Contradictions(problems)
         return self
@@ -102,7 +104,8 @@ class NetbackFile(SpecModel):
         """Return the name of the uplink that a port's frames leave by."""
         return port.uplink or next(iter(self.uplinks))
 
-    def _problems(self) -> Iterator[Problem]:
+    def problems(self) -> Iterator[Problem]:
+        """Yield what does not fit together."""
         taken: dict[tuple[str, str], str] = {}
         for name, port in self.ports.items():
             loc = ("ports", name)

@@ -10,7 +10,9 @@ from isolane.spec.models import ExperimentData
 from isolane.spec.policy_checks import of_one_router
 from isolane.spec.policy_models import CPU_KEYS
 from isolane.spec.policy_router import PolicyValues
+from isolane.spec.port_keys import port_keys_of
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
+from isolane.spec.schedulers import SchedulerName
 from isolane.spec.units import format_bps
 
 OWN_WIRE_KEYS: Final = ("cpu_weight", "cores")
@@ -54,7 +56,9 @@ def _misplaced(data: ExperimentData, arms: tuple[Arm, ...]) -> Iterator[Problem]
                 yield Problem(loc, what, "a policy where the path is isolane or direct")
 
 
-def _unkept(router: ArmRouter, policy: PolicyValues, loc: Loc) -> Iterator[Problem]:
+def _unkept(
+    router: ArmRouter, policy: PolicyValues, scheduler: SchedulerName, loc: Loc
+) -> Iterator[Problem]:
     """Yield the policy keys that nobody keeps of a router of this kind on this path."""
     given = policy.as_keys().model_dump(exclude_none=True)
     machine = router.kind == "vm"
@@ -64,12 +68,34 @@ def _unkept(router: ArmRouter, policy: PolicyValues, loc: Loc) -> Iterator[Probl
                 what = f"{key} of router {show(router.group)}, a virtual machine on path isolane"
                 yield Problem((*loc, key), what, f"all keys but {listed(NOT_OF_MACHINES)}")
         return
+    if router.path == "netback":
+        yield from _unkept_by_port(router.group, policy, scheduler, loc)
+        return
     kept = CPU_KEYS if router.shares_wire else OWN_WIRE_KEYS
     where = "a virtual machine" if router.shares_wire else f"on path {router.path}"
     for key in given:
         if key not in kept:
             what = f"{key} of router {show(router.group)}, {where}"
             yield Problem((*loc, key), what, f"{listed(kept)}: the rest is kept on path isolane")
+
+
+def _unkept_by_port(
+    group: str, policy: PolicyValues, scheduler: SchedulerName, loc: Loc
+) -> Iterator[Problem]:
+    """Yield the policy keys that neither the CPU scheduler nor a network back-end keeps."""
+    kept = (*CPU_KEYS, *port_keys_of(scheduler))
+    for key in policy.as_keys().model_dump(exclude_none=True):
+        if key not in kept:
+            what = f"{key} of router {show(group)}, on path netback with scheduler {scheduler}"
+            yield Problem((*loc, key), what, listed(kept))
+    for key, limit in (("rate_min", policy.rate_min), ("rate_max", policy.rate_max.egress)):
+        in_frames = limit is not None and getattr(limit, "unit", None) == "pps"
+        if in_frames or getattr(limit, "pps", None) is not None:
+            what = f"{key} of router {show(group)} in frames per second, on path netback"
+            yield Problem((*loc, key), what, "a rate in bit/s")
+    if policy.rate_max.ingress is not None:
+        what = f"rate_max.ingress of router {show(group)}, on path netback"
+        yield Problem((*loc, "rate_max"), what, "rate_max: RATE, of what the router sends")
 
 
 def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
@@ -79,7 +105,7 @@ def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Pro
             continue
         loc = _location(data, number, j, router.group)
         yield from of_one_router(loc, router.policy)
-        yield from _unkept(router, router.policy, loc)
+        yield from _unkept(router, router.policy, arm.scheduler, loc)
         for core in router.policy.cores:
             if core >= arm.cores:
                 what = f"core {core} of router {show(router.group)} in arm {show(arm.name)}"
@@ -90,7 +116,7 @@ def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Pro
 
 def _on_the_line(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
     """Yield guarantees that the wire cannot hold."""
-    line_bps = data.traffic.line_rate_bps
+    line_bps = arm.uplink_rate_bps or data.traffic.line_rate_bps
     promised = {
         router.group: router.policy.rate_min_bps * max(data.router(router.group).count)
         for router in arm.routers
@@ -102,7 +128,8 @@ def _on_the_line(data: ExperimentData, arm: Arm, number: int) -> Iterator[Proble
         j = next(j for j, router in enumerate(arm.routers) if router.group == largest)
         of = f" of {listed(promised)} adds up to" if len(promised) > 1 else " is"
         what = f"rate_min{of} {format_bps(total_bps)}"
-        accepted = f"at most the line's {format_bps(line_bps)} in all (traffic.line_rate)"
+        key = "uplink_rate" if arm.uplink_rate_bps else "traffic.line_rate"
+        accepted = f"at most the line's {format_bps(line_bps)} in all ({key})"
         yield Problem((*_location(data, number, j, largest), "rate_min"), what, accepted)
 
 

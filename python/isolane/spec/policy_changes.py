@@ -35,7 +35,7 @@ def with_changes(router: E, changes: Mapping[str, str]) -> E:
         fit together: all that is wrong, one problem a line.
     """
     wrong = [_unknown(key, changes[key]) for key in changes if key not in POLICY_KEYS]
-    values = {key: _value(changes[key]) for key in changes if key in POLICY_KEYS}
+    values = {key: read_value(changes[key]) for key in changes if key in POLICY_KEYS}
     given = {key: value for key, value in values.items() if value is not None}
     try:
         read = PolicyKeys.model_validate(given)
@@ -54,7 +54,7 @@ def with_changes(router: E, changes: Mapping[str, str]) -> E:
     return changed
 
 
-def _value(text: str) -> object:
+def read_value(text: str) -> object:
     """Return the value that a text on the command line stands for; None for the default."""
     if text.strip() in {"", "none"}:
         return None

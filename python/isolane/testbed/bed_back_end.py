@@ -17,6 +17,7 @@ from isolane.errors import MeasurementError, TestbedError
 from isolane.guests import VhostUserNic
 from isolane.netback import PortStatus, Status, remove_left, socket_of, status_of
 from isolane.procfs import threads_of
+from isolane.spec.units import Load, format_rate
 from isolane.testbed.bed_devices import DUT, BackEndLayout, Layout, RouterLayout
 from isolane.testbed.journal import Journal
 from isolane.testbed.netns import Namespace
@@ -80,20 +81,18 @@ class BedBackEnd:
 
     def _file(self, back_end: BackEndLayout) -> str:
         """Return what it is to be, as a user would write it."""
-        ports = {
-            f"{router.name}-{side}": {"mac": mac, "uplink": uplink}
-            for router in self._layout.routers
-            if router.served
-            for side, mac, uplink in zip(
-                _SIDES, (router.in_mac, router.out_mac), back_end.uplinks, strict=True
-            )
-        }
+        arriving, leaving = back_end.uplinks
+        ports: dict[str, Any] = {}
+        for router in filter(lambda one: one.served, self._layout.routers):
+            ports[f"{router.name}-in"] = {"mac": router.in_mac, "uplink": arriving}
+            ports[f"{router.name}-out"] = {
+                "mac": router.out_mac, "uplink": leaving, **router.port
+            }  # fmt: skip
         # What arrives is for one guest at a time, so there is nothing to schedule there.
-        schedulers = ("fifo", back_end.scheduler)
-        uplinks: dict[str, Any] = {
-            name: {"scheduler": scheduler}
-            for name, scheduler in zip(back_end.uplinks, schedulers, strict=True)
-        }
+        uplinks: dict[str, Any] = {arriving: {"scheduler": "fifo"}}
+        uplinks[leaving] = {"scheduler": back_end.scheduler}
+        if back_end.rate_bps is not None:
+            uplinks[leaving]["rate"] = format_rate(Load(back_end.rate_bps, "bps"))
         text = io.StringIO()
         YAML().dump(
             {"isolane": 1, "name": NAME, "core": back_end.core, "uplinks": uplinks, "ports": ports},

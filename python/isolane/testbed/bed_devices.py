@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from isolane.spec.schedulers import SchedulerName
@@ -99,6 +100,8 @@ class RouterLayout:
 
     served: bool = False
     """Its NICs are ports of the network back-end: it has no interfaces on this host."""
+    port: Mapping[str, int | str] = field(default_factory=dict)
+    """Keys of the port that it sends by, where it is served."""
 
     @property
     def asks(self) -> bool:
@@ -131,12 +134,14 @@ class SharedWire:
 
 @dataclass(frozen=True)
 class BackEndLayout:
-    """The network back-end: its uplinks in the DUT's namespace, its core, its scheduler."""
+    """The network back-end: its uplinks in the DUT's namespace, its core, how it shares."""
 
     uplinks: tuple[str, str]
     """Where frames arrive, where they leave."""
     core: int
     scheduler: SchedulerName
+    rate_bps: float | None
+    """Of the link where frames leave, on the wire; None: what the NIC takes."""
 
 
 @dataclass

@@ -8,7 +8,8 @@ from pathlib import PurePath
 from typing import Final
 
 from isolane.spec.kinds import HYPERVISOR_NAMES
-from isolane.testbed.bed_devices import DUT, GEN, RCV, Layout, RouterLayout
+from isolane.spec.units import format_bps
+from isolane.testbed.bed_devices import DUT, GEN, RCV, BackEndLayout, Layout, RouterLayout
 from isolane.testbed.bed_plan import BedPlan, Edge, Node
 from isolane.testbed.layout import POLICY_NICS
 
@@ -55,13 +56,18 @@ def draw(
             for netns, name in devices
         ),
         *(
-            Node(side, f"network back-end ({one.scheduler})", "device", DUT, (one.core,))
+            Node(side, f"network back-end ({_sharing(one)})", "device", DUT, (one.core,))
             for one in [layout.back_end]
             if one is not None
             for side in _BACK_END
         ),
     ]
     return tuple(nodes), _edges(layout)
+
+
+def _sharing(back_end: BackEndLayout) -> str:
+    rate = back_end.rate_bps
+    return back_end.scheduler if rate is None else f"{back_end.scheduler}, {format_bps(rate)}"
 
 
 def _label(router: RouterLayout) -> str:

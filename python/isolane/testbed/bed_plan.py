@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from isolane.spec.schedulers import DEFAULT_SCHEDULER, SchedulerName
@@ -57,6 +58,8 @@ class RouterPlan:
     """Ingress subnet, e.g. ``198.18.5.0/24``; None: assigned by the router's number."""
     machine: Machine = UML
     """What it is where ``kind`` is ``vm``."""
+    port: Mapping[str, int | str] = field(default_factory=dict)
+    """On path netback: keys of the port that it sends by, as the back-end's file has them."""
 
     @property
     def asks(self) -> bool:
@@ -80,6 +83,8 @@ class BedPlan:
     ip: Literal[4, 6]
     scheduler: SchedulerName = DEFAULT_SCHEDULER
     """Of the network back-end, for routers of path netback."""
+    uplink_rate_bps: float | None = None
+    """Of the link that they share, bit/s on the wire; None: what the NIC takes."""
 
 
 @dataclass(frozen=True)

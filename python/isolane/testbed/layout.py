@@ -148,7 +148,9 @@ def _shared_wire(layout: Layout, plan: BedPlan, path: str, members: list[int]) -
     if path in _MACVLAN:  # macvlan_start_xmit() counts what the wire below refuses
         outs = tuple((f"isolane-{plan.routers[i].name}", f"{PREFIX}out{i}") for i in members)
     if path == "netback":
-        layout.back_end = BackEndLayout((nic_in, nic_out), plan.dut_cores[0], plan.scheduler)
+        layout.back_end = BackEndLayout(
+            (nic_in, nic_out), plan.dut_cores[0], plan.scheduler, plan.uplink_rate_bps
+        )
     layout.shared += [
         SharedWire("nic_queue", GEN, gen, ()),
         SharedWire("egress", DUT, nic_out, outs),
@@ -203,6 +205,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             guest=guest,
             taps=attached.taps,
             served=router.path == "netback",
+            port=router.port,
         )
     )
 

@@ -58,6 +58,10 @@ ROWS: Final[dict[str, Row]] = {
         "netback start nb.yaml", 2, "nobody's address",
         files={"nb.yaml": netback("02:00:00:00:00:01", "ff:ff:ff:ff:ff:ff")},
     ),
+    "netback with a link of frames": Row(
+        "netback start nb.yaml", 2, "uplinks.w0.rate: .*accepted: a number with a unit .bps",
+        files={"nb.yaml": netback("scheduler: drr", "scheduler: drr, rate: 10kpps")},
+    ),
     "netback with a scheduler that there is not": Row(
         "netback start nb.yaml", 2, r"scheduler 'drrr' is not known; .*did you mean drr\?",
         files={"nb.yaml": netback("drr", "drrr")},

@@ -53,6 +53,12 @@ ROWS: Final[dict[str, Row]] = {
     "top every second in words": Row("top -i 1s", 2, "--interval.*valid number"),
     "clear without a policy": Row("clear", 0, NONE.replace("is", "was")),
     "clear with a word": Row("clear gold", 2, "unexpected extra argument"),
+    "set in a back-end that does not run": Row(
+        "set edge/vm1 weight=2", 1, "no network back-end named edge runs; running: none"
+    ),
+    "set in a folder of somebody else's": Row(
+        "set ../../etc/passwd weight=2", 1, "no network back-end named .. runs"
+    ),
     "set without a policy": Row("set gold cpu_weight=5", 1, NONE),
     "watch every 0s": Row("watch --sweep 0s", 2, "sweep|duration"),
     "watch every millisecond": Row("watch --sweep 1ms", 2, "accepted: 1s to 24h"),

@@ -177,6 +177,15 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml", 2, "scheduler of arm 'direct', in which no router has path netback",
         files={"x.yaml": good("path: direct}", "path: direct, scheduler: drr}")},
     ),
+    "a rate of no link": Row(
+        "run x.yaml", 2, "uplink_rate of arm 'direct', in which no router has path netback",
+        files={"x.yaml": good("path: direct}", "path: direct, uplink_rate: 1Gbps}")},
+    ),
+    "a share that its scheduler ignores": Row(
+        "run x.yaml", 2, "link_weight of router 'one', on path netback with scheduler fifo",
+        files={"x.yaml": good("path: direct}", "path: netback, kind: vm, scheduler: fifo,"
+                              " policy: {one: {link_weight: 2}}}")},
+    ),
     "a scheduler that there is not": Row(
         "run x.yaml", 2, "scheduler 'cfs' is not known",
         files={"x.yaml": good("path: direct}", "path: netback, kind: vm, scheduler: cfs}")},

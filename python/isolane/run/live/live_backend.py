@@ -26,6 +26,7 @@ from isolane.run.series import AFTER_NS
 from isolane.run.sim.catalogue import has_model
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, Policy
 from isolane.spec.external_models import External
+from isolane.spec.port_keys import port_keys
 from isolane.testbed import UML, BedPlan, DiskImage, Journal, Machine, RouterPlan, Testbed
 
 FLOOD_PPS = 5_000_000.0
@@ -121,6 +122,7 @@ class LiveBackEnd:
             measure_cores=cores.measure,
             ip=self._experiment.traffic_of(routers[0].name).ip,
             scheduler=arm.scheduler,
+            uplink_rate_bps=arm.uplink_rate_bps,
         )
         with awake(), staying_on(cores.measure), Testbed(plan, self._journal) as bed:
             policy = policy_of(arm, routers, bed, cores, self._experiment.traffic.line_rate_bps)
@@ -213,6 +215,7 @@ def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
         path=kind.path,
         subnet=_subnet(router),
         machine=_machine(kind),
+        port=port_keys(kind.policy, arm.scheduler) if kind.path == "netback" else {},
     )
 
 

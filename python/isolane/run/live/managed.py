@@ -13,6 +13,7 @@ from isolane.errors import MeasurementError
 from isolane.run.live.cores import Cores
 from isolane.spec import Arm, ArmRouter, NicEntry, PointRouter, Policy, build_policy
 from isolane.spec.policy_models import OWN
+from isolane.spec.port_keys import without_port_keys
 from isolane.testbed import NETNS_DIR, POLICY_NICS, Testbed
 
 _DIRECTORY = Path("/run/isolane/testbed-policy")
@@ -34,8 +35,12 @@ def policy_of(
         values = arm.router(router.group).policy
         if values is None:
             continue
+        kind = arm.router(router.group)
+        if kind.path == "netback":  # the back-end has its ports, and the host no interfaces
+            values, leaves_by = without_port_keys(values), {}
+        else:
+            leaves_by = _leaves_by(kind, *bed.inner_interfaces[router.name])
         mine = values.on(cores.dut)
-        leaves_by = _leaves_by(arm.router(router.group), *bed.inner_interfaces[router.name])
         guest = bed.guest_processes.get(router.name)
         entries[router.name] = (
             mine.in_netns(f"isolane-{router.name}", leaves_by)

@@ -1,0 +1,83 @@
+"""The far ends of a back-end's wires: where frames come from, and where they arrive."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from isolane.netback import PortStatus, Status
+from isolane.testbed.host_links import in_netns
+
+from tests.live import LIMIT_S, transmit
+from tests.netback.back_end import FAR, far_mac
+
+_SO_RCVBUFFORCE = 33
+"""Not in the socket module."""
+
+
+def in_far(act: Callable[[], Any]) -> Any:
+    """Do something in the namespace of the wires' far ends."""
+    return in_netns(f"/run/netns/{FAR}", act)
+
+
+def send(frames: list[bytes]) -> None:
+    """Send frames by the first wire's far end."""
+
+    def there() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.bind(("g0", 0))
+            for frame in frames:
+                assert transmit(raw, frame)
+
+    in_far(there)
+
+
+class Arrivals:
+    """Frames for the second wire's far end: what guests say to all is not among them."""
+
+    def __init__(self) -> None:
+        self._raw: socket.socket = in_far(self._open)
+        self.frames: list[bytes] = []
+
+    @staticmethod
+    def _open() -> socket.socket:
+        raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+        raw.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 24)
+        raw.bind(("r0", 3))
+        raw.settimeout(LIMIT_S)
+        return raw
+
+    def take(self, frames: int) -> None:
+        """Wait for so many more."""
+        wanted = len(self.frames) + frames
+        while len(self.frames) < wanted:
+            frame = self._raw.recv(2048)
+            if frame.startswith(bytes.fromhex(far_mac(1).replace(":", ""))):
+                self.frames.append(frame)
+
+    def have_one_within(self, limit_s: float) -> bool:
+        """Tell whether a frame comes within so short a time."""
+        self._raw.settimeout(limit_s)
+        try:
+            self._raw.recv(2048)
+        except TimeoutError:
+            return False
+        finally:
+            self._raw.settimeout(LIMIT_S)
+        return True
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+def of(status: Status, name: str) -> PortStatus:
+    return next(port for port in status.ports if port.name == name)
+
+
+def conserved(status: Status) -> None:
+    for port in status.ports:
+        told = port.sent + port.wrong_source + port.malformed + port.output_full + port.waiting
+        assert port.transmitted == told, port
+    into = sum(p.delivered + p.ring_full + p.too_long + p.no_guest for p in status.ports)
+    assert into >= sum(uplink.received for uplink in status.uplinks), status

@@ -1,0 +1,149 @@
+"""Shares of `isolane netback`, changed while guests' frames wait: whose turn it is."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from isolane.netback import DIRECTORY, Status
+
+from tests.live import assert_same_host, isolane, quiet_host
+from tests.netback.back_end import NAME, BackEnd, back_end, mac
+from tests.netback.far_end import Arrivals, conserved, of, send
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.native,
+    pytest.mark.usefixtures("needs_root", "needs_guest_kernel"),
+]
+
+STAGED = 32
+"""Frames of a port that the scheduler knows of."""
+SENT, SIZE = 60, 1514
+SLOW = "rate=10kbps"
+"""A frame takes 1.2 s, after the ten that go out at once."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    before = quiet_host()
+    yield
+    assert not DIRECTORY.exists()
+    assert_same_host(before)
+
+
+def changed(name: str, *changes: str) -> dict[str, dict[str, object]]:
+    done = isolane("set", name, *changes, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["back_end"] == NAME
+    return dict(told["changes"])
+
+
+def refused(name: str, *changes: str) -> str:
+    done = isolane("set", name, *changes)
+    assert done.returncode == 2, done.stderr
+    return done.stderr
+
+
+def order_of(one: BackEnd, arrivals: Arrivals) -> list[int]:
+    """Have frames of both guests wait, let them go, and return whose came in which order."""
+    before = one.status()
+    for number in (0, 1):
+        send([one.frame(number, size=SIZE)] * SENT)
+
+    def wait(status: Status) -> bool:
+        return all(of(status, one.port(1, number)).waiting == STAGED for number in (0, 1))
+
+    status = one.until("both are staged", wait)
+    gone = status.uplinks[1].sent - before.uplinks[1].sent
+    assert gone <= 2 * SENT - 2 * STAGED
+    began = len(arrivals.frames)
+    changed(f"{NAME}/n1", "rate=none")
+    arrivals.take(2 * SENT)
+    macs = [bytes.fromhex(mac(1, number).replace(":", "")) for number in (0, 1)]
+    order = [macs.index(frame[6:12]) for frame in arrivals.frames[began:]]
+    assert [order.count(number) for number in (0, 1)] == [SENT, SENT], "none is lost"
+    conserved(one.status())
+    return order[gone:]
+
+
+def test_shares_change_while_frames_wait(tmp_path: Path) -> None:
+    with (
+        back_end(tmp_path, 2) as one,
+        one.guest(0),
+        one.guest(1),
+        closing(Arrivals()) as arrivals,
+    ):
+        link, ports = f"{NAME}/n1", [one.port(1, number) for number in (0, 1)]
+        assert changed(link, SLOW) == {"rate": {"before": None, "now": "10kbps"}}
+        assert changed(ports[0], "weight=3") == {"weight": {"before": 1, "now": 3}}
+        first = order_of(one, arrivals)[:STAGED]
+        assert 22 <= first.count(0) <= 26, f"three of four: {first}"
+
+        assert "does not look at weight" in refused(link, "scheduler=strict-priority")
+        assert changed(ports[0], "weight=none") == {"weight": {"before": 3, "now": 1}}
+        changed(link, SLOW, "scheduler=strict-priority")
+        changed(ports[0], "priority=7")
+        first = order_of(one, arrivals)[:STAGED]
+        assert first.count(0) <= 1, f"the other one goes first: {first}"
+
+        told = isolane("netback", "status", NAME)
+        assert "priority=7" in told.stdout
+        assert "uplink n1 (strict-priority):" in told.stdout
+
+
+def test_another_scheduler_takes_over_what_waits(tmp_path: Path) -> None:
+    with back_end(tmp_path, 1, "fifo") as one, one.guest(0), closing(Arrivals()) as arrivals:
+        port = one.port(1, 0)
+        changed(f"{NAME}/n1", SLOW)
+        send([one.frame(0, size=size) for size in range(1014, 1014 + SENT)])
+        one.until("they wait", lambda s: of(s, port).waiting == STAGED)
+        for scheduler in ("credit", "wfq", "hierarchical", "wrr"):
+            changed(f"{NAME}/n1", f"scheduler={scheduler}")
+            assert of(one.status(), port).waiting == STAGED
+        assert "did you mean wrr?" in refused(f"{NAME}/n1", "scheduler=wrrr")
+        changed(f"{NAME}/n1", "rate=none")
+        arrivals.take(SENT)
+        assert list(map(len, arrivals.frames)) == list(range(1014, 1014 + SENT)), "in order"
+        conserved(one.status())
+
+
+def test_a_link_is_never_faster_than_its_rate_and_may_lose(tmp_path: Path) -> None:
+    with back_end(tmp_path, 1) as one, one.guest(0):
+        port, rate_bps, burst = one.port(1, 0), 1_000_000, 10 * 1546 + SIZE + 24
+        began = time.monotonic()
+        changed(f"{NAME}/n1", "rate=1Mbps")
+        for _ in range(4):
+            send([one.frame(0, size=SIZE)] * SENT)
+        status = one.until("all came", lambda s: of(s, port).transmitted == 4 * SENT)
+        assert of(status, port).output_full == 0
+        taken_s = time.monotonic() - began
+        assert status.uplinks[1].sent * (SIZE + 24) * 8 <= rate_bps * taken_s + burst * 8
+        one.until("all were sent", lambda s: of(s, port).waiting == 0)
+
+        changed(f"{NAME}/n1", SLOW, "back_pressure=off")
+        send([one.frame(0, size=SIZE)] * SENT)
+        status = one.until("came", lambda s: of(s, port).transmitted == 5 * SENT)
+        assert of(status, port).output_full > 0
+        conserved(status)
+
+
+WRONG = {
+    ("vm0-1", "weight=0"): "weight=0: 0 is out of range; accepted: 1 to 1048576",
+    ("vm0-1", "mac=1"): "unknown key 'mac'; accepted: weight, priority, rate_min, rate_max",
+    (f"{NAME}/vm9", "weight=2"): "has no port and no uplink named 'vm9'; accepted: vm0-0",
+    (f"{NAME}/n1", "rate=fast"): "'fast' is not a bit rate",
+}
+
+
+def test_what_is_wrong_changes_nothing(tmp_path: Path) -> None:
+    with back_end(tmp_path) as one:
+        before = one.status()
+        for (name, key), why in WRONG.items():
+            assert why in refused(name, key)
+        assert one.status() == before
