@@ -53,14 +53,14 @@ def isolane(*arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.Comp
 
 def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Do the same without a process of its own: many times faster, for what ends at once."""
-    from isolane.cli.app import build, guarded  # noqa: PLC0415 - only some tests need it
+    from isolane.cli.app import build, guarded, needed  # noqa: PLC0415 - only some tests need it
 
     out, err = io.StringIO(), io.StringIO()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     words = [str(argument) for argument in arguments]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = guarded(lambda: build()(words, prog_name="isolane"))
+            status = guarded(lambda: build(needed(words))(words, prog_name="isolane"))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -47,7 +47,7 @@ ARROWS: dict[str, set[str]] = {
     "calibrate": {"errors", "spec", "stats", "run", "reproduce"},
     "report": {"errors", "files", "spec", "stats", "run", "reproduce"},
     "verify": {"errors", "procfs", "spec", "testbed", "stats", "enforce", "run", "_native"},
-    "export": {"errors", "files", "spec", "enforce"},
+    "export": {"errors", "files", "spec", "enforce", "netback"},
     "cli": {
         "errors",
         "files",

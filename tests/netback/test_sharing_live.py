@@ -9,7 +9,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from isolane.netback import DIRECTORY, Status
+from isolane import _native
+from isolane.netback import DIRECTORY, Status, Step, set_keys
 
 from tests.live import assert_same_host, isolane, quiet_host
 from tests.netback.back_end import NAME, BackEnd, back_end, mac
@@ -81,7 +82,10 @@ def test_shares_change_while_frames_wait(tmp_path: Path) -> None:
     ):
         link, ports = f"{NAME}/n1", [one.port(1, number) for number in (0, 1)]
         assert changed(link, SLOW) == {"rate": {"before": None, "now": "10kbps"}}
-        assert changed(ports[0], "weight=3") == {"weight": {"before": 1, "now": 3}}
+        assert changed(ports[0], "weight=9") == {"weight": {"before": 1, "now": 9}}
+        at_ns = _native.monotonic_ns() + 1_000_000
+        planned = set_keys(NAME, [Step(ports[0], {"weight": w}, at_ns) for w in ("7", "3")])
+        assert planned == [{"weight": (9, 7)}, {"weight": (7, 3)}]
         first = order_of(one, arrivals)[:STAGED]
         assert 22 <= first.count(0) <= 26, f"three of four: {first}"
 
@@ -95,6 +99,14 @@ def test_shares_change_while_frames_wait(tmp_path: Path) -> None:
         told = isolane("netback", "status", NAME)
         assert "priority=7" in told.stdout
         assert "uplink n1 (strict-priority):" in told.stdout
+        told = isolane("netback", "top", "--once", "--interval", "0.1")
+        assert f"network back-end {NAME}" in told.stdout
+        step = json.loads(isolane("netback", "top", NAME, "--once", "--json").stdout)
+        assert [port["name"] for port in step["back_ends"][0]["ports"]][3] == ports[1]
+        metrics = isolane("export", "prometheus").stdout
+        for port in ports:
+            labels = f'{{back_end="{NAME}",port="{port}"}}'
+            assert f"isolane_netback_port_sent_frames_total{labels} {2 * SENT}\n" in metrics
 
 
 def test_another_scheduler_takes_over_what_waits(tmp_path: Path) -> None:

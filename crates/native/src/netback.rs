@@ -125,15 +125,18 @@ impl Netback {
         Ok(Self { back_end: Mutex::new(Some(back_end)), handle })
     }
 
-    /// Has it share its uplinks differently from the next frame on, or changes nothing and raises.
+    /// Has it share its uplinks differently, or changes nothing and raises.
     ///
+    /// `at_ns`: from when on, ns of the monotonic clock; None: from the next frame on, which also
+    /// cancels what was to come later.
     /// `sharing_json`: `uplinks`, a list of `scheduler`, `back_pressure` and `rate_bps` (bit/s on the
     /// wire, or null); `ports`, a list of `weight`, `priority`, `rate_min_bps`, `rate_max_bps` (or
     /// null).
-    fn share(&self, py: Python<'_>, sharing_json: &str) -> PyResult<()> {
+    #[pyo3(signature = (sharing_json, at_ns=None))]
+    fn share(&self, py: Python<'_>, sharing_json: &str, at_ns: Option<u64>) -> PyResult<()> {
         let sharing: Sharing = serde_json::from_str(sharing_json).map_err(raise)?;
         let sharing = sharing.read()?;
-        py.detach(|| self.handle.share(sharing)).map_err(raise)
+        py.detach(|| self.handle.share(sharing, at_ns)).map_err(raise)
     }
 
     /// Works until `stop` is called; once.

@@ -1,19 +1,20 @@
 //! The back-end at work: one thread that takes frames from uplinks and guests, decides, and sends.
 
 use std::{
+    collections::VecDeque,
     io,
     os::{
         fd::AsFd,
         unix::net::{UnixListener, UnixStream},
     },
     sync::mpsc::{self, Receiver, Sender},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::{
     CutOff, MIN_FRAME_BYTES, PortCounters, PortSettings, UplinkCounters, contain_cut_files,
     forwarding::{Forwarding, Target},
-    output::Output,
+    output::{Output, Planned},
     poller::{Interest, Poller},
     port::Port,
     sharing::{Refused, Sharing},
@@ -44,7 +45,7 @@ pub type Counters = (Vec<PortCounters>, Vec<UplinkCounters>);
 
 enum Command {
     Counters(Sender<Counters>),
-    Share(Sharing, Sender<Result<(), Refused>>),
+    Share(Sharing, Option<u64>, Sender<Result<(), Refused>>),
     Stop,
 }
 
@@ -68,10 +69,11 @@ impl Handle {
         told.recv().map_err(|_| Ended)
     }
 
-    /// Has it share its uplinks like this from the next frame on; frames that wait stay.
-    pub fn share(&self, sharing: Sharing) -> Result<(), Refused> {
+    /// Has it share its uplinks like this from a moment on, ns of `CLOCK_MONOTONIC`, or from the
+    /// next frame on; that also cancels what was to come later. Frames that wait stay.
+    pub fn share(&self, sharing: Sharing, from_ns: Option<u64>) -> Result<(), Refused> {
         let (sender, told) = mpsc::channel();
-        self.tell(Command::Share(sharing, sender))?;
+        self.tell(Command::Share(sharing, from_ns, sender))?;
         told.recv().map_err(|_| Ended)?
     }
 
@@ -98,12 +100,12 @@ pub struct Netback {
     poller: Poller,
     commands: Receiver<Command>,
     wake: UnixStream,
+    /// How it is to share from when on, ns, the earliest first.
+    later: VecDeque<(u64, Sharing)>,
     /// Guests that are to be cut off at the end of the round.
     failed: Vec<(usize, CutOff)>,
     /// The frame at hand.
     frame: Vec<u8>,
-    /// Times are counted from here.
-    started: Instant,
 }
 
 impl Netback {
@@ -147,25 +149,50 @@ impl Netback {
             poller,
             commands: told,
             wake: woken,
+            later: VecDeque::new(),
             failed: Vec::new(),
             frame: vec![0; MAX_FRAME_BYTES],
-            started: Instant::now(),
         };
         netback.share(sharing).map_err(refused)?;
         Ok((netback, Handle { commands, wake }))
     }
 
-    /// Shares its uplinks like this from now on, or changes nothing.
-    fn share(&mut self, sharing: &Sharing) -> Result<(), Refused> {
+    /// What sends like this, by uplink.
+    fn planned(&self, sharing: &Sharing, now_ns: u64) -> Result<Vec<Planned>, Refused> {
         let Sharing { links, ports } = sharing;
         if links.len() != self.outputs.len() || ports.len() != self.ports.len() {
             return Err(Refused::Count);
         }
-        let now_ns = self.now_ns();
         let outputs = self.outputs.iter().zip(links);
-        let planned: Vec<_> = outputs
-            .map(|(output, link)| output.planned(link, ports, now_ns))
-            .collect::<Result<_, _>>()?;
+        outputs.map(|(output, link)| output.planned(link, ports, now_ns)).collect()
+    }
+
+    /// Shares its uplinks like this from a moment on, or refuses and changes nothing.
+    fn share_from(&mut self, sharing: Sharing, from_ns: Option<u64>) -> Result<(), Refused> {
+        let Some(from_ns) = from_ns else {
+            self.share(&sharing)?;
+            self.later.clear();
+            return Ok(());
+        };
+        self.planned(&sharing, monotonic_ns())?;
+        let position = self.later.partition_point(|&(other_ns, _)| other_ns <= from_ns);
+        self.later.insert(position, (from_ns, sharing));
+        Ok(())
+    }
+
+    /// Shares as it is to by now.
+    fn share_in_time(&mut self, now_ns: u64) {
+        while self.later.front().is_some_and(|&(from_ns, _)| from_ns <= now_ns) {
+            let (_, sharing) = self.later.pop_front().expect("looked at just now");
+            self.share(&sharing).expect("it was planned before");
+        }
+    }
+
+    /// Shares its uplinks like this from now on, or changes nothing.
+    fn share(&mut self, sharing: &Sharing) -> Result<(), Refused> {
+        let now_ns = monotonic_ns();
+        let planned = self.planned(sharing, now_ns)?;
+        let links = &sharing.links;
         for ((output, link), planned) in self.outputs.iter_mut().zip(links).zip(planned) {
             output.change(link, planned, &self.ports, now_ns);
         }
@@ -179,7 +206,7 @@ impl Netback {
         loop {
             let mut worked = 0;
             for _ in 0..ROUNDS {
-                if self.round(self.now_ns()) == 0 {
+                if self.round(monotonic_ns()) == 0 {
                     break;
                 }
                 worked += 1;
@@ -194,6 +221,7 @@ impl Netback {
     /// One round: what arrived, what guests transmit, what is scheduled. Returns the frames moved.
     fn round(&mut self, now_ns: u64) -> u32 {
         let mut moved = 0;
+        self.share_in_time(now_ns);
         for number in 0..self.outputs.len() {
             moved += self.arrivals(number);
         }
@@ -292,8 +320,9 @@ impl Netback {
         }
         let signals = self.ports.iter().filter_map(Port::signals_at_ns);
         let scheduled = self.outputs.iter().filter_map(Output::sends_at_ns);
-        let next_ns = signals.chain(scheduled).min()?;
-        Some(Duration::from_nanos(next_ns.saturating_sub(self.now_ns())))
+        let later = self.later.front().map(|&(from_ns, _)| from_ns);
+        let next_ns = signals.chain(scheduled).chain(later).min()?;
+        Some(Duration::from_nanos(next_ns.saturating_sub(monotonic_ns())))
     }
 
     /// Waits for descriptors, and does what they are about. Returns whether it is to end.
@@ -320,7 +349,7 @@ impl Netback {
                 _ => {}
             }
         }
-        let now_ns = self.now_ns();
+        let now_ns = monotonic_ns();
         for port in &mut self.ports {
             port.disable_kicks();
             port.signal_again(now_ns);
@@ -368,8 +397,8 @@ impl Netback {
                 Ok(Command::Counters(told)) => {
                     let _ = told.send(self.counters());
                 }
-                Ok(Command::Share(sharing, told)) => {
-                    let _ = told.send(self.share(&sharing));
+                Ok(Command::Share(sharing, from_ns, told)) => {
+                    let _ = told.send(self.share_from(sharing, from_ns));
                 }
                 Ok(Command::Stop) | Err(mpsc::TryRecvError::Disconnected) => return true,
                 Err(mpsc::TryRecvError::Empty) => return false,
@@ -377,14 +406,19 @@ impl Netback {
         }
     }
 
-    fn now_ns(&self) -> u64 {
-        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
     fn counters(&mut self) -> Counters {
         let ports = self.ports.iter().map(Port::counted).collect();
         (ports, self.outputs.iter_mut().map(|output| output.uplink.counters()).collect())
     }
+}
+
+/// `CLOCK_MONOTONIC`, ns.
+fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    let whole = |part| u64::try_from(part).expect("that clock begins at 0");
+    whole(now.tv_sec) * 1_000_000_000 + whole(now.tv_nsec)
 }
 
 /// A guest's pipe whose reader is gone is an error, not the end of the process.

@@ -32,6 +32,9 @@ impl Packet for Staged {
     }
 }
 
+/// A scheduler without frames, with the settings that it is to have.
+pub(crate) type Planned = Scheduler<Staged>;
+
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) uplink: Uplink,
@@ -93,6 +96,7 @@ impl Output {
                     self.uplink.push(frame);
                     self.pace.sent(staged.wire_bytes, now_ns);
                     port.counters.sent += 1;
+                    port.counters.link_bytes += u64::from(staged.wire_bytes);
                 }
                 Handover::Lost(lost) => {
                     let port = &mut ports[self.ports[lost.packet.flow as usize]];
@@ -124,7 +128,7 @@ impl Output {
         link: &LinkSettings,
         settings: &[FlowSettings],
         now_ns: u64,
-    ) -> Result<Scheduler<Staged>, Refused> {
+    ) -> Result<Planned, Refused> {
         let refused = |port| move |why| Refused::Port { port, why };
         let first = self.ports.first().copied().unwrap_or(0);
         let mut planned = scheduler(&link.scheduler, self.ports.len()).map_err(refused(first))?;
@@ -138,7 +142,7 @@ impl Output {
     pub(crate) fn change(
         &mut self,
         link: &LinkSettings,
-        planned: Scheduler<Staged>,
+        planned: Planned,
         ports: &[Port],
         now_ns: u64,
     ) {

@@ -36,6 +36,8 @@ pub struct PortCounters {
     pub malformed: u64,
     /// Of these: handed to the uplink, or to other ports.
     pub sent: u64,
+    /// Bytes of what was handed to the uplink, on the wire: with preamble, check sequence and gap.
+    pub link_bytes: u64,
     /// Of these: lost because the uplink had no space for them.
     pub output_full: u64,
     /// Of these: waiting to be scheduled.

@@ -15,7 +15,7 @@ import resource
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -73,8 +73,17 @@ def _options(
     """Hold the options that come before a command."""
 
 
-def build() -> typer.Typer:
-    """Return the application with all commands."""
+def needed(words: Sequence[str]) -> Sequence[str]:
+    """Return the commands that a command line may be about: one where it begins with it.
+
+    Typer reads the signatures of all that it is given, a third of what a start takes.
+    """
+    completing = "_ISOLANE_COMPLETE" in os.environ
+    return words[:1] if words and words[0] in COMMANDS and not completing else COMMANDS
+
+
+def build(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+    """Return the application with these commands."""
     app = typer.Typer(
         name="isolane",
         help=_HELP,
@@ -85,7 +94,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_options)
-    for name in COMMANDS:
+    for name in commands:
         module = importlib.import_module(f"isolane.cli.{name.replace('-', '_')}")
         app.command(name, epilog=module.EPILOG)(_ended_by_signals(module.command))
     return app
@@ -96,7 +105,7 @@ def main() -> NoReturn:
     streams.prepare()
     # An error in a destructor, such as that of half an event loop, means nothing to a user.
     sys.unraisablehook = lambda _: None
-    status = guarded(lambda: build()(prog_name="isolane"))
+    status = guarded(lambda: build(needed(sys.argv[1:]))(prog_name="isolane"))
     # Data in the buffer of stdout counts, too: without it the command is not done.
     status = status or guarded(streams.finish)
     signals.over()

@@ -64,7 +64,8 @@ def command(
 ) -> None:  # fmt: skip
     """Export counters, a dashboard or systemd units.
 
-    prometheus: prints the counters of the policy in force as OpenMetrics, serves them over HTTP
+    prometheus: prints the counters of the policy in force, and of network back-ends that run, as
+    OpenMetrics, serves them over HTTP
     (--listen) or writes them for node_exporter (--textfile). The HTTP endpoint listens on loopback
     only, because it asks for no password. Needs root.
 
@@ -109,7 +110,16 @@ def _prometheus(
     listen: str | None, textfile: Path | None, every: str | None, *, drift: bool
 ) -> None:
     from isolane.cli.enforcing import enforcer, need_rights
-    from isolane.export import exposition, families, parse_address, read, serve, write_textfile
+    from isolane.export import (
+        exposition,
+        families,
+        netback_families,
+        parse_address,
+        read,
+        serve,
+        write_textfile,
+    )
+    from isolane.netback import statuses
     from isolane.spec import parse_duration_within
 
     pause_ns = parse_duration_within("--every", every, "1s", "24h") if every is not None else 0
@@ -117,7 +127,8 @@ def _prometheus(
     of = enforcer()
 
     def collect(form: Format) -> str:
-        return exposition(families(read(of, drift=drift)), form)
+        found = [*families(read(of, drift=drift)), *netback_families(statuses())]
+        return exposition(found, form)
 
     if listen is not None:
         address = parse_address(listen)

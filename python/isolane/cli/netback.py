@@ -21,6 +21,8 @@ EPILOG = """Examples:
   sudo isolane netback start edge.yaml           runs until Ctrl-C
   sudo isolane netback status                    of all that run
   sudo isolane netback status edge --json
+  sudo isolane netback top                       each second, until Ctrl-C
+  sudo isolane netback top edge --once --json
 
 \b
 A file (edge.yaml):
@@ -48,17 +50,25 @@ class Action(StrEnum):
 
     START = "start"
     STATUS = "status"
+    TOP = "top"
 
 
 def command(
-    action: Annotated[Action, typer.Argument(metavar="start|status", help="What to do.")],
+    action: Annotated[Action, typer.Argument(metavar="start|status|top", help="What to do.")],
     what: Annotated[
         str | None,
-        typer.Argument(metavar="FILE|NAME", help="start: the file; status: the back-end's name."),
+        typer.Argument(metavar="FILE|NAME", help="start: the file; else a back-end's name."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="status: print the counters as JSON.")
+        bool, typer.Option("--json", help="status, top: print counters, or rates, as JSON.")
     ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="top: print one interval, then end.")
+    ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option("--interval", "-i", min=0.1, max=3600, help="top: interval in s; default 1."),
+    ] = None,
 ) -> None:
     """Serve virtual machines' NICs, and decide who sends next.
 
@@ -70,15 +80,23 @@ def command(
     rights up before it takes the first frame.
 
     status: prints what became of all frames of the back-ends that run.
+
+    top: shows live what each port sends, waits for and loses, and its share of the uplink.
     """
+    if action is Action.START and as_json:
+        raise typer.BadParameter("--json belongs to `isolane netback status` and `top`")
+    if action is not Action.TOP and (once or interval is not None):
+        raise typer.BadParameter("--once and --interval belong to `isolane netback top`")
     if action is Action.START:
-        if as_json:
-            raise typer.BadParameter("--json belongs to `isolane netback status`")
         if what is None:
             raise typer.BadParameter("name the file: isolane netback start FILE")
         _start(Path(what))
-    else:
+    elif action is Action.STATUS:
         _status(what, as_json=as_json)
+    else:
+        from isolane.cli.netback_top import top
+
+        top(what, interval or 1.0, once=once, as_json=as_json)
 
 
 def _start(file: Path) -> None:
@@ -102,10 +120,10 @@ def _status(name: str | None, *, as_json: bool) -> None:
 
     from isolane.cli.enforcing import print_json
     from isolane.cli.rights import need_root
-    from isolane.netback import names, status_of
+    from isolane.netback import status_of, statuses
 
     need_root("the sockets of a network back-end are root's")
-    found = [status_of(one) for one in ([name] if name is not None else names())]
+    found = statuses() if name is None else (status_of(name),)
     if as_json:
         print_json([asdict(one) for one in found])
         return

@@ -85,9 +85,9 @@ def _of_back_end(name: str) -> Target | None:
 
 def _set_there(target: Target, changes: dict[str, str], *, as_json: bool) -> None:
     from isolane.cli.enforcing import print_json
-    from isolane.netback import set_keys
+    from isolane.netback import Step, set_keys
 
-    changed = set_keys(target, changes)
+    (changed,) = set_keys(target.back_end, [Step(target.name, changes)])
     if as_json:
         told: dict[str, Any] = {key: {"before": b, "now": n} for key, (b, n) in changed.items()}
         print_json({"back_end": target.back_end, "name": target.name, "changes": told})

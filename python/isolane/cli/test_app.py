@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import pytest
 
-from isolane.cli.app import COMMANDS, guarded
+from isolane.cli.app import COMMANDS, guarded, needed
 from isolane.errors import NotSupported, SpecError
 
 HEAVY = ("polars", "numpy", "scipy", "altair", "pydantic", "pyroute2", "rich", "isolane._native")
@@ -59,6 +59,16 @@ def test_building_the_application_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
     )
     assert shown.stdout.strip() == "[]"
+
+
+def test_only_the_command_that_is_named_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(needed(["run", "x.yaml", "search"])) == ["run"]
+    for words in ([], ["--help"], ["rnu"], ["--version", "run"]):
+        assert needed(words) == COMMANDS
+    mistyped = isolane("rnu", "x.yaml")
+    assert "Did you mean 'run'?" in mistyped.stderr
+    monkeypatch.setenv("_ISOLANE_COMPLETE", "complete_bash")
+    assert needed(["run"]) == COMMANDS
 
 
 def test_usage_errors_exit_2_and_go_to_stderr() -> None:

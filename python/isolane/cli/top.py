@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,26 +50,17 @@ def command(
     of CPU and link. The command only reads counters of the kernel, so it does not slow traffic
     down. Needs root.
     """
-    from isolane.cli import signals
     from isolane.cli.enforcing import enforcer, need_rights
+    from isolane.cli.refreshing import Form, show
 
     need_rights()
-    try:
-        steps = _steps(enforcer(), interval, once=once)
-        if as_json:
-            _print_lines(steps)
-        elif sys.stdout.isatty() and not once:
-            _print_live(steps)
-        else:
-            _print_tables(steps)
-    except KeyboardInterrupt:
-        if once or not signals.by_ctrl_c():  # otherwise Ctrl-C is the normal end
-            raise
-        raise typer.Exit(0) from None
+    form: Form[Rates] = Form(_table, lambda step: step.as_data())
+    show(_steps(enforcer(), interval, once=once), form, once=once, as_json=as_json)
 
 
 def _steps(enforcer: Enforcer, interval_s: float, *, once: bool) -> Iterator[Rates]:
     """Yield the rates of each interval; ends when the policy is cleared."""
+    from isolane.cli.refreshing import ticks
     from isolane.enforce.router_rates import rates
     from isolane.errors import TestbedError
 
@@ -80,10 +69,7 @@ def _steps(enforcer: Enforcer, interval_s: float, *, once: bool) -> Iterator[Rat
         before = next(samples)
         if before is None:
             raise TestbedError("no policy is in force; first run: isolane apply POLICY.yaml")
-        due = time.monotonic()
-        while True:
-            due = max(due + interval_s, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
+        for _ in ticks(interval_s):
             after = next(samples)
             if after is None:
                 typer.echo("isolane: somebody cleared the policy", err=True)
@@ -92,36 +78,6 @@ def _steps(enforcer: Enforcer, interval_s: float, *, once: bool) -> Iterator[Rat
             if once:
                 return
             before = after
-
-
-def _print_lines(steps: Iterator[Rates]) -> None:
-    from isolane.cli.enforcing import print_json
-
-    for step in steps:
-        print_json({"at": time.time(), **step.as_data()}, indent=None)
-
-
-def _print_tables(steps: Iterator[Rates]) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 160  # a file has no width: print whole cells
-    for step in steps:
-        console.print(_table(step))
-        sys.stdout.flush()
-
-
-def _print_live(steps: Iterator[Rates]) -> None:
-    from rich.console import Console
-    from rich.live import Live
-    from rich.text import Text
-
-    console = Console(highlight=False, markup=False)
-    first = Text("measuring the first interval ...")
-    with Live(first, console=console, auto_refresh=False, vertical_overflow="crop") as live:
-        for step in steps:
-            live.update(_table(step), refresh=True)
 
 
 def _table(step: Rates) -> Table:

@@ -2,6 +2,7 @@
 
 from isolane.export.exposition import CONTENT_TYPES, Format, exposition
 from isolane.export.metrics import Family, Reading, families, read
+from isolane.export.netback_metrics import netback_families
 from isolane.export.serve import parse_address, serve, write_textfile
 from isolane.export.shipped_files import dashboard, unit_files
 
@@ -13,6 +14,7 @@ __all__ = [
     "dashboard",
     "exposition",
     "families",
+    "netback_families",
     "parse_address",
     "read",
     "serve",

@@ -6,11 +6,13 @@ The packet path is ``crates/netback``; nothing here touches a frame.
 from isolane.netback.control import (
     PortStatus,
     Status,
+    Step,
     Target,
     UplinkStatus,
     find,
     set_keys,
     status_of,
+    statuses,
 )
 from isolane.netback.folders import DIRECTORY, names, remove_left, socket_of
 from isolane.netback.service import serve
@@ -19,6 +21,7 @@ __all__ = [
     "DIRECTORY",
     "PortStatus",
     "Status",
+    "Step",
     "Target",
     "UplinkStatus",
     "find",
@@ -28,4 +31,5 @@ __all__ = [
     "set_keys",
     "socket_of",
     "status_of",
+    "statuses",
 ]

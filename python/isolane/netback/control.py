@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +35,8 @@ class PortStatus:
     """Of these: too short, too long, or with work left to the NIC that it did not offer."""
     sent: int
     """Of these: handed to the uplink, or to other ports."""
+    link_bytes: int
+    """Bytes on the wire of what was handed to the uplink: with preamble, checksum and gap."""
     output_full: int
     """Of these: lost because the uplink had no space for them."""
     waiting: int
@@ -107,6 +109,15 @@ def status_of(back_end: str, directory: Path = DIRECTORY) -> Status:
     return Status.of(_asked(back_end, STATUS, directory))
 
 
+def statuses(directory: Path = DIRECTORY) -> tuple[Status, ...]:
+    """Return the counters of all back-ends that run."""
+    found = []
+    for name in names(directory):
+        with contextlib.suppress(TestbedError, MeasurementError):  # it has ended meanwhile
+            found.append(status_of(name, directory))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Target:
     """A port or an uplink of a running back-end."""
@@ -126,46 +137,59 @@ def find(name: str, directory: Path = DIRECTORY) -> Target | None:
     back_end, slash, port = name.partition("/")
     if slash:
         return Target(back_end, port)
-    having = []
-    for one in names(directory):
-        with contextlib.suppress(TestbedError, MeasurementError):  # it has ended meanwhile
-            if any(port.name == name for port in status_of(one, directory).ports):
-                having.append(one)
+    running = statuses(directory)
+    having = [one.name for one in running if any(port.name == name for port in one.ports)]
     if len(having) > 1:
         known = listed(f"{one}/{name}" for one in having)
         raise SpecError(f"several network back-ends have a port {show(name)}; accepted: {known}")
     return Target(having[0], name) if having else None
 
 
+@dataclass(frozen=True)
+class Step:
+    """A change of one port or uplink."""
+
+    name: str
+    changes: Mapping[str, str]
+    """Key to value as on the command line."""
+    at_ns: int | None = None
+    """From when on, ns of the monotonic clock, each after the step before; None: at once."""
+
+
 def set_keys(
-    target: Target, changes: Mapping[str, str], directory: Path = DIRECTORY
-) -> dict[str, tuple[Any, Any]]:
-    """Change keys of a port or an uplink while it works; no frame is lost.
+    back_end: str, steps: Sequence[Step], directory: Path = DIRECTORY
+) -> list[dict[str, tuple[Any, Any]]]:
+    """Change keys of ports and uplinks while a back-end works; no frame is lost.
+
+    All steps are carried out, or none. What an earlier call has planned for later is cancelled.
 
     Parameters
     ----------
-    changes
-        Key to value as on the command line.
+    steps
+        One after the other; those at once come first.
 
     Returns
     -------
-    dict
-        Changed key -> its value before and now, as it is written in the file.
+    list of dict
+        For each step: changed key -> its value before and after, as it is written in the file.
 
     Raises
     ------
     SpecError
-        If the name, a key or a value is not accepted; nothing has been changed.
+        If a name, a key or a value is not accepted; nothing has been changed.
     TestbedError
         If no back-end of that name runs.
     MeasurementError
         If it does not answer.
     """
-    question = {"command": "set", "name": target.name, "changes": dict(changes)}
-    answer = _asked(target.back_end, question, directory)
+    question = {"command": "set", "steps": [asdict(step) for step in steps]}
+    answer = _asked(back_end, question, directory)
     if "refused" in answer:
         raise SpecError(answer["refused"])
-    return {key: (before, now) for key, (before, now) in answer["changed"].items()}
+    return [
+        {key: (before, after) for key, (before, after) in step.items()}
+        for step in answer["changed"]
+    ]
 
 
 def _asked(back_end: str, question: dict[str, Any], directory: Path) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from typing import Any, Final
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported, SpecError, TestbedError
+from isolane.netback.control import Step
 from isolane.netback.folders import DIRECTORY, control_of, own_folder, socket_of
 from isolane.spec.netback_changes import with_netback_changes
 from isolane.spec.netback_models import NetbackFile, PortEntry, UplinkEntry
 from isolane.spec.schedulers import KEYS
 
 _BACKLOG: Final = 8
-_LINE: Final = 1 << 16
+_LINE: Final = 1 << 20
 _ASKING_S: Final = 1.0
 """How long somebody may take to ask: the next one waits for that."""
 
@@ -161,9 +162,14 @@ class _Answers:
     """What a running back-end answers, and what it is to share by."""
 
     def __init__(self, plan: NetbackFile, native: _native.Netback, directory: Path) -> None:
-        self._plan = plan
+        self._timetable = [(0, plan)]
         self._native = native
         self._directory = directory
+
+    def _plan(self) -> NetbackFile:
+        """Return what it shares by now."""
+        now_ns = _native.monotonic_ns()
+        return next(plan for at_ns, plan in reversed(self._timetable) if at_ns <= now_ns)
 
     def give(self, asked: socket.socket, ended: socket.socket) -> None:
         """Answer questions until the back-end ends, or this process is interrupted."""
@@ -193,23 +199,37 @@ class _Answers:
         match question:
             case {"command": "status"}:
                 return self._status()
-            case {"command": "set", "name": str(name), "changes": dict(changes)}:
-                return self._set(name, {str(key): str(value) for key, value in changes.items()})
+            case {"command": "set", "steps": list(steps)}:
+                with contextlib.suppress(TypeError, KeyError):
+                    return self._set([Step(**step) for step in steps])
         return {"error": "accepted: {'command': 'status' or 'set'}"}
 
-    def _set(self, name: str, changes: Mapping[str, str]) -> dict[str, Any]:
-        try:
-            plan = with_netback_changes(self._plan, name, changes)
-        except SpecError as error:
-            return {"refused": str(error)}
-        self._native.share(json.dumps(_sharing(plan)))
-        before, self._plan = self._plan, plan
-        old, new = (_shares_of(one, name) for one in (before, plan))
-        changed = {key: [old.get(key), new.get(key)] for key in {**old, **new}}
-        return {"changed": {key: pair for key, pair in changed.items() if pair[0] != pair[1]}}
+    def _set(self, steps: list[Step]) -> dict[str, Any]:
+        """Carry out all steps or none; what was to come later before is cancelled."""
+        plan = first = self._plan()
+        later: list[tuple[int, NetbackFile]] = []
+        told = []
+        for step in steps:
+            try:
+                changed = with_netback_changes(plan, step.name, step.changes)
+            except SpecError as error:
+                return {"refused": str(error)}
+            old, new = (_shares_of(one, step.name) for one in (plan, changed))
+            pairs = {key: [old.get(key), new.get(key)] for key in {**old, **new}}
+            told.append({key: pair for key, pair in pairs.items() if pair[0] != pair[1]})
+            plan = changed
+            if step.at_ns is None:
+                first = plan
+            else:
+                later.append((step.at_ns, plan))
+        self._native.share(json.dumps(_sharing(first)))
+        for at_ns, plan in later:
+            self._native.share(json.dumps(_sharing(plan)), at_ns)
+        self._timetable = [(0, first), *later]
+        return {"changed": told}
 
     def _status(self) -> dict[str, Any]:
-        plan, counters = self._plan, json.loads(self._native.counters())
+        plan, counters = self._plan(), json.loads(self._native.counters())
         ports = zip(plan.ports.items(), counters["ports"], strict=True)
         uplinks = zip(plan.uplinks.items(), counters["uplinks"], strict=True)
         return {

@@ -11,7 +11,6 @@ from isolane.spec import Experiment
 from isolane.spec.fields import MAX_ARM_NAME
 from isolane.spec.netback_models import MAX_PORTS
 from isolane.spec.port_keys import port_keys
-from isolane.spec.units import Load, format_rate
 
 FILE = "netback.yaml"
 """Its name in the run folder."""
@@ -37,18 +36,18 @@ def suggested_netback(experiment: Experiment, arm: str) -> str | None:
             continue
         for name in experiment.router(router.group).member_names():
             mac = f"02:00:00:00:{len(ports) >> 8:02x}:{len(ports) & 255:02x}"
-            ports[name] = {"mac": mac, **port_keys(router.policy, found.scheduler)}
+            ports[name] = {"mac": mac, **port_keys(router.policy, found.uplink.scheduler)}
     if not 0 < len(ports) <= MAX_PORTS:
         return None
-    uplink: dict[str, Any] = {"scheduler": found.scheduler}
-    if found.uplink_rate_bps is not None:
-        uplink["rate"] = format_rate(Load(found.uplink_rate_bps, "bps"))
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = None
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     out = io.StringIO()
     name = experiment.name[:MAX_ARM_NAME].rstrip("-")
-    yaml.dump({"isolane": 1, "name": name, "uplinks": {UPLINK: uplink}, "ports": ports}, out)
+    yaml.dump(
+        {"isolane": 1, "name": name, "uplinks": {UPLINK: found.uplink.as_keys()}, "ports": ports},
+        out,
+    )
     return (
         f"# The network back-end of arm {arm} of experiment {experiment.name}.\n"
         "# Fill in the interface that your virtual machines share and the addresses of their\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 
@@ -11,7 +12,7 @@ from isolane.spec.image_models import Image
 from isolane.spec.kinds import SHARED, WITHOUT_PATH, default_nic, runs_live, uml_nic
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
 from isolane.spec.policy_router import PolicyValues, policy_values
-from isolane.spec.schedulers import DEFAULT_SCHEDULER, SchedulerName
+from isolane.spec.schedulers import DEFAULT_SCHEDULER, DEFAULT_UPLINK, Uplink
 
 DEFAULT_CPU_WEIGHT = 100
 """Weight of a cgroup that nobody has changed."""
@@ -80,6 +81,16 @@ class ArmRouter:
 
 
 @dataclass(frozen=True)
+class SharesAt:
+    """What routers share by from a moment on."""
+
+    at_ns: int
+    """From the start of the measuring window, ns."""
+    policies: Mapping[str, PolicyValues]
+    """By router (or group)."""
+
+
+@dataclass(frozen=True)
 class Arm:
     """One of the variants that an experiment compares, with the defaults filled in."""
 
@@ -93,10 +104,10 @@ class Arm:
     """The routers in the order of the file, one for each group."""
     moderation_given: bool = False
     """False if `moderation_ns` is the default; a simulated NIC then uses its profile's value."""
-    scheduler: SchedulerName = DEFAULT_SCHEDULER
-    """Packet scheduler of the network back-end, on path netback."""
-    uplink_rate_bps: float | None = None
-    """Rate of the network back-end's link, bit/s on the wire; None: what the NIC takes."""
+    uplink: Uplink = DEFAULT_UPLINK
+    """How the network back-end sends, on path netback."""
+    changes: tuple[SharesAt, ...] = ()
+    """Shares that change while a trial runs, on path netback."""
 
     def router(self, group: str) -> ArmRouter:
         """Return the group's router in this arm; KeyError if there is none."""
@@ -187,9 +198,31 @@ def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:
         cores=(change and change.cores) or data.dut.cores,
         routers=routers,
         moderation_given=bool(moderation_ns),
-        scheduler=(change and change.scheduler) or DEFAULT_SCHEDULER,
-        uplink_rate_bps=change.uplink_rate if change else None,
+        uplink=_uplink(change),
+        changes=_changes(routers, change),
     )
+
+
+def _uplink(change: ArmChange | None) -> Uplink:
+    if change is None:
+        return DEFAULT_UPLINK
+    return Uplink(
+        scheduler=change.scheduler or DEFAULT_SCHEDULER,
+        rate_bps=change.uplink_rate,
+        back_pressure=change.back_pressure is not False,
+    )
+
+
+def _changes(routers: tuple[ArmRouter, ...], change: ArmChange | None) -> tuple[SharesAt, ...]:
+    """Return what holds from each moment on: what a change does not name stays as it was."""
+    now = {router.group: router.policy or PolicyValues() for router in routers}
+    found = []
+    for moment in change.changes if change else ():
+        for group, keys in moment.policy.items():
+            if group in now:
+                now[group] = policy_values(now[group].as_keys(), keys)
+        found.append(SharesAt(moment.at_ns, dict(now)))
+    return tuple(found)
 
 
 def _name_after_path(routers: tuple[ArmRouter, ...]) -> str:

@@ -114,7 +114,7 @@ def _kinds_and_paths(data: ExperimentData) -> Iterator[Problem]:
             yield Problem((*loc, "path"), what, "none, or leave path out")
             continue
         routers = [resolve_router(router, change) for router in data.routers]
-        for key in ("scheduler", "uplink_rate"):
+        for key in ("scheduler", "uplink_rate", "back_pressure"):
             given = change is not None and getattr(change, key) is not None
             if change and given and all(router.path != "netback" for router in routers):
                 what = f"{key} of arm {show(change.name)}, in which no router has path netback"

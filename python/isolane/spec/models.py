@@ -23,7 +23,7 @@ from isolane.spec.external_models import External
 from isolane.spec.image_models import ImageValue, MemoryMb, Vcpus
 from isolane.spec.policy_models import PolicyKeys
 from isolane.spec.quantities import Quantity, read_quantity
-from isolane.spec.schedulers import SchedulerWord
+from isolane.spec.schedulers import SchedulerWord, Switch
 from isolane.spec.units import Load, wire_bps
 
 DEFAULT_MODERATION_NS: Final = 50_000
@@ -130,6 +130,19 @@ class Router(SpecModel):
         return tuple(f"{self.name}-{i + 1}" for i in range(largest if count is None else count))
 
 
+def _few_changes(value: object) -> object:
+    return f.check_length(value, 1000, shortest=0)
+
+
+class TimedChange(SpecModel):
+    """Shares that change while a trial runs."""
+
+    at_ns: f.Warmup = Field(alias="at")
+    """When, from the start of the measuring window, 0ms to 10min."""
+    policy: dict[f.RouterName, PolicyKeys] = Field(min_length=1)
+    """By router: keys that change then: link_weight, priority, rate_min, rate_max."""
+
+
 class ArmChange(SpecModel):
     """One of the variants that the experiment compares: what it changes for all routers."""
 
@@ -159,6 +172,11 @@ class ArmChange(SpecModel):
     """On path netback: the packet scheduler that decides whose frame is sent next; default: drr."""
     uplink_rate: f.LineRate | None = None
     """On path netback: rate of the link that the guests share; default: what the NIC takes."""
+    back_pressure: Switch | None = None
+    """On path netback: whether frames wait while the link takes none (on, the default), or are lost
+    then (off)."""
+    changes: Annotated[tuple[TimedChange, ...], BeforeValidator(_few_changes)] = ()
+    """On path netback: shares that change while a trial runs, one after the other."""
     policy: dict[f.RouterName, PolicyKeys] | None = None
     """By router: keys of its policy that this arm changes. On path direct, and of a virtual
     machine, an arm's policy makes it a managed one."""

@@ -17,29 +17,21 @@ from isolane.spec.fields import (
     Version,
     whole,
     whole_schema,
-    words_schema,
 )
 from isolane.spec.loader import load_file
-from isolane.spec.problems import Contradictions, Problem, Refused, listed, nearest, show
+from isolane.spec.problems import Contradictions, Problem, listed, nearest, show
 from isolane.spec.schedulers import (
     DEFAULT_SCHEDULER,
     KEYS,
     PortKey,
     SchedulerName,
     SchedulerWord,
+    Switch,
 )
 
 MAX_PORTS: Final = 256
 
 
-def _on_or_off(value: object) -> bool:
-    known = {"on": True, "off": False, True: True, False: False}
-    if not isinstance(value, str | bool) or value not in known:
-        raise Refused(f"{show(value)} is neither on nor off", "on, off")
-    return known[value]
-
-
-Switch = Annotated[bool, PlainValidator(_on_or_off), words_schema("on", "off")]
 PortWeight = Annotated[int, PlainValidator(whole(1, 1 << 20)), whole_schema(1, 1 << 20)]
 PortPriority = Annotated[int, PlainValidator(whole(0, 7)), whole_schema(0, 7)]
 Mtu = Annotated[int, PlainValidator(whole(68, 1500)), whole_schema(68, 1500)]

@@ -9,11 +9,11 @@ from isolane.spec.arms import Arm, ArmRouter, resolve_arms
 from isolane.spec.models import ExperimentData
 from isolane.spec.policy_checks import of_one_router
 from isolane.spec.policy_models import CPU_KEYS
-from isolane.spec.policy_router import PolicyValues
+from isolane.spec.policy_router import PolicyValues, policy_values
 from isolane.spec.port_keys import port_keys_of
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.schedulers import SchedulerName
-from isolane.spec.units import format_bps
+from isolane.spec.units import format_bps, format_duration_ns
 
 OWN_WIRE_KEYS: Final = ("cpu_weight", "cores")
 """Keys of the policy of a router whose wire is its own: no demultiplexer is there that would drop
@@ -29,7 +29,8 @@ def misfits(data: ExperimentData) -> Iterator[Problem]:
     yield from _misplaced(data, arms)
     told: set[str] = set()
     for i, arm in enumerate(arms):
-        for problem in (*_within_routers(data, arm, i), *_on_the_line(data, arm, i)):
+        changing = _changing(data, arm, i) if data.arms else ()
+        for problem in (*_within_routers(data, arm, i), *_on_the_line(data, arm, i), *changing):
             if str(problem) not in told:  # what the routers bring along is wrong in every arm
                 told.add(str(problem))
                 yield problem
@@ -80,10 +81,14 @@ def _unkept(
 
 
 def _unkept_by_port(
-    group: str, policy: PolicyValues, scheduler: SchedulerName, loc: Loc
+    group: str,
+    policy: PolicyValues,
+    scheduler: SchedulerName,
+    loc: Loc,
+    others: tuple[str, ...] = CPU_KEYS,
 ) -> Iterator[Problem]:
-    """Yield the policy keys that neither the CPU scheduler nor a network back-end keeps."""
-    kept = (*CPU_KEYS, *port_keys_of(scheduler))
+    """Yield the policy keys that neither a network back-end keeps nor others."""
+    kept = (*others, *port_keys_of(scheduler))
     for key in policy.as_keys().model_dump(exclude_none=True):
         if key not in kept:
             what = f"{key} of router {show(group)}, on path netback with scheduler {scheduler}"
@@ -98,6 +103,30 @@ def _unkept_by_port(
         yield Problem((*loc, "rate_max"), what, "rate_max: RATE, of what the router sends")
 
 
+def _changing(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
+    """Yield what is wrong with shares that change while a trial runs."""
+    known = [router.name for router in data.routers]
+    last_ns = -1
+    for i, moment in enumerate(data.arms[number].changes):
+        loc: Loc = ("arms", number, "changes", i)
+        if not last_ns < moment.at_ns < data.trial.duration_ns:
+            what = f"a change at {format_duration_ns(moment.at_ns)}"
+            accepted = "times one after the other, before the trial ends (trial.duration)"
+            yield Problem((*loc, "at"), what, accepted)
+        last_ns = moment.at_ns
+        for name, keys in moment.policy.items():
+            here = (*loc, "policy", name)
+            if name not in known:
+                what = f"policy of an unknown router {show(name)}"
+                yield Problem(here, what, listed(known) + nearest(name, known))
+            elif arm.router(name).path != "netback":
+                what = f"a change of router {show(name)}, whose path is {arm.router(name).path}"
+                yield Problem(here, what, "path netback")
+            else:
+                policy, scheduler = policy_values(keys), arm.uplink.scheduler
+                yield from _unkept_by_port(name, policy, scheduler, here, ())
+
+
 def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
     """Yield contradictions within a router's policy in an arm."""
     for j, router in enumerate(arm.routers):
@@ -105,7 +134,7 @@ def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Pro
             continue
         loc = _location(data, number, j, router.group)
         yield from of_one_router(loc, router.policy)
-        yield from _unkept(router, router.policy, arm.scheduler, loc)
+        yield from _unkept(router, router.policy, arm.uplink.scheduler, loc)
         for core in router.policy.cores:
             if core >= arm.cores:
                 what = f"core {core} of router {show(router.group)} in arm {show(arm.name)}"
@@ -116,7 +145,7 @@ def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Pro
 
 def _on_the_line(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
     """Yield guarantees that the wire cannot hold."""
-    line_bps = arm.uplink_rate_bps or data.traffic.line_rate_bps
+    line_bps = arm.uplink.rate_bps or data.traffic.line_rate_bps
     promised = {
         router.group: router.policy.rate_min_bps * max(data.router(router.group).count)
         for router in arm.routers
@@ -128,7 +157,7 @@ def _on_the_line(data: ExperimentData, arm: Arm, number: int) -> Iterator[Proble
         j = next(j for j, router in enumerate(arm.routers) if router.group == largest)
         of = f" of {listed(promised)} adds up to" if len(promised) > 1 else " is"
         what = f"rate_min{of} {format_bps(total_bps)}"
-        key = "uplink_rate" if arm.uplink_rate_bps else "traffic.line_rate"
+        key = "uplink_rate" if arm.uplink.rate_bps else "traffic.line_rate"
         accepted = f"at most the line's {format_bps(line_bps)} in all ({key})"
         yield Problem((*_location(data, number, j, largest), "rate_min"), what, accepted)
 

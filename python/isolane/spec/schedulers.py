@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
 
 from pydantic import PlainValidator
 
 from isolane.spec.fields import word, words_schema
+from isolane.spec.problems import Refused, show
+from isolane.spec.units import Load, format_rate
 
 SchedulerName = Literal[
     "fifo", "round-robin", "wrr", "drr", "wfq", "strict-priority", "hierarchical", "credit"
@@ -24,8 +27,41 @@ KEYS: Final[dict[SchedulerName, tuple[PortKey, ...]]] = {
     "credit": ("rate_max",),
 }
 
+
+@dataclass(frozen=True)
+class Uplink:
+    """How a network back-end sends by a link."""
+
+    scheduler: SchedulerName = DEFAULT_SCHEDULER
+    rate_bps: float | None = None
+    """Rate of the link, bit/s on the wire; None: as fast as the interface takes frames."""
+    back_pressure: bool = True
+    """Whether frames wait while the link takes none; else they are lost."""
+
+    def as_keys(self) -> dict[str, str]:
+        """Return what its entry in a back-end's file says."""
+        keys: dict[str, str] = {"scheduler": self.scheduler}
+        if self.rate_bps is not None:
+            keys["rate"] = format_rate(Load(self.rate_bps, "bps"))
+        if not self.back_pressure:
+            keys["back_pressure"] = "off"
+        return keys
+
+
+DEFAULT_UPLINK: Final = Uplink()
+
 SchedulerWord = Annotated[
     SchedulerName,
     PlainValidator(word("scheduler", get_args(SchedulerName))),
     words_schema(*get_args(SchedulerName)),
 ]
+
+
+def _on_or_off(value: object) -> bool:
+    known = {"on": True, "off": False, True: True, False: False}
+    if not isinstance(value, str | bool) or value not in known:
+        raise Refused(f"{show(value)} is neither on nor off", "on, off")
+    return known[value]
+
+
+Switch = Annotated[bool, PlainValidator(_on_or_off), words_schema("on", "off")]

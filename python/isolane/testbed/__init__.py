@@ -8,6 +8,7 @@ namespaces, wires and routers and takes them down again.
 """
 
 from isolane.testbed.bed import Testbed
+from isolane.testbed.bed_back_end import PortChange, change_ports
 from isolane.testbed.bed_plan import (
     UML,
     BedPlan,
@@ -39,9 +40,11 @@ __all__ = [
     "Journal",
     "Machine",
     "Node",
+    "PortChange",
     "RouterPlan",
     "Testbed",
     "Wire",
+    "change_ports",
     "clean",
     "exclusive",
 ]

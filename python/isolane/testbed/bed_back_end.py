@@ -7,7 +7,8 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ruamel.yaml import YAML
@@ -15,9 +16,8 @@ from ruamel.yaml import YAML
 from isolane.children import die_with_parent
 from isolane.errors import MeasurementError, TestbedError
 from isolane.guests import VhostUserNic
-from isolane.netback import PortStatus, Status, remove_left, socket_of, status_of
+from isolane.netback import PortStatus, Status, Step, remove_left, set_keys, socket_of, status_of
 from isolane.procfs import threads_of
-from isolane.spec.units import Load, format_rate
 from isolane.testbed.bed_devices import DUT, BackEndLayout, Layout, RouterLayout
 from isolane.testbed.journal import Journal
 from isolane.testbed.netns import Namespace
@@ -26,6 +26,34 @@ NAME: Final = "testbed"
 _READY_S: Final = 60.0
 _END_S: Final = 10.0
 _SIDES: Final = ("in", "out")
+
+
+@dataclass(frozen=True)
+class PortChange:
+    """Keys of the port that a router of the test bed sends by, and from when on they hold."""
+
+    router: str
+    keys: Mapping[str, str]
+    """As `isolane set` takes them."""
+    at_ns: int | None
+    """Ns of the monotonic clock; None: at once."""
+
+
+def change_ports(changes: Sequence[PortChange]) -> None:
+    """Have the back-end of the test bed carry out changes, each in its time; no others any more.
+
+    Raises
+    ------
+    MeasurementError
+        If the back-end has ended, or does not answer.
+    SpecError
+        If it does not take them.
+    """
+    steps = [Step(f"{change.router}-out", change.keys, change.at_ns) for change in changes]
+    try:
+        set_keys(NAME, steps)
+    except TestbedError as error:
+        raise MeasurementError(str(error)) from None
 
 
 class BedBackEnd:
@@ -90,9 +118,7 @@ class BedBackEnd:
             }  # fmt: skip
         # What arrives is for one guest at a time, so there is nothing to schedule there.
         uplinks: dict[str, Any] = {arriving: {"scheduler": "fifo"}}
-        uplinks[leaving] = {"scheduler": back_end.scheduler}
-        if back_end.rate_bps is not None:
-            uplinks[leaving]["rate"] = format_rate(Load(back_end.rate_bps, "bps"))
+        uplinks[leaving] = back_end.uplink.as_keys()
         text = io.StringIO()
         YAML().dump(
             {"isolane": 1, "name": NAME, "core": back_end.core, "uplinks": uplinks, "ports": ports},

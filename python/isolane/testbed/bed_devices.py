@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from isolane.spec.schedulers import SchedulerName
+from isolane.spec.schedulers import Uplink
 from isolane.testbed.bed_plan import Machine
 
 GEN, RCV, DUT = "isolane-gen", "isolane-rcv", "isolane-dut"
@@ -139,9 +139,8 @@ class BackEndLayout:
     uplinks: tuple[str, str]
     """Where frames arrive, where they leave."""
     core: int
-    scheduler: SchedulerName
-    rate_bps: float | None
-    """Of the link where frames leave, on the wire; None: what the NIC takes."""
+    uplink: Uplink
+    """How it sends where frames leave."""
 
 
 @dataclass

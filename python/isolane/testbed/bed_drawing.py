@@ -66,8 +66,9 @@ def draw(
 
 
 def _sharing(back_end: BackEndLayout) -> str:
-    rate = back_end.rate_bps
-    return back_end.scheduler if rate is None else f"{back_end.scheduler}, {format_bps(rate)}"
+    link = back_end.uplink
+    rate = "" if link.rate_bps is None else f", {format_bps(link.rate_bps)}"
+    return f"{link.scheduler}{rate}{'' if link.back_pressure else ', no back-pressure'}"
 
 
 def _label(router: RouterLayout) -> str:

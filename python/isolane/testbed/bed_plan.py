@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from isolane.spec.schedulers import DEFAULT_SCHEDULER, SchedulerName
+from isolane.spec.schedulers import DEFAULT_UPLINK, Uplink
 
 Kind = Literal["native", "container", "vm"]
 Path = Literal[
@@ -81,10 +81,8 @@ class BedPlan:
     measure_cores: tuple[int, ...]
     """Cores of generator and receiver; the receiving threads run on the last one."""
     ip: Literal[4, 6]
-    scheduler: SchedulerName = DEFAULT_SCHEDULER
-    """Of the network back-end, for routers of path netback."""
-    uplink_rate_bps: float | None = None
-    """Of the link that they share, bit/s on the wire; None: what the NIC takes."""
+    uplink: Uplink = DEFAULT_UPLINK
+    """How the network back-end sends, for routers of path netback."""
 
 
 @dataclass(frozen=True)

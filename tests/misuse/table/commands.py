@@ -37,6 +37,13 @@ ROWS: Final[dict[str, Row]] = {
     "netback starts nothing": Row("netback start", 2, "name the file"),
     "netback starts what there is not": Row("netback start absent.yaml", 2, "absent.yaml: no such file"),
     "netback starts an experiment": Row("netback start good.yaml", 2, "uplinks", lines=9),
+    "netback starts once": Row("netback start x.yaml --once", 2, "belong to `isolane netback top`"),
+    "netback status each second": Row("netback status -i 1", 2, "belong to `isolane netback top`"),
+    "netback top of nothing": Row("netback top --once", 1, "no network back-end runs; first run"),
+    "netback top of what does not run": Row(
+        "netback top absent", 1, "no network back-end named absent runs"
+    ),
+    "netback top too often": Row("netback top -i 0.01", 2, "greater than or equal to 0.1"),
     "netback starts in JSON": Row("netback start x.yaml --json", 2, "--json belongs to"),
     "netback without its uplink": Row(
         "netback start nb.yaml", 1, "uplink w7: no such interface here; there are ",

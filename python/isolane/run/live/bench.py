@@ -23,6 +23,7 @@ from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed
 from isolane.run.live.measured_bed import MeasuredBed
 from isolane.run.live.speed_probe import probe
+from isolane.run.live.timed_changes import TimedChanges
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Drawing, Edge, Node, NotMeasured
 from isolane.run.series import RouterSeries, TrialSeries, bins_of, padded
@@ -67,6 +68,7 @@ class LiveBench:
         self._kinds: dict[str, ArmRouter] = {r.name: arm.router(r.group) for r in routers}
         self._traffic = [experiment.traffic_of(router.name) for router in routers]
         self._equipment = equipment
+        self._changes = TimedChanges(arm, routers)
         names = [router.name for router in routers]
         self._accounts: Accounts = cpu_accounting.open_accounts(
             equipment.accountant, equipment.bed, names, equipment.managed
@@ -219,10 +221,12 @@ class LiveBench:
 
     def _send(self, source: _native.Generator, setting: Setting) -> None:
         """Run the generator, before all that its core is wanted for; this thread included."""
-        start_ns = _native.monotonic_ns() + LEAD_NS
+        lead_ns = LEAD_NS + self._changes.lead_ns
+        start_ns = _native.monotonic_ns() + lead_ns
         window_ns = start_ns + setting.warmup_ns
+        self._changes.plan(start_ns - LEAD_NS, window_ns)
         self._equipment.accountant.begin(start_ns=window_ns, end_ns=window_ns + setting.window_ns)
-        limit_s = (LEAD_NS + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
+        limit_s = (lead_ns + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
         self._equipment.receiver.begin(start_ns)
         try:
             # On wires that are not Isolane's, the kernel's threads may have to work on that core.

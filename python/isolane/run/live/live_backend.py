@@ -121,8 +121,7 @@ class LiveBackEnd:
             dut_cores=cores.dut,
             measure_cores=cores.measure,
             ip=self._experiment.traffic_of(routers[0].name).ip,
-            scheduler=arm.scheduler,
-            uplink_rate_bps=arm.uplink_rate_bps,
+            uplink=arm.uplink,
         )
         with awake(), staying_on(cores.measure), Testbed(plan, self._journal) as bed:
             policy = policy_of(arm, routers, bed, cores, self._experiment.traffic.line_rate_bps)
@@ -215,7 +214,7 @@ def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
         path=kind.path,
         subnet=_subnet(router),
         machine=_machine(kind),
-        port=port_keys(kind.policy, arm.scheduler) if kind.path == "netback" else {},
+        port=port_keys(kind.policy, arm.uplink.scheduler) if kind.path == "netback" else {},
     )
 
 
