@@ -78,15 +78,26 @@ test: test-setup ## Set up, then test: is the code right? The same answer on any
 	@mkdir -p .build
 	@# Rust's tests come last and alone: their BPF programs would look like something that was left.
 	@ended=0; \
-	$(MAKE) --no-print-directory --jobs 2 --keep-going test-pure test-live \
+	$(MAKE) --no-print-directory --jobs 2 --keep-going .test-first .test-second \
 		ARGS="--durations 40" || ended=1; \
 	cargo test --workspace --locked --quiet 2>&1 | tee .build/cargo-test.log || ended=1; \
 	cargo run --package isolane-netback --example fuzz --locked --quiet -- 20000 7 || ended=1; \
 	exit $$ended
 	@{ awk '/^test result:/ {passed += $$4; failed += $$6} \
 		END {printf "cargo test: %d passed, %d failed\n", passed, failed}' .build/cargo-test.log; \
-		tail -qn 1 .build/pytest.log .build/pytest-root.log; } >.build/test-result
+		tail -qn 1 .build/pytest.log .build/pytest-beside.log .build/pytest-root.log; } \
+		>.build/test-result
 	@cat .build/test-result
+
+# What `make test` does at the same time: the live tests that need the host for themselves, and all others.
+.PHONY: .test-first .test-second
+.test-first:
+	@$(MAKE) --no-print-directory test-live LIVE="root and not beside"
+.test-second:
+	@ended=0; \
+	$(MAKE) --no-print-directory test-pure || ended=1; \
+	$(MAKE) --no-print-directory test-beside || ended=1; \
+	exit $$ended
 
 .PHONY: test-pure
 test-pure: setup ## Only the tests that change nothing, at idle priority; their log is printed at the end
@@ -100,7 +111,16 @@ test-pure: setup ## Only the tests that change nothing, at idle priority; their 
 .PHONY: test-live
 test-live: test-setup ## Only the tests that change the host, on one of their own; ARGS for pytest
 	@mkdir -p .build
-	@tools/private-host $(BIN)/pytest -m root $(ARGS) 2>&1 | tee .build/pytest-root.log
+	@tools/private-host $(BIN)/pytest -m "$(LIVE)" $(ARGS) 2>&1 | tee .build/pytest-root.log
+LIVE := root
+
+.PHONY: test-beside
+test-beside: test-setup ## Only live tests that may run beside others; their log is printed at the end
+	@mkdir -p .build
+	@ended=0; \
+	ISOLANE_TESTS_BESIDE=1 tools/private-host nice $(BIN)/pytest -m "root and beside" $(ARGS) \
+		>.build/pytest-beside.log 2>&1 || ended=1; \
+	cat .build/pytest-beside.log; exit $$ended
 
 .PHONY: acceptance
 acceptance: setup ## Does the product keep its promises here, today? 15 minutes at most; ARGS="--only rate_max"

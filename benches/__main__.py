@@ -22,6 +22,7 @@ BENCHES: tuple[str, ...] = (
     "scale",
     "guests",
     "guest_shares",
+    "netback",
     "prediction",
     "kills",
     "coverage",

@@ -86,15 +86,34 @@ def cargo_bench(crate: str, bench: str) -> Path:
     MeasurementError
         If it cannot be built.
     """
-    argv = ["cargo", "bench", "-p", crate, "--bench", bench, "--no-run", "--locked"]
+    return _cargo(["bench", "-p", crate, "--bench", bench, "--no-run"], crate, bench)
+
+
+def cargo_example(crate: str, example: str) -> Path:
+    """Build an example program of a crate, optimised; return its executable.
+
+    Raises
+    ------
+    MeasurementError
+        If it cannot be built.
+    """
+    return _cargo(["build", "--release", "-p", crate, "--example", example], crate, example)
+
+
+def _cargo(words: Sequence[str], crate: str, target: str) -> Path:
+    """Have cargo build one target; return its executable."""
     done = subprocess.run(
-        [*argv, "--message-format=json"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["cargo", *words, "--locked", "--message-format=json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     for line in done.stdout.splitlines():
         message = json.loads(line)
-        if message.get("executable") and message["target"]["name"] == bench:
+        if message.get("executable") and message["target"]["name"] == target:
             return Path(message["executable"])
-    raise MeasurementError(f"{bench} of {crate} could not be built: {_words(done.stderr)}")
+    raise MeasurementError(f"{target} of {crate} could not be built: {_words(done.stderr)}")
 
 
 def _words(stderr: str) -> str:

@@ -21,6 +21,10 @@ from pyroute2 import IPRoute
 RUN_DIR = Path("/run/isolane")
 MARK = "ISOLANE_END_TO_END"
 """In the environment of every process that the tests start, and of its children: the tests' pid."""
+BESIDE = "ISOLANE_TESTS_BESIDE"
+"""Set in the environment of tests that run beside other live ones (marker ``beside``). They make
+none of what no host of one's own hides, and do not look at what others make of it: cgroups, BPF
+programs and maps, threads of NICs, the pacemaker."""
 _INFO_BY_FD = 15
 _OURS = re.compile(r"isl_|.*\.(rodata|bss|data)|(delays|flows|nics|threads|wires)$")
 """Names of our programs and maps, and of the maps that libbpf makes for the programs' variables."""
@@ -33,11 +37,10 @@ Look = dict[str, Any]
 
 def look(netns: tuple[str, ...] = ()) -> Look:
     """Everything that a command could leave on the host, and in some more namespaces."""
+    host_wide = {"cgroups": _groups, "programs": _PROGRAMS.ours, "maps": _MAPS.ours}
     return {
+        **{what: look_at() for what, look_at in host_wide.items() if not _beside()},
         "namespaces": _names(NETNS_DIR),
-        "cgroups": _groups(),
-        "programs": _PROGRAMS.ours(),
-        "maps": _MAPS.ours(),
         "pinned": _pinned(),
         "isolane's files": [name for name in _tree(RUN_DIR) if not name.endswith("/lock")],
         "network": _network(),
@@ -53,11 +56,19 @@ def look_around() -> Look:
         # Whoever first names a namespace, iproute2 or Isolane, makes that folder a mount.
         "mounts": sorted(mount[4] for mount in mounts if mount[4] != str(NETNS_DIR)),
         "processes": processes(),
-        "NAPI threads": sorted(n for _, n in named_processes() if n.startswith("napi/isl-")),
+        **({} if _beside() else {"NAPI threads": _napi_threads()}),
         "sysctls": _sysctls(),
         "own namespace": os.stat("/proc/thread-self/ns/net").st_ino,  # noqa: PTH116
         "own cores": sorted(os.sched_getaffinity(0)),
     }
+
+
+def _beside() -> bool:
+    return BESIDE in os.environ
+
+
+def _napi_threads() -> list[str]:
+    return sorted(name for _, name in named_processes() if name.startswith("napi/isl-"))
 
 
 def processes() -> dict[int, str]:
@@ -67,7 +78,7 @@ def processes() -> dict[int, str]:
     for pid, name in named_processes():
         with contextlib.suppress(OSError):  # processes come and go
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if b"isolane.pacemaker" in words or (
+            if (b"isolane.pacemaker" in words and not _beside()) or (
                 pid != os.getpid()
                 and mine in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             ):

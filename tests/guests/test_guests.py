@@ -15,7 +15,7 @@ from isolane.errors import TestbedError
 from tests.guests import booting
 from tests.guests.booting import LIMIT_S, Starter, await_none, processes_of
 
-pytestmark = pytest.mark.root
+pytestmark = [pytest.mark.root, pytest.mark.beside]
 
 
 @pytest.fixture(params=["uml", "qemu"])

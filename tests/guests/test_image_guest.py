@@ -15,7 +15,11 @@ from isolane.guests import ImageGuest, ImagePlan, Seed
 from tests.guests.disk_images import TinyRouter, needs_tools
 from tests.live import LIMIT_S
 
-pytestmark = [pytest.mark.root, pytest.mark.usefixtures("needs_root", "needs_qemu_guests")]
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.beside,
+    pytest.mark.usefixtures("needs_root", "needs_qemu_guests"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from isolane.guests.qemu import EMULATOR
 
 from tests.guests.booting import processes_of, qemu
 
-pytestmark = [pytest.mark.root, pytest.mark.usefixtures("needs_qemu_guests")]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.usefixtures("needs_qemu_guests")]
 
 
 def test_it_has_no_rights_on_this_host_and_no_network(tmp_path: Path) -> None:

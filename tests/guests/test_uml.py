@@ -11,7 +11,7 @@ from isolane.guests.guest import READY
 
 from tests.guests.booting import uml
 
-pytestmark = [pytest.mark.root, pytest.mark.usefixtures("needs_guest_kernel")]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.usefixtures("needs_guest_kernel")]
 
 
 def test_its_programs_keep_their_registers(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from tests.wires import ip
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.beside,
     pytest.mark.native,
     pytest.mark.usefixtures("needs_root", "needs_guest_kernel"),
 ]

@@ -18,6 +18,7 @@ from tests.netback.far_end import Arrivals, conserved, of, send
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.beside,
     pytest.mark.native,
     pytest.mark.usefixtures("needs_root", "needs_guest_kernel"),
 ]

@@ -18,7 +18,7 @@ use crate::{
     poller::{Interest, Poller},
     port::Port,
     sharing::{Refused, Sharing},
-    staging::MAX_FRAME_BYTES,
+    staging::{MAX_FRAME_BYTES, SLOTS},
 };
 
 /// Frames taken from one guest before the next one's turn.
@@ -102,6 +102,10 @@ pub struct Netback {
     wake: UnixStream,
     /// How it is to share from when on, ns, the earliest first.
     later: VecDeque<(u64, Sharing)>,
+    /// Staging slots of a port that are to be free before more is taken from its guest. Among many
+    /// ports each sends a frame now and then, and to fetch single ones from so many guests' memory
+    /// takes longer than all else.
+    refill: usize,
     /// Guests that are to be cut off at the end of the round.
     failed: Vec<(usize, CutOff)>,
     /// The frame at hand.
@@ -150,6 +154,7 @@ impl Netback {
             commands: told,
             wake: woken,
             later: VecDeque::new(),
+            refill: (settings.len() / 4).clamp(1, 3 * SLOTS / 4),
             failed: Vec::new(),
             frame: vec![0; MAX_FRAME_BYTES],
         };
@@ -263,6 +268,9 @@ impl Netback {
 
     /// Takes frames from a guest: for other guests at once, for the uplink to be scheduled.
     fn transmissions(&mut self, number: usize, now_ns: u64) -> u32 {
+        if self.ports[number].staging.free() < self.refill {
+            return 0;
+        }
         let mut frame = std::mem::take(&mut self.frame);
         let mut taken = 0;
         while taken < GUEST_BATCH && !self.ports[number].staging.is_full() {
@@ -310,7 +318,7 @@ impl Netback {
         for number in 0..self.ports.len() {
             match self.ports[number].enable_kicks() {
                 Ok(false) => {}
-                Ok(true) if self.ports[number].staging.is_full() => {}
+                Ok(true) if self.ports[number].staging.free() < self.refill => {}
                 Ok(true) => return Some(Duration::ZERO),
                 Err(reason) => {
                     self.detach(number);

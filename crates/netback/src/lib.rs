@@ -33,6 +33,7 @@ mod notification;
 mod output;
 mod poller;
 mod port;
+mod prefetch;
 mod privileges;
 mod queue;
 mod ring;

@@ -12,9 +12,6 @@ use crate::{
     uplink::Uplink,
 };
 
-/// Frames sent in one round.
-const BATCH: u32 = 256;
-
 /// A frame that lies in its port's staging area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Staged {
@@ -43,6 +40,9 @@ pub(crate) struct Output {
     pace: Pace,
     /// Flow of the scheduler -> port.
     ports: Vec<usize>,
+    /// Frames sent in one round: as many as one port stages, so that none with more in its guest's
+    /// ring runs dry and loses its turn meanwhile. With many ports a round costs more, and sends more.
+    batch: u32,
     /// Frames wait for the interface.
     blocked: bool,
     /// Whether that is what the poller waits for.
@@ -63,6 +63,7 @@ impl Output {
             scheduler: scheduler(&link.scheduler, ports.len()).map_err(refused)?,
             back_pressure: link.back_pressure,
             pace: Pace::new(link.rate_bps, 0),
+            batch: u32::try_from(ports.len().max(SLOTS)).expect("ports are few"),
             ports,
             blocked: false,
             watched: false,
@@ -81,7 +82,7 @@ impl Output {
     pub(crate) fn send(&mut self, ports: &mut [Port], now_ns: u64) -> u32 {
         let mut sent = 0;
         (self.blocked, self.until_ns) = (false, None);
-        while sent < BATCH {
+        while sent < self.batch {
             let free_ns = self.pace.free_ns(now_ns);
             if free_ns > now_ns && self.back_pressure == BackPressure::On {
                 let waits = self.scheduler.totals().backlog.packets > 0;
@@ -115,7 +116,10 @@ impl Output {
             }
             sent += 1;
         }
-        self.uplink.flush();
+        // Whoever sent a whole batch comes again before anybody rests.
+        if sent < self.batch {
+            self.uplink.flush();
+        }
         if self.uplink.is_stuck() {
             (self.blocked, self.until_ns) = (false, Some(now_ns + AGAIN_NS));
         }

@@ -58,7 +58,7 @@ pub(crate) struct Pace {
 }
 
 /// What a link catches up with at most after a pause, ms; at least so many of the longest frames.
-const BURST_MS: u64 = 1;
+const BURST_MS: u64 = 4;
 const BURST_BYTES: u64 = 10 * 1_546;
 
 impl Pace {

@@ -1,12 +1,16 @@
 //! Frames of one port that wait to be scheduled: copied from the guest, so that it can no longer
 //! change them, and few, so that the rest waits in the guest's own ring.
 
+use crate::prefetch::LINE_BYTES;
+
 /// Frames of a port that wait here at most.
 pub(crate) const SLOTS: usize = 32;
 /// The longest frame, bytes: 1500 of payload and two VLAN tags.
 pub const MAX_FRAME_BYTES: usize = 1522;
-/// Bytes of a slot: whole cache lines.
-const SLOT_BYTES: usize = MAX_FRAME_BYTES.next_multiple_of(64);
+/// Bytes of a slot: whole cache lines, and an odd number of them, as of all slots with the line
+/// behind them: so the slots of many ports are spread over all sets of the caches.
+const SLOT_BYTES: usize = 25 * LINE_BYTES;
+const _: () = assert!(MAX_FRAME_BYTES <= SLOT_BYTES);
 
 /// A ring of frames.
 #[derive(Debug)]
@@ -19,12 +23,16 @@ pub(crate) struct Staging {
 
 impl Staging {
     pub(crate) fn new() -> Self {
-        let frames = vec![0; SLOTS * SLOT_BYTES].into_boxed_slice();
+        let frames = vec![0; SLOTS * SLOT_BYTES + LINE_BYTES].into_boxed_slice();
         Self { frames, bytes: [0; SLOTS], first: 0, used: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.used
+    }
+
+    pub(crate) fn free(&self) -> usize {
+        SLOTS - self.used
     }
 
     pub(crate) fn is_full(&self) -> bool {

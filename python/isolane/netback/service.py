@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import selectors
 import socket
 import threading
@@ -21,6 +22,10 @@ from isolane.spec.netback_models import NetbackFile, PortEntry, UplinkEntry
 from isolane.spec.schedulers import KEYS
 
 _BACKLOG: Final = 8
+_OF_A_PORT: Final = 12
+"""Open files of a port and its guest: two sockets, those of its rings, what it sends besides."""
+_DESCRIPTORS: Final = 128
+"""All others."""
 _LINE: Final = 1 << 20
 _ASKING_S: Final = 1.0
 """How long somebody may take to ask: the next one waits for that."""
@@ -46,6 +51,7 @@ def serve(plan: NetbackFile, ready: Callable[[], None], directory: Path = DIRECT
         If it ended by itself.
     """
     uplinks = {name: _index_of(name) for name in plan.uplinks}
+    allow_descriptors(len(plan.ports))
     with own_folder(plan.name, directory), contextlib.ExitStack() as opened:
         listeners = {name: _listen(socket_of(plan.name, name, directory)) for name in plan.ports}
         asked = opened.enter_context(_listen(control_of(plan.name, directory)))
@@ -59,6 +65,27 @@ def serve(plan: NetbackFile, ready: Callable[[], None], directory: Path = DIRECT
         with _at_work(native) as ended:
             ready()
             _Answers(plan, native, directory).give(asked, ended)
+
+
+def allow_descriptors(ports: int) -> None:
+    """See to it that this process may have as many open files as so many ports need.
+
+    Raises
+    ------
+    NotSupported
+        If it may not.
+    """
+    needed = _DESCRIPTORS + _OF_A_PORT * ports
+    allowed, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed >= needed:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, max(limit, needed)))
+    except (OSError, ValueError):
+        raise NotSupported(
+            f"not supported on this host: {ports} ports need {needed} open files, and {limit} are "
+            "allowed (ulimit -Hn)"
+        ) from None
 
 
 def _index_of(uplink: str) -> int:

@@ -6,7 +6,15 @@ from isolane.run.results import Interval
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.41, "41"), (0.998, "99.8"), (1.0, "100"), (0.0123, "1.2"), (0.0004, "0.04"), (0, "0")],
+    [
+        (0.41, "41"),
+        (0.998, "99.8"),
+        (0.987, "98.7"),
+        (1.0, "100"),
+        (0.0123, "1.2"),
+        (0.0004, "0.04"),
+        (0, "0"),
+    ],
 )
 def test_percent(value: float, text: str) -> None:
     assert wording.percent(value) == text

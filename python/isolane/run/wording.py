@@ -31,7 +31,7 @@ def percent(share: float, like: float | None = None) -> str:
     value, rule = 100 * share, 100 * (share if like is None else like)
     if like is None and 0 < abs(value) < 0.1:
         return digits(value, 1)
-    decimals = 1 if abs(rule) < 10 or 98.95 <= abs(rule) < 101 else 0
+    decimals = 1 if abs(rule) < 10 or 97.95 <= abs(rule) < 101 else 0
     text = f"{value:.{decimals}f}"
     return text.removesuffix(".0") if like is None else text
 
