@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,9 @@ from isolane.testbed.host_links import in_netns
 from tests.live import LIMIT_S, transmit
 from tests.netback.back_end import FAR, far_mac
 
-_SO_RCVBUFFORCE = 33
+_SO_RCVBUFFORCE, _SOL_PACKET, _PACKET_AUXDATA = 33, 263, 8
 """Not in the socket module."""
+_VLAN_VALID = 0x10
 
 
 def in_far(act: Callable[[], Any]) -> Any:
@@ -33,6 +35,16 @@ def send(frames: list[bytes]) -> None:
     in_far(there)
 
 
+def whole(frame: bytes, beside: list[tuple[int, int, bytes]]) -> bytes:
+    """Put the VLAN's tag back, which the kernel has taken out of a frame."""
+    for level, kind, data in beside:
+        if (level, kind) == (_SOL_PACKET, _PACKET_AUXDATA):
+            status, _, _, _, _, tci, tpid = struct.unpack_from("=IIIHHHH", data)
+            if status & _VLAN_VALID:
+                return frame[:12] + struct.pack("!HH", tpid or 0x8100, tci) + frame[12:]
+    return frame
+
+
 class Arrivals:
     """Frames for the second wire's far end: what guests say to all is not among them."""
 
@@ -44,6 +56,7 @@ class Arrivals:
     def _open() -> socket.socket:
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
         raw.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 24)
+        raw.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
         raw.bind(("r0", 3))
         raw.settimeout(LIMIT_S)
         return raw
@@ -52,7 +65,7 @@ class Arrivals:
         """Wait for so many more."""
         wanted = len(self.frames) + frames
         while len(self.frames) < wanted:
-            frame = self._raw.recv(2048)
+            frame = whole(*self._raw.recvmsg(2048, 64)[:2])
             if frame.startswith(bytes.fromhex(far_mac(1).replace(":", ""))):
                 self.frames.append(frame)
 

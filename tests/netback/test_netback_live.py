@@ -70,6 +70,29 @@ def test_a_frame_of_a_vlan_keeps_its_tag(tmp_path: Path) -> None:
         assert int(received[0]) == 5 * (len(plain) + len(tag)) + 3 * len(plain), "bytes with tags"
 
 
+def test_a_port_of_a_vlan_has_the_tag_on_the_uplink_alone(tmp_path: Path) -> None:
+    """The guest forwards, so that it has seen frames without a tag."""
+
+    def tagged(frame: bytes, vlan: int) -> bytes:
+        return frame[:12] + b"\x81\x00" + vlan.to_bytes(2, "big") + frame[12:]
+
+    with (
+        back_end(tmp_path, 1, more=", vlan: 7") as one,
+        one.guest(0),
+        closing(Arrivals()) as arrivals,
+    ):
+        frames = [one.frame(0, size=size) for size in (60, 1514)]
+        send(frames)
+        for vlan in (8, 7):
+            send([tagged(frame, vlan) for frame in frames])
+        arrivals.take(2)
+        status = one.status()
+        assert of(status, one.port(0, 0)).delivered == 2, "the others are not of its VLAN"
+        assert status.uplinks[0].received == 6
+        assert [frame[12:16] for frame in arrivals.frames] == [b"\x81\x00\x00\x07"] * 2
+        assert [len(frame) for frame in arrivals.frames] == [64, 1518]
+
+
 def test_an_uplink_that_goes_down_costs_nothing_and_comes_back(tmp_path: Path) -> None:
     with back_end(tmp_path) as one, one.guest(0):
         ip("-n", DUT, "link", "set", "n1", "down")

@@ -35,6 +35,7 @@ struct Port {
     mtu: u16,
     uplink: usize,
     check_source: bool,
+    vlan: Option<u16>,
     /// Of the listening socket; it is taken over.
     listener: RawFd,
 }
@@ -96,7 +97,7 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 ///
 /// `settings_json`: `uplinks`, a list of indices of interfaces in the caller's network namespace;
 /// `ports`, a list of `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list),
-/// `check_source`, `listener` (descriptor of a listening socket, which is taken over); `sharing`, as
+/// `check_source`, `vlan` (a number, or null), `listener` (descriptor of a listening socket, which is taken over); `sharing`, as
 /// `share` takes it.
 #[pyclass(frozen, module = "isolane._native")]
 pub(crate) struct Netback {
@@ -116,6 +117,7 @@ impl Netback {
                 nic: NicSettings { mac: port.mac, mtu: port.mtu },
                 uplink: port.uplink,
                 check_source: port.check_source,
+                vlan: port.vlan,
             };
             (settings, listener)
         });

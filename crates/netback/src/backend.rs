@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     CutOff, MIN_FRAME_BYTES, PortCounters, PortSettings, UplinkCounters, contain_cut_files,
-    forwarding::{Forwarding, Target},
+    forwarding::{Forwarding, Origin},
     output::{Output, Planned},
     poller::{Interest, Poller},
     port::Port,
@@ -110,6 +110,8 @@ pub struct Netback {
     failed: Vec<(usize, CutOff)>,
     /// The frame at hand.
     frame: Vec<u8>,
+    /// The same without the tag of its VLAN, for ports that belong to it.
+    untagged: Vec<u8>,
 }
 
 impl Netback {
@@ -157,6 +159,7 @@ impl Netback {
             refill: (settings.len() / 4).clamp(1, 3 * SLOTS / 4),
             failed: Vec::new(),
             frame: vec![0; MAX_FRAME_BYTES],
+            untagged: vec![0; MAX_FRAME_BYTES],
         };
         netback.share(sharing).map_err(refused)?;
         Ok((netback, Handle { commands, wake }))
@@ -250,18 +253,16 @@ impl Netback {
 
     /// Gives frames that arrived by an uplink to their ports.
     fn arrivals(&mut self, number: usize) -> u32 {
-        let Self { ports, outputs, forwarding, failed, .. } = self;
+        let Self { ports, outputs, forwarding, failed, untagged, .. } = self;
         outputs[number].uplink.receive(|frame| {
             if frame.len() >= MIN_FRAME_BYTES {
-                let mut give = |port: usize| match ports[port].deliver(frame) {
-                    Ok(_) => {}
-                    Err(reason) => failed.push((port, reason)),
+                let mut give = |port: usize, frame: &[u8]| {
+                    if let Err(reason) = ports[port].deliver(frame) {
+                        failed.push((port, reason));
+                    }
                 };
-                match forwarding.target(number, frame) {
-                    Target::Port(port) => give(port),
-                    Target::All => forwarding.ports(number).iter().for_each(|&port| give(port)),
-                    Target::Uplink => {}
-                }
+                let from = Origin { uplink: number, port: None };
+                let _ = forwarding.spread(from, frame, untagged, &mut give);
             }
         })
     }
@@ -290,27 +291,19 @@ impl Netback {
     }
 
     fn forward(&mut self, from: usize, frame: &[u8], now_ns: u64) {
-        let Self { ports, outputs, forwarding, failed, .. } = self;
+        let Self { ports, outputs, forwarding, failed, untagged, .. } = self;
         let uplink = ports[from].settings.uplink;
-        let target = forwarding.target(uplink, frame);
-        let mut give = |to: usize, ports: &mut [Port]| {
+        let mut give = |to: usize, frame: &[u8]| {
             if let Err(reason) = ports[to].deliver(frame) {
                 failed.push((to, reason));
             }
         };
-        match target {
-            Target::Port(to) => {
-                give(to, ports);
-                ports[from].counters.sent += 1;
-                return;
-            }
-            Target::All => {
-                let others = forwarding.ports(uplink).iter().filter(|&&to| to != from);
-                others.for_each(|&to| give(to, ports));
-            }
-            Target::Uplink => {}
+        let origin = Origin { uplink, port: Some(from) };
+        if forwarding.spread(origin, frame, untagged, &mut give) {
+            ports[from].counters.sent += 1;
+        } else {
+            outputs[uplink].stage(&mut ports[from], from, frame, now_ns);
         }
-        outputs[uplink].stage(&mut ports[from], from, frame, now_ns);
     }
 
     /// Prepares for a pause: guests kick from now on. Returns how long it may be.

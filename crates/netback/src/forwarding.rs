@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasherDefault, Hasher},
 };
 
-use crate::PortSettings;
+use crate::{PortSettings, vlan};
 
 /// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,21 @@ pub(crate) enum Target {
     All,
     /// Out: no guest here has that address.
     Uplink,
+}
+
+/// Where a frame comes from: an uplink, or one of its ports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) uplink: usize,
+    pub(crate) port: Option<usize>,
+}
+
+/// Who hears whom: the ports of one VLAN on an uplink, or those without a VLAN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Lan {
+    pub(crate) uplink: usize,
+    /// 0: the ports without one, which see all frames as they are on the uplink.
+    pub(crate) vlan: u16,
 }
 
 /// Multiplies: the addresses are the administrator's, so nobody can choose ones that collide.
@@ -41,40 +56,102 @@ impl Hasher for Multiply {
 /// The forwarding table: static, made of the ports' addresses.
 #[derive(Debug)]
 pub(crate) struct Forwarding {
-    /// Uplink and address -> port.
-    table: HashMap<u64, usize, BuildHasherDefault<Multiply>>,
-    /// Uplink -> its ports.
-    ports: Vec<Vec<usize>>,
+    /// LAN and address -> port.
+    table: HashMap<(u64, u64), usize, BuildHasherDefault<Multiply>>,
+    /// LAN -> its ports.
+    ports: HashMap<u64, Vec<usize>, BuildHasherDefault<Multiply>>,
+    /// Whether any port has a VLAN.
+    has_vlans: bool,
 }
 
 impl Forwarding {
     pub(crate) fn of(settings: &[PortSettings]) -> Self {
-        let uplinks = settings.iter().map(|one| one.uplink + 1).max().unwrap_or(0);
-        let mut made = Self { table: HashMap::default(), ports: vec![Vec::new(); uplinks] };
+        let has_vlans = settings.iter().any(|one| one.vlan.is_some());
+        let mut made = Self { table: HashMap::default(), ports: HashMap::default(), has_vlans };
         for (port, one) in settings.iter().enumerate() {
-            made.table.insert(key(one.uplink, one.nic.mac), port);
-            made.ports[one.uplink].push(port);
+            let lan = Lan { uplink: one.uplink, vlan: one.vlan.unwrap_or(0) };
+            made.table.insert(key(lan, one.nic.mac), port);
+            made.ports.entry(lan.number()).or_default().push(port);
         }
         made
     }
 
-    /// Where a frame goes that came by this uplink, or from one of its ports.
-    pub(crate) fn target(&self, uplink: usize, frame: &[u8]) -> Target {
+    /// The VLAN of a frame, if ports here belong to it.
+    pub(crate) fn vlan(&self, uplink: usize, frame: &[u8]) -> Option<Lan> {
+        if !self.has_vlans {
+            return None;
+        }
+        let lan = Lan { uplink, vlan: vlan::number(frame)? };
+        self.ports.contains_key(&lan.number()).then_some(lan)
+    }
+
+    /// Where a frame of a LAN goes.
+    pub(crate) fn target(&self, lan: Lan, frame: &[u8]) -> Target {
         let to = [frame[0], frame[1], frame[2], frame[3], frame[4], frame[5]];
         if to[0] & 1 == 1 {
             return Target::All;
         }
-        self.table.get(&key(uplink, to)).map_or(Target::Uplink, |&port| Target::Port(port))
+        self.table.get(&key(lan, to)).map_or(Target::Uplink, |&port| Target::Port(port))
     }
 
-    /// The ports of an uplink.
-    pub(crate) fn ports(&self, uplink: usize) -> &[usize] {
-        self.ports.get(uplink).map_or(&[], Vec::as_slice)
+    /// Gives a frame, as it is on the uplink, to the ports that it is for; but not to the one that it is
+    /// from. Those in its VLAN get it without the tag. True: to the one port that has its address, so
+    /// that it does not leave.
+    pub(crate) fn spread(
+        &self,
+        from: Origin,
+        frame: &[u8],
+        buffer: &mut [u8],
+        give: &mut impl FnMut(usize, &[u8]),
+    ) -> bool {
+        if let Some(lan) = self.vlan(from.uplink, frame)
+            && self.spread_in(lan, from.port, frame, &mut |port| {
+                give(port, vlan::without(frame, buffer));
+            })
+        {
+            return true;
+        }
+        self.spread_in(Lan::plain(from.uplink), from.port, frame, &mut |port| give(port, frame))
+    }
+
+    fn spread_in(
+        &self,
+        lan: Lan,
+        from: Option<usize>,
+        frame: &[u8],
+        give: &mut impl FnMut(usize),
+    ) -> bool {
+        match self.target(lan, frame) {
+            Target::Port(port) => give(port),
+            Target::All => {
+                let others = self.ports(lan).iter().filter(|&&to| Some(to) != from);
+                others.for_each(|&to| give(to));
+                return false;
+            }
+            Target::Uplink => return false,
+        }
+        true
+    }
+
+    /// The ports of a LAN.
+    pub(crate) fn ports(&self, lan: Lan) -> &[usize] {
+        self.ports.get(&lan.number()).map_or(&[], Vec::as_slice)
     }
 }
 
-fn key(uplink: usize, mac: [u8; 6]) -> u64 {
-    mac.iter().fold(uplink as u64, |number, &octet| number << 8 | u64::from(octet))
+impl Lan {
+    /// The LAN of the ports without a VLAN.
+    pub(crate) fn plain(uplink: usize) -> Self {
+        Self { uplink, vlan: 0 }
+    }
+
+    fn number(self) -> u64 {
+        (self.uplink as u64) << 16 | u64::from(self.vlan)
+    }
+}
+
+fn key(lan: Lan, mac: [u8; 6]) -> (u64, u64) {
+    (lan.number(), mac.iter().fold(0, |number, &octet| number << 8 | u64::from(octet)))
 }
 
 #[cfg(test)]
@@ -82,27 +159,47 @@ mod tests {
     use super::*;
     use crate::NicSettings;
 
-    fn port(uplink: usize, last: u8) -> PortSettings {
+    fn port(uplink: usize, last: u8, vlan: Option<u16>) -> PortSettings {
         PortSettings {
             nic: NicSettings { mac: [2, 0, 0, 0, 0, last], mtu: 1500 },
             uplink,
             check_source: true,
+            vlan,
         }
     }
 
     #[test]
     fn a_frame_goes_to_the_port_of_its_uplink_with_that_address() {
-        let table = Forwarding::of(&[port(0, 1), port(1, 1), port(1, 2)]);
-        assert_eq!(table.target(0, &[2, 0, 0, 0, 0, 1]), Target::Port(0));
-        assert_eq!(table.target(1, &[2, 0, 0, 0, 0, 1]), Target::Port(1));
-        assert_eq!(table.target(1, &[2, 0, 0, 0, 0, 2]), Target::Port(2));
-        assert_eq!(table.target(0, &[2, 0, 0, 0, 0, 2]), Target::Uplink);
-        assert_eq!(table.target(2, &[2, 0, 0, 0, 0, 1]), Target::Uplink, "it has no ports");
-        assert_eq!(table.target(0, &[255; 6]), Target::All);
-        assert_eq!(table.target(0, &[0x33, 0x33, 0, 0, 0, 1]), Target::All);
-        assert_eq!(
-            (table.ports(0), table.ports(1), table.ports(2)),
-            (&[0][..], &[1, 2][..], &[][..])
-        );
+        let table = Forwarding::of(&[port(0, 1, None), port(1, 1, None), port(1, 2, None)]);
+        let target = |uplink, frame: &[u8]| table.target(Lan::plain(uplink), frame);
+        assert_eq!(target(0, &[2, 0, 0, 0, 0, 1]), Target::Port(0));
+        assert_eq!(target(1, &[2, 0, 0, 0, 0, 1]), Target::Port(1));
+        assert_eq!(target(1, &[2, 0, 0, 0, 0, 2]), Target::Port(2));
+        assert_eq!(target(0, &[2, 0, 0, 0, 0, 2]), Target::Uplink);
+        assert_eq!(target(2, &[2, 0, 0, 0, 0, 1]), Target::Uplink, "it has no ports");
+        assert_eq!(target(0, &[255; 6]), Target::All);
+        assert_eq!(target(0, &[0x33, 0x33, 0, 0, 0, 1]), Target::All);
+        let ports = [0, 1, 2].map(|uplink| table.ports(Lan::plain(uplink)));
+        assert_eq!(ports, [&[0][..], &[1, 2][..], &[][..]]);
+    }
+
+    #[test]
+    fn a_vlan_is_a_lan_of_its_own() {
+        let table = Forwarding::of(&[port(0, 1, Some(7)), port(0, 1, Some(8)), port(0, 2, None)]);
+        let of = |vlan: u16| {
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 8, 0, 0, 0, 0, 0];
+            let bytes = frame.len();
+            frame.resize(bytes + 4, 0);
+            let _ = vlan::insert(&mut frame, bytes, vlan);
+            frame
+        };
+        let seven = table.vlan(0, &of(7)).unwrap();
+        assert_eq!(table.target(seven, &of(7)), Target::Port(0));
+        assert_eq!(table.ports(seven), [0]);
+        assert_eq!(table.target(table.vlan(0, &of(8)).unwrap(), &of(8)), Target::Port(1));
+        assert_eq!(table.vlan(0, &of(9)), None, "nobody here belongs to it");
+        assert_eq!(table.vlan(1, &of(7)), None);
+        assert_eq!(table.ports(Lan::plain(0)), [2]);
+        assert_eq!(table.target(Lan::plain(0), &of(7)), Target::Uplink, "it is in no VLAN there");
     }
 }

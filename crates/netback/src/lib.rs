@@ -45,6 +45,7 @@ mod staging;
 #[cfg(test)]
 mod test_support;
 mod uplink;
+mod vlan;
 
 pub use backend::{Counters, Ended, Handle, Netback};
 pub use chain::{Chain, Segment};

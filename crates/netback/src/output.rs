@@ -40,8 +40,9 @@ pub(crate) struct Output {
     pace: Pace,
     /// Flow of the scheduler -> port.
     ports: Vec<usize>,
-    /// Frames sent in one round: as many as one port stages, so that none with more in its guest's
-    /// ring runs dry and loses its turn meanwhile. With many ports a round costs more, and sends more.
+    /// Frames sent in one round: half of what one port stages, so that none with more in its guest's
+    /// ring runs dry meanwhile, and loses its turn and what it is owed. With many ports a round costs
+    /// more, and sends more.
     batch: u32,
     /// Frames wait for the interface.
     blocked: bool,
@@ -63,7 +64,7 @@ impl Output {
             scheduler: scheduler(&link.scheduler, ports.len()).map_err(refused)?,
             back_pressure: link.back_pressure,
             pace: Pace::new(link.rate_bps, 0),
-            batch: u32::try_from(ports.len().max(SLOTS)).expect("ports are few"),
+            batch: u32::try_from(ports.len().max(SLOTS / 2)).expect("ports are few"),
             ports,
             blocked: false,
             watched: false,

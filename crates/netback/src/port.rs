@@ -12,6 +12,7 @@ use crate::{
     Connection, CutOff, Delivered, Kick, MIN_FRAME_BYTES, NicSettings, Received, Ring, Session,
     Signalled, TRANSMIT, Transmitted,
     staging::{MAX_FRAME_BYTES, Staging},
+    vlan,
 };
 
 /// What a port is made of.
@@ -23,6 +24,9 @@ pub struct PortSettings {
     pub uplink: usize,
     /// Frames with a source address other than the port's are dropped.
     pub check_source: bool,
+    /// The VLAN that it belongs to: its guest's frames have no tag, and on the uplink they have one.
+    /// None: the guest's frames are as they are on the uplink, tags and all.
+    pub vlan: Option<u16>,
 }
 
 /// What became of a port's frames, since the start.
@@ -32,7 +36,8 @@ pub struct PortCounters {
     pub transmitted: u64,
     /// Of these: with another source address than the port's.
     pub wrong_source: u64,
-    /// Of these: too short, too long, or with work left to the device that it did not offer.
+    /// Of these: too short, too long, with a tag at a port with a VLAN, or with work left to the device
+    /// that it did not offer.
     pub malformed: u64,
     /// Of these: handed to the uplink, or to other ports.
     pub sent: u64,
@@ -175,13 +180,15 @@ impl Port {
         (self.touched, self.again) = (false, None);
     }
 
-    /// Copies the next frame that the guest transmits to the start of `frame`, and counts it; None:
-    /// there is none. One that is not to be sent has no bytes.
+    /// Copies the next frame that the guest transmits to the start of `frame`, as it is on the uplink,
+    /// and counts it; None: there is none. One that is not to be sent has no bytes.
     pub(crate) fn next_frame(&mut self, frame: &mut [u8]) -> Result<Option<usize>, CutOff> {
         let Some(guest) = &mut self.guest else {
             return Ok(None);
         };
-        let Some(found) = guest.session.rings().next_frame(frame)? else {
+        let tag_bytes = self.settings.vlan.map_or(0, |_| vlan::TAG_BYTES);
+        let limit = frame.len() - tag_bytes;
+        let Some(found) = guest.session.rings().next_frame(&mut frame[..limit])? else {
             return Ok(None);
         };
         self.touched = true;
@@ -190,11 +197,15 @@ impl Port {
             self.counters.malformed += 1;
             return Ok(Some(0));
         };
+        if self.settings.vlan.is_some() && vlan::is_tagged(&frame[..bytes]) {
+            self.counters.malformed += 1;
+            return Ok(Some(0));
+        }
         if self.settings.check_source && frame[6..12] != self.settings.nic.mac {
             self.counters.wrong_source += 1;
             return Ok(Some(0));
         }
-        Ok(Some(bytes))
+        Ok(Some(self.settings.vlan.map_or(bytes, |number| vlan::insert(frame, bytes, number))))
     }
 
     /// Writes a frame into the guest's receive ring, or counts why not.

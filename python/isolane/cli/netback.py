@@ -154,7 +154,7 @@ def _print(status: Status) -> None:
         numbers = (port.sent, unsent, port.delivered, lost)
         table.add_row(
             port.name,
-            port.uplink,
+            port.uplink if port.vlan is None else f"{port.uplink}, VLAN {port.vlan}",
             "attached" if port.attached else "none",
             " ".join(f"{key}={value}" for key, value in port.shares.items() if value is not None),
             *(f"{n:,}" for n in numbers),

@@ -24,6 +24,7 @@ class PortStatus:
 
     name: str
     uplink: str
+    vlan: int | None
     socket: str
     shares: dict[str, Any]
     """Its keys that the uplink's scheduler looks at, as they are written in the file."""
@@ -32,7 +33,8 @@ class PortStatus:
     wrong_source: int
     """Of these: with another source address than the port's."""
     malformed: int
-    """Of these: too short, too long, or with work left to the NIC that it did not offer."""
+    """Of these: too short, too long, with a tag at a port with a VLAN, or with work left to the NIC
+    that it did not offer."""
     sent: int
     """Of these: handed to the uplink, or to other ports."""
     link_bytes: int

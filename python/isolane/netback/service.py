@@ -127,6 +127,7 @@ def _settings(
                 "mtu": port.mtu,
                 "uplink": order.index(plan.uplink_of(port)),
                 "check_source": port.check_source,
+                "vlan": port.vlan,
                 "listener": listeners[name].detach(),
             }
             for name, port in plan.ports.items()
@@ -227,8 +228,8 @@ class _Answers:
             case {"command": "status"}:
                 return self._status()
             case {"command": "set", "steps": list(steps)}:
-                with contextlib.suppress(TypeError, KeyError):
-                    return self._set([Step(**step) for step in steps])
+                if (read := _read(steps)) is not None:
+                    return self._set(read)
         return {"error": "accepted: {'command': 'status' or 'set'}"}
 
     def _set(self, steps: list[Step]) -> dict[str, Any]:
@@ -249,9 +250,12 @@ class _Answers:
                 first = plan
             else:
                 later.append((step.at_ns, plan))
-        self._native.share(json.dumps(_sharing(first)))
-        for at_ns, plan in later:
-            self._native.share(json.dumps(_sharing(plan)), at_ns)
+        try:
+            self._native.share(json.dumps(_sharing(first)))
+            for at_ns, plan in later:
+                self._native.share(json.dumps(_sharing(plan)), at_ns)
+        except _native.NativeError as error:  # it is just ending
+            return {"error": str(error)}
         self._timetable = [(0, first), *later]
         return {"changed": told}
 
@@ -265,6 +269,7 @@ class _Answers:
                 {
                     "name": name,
                     "uplink": plan.uplink_of(port),
+                    "vlan": port.vlan,
                     "socket": str(socket_of(plan.name, name, self._directory)),
                     "shares": _shares_of(plan, name),
                     **counts,
@@ -275,6 +280,14 @@ class _Answers:
                 {"name": name, **_shares_of(plan, name), **counts} for (name, _), counts in uplinks
             ],
         }
+
+
+def _read(steps: list[Any]) -> list[Step] | None:
+    """Return the steps of a question; None where they are none."""
+    try:
+        return [Step(**step) for step in steps]
+    except TypeError:
+        return None
 
 
 def _shares_of(plan: NetbackFile, name: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from isolane.netback import PortStatus, Status, UplinkStatus
 from isolane.netback.port_rates import BackEndRates, port_rates
 
 NOTHING = PortStatus(
-    name="vm1", uplink="eth1", socket="vm1.sock", shares={"weight": 3}, transmitted=0,
+    name="vm1", uplink="eth1", vlan=None, socket="vm1.sock", shares={"weight": 3}, transmitted=0,
     wrong_source=0, malformed=0, sent=0, link_bytes=0, output_full=0, waiting=0, delivered=0,
     ring_full=0, too_long=0, no_guest=0, attached=True, cut_offs=0, last_cut_off=None,
 )  # fmt: skip

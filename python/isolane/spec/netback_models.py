@@ -34,6 +34,7 @@ MAX_PORTS: Final = 256
 
 PortWeight = Annotated[int, PlainValidator(whole(1, 1 << 20)), whole_schema(1, 1 << 20)]
 PortPriority = Annotated[int, PlainValidator(whole(0, 7)), whole_schema(0, 7)]
+VlanNumber = Annotated[int, PlainValidator(whole(1, 4094)), whole_schema(1, 4094)]
 Mtu = Annotated[int, PlainValidator(whole(68, 1500)), whole_schema(68, 1500)]
 CoreNumber = Annotated[int, PlainValidator(whole(0, p.MAX_CORES - 1)), whole_schema(0, 1023)]
 
@@ -57,6 +58,9 @@ class PortEntry(SpecModel):
     """The NIC's address; frames to it are the port's."""
     uplink: p.InterfaceName | None = None
     """The uplink that its frames leave by; needed where there are several."""
+    vlan: VlanNumber | None = None
+    """The VLAN that it belongs to, 1 to 4094: tagged on the uplink, untagged for the virtual
+    machine; default: frames are as they are on the uplink."""
     mtu: Mtu = 1500
     """The longest IP packet, bytes, 68 to 1500."""
     check_source: Switch = True
@@ -98,7 +102,7 @@ class NetbackFile(SpecModel):
 
     def problems(self) -> Iterator[Problem]:
         """Yield what does not fit together."""
-        taken: dict[tuple[str, str], str] = {}
+        taken: dict[tuple[str, int | None, str], str] = {}
         for name, port in self.ports.items():
             loc = ("ports", name)
             if port.uplink is None and len(self.uplinks) > 1:
@@ -110,10 +114,11 @@ class NetbackFile(SpecModel):
                 known = listed(self.uplinks) + nearest(uplink, self.uplinks)
                 yield Problem((*loc, "uplink"), f"uplink {show(uplink)} is not there", known)
                 continue
-            if (uplink, port.mac) in taken:
-                what = f"port {show(name)} has the address of {show(taken[uplink, port.mac])}"
-                yield Problem((*loc, "mac"), what, "each address once on an uplink")
-            taken.setdefault((uplink, port.mac), name)
+            own = (uplink, port.vlan, port.mac)
+            if own in taken:
+                what = f"port {show(name)} has the address of {show(taken[own])}"
+                yield Problem((*loc, "mac"), what, "each address once on an uplink, or in its VLAN")
+            taken.setdefault(own, name)
             yield from _without_effect(loc, port, self.uplinks[uplink].scheduler)
             if port.rate_min and port.rate_max and port.rate_min > port.rate_max:
                 yield Problem((*loc, "rate_min"), "rate_min is above rate_max", "at most rate_max")

@@ -47,6 +47,15 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     assert [found.uplink_of(port) for port in (one, two)] == ["eth1", "eth2"]
 
 
+def test_an_address_may_be_there_once_in_each_vlan(tmp_path: Path) -> None:
+    other = GOOD.replace("uplink: eth2, weight: 7", "vlan: 7, uplink: eth1, priority: 1")
+    assert [port.vlan for port in read(tmp_path, other).ports.values()] == [None, 7]
+    with pytest.raises(SpecError, match="or in its VLAN"):
+        read(tmp_path, other.replace("vlan: 7, ", ""))
+    with pytest.raises(SpecError, match="4095 is out of range; accepted: 1 to 4094"):
+        read(tmp_path, other.replace("vlan: 7", "vlan: 4095"))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [

@@ -65,6 +65,10 @@ ROWS: Final[dict[str, Row]] = {
         "netback start nb.yaml", 2, "nobody's address",
         files={"nb.yaml": netback("02:00:00:00:00:01", "ff:ff:ff:ff:ff:ff")},
     ),
+    "netback with a VLAN that there is not": Row(
+        "netback start nb.yaml", 2, "ports.one.vlan: 4095 is out of range; accepted: 1 to 4094",
+        files={"nb.yaml": netback("weight: 2", "weight: 2, vlan: 4095")},
+    ),
     "netback with a link of frames": Row(
         "netback start nb.yaml", 2, "uplinks.w0.rate: .*accepted: a number with a unit .bps",
         files={"nb.yaml": netback("scheduler: drr", "scheduler: drr, rate: 10kpps")},
