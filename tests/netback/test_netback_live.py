@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from isolane.guests import UmlGuest
 from isolane.guests.leftovers import processes_of
 from isolane.netback import DIRECTORY, Status, names, socket_of
 
-from tests.live import LIMIT_S, assert_same_host, isolane, quiet_host
+from tests.live import LIMIT_S, isolane
 from tests.netback.back_end import DUT, FAR, NAME, BackEnd, back_end, mac
 from tests.netback.far_end import Arrivals, conserved, in_far, of, send
 from tests.wires import ip
@@ -31,14 +30,6 @@ pytestmark = [
 
 TURNS, BATCH = 6, 12
 """Frames of a batch find space in any ring, however slow the machine."""
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
-    before = quiet_host()
-    yield
-    assert not DIRECTORY.exists()
-    assert_same_host(before)
 
 
 @pytest.mark.parametrize(("ip_version", "scheduler"), [(4, "drr"), (6, "hierarchical")])

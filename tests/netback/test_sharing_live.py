@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from isolane import _native
-from isolane.netback import DIRECTORY, Status, Step, set_keys
+from isolane.netback import Status, Step, set_keys
 
-from tests.live import assert_same_host, isolane, quiet_host
+from tests.live import isolane
 from tests.netback.back_end import NAME, BackEnd, back_end, mac
 from tests.netback.far_end import Arrivals, conserved, of, send
 
@@ -28,14 +27,6 @@ STAGED = 32
 SENT, SIZE = 60, 1514
 SLOW = "rate=10kbps"
 """A frame takes 1.2 s, after the ten that go out at once."""
-
-
-@pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
-    before = quiet_host()
-    yield
-    assert not DIRECTORY.exists()
-    assert_same_host(before)
 
 
 def changed(name: str, *changes: str) -> dict[str, dict[str, object]]:

@@ -97,8 +97,8 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 ///
 /// `settings_json`: `uplinks`, a list of indices of interfaces in the caller's network namespace;
 /// `ports`, a list of `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list),
-/// `check_source`, `vlan` (a number, or null), `listener` (descriptor of a listening socket, which is taken over); `sharing`, as
-/// `share` takes it.
+/// `check_source`, `vlan` (a number, or null), `listener` (descriptor of a listening socket, which is
+/// taken over); `sharing`, as `share` takes it.
 #[pyclass(frozen, module = "isolane._native")]
 pub(crate) struct Netback {
     back_end: Mutex<Option<BackEnd>>,

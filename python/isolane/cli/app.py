@@ -76,7 +76,7 @@ def _options(
 def needed(words: Sequence[str]) -> Sequence[str]:
     """Return the commands that a command line may be about: one where it begins with it.
 
-    Typer reads the signatures of all that it is given, a third of what a start takes.
+    Typer reads the signatures of all that it is given, which is a fifth of what a start takes.
     """
     completing = "_ISOLANE_COMPLETE" in os.environ
     return words[:1] if words and words[0] in COMMANDS and not completing else COMMANDS

@@ -36,7 +36,7 @@ class PortRates:
     link_share: float | None
     """Share of all that the uplink sent, 0 to 1; None where it sent nothing."""
     fair_share: float | None
-    """Share that it would get if all ports sent more; None where no weight says so."""
+    """Share that it gets when all ports with a guest send more; None where no weight says so."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ def _fair_shares(status: Status) -> dict[str, float]:
     shares: dict[str, float] = {}
     for uplink in status.uplinks:
         if uplink.scheduler in _BY_WEIGHT:
-            weights = {p.name: p.shares["weight"] for p in status.ports if p.uplink == uplink.name}
+            there = [p for p in status.ports if p.uplink == uplink.name and p.attached]
+            weights = {port.name: port.shares["weight"] for port in there}
             shares |= {name: weight / sum(weights.values()) for name, weight in weights.items()}
     return shares

@@ -58,6 +58,13 @@ def test_what_cannot_be_told_is_not_told() -> None:
     assert rates(strict, strict, 1.0).ports[0].fair_share is None
 
 
+def test_a_port_without_a_guest_takes_no_share() -> None:
+    nobody = replace(OTHER, name="vm3", attached=False)
+    there = status(*BEFORE.ports, nobody)
+    shares = [port.fair_share for port in rates(there, there, 1.0).ports]
+    assert shares == [0.75, 0.25, None]
+
+
 def test_one_that_was_started_anew_tells_nothing() -> None:
     assert port_rates(AFTER, BEFORE, 1.0) is None
     assert port_rates(status(NOTHING), AFTER, 1.0) is None, "it has other ports"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from isolane.spec.arms import Arm, ArmRouter, resolve_arms
@@ -10,10 +10,10 @@ from isolane.spec.models import ExperimentData
 from isolane.spec.policy_checks import of_one_router
 from isolane.spec.policy_models import CPU_KEYS
 from isolane.spec.policy_router import PolicyValues, policy_values
-from isolane.spec.port_keys import port_keys_of
-from isolane.spec.problems import Loc, Problem, listed, nearest, show
+from isolane.spec.port_keys import port_keys, port_keys_of
+from isolane.spec.problems import Loc, Problem, Refused, listed, nearest, show
 from isolane.spec.schedulers import SchedulerName
-from isolane.spec.units import format_bps, format_duration_ns
+from isolane.spec.units import format_bps, format_duration_ns, read_bit_rate
 
 OWN_WIRE_KEYS: Final = ("cpu_weight", "cores")
 """Keys of the policy of a router whose wire is its own: no demultiplexer is there that would drop
@@ -98,6 +98,13 @@ def _unkept_by_port(
         if in_frames or getattr(limit, "pps", None) is not None:
             what = f"{key} of router {show(group)} in frames per second, on path netback"
             yield Problem((*loc, key), what, "a rate in bit/s")
+    for key, text in port_keys(policy, scheduler).items():
+        if isinstance(text, str):
+            try:
+                read_bit_rate(text)
+            except Refused as refused:
+                what = f"{refused.problem.what}, on path netback"
+                yield Problem((*loc, key), what, refused.problem.accepted)
     if policy.rate_max.ingress is not None:
         what = f"rate_max.ingress of router {show(group)}, on path netback"
         yield Problem((*loc, "rate_max"), what, "rate_max: RATE, of what the router sends")
@@ -125,6 +132,10 @@ def _changing(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
             else:
                 policy, scheduler = policy_values(keys), arm.uplink.scheduler
                 yield from _unkept_by_port(name, policy, scheduler, here, ())
+                yield from of_one_router(here, arm.changes[i].policies[name])
+        yield from _sum_fits(
+            data, arm, arm.changes[i].policies, dict.fromkeys(known, (*loc, "policy"))
+        )
 
 
 def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
@@ -145,21 +156,35 @@ def _within_routers(data: ExperimentData, arm: Arm, number: int) -> Iterator[Pro
 
 def _on_the_line(data: ExperimentData, arm: Arm, number: int) -> Iterator[Problem]:
     """Yield guarantees that the wire cannot hold."""
+    policies = {router.group: router.policy for router in arm.routers if router.policy}
+    locations = {
+        router.group: (*_location(data, number, j, router.group), "rate_min")
+        for j, router in enumerate(arm.routers)
+    }
+    yield from _sum_fits(data, arm, policies, locations)
+
+
+def _sum_fits(
+    data: ExperimentData,
+    arm: Arm,
+    policies: Mapping[str, PolicyValues],
+    locations: Mapping[str, Loc],
+) -> Iterator[Problem]:
+    """Yield guarantees that the wire cannot hold together; told where the largest one is."""
     line_bps = arm.uplink.rate_bps or data.traffic.line_rate_bps
     promised = {
-        router.group: router.policy.rate_min_bps * max(data.router(router.group).count)
-        for router in arm.routers
-        if router.policy is not None and router.policy.rate_min_bps is not None
+        group: policy.rate_min_bps * max(data.router(group).count)
+        for group, policy in policies.items()
+        if policy.rate_min_bps is not None
     }
     total_bps = sum(promised.values())
     if total_bps > line_bps * (1 + 1e-9):
         largest = max(promised, key=lambda group: promised[group])
-        j = next(j for j, router in enumerate(arm.routers) if router.group == largest)
         of = f" of {listed(promised)} adds up to" if len(promised) > 1 else " is"
         what = f"rate_min{of} {format_bps(total_bps)}"
         key = "uplink_rate" if arm.uplink.rate_bps else "traffic.line_rate"
         accepted = f"at most the line's {format_bps(line_bps)} in all ({key})"
-        yield Problem((*_location(data, number, j, largest), "rate_min"), what, accepted)
+        yield Problem(locations[largest], what, accepted)
 
 
 def _location(data: ExperimentData, arm: int, router: int, name: str) -> Loc:
