@@ -64,8 +64,9 @@ def test_each_guest_forwards_its_frames(
 @pytest.mark.parametrize(
     ("path", "nic", "ip"),
     [
-        # With virtio on tap, bridge and macvtap, and under a policy: tests/test_managed_guests.py
+        ("tap", "virtio", 6),
         ("tap", "e1000", 4),
+        ("bridge", "virtio", 4),
         ("macvtap", "e1000", 6),
         ("netback", "virtio", 4),
     ],
