@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isolane.procfs import named_processes
+from isolane.procfs import named_processes, words_of
 from isolane.testbed import NETNS_DIR, kernel
 from isolane.testbed.namespace_thread import run_in_thread
 from pyroute2 import IPRoute
@@ -77,7 +77,7 @@ def processes() -> dict[int, str]:
     mine = f"{MARK}={os.getpid()}".encode()
     for pid, name in named_processes():
         with contextlib.suppress(OSError):  # processes come and go
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            words = words_of(pid)
             if (b"isolane.pacemaker" in words and not _beside()) or (
                 pid != os.getpid()
                 and mine in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from isolane.procfs import named_processes
+from isolane.procfs import named_processes, words_of
 
 from tests import soak
 
@@ -44,15 +44,7 @@ def test_busy_processes_end() -> None:
     mine = f"os.getppid() == {os.getpid()}".encode()
 
     def hogs() -> list[int]:
-        found = []
-        for pid, _ in named_processes():
-            try:
-                words = Path(f"/proc/{pid}/cmdline").read_bytes()
-            except OSError:  # it has gone
-                continue
-            if mine in words:
-                found.append(pid)
-        return found
+        return [pid for pid, _ in named_processes() if mine in b"\0".join(words_of(pid))]
 
     with soak.busy({min(os.sched_getaffinity(0))}):
         assert len(hogs()) == 1

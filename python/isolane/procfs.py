@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import astuple, dataclass
@@ -93,6 +94,38 @@ def named_processes() -> Iterator[tuple[int, str]]:
         if process.name.isdecimal():
             with suppress(OSError):  # processes come and go
                 yield int(process.name), (process / "comm").read_text().rstrip("\n")
+
+
+def words_of(process: int) -> tuple[bytes, ...]:
+    """Return the command line of a process; nothing of a kernel thread, or one that has ended.
+
+    A process that is just being started has none for a moment (in execve(2), behind what tells its
+    parent that it succeeded): it is asked again.
+    """
+    for _ in range(_ASKED):
+        try:
+            text = Path(f"/proc/{process}/cmdline").read_bytes()
+        except OSError:
+            return ()
+        if text:
+            return tuple(text.removesuffix(b"\0").split(b"\0"))
+        if not _may_have_words(process):
+            break
+        time.sleep(0.001)
+    return ()
+
+
+_ASKED = 1000
+"""A process may also have taken its command line away, and is not waited for for ever."""
+_PF_EXITING, _PF_KTHREAD = 0x4, 0x200000
+"""linux/sched.h: it has no memory any more, it never had any of its own."""
+
+
+def _may_have_words(process: int) -> bool:
+    with suppress(OSError, ValueError, IndexError):
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return fields[0] not in "ZX" and not int(fields[6]) & (_PF_EXITING | _PF_KTHREAD)
+    return False
 
 
 def children(process: int) -> list[int]:

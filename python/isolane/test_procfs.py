@@ -19,6 +19,8 @@ from isolane.procfs import (
     named_processes,
     napi_threads_by_name,
     started,
+    thread_name,
+    words_of,
 )
 
 
@@ -63,6 +65,26 @@ def test_a_task_has_one_start_and_none_when_it_has_gone(tmp_path: Path) -> None:
         process.wait()
     assert started(process.pid) is None
     assert cpu_ns(process.pid) == 0
+
+
+def test_a_process_has_its_words_from_its_first_moment() -> None:
+    """Its parent goes on when execve(2) has not given it its command line yet: one time in 40."""
+    for _ in range(300):
+        process = subprocess.Popen(["/bin/sleep", "60"])
+        try:
+            assert words_of(process.pid) == (b"/bin/sleep", b"60")
+        finally:
+            process.kill()
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            assert words_of(process.pid) == (), "a zombie has none"
+            process.wait()
+    assert words_of(process.pid) == ()
+
+
+def test_kernel_threads_have_no_words() -> None:
+    if thread_name(2) != "kthreadd":
+        pytest.skip("process 2 is no kernel thread here: a PID namespace of its own")
+    assert words_of(2) == ()
 
 
 def test_processes_have_names() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from isolane.guests import Guest, QemuGuest, QemuPlan, UmlGuest, UmlPlan
+from isolane.procfs import named_processes, words_of
 
 LIMIT_S = 300.0
 Starter = Callable[..., Guest]
@@ -24,14 +25,9 @@ def qemu(folder: Path, name: str = "one", script: str = "", limit_s: float = LIM
 def processes_of(folder: Path) -> list[int]:
     """Processes that name the folder in their command line, this one's excepted."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                command = (entry / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if os.fsencode(folder) in command:
-                found.append(int(entry.name))
+    for number, _ in named_processes():
+        if number != os.getpid() and os.fsencode(folder) in b"\0".join(words_of(number)):
+            found.append(number)
     return found
 
 

@@ -14,7 +14,7 @@ from isolane.errors import TestbedError
 from isolane.guests.guest import DIRECTORY, Guest
 from isolane.guests.qemu import QemuGuest
 from isolane.guests.uml import UmlGuest
-from isolane.procfs import named_processes
+from isolane.procfs import named_processes, words_of
 
 _KINDS: Final[tuple[type[Guest], ...]] = (UmlGuest, QemuGuest)
 _BY_ITSELF_S: Final = 2.0
@@ -58,9 +58,8 @@ def processes_of(folder: Path) -> list[int]:
     found = []
     marks = [(kind.PROGRAM.encode(), os.fsencode(kind.mark(folder))) for kind in _KINDS]
     for number, _ in named_processes():
-        with contextlib.suppress(OSError):  # processes come and go
-            words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-            program = words[0].rpartition(b"/")[2]
-            if any(program == kernel and own in words for kernel, own in marks):
-                found.append(number)
+        words = words_of(number)
+        program = words[0].rpartition(b"/")[2] if words else b""
+        if any(program == kernel and own in words for kernel, own in marks):
+            found.append(number)
     return found

@@ -11,7 +11,7 @@ from typing import Final
 
 from isolane.enforce.find.absent import Absent
 from isolane.errors import NotSupported
-from isolane.procfs import named_processes
+from isolane.procfs import named_processes, words_of
 
 PROC: Final = Path("/proc")
 _TUN_DEVICE: Final = os.makedev(10, 200)
@@ -30,13 +30,10 @@ def command_line(pid: int) -> tuple[str, ...]:
     Absent
         When there is no such process, or it is a zombie.
     """
-    try:
-        text = (PROC / str(pid) / "cmdline").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        text = b""
-    if not text:
+    words = words_of(pid)
+    if not words:
         raise Absent(f"there is no process {pid}")
-    return tuple(os.fsdecode(word) for word in text.removesuffix(b"\0").split(b"\0"))
+    return tuple(os.fsdecode(word) for word in words)
 
 
 def threads_of_machine(pid: int) -> tuple[int, ...]:

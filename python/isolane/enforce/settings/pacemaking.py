@@ -18,6 +18,7 @@ from isolane.enforce.cpu_cgroups import Groups
 from isolane.enforce.host_access import Host
 from isolane.enforce.setting import Setting, Value
 from isolane.errors import TestbedError
+from isolane.procfs import words_of
 
 MODULE = "isolane.pacemaker"
 _children: set[int] = set()
@@ -59,8 +60,8 @@ def running(group: str) -> Iterator[tuple[int, str]]:
         with suppress(OSError):  # processes come and go
             if entry.stat().st_uid != os.geteuid():
                 continue
-            words = (entry / "cmdline").read_bytes().split(b"\0")[:-1]
-            if words[-3:-1] == [MODULE.encode(), group.encode()]:
+            words = words_of(int(entry.name))
+            if words[-3:-1] == (MODULE.encode(), group.encode()):
                 yield int(entry.name), words[-1].decode()
 
 
@@ -118,7 +119,4 @@ def _runs(process: int) -> bool:
     """Tell whether a pacemaker runs still; one that its parent has not asked after yet does not."""
     with suppress(ChildProcessError):
         os.waitpid(process, os.WNOHANG)  # if this process is the parent
-    try:
-        return MODULE.encode() in Path(f"/proc/{process}/cmdline").read_bytes()
-    except OSError:
-        return False
+    return MODULE.encode() in words_of(process)
