@@ -23,6 +23,7 @@ BENCHES: tuple[str, ...] = (
     "guests",
     "guest_shares",
     "netback",
+    "streams",
     "prediction",
     "kills",
     "coverage",

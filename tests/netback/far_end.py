@@ -13,7 +13,7 @@ from isolane.testbed.host_links import in_netns
 from tests.live import LIMIT_S, transmit
 from tests.netback.back_end import FAR, far_mac
 
-_SO_RCVBUFFORCE, _SOL_PACKET, _PACKET_AUXDATA = 33, 263, 8
+_SO_RCVBUFFORCE, _SOL_PACKET, _PACKET_AUXDATA, _PACKET_VNET_HDR = 33, 263, 8, 15
 """Not in the socket module."""
 _VLAN_VALID = 0x10
 
@@ -31,6 +31,18 @@ def send(frames: list[bytes]) -> None:
             raw.bind(("g0", 0))
             for frame in frames:
                 assert transmit(raw, frame)
+
+    in_far(there)
+
+
+def send_merged(header: bytes, frame: bytes) -> None:
+    """Send segments as one frame, behind a `struct virtio_net_hdr` that says how to divide it."""
+
+    def there() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.setsockopt(_SOL_PACKET, _PACKET_VNET_HDR, 1)
+            raw.bind(("g0", 0))
+            raw.send(header + frame)
 
     in_far(there)
 
@@ -82,6 +94,15 @@ class Arrivals:
 
     def close(self) -> None:
         self._raw.close()
+
+
+def ones_sum(data: bytes) -> int:
+    """The sum of 16-bit words in ones' complement (RFC 1071)."""
+    padded = data + b"\0" * (len(data) % 2)
+    total = sum(int.from_bytes(padded[i : i + 2], "big") for i in range(0, len(padded), 2))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
 
 
 def of(status: Status, name: str) -> PortStatus:

@@ -18,7 +18,7 @@ from isolane.netback import DIRECTORY, Status, names, socket_of
 
 from tests.live import LIMIT_S, isolane
 from tests.netback.back_end import DUT, FAR, NAME, BackEnd, back_end, mac
-from tests.netback.far_end import Arrivals, conserved, in_far, of, send
+from tests.netback.far_end import Arrivals, conserved, in_far, of, ones_sum, send
 from tests.wires import ip
 
 pytestmark = [
@@ -118,15 +118,6 @@ def test_a_checksum_that_the_sender_left_open_is_complete(tmp_path: Path) -> Non
 def _say_something() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as plain:
         plain.sendto(b"odd bytes", ("10.9.1.2", 9))
-
-
-def ones_sum(data: bytes) -> int:
-    """The sum of 16-bit words in ones' complement (RFC 1071)."""
-    padded = data + b"\0" * (len(data) % 2)
-    total = sum(int.from_bytes(padded[i : i + 2], "big") for i in range(0, len(padded), 2))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
 
 
 @pytest.mark.usefixtures("needs_qemu_guests")

@@ -35,6 +35,7 @@ struct Port {
     mtu: u16,
     uplink: usize,
     check_source: bool,
+    offloads: bool,
     vlan: Option<u16>,
     /// Of the listening socket; it is taken over.
     listener: RawFd,
@@ -97,7 +98,7 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 ///
 /// `settings_json`: `uplinks`, a list of indices of interfaces in the caller's network namespace;
 /// `ports`, a list of `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list),
-/// `check_source`, `vlan` (a number, or null), `listener` (descriptor of a listening socket, which is
+/// `check_source`, `offloads`, `vlan` (a number, or null), `listener` (descriptor of a listening socket, which is
 /// taken over); `sharing`, as `share` takes it.
 #[pyclass(frozen, module = "isolane._native")]
 pub(crate) struct Netback {
@@ -114,7 +115,7 @@ impl Netback {
             // SAFETY: the caller hands the descriptor over.
             let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(port.listener) });
             let settings = PortSettings {
-                nic: NicSettings { mac: port.mac, mtu: port.mtu },
+                nic: NicSettings { mac: port.mac, mtu: port.mtu, offloads: port.offloads },
                 uplink: port.uplink,
                 check_source: port.check_source,
                 vlan: port.vlan,

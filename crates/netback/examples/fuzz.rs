@@ -16,9 +16,9 @@ use std::{
 
 use driver::{GUEST, Guest, INDIRECT, NEXT, USER, WRITE};
 use isolane_netback::{
-    Chain, CutOff, Delivered, FrameFormat, FrameWriter, GuestMemory, Header, MemoryRegion, Message,
-    NicSettings, Queue, QueueSettings, RECEIVE, RingAddresses, Session, TRANSMIT, Transmitted,
-    copy_out, feature, protocol_feature,
+    Chain, CutOff, Delivered, Division, FrameFormat, FrameWriter, GuestMemory, Header,
+    MAX_FRAME_BYTES, MemoryRegion, Message, NetHeader, NicSettings, Offloads, Queue, QueueSettings,
+    RECEIVE, RingAddresses, Session, TRANSMIT, Transmitted, copy_out, feature, protocol_feature,
 };
 
 /// The generator of `java.util.SplittableRandom` (Steele, Lea, Flood 2014).
@@ -92,6 +92,7 @@ fn main() {
     messages(&mut SplitMix(seed), inputs).print("messages");
     chains(&mut SplitMix(seed ^ 1), inputs).print("chains");
     frames(&mut SplitMix(seed ^ 2), inputs).print("frames");
+    divisions(&mut SplitMix(seed ^ 3), inputs).print("merged segments");
 }
 
 /// Known numbers of requests, and some that are not.
@@ -103,7 +104,7 @@ const REQUESTS: [u32; 28] = [
 fn messages(random: &mut SplitMix, inputs: u64) -> Outcomes {
     let mut outcomes = Outcomes::default();
     let guest = Guest::new(0x1_0000);
-    let settings = NicSettings { mac: [2; 6], mtu: 1500 };
+    let settings = NicSettings { mac: [2; 6], mtu: 1500, offloads: true };
     let mut session = Session::new(settings);
     for _ in 0..inputs {
         let request =
@@ -151,7 +152,7 @@ fn payload(random: &mut SplitMix, request: u32) -> Vec<u8> {
     let state = |number: u64| vec![index | number << 32];
     let words = match request {
         2 if random.one_in(300) => vec![random.next()],
-        2 => vec![random.next() & feature::OFFERED],
+        2 => vec![random.next() & (feature::OFFERED | feature::OFFLOADS)],
         16 => vec![random.next() & protocol_feature::OFFERED],
         5 => memory_table(random),
         8 if random.one_in(300) => state(random.below(70_000)),
@@ -214,7 +215,7 @@ fn event() -> OwnedFd {
 fn work(session: &mut Session) -> Result<(), CutOff> {
     let mut frame = [0; 256];
     let mut rings = session.rings();
-    let _ = (rings.next_frame(&mut frame)?, rings.deliver(&frame[..60])?);
+    let _ = (rings.next_frame(&mut frame)?, rings.deliver(&frame[..60], NetHeader::NONE)?);
     for ring in [rings.receive, rings.transmit].into_iter().flatten() {
         ring.queue.publish();
         if ring.queue.needs_call() {
@@ -377,15 +378,19 @@ fn frames(random: &mut SplitMix, inputs: u64) -> Outcomes {
             (0..64).flat_map(|_| (random.next() & random.next()).to_le_bytes()).collect();
         ring.guest.write(GUARD + 0x800 + random.below(0x1000), &header);
         let mut queue = ring.queue(random, start);
-        let format =
-            FrameFormat { header_bytes: random.pick(&[10, 12, 12]), mergeable: random.one_in(2) };
+        let offloads = offloads(random);
+        let format = FrameFormat {
+            transmit: offloads,
+            ..FrameFormat::new(random.pick(&[10, 12, 12]), random.one_in(2))
+        };
         loop {
             done += 1;
             let outcome = if transmits {
                 transmit(&mut queue, &mut chain, format, &mut buffer)
             } else {
                 let bytes = usize::try_from(random.below(1024)).expect("small");
-                writer.deliver(&mut queue, format, &buffer[..bytes]).map(Outcome::Received)
+                let header = NetHeader { flags: 1, gso_type: 1, ..NetHeader::NONE };
+                writer.deliver(&mut queue, format, &buffer[..bytes], header).map(Outcome::Received)
             };
             match outcome {
                 Ok(Outcome::Transmitted(frame)) => outcomes.count(&frame),
@@ -409,6 +414,51 @@ fn frames(random: &mut SplitMix, inputs: u64) -> Outcomes {
         }
     }
     ring.check_guards();
+    outcomes
+}
+
+fn offloads(random: &mut SplitMix) -> Offloads {
+    let mut one = || random.one_in(2);
+    Offloads { checksum: one(), tcp_ipv4: one(), tcp_ipv6: one() }
+}
+
+/// Frames that are to be divided: good ones with a few bytes changed, and a random header.
+fn divisions(random: &mut SplitMix, inputs: u64) -> Outcomes {
+    /// IPv4 and IPv6 with TCP, behind a tag or not; what is not written here is 0.
+    const GOOD: [&[(usize, u8)]; 3] = [
+        &[(12, 8), (14, 0x45), (23, 6), (46, 0x50)],
+        &[(12, 0x86), (13, 0xdd), (14, 0x60), (20, 6), (66, 0x80)],
+        &[(12, 0x81), (15, 7), (16, 0x86), (17, 0xdd), (18, 0x60), (24, 60), (58, 17)],
+    ];
+    let mut outcomes = Outcomes::default();
+    let mut segment = [0; MAX_FRAME_BYTES];
+    for _ in 0..inputs {
+        let mut frame = [0; 2048];
+        for &(at, to) in random.pick(&GOOD) {
+            frame[at] = to;
+        }
+        let bytes = usize::try_from(random.below(2048)).expect("small");
+        for _ in 0..random.below(4) {
+            let at = usize::try_from(random.below(100)).expect("small");
+            frame[at] = random.next().to_le_bytes()[0];
+        }
+        let header = NetHeader {
+            gso_type: random.pick(&[1, 4, 5, 0x81, 0x84, 3]),
+            gso_size: random.u16() % 1600,
+            ..NetHeader::NONE
+        };
+        let Some(division) = Division::of(&frame[..bytes], header) else {
+            outcomes.count_as("Refused");
+            continue;
+        };
+        let mut payload = 0;
+        for number in 0..division.segments() {
+            let written = division.write(number, &frame[..bytes], &mut segment);
+            payload += written - division.header_bytes();
+        }
+        assert_eq!(payload + division.header_bytes(), bytes, "each byte once");
+        outcomes.count_as("Divided");
+    }
     outcomes
 }
 

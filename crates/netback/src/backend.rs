@@ -12,13 +12,16 @@ use std::{
 };
 
 use crate::{
-    CutOff, MIN_FRAME_BYTES, PortCounters, PortSettings, UplinkCounters, contain_cut_files,
+    CutOff, MIN_FRAME_BYTES, NetHeader, PortCounters, PortSettings, UplinkCounters,
+    contain_cut_files,
+    delivery::{Buffers, Delivery, Work},
     forwarding::{Forwarding, Origin},
     output::{Output, Planned},
     poller::{Interest, Poller},
     port::Port,
+    segmentation::MAX_MERGED_BYTES,
     sharing::{Refused, Sharing},
-    staging::{MAX_FRAME_BYTES, SLOTS},
+    staging::{SLOTS, frames_of},
 };
 
 /// Frames taken from one guest before the next one's turn.
@@ -110,8 +113,7 @@ pub struct Netback {
     failed: Vec<(usize, CutOff)>,
     /// The frame at hand.
     frame: Vec<u8>,
-    /// The same without the tag of its VLAN, for ports that belong to it.
-    untagged: Vec<u8>,
+    buffers: Buffers,
 }
 
 impl Netback {
@@ -158,8 +160,8 @@ impl Netback {
             later: VecDeque::new(),
             refill: (settings.len() / 4).clamp(1, 3 * SLOTS / 4),
             failed: Vec::new(),
-            frame: vec![0; MAX_FRAME_BYTES],
-            untagged: vec![0; MAX_FRAME_BYTES],
+            frame: vec![0; MAX_MERGED_BYTES],
+            buffers: Buffers::new(),
         };
         netback.share(sharing).map_err(refused)?;
         Ok((netback, Handle { commands, wake }))
@@ -253,17 +255,11 @@ impl Netback {
 
     /// Gives frames that arrived by an uplink to their ports.
     fn arrivals(&mut self, number: usize) -> u32 {
-        let Self { ports, outputs, forwarding, failed, untagged, .. } = self;
-        outputs[number].uplink.receive(|frame| {
-            if frame.len() >= MIN_FRAME_BYTES {
-                let mut give = |port: usize, frame: &[u8]| {
-                    if let Err(reason) = ports[port].deliver(frame) {
-                        failed.push((port, reason));
-                    }
-                };
-                let from = Origin { uplink: number, port: None };
-                let _ = forwarding.spread(from, frame, untagged, &mut give);
-            }
+        let Self { ports, outputs, forwarding, failed, buffers, .. } = self;
+        let mut delivery = Delivery { ports, forwarding, buffers, failed };
+        let from = Origin { uplink: number, port: None };
+        outputs[number].uplink.receive(|frame, header| {
+            frame.len() < MIN_FRAME_BYTES || delivery.arrived(from, frame, header)
         })
     }
 
@@ -276,8 +272,14 @@ impl Netback {
         let mut taken = 0;
         while taken < GUEST_BATCH && !self.ports[number].staging.is_full() {
             match self.ports[number].next_frame(&mut frame) {
-                Ok(Some(0)) => {} // not to be sent, and counted
-                Ok(Some(bytes)) => self.forward(number, &frame[..bytes], now_ns),
+                Ok(Some((0, _))) => {} // not to be sent, and counted
+                Ok(Some((bytes, header))) if header.asks_for_offload() => {
+                    if self.work(number, &mut frame, bytes, header) {
+                        self.forward(number, &frame[..bytes], now_ns);
+                    }
+                    taken += frames_of(bytes) - 1;
+                }
+                Ok(Some((bytes, _))) => self.forward(number, &frame[..bytes], now_ns),
                 Ok(None) => break,
                 Err(reason) => {
                     self.failed.push((number, reason));
@@ -290,16 +292,31 @@ impl Netback {
         taken
     }
 
-    fn forward(&mut self, from: usize, frame: &[u8], now_ns: u64) {
-        let Self { ports, outputs, forwarding, failed, untagged, .. } = self;
-        let uplink = ports[from].settings.uplink;
-        let mut give = |to: usize, frame: &[u8]| {
-            if let Err(reason) = ports[to].deliver(frame) {
-                failed.push((to, reason));
+    /// Does what a guest has left to do for a frame, or has that done. True: the frame can be forwarded.
+    fn work(&mut self, from: usize, frame: &mut Vec<u8>, bytes: usize, header: NetHeader) -> bool {
+        let Self { ports, forwarding, failed, buffers, .. } = self;
+        let origin = Origin { uplink: ports[from].settings.uplink, port: Some(from) };
+        let mut delivery = Delivery { ports, forwarding, buffers, failed };
+        let work = delivery.work(origin, &mut frame[..bytes], header);
+        let port = &mut self.ports[from];
+        match work {
+            Work::Done => return true,
+            Work::HandedOver => port.counters.sent += 1,
+            Work::Impossible => port.counters.malformed += 1,
+            Work::Divide(division) => {
+                port.counters.transmitted += division.segments() as u64 - 1;
+                port.merged.begin(frame, bytes, division);
             }
-        };
+        }
+        false
+    }
+
+    fn forward(&mut self, from: usize, frame: &[u8], now_ns: u64) {
+        let Self { ports, outputs, forwarding, failed, buffers, .. } = self;
+        let uplink = ports[from].settings.uplink;
         let origin = Origin { uplink, port: Some(from) };
-        if forwarding.spread(origin, frame, untagged, &mut give) {
+        let mut delivery = Delivery { ports, forwarding, buffers, failed };
+        if delivery.spread(origin, frame) {
             ports[from].counters.sent += 1;
         } else {
             outputs[uplink].stage(&mut ports[from], from, frame, now_ns);

@@ -85,6 +85,15 @@ impl Forwarding {
         self.ports.contains_key(&lan.number()).then_some(lan)
     }
 
+    /// The port that has a frame's destination address, and the LAN that it belongs to.
+    pub(crate) fn owner(&self, uplink: usize, frame: &[u8]) -> Option<(usize, Lan)> {
+        let lans = [self.vlan(uplink, frame), Some(Lan::plain(uplink))];
+        lans.into_iter().flatten().find_map(|lan| match self.target(lan, frame) {
+            Target::Port(port) => Some((port, lan)),
+            Target::All | Target::Uplink => None,
+        })
+    }
+
     /// Where a frame of a LAN goes.
     pub(crate) fn target(&self, lan: Lan, frame: &[u8]) -> Target {
         let to = [frame[0], frame[1], frame[2], frame[3], frame[4], frame[5]];
@@ -104,33 +113,19 @@ impl Forwarding {
         buffer: &mut [u8],
         give: &mut impl FnMut(usize, &[u8]),
     ) -> bool {
-        if let Some(lan) = self.vlan(from.uplink, frame)
-            && self.spread_in(lan, from.port, frame, &mut |port| {
-                give(port, vlan::without(frame, buffer));
-            })
-        {
+        if frame[0] & 1 == 0 {
+            let Some((port, lan)) = self.owner(from.uplink, frame) else {
+                return false;
+            };
+            give(port, if lan.is_tagged() { vlan::without(frame, buffer) } else { frame });
             return true;
         }
-        self.spread_in(Lan::plain(from.uplink), from.port, frame, &mut |port| give(port, frame))
-    }
-
-    fn spread_in(
-        &self,
-        lan: Lan,
-        from: Option<usize>,
-        frame: &[u8],
-        give: &mut impl FnMut(usize),
-    ) -> bool {
-        match self.target(lan, frame) {
-            Target::Port(port) => give(port),
-            Target::All => {
-                let others = self.ports(lan).iter().filter(|&&to| Some(to) != from);
-                others.for_each(|&to| give(to));
-                return false;
-            }
-            Target::Uplink => return false,
+        let others = |lan| self.ports(lan).iter().copied().filter(|&to| Some(to) != from.port);
+        if let Some(lan) = self.vlan(from.uplink, frame) {
+            others(lan).for_each(|to| give(to, vlan::without(frame, buffer)));
         }
-        true
+        others(Lan::plain(from.uplink)).for_each(|to| give(to, frame));
+        false
     }
 
     /// The ports of a LAN.
@@ -143,6 +138,11 @@ impl Lan {
     /// The LAN of the ports without a VLAN.
     pub(crate) fn plain(uplink: usize) -> Self {
         Self { uplink, vlan: 0 }
+    }
+
+    /// Whether its frames have a tag on the uplink that its ports do not see.
+    pub(crate) fn is_tagged(self) -> bool {
+        self.vlan != 0
     }
 
     fn number(self) -> u64 {
@@ -161,7 +161,7 @@ mod tests {
 
     fn port(uplink: usize, last: u8, vlan: Option<u16>) -> PortSettings {
         PortSettings {
-            nic: NicSettings { mac: [2, 0, 0, 0, 0, last], mtu: 1500 },
+            nic: NicSettings { mac: [2, 0, 0, 0, 0, last], mtu: 1500, offloads: false },
             uplink,
             check_source: true,
             vlan,

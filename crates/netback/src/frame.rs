@@ -2,7 +2,10 @@
 //!
 //! Source: Virtual I/O Device (VIRTIO) Version 1.2, section 5.1.6.
 
-use crate::{chain::Chain, error::CutOff, queue::Queue};
+use crate::{
+    chain::Chain, error::CutOff, queue::Queue, segmentation::MAX_MERGED_BYTES,
+    staging::MAX_FRAME_BYTES, vlan,
+};
 
 /// Size of the largest header, `struct virtio_net_hdr_v1`.
 pub const NET_HEADER_BYTES: usize = 12;
@@ -52,11 +55,86 @@ impl NetHeader {
         bytes
     }
 
-    /// The guest leaves work to the device that was not offered: a checksum or segmentation.
+    /// Nothing is left to do.
+    pub const NONE: Self = Self {
+        flags: 0,
+        gso_type: 0,
+        hdr_len: 0,
+        gso_size: 0,
+        csum_start: 0,
+        csum_offset: 0,
+        num_buffers: 0,
+    };
+    /// In `gso_type`: segments of TCP over IPv4.
+    pub const TCP_IPV4: u8 = 1;
+    /// In `gso_type`: segments of TCP over IPv6.
+    pub const TCP_IPV6: u8 = 4;
+    /// In `gso_type`: datagrams of UDP, each of which is a segment.
+    pub const UDP_SEGMENTS: u8 = 5;
+
+    /// The sender leaves work to the device: a checksum or segmentation.
     #[must_use]
     pub fn asks_for_offload(&self) -> bool {
+        self.needs_checksum() || self.is_merged()
+    }
+
+    /// The sender leaves a checksum to the device.
+    #[must_use]
+    pub fn needs_checksum(&self) -> bool {
         const NEEDS_CSUM: u8 = 1;
-        self.flags & NEEDS_CSUM != 0 || self.gso_type != 0
+        self.flags & NEEDS_CSUM != 0
+    }
+
+    /// The frame is to be divided into segments.
+    #[must_use]
+    pub fn is_merged(&self) -> bool {
+        self.gso_type != 0
+    }
+
+    /// What its segments are: [`NetHeader::TCP_IPV4`] and so on, whether or not the first one is to
+    /// tell of congestion (`VIRTIO_NET_HDR_GSO_ECN`).
+    pub(crate) fn segments(&self) -> u8 {
+        const ECN: u8 = 0x80;
+        self.gso_type & !ECN
+    }
+
+    /// The header of the same frame when a tag was put in before the IP header.
+    pub(crate) fn tagged(self) -> Self {
+        let tag = u16::try_from(vlan::TAG_BYTES).expect("4");
+        let moved = |at: u16| if at == 0 { 0 } else { at.saturating_add(tag) };
+        Self { hdr_len: moved(self.hdr_len), csum_start: moved(self.csum_start), ..self }
+    }
+
+    /// The header of the same frame when a tag was taken out.
+    pub(crate) fn untagged(self) -> Self {
+        let tag = u16::try_from(vlan::TAG_BYTES).expect("4");
+        let moved = |at: u16| at.saturating_sub(tag);
+        Self { hdr_len: moved(self.hdr_len), csum_start: moved(self.csum_start), ..self }
+    }
+}
+
+/// Work on a frame that its sender may leave to others, as negotiated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Offloads {
+    /// Checksums (`CSUM`, `GUEST_CSUM`).
+    pub checksum: bool,
+    /// Segmentation of TCP over IPv4 (`HOST_TSO4`, `GUEST_TSO4`).
+    pub tcp_ipv4: bool,
+    /// Segmentation of TCP over IPv6 (`HOST_TSO6`, `GUEST_TSO6`).
+    pub tcp_ipv6: bool,
+}
+
+impl Offloads {
+    /// Whether a frame with this header may be handed over as it is.
+    #[must_use]
+    pub fn cover(&self, header: &NetHeader) -> bool {
+        let segments = match header.gso_type {
+            0 => true,
+            NetHeader::TCP_IPV4 => self.tcp_ipv4,
+            NetHeader::TCP_IPV6 => self.tcp_ipv6,
+            _ => false,
+        };
+        segments && (self.checksum || !header.needs_checksum())
     }
 }
 
@@ -67,14 +145,27 @@ pub struct FrameFormat {
     pub header_bytes: usize,
     /// A received frame may continue in further buffers (`MRG_RXBUF`).
     pub mergeable: bool,
+    /// What the guest may leave to the device.
+    pub transmit: Offloads,
+    /// What the device may leave to the guest.
+    pub receive: Offloads,
+}
+
+impl FrameFormat {
+    /// Without offloads.
+    #[must_use]
+    pub const fn new(header_bytes: usize, mergeable: bool) -> Self {
+        const NONE: Offloads = Offloads { checksum: false, tcp_ipv4: false, tcp_ipv6: false };
+        Self { header_bytes, mergeable, transmit: NONE, receive: NONE }
+    }
 }
 
 /// A frame that a guest transmitted. All but `Frame` are drops, to be counted; the buffer is given
 /// back in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transmitted {
-    /// So many bytes were copied.
-    Frame(usize),
+    /// So many bytes were copied; the header says what is left to do, or nothing.
+    Frame(usize, NetHeader),
     /// Shorter than an Ethernet header.
     TooShort {
         /// Size of the buffer, with the header.
@@ -121,15 +212,19 @@ pub fn copy_out(
         return Ok(Transmitted::TooShort { bytes });
     }
     let frame_bytes = bytes - format.header_bytes;
-    if frame_bytes > frame.len() {
-        return Ok(Transmitted::TooLong { bytes: frame_bytes });
-    }
     let mut header = [0; NET_HEADER_BYTES];
     chain.read(0, &mut header[..format.header_bytes]);
-    if NetHeader::parse(&header).asks_for_offload() {
+    let header = NetHeader::parse(&header);
+    if !format.transmit.cover(&header) {
         return Ok(Transmitted::NeedsOffload);
     }
-    Ok(Transmitted::Frame(chain.read(format.header_bytes, &mut frame[..frame_bytes])))
+    let longest = if header.is_merged() { MAX_MERGED_BYTES } else { MAX_FRAME_BYTES };
+    if frame_bytes > frame.len().min(longest) {
+        return Ok(Transmitted::TooLong { bytes: frame_bytes });
+    }
+    // What else a header says is of no use to anybody.
+    let header = if header.asks_for_offload() { header } else { NetHeader::NONE };
+    Ok(Transmitted::Frame(chain.read(format.header_bytes, &mut frame[..frame_bytes]), header))
 }
 
 /// Writes frames into receive buffers. It keeps memory that would be allocated per frame otherwise.
@@ -149,12 +244,14 @@ impl FrameWriter {
     }
 
     /// Writes a frame behind its header into one receive buffer or, where that was negotiated,
-    /// several. The caller publishes.
+    /// several. The caller publishes, and has looked whether the guest does what the header leaves to
+    /// it.
     pub fn deliver(
         &mut self,
         queue: &mut Queue,
         format: FrameFormat,
         frame: &[u8],
+        header: NetHeader,
     ) -> Result<Delivered, CutOff> {
         let header_bytes = format.header_bytes;
         self.filled.clear();
@@ -183,7 +280,7 @@ impl FrameWriter {
             rest = later;
             buffers += 1;
         }
-        let header = NetHeader { num_buffers: buffers, ..NetHeader::default() }.to_bytes();
+        let header = NetHeader { num_buffers: buffers, ..header }.to_bytes();
         let _ = self.first.write(0, &header[..header_bytes]);
         for &(head, bytes) in &self.filled {
             queue.push_used(head, bytes);
@@ -228,6 +325,33 @@ mod tests {
         };
         assert_eq!(NetHeader::parse(&bytes), header);
         assert_eq!(header.to_bytes(), bytes);
+    }
+
+    #[test]
+    fn what_was_negotiated_covers_what_it_says() {
+        let header = |flags, gso_type| NetHeader { flags, gso_type, ..NetHeader::NONE };
+        let none = Offloads::default();
+        let checksum = Offloads { checksum: true, ..none };
+        let ipv4 = Offloads { tcp_ipv4: true, ..checksum };
+        let all = Offloads { tcp_ipv6: true, ..ipv4 };
+        let covered = |flags, gso_type| {
+            [none, checksum, ipv4, all].map(|one| one.cover(&header(flags, gso_type)))
+        };
+        assert_eq!(covered(0, 0), [true; 4]);
+        assert_eq!(covered(1, 0), [false, true, true, true]);
+        assert_eq!(covered(1, NetHeader::TCP_IPV4), [false, false, true, true]);
+        assert_eq!(covered(1, NetHeader::TCP_IPV6), [false, false, false, true]);
+        for unknown in [3, NetHeader::UDP_SEGMENTS, 0x81, 0x84] {
+            assert_eq!(covered(1, unknown), [false; 4], "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_tag_moves_the_offsets() {
+        let header = NetHeader { hdr_len: 66, csum_start: 34, csum_offset: 16, ..NetHeader::NONE };
+        let tagged = NetHeader { hdr_len: 70, csum_start: 38, ..header };
+        assert_eq!((header.tagged(), tagged.untagged()), (tagged, header));
+        assert_eq!(NetHeader::NONE.tagged(), NetHeader::NONE);
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod backend;
 mod chain;
 mod checksum;
 mod cut_short;
+mod delivery;
 mod descriptor;
 mod error;
 mod forwarding;
@@ -38,6 +39,7 @@ mod privileges;
 mod queue;
 mod ring;
 mod rings;
+mod segmentation;
 mod session;
 mod sharing;
 mod socket;
@@ -52,8 +54,8 @@ pub use chain::{Chain, Segment};
 pub use cut_short::contain_cut_files;
 pub use error::CutOff;
 pub use frame::{
-    Delivered, FrameFormat, FrameWriter, MIN_FRAME_BYTES, NET_HEADER_BYTES, NetHeader, Transmitted,
-    copy_out,
+    Delivered, FrameFormat, FrameWriter, MIN_FRAME_BYTES, NET_HEADER_BYTES, NetHeader, Offloads,
+    Transmitted, copy_out,
 };
 pub use memory::{GuestMemory, MAX_MEMORY_BYTES};
 pub use message::{
@@ -65,7 +67,9 @@ pub use port::{PortCounters, PortSettings};
 pub use privileges::drop_privileges;
 pub use queue::{MAX_QUEUE_SIZE, Queue, QueueSettings};
 pub use rings::{Ring, Rings};
+pub use segmentation::{Division, MAX_MERGED_BYTES};
 pub use session::{NicSettings, RECEIVE, Session, TRANSMIT, feature, protocol_feature};
 pub use sharing::{LinkSettings, Refused, Sharing};
 pub use socket::{Connection, Received};
+pub use staging::MAX_FRAME_BYTES;
 pub use uplink::UplinkCounters;

@@ -9,8 +9,9 @@ use std::{
 };
 
 use crate::{
-    Connection, CutOff, Delivered, Kick, MIN_FRAME_BYTES, NicSettings, Received, Ring, Session,
-    Signalled, TRANSMIT, Transmitted,
+    Connection, CutOff, Delivered, Kick, MIN_FRAME_BYTES, NetHeader, NicSettings, Received, Ring,
+    Session, Signalled, TRANSMIT, Transmitted,
+    segmentation::{MAX_MERGED_BYTES, Merged},
     staging::{MAX_FRAME_BYTES, Staging},
     vlan,
 };
@@ -32,12 +33,13 @@ pub struct PortSettings {
 /// What became of a port's frames, since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PortCounters {
-    /// Frames that the guest transmitted, whatever became of them.
+    /// Frames that the guest transmitted, whatever became of them. One that was divided counts as what
+    /// it was divided into.
     pub transmitted: u64,
     /// Of these: with another source address than the port's.
     pub wrong_source: u64,
     /// Of these: too short, too long, with a tag at a port with a VLAN, or with work left to the device
-    /// that it did not offer.
+    /// that it did not offer or cannot do.
     pub malformed: u64,
     /// Of these: handed to the uplink, or to other ports.
     pub sent: u64,
@@ -78,6 +80,8 @@ pub(crate) struct Port {
     pub(crate) settings: PortSettings,
     pub(crate) counters: PortCounters,
     pub(crate) staging: Staging,
+    /// What is left of a frame that the guest wanted divided.
+    pub(crate) merged: Merged,
     listener: UnixListener,
     guest: Option<Guest>,
     /// Frames went in or out since the guest was last told.
@@ -105,6 +109,7 @@ impl Port {
             settings,
             counters: PortCounters::default(),
             staging: Staging::new(),
+            merged: Merged::default(),
             listener,
             guest: None,
             touched: false,
@@ -132,7 +137,7 @@ impl Port {
     /// Its counters, and what waits.
     pub(crate) fn counted(&self) -> PortCounters {
         PortCounters {
-            waiting: self.staging.len() as u64,
+            waiting: (self.staging.len() + self.merged.left()) as u64,
             attached: self.guest.is_some(),
             ..self.counters.clone()
         }
@@ -181,8 +186,16 @@ impl Port {
     }
 
     /// Copies the next frame that the guest transmits to the start of `frame`, as it is on the uplink,
-    /// and counts it; None: there is none. One that is not to be sent has no bytes.
-    pub(crate) fn next_frame(&mut self, frame: &mut [u8]) -> Result<Option<usize>, CutOff> {
+    /// and counts it; None: there is none. One that is not to be sent has no bytes. The header says what
+    /// is left to do.
+    pub(crate) fn next_frame(
+        &mut self,
+        frame: &mut [u8],
+    ) -> Result<Option<(usize, NetHeader)>, CutOff> {
+        const DROPPED: Option<(usize, NetHeader)> = Some((0, NetHeader::NONE));
+        if let Some(bytes) = self.merged.next(frame) {
+            return Ok(Some((bytes, NetHeader::NONE)));
+        }
         let Some(guest) = &mut self.guest else {
             return Ok(None);
         };
@@ -193,26 +206,37 @@ impl Port {
         };
         self.touched = true;
         self.counters.transmitted += 1;
-        let Transmitted::Frame(bytes) = found else {
+        let Transmitted::Frame(bytes, header) = found else {
             self.counters.malformed += 1;
-            return Ok(Some(0));
+            return Ok(DROPPED);
         };
-        if self.settings.vlan.is_some() && vlan::is_tagged(&frame[..bytes]) {
+        let longest = if header.is_merged() { MAX_MERGED_BYTES } else { MAX_FRAME_BYTES };
+        let has_own_tag = self.settings.vlan.is_some() && vlan::is_tagged(&frame[..bytes]);
+        if has_own_tag || bytes + tag_bytes > longest {
             self.counters.malformed += 1;
-            return Ok(Some(0));
+            return Ok(DROPPED);
         }
         if self.settings.check_source && frame[6..12] != self.settings.nic.mac {
             self.counters.wrong_source += 1;
-            return Ok(Some(0));
+            return Ok(DROPPED);
         }
-        Ok(Some(self.settings.vlan.map_or(bytes, |number| vlan::insert(frame, bytes, number))))
+        Ok(Some(match self.settings.vlan {
+            Some(number) => (vlan::insert(frame, bytes, number), header.tagged()),
+            None => (bytes, header),
+        }))
     }
 
-    /// Writes a frame into the guest's receive ring, or counts why not.
-    pub(crate) fn deliver(&mut self, frame: &[u8]) -> Result<bool, CutOff> {
-        debug_assert!(frame.len() >= MIN_FRAME_BYTES && frame.len() <= MAX_FRAME_BYTES);
+    /// Whether its guest takes a frame with what this header leaves to it.
+    pub(crate) fn takes(&mut self, header: &NetHeader) -> bool {
+        let guest = self.guest.as_mut();
+        guest.is_some_and(|guest| guest.session.rings().format.receive.cover(header))
+    }
+
+    /// Writes a frame into the guest's receive ring, with what is left to it, or counts why not.
+    pub(crate) fn deliver(&mut self, frame: &[u8], header: NetHeader) -> Result<bool, CutOff> {
+        debug_assert!(frame.len() >= MIN_FRAME_BYTES && frame.len() <= MAX_MERGED_BYTES);
         let delivered = match &mut self.guest {
-            Some(guest) => guest.session.rings().deliver(frame)?,
+            Some(guest) => guest.session.rings().deliver(frame, header)?,
             None => Delivered::Stopped,
         };
         let counter = match delivered {

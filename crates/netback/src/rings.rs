@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     chain::Chain,
     error::CutOff,
-    frame::{Delivered, FrameFormat, FrameWriter, Transmitted, copy_out},
+    frame::{Delivered, FrameFormat, FrameWriter, NetHeader, Transmitted, copy_out},
     memory::GuestMemory,
     notification::{Call, Kick},
     queue::Queue,
@@ -47,10 +47,11 @@ impl<'a> Ring<'a> {
 
 impl Rings<'_> {
     /// Writes a frame into the guest's receive buffers. The caller publishes, and calls the guest
-    /// if that is needed.
-    pub fn deliver(&mut self, frame: &[u8]) -> Result<Delivered, CutOff> {
+    /// if that is needed, and has looked whether the guest does what the header leaves to it
+    /// ([`FrameFormat::receive`]).
+    pub fn deliver(&mut self, frame: &[u8], header: NetHeader) -> Result<Delivered, CutOff> {
         match &mut self.receive {
-            Some(ring) => self.writer.deliver(ring.queue, self.format, frame),
+            Some(ring) => self.writer.deliver(ring.queue, self.format, frame, header),
             None => Ok(Delivered::Stopped),
         }
     }

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     chain::Chain,
     error::CutOff,
-    frame::{FrameFormat, FrameWriter, NET_HEADER_BYTES},
+    frame::{FrameFormat, FrameWriter, NET_HEADER_BYTES, Offloads},
     memory::GuestMemory,
     message::{MAX_CONFIG_BYTES, MemoryRegion, Message, Reply, ReplyPayload, Request},
     notification::{Call, Kick},
@@ -19,10 +19,22 @@ use crate::{
 
 /// Virtio features, as bits.
 pub mod feature {
+    /// The guest may leave checksums to the device.
+    pub const CSUM: u64 = 1 << 0;
+    /// The device may leave checksums to the guest.
+    pub const GUEST_CSUM: u64 = 1 << 1;
     /// The configuration holds an MTU.
     pub const MTU: u64 = 1 << 3;
     /// The configuration holds a MAC address.
     pub const MAC: u64 = 1 << 5;
+    /// The device may leave the segmentation of TCP over IPv4 to the guest: it takes merged segments.
+    pub const GUEST_TSO4: u64 = 1 << 7;
+    /// The same of TCP over IPv6.
+    pub const GUEST_TSO6: u64 = 1 << 8;
+    /// The guest may leave the segmentation of TCP over IPv4 to the device.
+    pub const HOST_TSO4: u64 = 1 << 11;
+    /// The same of TCP over IPv6.
+    pub const HOST_TSO6: u64 = 1 << 12;
     /// A received frame may lie in several buffers.
     pub const MRG_RXBUF: u64 = 1 << 15;
     /// A descriptor may name a table of descriptors.
@@ -33,9 +45,11 @@ pub mod feature {
     pub const PROTOCOL_FEATURES: u64 = 1 << 30;
     /// The device is of virtio 1.0 or later.
     pub const VERSION_1: u64 = 1 << 32;
-    /// What is offered. No offloads yet; never several queue pairs, a control queue, packed rings.
+    /// What is offered to all. Never several queue pairs, a control queue, packed rings.
     pub const OFFERED: u64 =
         MTU | MAC | MRG_RXBUF | INDIRECT_DESC | EVENT_IDX | PROTOCOL_FEATURES | VERSION_1;
+    /// What is offered where offloads are.
+    pub const OFFLOADS: u64 = CSUM | GUEST_CSUM | GUEST_TSO4 | GUEST_TSO6 | HOST_TSO4 | HOST_TSO6;
 }
 
 /// Features of the protocol, as bits.
@@ -66,6 +80,8 @@ pub struct NicSettings {
     pub mac: [u8; 6],
     /// The largest IP packet, bytes.
     pub mtu: u16,
+    /// Whether checksums and segmentation may be left to the other side.
+    pub offloads: bool,
 }
 
 /// One NIC of a guest, from the front-end's first message to its disconnection.
@@ -161,16 +177,28 @@ impl Session {
         let features = self.features();
         let mergeable = features & feature::MRG_RXBUF != 0;
         let has_buffers = mergeable || features & feature::VERSION_1 != 0;
+        let offloads = |checksum, tcp_ipv4, tcp_ipv6| Offloads {
+            checksum: features & checksum != 0,
+            tcp_ipv4: features & tcp_ipv4 != 0,
+            tcp_ipv6: features & tcp_ipv6 != 0,
+        };
         FrameFormat {
             header_bytes: if has_buffers { NET_HEADER_BYTES } else { NET_HEADER_BYTES - 2 },
             mergeable,
+            transmit: offloads(feature::CSUM, feature::HOST_TSO4, feature::HOST_TSO6),
+            receive: offloads(feature::GUEST_CSUM, feature::GUEST_TSO4, feature::GUEST_TSO6),
         }
+    }
+
+    /// The features that this NIC offers.
+    fn offered(&self) -> u64 {
+        feature::OFFERED | if self.settings.offloads { feature::OFFLOADS } else { 0 }
     }
 
     fn carry_out(&mut self, message: Message, fds: Vec<OwnedFd>) -> Result<Outcome, CutOff> {
         let code = message.code;
         match message.request {
-            Request::GetFeatures => return Ok(number(feature::OFFERED)),
+            Request::GetFeatures => return Ok(number(self.offered())),
             Request::GetProtocolFeatures => return Ok(number(protocol_feature::OFFERED)),
             // Counts pairs of rings.
             Request::GetQueueNum => return Ok(number(1)),
@@ -192,7 +220,7 @@ impl Session {
             Request::ResetOwner | Request::ResetDevice => self.reset(),
             Request::SetStatus { status } => self.set_status(status),
             Request::SetFeatures { features } => {
-                offered(features, feature::OFFERED)?;
+                offered(features, self.offered())?;
                 self.features = Some(features);
                 self.refresh()?;
             }

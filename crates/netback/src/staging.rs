@@ -12,6 +12,11 @@ pub const MAX_FRAME_BYTES: usize = 1522;
 const SLOT_BYTES: usize = 25 * LINE_BYTES;
 const _: () = assert!(MAX_FRAME_BYTES <= SLOT_BYTES);
 
+/// As how many frames so many bytes count where work is divided among guests.
+pub(crate) fn frames_of(bytes: usize) -> u32 {
+    u32::try_from(bytes.div_ceil(MAX_FRAME_BYTES)).unwrap_or(u32::MAX).max(1)
+}
+
 /// A ring of frames.
 #[derive(Debug)]
 pub(crate) struct Staging {

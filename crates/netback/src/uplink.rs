@@ -3,7 +3,8 @@
 //! Two rings of fixed slots (`TPACKET_V2`): the kernel fills one, this side the other. A slot that
 //! was filled to be sent comes back when the interface has freed the frame, so a full ring is the
 //! interface's own back-pressure. Frames from the kernel have a `virtio_net_hdr` in front, which tells of
-//! checksums that are still to be computed; the tag of a VLAN stands beside them and is put back in.
+//! checksums that are still to be computed and of merged segments; the tag of a VLAN stands beside them and
+//! is put back in. What is longer than a slot waits in the socket's queue (`PACKET_COPY_THRESH`).
 
 #![expect(clippy::cast_possible_truncation, reason = "sizes of structures, kernel constants")]
 #![expect(clippy::cast_ptr_alignment, reason = "slots are aligned to their size")]
@@ -15,7 +16,12 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-use crate::{checksum, staging::MAX_FRAME_BYTES};
+use crate::{
+    NET_HEADER_BYTES, NetHeader,
+    segmentation::MAX_MERGED_BYTES,
+    staging::{MAX_FRAME_BYTES, frames_of},
+    vlan::TAG_BYTES,
+};
 
 /// Slots of each ring.
 pub const SLOTS: u32 = 1024;
@@ -26,22 +32,21 @@ const BLOCK_BYTES: u32 = 1 << 16;
 const BATCH: u32 = 64;
 /// `struct virtio_net_hdr` without the number of buffers, as packet sockets have it.
 const VNET_BYTES: usize = 10;
-const NEEDS_CHECKSUM: u8 = 1;
 /// Where what is to be sent begins in a slot: behind the header, without the address.
 const SEND_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
 const ADDRESSES_BYTES: usize = 12;
-/// Of a VLAN: what stands between addresses and type.
-const TAG_BYTES: usize = 4;
+/// Of merged segments that wait, bytes; the kernel takes twice as much for what it needs itself.
+const MERGED_WAITING_BYTES: libc::c_int = 4 << 20;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
 /// What became of the frames of an uplink, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct UplinkCounters {
-    /// Frames that arrived and were given on.
+    /// Frames that arrived and were given on; merged segments are one.
     pub received: u64,
-    /// Frames that the kernel had no free slot for.
+    /// Frames that the kernel had no free slot or no memory for.
     pub ring_full: u64,
-    /// Frames longer than a slot takes, or segments that were merged and not divided again.
+    /// Frames longer than any port takes, or merged segments that cannot be divided.
     pub too_long: u64,
     /// Frames handed to the interface.
     pub sent: u64,
@@ -54,6 +59,8 @@ pub struct UplinkCounters {
 pub struct Uplink {
     socket: OwnedFd,
     rings: *mut u8,
+    /// A frame that was longer than a slot, behind space for a tag.
+    long: Vec<u8>,
     receive_slot: u32,
     send_slot: u32,
     unsent: u32,
@@ -78,6 +85,8 @@ impl Uplink {
         let socket = unsafe { OwnedFd::from_raw_fd(fd) };
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         set(&socket, libc::PACKET_VERSION, &version)?;
+        set(&socket, libc::PACKET_COPY_THRESH, &1)?;
+        keep_more_waiting(&socket)?;
         set(&socket, PACKET_IGNORE_OUTGOING, &1)?;
         set(&socket, libc::PACKET_VNET_HDR, &1)?;
         let ring = libc::tpacket_req {
@@ -92,6 +101,7 @@ impl Uplink {
         let uplink = Self {
             socket,
             rings,
+            long: vec![0; TAG_BYTES + MAX_MERGED_BYTES],
             receive_slot: 0,
             send_slot: 0,
             unsent: 0,
@@ -110,28 +120,58 @@ impl Uplink {
         Ok(uplink)
     }
 
-    /// Gives on frames that have arrived, [`BATCH`] at most; returns how many there were.
-    pub fn receive(&mut self, mut take: impl FnMut(&mut [u8])) -> u32 {
-        for taken in 0..BATCH {
+    /// Gives on frames that have arrived, [`BATCH`] at most, each with what is left to do for it; returns
+    /// how many there were, with merged segments counted by their size. Whoever takes them says whether
+    /// that can be done.
+    pub fn receive(&mut self, mut take: impl FnMut(&mut [u8], NetHeader) -> bool) -> u32 {
+        let mut taken = 0;
+        while taken < BATCH {
             let slot = self.slot(self.receive_slot);
             let status = status(slot).load(Ordering::Acquire);
             if status & libc::TP_STATUS_USER == 0 {
-                return taken;
+                break;
             }
             // SAFETY: a slot begins with this header, and until its status is given back the kernel
             // leaves it alone.
             let header = unsafe { ptr::read(slot.cast::<libc::tpacket2_hdr>()) };
-            match frame_of(slot, &header) {
-                Some(frame) => {
-                    self.counters.received += 1;
-                    take(frame);
+            let is_long = status & libc::TP_STATUS_COPY != 0;
+            let found = if is_long { self.long(&header) } else { frame_of(slot, &header) };
+            let given = found.is_some_and(|(frame, work)| take(frame, work));
+            let counter = match given {
+                true => &mut self.counters.received,
+                false if !is_long && header.tp_len != header.tp_snaplen => {
+                    &mut self.counters.ring_full
                 }
-                None => self.counters.too_long += 1,
-            }
+                false => &mut self.counters.too_long,
+            };
+            *counter += 1;
             self::status(slot).store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.receive_slot = (self.receive_slot + 1) % SLOTS;
+            taken += frames_of(header.tp_len as usize);
         }
-        BATCH
+        taken
+    }
+
+    /// The frame that a slot was too short for, from the socket's queue, where they wait in the same
+    /// order.
+    fn long(&mut self, slot: &libc::tpacket2_hdr) -> Option<Found<'_>> {
+        let mut work = [0; VNET_BYTES];
+        let frame = &mut self.long[TAG_BYTES..];
+        let mut parts = [
+            libc::iovec { iov_base: work.as_mut_ptr().cast(), iov_len: work.len() },
+            libc::iovec { iov_base: frame.as_mut_ptr().cast(), iov_len: frame.len() },
+        ];
+        // SAFETY: all zeros are a value of this plain structure.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), parts.len());
+        // SAFETY: both buffers have the lengths that the message says.
+        let received =
+            unsafe { libc::recvmsg(self.socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+        let bytes = usize::try_from(received).ok()?.checked_sub(VNET_BYTES)?;
+        if message.msg_flags & libc::MSG_TRUNC != 0 {
+            return None;
+        }
+        with_tag(&mut self.long[..TAG_BYTES + bytes], work_of(&work), slot)
     }
 
     /// Whether a frame can be handed over: the interface is done with the next slot.
@@ -254,45 +294,69 @@ impl Drop for Uplink {
 
 const MAPPED_BYTES: usize = 2 * SLOTS as usize * SLOT_BYTES as usize;
 
-/// The frame in a slot that the kernel has filled, its checksum complete; None if it is not whole.
-fn frame_of<'a>(slot: *mut u8, header: &libc::tpacket2_hdr) -> Option<&'a mut [u8]> {
+/// A frame, and what is left to do for it.
+type Found<'a> = (&'a mut [u8], NetHeader);
+
+/// The frame in a slot that the kernel has filled; None if it is not whole, or too long.
+fn frame_of<'a>(slot: *mut u8, header: &libc::tpacket2_hdr) -> Option<Found<'a>> {
     let at = usize::from(header.tp_mac);
     let whole = header.tp_len == header.tp_snaplen;
     let length = header.tp_snaplen as usize;
-    if !whole || at < VNET_BYTES || length > MAX_FRAME_BYTES || at + length > SLOT_BYTES as usize {
+    if !whole || at < VNET_BYTES || at + length > SLOT_BYTES as usize {
         return None;
     }
-    // SAFETY: within the slot, as was just checked; the kernel leaves it alone for now.
-    let (vnet, frame) = unsafe {
-        let vnet: [u8; VNET_BYTES] = ptr::read(slot.add(at - VNET_BYTES).cast());
-        (vnet, std::slice::from_raw_parts_mut(slot.add(at), length))
+    // SAFETY: within the slot, as was just checked, since a tag is shorter than the header before the
+    // frame, which is read first; the kernel leaves the slot alone for now.
+    let (work, spaced) = unsafe {
+        let work: [u8; VNET_BYTES] = ptr::read(slot.add(at - VNET_BYTES).cast());
+        let start = slot.add(at - TAG_BYTES);
+        (work, std::slice::from_raw_parts_mut(start, TAG_BYTES + length))
     };
-    let number = |i: usize| usize::from(u16::from_ne_bytes([vnet[i], vnet[i + 1]]));
-    if vnet[1] != 0 {
-        return None; // merged segments
-    }
-    if vnet[0] & NEEDS_CHECKSUM != 0 {
-        checksum::complete(frame, number(6), number(8))?;
-    }
-    if header.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
-        return Some(frame);
-    }
-    // The kernel has taken a VLAN's tag out; the header before the frame has been read, and makes space.
-    if length + TAG_BYTES > MAX_FRAME_BYTES || length < ADDRESSES_BYTES {
+    with_tag(spaced, work_of(&work), header)
+}
+
+/// What is left to do, as the kernel writes it.
+fn work_of(bytes: &[u8; VNET_BYTES]) -> NetHeader {
+    let mut all = [0; NET_HEADER_BYTES];
+    all[..VNET_BYTES].copy_from_slice(bytes);
+    NetHeader::parse(&all)
+}
+
+/// The frame that follows space for a tag, with the VLAN's tag that the kernel has taken out of it; None
+/// if it is too long then.
+fn with_tag<'a>(
+    spaced: &'a mut [u8],
+    work: NetHeader,
+    header: &libc::tpacket2_hdr,
+) -> Option<Found<'a>> {
+    let was_taken_out = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
+    let longest = if work.is_merged() { MAX_MERGED_BYTES } else { MAX_FRAME_BYTES };
+    let length = spaced.len() - if was_taken_out { 0 } else { TAG_BYTES };
+    if length > longest {
         return None;
     }
-    // SAFETY: `at` leaves more space before the frame than a tag takes, and all of it is the slot's.
-    let tagged =
-        unsafe { std::slice::from_raw_parts_mut(slot.add(at - TAG_BYTES), length + TAG_BYTES) };
-    tagged.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES_BYTES, 0);
+    if !was_taken_out {
+        return Some((&mut spaced[TAG_BYTES..], work));
+    }
+    if length < TAG_BYTES + ADDRESSES_BYTES {
+        return None;
+    }
+    spaced.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES_BYTES, 0);
     let tpid = if header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID == 0 {
         libc::ETH_P_8021Q as u16
     } else {
         header.tp_vlan_tpid
     };
-    tagged[ADDRESSES_BYTES..][..2].copy_from_slice(&tpid.to_be_bytes());
-    tagged[ADDRESSES_BYTES + 2..][..2].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
-    Some(tagged)
+    spaced[ADDRESSES_BYTES..][..2].copy_from_slice(&tpid.to_be_bytes());
+    spaced[ADDRESSES_BYTES + 2..][..2].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
+    Some((spaced, work.tagged()))
+}
+
+/// Lets merged segments wait, more of them than the host's administrator usually allows.
+fn keep_more_waiting(socket: &OwnedFd) -> io::Result<()> {
+    let limit = MERGED_WAITING_BYTES;
+    set_of(libc::SOL_SOCKET, socket, libc::SO_RCVBUFFORCE, &limit)
+        .or_else(|_| set_of(libc::SOL_SOCKET, socket, libc::SO_RCVBUF, &limit))
 }
 
 fn status<'a>(slot: *mut u8) -> &'a AtomicU32 {
@@ -301,11 +365,20 @@ fn status<'a>(slot: *mut u8) -> &'a AtomicU32 {
 }
 
 fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    set_of(libc::SOL_PACKET, socket, option, value)
+}
+
+fn set_of<T>(
+    level: libc::c_int,
+    socket: &OwnedFd,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     // SAFETY: the pointer is to a live value of that length.
     let failed = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_PACKET,
+            level,
             option,
             (&raw const *value).cast(),
             size_of::<T>() as libc::socklen_t,

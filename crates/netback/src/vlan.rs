@@ -20,6 +20,20 @@ pub(crate) fn is_tagged(frame: &[u8]) -> bool {
     frame.get(AT..AT + 2).is_some_and(|kind| kind == CUSTOMER || kind == PROVIDER)
 }
 
+/// Where a frame's payload begins, behind two tags at most, and of which type it is (`EtherType`).
+pub(crate) fn payload(frame: &[u8]) -> Option<(usize, u16)> {
+    let mut at = AT;
+    for _ in 0..2 {
+        let kind = frame.get(at..at + 2)?;
+        if kind != CUSTOMER && kind != PROVIDER {
+            break;
+        }
+        at += TAG_BYTES;
+    }
+    let kind = frame.get(at..at + 2)?;
+    Some((at + 2, u16::from_be_bytes([kind[0], kind[1]])))
+}
+
 /// Puts a tag into a frame of `bytes` bytes, behind which the buffer has space for it. Returns its
 /// bytes then.
 pub(crate) fn insert(buffer: &mut [u8], bytes: usize, number: u16) -> usize {
@@ -61,6 +75,22 @@ mod tests {
 
     fn frame(kind: [u8; 2], rest: [u8; 2]) -> Vec<u8> {
         [&[0; 12][..], &kind, &rest, &[8, 0]].concat()
+    }
+
+    #[test]
+    fn the_payload_begins_behind_the_tags() {
+        let of = |tags: &[[u8; 4]]| [&[0; 12][..], &tags.concat(), &[0x86, 0xdd]].concat();
+        let (customer, provider) = ([0x81, 0, 0, 7], [0x88, 0xa8, 0, 7]);
+        assert_eq!(payload(&of(&[])), Some((14, 0x86dd)));
+        assert_eq!(payload(&of(&[customer])), Some((18, 0x86dd)));
+        assert_eq!(payload(&of(&[provider, customer])), Some((22, 0x86dd)));
+        assert_eq!(
+            payload(&of(&[customer; 3])),
+            Some((22, 0x8100)),
+            "no more than two are looked for"
+        );
+        assert_eq!(payload(&of(&[customer])[..17]), None);
+        assert_eq!(payload(&of(&[])[..13]), None);
     }
 
     #[test]

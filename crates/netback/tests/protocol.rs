@@ -17,8 +17,8 @@ use std::{
 
 use driver::{Driver, GUEST, Guest, Part, USER};
 use isolane_netback::{
-    Connection, CutOff, Delivered, NicSettings, RECEIVE, Received, Session, Signalled, TRANSMIT,
-    Transmitted, feature, protocol_feature,
+    Connection, CutOff, Delivered, NetHeader, NicSettings, RECEIVE, Received, Session, Signalled,
+    TRANSMIT, Transmitted, feature, protocol_feature,
 };
 use vhost::{
     VhostBackend as _, VhostUserMemoryRegionInfo, VringConfigData,
@@ -43,7 +43,8 @@ struct Backend {
 
 impl Backend {
     fn start(stream: UnixStream) -> Self {
-        let session = Arc::new(Mutex::new(Session::new(NicSettings { mac: MAC, mtu: MTU })));
+        let session =
+            Arc::new(Mutex::new(Session::new(NicSettings { mac: MAC, mtu: MTU, offloads: true })));
         let served = Arc::clone(&session);
         Self { session, thread: thread::spawn(move || serve(Connection::new(stream)?, &served)) }
     }
@@ -107,7 +108,7 @@ fn ring(driver: &Driver) -> VringConfigData {
 fn negotiate(frontend: &mut Frontend) {
     frontend.set_owner().unwrap();
     let features = frontend.get_features().unwrap();
-    assert_eq!(features, feature::OFFERED);
+    assert_eq!(features, feature::OFFERED | feature::OFFLOADS);
     let protocol_features = frontend.get_protocol_features().unwrap();
     assert_eq!(protocol_features.bits(), protocol_feature::OFFERED);
     frontend.set_protocol_features(protocol_features).unwrap();
@@ -162,16 +163,19 @@ fn a_machine_sends_and_receives_and_goes() {
         assert!(!session.kick(RECEIVE).unwrap().take());
         let mut rings = session.rings();
         let mut frame = [0; 100];
-        assert_eq!(rings.next_frame(&mut frame).unwrap(), Some(Transmitted::Frame(23)));
+        assert_eq!(
+            rings.next_frame(&mut frame).unwrap(),
+            Some(Transmitted::Frame(23, NetHeader::NONE))
+        );
         assert_eq!(&frame[..23], b"from the guest, a frame");
         assert_eq!(rings.next_frame(&mut frame).unwrap(), None);
         let ring = rings.transmit.as_mut().unwrap();
         ring.queue.publish();
         assert!(ring.queue.needs_call());
         assert_eq!(ring.call.unwrap().signal(), Signalled::Delivered);
-        let delivered = rings.deliver(b"to the guest, a frame").unwrap();
+        let delivered = rings.deliver(b"to the guest, a frame", NetHeader::NONE).unwrap();
         assert_eq!(delivered, Delivered::Written { buffers: 1 });
-        assert_eq!(rings.deliver(&[0; 14]).unwrap(), Delivered::Full);
+        assert_eq!(rings.deliver(&[0; 14], NetHeader::NONE).unwrap(), Delivered::Full);
         rings.receive.as_mut().unwrap().queue.publish();
     }
     assert_eq!(notifiers.call.read().unwrap(), 1);
@@ -185,7 +189,10 @@ fn a_machine_sends_and_receives_and_goes() {
     assert_eq!(frontend.get_vring_base(TRANSMIT).unwrap(), 0);
     assert_eq!(frontend.get_vring_base(RECEIVE).unwrap(), 65531);
     assert!(!backend.session().is_running(RECEIVE));
-    assert_eq!(backend.session().rings().deliver(&[0; 14]).unwrap(), Delivered::Stopped);
+    assert_eq!(
+        backend.session().rings().deliver(&[0; 14], NetHeader::NONE).unwrap(),
+        Delivered::Stopped
+    );
     drop(frontend);
     backend.thread.join().unwrap().unwrap();
 }

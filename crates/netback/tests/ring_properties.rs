@@ -9,8 +9,8 @@ use std::{collections::VecDeque, os::fd::AsFd, sync::Arc};
 
 use driver::{Driver, GUEST, Guest, INDIRECT, NEXT, Part, USER, WRITE, split};
 use isolane_netback::{
-    Chain, CutOff, Delivered, FrameFormat, FrameWriter, GuestMemory, MemoryRegion, Queue,
-    QueueSettings, RingAddresses, Transmitted, copy_out,
+    Chain, CutOff, Delivered, FrameFormat, FrameWriter, GuestMemory, MAX_FRAME_BYTES, MemoryRegion,
+    NetHeader, Queue, QueueSettings, RingAddresses, Transmitted, copy_out,
 };
 use proptest::prelude::*;
 use virtio_queue::QueueT as _;
@@ -65,7 +65,7 @@ struct Sent {
 }
 
 fn sent() -> impl Strategy<Value = Sent> {
-    (14usize..1600, prop::collection::vec(0usize..400, 0..6), any::<bool>(), 0u16..4)
+    (14usize..=MAX_FRAME_BYTES, prop::collection::vec(0usize..400, 0..6), any::<bool>(), 0u16..4)
         .prop_map(|(bytes, split, indirect, taken)| Sent { bytes, split, indirect, taken })
 }
 
@@ -76,7 +76,7 @@ proptest! {
     fn transmitted_frames_come_whole_and_in_order(
         size in sizes(), start in starts(), event_idx: bool, frames in prop::collection::vec(sent(), 1..60),
     ) {
-        let format = FrameFormat { header_bytes: 12, mergeable: true };
+        let format = FrameFormat::new(12, true);
         let guest = Guest::new(BYTES);
         let mut driver = Driver::new(&guest, 0, size, start);
         let mut queue = Queue::new(&guest.map(), &driver.settings(event_idx, true)).unwrap();
@@ -86,7 +86,7 @@ proptest! {
             if !queue.pop(&mut chain).unwrap() {
                 return false;
             }
-            let Transmitted::Frame(bytes) = copy_out(&chain, format, &mut buffer).unwrap() else {
+            let Transmitted::Frame(bytes, _) = copy_out(&chain, format, &mut buffer).unwrap() else {
                 panic!("the frame is a good one");
             };
             assert_eq!(buffer[..bytes], expected.pop_front().expect("a frame was sent"));
@@ -163,7 +163,7 @@ proptest! {
             (prop::collection::vec(receive_buffer(), 0..6), 14usize..1600), 1..40,
         ),
     ) {
-        let format = FrameFormat { header_bytes: 12, mergeable };
+        let format = FrameFormat::new(12, mergeable);
         let guest = Guest::new(BYTES);
         let mut driver = Driver::new(&guest, 0, size, start);
         let mut queue = driver.queue(&guest.map());
@@ -182,7 +182,7 @@ proptest! {
             let held: Vec<_> = posted.iter().map(|(_, _, bytes)| *bytes).collect();
             let expected = expectation(format, size, &held, bytes);
             let before = (queue.next_available(), queue.used_index());
-            let delivered = writer.deliver(&mut queue, format, &content).unwrap();
+            let delivered = writer.deliver(&mut queue, format, &content, NetHeader::NONE).unwrap();
             prop_assert_eq!(delivered, expected);
             let Delivered::Written { buffers } = delivered else {
                 prop_assert_eq!((queue.next_available(), queue.used_index()), before);
@@ -461,11 +461,11 @@ fn hostile_bytes(mut seed: u64, count: u64) -> Vec<u8> {
 /// Works on a ring as a back-end does, until the guest is cut off.
 fn work(queue: &mut Queue, inside: std::ops::Range<usize>) -> Result<usize, CutOff> {
     let (mut chain, mut writer, mut buffer) = (Chain::new(), FrameWriter::new(), [0; 2048]);
-    let format = FrameFormat { header_bytes: 12, mergeable: true };
+    let format = FrameFormat::new(12, true);
     let mut chains = 0;
     for round in 0..20 {
         if round % 3 == 2 {
-            let _ = writer.deliver(queue, format, &[0xee; 300])?;
+            let _ = writer.deliver(queue, format, &[0xee; 300], NetHeader::NONE)?;
         } else if queue.pop(&mut chain)? {
             for segment in chain.readable().iter().chain(chain.writable()) {
                 let start = segment.start.as_ptr().addr();

@@ -5,13 +5,13 @@ mod driver;
 use driver::{Driver, GUEST, Guest, INDIRECT, NEXT, Part, WRITE, split};
 use isolane_netback::{
     Chain, CutOff, Delivered, FrameFormat, FrameWriter, GuestMemory, MemoryRegion, NetHeader,
-    Queue, Transmitted, copy_out,
+    Offloads, Queue, Transmitted, copy_out,
 };
 
 const BYTES: u64 = 0x4_0000;
 const BUFFERS: u64 = 0x1_0000;
-const MERGEABLE: FrameFormat = FrameFormat { header_bytes: 12, mergeable: true };
-const PLAIN: FrameFormat = FrameFormat { header_bytes: 12, mergeable: false };
+const MERGEABLE: FrameFormat = FrameFormat::new(12, true);
+const PLAIN: FrameFormat = FrameFormat::new(12, false);
 
 fn set_up(size: u16, start: u16) -> (Guest, Driver, Queue) {
     let guest = Guest::new(BYTES);
@@ -278,13 +278,52 @@ fn transmitted_frames_that_are_dropped() {
         copy_out(&chain, PLAIN, &mut frame).unwrap()
     };
     let good = NetHeader::default();
-    assert_eq!(transmit(good, 26), Transmitted::Frame(14));
+    assert_eq!(transmit(good, 26), Transmitted::Frame(14, NetHeader::NONE));
     assert_eq!(transmit(good, 25), Transmitted::TooShort { bytes: 25 });
     assert_eq!(transmit(good, 0), Transmitted::TooShort { bytes: 0 });
-    assert_eq!(transmit(good, 112), Transmitted::Frame(100));
+    assert_eq!(transmit(good, 112), Transmitted::Frame(100, NetHeader::NONE));
     assert_eq!(transmit(good, 113), Transmitted::TooLong { bytes: 101 });
     assert_eq!(transmit(NetHeader { flags: 1, ..good }, 60), Transmitted::NeedsOffload);
     assert_eq!(transmit(NetHeader { gso_type: 4, ..good }, 60), Transmitted::NeedsOffload);
+}
+
+#[test]
+fn work_that_was_negotiated_comes_with_the_frame() {
+    let (guest, mut driver, mut queue) = set_up(8, 0);
+    let mut chain = Chain::new();
+    let mut frame = [0; 4_000];
+    let format = FrameFormat {
+        transmit: Offloads { checksum: true, tcp_ipv4: true, tcp_ipv6: false },
+        ..PLAIN
+    };
+    let mut transmit = |header: NetHeader, bytes: u32| {
+        guest.write(BUFFERS, &header.to_bytes());
+        driver.add(&guest, &[readable(BUFFERS, bytes)]);
+        assert!(queue.pop(&mut chain).unwrap());
+        copy_out(&chain, format, &mut frame).unwrap()
+    };
+    let summed = NetHeader { flags: 1, csum_start: 34, csum_offset: 16, ..NetHeader::NONE };
+    let merged = NetHeader { gso_type: NetHeader::TCP_IPV4, gso_size: 1_448, ..summed };
+    assert_eq!(transmit(summed, 112), Transmitted::Frame(100, summed));
+    assert_eq!(transmit(merged, 3_012), Transmitted::Frame(3_000, merged));
+    assert_eq!(transmit(summed, 1_535), Transmitted::TooLong { bytes: 1_523 });
+    assert_eq!(transmit(merged, 4_013), Transmitted::TooLong { bytes: 4_001 });
+    let ipv6 = NetHeader { gso_type: NetHeader::TCP_IPV6, ..merged };
+    assert_eq!(transmit(ipv6, 3_012), Transmitted::NeedsOffload);
+    let hint = NetHeader { flags: 2, hdr_len: 54, ..NetHeader::NONE };
+    assert_eq!(transmit(hint, 112), Transmitted::Frame(100, NetHeader::NONE), "not of use");
+}
+
+#[test]
+fn work_for_the_guest_stands_before_the_frame() {
+    let (guest, mut driver, mut queue) = set_up(4, 0);
+    driver.add(&guest, &[writable(BUFFERS, 100)]);
+    driver.add(&guest, &[writable(BUFFERS + 100, 100)]);
+    let work = NetHeader { flags: 1, gso_type: 1, gso_size: 90, csum_start: 34, ..NetHeader::NONE };
+    let written = FrameWriter::new().deliver(&mut queue, MERGEABLE, &[1; 150], work).unwrap();
+    assert_eq!(written, Delivered::Written { buffers: 2 });
+    let header = NetHeader { num_buffers: 2, ..work };
+    assert_eq!(guest.read(BUFFERS, 12), header.to_bytes());
 }
 
 #[test]
@@ -299,7 +338,7 @@ fn buffers_of_the_wrong_direction_or_size() {
     let refused = |parts: &[Part]| {
         let (guest, mut driver, mut queue) = set_up(4, 0);
         driver.add(&guest, parts);
-        FrameWriter::new().deliver(&mut queue, MERGEABLE, &[1; 60]).unwrap_err()
+        FrameWriter::new().deliver(&mut queue, MERGEABLE, &[1; 60], NetHeader::NONE).unwrap_err()
     };
     assert!(matches!(refused(&[writable(BUFFERS, 11)]), CutOff::ReceiveBuffer { bytes: 11, .. }));
     assert!(matches!(refused(&[writable(BUFFERS, 0)]), CutOff::ReceiveBuffer { bytes: 0, .. }));
@@ -312,16 +351,22 @@ fn a_frame_without_enough_buffers_consumes_none() {
     let (guest, mut driver, mut queue) = set_up(4, 65535);
     let mut writer = FrameWriter::new();
     let frame: Vec<u8> = (0..100).collect();
-    assert_eq!(writer.deliver(&mut queue, MERGEABLE, &frame).unwrap(), Delivered::Full);
+    assert_eq!(
+        writer.deliver(&mut queue, MERGEABLE, &frame, NetHeader::NONE).unwrap(),
+        Delivered::Full
+    );
     for part in split(BUFFERS, 80, &[40], 2, true) {
         driver.add(&guest, &[part]);
     }
     let before = (queue.next_available(), queue.used_index());
-    assert_eq!(writer.deliver(&mut queue, MERGEABLE, &frame).unwrap(), Delivered::Full);
+    assert_eq!(
+        writer.deliver(&mut queue, MERGEABLE, &frame, NetHeader::NONE).unwrap(),
+        Delivered::Full
+    );
     assert_eq!((queue.next_available(), queue.used_index()), before);
     assert_eq!(queue.available().unwrap(), 2);
     driver.add(&guest, &[writable(BUFFERS + 80, 40)]);
-    let written = writer.deliver(&mut queue, MERGEABLE, &frame).unwrap();
+    let written = writer.deliver(&mut queue, MERGEABLE, &frame, NetHeader::NONE).unwrap();
     assert_eq!(written, Delivered::Written { buffers: 3 });
     queue.publish();
     let bytes: Vec<_> = driver.reclaim(&guest).into_iter().map(|(_, bytes)| bytes).collect();
@@ -337,27 +382,36 @@ fn a_frame_that_no_buffers_hold() {
     for part in split(BUFFERS, 80, &[20, 20, 20], 4, true) {
         driver.add(&guest, &[part]);
     }
-    assert_eq!(writer.deliver(&mut queue, MERGEABLE, &[1; 69]).unwrap(), Delivered::TooLong);
-    assert_eq!(writer.deliver(&mut queue, PLAIN, &[1; 9]).unwrap(), Delivered::TooLong);
-    let written = writer.deliver(&mut queue, PLAIN, &[1; 8]).unwrap();
+    assert_eq!(
+        writer.deliver(&mut queue, MERGEABLE, &[1; 69], NetHeader::NONE).unwrap(),
+        Delivered::TooLong
+    );
+    assert_eq!(
+        writer.deliver(&mut queue, PLAIN, &[1; 9], NetHeader::NONE).unwrap(),
+        Delivered::TooLong
+    );
+    let written = writer.deliver(&mut queue, PLAIN, &[1; 8], NetHeader::NONE).unwrap();
     assert_eq!(written, Delivered::Written { buffers: 1 });
     assert_eq!(queue.available().unwrap(), 3);
 }
 
 #[test]
 fn the_short_header_of_before_version_1() {
-    let short = FrameFormat { header_bytes: 10, mergeable: false };
+    let short = FrameFormat::new(10, false);
     let (guest, mut driver, mut queue) = set_up(4, 0);
     driver.add(&guest, &[writable(BUFFERS, 10), writable(BUFFERS + 100, 60)]);
     let frame = [7; 60];
-    let written = FrameWriter::new().deliver(&mut queue, short, &frame).unwrap();
+    let written = FrameWriter::new().deliver(&mut queue, short, &frame, NetHeader::NONE).unwrap();
     assert_eq!(written, Delivered::Written { buffers: 1 });
     assert_eq!(guest.read(BUFFERS + 100, 60), frame);
     driver.add(&guest, &[readable(BUFFERS + 90, 10), readable(BUFFERS + 100, 60)]);
     let mut chain = Chain::new();
     assert!(queue.pop(&mut chain).unwrap());
     let mut read = [0; 60];
-    assert_eq!(copy_out(&chain, short, &mut read).unwrap(), Transmitted::Frame(60));
+    assert_eq!(
+        copy_out(&chain, short, &mut read).unwrap(),
+        Transmitted::Frame(60, NetHeader::NONE)
+    );
     assert_eq!(read, frame);
 }
 

@@ -24,7 +24,7 @@ impl Nic {
     fn new() -> Self {
         let guest = Guest::new(0x2_0000);
         let driver = Driver::new(&guest, 0, 8, 0);
-        let session = Session::new(NicSettings { mac: [2; 6], mtu: 1500 });
+        let session = Session::new(NicSettings { mac: [2; 6], mtu: 1500, offloads: false });
         let mut nic = Self { session, guest, driver };
         nic.ask(Request::SetFeatures { features: feature::OFFERED }).unwrap();
         nic.share(nic.guest.region()).unwrap();
@@ -144,7 +144,7 @@ fn a_ring_runs_when_nothing_is_missing() {
         let guest = Guest::new(0x2_0000);
         let driver = Driver::new(&guest, 0, 8, 0);
         assert_eq!(driver.used_at(), 0x98);
-        let session = Session::new(NicSettings { mac: [2; 6], mtu: 1500 });
+        let session = Session::new(NicSettings { mac: [2; 6], mtu: 1500, offloads: false });
         let mut nic = Nic { session, guest, driver };
         for index in (0..set_up.len()).filter(|index| *index != last).chain([last]) {
             assert!(!nic.session.is_running(TRANSMIT), "{last} is missing");

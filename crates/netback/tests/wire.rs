@@ -188,7 +188,7 @@ fn a_connection_that_ends_inside_a_message() {
 #[test]
 fn replies_that_nobody_reads() {
     let (theirs, mut connection) = connect();
-    let mut session = Session::new(NicSettings { mac: [2; 6], mtu: 1500 });
+    let mut session = Session::new(NicSettings { mac: [2; 6], mtu: 1500, offloads: false });
     let mut last = Ok(true);
     let mut replies = 0;
     while last.is_ok() {
@@ -223,7 +223,8 @@ fn replies_that_nobody_reads() {
 
 #[test]
 fn the_bytes_of_replies() {
-    let mut session = Session::new(NicSettings { mac: [2, 0, 0, 0, 0, 7], mtu: 9000 });
+    let mut session =
+        Session::new(NicSettings { mac: [2, 0, 0, 0, 0, 7], mtu: 9000, offloads: false });
     let mut ask = |request: u32, flags: u32, payload: &[u8]| {
         let bytes = wire(request, flags, payload);
         let header = Header::parse(bytes.first_chunk().unwrap()).unwrap();
@@ -306,7 +307,7 @@ fn headers_and_payloads_that_are_refused() {
 #[test]
 fn a_user_mode_linux_guest() {
     let (mut theirs, mut connection) = connect();
-    let mut session = Session::new(NicSettings { mac: [2; 6], mtu: 1500 });
+    let mut session = Session::new(NicSettings { mac: [2; 6], mtu: 1500, offloads: false });
     let guest = Guest::new(0x2_0000);
     let driver = Driver::new(&guest, 0, 8, 0);
     let (_requests, channel) = UnixStream::pair().unwrap();
@@ -358,7 +359,7 @@ proptest! {
             1..30,
         ),
     ) {
-        let mut session = Session::new(NicSettings { mac: [2; 6], mtu: 1500 });
+        let mut session = Session::new(NicSettings { mac: [2; 6], mtu: 1500, offloads: false });
         for (request, need_reply, payload) in messages {
             let header = Header { request, need_reply, payload_bytes: payload.len() };
             let Ok(message) = Message::parse(header, &payload) else { continue };

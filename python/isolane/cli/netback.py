@@ -167,8 +167,8 @@ def _print(status: Status) -> None:
         )
         if uplink.too_long:
             typer.echo(
-                f"uplink {uplink.name}: {uplink.too_long:,} frames were too long, or segments that "
-                f"the host had merged: ethtool -K {uplink.name} gro off lro off"
+                f"uplink {uplink.name}: {uplink.too_long:,} frames were too long, or merged by the "
+                f"host in a way that is not undone here: ethtool -K {uplink.name} gro off lro off"
             )
     for port in status.ports:
         if port.last_cut_off:

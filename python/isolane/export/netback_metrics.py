@@ -63,7 +63,7 @@ _OF_UPLINK: Final[tuple[_Metric[UplinkStatus], ...]] = (
             lambda uplink: {"": uplink.sent}),
     _Metric("lost_frames", "counter", "frames",
             "Frames that arrived and found the back-end's ring full (ring_full), or were too long "
-            "or merged segments (too_long); and those that the interface refused (refused).",
+            "or could not be divided (too_long); and those that the interface refused (refused).",
             _by_reason(("ring_full", "too_long", "refused"))),
 )  # fmt: skip
 

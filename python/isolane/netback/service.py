@@ -127,6 +127,7 @@ def _settings(
                 "mtu": port.mtu,
                 "uplink": order.index(plan.uplink_of(port)),
                 "check_source": port.check_source,
+                "offloads": port.offloads,
                 "vlan": port.vlan,
                 "listener": listeners[name].detach(),
             }

@@ -65,6 +65,9 @@ class PortEntry(SpecModel):
     """The longest IP packet, bytes, 68 to 1500."""
     check_source: Switch = True
     """Whether frames with another source address than `mac` are dropped; off for a router."""
+    offloads: Switch = True
+    """Whether the virtual machine may leave checksums and the segmentation of TCP to the back-end,
+    and the back-end to it."""
     weight: PortWeight = 1
     """Share of the uplink's bytes relative to other ports: wrr, drr, wfq, hierarchical."""
     priority: PortPriority = 0

@@ -24,7 +24,8 @@ uplinks:
     scheduler: drr
 ports:
   vm1: {mac: "52:54:00:00:00:0A", uplink: eth1, rate_min: 200Mbps, rate_max: 1Gbps, priority: 3}
-  vm2: {mac: "52:54:00:00:00:0a", uplink: eth2, weight: 7, check_source: off, mtu: 576}
+  vm2:
+    {mac: "52:54:00:00:00:0a", uplink: eth2, weight: 7, check_source: off, mtu: 576, offloads: off}
 """
 
 
@@ -44,6 +45,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         "52:54:00:00:00:0a", 200e6, 1e9, 3,
     )  # fmt: skip
     assert (one.check_source, two.check_source, two.weight, two.mtu) == (True, False, 7, 576)
+    assert (one.offloads, two.offloads) == (True, False)
     assert [found.uplink_of(port) for port in (one, two)] == ["eth1", "eth2"]
 
 
@@ -71,6 +73,7 @@ def test_an_address_may_be_there_once_in_each_vlan(tmp_path: Path) -> None:
         ("weight: 7", "weight: 0", "0 is out of range; accepted: 1 to 1048576"),
         ("mtu: 576", "mtu: 9000", "9000 is out of range; accepted: 68 to 1500"),
         ("check_source: off", "check_source: maybe", "'maybe' is neither on nor off"),
+        ("offloads: off", "offloads: 2", "2 is neither on nor off"),
         ("back_pressure: off", "back_pressure: 0", "0 is neither on nor off"),
         ("name: edge", "name: ../edge", "'../edge' is not a name"),
         ("  vm1:", "  ../vm1:", "'../vm1' is not a name"),
