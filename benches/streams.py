@@ -24,9 +24,9 @@ def guest(data: bytes, offloads: str) -> float:
         tempfile.TemporaryDirectory() as folder,
         back_end(Path(folder), more=f", offloads: {offloads}") as one,
         one.guest(0),
-        ends(4) as both,
+        ends(4) as through,
     ):
-        return both.stream(data)
+        return through(data)
 
 
 def container(data: bytes) -> float:
@@ -38,8 +38,8 @@ def container(data: bytes) -> float:
             ip("-n", DUT, "address", "add", ADDRESSES[4][0].format(side, 1), "dev", near)
             other = of_ip(4, side, 2)
             ip("-n", DUT, "neighbour", "add", other, "lladdr", far_mac(side), "dev", near)
-        with ends(4) as both:
-            return both.stream(data)
+        with ends(4) as through:
+            return through(data)
 
 
 ARMS: dict[str, Callable[[bytes], float]] = {

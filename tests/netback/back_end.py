@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,11 @@ ADDRESSES = {4: ("10.9.{}.{}/24", "10.9.{}.{}"), 6: ("2001:db8:{}::{}/64", "2001
 
 def mac(side: int, number: int) -> str:
     return f"02:15:aa:00:{side:02x}:{number:02x}"
+
+
+def outer(side: int, number: int) -> str:
+    """The host's end of a container's pair of interfaces."""
+    return f"c{number}-{side}"
 
 
 def far_mac(side: int) -> str:
@@ -164,15 +169,23 @@ def start(file: Path) -> subprocess.Popen[str]:
 
 @contextlib.contextmanager
 def back_end(
-    folder: Path, guests: int = 1, scheduler: str = "drr", more: str = ""
+    folder: Path,
+    guests: int = 1,
+    scheduler: str = "drr",
+    more: str = "",
+    containers: Sequence[int] = (),
 ) -> Iterator[BackEnd]:
-    """Have one between the wires; it is ended again, whatever happens."""
+    """Have one between the wires; it is ended again, whatever happens.
+
+    Its routers are guests, but for those with these numbers (see :mod:`tests.netback.container`).
+    """
     file = folder / "netback.yaml"
     text = FILE.format(name=NAME, scheduler=scheduler)
     for number in range(guests):
         for side in (0, 1):
             name = f"vm{number}-{side}"
-            text += PORT.format(name=name, mac=mac(side, number), side=side, more=more)
+            own = f", interface: {outer(side, number)}" if number in containers else ""
+            text += PORT.format(name=name, mac=mac(side, number), side=side, more=more + own)
     file.write_text(text)
     with wires():
         one = BackEnd(file, start(file))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from isolane.netback import PortStatus, Status
+from isolane.netback.port_rates import NOT_SENT
 from isolane.testbed.host_links import in_netns
 
 from tests.live import LIMIT_S, transmit
@@ -111,7 +112,7 @@ def of(status: Status, name: str) -> PortStatus:
 
 def conserved(status: Status) -> None:
     for port in status.ports:
-        told = port.sent + port.wrong_source + port.malformed + port.output_full + port.waiting
-        assert port.transmitted == told, port
+        unsent = sum(getattr(port, reason) for reason in NOT_SENT)
+        assert port.transmitted == port.sent + unsent + port.waiting, port
     into = sum(p.delivered + p.ring_full + p.too_long + p.no_guest for p in status.ports)
     assert into >= sum(uplink.received for uplink in status.uplinks), status

@@ -7,15 +7,13 @@ import hashlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from isolane.testbed.host_links import in_netns
 
 from tests.live import LIMIT_S
 from tests.netback.back_end import ADDRESSES, FAR, far_mac, mac
-from tests.netback.far_end import in_far
 from tests.wires import ip
 
 SERVER = "e2e-netback-server"
@@ -26,53 +24,37 @@ def of_ip(ip_version: int, side: int, host: int) -> str:
     return ADDRESSES[ip_version][1].format(side, host)
 
 
-@dataclass
-class Ends:
-    """A client at the first wire's far end, a server at the second one's."""
+def stream(data: bytes, client: str, server: str, address: str) -> float:
+    """Send bytes from one namespace to an address in another: each arrives as it was, in its place.
 
-    ip_version: int
+    Return how long that took, s.
+    """
+    listener: socket.socket = in_netns(f"/run/netns/{server}", lambda: _listen(address))
+    received: list[str] = []
+    there = threading.Thread(target=lambda: received.append(_digest(listener)))
+    began = time.monotonic()
+    there.start()
+    try:
+        in_netns(f"/run/netns/{client}", lambda: _send(data, address))
+    finally:
+        there.join(LIMIT_S)
+        listener.close()
+    passed_s = time.monotonic() - began
+    assert received == [hashlib.sha256(data).hexdigest()]
+    assert _wrong_checksums(server) == 0
+    return passed_s
 
-    def stream(self, data: bytes) -> float:
-        """Send bytes from one to the other, each to arrive as it was and in its place.
 
-        Return how long that took, s.
-        """
-        listener: socket.socket = in_netns(f"/run/netns/{SERVER}", self._listen)
-        received: list[str] = []
-        server = threading.Thread(target=lambda: received.append(_digest(listener)))
-        began = time.monotonic()
-        server.start()
-        try:
-            in_far(lambda: self._send(data))
-        finally:
-            server.join(LIMIT_S)
-            listener.close()
-        passed_s = time.monotonic() - began
-        assert received == [hashlib.sha256(data).hexdigest()]
-        assert self._wrong_checksums() == 0
-        return passed_s
+def _listen(address: str) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.create_server((address, PORT), family=family)
+    listener.settimeout(LIMIT_S)
+    return listener
 
-    def _wrong_checksums(self) -> int:
-        """Count the segments that the server's kernel refused for their checksum."""
 
-        def read() -> str:
-            return Path("/proc/thread-self/net/snmp").read_text()
-
-        lines = [line.split() for line in in_netns(f"/run/netns/{SERVER}", read).splitlines()]
-        names, values = (line for line in lines if line[0] == "Tcp:")
-        return int(values[names.index("InCsumErrors")])
-
-    def _listen(self) -> socket.socket:
-        address = (of_ip(self.ip_version, 1, 2), PORT)
-        family = socket.AF_INET if self.ip_version == 4 else socket.AF_INET6
-        listener = socket.create_server(address, family=family)
-        listener.settimeout(LIMIT_S)
-        return listener
-
-    def _send(self, data: bytes) -> None:
-        to = (of_ip(self.ip_version, 1, 2), PORT)
-        with socket.create_connection(to, timeout=LIMIT_S) as client:
-            client.sendall(data)
+def _send(data: bytes, address: str) -> None:
+    with socket.create_connection((address, PORT), timeout=LIMIT_S) as client:
+        client.sendall(data)
 
 
 def _digest(listener: socket.socket) -> str:
@@ -85,9 +67,23 @@ def _digest(listener: socket.socket) -> str:
     return digest.hexdigest()
 
 
+def _wrong_checksums(netns: str) -> int:
+    """Count the segments that a kernel refused for their checksum."""
+
+    def read() -> str:
+        return Path("/proc/thread-self/net/snmp").read_text()
+
+    lines = [line.split() for line in in_netns(f"/run/netns/{netns}", read).splitlines()]
+    names, values = (line for line in lines if line[0] == "Tcp:")
+    return int(values[names.index("InCsumErrors")])
+
+
 @contextlib.contextmanager
-def ends(ip_version: int) -> Iterator[Ends]:
-    """Give each far end an address and its router; the second one a namespace of its own, too."""
+def ends(ip_version: int) -> Iterator[Callable[[bytes], float]]:
+    """Give each far end an address and its router; the second one a namespace of its own, too.
+
+    Yields what sends bytes from the first to the second, see :func:`stream`.
+    """
     ip("netns", "add", SERVER)
     try:
         ip("-n", FAR, "link", "set", "r0", "netns", SERVER)
@@ -100,7 +96,7 @@ def ends(ip_version: int) -> Iterator[Ends]:
             ip("-n", name, "neighbour", "add", router, "lladdr", mac(side, 0), "dev", wire)
             other = ADDRESSES[ip_version][0].format(1 - side, 0)
             ip("-n", name, "route", "add", other, "via", router, "dev", wire)
-        yield Ends(ip_version)
+        yield lambda data: stream(data, FAR, SERVER, of_ip(ip_version, 1, 2))
     finally:
         ip("netns", "del", SERVER)
 

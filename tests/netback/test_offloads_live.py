@@ -39,9 +39,9 @@ def test_a_stream_arrives_whole(ip_version: int, offloads: Switch, tmp_path: Pat
     with (
         back_end(tmp_path, more=f", offloads: {offloads}") as one,
         one.guest(0, ip_version),
-        ends(ip_version) as both,
+        ends(ip_version) as send,
     ):
-        both.stream(os.urandom(BYTES))
+        send(os.urandom(BYTES))
         status = one.until("all is sent", lambda s: not any(port.waiting for port in s.ports))
     conserved(status)
     arrived, left = of(status, one.port(0, 0)), of(status, one.port(1, 0))
@@ -97,8 +97,8 @@ def test_guests_leave_work_to_each_other(second: Switch, tmp_path: Path) -> None
     with back_end(tmp_path, 2, more=", offloads: on") as one:
         switch(one, f"{one.port(1, 1)}:", second)
         one.start_again()
-        with through_both(one), ends(4) as both:
-            both.stream(os.urandom(BYTES))
+        with through_both(one), ends(4) as send:
+            send(os.urandom(BYTES))
             status = one.until("all is sent", lambda s: not any(p.waiting for p in s.ports))
     conserved(status)
     between = of(status, one.port(1, 1))

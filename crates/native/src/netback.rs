@@ -2,15 +2,12 @@
 
 use std::{
     io,
-    os::{
-        fd::{FromRawFd, OwnedFd, RawFd},
-        unix::net::UnixListener,
-    },
+    os::fd::{FromRawFd, OwnedFd, RawFd},
     sync::{Mutex, PoisonError},
 };
 
 use isolane_netback::{
-    Handle, LinkSettings, Netback as BackEnd, NicSettings, PortCounters, PortSettings,
+    Attachment, Handle, LinkSettings, Netback as BackEnd, NicSettings, PortCounters, PortSettings,
     Sharing as Shared, UplinkCounters, drop_privileges,
 };
 use isolane_sched::{BackPressure, FlowSettings, Kind};
@@ -38,7 +35,8 @@ struct Port {
     offloads: bool,
     vlan: Option<u16>,
     /// Of the listening socket; it is taken over.
-    listener: RawFd,
+    listener: Option<RawFd>,
+    interface: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -99,7 +97,7 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 /// `settings_json`: `uplinks`, a list of indices of interfaces in the caller's network namespace;
 /// `ports`, a list of `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list),
 /// `check_source`, `offloads`, `vlan` (a number, or null), `listener` (descriptor of a listening socket, which is
-/// taken over); `sharing`, as `share` takes it.
+/// taken over) or `interface` (its name), the other one null; `sharing`, as `share` takes it.
 #[pyclass(frozen, module = "isolane._native")]
 pub(crate) struct Netback {
     back_end: Mutex<Option<BackEnd>>,
@@ -112,17 +110,21 @@ impl Netback {
     fn new(settings_json: &str) -> PyResult<Self> {
         let settings: Settings = serde_json::from_str(settings_json).map_err(raise)?;
         let ports = settings.ports.iter().map(|port| {
-            // SAFETY: the caller hands the descriptor over.
-            let listener = UnixListener::from(unsafe { OwnedFd::from_raw_fd(port.listener) });
+            let attachment = match (port.listener, &port.interface) {
+                // SAFETY: the caller hands the descriptor over.
+                (Some(fd), None) => Attachment::Socket(unsafe { OwnedFd::from_raw_fd(fd) }.into()),
+                (None, Some(name)) => Attachment::Interface(name.clone()),
+                _ => return Err(raise("a port has either a listener or an interface")),
+            };
             let settings = PortSettings {
                 nic: NicSettings { mac: port.mac, mtu: port.mtu, offloads: port.offloads },
                 uplink: port.uplink,
                 check_source: port.check_source,
                 vlan: port.vlan,
             };
-            (settings, listener)
+            Ok((settings, attachment))
         });
-        let ports = ports.collect();
+        let ports = ports.collect::<PyResult<_>>()?;
         let sharing = settings.sharing.read()?;
         let (back_end, handle) = BackEnd::new(&settings.uplinks, ports, &sharing).map_err(raise)?;
         Ok(Self { back_end: Mutex::new(Some(back_end)), handle })

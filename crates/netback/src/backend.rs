@@ -3,19 +3,17 @@
 use std::{
     collections::VecDeque,
     io,
-    os::{
-        fd::AsFd,
-        unix::net::{UnixListener, UnixStream},
-    },
+    os::{fd::AsFd, unix::net::UnixStream},
     sync::mpsc::{self, Receiver, Sender},
     time::Duration,
 };
 
 use crate::{
-    CutOff, MIN_FRAME_BYTES, NetHeader, PortCounters, PortSettings, UplinkCounters,
+    Attachment, CutOff, MIN_FRAME_BYTES, NetHeader, PortCounters, PortSettings, UplinkCounters,
     contain_cut_files,
     delivery::{Buffers, Delivery, Work},
     forwarding::{Forwarding, Origin},
+    guest::GuestSide,
     output::{Output, Planned},
     poller::{Interest, Poller},
     port::Port,
@@ -37,6 +35,7 @@ const UPLINK: u64 = 1;
 const LISTENER: u64 = 2;
 const CONNECTION: u64 = 3;
 const KICK: u64 = 4;
+const INTERFACE: u64 = 5;
 
 /// What the poller calls a descriptor.
 fn token(kind: u64, number: usize) -> u64 {
@@ -121,7 +120,7 @@ impl Netback {
     /// ports.
     pub fn new(
         uplinks: &[u32],
-        ports: Vec<(PortSettings, UnixListener)>,
+        ports: Vec<(PortSettings, Attachment)>,
         sharing: &Sharing,
     ) -> io::Result<(Self, Handle)> {
         let refused = |why| io::Error::new(io::ErrorKind::InvalidInput, why);
@@ -145,9 +144,14 @@ impl Netback {
             outputs.push(output);
         }
         let mut opened = Vec::new();
-        for (number, (settings, listener)) in ports.into_iter().enumerate() {
-            let port = Port::new(settings, listener)?;
-            poller.add(port.listener(), token(LISTENER, number), Interest::Read)?;
+        for (number, (settings, attachment)) in ports.into_iter().enumerate() {
+            let mut port = Port::new(settings, attachment)?;
+            if let Some(guest) = port.guest() {
+                poller.add(guest.listener(), token(LISTENER, number), Interest::Read)?;
+            }
+            if let Some(interface) = port.interface_mut() {
+                poller.add(interface.readable(), token(INTERFACE, number), Interest::Read)?;
+            }
             opened.push(port);
         }
         let mut netback = Self {
@@ -336,10 +340,10 @@ impl Netback {
                 }
             }
         }
-        let signals = self.ports.iter().filter_map(Port::signals_at_ns);
+        let due = self.ports.iter().filter_map(Port::due_ns);
         let scheduled = self.outputs.iter().filter_map(Output::sends_at_ns);
         let later = self.later.front().map(|&(from_ns, _)| from_ns);
-        let next_ns = signals.chain(scheduled).chain(later).min()?;
+        let next_ns = due.chain(scheduled).chain(later).min()?;
         Some(Duration::from_nanos(next_ns.saturating_sub(monotonic_ns())))
     }
 
@@ -348,18 +352,33 @@ impl Netback {
         for (number, output) in self.outputs.iter_mut().enumerate() {
             output.watch(&self.poller, token(UPLINK, number))?;
         }
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            let can_take = port.staging.free() >= self.refill;
+            if let Some(interface) = port.interface_mut() {
+                interface.watch(&self.poller, token(INTERFACE, number), can_take)?;
+            }
+        }
         let mut ready = Vec::new();
         self.poller
             .wait(limit, |token| ready.push((token >> 32, (token & 0xffff_ffff) as usize)))?;
         // Kicks first: what follows may replace the descriptor that was ready by another one.
         for &(_, number) in ready.iter().filter(|(kind, _)| *kind == KICK) {
-            if !self.ports[number].take_kick() {
+            if !self.ports[number].guest().is_none_or(GuestSide::take_kick) {
                 self.forget_kick(number);
             }
         }
         for (kind, number) in ready {
             match kind {
-                LISTENER => self.changed(number, Port::accept)?,
+                LISTENER => self.changed(number, |port| {
+                    if let Some(guest) = port.guest_mut() {
+                        guest.accept();
+                    }
+                })?,
+                INTERFACE => {
+                    if let Some(interface) = self.ports[number].interface_mut() {
+                        interface.take_error();
+                    }
+                }
                 CONNECTION => self.changed(number, |port| port.serve(MESSAGES))?,
                 // What has arrived is taken in the next round.
                 UPLINK => self.outputs[number].uplink.take_error(),
@@ -370,7 +389,7 @@ impl Netback {
         let now_ns = monotonic_ns();
         for port in &mut self.ports {
             port.disable_kicks();
-            port.signal_again(now_ns);
+            port.in_time(now_ns);
         }
         Ok(false)
     }
@@ -379,13 +398,15 @@ impl Netback {
     fn changed(&mut self, number: usize, act: impl FnOnce(&mut Port)) -> io::Result<()> {
         self.detach(number);
         act(&mut self.ports[number]);
-        let port = &self.ports[number];
-        if let Some(connection) = port.connection() {
-            let unsent = port.has_unsent();
+        let Some(guest) = self.ports[number].guest() else {
+            return Ok(());
+        };
+        if let Some(connection) = guest.connection() {
+            let unsent = guest.has_unsent();
             let what = if unsent { Interest::ReadAndWrite } else { Interest::Read };
             self.poller.add(connection, token(CONNECTION, number), what)?;
         }
-        if let Some(kick) = port.kick() {
+        if let Some(kick) = guest.kick() {
             self.poller.add(kick, token(KICK, number), Interest::Read)?;
         }
         Ok(())
@@ -393,15 +414,16 @@ impl Netback {
 
     /// A descriptor that stays readable would keep the loop awake.
     fn forget_kick(&self, number: usize) {
-        if let Some(kick) = self.ports[number].kick() {
+        if let Some(kick) = self.ports[number].guest().and_then(GuestSide::kick) {
             let _ = self.poller.remove(kick);
         }
     }
 
     fn detach(&self, number: usize) {
-        let port = &self.ports[number];
-        for fd in [port.connection(), port.kick()].into_iter().flatten() {
-            let _ = self.poller.remove(fd);
+        if let Some(guest) = self.ports[number].guest() {
+            for fd in [guest.connection(), guest.kick()].into_iter().flatten() {
+                let _ = self.poller.remove(fd);
+            }
         }
     }
 
@@ -425,7 +447,7 @@ impl Netback {
     }
 
     fn counters(&mut self) -> Counters {
-        let ports = self.ports.iter().map(Port::counted).collect();
+        let ports = self.ports.iter_mut().map(Port::counted).collect();
         (ports, self.outputs.iter_mut().map(|output| output.uplink.counters()).collect())
     }
 }

@@ -28,6 +28,9 @@ mod descriptor;
 mod error;
 mod forwarding;
 mod frame;
+mod guest;
+mod interface;
+mod interface_side;
 mod memory;
 mod message;
 mod notification;
@@ -46,7 +49,6 @@ mod socket;
 mod staging;
 #[cfg(test)]
 mod test_support;
-mod uplink;
 mod vlan;
 
 pub use backend::{Counters, Ended, Handle, Netback};
@@ -57,13 +59,14 @@ pub use frame::{
     Delivered, FrameFormat, FrameWriter, MIN_FRAME_BYTES, NET_HEADER_BYTES, NetHeader, Offloads,
     Transmitted, copy_out,
 };
+pub use interface::UplinkCounters;
 pub use memory::{GuestMemory, MAX_MEMORY_BYTES};
 pub use message::{
     HEADER_BYTES, Header, MAX_CONFIG_BYTES, MAX_DESCRIPTORS, MAX_PAYLOAD_BYTES, MAX_REGIONS,
     MemoryRegion, Message, Reply, ReplyPayload, Request, RingAddresses,
 };
 pub use notification::{Call, Kick, Signalled};
-pub use port::{PortCounters, PortSettings};
+pub use port::{Attachment, PortCounters, PortSettings};
 pub use privileges::drop_privileges;
 pub use queue::{MAX_QUEUE_SIZE, Queue, QueueSettings};
 pub use rings::{Ring, Rings};
@@ -72,4 +75,3 @@ pub use session::{NicSettings, RECEIVE, Session, TRANSMIT, feature, protocol_fea
 pub use sharing::{LinkSettings, Refused, Sharing};
 pub use socket::{Connection, Received};
 pub use staging::MAX_FRAME_BYTES;
-pub use uplink::UplinkCounters;

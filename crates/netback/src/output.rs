@@ -5,11 +5,12 @@ use std::io;
 use isolane_sched::{BackPressure, Config, FlowSettings, Handover, Kind, Packet, Scheduler};
 
 use crate::{
+    NetHeader,
+    interface::Interface,
     poller::{Interest, Poller},
     port::Port,
     sharing::{LinkSettings, Pace, Refused, wire_bytes},
     staging::SLOTS,
-    uplink::Uplink,
 };
 
 /// A frame that lies in its port's staging area.
@@ -34,7 +35,7 @@ pub(crate) type Planned = Scheduler<Staged>;
 
 #[derive(Debug)]
 pub(crate) struct Output {
-    pub(crate) uplink: Uplink,
+    pub(crate) uplink: Interface,
     scheduler: Scheduler<Staged>,
     back_pressure: BackPressure,
     pace: Pace,
@@ -59,8 +60,10 @@ impl Output {
     /// Sends by an interface, for these ports, which have no settings yet.
     pub(crate) fn open(ifindex: u32, link: &LinkSettings, ports: Vec<usize>) -> io::Result<Self> {
         let refused = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
+        let mut uplink = Interface::new()?;
+        uplink.bind(ifindex)?;
         Ok(Self {
-            uplink: Uplink::open(ifindex)?,
+            uplink,
             scheduler: scheduler(&link.scheduler, ports.len()).map_err(refused)?,
             back_pressure: link.back_pressure,
             pace: Pace::new(link.rate_bps, 0),
@@ -95,7 +98,7 @@ impl Output {
                 Handover::Packet(staged) => {
                     let port = &mut ports[self.ports[staged.flow as usize]];
                     let frame = port.staging.pop().expect("as many as were scheduled");
-                    self.uplink.push(frame);
+                    self.uplink.push(frame, NetHeader::NONE);
                     self.pace.sent(staged.wire_bytes, now_ns);
                     port.counters.sent += 1;
                     port.counters.link_bytes += u64::from(staged.wire_bytes);

@@ -15,6 +15,8 @@ const EVENTS: usize = 64;
 pub(crate) enum Interest {
     Read,
     ReadAndWrite,
+    /// That something is wrong with it, which all others tell, too.
+    Errors,
 }
 
 impl Interest {
@@ -22,6 +24,7 @@ impl Interest {
         match self {
             Self::Read => libc::EPOLLIN as u32,
             Self::ReadAndWrite => (libc::EPOLLIN | libc::EPOLLOUT) as u32,
+            Self::Errors => 0,
         }
     }
 }

@@ -33,6 +33,7 @@ A file (edge.yaml):
   ports:
     vm1: {mac: "52:54:00:00:00:01", weight: 2}
     vm2: {mac: "52:54:00:00:00:02"}
+    web: {mac: "02:42:ac:11:00:02", interface: vethweb}  # a container
 
 \b
 Virtual machines attach to /run/isolane/netback/edge/vm1.sock and vm2.sock:
@@ -70,14 +71,14 @@ def command(
         typer.Option("--interval", "-i", min=0.1, max=3600, help="top: interval in s; default 1."),
     ] = None,
 ) -> None:
-    """Serve virtual machines' NICs, and decide who sends next.
+    """Serve routers' NICs, and decide who sends next.
 
     start: runs a back-end in user space that virtual machines (QEMU, User-Mode Linux) attach to
-    over vhost-user. It takes frames from their rings, sends them by an interface of this host, and
-    shares that by the scheduler that the file names. Frames between its virtual machines go
-    straight across. It runs in the foreground, until Ctrl-C
-    or SIGTERM; its virtual machines have no network afterwards. Needs root to start, and gives its
-    rights up before it takes the first frame.
+    over vhost-user, and containers by an interface of the host. It takes frames from their rings,
+    sends them by an interface of this host, and shares that by the scheduler that the file names.
+    Frames between its routers go straight across. It runs in the foreground, until Ctrl-C or
+    SIGTERM; its routers have no network afterwards. Needs root to start, and gives its rights up
+    before it takes the first frame.
 
     status: prints what became of all frames of the back-ends that run.
 
@@ -108,8 +109,9 @@ def _start(file: Path) -> None:
     need_root("a network back-end needs root to open its uplinks")
 
     def ready() -> None:
-        for port in plan.ports:
-            typer.echo(f"port {port}: {socket_of(plan.name, port)}")
+        for name, port in plan.ports.items():
+            where = f"behind {port.interface}" if port.interface else socket_of(plan.name, name)
+            typer.echo(f"port {name}: {where}")
         typer.echo("ready")
 
     serve(plan, ready)
@@ -149,7 +151,7 @@ def _print(status: Status) -> None:
     for heading in _COLUMNS:
         table.add_column(heading, justify="left" if heading in _WORDS else "right")
     for port in status.ports:
-        unsent = port.wrong_source + port.malformed + port.output_full
+        unsent = port.wrong_source + port.malformed + port.output_full + port.not_taken
         lost = port.ring_full + port.too_long + port.no_guest
         numbers = (port.sent, unsent, port.delivered, lost)
         table.add_row(

@@ -31,7 +31,8 @@ def _by_reason(reasons: Sequence[str]) -> Callable[[PortStatus | UplinkStatus], 
 
 
 _OF_PORT: Final[tuple[_Metric[PortStatus], ...]] = (
-    _Metric("attached", "gauge", "", "1 while a virtual machine is attached.",
+    _Metric("attached", "gauge", "",
+            "1 while a virtual machine is attached, or the port's interface is there.",
             lambda port: {"": port.attached}),
     _Metric("transmitted_frames", "counter", "frames",
             "Frames that the virtual machine transmitted, whatever became of them.",
@@ -40,14 +41,15 @@ _OF_PORT: Final[tuple[_Metric[PortStatus], ...]] = (
             lambda port: {"": port.sent}),
     _Metric("not_sent_frames", "counter", "frames",
             "Of these: dropped, by reason: another source address than the port's (wrong_source), "
-            "malformed, or no space in the uplink (output_full).", _by_reason(NOT_SENT)),
+            "malformed, no space in the uplink (output_full), or not taken from an interface in "
+            "time (not_taken).", _by_reason(NOT_SENT)),
     _Metric("waiting_frames", "gauge", "frames", "Of these: waiting to be scheduled.",
             lambda port: {"": port.waiting}),
     _Metric("link_bytes", "counter", "bytes",
             "Bytes on the wire that were handed to the uplink, with preamble and gap.",
             lambda port: {"": port.link_bytes}),
     _Metric("delivered_frames", "counter", "frames",
-            "Frames that lie in the virtual machine's receive ring.",
+            "Frames in the virtual machine's receive ring, or handed to the interface.",
             lambda port: {"": port.delivered}),
     _Metric("lost_frames", "counter", "frames",
             "Frames for the virtual machine that were lost, by reason: no receive buffer "

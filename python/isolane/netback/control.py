@@ -25,7 +25,9 @@ class PortStatus:
     name: str
     uplink: str
     vlan: int | None
-    socket: str
+    interface: str | None
+    """Behind which the router is; None: a virtual machine attaches to the socket."""
+    socket: str | None
     shares: dict[str, Any]
     """Its keys that the uplink's scheduler looks at, as they are written in the file."""
     transmitted: int
@@ -41,6 +43,8 @@ class PortStatus:
     """Bytes on the wire of what was handed to the uplink: with preamble, checksum and gap."""
     output_full: int
     """Of these: lost because the uplink had no space for them."""
+    not_taken: int
+    """Of these: lost because the back-end did not take them in time; behind an interface only."""
     waiting: int
     """Of these: waiting to be scheduled."""
     delivered: int
@@ -52,7 +56,7 @@ class PortStatus:
     no_guest: int
     """Frames for the guest while there was none, or its NIC was not ready."""
     attached: bool
-    """Whether a virtual machine is attached."""
+    """Whether a virtual machine is attached, or the interface is there."""
     cut_offs: int
     """How often one was cut off for what it did."""
     last_cut_off: str | None

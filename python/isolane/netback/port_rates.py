@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from isolane.netback.control import PortStatus, Status
 
-NOT_SENT: Final = ("wrong_source", "malformed", "output_full")
+NOT_SENT: Final = ("wrong_source", "malformed", "output_full", "not_taken")
 """Why a frame that a guest transmitted was not sent."""
 NOT_DELIVERED: Final = ("ring_full", "too_long", "no_guest")
 """Why a frame for a guest does not lie in its ring."""

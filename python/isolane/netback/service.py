@@ -51,9 +51,16 @@ def serve(plan: NetbackFile, ready: Callable[[], None], directory: Path = DIRECT
         If it ended by itself.
     """
     uplinks = {name: _index_of(name) for name in plan.uplinks}
+    for name in (*plan.uplinks, *(port.interface for port in plan.ports.values())):
+        if name is not None:
+            _refuse_part(name)
     allow_descriptors(len(plan.ports))
     with own_folder(plan.name, directory), contextlib.ExitStack() as opened:
-        listeners = {name: _listen(socket_of(plan.name, name, directory)) for name in plan.ports}
+        listeners = {
+            name: _listen(socket_of(plan.name, name, directory))
+            for name, port in plan.ports.items()
+            if port.interface is None
+        }
         asked = opened.enter_context(_listen(control_of(plan.name, directory)))
         if plan.core is not None:
             _move_to(plan.core)
@@ -96,6 +103,16 @@ def _index_of(uplink: str) -> int:
         raise TestbedError(f"uplink {uplink}: no such interface here; there are {known}") from None
 
 
+def _refuse_part(interface: str) -> None:
+    """Refuse an interface whose frames somebody else forwards as well."""
+    with contextlib.suppress(OSError):  # it is not part of anything, or not there yet
+        master = Path(f"/sys/class/net/{interface}/master").readlink().name
+        raise TestbedError(
+            f"interface {interface} is part of {master}, so that frames would go both ways; take "
+            f"it out: ip link set {interface} nomaster"
+        )
+
+
 def _listen(path: Path) -> socket.socket:
     """Listen where only the owner can connect: the folder is closed to others."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -129,7 +146,8 @@ def _settings(
                 "check_source": port.check_source,
                 "offloads": port.offloads,
                 "vlan": port.vlan,
-                "listener": listeners[name].detach(),
+                "listener": listeners[name].detach() if name in listeners else None,
+                "interface": port.interface,
             }
             for name, port in plan.ports.items()
         ],
@@ -271,7 +289,10 @@ class _Answers:
                     "name": name,
                     "uplink": plan.uplink_of(port),
                     "vlan": port.vlan,
-                    "socket": str(socket_of(plan.name, name, self._directory)),
+                    "interface": port.interface,
+                    "socket": None
+                    if port.interface
+                    else str(socket_of(plan.name, name, self._directory)),
                     "shares": _shares_of(plan, name),
                     **counts,
                 }

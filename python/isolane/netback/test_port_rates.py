@@ -10,7 +10,8 @@ from isolane.netback import PortStatus, Status, UplinkStatus
 from isolane.netback.port_rates import BackEndRates, port_rates
 
 NOTHING = PortStatus(
-    name="vm1", uplink="eth1", vlan=None, socket="vm1.sock", shares={"weight": 3}, transmitted=0,
+    name="vm1", uplink="eth1", vlan=None, interface=None, socket="vm1.sock", shares={"weight": 3},
+    transmitted=0, not_taken=0,
     wrong_source=0, malformed=0, sent=0, link_bytes=0, output_full=0, waiting=0, delivered=0,
     ring_full=0, too_long=0, no_guest=0, attached=True, cut_offs=0, last_cut_off=None,
 )  # fmt: skip
@@ -44,7 +45,12 @@ AFTER = status(
 def test_what_happened_between_two_looks() -> None:
     one, two = rates(BEFORE, AFTER, 2.0).ports
     assert (one.transmitted_pps, one.sent_pps, one.waiting) == (300, 200, 30)
-    assert one.not_sent_pps == {"wrong_source": 0, "malformed": 75, "output_full": 0}
+    assert one.not_sent_pps == {
+        "wrong_source": 0,
+        "malformed": 75,
+        "output_full": 0,
+        "not_taken": 0,
+    }
     assert (one.delivered_pps, one.lost_pps["ring_full"]) == (10, 2)
     assert one.link_bps == 84_000 * 8 / 2
     assert (one.link_share, two.link_share) == (0.84, 0.16)

@@ -52,10 +52,13 @@ class UplinkEntry(SpecModel):
 
 
 class PortEntry(SpecModel):
-    """A port: one NIC of a virtual machine."""
+    """A port: one NIC of a virtual machine, or of a container."""
 
     mac: p.Mac
     """The NIC's address; frames to it are the port's."""
+    interface: p.InterfaceName | None = None
+    """The host's interface behind which the router is: the host's end of a container's pair, or a
+    tap; default: a socket that a virtual machine attaches to."""
     uplink: p.InterfaceName | None = None
     """The uplink that its frames leave by; needed where there are several."""
     vlan: VlanNumber | None = None
@@ -90,7 +93,8 @@ class NetbackFile(SpecModel):
     uplinks: Mapping[p.InterfaceName, UplinkEntry] = Field(min_length=1)
     """The host's interfaces, by name."""
     ports: Mapping[Slug, PortEntry] = Field(min_length=1, max_length=MAX_PORTS)
-    """The ports, by name; a virtual machine attaches to the socket NAME.sock."""
+    """The ports, by name; a virtual machine attaches to the socket NAME.sock, if its port has no
+    interface."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -106,8 +110,14 @@ class NetbackFile(SpecModel):
     def problems(self) -> Iterator[Problem]:
         """Yield what does not fit together."""
         taken: dict[tuple[str, int | None, str], str] = {}
+        interfaces: dict[str, str] = {name: f"uplink {show(name)}" for name in self.uplinks}
         for name, port in self.ports.items():
             loc = ("ports", name)
+            if port.interface is not None:
+                if port.interface in interfaces:
+                    what = f"the interface of port {show(name)} is {interfaces[port.interface]}"
+                    yield Problem((*loc, "interface"), what, "each interface once")
+                interfaces[port.interface] = f"that of port {show(name)}"
             if port.uplink is None and len(self.uplinks) > 1:
                 what = f"port {show(name)} does not say which uplink it has"
                 yield Problem((*loc, "uplink"), what, listed(self.uplinks))

@@ -58,6 +58,16 @@ def test_an_address_may_be_there_once_in_each_vlan(tmp_path: Path) -> None:
         read(tmp_path, other.replace("vlan: 7", "vlan: 4095"))
 
 
+def test_a_port_may_have_an_interface(tmp_path: Path) -> None:
+    with_one = GOOD.replace("weight: 7", "interface: veth7, weight: 7")
+    assert [port.interface for port in read(tmp_path, with_one).ports.values()] == [None, "veth7"]
+    with pytest.raises(SpecError, match="the interface of port 'vm2' is uplink 'eth1'"):
+        read(tmp_path, with_one.replace("veth7", "eth1"))
+    twice = with_one.replace("uplink: eth1, rate_min", "uplink: eth1, interface: veth7, rate_min")
+    with pytest.raises(SpecError, match="the interface of port 'vm2' is that of port 'vm1'"):
+        read(tmp_path, twice)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [

@@ -1,4 +1,4 @@
-//! An uplink: an interface of the host, through a packet socket whose rings are shared with it.
+//! An interface of the host, through a packet socket whose rings are shared with it.
 //!
 //! Two rings of fixed slots (`TPACKET_V2`): the kernel fills one, this side the other. A slot that
 //! was filled to be sent comes back when the interface has freed the frame, so a full ring is the
@@ -10,6 +10,7 @@
 #![expect(clippy::cast_ptr_alignment, reason = "slots are aligned to their size")]
 
 use std::{
+    ffi::CStr,
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     ptr,
@@ -39,7 +40,7 @@ const ADDRESSES_BYTES: usize = 12;
 const MERGED_WAITING_BYTES: libc::c_int = 4 << 20;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
-/// What became of the frames of an uplink, since it was opened.
+/// What became of the frames of an interface, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct UplinkCounters {
     /// Frames that arrived and were given on; merged segments are one.
@@ -54,9 +55,9 @@ pub struct UplinkCounters {
     pub refused: u64,
 }
 
-/// An open uplink.
+/// An interface, or none: frames come and go once it is bound to one.
 #[derive(Debug)]
-pub struct Uplink {
+pub struct Interface {
     socket: OwnedFd,
     rings: *mut u8,
     /// A frame that was longer than a slot, behind space for a tag.
@@ -70,11 +71,11 @@ pub struct Uplink {
 }
 
 // SAFETY: the mapping belongs to this value alone, and its other user is the kernel.
-unsafe impl Send for Uplink {}
+unsafe impl Send for Interface {}
 
-impl Uplink {
-    /// Opens the interface with this index in the calling thread's network namespace.
-    pub fn open(ifindex: u32) -> io::Result<Self> {
+impl Interface {
+    /// A socket in the calling thread's network namespace that is not bound yet.
+    pub fn new() -> io::Result<Self> {
         // Without a protocol nothing arrives before the rings are there.
         // SAFETY: no pointers.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -98,7 +99,7 @@ impl Uplink {
         set(&socket, libc::PACKET_RX_RING, &ring)?;
         set(&socket, libc::PACKET_TX_RING, &ring)?;
         let rings = map(&socket)?;
-        let uplink = Self {
+        Ok(Self {
             socket,
             rings,
             long: vec![0; TAG_BYTES + MAX_MERGED_BYTES],
@@ -107,7 +108,11 @@ impl Uplink {
             unsent: 0,
             stuck: false,
             counters: UplinkCounters::default(),
-        };
+        })
+    }
+
+    /// Binds it to the interface with this index. It may have been bound to one that is gone by now.
+    pub fn bind(&mut self, ifindex: u32) -> io::Result<()> {
         let index = i32::try_from(ifindex).map_err(|_| io::ErrorKind::InvalidInput)?;
         let all = libc::packet_mreq {
             mr_ifindex: index,
@@ -115,9 +120,35 @@ impl Uplink {
             mr_alen: 0,
             mr_address: [0; 8],
         };
-        set(&uplink.socket, libc::PACKET_ADD_MEMBERSHIP, &all)?;
-        bind(&uplink.socket, index)?;
-        Ok(uplink)
+        set(&self.socket, libc::PACKET_ADD_MEMBERSHIP, &all)?;
+        bind(&self.socket, index)
+    }
+
+    /// Whether the interface that it was bound to is still there.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        let mut address = address(0);
+        let mut length = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: both pointers are to live values, and the length says how long the first is.
+        let failed = unsafe {
+            libc::getsockname(self.socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length)
+        };
+        failed == 0 && address.sll_ifindex > 0
+    }
+
+    /// Whether an interface of this name is there and in service.
+    #[must_use]
+    pub fn is_up(&self, name: &CStr) -> bool {
+        // SAFETY: all zeros are a value of this plain structure.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, &byte) in request.ifr_name.iter_mut().zip(name.to_bytes_with_nul()) {
+            *to = libc::c_char::from_ne_bytes([byte]);
+        }
+        // SAFETY: the pointer is to a live request.
+        let failed =
+            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) };
+        // SAFETY: the kernel has written the flags.
+        failed == 0 && unsafe { request.ifr_ifru.ifru_flags } & libc::IFF_UP as i16 != 0
     }
 
     /// Gives on frames that have arrived, [`BATCH`] at most, each with what is left to do for it; returns
@@ -125,31 +156,36 @@ impl Uplink {
     /// that can be done.
     pub fn receive(&mut self, mut take: impl FnMut(&mut [u8], NetHeader) -> bool) -> u32 {
         let mut taken = 0;
-        while taken < BATCH {
-            let slot = self.slot(self.receive_slot);
-            let status = status(slot).load(Ordering::Acquire);
-            if status & libc::TP_STATUS_USER == 0 {
-                break;
-            }
-            // SAFETY: a slot begins with this header, and until its status is given back the kernel
-            // leaves it alone.
-            let header = unsafe { ptr::read(slot.cast::<libc::tpacket2_hdr>()) };
-            let is_long = status & libc::TP_STATUS_COPY != 0;
-            let found = if is_long { self.long(&header) } else { frame_of(slot, &header) };
-            let given = found.is_some_and(|(frame, work)| take(frame, work));
-            let counter = match given {
-                true => &mut self.counters.received,
-                false if !is_long && header.tp_len != header.tp_snaplen => {
-                    &mut self.counters.ring_full
-                }
-                false => &mut self.counters.too_long,
-            };
-            *counter += 1;
-            self::status(slot).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-            self.receive_slot = (self.receive_slot + 1) % SLOTS;
-            taken += frames_of(header.tp_len as usize);
+        while taken < BATCH
+            && let Some(frames) = self.receive_one(&mut take)
+        {
+            taken += frames;
         }
         taken
+    }
+
+    /// The same with one frame; None: none has arrived.
+    pub fn receive_one(&mut self, take: impl FnOnce(&mut [u8], NetHeader) -> bool) -> Option<u32> {
+        let slot = self.slot(self.receive_slot);
+        let status = status(slot).load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: a slot begins with this header, and until its status is given back the kernel leaves
+        // it alone.
+        let header = unsafe { ptr::read(slot.cast::<libc::tpacket2_hdr>()) };
+        let is_long = status & libc::TP_STATUS_COPY != 0;
+        let found = if is_long { self.long(&header) } else { frame_of(slot, &header) };
+        let given = found.is_some_and(|(frame, work)| take(frame, work));
+        let counter = match given {
+            true => &mut self.counters.received,
+            false if !is_long && header.tp_len != header.tp_snaplen => &mut self.counters.ring_full,
+            false => &mut self.counters.too_long,
+        };
+        *counter += 1;
+        self::status(slot).store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.receive_slot = (self.receive_slot + 1) % SLOTS;
+        Some(frames_of(header.tp_len as usize))
     }
 
     /// The frame that a slot was too short for, from the socket's queue, where they wait in the same
@@ -181,8 +217,9 @@ impl Uplink {
         status == libc::TP_STATUS_AVAILABLE || status & libc::TP_STATUS_WRONG_FORMAT != 0
     }
 
-    /// Writes a frame into the next slot; without room for it the frame is refused, and counted.
-    pub fn push(&mut self, frame: &[u8]) {
+    /// Writes a frame into the next slot, with what is left to the kernel; without space for it the frame is
+    /// refused, and counted.
+    pub fn push(&mut self, frame: &[u8], work: NetHeader) {
         if !self.has_free_slot() || frame.len() > MAX_FRAME_BYTES {
             self.counters.refused += 1;
             return;
@@ -195,7 +232,7 @@ impl Uplink {
         // SAFETY: the slot is this side's, and has the headers and a frame's bytes; it begins with the
         // header whose `tp_len` is this side's to write.
         unsafe {
-            ptr::write_bytes(slot.add(SEND_AT), 0, VNET_BYTES);
+            ptr::copy_nonoverlapping(work.to_bytes().as_ptr(), slot.add(SEND_AT), VNET_BYTES);
             let target = slot.add(SEND_AT + VNET_BYTES);
             ptr::copy_nonoverlapping(frame.as_ptr(), target, frame.len());
             let header = slot.cast::<libc::tpacket2_hdr>();
@@ -285,7 +322,7 @@ impl Uplink {
     }
 }
 
-impl Drop for Uplink {
+impl Drop for Interface {
     fn drop(&mut self) {
         // SAFETY: mapped by open(), with this length, and used by nobody else.
         unsafe { libc::munmap(self.rings.cast(), MAPPED_BYTES) };
@@ -403,15 +440,7 @@ fn map(socket: &OwnedFd) -> io::Result<*mut u8> {
 }
 
 fn bind(socket: &OwnedFd, ifindex: i32) -> io::Result<()> {
-    let address = libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: ifindex,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    };
+    let address = address(ifindex);
     // SAFETY: the pointer is to a live address of that length.
     let failed = unsafe {
         libc::bind(
@@ -421,4 +450,16 @@ fn bind(socket: &OwnedFd, ifindex: i32) -> io::Result<()> {
         )
     };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn address(ifindex: i32) -> libc::sockaddr_ll {
+    libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: ifindex,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    }
 }

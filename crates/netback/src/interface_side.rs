@@ -1,0 +1,162 @@
+//! A router at a port that is no virtual machine of this back-end: behind an interface of the host.
+//!
+//! The interface comes and goes with its container. A socket is bound to the next one of that name; that
+//! needs no capability, which the back-end has given up by then.
+
+use std::{ffi::CString, io, os::fd::BorrowedFd};
+
+use crate::{
+    Delivered, MIN_FRAME_BYTES, NetHeader, Offloads, Transmitted,
+    interface::Interface,
+    poller::{Interest, Poller},
+    staging::MAX_FRAME_BYTES,
+};
+
+/// Between two looks whether the interface is there.
+const LOOK_NS: u64 = 100_000_000;
+
+/// What a router transmitted and nobody took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lost {
+    pub(crate) not_taken: u64,
+    pub(crate) too_long: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct InterfaceSide {
+    name: CString,
+    interface: Interface,
+    /// What the kernel does for frames that are handed to the interface.
+    offloads: Offloads,
+    is_bound: bool,
+    /// When the interface is looked for, or looked at: it has gone down, and that it goes altogether is
+    /// not told. None: it is there.
+    looks_at_ns: Option<u64>,
+    /// Frames were handed over since the interface was last told.
+    touched: bool,
+    /// Whether the poller waits for frames from it.
+    watched: bool,
+}
+
+impl InterfaceSide {
+    pub(crate) fn new(name: &str, checksums: bool) -> io::Result<Self> {
+        let mut made = Self {
+            name: CString::new(name)?,
+            interface: Interface::new()?,
+            offloads: Offloads { checksum: checksums, ..Offloads::default() },
+            is_bound: false,
+            looks_at_ns: Some(0),
+            touched: false,
+            watched: true,
+        };
+        made.look(0);
+        Ok(made)
+    }
+
+    /// Whether the interface is there.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.is_bound
+    }
+
+    pub(crate) fn lost(&mut self) -> Lost {
+        let counters = self.interface.counters();
+        Lost { not_taken: counters.ring_full, too_long: counters.too_long }
+    }
+
+    /// Looks for the interface, if it is gone and the time has come.
+    pub(crate) fn look(&mut self, now_ns: u64) {
+        if self.looks_at_ns.is_none_or(|at_ns| now_ns < at_ns) {
+            return;
+        }
+        self.is_bound = self.is_bound && self.interface.is_bound();
+        if !self.is_bound {
+            // SAFETY: a string that ends with 0.
+            let index = unsafe { libc::if_nametoindex(self.name.as_ptr()) };
+            // What is gone again by now, or takes no frames, is looked for again.
+            self.is_bound = index != 0 && self.interface.bind(index).is_ok();
+        }
+        let is_there = self.is_bound && self.interface.is_up(&self.name);
+        self.looks_at_ns = (!is_there).then_some(now_ns + LOOK_NS);
+    }
+
+    /// When the interface is looked for, or at.
+    pub(crate) fn looks_at_ns(&self) -> Option<u64> {
+        self.looks_at_ns
+    }
+
+    /// Takes note of an error of the interface's: it went down, and may be about to go altogether.
+    pub(crate) fn take_error(&mut self) {
+        self.interface.take_error();
+        self.looks_at_ns = Some(0);
+    }
+
+    /// Copies the next frame that the router transmits to the start of `frame`.
+    pub(crate) fn next_frame(&mut self, frame: &mut [u8]) -> Option<Transmitted> {
+        let mut copied = None;
+        while copied.is_none() {
+            let taken = self.interface.receive_one(|found, work| {
+                let fits = found.len() <= frame.len();
+                if fits {
+                    frame[..found.len()].copy_from_slice(found);
+                    copied = Some((found.len(), work));
+                }
+                fits
+            });
+            let _ = taken?;
+        }
+        copied.map(|(bytes, work)| {
+            if bytes < MIN_FRAME_BYTES {
+                Transmitted::TooShort { bytes }
+            } else {
+                Transmitted::Frame(bytes, work)
+            }
+        })
+    }
+
+    /// Whether the kernel does what this header leaves to it.
+    pub(crate) fn takes(&self, header: &NetHeader) -> bool {
+        self.is_bound && self.offloads.cover(header)
+    }
+
+    /// Hands a frame to the interface.
+    pub(crate) fn deliver(&mut self, frame: &[u8], header: NetHeader) -> Delivered {
+        if !self.is_bound {
+            return Delivered::Stopped;
+        }
+        if frame.len() > MAX_FRAME_BYTES {
+            return Delivered::TooLong;
+        }
+        if !self.interface.has_free_slot() {
+            // What was not taken when it was down.
+            self.interface.flush();
+            if !self.interface.has_free_slot() {
+                return Delivered::Full;
+            }
+        }
+        self.interface.push(frame, header);
+        self.touched = true;
+        Delivered::Written { buffers: 1 }
+    }
+
+    /// Has the interface take what was handed over.
+    pub(crate) fn finish(&mut self) {
+        if std::mem::take(&mut self.touched) {
+            self.interface.flush();
+        }
+    }
+
+    /// For polling.
+    pub(crate) fn readable(&self) -> BorrowedFd<'_> {
+        self.interface.readable()
+    }
+
+    /// Has the poller wait for frames only while they can be taken.
+    pub(crate) fn watch(&mut self, poller: &Poller, number: u64, wanted: bool) -> io::Result<()> {
+        if wanted != self.watched {
+            let interest = if wanted { Interest::Read } else { Interest::Errors };
+            poller.change(self.interface.readable(), number, interest)?;
+            self.watched = wanted;
+        }
+        Ok(())
+    }
+}
