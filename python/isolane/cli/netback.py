@@ -23,6 +23,7 @@ EPILOG = """Examples:
   sudo isolane netback status edge --json
   sudo isolane netback top                       each second, until Ctrl-C
   sudo isolane netback top edge --once --json
+  sudo isolane export systemd --output /etc/systemd/system  # isolane-netback@edge at boot
 
 \b
 A file (edge.yaml):
@@ -102,7 +103,7 @@ def command(
 
 def _start(file: Path) -> None:
     from isolane.cli.rights import need_root
-    from isolane.netback import serve, socket_of
+    from isolane.netback import serve, socket_of, tell_ready
     from isolane.spec.netback_models import load_netback
 
     plan = load_netback(file)
@@ -113,6 +114,7 @@ def _start(file: Path) -> None:
             where = f"behind {port.interface}" if port.interface else socket_of(plan.name, name)
             typer.echo(f"port {name}: {where}")
         typer.echo("ready")
+        tell_ready()
 
     serve(plan, ready)
 

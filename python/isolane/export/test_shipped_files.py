@@ -9,7 +9,12 @@ import pytest
 
 from isolane.export import unit_files
 
-UNITS = ("isolane-metrics.service", "isolane-watch.service", "isolane.service")
+UNITS = (
+    "isolane-metrics.service",
+    "isolane-netback@.service",
+    "isolane-watch.service",
+    "isolane.service",
+)
 
 
 def executable(folder: Path, name: str = "isolane") -> Path:
@@ -34,6 +39,9 @@ def test_the_units_are_shipped_and_start_isolane() -> None:
         "isolane clear",
     }
     assert started(units["isolane-watch.service"]) == {"isolane watch"}
+    assert started(units["isolane-netback@.service"]) == {
+        "isolane netback start /etc/isolane/netback/%i.yaml"
+    }
     # Whoever stops the watcher or the counters does not stop what is in force.
     assert "ExecStop" not in units["isolane-watch.service"] + units["isolane-metrics.service"]
 
@@ -59,7 +67,8 @@ def test_systemd_accepts_them(tmp_path: Path, folder: str) -> None:
     for name, text in unit_files(str(executable(tmp_path / folder))).items():
         (tmp_path / name).write_text(text)
     verified = subprocess.run(
-        ["systemd-analyze", "verify", *(str(tmp_path / name) for name in UNITS)],
+        ["systemd-analyze", "verify",
+         *(str(tmp_path / name.replace("@.", "@edge.")) for name in UNITS)],
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     about_them = [line for line in verified.stderr.splitlines() if "isolane" in line]

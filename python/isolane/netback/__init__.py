@@ -15,6 +15,7 @@ from isolane.netback.control import (
     statuses,
 )
 from isolane.netback.folders import DIRECTORY, names, remove_left, socket_of
+from isolane.netback.readiness import tell_ready
 from isolane.netback.service import serve
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "socket_of",
     "status_of",
     "statuses",
+    "tell_ready",
 ]
