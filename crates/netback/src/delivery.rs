@@ -46,6 +46,7 @@ pub(crate) struct Delivery<'a> {
 
 impl Delivery<'_> {
     /// Gives a frame without work to the ports that it is for. True: to the one that has its address.
+    #[inline]
     pub(crate) fn spread(&mut self, from: Origin, frame: &[u8]) -> bool {
         let Self { ports, forwarding, buffers, failed } = self;
         forwarding.spread(from, frame, &mut buffers.untagged, &mut |to, frame: &[u8]| {

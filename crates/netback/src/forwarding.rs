@@ -86,12 +86,14 @@ impl Forwarding {
     }
 
     /// The port that has a frame's destination address, and the LAN that it belongs to.
+    #[inline]
     pub(crate) fn owner(&self, uplink: usize, frame: &[u8]) -> Option<(usize, Lan)> {
-        let lans = [self.vlan(uplink, frame), Some(Lan::plain(uplink))];
-        lans.into_iter().flatten().find_map(|lan| match self.target(lan, frame) {
+        let owner_in = |lan| match self.target(lan, frame) {
             Target::Port(port) => Some((port, lan)),
             Target::All | Target::Uplink => None,
-        })
+        };
+        let tagged = self.vlan(uplink, frame).and_then(owner_in);
+        tagged.or_else(|| owner_in(Lan::plain(uplink)))
     }
 
     /// Where a frame of a LAN goes.

@@ -215,15 +215,18 @@ pub fn copy_out(
     let mut header = [0; NET_HEADER_BYTES];
     chain.read(0, &mut header[..format.header_bytes]);
     let header = NetHeader::parse(&header);
-    if !format.transmit.cover(&header) {
-        return Ok(Transmitted::NeedsOffload);
-    }
-    let longest = if header.is_merged() { MAX_MERGED_BYTES } else { MAX_FRAME_BYTES };
+    let (header, longest) = if header.asks_for_offload() {
+        if !format.transmit.cover(&header) {
+            return Ok(Transmitted::NeedsOffload);
+        }
+        (header, if header.is_merged() { MAX_MERGED_BYTES } else { MAX_FRAME_BYTES })
+    } else {
+        // What else it says is of no use to anybody.
+        (NetHeader::NONE, MAX_FRAME_BYTES)
+    };
     if frame_bytes > frame.len().min(longest) {
         return Ok(Transmitted::TooLong { bytes: frame_bytes });
     }
-    // What else a header says is of no use to anybody.
-    let header = if header.asks_for_offload() { header } else { NetHeader::NONE };
     Ok(Transmitted::Frame(chain.read(format.header_bytes, &mut frame[..frame_bytes]), header))
 }
 

@@ -113,6 +113,7 @@ impl GuestSide {
     }
 
     /// Copies the next frame that the guest transmits to the start of `frame`.
+    #[inline]
     pub(crate) fn next_frame(&mut self, frame: &mut [u8]) -> Result<Option<Transmitted>, CutOff> {
         let Some(guest) = &mut self.guest else {
             return Ok(None);
@@ -129,6 +130,7 @@ impl GuestSide {
     }
 
     /// Writes a frame into the guest's receive ring.
+    #[inline]
     pub(crate) fn deliver(&mut self, frame: &[u8], header: NetHeader) -> Result<Delivered, CutOff> {
         let Some(guest) = &mut self.guest else {
             return Ok(Delivered::Stopped);

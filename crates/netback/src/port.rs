@@ -175,6 +175,7 @@ impl Port {
     /// Copies the next frame that the router transmits to the start of `frame`, as it is on the uplink,
     /// and counts it; None: there is none. One that is not to be sent has no bytes. The header says what
     /// is left to do.
+    #[inline]
     pub(crate) fn next_frame(
         &mut self,
         frame: &mut [u8],
@@ -222,6 +223,7 @@ impl Port {
     }
 
     /// Hands a frame to its router, with what is left to it, or counts why not.
+    #[inline]
     pub(crate) fn deliver(&mut self, frame: &[u8], header: NetHeader) -> Result<(), CutOff> {
         debug_assert!(frame.len() >= MIN_FRAME_BYTES && frame.len() <= MAX_MERGED_BYTES);
         let delivered = match &mut self.side {

@@ -49,6 +49,7 @@ impl Rings<'_> {
     /// Writes a frame into the guest's receive buffers. The caller publishes, and calls the guest
     /// if that is needed, and has looked whether the guest does what the header leaves to it
     /// ([`FrameFormat::receive`]).
+    #[inline]
     pub fn deliver(&mut self, frame: &[u8], header: NetHeader) -> Result<Delivered, CutOff> {
         match &mut self.receive {
             Some(ring) => self.writer.deliver(ring.queue, self.format, frame, header),
@@ -58,6 +59,7 @@ impl Rings<'_> {
 
     /// Copies the next frame that the guest transmits, and gives its buffer back; None: there is
     /// none. The caller publishes, and calls the guest if that is needed.
+    #[inline]
     pub fn next_frame(&mut self, frame: &mut [u8]) -> Result<Option<Transmitted>, CutOff> {
         let Some(ring) = &mut self.transmit else {
             return Ok(None);

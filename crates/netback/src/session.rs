@@ -92,6 +92,8 @@ pub struct Session {
     rings: [RingState; RINGS],
     /// None: not set yet.
     features: Option<u64>,
+    /// How frames lie in buffers, as the features say: each frame asks for it.
+    format: FrameFormat,
     protocol_features: u64,
     status: u8,
     /// Kept open and never used: a User-Mode Linux guest whose channel is closed loses its NICs.
@@ -116,6 +118,7 @@ impl Session {
             memory: None,
             rings: Default::default(),
             features: None,
+            format: format(0),
             protocol_features: 0,
             status: 0,
             backend_requests: None,
@@ -141,7 +144,7 @@ impl Session {
 
     /// Its rings, as far as they run, for one round of work.
     pub fn rings(&mut self) -> Rings<'_> {
-        let format = self.format();
+        let format = self.format;
         let [receive, transmit] = &mut self.rings;
         Rings {
             memory: self.memory.as_ref(),
@@ -171,23 +174,6 @@ impl Session {
     #[must_use]
     pub fn features(&self) -> u64 {
         self.features.unwrap_or(0)
-    }
-
-    fn format(&self) -> FrameFormat {
-        let features = self.features();
-        let mergeable = features & feature::MRG_RXBUF != 0;
-        let has_buffers = mergeable || features & feature::VERSION_1 != 0;
-        let offloads = |checksum, tcp_ipv4, tcp_ipv6| Offloads {
-            checksum: features & checksum != 0,
-            tcp_ipv4: features & tcp_ipv4 != 0,
-            tcp_ipv6: features & tcp_ipv6 != 0,
-        };
-        FrameFormat {
-            header_bytes: if has_buffers { NET_HEADER_BYTES } else { NET_HEADER_BYTES - 2 },
-            mergeable,
-            transmit: offloads(feature::CSUM, feature::HOST_TSO4, feature::HOST_TSO6),
-            receive: offloads(feature::GUEST_CSUM, feature::GUEST_TSO4, feature::GUEST_TSO6),
-        }
     }
 
     /// The features that this NIC offers.
@@ -222,6 +208,7 @@ impl Session {
             Request::SetFeatures { features } => {
                 offered(features, self.offered())?;
                 self.features = Some(features);
+                self.format = format(features);
                 self.refresh()?;
             }
             Request::SetProtocolFeatures { features } => {
@@ -305,6 +292,7 @@ impl Session {
         }
         self.rings = Default::default();
         self.features = None;
+        self.format = format(0);
         self.status = 0;
     }
 
@@ -344,6 +332,23 @@ impl Session {
             }),
         };
         self.rings.iter_mut().try_for_each(|ring| ring.refresh(&shared))
+    }
+}
+
+/// How frames lie in buffers with these features.
+fn format(features: u64) -> FrameFormat {
+    let mergeable = features & feature::MRG_RXBUF != 0;
+    let has_buffers = mergeable || features & feature::VERSION_1 != 0;
+    let offloads = |checksum, tcp_ipv4, tcp_ipv6| Offloads {
+        checksum: features & checksum != 0,
+        tcp_ipv4: features & tcp_ipv4 != 0,
+        tcp_ipv6: features & tcp_ipv6 != 0,
+    };
+    FrameFormat {
+        header_bytes: if has_buffers { NET_HEADER_BYTES } else { NET_HEADER_BYTES - 2 },
+        mergeable,
+        transmit: offloads(feature::CSUM, feature::HOST_TSO4, feature::HOST_TSO6),
+        receive: offloads(feature::GUEST_CSUM, feature::GUEST_TSO4, feature::GUEST_TSO6),
     }
 }
 
