@@ -14,7 +14,7 @@ from isolane.testbed.host_links import in_netns
 from tests.live import LIMIT_S, transmit
 from tests.netback.back_end import FAR, far_mac
 
-_SO_RCVBUFFORCE, _SOL_PACKET, _PACKET_AUXDATA, _PACKET_VNET_HDR = 33, 263, 8, 15
+SO_RCVBUFFORCE, _SOL_PACKET, _PACKET_AUXDATA, _PACKET_VNET_HDR = 33, 263, 8, 15
 """Not in the socket module."""
 _VLAN_VALID = 0x10
 
@@ -68,7 +68,7 @@ class Arrivals:
     @staticmethod
     def _open() -> socket.socket:
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-        raw.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 24)
+        raw.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 24)
         raw.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
         raw.bind(("r0", 3))
         raw.settimeout(LIMIT_S)

@@ -105,7 +105,7 @@ def test_what_is_not_taken_in_time_is_counted_and_costs_nothing(tmp_path: Path) 
         ip("-n", DUT, "link", "set", "n1", "down")
         name, there = one.port(1, 0), f"/run/netns/{netns}"
         sent = in_netns(there, lambda: flood(900))
-        one.until("the uplink's ring has them", lambda s: of(s, name).transmitted == sent)
+        one.until("all is known of", lambda s: of(s, name).transmitted == sent)
         sent += in_netns(there, lambda: flood(2500))
         one.until("the container's ring was full", lambda s: of(s, name).not_taken > 0)
         conserved(one.status())

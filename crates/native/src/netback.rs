@@ -34,6 +34,7 @@ struct Port {
     check_source: bool,
     offloads: bool,
     vlan: Option<u16>,
+    max_wait_ns: u64,
     /// Of the listening socket; it is taken over.
     listener: Option<RawFd>,
     interface: Option<String>,
@@ -96,7 +97,7 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 ///
 /// `settings_json`: `uplinks`, a list of indices of interfaces in the caller's network namespace;
 /// `ports`, a list of `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list),
-/// `check_source`, `offloads`, `vlan` (a number, or null), `listener` (descriptor of a listening socket, which is
+/// `check_source`, `offloads`, `vlan` (a number, or null), `max_wait_ns`, `listener` (descriptor of a listening socket, which is
 /// taken over) or `interface` (its name), the other one null; `sharing`, as `share` takes it.
 #[pyclass(frozen, module = "isolane._native")]
 pub(crate) struct Netback {
@@ -121,6 +122,7 @@ impl Netback {
                 uplink: port.uplink,
                 check_source: port.check_source,
                 vlan: port.vlan,
+                max_wait_ns: port.max_wait_ns,
             };
             Ok((settings, attachment))
         });

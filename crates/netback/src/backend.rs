@@ -10,8 +10,9 @@ use std::{
 
 use crate::{
     Attachment, CutOff, MIN_FRAME_BYTES, NetHeader, PortCounters, PortSettings, UplinkCounters,
+    backlog::Backlogs,
     contain_cut_files,
-    delivery::{Buffers, Delivery, Work},
+    delivery::{Buffers, Delivery, Given, Work},
     forwarding::{Forwarding, Origin},
     guest::GuestSide,
     output::{Output, Planned},
@@ -28,6 +29,9 @@ const GUEST_BATCH: u32 = 64;
 const MESSAGES: u32 = 16;
 /// Rounds of work between two looks at sockets.
 const ROUNDS: u32 = 64;
+
+/// Between two looks whether routers that frames wait for have provided buffers.
+const LOOK_NS: u64 = 50_000;
 
 /// Kinds of descriptors that are waited for: the upper half of their numbers.
 const COMMAND: u64 = 0;
@@ -108,6 +112,8 @@ pub struct Netback {
     /// ports each sends a frame now and then, and to fetch single ones from so many guests' memory
     /// takes longer than all else.
     refill: usize,
+    /// Frames that wait for ports.
+    backlogs: Backlogs,
     /// Guests that are to be cut off at the end of the round.
     failed: Vec<(usize, CutOff)>,
     /// The frame at hand.
@@ -163,6 +169,7 @@ impl Netback {
             wake: woken,
             later: VecDeque::new(),
             refill: (settings.len() / 4).clamp(1, 3 * SLOTS / 4),
+            backlogs: Backlogs::new(settings.len(), sharing.clone()),
             failed: Vec::new(),
             frame: vec![0; MAX_MERGED_BYTES],
             buffers: Buffers::new(),
@@ -210,6 +217,7 @@ impl Netback {
         for ((output, link), planned) in self.outputs.iter_mut().zip(links).zip(planned) {
             output.change(link, planned, &self.ports, now_ns);
         }
+        self.backlogs.share(sharing, &self.ports, now_ns);
         Ok(())
     }
 
@@ -237,7 +245,10 @@ impl Netback {
         let mut moved = 0;
         self.share_in_time(now_ns);
         for number in 0..self.outputs.len() {
-            moved += self.arrivals(number);
+            moved += self.arrivals(number, now_ns);
+        }
+        if !self.backlogs.is_empty() {
+            moved += self.backlogs.serve(&mut self.ports, &mut self.failed, now_ns);
         }
         for port in 0..self.ports.len() {
             moved += self.transmissions(port, now_ns);
@@ -258,9 +269,9 @@ impl Netback {
     }
 
     /// Gives frames that arrived by an uplink to their ports.
-    fn arrivals(&mut self, number: usize) -> u32 {
-        let Self { ports, outputs, forwarding, failed, buffers, .. } = self;
-        let mut delivery = Delivery { ports, forwarding, buffers, failed };
+    fn arrivals(&mut self, number: usize, now_ns: u64) -> u32 {
+        let Self { ports, outputs, forwarding, failed, buffers, backlogs, .. } = self;
+        let mut delivery = Delivery { ports, forwarding, buffers, backlogs, now_ns, failed };
         let from = Origin { uplink: number, port: None };
         outputs[number].uplink.receive(|frame, header| {
             frame.len() < MIN_FRAME_BYTES || delivery.arrived(from, frame, header)
@@ -278,7 +289,7 @@ impl Netback {
             match self.ports[number].next_frame(&mut frame) {
                 Ok(Some((0, _))) => {} // not to be sent, and counted
                 Ok(Some((bytes, header))) if header.asks_for_offload() => {
-                    if self.work(number, &mut frame, bytes, header) {
+                    if self.work(number, &mut frame, (bytes, header), now_ns) {
                         self.forward(number, &frame[..bytes], now_ns);
                     }
                     taken += frames_of(bytes) - 1;
@@ -297,15 +308,22 @@ impl Netback {
     }
 
     /// Does what a guest has left to do for a frame, or has that done. True: the frame can be forwarded.
-    fn work(&mut self, from: usize, frame: &mut Vec<u8>, bytes: usize, header: NetHeader) -> bool {
-        let Self { ports, forwarding, failed, buffers, .. } = self;
+    fn work(
+        &mut self,
+        from: usize,
+        frame: &mut Vec<u8>,
+        (bytes, header): (usize, NetHeader),
+        now_ns: u64,
+    ) -> bool {
+        let Self { ports, forwarding, failed, buffers, backlogs, .. } = self;
         let origin = Origin { uplink: ports[from].settings.uplink, port: Some(from) };
-        let mut delivery = Delivery { ports, forwarding, buffers, failed };
+        let mut delivery = Delivery { ports, forwarding, buffers, backlogs, now_ns, failed };
         let work = delivery.work(origin, &mut frame[..bytes], header);
         let port = &mut self.ports[from];
         match work {
             Work::Done => return true,
-            Work::HandedOver => port.counters.sent += 1,
+            Work::Given(Given::Waits) => {}
+            Work::Given(_) => port.counters.sent += 1,
             Work::Impossible => port.counters.malformed += 1,
             Work::Divide(division) => {
                 port.counters.transmitted += division.segments() as u64 - 1;
@@ -316,14 +334,14 @@ impl Netback {
     }
 
     fn forward(&mut self, from: usize, frame: &[u8], now_ns: u64) {
-        let Self { ports, outputs, forwarding, failed, buffers, .. } = self;
+        let Self { ports, outputs, forwarding, failed, buffers, backlogs, .. } = self;
         let uplink = ports[from].settings.uplink;
         let origin = Origin { uplink, port: Some(from) };
-        let mut delivery = Delivery { ports, forwarding, buffers, failed };
-        if delivery.spread(origin, frame) {
-            ports[from].counters.sent += 1;
-        } else {
-            outputs[uplink].stage(&mut ports[from], from, frame, now_ns);
+        let mut delivery = Delivery { ports, forwarding, buffers, backlogs, now_ns, failed };
+        match delivery.spread(origin, frame) {
+            Given::Handed => ports[from].counters.sent += 1,
+            Given::Waits => {}
+            Given::Nowhere => outputs[uplink].stage(&mut ports[from], from, frame, now_ns),
         }
     }
 
@@ -343,8 +361,11 @@ impl Netback {
         let due = self.ports.iter().filter_map(Port::due_ns);
         let scheduled = self.outputs.iter().filter_map(Output::sends_at_ns);
         let later = self.later.front().map(|&(from_ns, _)| from_ns);
-        let next_ns = due.chain(scheduled).chain(later).min()?;
-        Some(Duration::from_nanos(next_ns.saturating_sub(monotonic_ns())))
+        let next_ns = due.chain(scheduled).chain(later).min();
+        let limit = next_ns.map(|next_ns| next_ns.saturating_sub(monotonic_ns()));
+        // Nobody tells when a router provides buffers again.
+        let looks = (!self.backlogs.is_empty()).then_some(LOOK_NS);
+        limit.into_iter().chain(looks).min().map(Duration::from_nanos)
     }
 
     /// Waits for descriptors, and does what they are about. Returns whether it is to end.

@@ -1,8 +1,10 @@
 //! Frames on their way to ports, with what their senders left to others: checksums, segmentation.
 
 use crate::{
-    CutOff, NetHeader, checksum,
-    forwarding::{Forwarding, Origin},
+    CutOff, Delivered, NetHeader,
+    backlog::Backlogs,
+    checksum,
+    forwarding::{Forwarding, Lan, Origin},
     port::Port,
     segmentation::{Division, MAX_MERGED_BYTES},
     staging::MAX_FRAME_BYTES,
@@ -22,10 +24,21 @@ impl Buffers {
     }
 }
 
+/// What became of a frame with one destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Given {
+    /// Its port has it, or has counted why not.
+    Handed,
+    /// It waits until the port's router provides a receive buffer.
+    Waits,
+    /// No port here has its address.
+    Nowhere,
+}
+
 /// What is to become of a frame with work left to do.
 pub(crate) enum Work {
     /// It went to the one port that it is for, which does the work.
-    HandedOver,
+    Given(Given),
     /// It is done: the frame is as it has to be.
     Done,
     /// It is to be divided.
@@ -40,20 +53,71 @@ pub(crate) struct Delivery<'a> {
     pub(crate) ports: &'a mut [Port],
     pub(crate) forwarding: &'a Forwarding,
     pub(crate) buffers: &'a mut Buffers,
+    pub(crate) backlogs: &'a mut Backlogs,
+    pub(crate) now_ns: u64,
     /// Guests that are to be cut off.
     pub(crate) failed: &'a mut Vec<(usize, CutOff)>,
 }
 
 impl Delivery<'_> {
-    /// Gives a frame without work to the ports that it is for. True: to the one that has its address.
+    /// Gives a frame without work to the ports that it is for.
     #[inline]
-    pub(crate) fn spread(&mut self, from: Origin, frame: &[u8]) -> bool {
-        let Self { ports, forwarding, buffers, failed } = self;
-        forwarding.spread(from, frame, &mut buffers.untagged, &mut |to, frame: &[u8]| {
-            if let Err(reason) = ports[to].deliver(frame, NetHeader::NONE) {
-                failed.push((to, reason));
+    pub(crate) fn spread(&mut self, from: Origin, frame: &[u8]) -> Given {
+        if frame[0] & 1 == 0 {
+            return match self.forwarding.owner(from.uplink, frame) {
+                Some(owner) => self.hand(from, owner, frame, NetHeader::NONE),
+                None => Given::Nowhere,
+            };
+        }
+        // Such a frame waits for nobody: it is for all, and goes on.
+        let Self { ports, forwarding, buffers, failed, .. } = self;
+        forwarding.flood(
+            from,
+            frame,
+            &mut buffers.untagged,
+            &mut |to, frame: &[u8]| match ports[to].offer(frame, NetHeader::NONE) {
+                Ok(Delivered::Full) => ports[to].counters.ring_full += 1,
+                Ok(_) => {}
+                Err(reason) => failed.push((to, reason)),
+            },
+        );
+        Given::Nowhere
+    }
+
+    /// Gives a frame to the port that it is for. Those of other ports wait if there is no buffer.
+    #[inline]
+    fn hand(
+        &mut self,
+        from: Origin,
+        (to, lan): (usize, Lan),
+        frame: &[u8],
+        header: NetHeader,
+    ) -> Given {
+        let Self { ports, buffers, backlogs, failed, now_ns, .. } = self;
+        let (frame, header) = if lan.is_tagged() {
+            (vlan::without(frame, &mut buffers.untagged), header.untagged())
+        } else {
+            (frame, header)
+        };
+        // Who came first goes first.
+        if from.port.is_none() || !backlogs.is_busy(to) {
+            match ports[to].offer(frame, header) {
+                Ok(Delivered::Full) => {}
+                Ok(_) => return Given::Handed,
+                Err(reason) => {
+                    failed.push((to, reason));
+                    return Given::Handed;
+                }
             }
-        })
+        }
+        if let Some(sender) = from.port
+            && backlogs.push(ports, (sender, to), (frame, header), *now_ns)
+        {
+            ports[sender].held += 1;
+            return Given::Waits;
+        }
+        ports[to].counters.ring_full += 1;
+        Given::Handed
     }
 
     /// Gives a frame that arrived by an uplink to the ports that it is for. False: nobody can do what
@@ -61,7 +125,7 @@ impl Delivery<'_> {
     pub(crate) fn arrived(&mut self, from: Origin, frame: &mut [u8], header: NetHeader) -> bool {
         if header.asks_for_offload() {
             match self.work(from, frame, header) {
-                Work::HandedOver => return true,
+                Work::Given(_) => return true,
                 Work::Impossible => return false,
                 Work::Done => {}
                 Work::Divide(division) => {
@@ -80,15 +144,7 @@ impl Delivery<'_> {
         if let Some((port, lan)) = owner
             && self.ports[port].takes(&header)
         {
-            let (frame, header) = if lan.is_tagged() {
-                (vlan::without(frame, &mut self.buffers.untagged), header.untagged())
-            } else {
-                (&*frame, header)
-            };
-            if let Err(reason) = self.ports[port].deliver(frame, header) {
-                self.failed.push((port, reason));
-            }
-            return Work::HandedOver;
+            return Work::Given(self.hand(from, (port, lan), frame, header));
         }
         if header.is_merged() {
             return Division::of(frame, header).map_or(Work::Impossible, Work::Divide);

@@ -105,29 +105,20 @@ impl Forwarding {
         self.table.get(&key(lan, to)).map_or(Target::Uplink, |&port| Target::Port(port))
     }
 
-    /// Gives a frame, as it is on the uplink, to the ports that it is for; but not to the one that it is
-    /// from. Those in its VLAN get it without the tag. True: to the one port that has its address, so
-    /// that it does not leave.
-    pub(crate) fn spread(
+    /// Gives a frame for several, as it is on the uplink, to all ports that hear it; but not to the one
+    /// that it is from. Those in its VLAN get it without the tag.
+    pub(crate) fn flood(
         &self,
         from: Origin,
         frame: &[u8],
         buffer: &mut [u8],
         give: &mut impl FnMut(usize, &[u8]),
-    ) -> bool {
-        if frame[0] & 1 == 0 {
-            let Some((port, lan)) = self.owner(from.uplink, frame) else {
-                return false;
-            };
-            give(port, if lan.is_tagged() { vlan::without(frame, buffer) } else { frame });
-            return true;
-        }
+    ) {
         let others = |lan| self.ports(lan).iter().copied().filter(|&to| Some(to) != from.port);
         if let Some(lan) = self.vlan(from.uplink, frame) {
             others(lan).for_each(|to| give(to, vlan::without(frame, buffer)));
         }
         others(Lan::plain(from.uplink)).for_each(|to| give(to, frame));
-        false
     }
 
     /// The ports of a LAN.
@@ -167,6 +158,7 @@ mod tests {
             uplink,
             check_source: true,
             vlan,
+            max_wait_ns: 0,
         }
     }
 

@@ -24,8 +24,10 @@ use crate::{
     vlan::TAG_BYTES,
 };
 
-/// Slots of each ring.
-pub const SLOTS: u32 = 1024;
+/// Slots of each ring of an uplink, and of an interface with one router behind it, of which there may be
+/// hundreds; each has 2 KiB, and the kernel keeps them in memory.
+pub(crate) const UPLINK_SLOTS: u32 = 1024;
+pub(crate) const ROUTER_SLOTS: u32 = 256;
 /// Bytes of a slot: what the kernel writes in front, the frame, some to spare.
 const SLOT_BYTES: u32 = 2048;
 const BLOCK_BYTES: u32 = 1 << 16;
@@ -60,6 +62,8 @@ pub struct UplinkCounters {
 pub struct Interface {
     socket: OwnedFd,
     rings: *mut u8,
+    /// Of each ring.
+    slots: u32,
     /// A frame that was longer than a slot, behind space for a tag.
     long: Vec<u8>,
     receive_slot: u32,
@@ -74,8 +78,9 @@ pub struct Interface {
 unsafe impl Send for Interface {}
 
 impl Interface {
-    /// A socket in the calling thread's network namespace that is not bound yet.
-    pub fn new() -> io::Result<Self> {
+    /// A socket in the calling thread's network namespace that is not bound yet, with so many slots in
+    /// each ring: a multiple of 32.
+    pub fn new(slots: u32) -> io::Result<Self> {
         // Without a protocol nothing arrives before the rings are there.
         // SAFETY: no pointers.
         let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
@@ -92,16 +97,17 @@ impl Interface {
         set(&socket, libc::PACKET_VNET_HDR, &1)?;
         let ring = libc::tpacket_req {
             tp_block_size: BLOCK_BYTES,
-            tp_block_nr: SLOTS * SLOT_BYTES / BLOCK_BYTES,
+            tp_block_nr: slots * SLOT_BYTES / BLOCK_BYTES,
             tp_frame_size: SLOT_BYTES,
-            tp_frame_nr: SLOTS,
+            tp_frame_nr: slots,
         };
         set(&socket, libc::PACKET_RX_RING, &ring)?;
         set(&socket, libc::PACKET_TX_RING, &ring)?;
-        let rings = map(&socket)?;
+        let rings = map(&socket, slots)?;
         Ok(Self {
             socket,
             rings,
+            slots,
             long: vec![0; TAG_BYTES + MAX_MERGED_BYTES],
             receive_slot: 0,
             send_slot: 0,
@@ -184,7 +190,7 @@ impl Interface {
         };
         *counter += 1;
         self::status(slot).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.receive_slot = (self.receive_slot + 1) % SLOTS;
+        self.receive_slot = (self.receive_slot + 1) % self.slots;
         Some(frames_of(header.tp_len as usize))
     }
 
@@ -213,7 +219,7 @@ impl Interface {
     /// Whether a frame can be handed over: the interface is done with the next slot.
     #[must_use]
     pub fn has_free_slot(&self) -> bool {
-        let status = status(self.slot(SLOTS + self.send_slot)).load(Ordering::Acquire);
+        let status = status(self.slot(self.slots + self.send_slot)).load(Ordering::Acquire);
         status == libc::TP_STATUS_AVAILABLE || status & libc::TP_STATUS_WRONG_FORMAT != 0
     }
 
@@ -224,7 +230,7 @@ impl Interface {
             self.counters.refused += 1;
             return;
         }
-        let slot = self.slot(SLOTS + self.send_slot);
+        let slot = self.slot(self.slots + self.send_slot);
         if status(slot).load(Ordering::Relaxed) & libc::TP_STATUS_WRONG_FORMAT != 0 {
             self.counters.refused += 1;
             self.counters.sent -= 1;
@@ -239,7 +245,7 @@ impl Interface {
             (&raw mut (*header).tp_len).write((frame.len() + VNET_BYTES) as u32);
         }
         status(slot).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
-        self.send_slot = (self.send_slot + 1) % SLOTS;
+        self.send_slot = (self.send_slot + 1) % self.slots;
         self.unsent += 1;
         self.counters.sent += 1;
         if self.unsent >= BATCH {
@@ -325,11 +331,14 @@ impl Interface {
 impl Drop for Interface {
     fn drop(&mut self) {
         // SAFETY: mapped by open(), with this length, and used by nobody else.
-        unsafe { libc::munmap(self.rings.cast(), MAPPED_BYTES) };
+        unsafe { libc::munmap(self.rings.cast(), mapped_bytes(self.slots)) };
     }
 }
 
-const MAPPED_BYTES: usize = 2 * SLOTS as usize * SLOT_BYTES as usize;
+/// Bytes of both rings.
+fn mapped_bytes(slots: u32) -> usize {
+    2 * slots as usize * SLOT_BYTES as usize
+}
 
 /// A frame, and what is left to do for it.
 type Found<'a> = (&'a mut [u8], NetHeader);
@@ -424,12 +433,12 @@ fn set_of<T>(
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn map(socket: &OwnedFd) -> io::Result<*mut u8> {
+fn map(socket: &OwnedFd, slots: u32) -> io::Result<*mut u8> {
     // SAFETY: a new mapping, wherever the kernel likes.
     let at = unsafe {
         libc::mmap(
             ptr::null_mut(),
-            MAPPED_BYTES,
+            mapped_bytes(slots),
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_POPULATE,
             socket.as_raw_fd(),

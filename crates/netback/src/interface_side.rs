@@ -7,7 +7,7 @@ use std::{ffi::CString, io, os::fd::BorrowedFd};
 
 use crate::{
     Delivered, MIN_FRAME_BYTES, NetHeader, Offloads, Transmitted,
-    interface::Interface,
+    interface::{Interface, ROUTER_SLOTS},
     poller::{Interest, Poller},
     staging::MAX_FRAME_BYTES,
 };
@@ -42,7 +42,7 @@ impl InterfaceSide {
     pub(crate) fn new(name: &str, checksums: bool) -> io::Result<Self> {
         let mut made = Self {
             name: CString::new(name)?,
-            interface: Interface::new()?,
+            interface: Interface::new(ROUTER_SLOTS)?,
             offloads: Offloads { checksum: checksums, ..Offloads::default() },
             is_bound: false,
             looks_at_ns: Some(0),

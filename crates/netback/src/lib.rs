@@ -20,6 +20,7 @@
 //! for transmitted frames to be discarded; memory regions come with `SET_MEM_TABLE` only.
 
 mod backend;
+mod backlog;
 mod chain;
 mod checksum;
 mod cut_short;

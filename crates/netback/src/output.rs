@@ -6,18 +6,18 @@ use isolane_sched::{BackPressure, Config, FlowSettings, Handover, Kind, Packet, 
 
 use crate::{
     NetHeader,
-    interface::Interface,
+    interface::{Interface, UPLINK_SLOTS},
     poller::{Interest, Poller},
     port::Port,
     sharing::{LinkSettings, Pace, Refused, wire_bytes},
     staging::SLOTS,
 };
 
-/// A frame that lies in its port's staging area.
+/// A frame that waits for its turn; where, the flow says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Staged {
-    flow: u32,
-    wire_bytes: u32,
+    pub(crate) flow: u32,
+    pub(crate) wire_bytes: u32,
 }
 
 impl Packet for Staged {
@@ -60,7 +60,7 @@ impl Output {
     /// Sends by an interface, for these ports, which have no settings yet.
     pub(crate) fn open(ifindex: u32, link: &LinkSettings, ports: Vec<usize>) -> io::Result<Self> {
         let refused = |error| io::Error::new(io::ErrorKind::InvalidInput, error);
-        let mut uplink = Interface::new()?;
+        let mut uplink = Interface::new(UPLINK_SLOTS)?;
         uplink.bind(ifindex)?;
         Ok(Self {
             uplink,

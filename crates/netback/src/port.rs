@@ -23,6 +23,8 @@ pub struct PortSettings {
     /// The VLAN that it belongs to: its guest's frames have no tag, and on the uplink they have one.
     /// None: the guest's frames are as they are on the uplink, tags and all.
     pub vlan: Option<u16>,
+    /// How long frames of other ports wait until its router provides receive buffers, ns; 0: not at all.
+    pub max_wait_ns: u64,
 }
 
 /// What became of a port's frames, since the start.
@@ -86,6 +88,8 @@ pub(crate) struct Port {
     pub(crate) staging: Staging,
     /// What is left of a frame that was to be divided.
     pub(crate) merged: Merged,
+    /// Of its frames, those that wait for other ports.
+    pub(crate) held: u64,
     side: Side,
 }
 
@@ -102,6 +106,7 @@ impl Port {
             counters: PortCounters::default(),
             staging: Staging::new(),
             merged: Merged::default(),
+            held: 0,
             side,
         })
     }
@@ -139,7 +144,7 @@ impl Port {
             transmitted: self.counters.transmitted + lost.not_taken + lost.too_long,
             malformed: self.counters.malformed + lost.too_long,
             not_taken: lost.not_taken,
-            waiting: (self.staging.len() + self.merged.left()) as u64,
+            waiting: (self.staging.len() + self.merged.left()) as u64 + self.held,
             attached,
             ..self.counters.clone()
         }
@@ -222,21 +227,22 @@ impl Port {
         }
     }
 
-    /// Hands a frame to its router, with what is left to it, or counts why not.
+    /// Hands a frame to its router, with what is left to it, or counts why not; but for a full ring, since
+    /// the frame may wait then.
     #[inline]
-    pub(crate) fn deliver(&mut self, frame: &[u8], header: NetHeader) -> Result<(), CutOff> {
+    pub(crate) fn offer(&mut self, frame: &[u8], header: NetHeader) -> Result<Delivered, CutOff> {
         debug_assert!(frame.len() >= MIN_FRAME_BYTES && frame.len() <= MAX_MERGED_BYTES);
         let delivered = match &mut self.side {
             Side::Guest(guest) => guest.deliver(frame, header)?,
             Side::Interface(interface) => interface.deliver(frame, header),
         };
-        *match delivered {
-            Delivered::Written { .. } => &mut self.counters.delivered,
-            Delivered::Full => &mut self.counters.ring_full,
-            Delivered::TooLong => &mut self.counters.too_long,
-            Delivered::Stopped => &mut self.counters.no_guest,
-        } += 1;
-        Ok(())
+        match delivered {
+            Delivered::Written { .. } => self.counters.delivered += 1,
+            Delivered::Full => {}
+            Delivered::TooLong => self.counters.too_long += 1,
+            Delivered::Stopped => self.counters.no_guest += 1,
+        }
+        Ok(delivered)
     }
 
     /// Shows the router what was done. False: the file behind a guest's memory was cut short, so

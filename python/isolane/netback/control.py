@@ -77,7 +77,7 @@ class UplinkStatus:
     ring_full: int
     """Frames that arrived and found the back-end's ring full."""
     too_long: int
-    """Frames that arrived and were longer than 1522 bytes, or merged segments."""
+    """Frames that arrived and were longer than 1522 bytes, or merged and not to be divided."""
     sent: int
     """Frames handed to the interface."""
     refused: int

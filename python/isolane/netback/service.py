@@ -146,6 +146,7 @@ def _settings(
                 "check_source": port.check_source,
                 "offloads": port.offloads,
                 "vlan": port.vlan,
+                "max_wait_ns": port.max_wait_ns,
                 "listener": listeners[name].detach() if name in listeners else None,
                 "interface": port.interface,
             }

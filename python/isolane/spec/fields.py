@@ -303,6 +303,9 @@ _duration_text = PlainSerializer(format_duration_ns, return_type=str)
 Moderation = Annotated[
     int, PlainValidator(_duration("5us", "1ms")), _duration_text, _duration_schema()
 ]
+BufferWait = Annotated[
+    int, PlainValidator(_duration("0ms", "1min")), _duration_text, _duration_schema()
+]
 TrialDuration = Annotated[
     int, PlainValidator(_duration("50ms", "1h")), _duration_text, _duration_schema()
 ]

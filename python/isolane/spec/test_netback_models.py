@@ -58,6 +58,14 @@ def test_an_address_may_be_there_once_in_each_vlan(tmp_path: Path) -> None:
         read(tmp_path, other.replace("vlan: 7", "vlan: 4095"))
 
 
+def test_frames_wait_as_long_as_is_said(tmp_path: Path) -> None:
+    said = GOOD.replace("weight: 7", "wait: 5ms, weight: 7")
+    waits = [port.max_wait_ns for port in read(tmp_path, said).ports.values()]
+    assert waits == [1_000_000, 5_000_000]
+    with pytest.raises(SpecError, match="'2min' is out of range; accepted: 0ms to 1min"):
+        read(tmp_path, said.replace("5ms", "2min"))
+
+
 def test_a_port_may_have_an_interface(tmp_path: Path) -> None:
     with_one = GOOD.replace("weight: 7", "interface: veth7, weight: 7")
     assert [port.interface for port in read(tmp_path, with_one).ports.values()] == [None, "veth7"]
