@@ -128,9 +128,26 @@ def dropped() -> int:
     return int(in_netns(f"/run/netns/{DUT}", read))
 
 
-def flood(frames: int) -> int:
+def test_frames_that_are_too_long_are_counted(tmp_path: Path) -> None:
+    with back_end(tmp_path, containers=(0,)) as one, container(0) as netns:
+        attached(one, 0)
+        for where, name in ((DUT, outer(1, 0)), (netns, "eth1")):
+            ip("-n", where, "link", "set", name, "mtu", "9000")
+        name, there = one.port(1, 0), f"/run/netns/{netns}"
+        sent = in_netns(there, lambda: flood(200, size=4000))
+        status = one.until("all are known", lambda s: of(s, name).transmitted == sent)
+        conserved(status)
+        assert of(status, name).malformed + of(status, name).not_taken == sent
+        assert of(status, name).malformed > 0
+        sent += in_netns(there, lambda: flood(3))
+        status = one.until("and those behind them", lambda s: of(s, name).sent == 3)
+        assert of(status, name).transmitted == sent
+
+
+def flood(frames: int, size: int = 60) -> int:
     """Transmit from inside the container; returns the frames that its interface took."""
-    frame = bytes.fromhex((far_mac(1) + mac(1, 0)).replace(":", "")) + b"\x08\x00" + bytes(46)
+    header = bytes.fromhex((far_mac(1) + mac(1, 0)).replace(":", "")) + b"\x08\x00"
+    frame = header.ljust(size, b"\0")
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
         raw.bind(("eth1", 0))
         return sum(transmit(raw, frame) for _ in range(frames))

@@ -225,7 +225,14 @@ impl Backlogs {
         let of = &mut self.of;
         self.busy.retain(|&to| {
             let backlog = of[to].as_mut().expect("it is busy");
-            let offer = |frame: &[u8], header| ports[to].offer(frame, header);
+            let offer = |frame: &[u8], header| {
+                // Another guest may have attached meanwhile, which does less.
+                if header != NetHeader::NONE && !ports[to].takes(&header) {
+                    ports[to].counters.too_long += 1;
+                    return Ok(Delivered::TooLong);
+                }
+                ports[to].offer(frame, header)
+            };
             match backlog.serve(now_ns, offer, |from, ended| told.push((from, to, ended))) {
                 Ok(frames) => served += frames,
                 Err(reason) => failed.push((to, reason)),

@@ -15,6 +15,9 @@ use crate::{
 /// Between two looks whether the interface is there.
 const LOOK_NS: u64 = 100_000_000;
 
+/// Frames that are too long for anybody and passed over before another port's turn.
+const AT_ONCE: u32 = 64;
+
 /// What a router transmitted and nobody took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lost {
@@ -93,7 +96,7 @@ impl InterfaceSide {
     /// Copies the next frame that the router transmits to the start of `frame`.
     pub(crate) fn next_frame(&mut self, frame: &mut [u8]) -> Option<Transmitted> {
         let mut copied = None;
-        while copied.is_none() {
+        for _ in 0..AT_ONCE {
             let taken = self.interface.receive_one(|found, work| {
                 let fits = found.len() <= frame.len();
                 if fits {
@@ -103,6 +106,9 @@ impl InterfaceSide {
                 fits
             });
             let _ = taken?;
+            if copied.is_some() {
+                break;
+            }
         }
         copied.map(|(bytes, work)| {
             if bytes < MIN_FRAME_BYTES {

@@ -104,15 +104,20 @@ def command(
 def _start(file: Path) -> None:
     from isolane.cli.rights import need_root
     from isolane.netback import serve, socket_of, tell_ready
-    from isolane.spec.netback_models import load_netback
+    from isolane.spec.netback_models import PortEntry, load_netback
 
     plan = load_netback(file)
     need_root("a network back-end needs root to open its uplinks")
 
+    def where(name: str, port: PortEntry) -> str:
+        if port.interface is None:
+            return str(socket_of(plan.name, name))
+        is_there = Path("/sys/class/net", port.interface).exists()
+        return f"behind {port.interface}" + ("" if is_there else ", which is not there yet")
+
     def ready() -> None:
         for name, port in plan.ports.items():
-            where = f"behind {port.interface}" if port.interface else socket_of(plan.name, name)
-            typer.echo(f"port {name}: {where}")
+            typer.echo(f"port {name}: {where(name, port)}")
         typer.echo("ready")
         tell_ready()
 
