@@ -33,6 +33,8 @@ MIXED = (60, 590, 1514)
 """Sizes of an overloaded guest's frames, in equal numbers; the others have one of them each."""
 WEIGHTS = (4, 3, 2, 1)
 MAX_BPS, MIN_BPS = 20e6, 100e6
+GATHERED_PPS = 100_000
+"""What a guest takes that all others send to."""
 IDLE_S = 5.0
 CYCLES_PER_S = 100_000
 """Wake-ups are not measured for a time, but so many for each second of it."""
@@ -53,6 +55,8 @@ class Found:
     """Scheduler and number of ports -> time of a frame from guest to wire."""
     share_error: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """The largest deviation of a guest from what it was to get, as a part of that."""
+    between_error: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """The same of guests that send to another one."""
     link_error: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Deviation of all guests' sum from the link's rate, as a part of that."""
     idle_part: list[float] = field(default_factory=list)
@@ -135,6 +139,21 @@ def limits(found: Found, seconds: float) -> None:
     note_shares(found, "hierarchical", got, due)
 
 
+def between(found: Found, seconds: float) -> None:
+    """Have guests send more to another one than it takes, and hold their parts against weights."""
+    ports: list[Mapping[str, object]] = [{}, *({"weight": weight} for weight in WEIGHTS)]
+    with back_end(ports, {"scheduler": "drr"}) as one:
+        for scheduler in ("drr", "wfq"):
+            one.set(scheduler=scheduler)
+            sockets = [f"{path}={mac(number)}" for number, path in enumerate(one.sockets)]
+            options = ("--pace", GATHERED_PPS, *mixed(), *sockets)
+            told = guests("gather", seconds, *options)["bytes"]
+            got = [float(told.get(str(number), 0)) for number in range(1, len(ports))]
+            due = [sum(got) * weight / sum(WEIGHTS) for weight in WEIGHTS]
+            errors = [abs(part / wanted - 1) for part, wanted in zip(got, due, strict=True)]
+            found.between_error[scheduler].append(max(errors))
+
+
 def note_shares(found: Found, scheduler: str, got: list[float], due: list[float]) -> None:
     """Note how far guests are from what they were to get, all in bit/s."""
     errors = [abs(bps / wanted - 1) for bps, wanted in zip(got, due, strict=True)]
@@ -175,6 +194,7 @@ def bench(options: Options) -> Outcome:
                 schedulers(found, ports, options.seconds)
             shares(found, options.seconds)
             limits(found, options.seconds)
+            between(found, options.seconds)
             idle(found)
             wake(found, options.seconds)
     return Outcome(
@@ -206,6 +226,8 @@ def rows(found: Found) -> Iterator[tuple[str, str, str]]:
     for scheduler, errors in found.share_error.items():
         yield row(f"{scheduler}: largest error of a share, %", errors, 0.01, 3)
         yield row(f"{scheduler}: error of the link's rate, %", found.link_error[scheduler], 0.01, 3)
+    for scheduler, errors in found.between_error.items():
+        yield row(f"{scheduler}: the same between ports, %", errors, 0.01, 3)
     yield row(f"{MANY} silent guests, % of a core", found.idle_part, 0.01, 3)
     for name, values in zip(
         ("median", "p99", "max"), zip(*found.wake_us, strict=True), strict=True
@@ -235,6 +257,7 @@ def checks(found: Found) -> Iterator[Check]:
     target = f"a scheduler costs at most {SCHEDULER_NS:g} ns a frame more than fifo"
     yield Check(target, figure, worst[cell] <= SCHEDULER_NS)
     yield part_check("shares and rates within 1 %", found.share_error)
+    yield part_check("buffers of a common receiver are shared within 1 %", found.between_error)
     yield part_check("the link's rate is used, within 1 %", found.link_error)
     used = median(found.idle_part)
     target = f"{MANY} silent guests take less than {IDLE_PART:.0%} of a core"

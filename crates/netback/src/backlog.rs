@@ -30,7 +30,7 @@ struct Waiting {
 pub(crate) enum Ended {
     /// The router has it, or lost it for a reason that its port has counted.
     Given,
-    /// It waited too long.
+    /// It waited too long, and the router took nothing meanwhile.
     Late,
 }
 
@@ -46,7 +46,11 @@ pub(crate) struct Backlog {
     frames: usize,
     bytes: usize,
     max_bytes: usize,
+    /// How long frames wait while the router takes none. Who has a small share waits longer for his turn,
+    /// and would lose it if that counted.
     max_wait_ns: u64,
+    /// When the router last took one.
+    taken_ns: u64,
 }
 
 impl Backlog {
@@ -61,6 +65,7 @@ impl Backlog {
             bytes: 0,
             max_bytes: OF_A_PORT_BYTES.min(OF_ALL_BYTES / ports.max(1)),
             max_wait_ns,
+            taken_ns: 0,
         }
     }
 
@@ -125,11 +130,15 @@ impl Backlog {
         while let Some(flow) = self.next_flow(now_ns) {
             let waiting = &self.flows[flow as usize];
             let first = waiting.front().expect("as many as were scheduled");
-            let is_late = now_ns.saturating_sub(first.since_ns) > self.max_wait_ns;
-            if !is_late && give(&first.frame, first.header)? == Delivered::Full {
-                break;
-            }
-            let ended = if is_late { Ended::Late } else { Ended::Given };
+            let idle_ns = now_ns.saturating_sub(first.since_ns.max(self.taken_ns));
+            let ended = match give(&first.frame, first.header)? {
+                Delivered::Full if idle_ns <= self.max_wait_ns => break,
+                Delivered::Full => Ended::Late,
+                _ => {
+                    self.taken_ns = now_ns;
+                    Ended::Given
+                }
+            };
             self.turn = None;
             self.frames -= 1;
             self.bytes -= first.frame.len();
@@ -341,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_longer_than_it_may() {
+    fn nothing_waits_longer_while_the_router_takes_nothing() {
         let mut backlog = backlog(&drr(), [1; 4]);
         assert!(backlog.push(0, &[1; 60], NetHeader::NONE, 0));
         assert!(backlog.push(0, &[2; 60], NetHeader::NONE, 10));
@@ -349,6 +358,17 @@ mod tests {
         assert_eq!((got, told), (Vec::new(), vec![(0, Ended::Late)]));
         let (got, told) = serve(&mut backlog, WAIT_NS + 10, 1);
         assert_eq!((got, told), (vec![vec![2; 60]], vec![(0, Ended::Given)]));
+    }
+
+    #[test]
+    fn who_waits_for_his_turn_is_not_late() {
+        let mut backlog = backlog(&drr(), [1; 4]);
+        for sender in [0, 2, 3] {
+            assert!(backlog.push(sender, &[0; 1_500], NetHeader::NONE, 0));
+        }
+        for (turn, sender) in (1..).zip([0, 2, 3]) {
+            assert_eq!(serve(&mut backlog, turn * WAIT_NS, 1).1, [(sender, Ended::Given)]);
+        }
     }
 
     #[test]

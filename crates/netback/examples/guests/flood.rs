@@ -18,7 +18,7 @@ const WIRE_SHORTEST_BYTES: u64 = 60;
 const DRAINED_EACH: u32 = 64;
 
 /// A guest, and what the device has taken of it.
-struct Source {
+pub struct Source {
     nic: Nic,
     sizes: Vec<u16>,
     /// Of the frame in each transmit buffer, bytes.
@@ -29,15 +29,16 @@ struct Source {
 }
 
 impl Source {
-    fn attach(number: usize, socket: &str, from: Address, sizes: Vec<u16>) -> Result<Self> {
+    fn attach(number: usize, socket: &str, ends: [Address; 2], sizes: Vec<u16>) -> Result<Self> {
         let nic = Nic::attach(socket)?;
-        nic.fill(NOBODY, from);
+        nic.fill(ends[1], ends[0]);
         let random = Random::new(number as u64);
         let bytes_of = [0; SIZE as usize];
         Ok(Self { nic, sizes, bytes_of, random, frames: 0, wire_bytes: 0 })
     }
 
-    fn begin(&mut self) {
+    /// Transmits a ring full.
+    pub fn begin(&mut self) {
         (0..SIZE).for_each(|head| self.send(head));
         self.nic.transmit.publish();
     }
@@ -51,15 +52,14 @@ impl Source {
 
     /// Counts and replaces what the device has given back, once that is `batch` frames at least.
     #[inline]
-    fn replace(&mut self, batch: u16) {
+    pub fn replace(&mut self, batch: u16) {
         let returned = self.nic.transmit.returned();
         if returned < batch {
             return;
         }
         for _ in 0..returned {
             let head = self.nic.transmit.take();
-            let bytes = u64::from(self.bytes_of[usize::from(head)]);
-            self.wire_bytes += bytes.max(WIRE_SHORTEST_BYTES) + WIRE_OVERHEAD_BYTES;
+            self.wire_bytes += wire_bytes(self.bytes_of[usize::from(head)]);
             self.send(head);
         }
         self.frames += u64::from(returned);
@@ -67,9 +67,14 @@ impl Source {
     }
 }
 
+/// What a frame takes of a wire, by which schedulers share.
+pub fn wire_bytes(frame_bytes: u16) -> u64 {
+    u64::from(frame_bytes).max(WIRE_SHORTEST_BYTES) + WIRE_OVERHEAD_BYTES
+}
+
 pub fn run(wanted: &Arguments) -> Result<String> {
     let seconds = number(wanted.word(1, "SECONDS")?)?;
-    let mut sources = attach(wanted)?;
+    let mut sources = attach(wanted, 2, NOBODY)?;
     sources.iter_mut().for_each(Source::begin);
     let mut step = 0u32;
     let mut work = |sources: &mut Vec<Source>| {
@@ -98,8 +103,9 @@ pub fn run(wanted: &Arguments) -> Result<String> {
     Ok(format!("{{\"seconds\": {passed:.6}, \"guests\": [{}]}}", guests.join(", ")))
 }
 
-fn attach(wanted: &Arguments) -> Result<Vec<Source>> {
-    let given = &wanted.words[2..];
+/// Attaches guests at the sockets from this word on, which transmit to an address.
+pub fn attach(wanted: &Arguments, first: usize, to: Address) -> Result<Vec<Source>> {
+    let given = wanted.words.get(first..).unwrap_or_default();
     if given.is_empty() {
         return Err(Failure::new("sockets are missing"));
     }
@@ -112,7 +118,7 @@ fn attach(wanted: &Arguments) -> Result<Vec<Source>> {
     }
     let one = |(number, (word, sizes)): (usize, (&String, Vec<u16>))| {
         let (socket, mac) = divided(word, '=')?;
-        Source::attach(number, socket, address(mac)?, sizes)
+        Source::attach(number, socket, [address(mac)?, to], sizes)
     };
     given.iter().zip(sizes).enumerate().map(one).collect()
 }
@@ -121,6 +127,6 @@ fn sizes(text: &str) -> Result<Vec<u16>> {
     text.split(',').map(checked_bytes).collect()
 }
 
-fn divided(text: &str, between: char) -> Result<(&str, &str)> {
+pub fn divided(text: &str, between: char) -> Result<(&str, &str)> {
     text.split_once(between).ok_or_else(|| Failure::new(format!("{text} has no {between}")))
 }

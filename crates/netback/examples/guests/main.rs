@@ -7,6 +7,7 @@
 mod arguments;
 mod flood;
 mod forward;
+mod gather;
 mod memory;
 mod nic;
 mod random;
@@ -25,6 +26,8 @@ usage: guests [--core N] MODE ...
       one guest transmits frames of N bytes (without check sequence), another one receives
   flood SECONDS --sizes S1,S2,... [--sizes-of INDEX:S1,S2,...]... A.sock=MAC B.sock=MAC ...
       all transmit to an address that nobody has, frames of random ones of these sizes
+  gather SECONDS --sizes S1,S2,... [--sizes-of INDEX:S1,S2,...]... --pace PPS TO.sock=MAC A.sock=MAC ...
+      all but the first transmit to it, which takes so many frames per second
   idle SECONDS A.sock B.sock ...
       all are attached and do nothing
   wake CYCLES FROM.sock TO.sock --to-mac MAC --from-mac MAC
@@ -83,9 +86,12 @@ fn carry_out(wanted: &Arguments) -> Result<String> {
     match wanted.words[0].as_str() {
         "forward" => forward::run(wanted),
         "flood" => flood::run(wanted),
+        "gather" => gather::run(wanted),
         "idle" => idle(wanted),
         "wake" => wake::run(wanted),
-        mode => Err(Failure::new(format!("mode {mode}; accepted: forward, flood, idle, wake"))),
+        mode => {
+            Err(Failure::new(format!("mode {mode}; accepted: forward, flood, gather, idle, wake")))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A NIC of a synthetic guest: the front-end's side of vhost-user, and its two rings.
 
-use std::{io, rc::Rc};
+use std::{io, rc::Rc, sync::atomic::Ordering};
 
 use vhost::{
     VhostBackend as _, VhostUserMemoryRegionInfo,
@@ -118,6 +118,20 @@ impl Nic {
         }
         self.receive.publish();
         arrived.into()
+    }
+
+    /// Takes one frame that has arrived, and makes its buffer available again with the next
+    /// [`Ring::publish`]: the last two octets of its sender's address, and its bytes.
+    pub fn take_one(&mut self) -> Option<(u16, u16)> {
+        if self.receive.returned() == 0 {
+            return None;
+        }
+        let bytes = self.receive.next_bytes();
+        let head = self.receive.take();
+        let octets = self.receive.buffer(head) + usize::from(HEADER_BYTES) + 10;
+        let sender = u16::from_be(self.memory.word(octets).load(Ordering::Relaxed));
+        self.receive.offer(head);
+        Some((sender, bytes - HEADER_BYTES))
     }
 }
 

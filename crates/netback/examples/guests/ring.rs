@@ -145,6 +145,12 @@ impl Ring {
         u16::from_le(self.memory.word(at).load(Ordering::Relaxed)) % SIZE
     }
 
+    /// What the device has written into the next one that [`Ring::take`] gives, bytes.
+    pub fn next_bytes(&self) -> u16 {
+        let at = self.used_at() + 8 + 8 * usize::from(self.used % SIZE);
+        u16::from_le(self.memory.word(at).load(Ordering::Relaxed))
+    }
+
     /// Makes a descriptor available; the device sees it after [`Ring::publish`].
     #[inline]
     pub fn offer(&mut self, head: u16) {
