@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.usefixtures("needs_root"),
 ]
 
-RING, OF_ONE = 256, 32
+RING, OF_ONE = 256, 128
 """What an interface's ring takes while it is down, and frames of a sender that wait then."""
 TO = 2
 """The container that the others send to, by the second wire."""

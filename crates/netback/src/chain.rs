@@ -102,6 +102,28 @@ impl Chain {
         copied
     }
 
+    /// The readable part's first `N` bytes; None: it has fewer, or they lie in several segments. A number
+    /// that the compiler knows costs no call.
+    #[inline]
+    #[must_use]
+    pub fn read_first<const N: usize>(&self) -> Option<[u8; N]> {
+        let first = self.readable.first().filter(|first| first.bytes >= N)?;
+        // SAFETY: so many bytes lie within the segment, whose memory is mapped as long as this chain has it.
+        Some(unsafe { ptr::read_unaligned(first.start.as_ptr().cast()) })
+    }
+
+    /// Writes the writable part's first bytes; false: as in [`Chain::read_first`], and nothing is written.
+    #[inline]
+    #[must_use]
+    pub fn write_first<const N: usize>(&self, bytes: [u8; N]) -> bool {
+        let Some(first) = self.writable.first().filter(|first| first.bytes >= N) else {
+            return false;
+        };
+        // SAFETY: as in `read_first`.
+        unsafe { ptr::write_unaligned(first.start.as_ptr().cast(), bytes) };
+        true
+    }
+
     /// Prepares it for a chain in this memory.
     #[inline]
     pub(crate) fn begin(&mut self, head: u16, memory: &Arc<GuestMemory>) {

@@ -212,9 +212,12 @@ pub fn copy_out(
         return Ok(Transmitted::TooShort { bytes });
     }
     let frame_bytes = bytes - format.header_bytes;
-    let mut header = [0; NET_HEADER_BYTES];
-    chain.read(0, &mut header[..format.header_bytes]);
-    let header = NetHeader::parse(&header);
+    let whole = if format.header_bytes == NET_HEADER_BYTES { chain.read_first() } else { None };
+    let header = NetHeader::parse(&whole.unwrap_or_else(|| {
+        let mut header = [0; NET_HEADER_BYTES];
+        chain.read(0, &mut header[..format.header_bytes]);
+        header
+    }));
     let (header, longest) = if header.asks_for_offload() {
         if !format.transmit.cover(&header) {
             return Ok(Transmitted::NeedsOffload);
@@ -284,7 +287,9 @@ impl FrameWriter {
             buffers += 1;
         }
         let header = NetHeader { num_buffers: buffers, ..header }.to_bytes();
-        let _ = self.first.write(0, &header[..header_bytes]);
+        if header_bytes < NET_HEADER_BYTES || !self.first.write_first(header) {
+            let _ = self.first.write(0, &header[..header_bytes]);
+        }
         for &(head, bytes) in &self.filled {
             queue.push_used(head, bytes);
         }

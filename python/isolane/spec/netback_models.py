@@ -69,8 +69,8 @@ class PortEntry(SpecModel):
     """The longest IP packet, bytes, 68 to 1500."""
     check_source: Switch = True
     """Whether frames with another source address than `mac` are dropped; off for a router."""
-    max_wait_ns: BufferWait = Field(default=1_000_000, alias="wait")
-    """How long other ports' frames wait while the router has no receive buffer; default: 1ms."""
+    max_wait_ns: BufferWait = Field(default=10_000_000, alias="wait")
+    """How long other ports' frames wait while the router has no receive buffer; default: 10ms."""
     offloads: Switch = True
     """Whether the virtual machine may leave checksums and the segmentation of TCP to the back-end,
     and the back-end to it."""

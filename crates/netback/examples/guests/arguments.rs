@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::{Failure, Result, nic::Address};
 
-const KNOWN: [&str; 6] = ["core", "size", "sizes", "sizes-of", "to-mac", "from-mac"];
+const KNOWN: [&str; 7] = ["core", "size", "sizes", "sizes-of", "to-mac", "from-mac", "pace"];
 
 /// Words, and options with a value each, in any order.
 pub struct Arguments {
