@@ -165,3 +165,64 @@ impl Delivery<'_> {
         self.buffers.segment = segment;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::{
+        linux::net::SocketAddrExt as _,
+        unix::net::{SocketAddr, UnixListener},
+    };
+
+    use isolane_sched::{BackPressure, FlowSettings, Kind};
+
+    use super::*;
+    use crate::{Attachment, LinkSettings, NicSettings, PortSettings, Sharing};
+
+    /// Two ports of one uplink without guests, the last octets of their addresses 1 and 2.
+    fn ports() -> Vec<Port> {
+        let port = |last| {
+            let name = format!("isolane-delivery-{}-{last}", std::process::id());
+            let address = SocketAddr::from_abstract_name(name).unwrap();
+            let settings = PortSettings {
+                nic: NicSettings { mac: [2, 0, 0, 0, 0, last], mtu: 1500, offloads: true },
+                uplink: 0,
+                check_source: true,
+                vlan: None,
+                max_wait_ns: 1_000_000,
+            };
+            let listener = UnixListener::bind_addr(&address).unwrap();
+            Port::new(settings, Attachment::Socket(listener)).unwrap()
+        };
+        vec![port(1), port(2)]
+    }
+
+    #[test]
+    fn who_comes_later_waits_behind_those_who_wait() {
+        let mut ports = ports();
+        let settings: Vec<_> = ports.iter().map(|port| port.settings.clone()).collect();
+        let scheduler = Kind::by_name("drr").unwrap();
+        let link = LinkSettings { scheduler, back_pressure: BackPressure::On, rate_bps: None };
+        let sharing = Sharing { links: vec![link], ports: vec![FlowSettings::default(); 2] };
+        let mut backlogs = Backlogs::new(2, sharing);
+        let (mut buffers, mut failed) = (Buffers::new(), Vec::new());
+        let forwarding = Forwarding::of(&settings);
+        let from = Origin { uplink: 0, port: Some(0) };
+        let frame = [&[2, 0, 0, 0, 0, 2][..], &[0; 54]].concat();
+        let mut spread = |ports: &mut [Port], backlogs: &mut Backlogs| {
+            let (buffers, failed) = (&mut buffers, &mut failed);
+            Delivery { ports, forwarding: &forwarding, buffers, backlogs, now_ns: 0, failed }
+                .spread(from, &frame)
+        };
+        assert_eq!(spread(&mut ports, &mut backlogs), Given::Handed);
+        assert!(backlogs.push(&ports, (0, 1), (&frame, NetHeader::NONE), 0));
+        ports[0].held += 1;
+        assert_eq!(spread(&mut ports, &mut backlogs), Given::Waits);
+        assert_eq!((ports[0].held, ports[1].counters.no_guest), (2, 1));
+        // There is no guest, which each frame learns in its turn.
+        assert_eq!(backlogs.serve(&mut ports, &mut Vec::new(), 0), 2);
+        assert!(backlogs.is_empty());
+        assert_eq!((ports[0].held, ports[0].counters.sent), (0, 2));
+        assert_eq!(ports[1].counters.no_guest, 3);
+        assert_eq!(spread(&mut ports, &mut backlogs), Given::Handed);
+    }
+}

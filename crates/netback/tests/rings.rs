@@ -315,6 +315,34 @@ fn work_that_was_negotiated_comes_with_the_frame() {
 }
 
 #[test]
+fn a_header_may_lie_in_several_places() {
+    let (guest, mut driver, mut queue) = set_up(8, 0);
+    let header = NetHeader { flags: 1, csum_start: 34, csum_offset: 16, ..NetHeader::NONE };
+    let bytes = header.to_bytes();
+    let (first, second) = (BUFFERS, BUFFERS + 0x100);
+    guest.write(first, &[0xff; 32]);
+    guest.write(first, &bytes[..4]);
+    guest.write(second, &[&bytes[4..], &[7; 60]].concat());
+    driver.add(&guest, &[readable(first, 4), readable(second, 68)]);
+    let mut chain = Chain::new();
+    assert!(queue.pop(&mut chain).unwrap());
+    let format =
+        FrameFormat { transmit: Offloads { checksum: true, ..Offloads::default() }, ..PLAIN };
+    let mut frame = [0; 100];
+    let transmitted = copy_out(&chain, format, &mut frame).unwrap();
+    assert_eq!(transmitted, Transmitted::Frame(60, header));
+    assert_eq!(frame[..60], [7; 60]);
+
+    guest.write(first, &[0xff; 32]);
+    driver.add(&guest, &[writable(first, 4), writable(second, 100)]);
+    let written = FrameWriter::new().deliver(&mut queue, MERGEABLE, &[9; 60], header).unwrap();
+    assert_eq!(written, Delivered::Written { buffers: 1 });
+    let bytes = NetHeader { num_buffers: 1, ..header }.to_bytes();
+    assert_eq!(guest.read(first, 8), [&bytes[..4], &[0xff; 4]].concat());
+    assert_eq!(guest.read(second, 68), [&bytes[4..], &[9; 60]].concat());
+}
+
+#[test]
 fn work_for_the_guest_stands_before_the_frame() {
     let (guest, mut driver, mut queue) = set_up(4, 0);
     driver.add(&guest, &[writable(BUFFERS, 100)]);

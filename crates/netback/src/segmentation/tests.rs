@@ -64,6 +64,19 @@ fn frames_are_divided_as_linux_does_it() {
 }
 
 #[test]
+fn a_datagrams_checksum_is_never_zero() {
+    let Recorded { mut merged, header, .. } = case("udp over ipv4");
+    let division = Division::of(&merged, header).unwrap();
+    let mut segment = [0; MAX_FRAME_BYTES];
+    for word in 0..=u16::MAX {
+        merged[42..44].copy_from_slice(&word.to_be_bytes());
+        let _ = division.write(0, &merged, &mut segment);
+        // Zero would say that there is none.
+        assert_ne!(segment[40..42], [0, 0], "{word:04x}");
+    }
+}
+
+#[test]
 fn a_merged_frame_is_sent_segment_by_segment() {
     let case = case("tcp over ipv4, all flags");
     let division = Division::of(&case.merged, case.header).unwrap();
