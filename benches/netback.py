@@ -150,14 +150,17 @@ def between(found: Found, seconds: float) -> None:
             told = guests("gather", seconds, *options)["bytes"]
             got = [float(told.get(str(number), 0)) for number in range(1, len(ports))]
             due = [sum(got) * weight / sum(WEIGHTS) for weight in WEIGHTS]
-            errors = [abs(part / wanted - 1) for part, wanted in zip(got, due, strict=True)]
-            found.between_error[scheduler].append(max(errors))
+            found.between_error[scheduler].append(largest_error(got, due))
+
+
+def largest_error(got: list[float], due: list[float]) -> float:
+    """Return how far one is at most from what it was to get, as a part of that."""
+    return max(abs(part / wanted - 1) for part, wanted in zip(got, due, strict=True))
 
 
 def note_shares(found: Found, scheduler: str, got: list[float], due: list[float]) -> None:
     """Note how far guests are from what they were to get, all in bit/s."""
-    errors = [abs(bps / wanted - 1) for bps, wanted in zip(got, due, strict=True)]
-    found.share_error[scheduler].append(max(errors))
+    found.share_error[scheduler].append(largest_error(got, due))
     found.link_error[scheduler].append(abs(sum(got) / LINK_BPS - 1))
 
 

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.usefixtures("needs_root"),
 ]
 
-RING, OF_ONE = 256, 128
+RING, OF_ONE = 256, 256
 """What an interface's ring takes while it is down, and frames of a sender that wait then."""
 TO = 2
 """The container that the others send to, by the second wire."""
@@ -78,9 +78,12 @@ def test_buffers_are_shared_by_weight(tmp_path: Path) -> None:
         transmitted(one, 0, RING // 2)
         send(0, RING // 2)  # now its ring is full
         transmitted(one, 0, RING)
-        for number, before in ((1, 0), (0, RING)):
-            send(number, OF_ONE + 9)
-            transmitted(one, number, before + OF_ONE + 9)
+        for number, known in ((1, 0), (0, RING)):
+            total = known
+            for frames in (OF_ONE // 2, OF_ONE // 2 + 9):  # no more at once than its own ring takes
+                send(number, frames)
+                total += frames
+                transmitted(one, number, total)
         status = one.status()
         assert [of(status, one.port(1, number)).waiting for number in (0, 1)] == [OF_ONE] * 2
         assert of(status, to).ring_full == 2 * 9, "no more than that waits"
@@ -120,9 +123,9 @@ def test_what_waits_too_long_is_lost_and_counted(tmp_path: Path) -> None:
         for batch in (1, 2):
             send(0, RING // 2)
             transmitted(one, 0, batch * RING // 2)
-        send(1, OF_ONE)
-        transmitted(one, 1, OF_ONE)
+        send(1, OF_ONE // 2)
+        transmitted(one, 1, OF_ONE // 2)
         status = one.until("none waits", lambda s: of(s, one.port(1, 1)).waiting == 0)
         conserved(status)
-        assert of(status, one.port(1, TO)).ring_full == OF_ONE
+        assert of(status, one.port(1, TO)).ring_full == OF_ONE // 2
         assert of(status, one.port(1, TO)).delivered == RING

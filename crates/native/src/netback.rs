@@ -97,8 +97,9 @@ fn raise(error: impl std::fmt::Display) -> PyErr {
 ///
 /// `settings_json`: `uplinks`, a list of indices of interfaces in the caller's network namespace;
 /// `ports`, a list of `mac` (six numbers), `mtu` (bytes), `uplink` (index in that list),
-/// `check_source`, `offloads`, `vlan` (a number, or null), `max_wait_ns`, `listener` (descriptor of a listening socket, which is
-/// taken over) or `interface` (its name), the other one null; `sharing`, as `share` takes it.
+/// `check_source`, `offloads`, `vlan` (a number, or null), `max_wait_ns`, `listener` (descriptor of a
+/// listening socket, which is taken over) or `interface` (its name), the other one null; `sharing`, as
+/// `share` takes it.
 #[pyclass(frozen, module = "isolane._native")]
 pub(crate) struct Netback {
     back_end: Mutex<Option<BackEnd>>,

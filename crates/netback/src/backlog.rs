@@ -12,9 +12,10 @@ use crate::{
     sharing::wire_bytes,
 };
 
-/// Frames of one sender that wait at most; the rest is lost. Linux provides buffers by half a ring, 128 as a
-/// rule: with fewer waiting than it has a right to of these, a sender of a large share would get less.
-const OF_ONE: usize = 128;
+/// Frames of one sender that wait at most; the rest is lost. A router that comes back from a pause provides
+/// as many buffers at once as its ring has, 256 as a rule, and nearly all may be those of a sender with short
+/// frames: with fewer waiting than it has a right to, it would get less.
+const OF_ONE: usize = 256;
 /// Memory that the frames for one port may take, bytes, and those for all ports together.
 const OF_A_PORT_BYTES: usize = 4 << 20;
 const OF_ALL_BYTES: usize = 256 << 20;
@@ -378,7 +379,7 @@ mod tests {
         let mut backlog = backlog(&drr(), [1; 4]);
         let pushed = |backlog: &mut Backlog, sender, bytes| {
             let frame = vec![0; bytes];
-            (0..200).filter(|_| backlog.push(sender, &frame, NetHeader::NONE, 0)).count()
+            (0..400).filter(|_| backlog.push(sender, &frame, NetHeader::NONE, 0)).count()
         };
         assert_eq!(pushed(&mut backlog, 0, 60), OF_ONE);
         assert_eq!(pushed(&mut backlog, 1, 60), 0, "on another uplink");

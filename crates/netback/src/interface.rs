@@ -330,7 +330,7 @@ impl Interface {
 
 impl Drop for Interface {
     fn drop(&mut self) {
-        // SAFETY: mapped by open(), with this length, and used by nobody else.
+        // SAFETY: mapped by new(), with this length, and used by nobody else.
         unsafe { libc::munmap(self.rings.cast(), mapped_bytes(self.slots)) };
     }
 }

@@ -14,7 +14,7 @@ const _: () = assert!(MAX_FRAME_BYTES <= SLOT_BYTES);
 
 /// As how many frames so many bytes count where work is divided among guests.
 pub(crate) fn frames_of(bytes: usize) -> u32 {
-    u32::try_from(bytes.div_ceil(MAX_FRAME_BYTES)).unwrap_or(u32::MAX).max(1)
+    u32::try_from(bytes.div_ceil(MAX_FRAME_BYTES)).unwrap_or(u32::MAX)
 }
 
 /// A ring of frames.

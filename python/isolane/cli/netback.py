@@ -102,6 +102,8 @@ def command(
 
 
 def _start(file: Path) -> None:
+    import socket
+
     from isolane.cli.rights import need_root
     from isolane.netback import serve, socket_of, tell_ready
     from isolane.spec.netback_models import PortEntry, load_netback
@@ -112,7 +114,7 @@ def _start(file: Path) -> None:
     def where(name: str, port: PortEntry) -> str:
         if port.interface is None:
             return str(socket_of(plan.name, name))
-        is_there = Path("/sys/class/net", port.interface).exists()
+        is_there = port.interface in (name for _, name in socket.if_nameindex())
         return f"behind {port.interface}" + ("" if is_there else ", which is not there yet")
 
     def ready() -> None:

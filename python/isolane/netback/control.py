@@ -36,7 +36,7 @@ class PortStatus:
     """Of these: with another source address than the port's."""
     malformed: int
     """Of these: too short, too long, with a tag at a port with a VLAN, or with work left to the NIC
-    that it did not offer."""
+    that it did not offer or cannot do."""
     sent: int
     """Of these: handed to the uplink, or to other ports."""
     link_bytes: int

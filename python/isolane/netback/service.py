@@ -105,8 +105,11 @@ def _index_of(uplink: str) -> int:
 
 def _refuse_part(interface: str) -> None:
     """Refuse an interface whose frames somebody else forwards as well."""
+    shown = Path("/sys/class/net", interface)
     with contextlib.suppress(OSError):  # it is not part of anything, or not there yet
-        master = Path(f"/sys/class/net/{interface}/master").readlink().name
+        if int((shown / "ifindex").read_text()) != socket.if_nametoindex(interface):
+            return  # /sys is that of another network namespace
+        master = (shown / "master").readlink().name
         raise TestbedError(
             f"interface {interface} is part of {master}, so that frames would go both ways; take "
             f"it out: ip link set {interface} nomaster"
