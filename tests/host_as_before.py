@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from isolane.testbed import NETNS_DIR, kernel
 
-from tests.live import changes
+from tests.commands import command_server
+from tests.live import changes, environment
 from tests.look import MARK, Look, look_around
 
 _LINKS = Path("/sys/class/net")
@@ -54,6 +55,7 @@ def _host_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
     if os.geteuid() != 0 or not marked("root") or marked("looks_itself"):
         yield
         return
+    command_server(environment())  # before a test enters a namespace, in which it would stay
     home, before = kernel.open_own_net(), look_around()
     try:
         yield

@@ -11,13 +11,17 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from isolane.testbed import NETNS_DIR
+
+from tests.commands import CommandServer, Job, command_server
 from tests.look import MARK, RUN_DIR, Look, look_around
 
 ROOT = Path(__file__).parent.parent
@@ -37,18 +41,43 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT / "python"), MARK: str(os.getpid())}
 
 
-def isolane(*arguments: object, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end; one that another run on this machine held up is tried again."""
+def isolane(
+    *arguments: object, prefix: tuple[str, ...] = (), netns: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end; one that another run on this machine held up is tried again.
+
+    With a prefix its process has an interpreter that was started for it, else one that was forked,
+    in the caller's network namespace or in one that has a name.
+    """
+    words = [str(argument) for argument in arguments]
     deadline = time.monotonic() + FREE_S
+    server = command_server(environment())
     while True:
-        done = subprocess.run(
-            [*prefix, *COMMAND, *map(str, arguments)],
-            env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False,
-        )  # fmt: skip
+        if prefix or not server.is_like_us():
+            assert not netns, "a process of its own is in the caller's namespace"
+            done = subprocess.run(
+                [*prefix, *COMMAND, *words],
+                env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False,
+            )  # fmt: skip
+        else:
+            done = _forked(server, words, netns)
         assert "Traceback" not in done.stderr, done.stderr
         if "another run is under way" not in done.stderr or time.monotonic() > deadline:
             return done
         time.sleep(0.2)
+
+
+def _forked(
+    server: CommandServer, words: list[str], netns: str
+) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryDirectory(prefix="isolane-test-") as folder:
+        out, err = Path(folder, "stdout"), Path(folder, "stderr")
+        out.touch()
+        err.touch()
+        job = Job(words, environment(), stdout=str(out), stderr=str(err), limit_s=LIMIT_S)
+        ended = server.do(replace(job, netns=str(NETNS_DIR / netns)) if netns else job)
+        assert ended.status is not None, f"isolane {' '.join(words)}: not within {LIMIT_S} s"
+        return subprocess.CompletedProcess(words, ended.status, out.read_text(), err.read_text())
 
 
 def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -18,6 +18,8 @@ from isolane.testbed import NETNS_DIR, kernel
 from isolane.testbed.namespace_thread import run_in_thread
 from pyroute2 import IPRoute
 
+from tests.commands import is_command_server
+
 RUN_DIR = Path("/run/isolane")
 MARK = "ISOLANE_END_TO_END"
 """In the environment of every process that the tests start, and of its children: the tests' pid."""
@@ -80,6 +82,7 @@ def processes() -> dict[int, str]:
             words = words_of(pid)
             if (b"isolane.pacemaker" in words and not _beside()) or (
                 pid != os.getpid()
+                and not is_command_server(pid)
                 and mine in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             ):
                 found[pid] = name

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from isolane.external import router_examination
 from isolane.run.folder import RunFolder
 
 from tests.came_through import came_through
@@ -153,6 +154,13 @@ def refused(folder: Path, version: int, external: str) -> str:
     return done.stderr
 
 
+@pytest.fixture
+def _asked_but_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For routers that never answer, however long they are asked."""
+    monkeypatch.setattr(router_examination, "TRIES", 2)
+
+
+@pytest.mark.usefixtures("_asked_but_twice")
 def test_a_router_that_does_not_answer_is_named(
     both: tuple[int, Sequence[Made]], tmp_path: Path
 ) -> None:
@@ -172,6 +180,7 @@ def test_a_router_with_another_mac_is_named(
     assert f"the experiment says {wrong}" in words
 
 
+@pytest.mark.usefixtures("_asked_but_twice")
 def test_a_router_that_does_not_forward_is_named(
     both: tuple[int, Sequence[Made]], tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ from isolane.enforce.settings import Entry
 from isolane.testbed import NETNS_DIR
 
 from tests.enforce.rig import Rig, shown
-from tests.live import COMMAND, LIMIT_S, background, environment
+from tests.live import COMMAND, LIMIT_S, background, environment, isolane
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
 
@@ -212,18 +212,11 @@ def test_without_root_it_is_said_what_is_needed(command: str, tmp_path: Path) ->
     assert "missing: CAP_DAC_OVERRIDE" in done.stderr
 
 
-def in_namespace(netns: str, *words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["nsenter", f"--net={NETNS_DIR / netns}", *COMMAND, *map(str, words)],
-        env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False,
-    )  # fmt: skip
-
-
 def test_the_policy_of_one_namespace_is_not_touched_from_another(rig: Rig) -> None:
     rig.cli("apply", rig.file())
     before = rig.host()
     for words in (["status"], ["clear"], ["apply", rig.file()]):
-        done = in_namespace("isolane-rcv", *words)
+        done = isolane(*words, netns="isolane-rcv")
         assert done.returncode == 1, (words, done.stdout, done.stderr)
         assert "was applied in another network namespace" in done.stderr
     assert rig.host() == before
@@ -250,7 +243,7 @@ def test_the_policy_of_a_namespace_that_is_gone_can_be_cleared(rig: Rig, short_l
         "isolane: 1\nname: brief\nnics: {nic: {rate: 1Gbps}}\n"
         "routers: {one: {netns: isolane-vr1}}\n"
     )
-    done = in_namespace(short_lived, "apply", file)
+    done = isolane("apply", file, netns=short_lived)
     assert done.returncode == 0, done.stderr
     group = Path(f"/sys/fs/cgroup/cpu/{rig.group}")
     assert (group / "one").is_dir()

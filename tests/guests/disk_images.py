@@ -1,4 +1,4 @@
-"""Disk images of a tiny router: a boot loader, a kernel, and nothing that knows of Isolane."""
+"""Disk images that know nothing of Isolane: a tiny router, and a machine that only says a word."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 from isolane.guests import GuestKernel
@@ -31,7 +32,7 @@ for module in $(cat /modules); do insmod /lib/modules/$module.ko; done
 _ROUTER = """\
 set -- {ingress} {egress}
 if [ -b /dev/vdb ]; then  # the seed of cloud-init
-    set -- $(dd if=/dev/vdb bs=64k count=64 2>/dev/null | tr '\\0' '\\n' |
+    set -- $(dd if=/dev/vdb bs=64k count=64 2>/dev/null | tr -s '\\0' '\\n' |
         grep -o '[0-9a-f:.]\\{{7,\\}}/[0-9]\\{{1,3\\}}')
 fi
 about="tiny router: $(nproc) processors, $1, $2"
@@ -56,8 +57,6 @@ class TinyRouter:
     ingress: str = "192.0.2.1/24"
     egress: str = "198.51.100.1/24"
     at_last: str = "sleep 1000000"
-    instead: str = ""
-    """What it does in place of being a router: not even for a moment does it forward then."""
 
     def write(self, folder: Path) -> Path:
         """Make an image in a folder."""
@@ -65,8 +64,7 @@ class TinyRouter:
         root = folder / "root"
         root.mkdir()
         router = _ROUTER.format(ingress=self.ingress, egress=self.egress)
-        script = self.instead or f"{router}{self.at_last}"
-        (root / "init").write_text(f"{_BEGIN}{script}\n")
+        (root / "init").write_text(f"{_BEGIN}{router}{self.at_last}\n")
         (root / "init").chmod(0o755)
         _do("sh", "-c", "echo init | cpio -o -H newc --quiet >../second", cwd=root)
         raw, image = folder / "disk.raw", folder / "disk.qcow2"
@@ -82,6 +80,39 @@ class TinyRouter:
             _do("mcopy", "-i", str(raw), str(source), f"::/{name}")
         _do("qemu-img", "convert", "-O", "qcow2", str(raw), str(image))
         raw.unlink()
+        return image
+
+
+_SAY: Final = bytes.fromhex(
+    "fc"  # cld
+    "31c0 8ed8"  # ds = 0
+    "be1d7c"  # si = where the text is: 0x7c00, where a boot sector begins, and what stands here
+    "baf803"  # dx = the serial port
+    "ac 84c0 7403 ee ebf8"  # next letter: lodsb; out of it at a zero; outb; again
+    "ba0406"  # dx = the ACPI control register of QEMU's machine q35
+    "b80020 ef"  # off
+    "f4 ebfd"  # hlt, for ever
+)
+_END_AT: Final = 23
+"""Where the word is that switches the machine off; 0 does nothing."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """A machine that says a word on its console and then ends, or does nothing any more."""
+
+    text: str
+    ends: bool = True
+
+    def write(self, folder: Path) -> Path:
+        """Make an image of one sector in a folder."""
+        code = bytearray(_SAY)
+        if not self.ends:
+            code[_END_AT : _END_AT + 2] = b"\0\0"
+        sector = (bytes(code) + self.text.encode() + b"\r\n\0").ljust(510, b"\0") + b"\x55\xaa"
+        raw, image = folder / "word.raw", folder / "word.qcow2"
+        raw.write_bytes(sector.ljust(1 << 20, b"\0"))
+        _do("qemu-img", "convert", "-O", "qcow2", str(raw), str(image))
         return image
 
 

@@ -12,7 +12,7 @@ import pytest
 from isolane.errors import SpecError, TestbedError
 from isolane.guests import ImageGuest, ImagePlan, Seed
 
-from tests.guests.disk_images import TinyRouter, needs_tools
+from tests.guests.disk_images import TinyRouter, Word, needs_tools
 from tests.live import LIMIT_S
 
 pytestmark = [
@@ -44,29 +44,24 @@ def until_it_says(guest: ImageGuest, words: str) -> str:
     return said
 
 
-def test_it_has_what_the_plan_says_and_its_image_stays_as_it_was(
+def test_two_from_one_image_have_what_their_plans_say_and_it_stays_as_it_was(
     image: Path, tmp_path: Path
 ) -> None:
     before = hashlib.sha256(image.read_bytes()).hexdigest()
     nics = (("02:00:00:00:00:01", "192.0.2.9/24"), ("02:00:00:00:00:02", "198.51.100.9/24"))
     plan = ImagePlan("im", image=str(image), memory_mb=160, vcpus=2, seed=Seed("im", nics))
-    with started(plan, tmp_path) as guest:
+    another = ImagePlan("other", image=str(image), memory_mb=160)
+    with started(plan, tmp_path) as guest, started(another, tmp_path) as beside:
         said = until_it_says(guest, "its disk is written")
         assert "tiny router: 2 processors, 192.0.2.9/24, 198.51.100.9/24" in said
+        assert "192.0.2.1/24" in until_it_says(beside, "its disk is written")
     assert hashlib.sha256(image.read_bytes()).hexdigest() == before
     assert not (tmp_path / "guests" / "im").exists()
 
 
-def test_two_may_start_from_one_image(image: Path, tmp_path: Path) -> None:
-    plans = [ImagePlan(name, image=str(image), memory_mb=160) for name in ("im-1", "im-2")]
-    with started(plans[0], tmp_path) as one, started(plans[1], tmp_path) as two:
-        for guest in (one, two):
-            assert "192.0.2.1/24" in until_it_says(guest, "its disk is written")
-
-
 def test_one_that_ends_by_itself_is_told_with_its_console(tmp_path: Path) -> None:
     needs_tools()
-    image = TinyRouter(at_last="echo 'going now'; poweroff -f").write(tmp_path)
+    image = Word("going now").write(tmp_path)
     with started(ImagePlan("im", image=str(image), memory_mb=160), tmp_path) as guest:
         deadline = time.monotonic() + LIMIT_S
         while guest.is_running:

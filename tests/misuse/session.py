@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import resource
 import shlex
 import shutil
 import signal
-import socket
 import stat
 import subprocess
 import sys
@@ -18,8 +16,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
+from tests.commands import Job, command_server
 from tests.live import COMMAND, LIMIT_S, environment
 from tests.look import files
 from tests.misuse.files import FILES, GOOD
@@ -49,29 +47,18 @@ class Done:
 
 @dataclass
 class Session:
-    """Directories, the worker, and a namespace with a wire, for all rows."""
+    """Directories and a namespace with a wire, for all rows."""
 
     folder: Path
-    channel: Any = field(init=False)
-    worker: subprocess.Popen[bytes] = field(init=False)
     rows: int = 0
     run: Path = field(init=False)
     """The folder of a run that went well."""
 
     def __post_init__(self) -> None:
-        ours, theirs = socket.socketpair()
-        argv = [sys.executable, "-m", "tests.misuse.worker", str(theirs.fileno())]
-        env = {**environment(), "OPENBLAS_NUM_THREADS": "1"}  # threads do not survive a fork
-        self.worker = subprocess.Popen(argv, cwd=ROOT, env=env, pass_fds=(theirs.fileno(),))
-        theirs.close()
-        ours.settimeout(2 * LIMIT_S)
-        self._socket = ours
-        self.channel = ours.makefile("rw", encoding="utf-8")
         self.run = self.folder / "a-run"
 
     def prepare(self) -> None:
-        """Wait for the worker; make the run and the wire that rows are about."""
-        assert json.loads(self.channel.readline()) == "ready"
+        """Make the run and the wire that rows are about."""
         row = Row(f"run good.yaml --on sim -o {self.run}", 0, ".*", lines=99)
         done = self.carry_out(row)
         assert done.status == 0, done.stderr
@@ -86,10 +73,7 @@ class Session:
             ip("-n", name, "link", "set", "w0", "up")  # w1 stays down
 
     def close(self) -> None:
-        """End the worker, remove what :meth:`prepare` made."""
-        self.channel.close()
-        self._socket.close()
-        self.worker.wait(LIMIT_S)
+        """Remove what :meth:`prepare` made."""
         for name in (WIRE, FAR):
             with contextlib.suppress(AssertionError):
                 ip("netns", "del", name)
@@ -145,16 +129,20 @@ class Session:
 
     def _quick(self, row: Row, words: list[str]) -> Done:
         out, err = self._streams()
-        job = {
-            "arguments": words, "cwd": str(self.here), "env": self._environment(row),
-            "stdin": self._filled(row.stdin), "stdout": self._filled(row.stdout) or str(out),
-            "stderr": self._filled(row.stderr) or str(err), "limits": dict(row.limits),
-            "netns": None if row.where == "host" else f"/run/netns/{WIRE}",
-            "limit_s": row.limit_s,
-        }  # fmt: skip
-        self._socket.sendall(json.dumps(job).encode() + b"\n")
-        answer = json.loads(self.channel.readline())
-        return self._done(answer["status"], answer["pid"], out, err)
+        job = Job(
+            words,
+            self._environment(row),
+            stdin=self._filled(row.stdin),
+            stdout=self._filled(row.stdout) or str(out),
+            stderr=self._filled(row.stderr) or str(err),
+            cwd=str(self.here),
+            limits=row.limits,
+            limit_s=row.limit_s,
+        )
+        if row.where != "host":
+            job = replace(job, netns=f"/run/netns/{WIRE}")
+        ended = command_server(environment()).do(job)
+        return self._done(ended.status, ended.pid, out, err)
 
     def _fresh(self, row: Row, words: list[str]) -> Done:
         out, err = self._streams()

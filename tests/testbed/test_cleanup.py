@@ -159,7 +159,7 @@ def test_nothing_is_left_after_a_signal_at_any_moment(sent: int, journal: Journa
     before = host()
     with released(journal):
         draw = random.Random(7)
-        for _ in range(6):
+        for _ in range(4):
             with running() as process:
                 time.sleep(draw.uniform(0, 0.4))
                 process.send_signal(sent)
@@ -226,7 +226,7 @@ def test_clean_after_kill_9_at_any_moment(
     killed = found = 0
     deadline = time.monotonic() + LIMIT_S
     guests = path.startswith(("tap", "netback"))
-    while killed < (4 if guests else 8) or not found:
+    while killed < (3 if guests else 5) or not found:
         assert time.monotonic() < deadline, "none was killed while it had something to leave behind"
         with released(journal), running(path, receive) as process:
             time.sleep(draw.uniform(0, 3.0 if guests else 0.4))  # a guest boots in 1.5 s
@@ -267,7 +267,7 @@ def test_clean_leaves_alone_what_is_the_users(journal: Journal, plan: Any) -> No
 def test_clean_beside_somebody_who_deletes_a_namespace_of_a_dead_run(journal: Journal) -> None:
     """The other ends of its links go some time after its name: each time at another moment."""
     before = host()
-    for _ in range(10):
+    for _ in range(6):
         with released(journal), running() as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "built\n"

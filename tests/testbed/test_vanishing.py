@@ -16,8 +16,16 @@ from isolane.testbed.namespace_thread import run_in_thread
 from isolane.testbed.netns import Namespace
 from pyroute2 import NetNS
 
+from tests.live_bench import live_bench
+
 pytestmark = pytest.mark.root
 
+EXPERIMENT = """\
+isolane: 1
+name: gone
+routers: [{name: one, path: direct}]
+load: {one: 1pps}
+"""
 GOING = "going0"
 """An interface that has a name still, but no attributes any more."""
 ANSWERS = {
@@ -143,3 +151,12 @@ def test_counters_of_a_wire_that_vanished_name_it(journal: Journal, plan: Any, e
             links.link("del", index=links.link_lookup(ifname=end)[0])
         with pytest.raises(MeasurementError, match=r"isl-\w+ in isolane-\S+ vanished"):
             bed.counters()
+
+
+def test_a_trial_on_a_wire_that_has_gone_names_the_interface() -> None:
+    """Whatever it is that fails first: here the generator, which is refused by its number."""
+    with live_bench(EXPERIMENT) as (_, offer):
+        assert offer(1e3).conserved
+        ip("-n", "isolane-gen", "link", "delete", "isl-g0")
+        with pytest.raises(MeasurementError, match=r"isl-\w+ in isolane-\w+ vanished"):
+            offer(1e3)

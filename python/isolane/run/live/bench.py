@@ -84,6 +84,7 @@ class LiveBench:
         try:
             return self._trial(setting)
         except _native.NativeError as error:
+            self._equipment.bed.check_alive()  # whatever failed, this would be why
             raise MeasurementError(str(error)) from error
 
     def probe(self) -> tuple[CoreProbe, ...]:

@@ -1,8 +1,8 @@
 """Runs the command again and again without starting an interpreter each time.
 
-``python -m tests.misuse.worker FD``: reads jobs, one JSON object a line, from the descriptor, and
-answers on it. Everything is imported once; each job is a fork that becomes what a fresh process
-would be: directory, environment, limits, standard streams, network namespace.
+``python -m tests.command_server FD``: reads jobs (:class:`tests.commands.Job`), one JSON object a
+line, from the descriptor, and answers on it. Everything is imported once; each job is a fork that
+becomes what a fresh process would be: directory, environment, limits, streams, network namespace.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def become(job: dict[str, Any]) -> None:
     os.environ.update(job["env"])
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         setattr(sys, name, stream(number, job[name]))
-    if job["netns"]:
-        descriptor = os.open(job["netns"], os.O_RDONLY | os.O_CLOEXEC)
-        os.setns(descriptor) if hasattr(os, "setns") else _setns(descriptor)
-        os.close(descriptor)
+    descriptor = os.open(job["netns"], os.O_RDONLY | os.O_CLOEXEC)
+    os.setns(descriptor) if hasattr(os, "setns") else _setns(descriptor)
+    os.close(descriptor)
+    os.sched_setaffinity(0, job["cores"])
     for name, limit in job["limits"].items():
         resource.setrlimit(getattr(resource, f"RLIMIT_{name.upper()}"), (limit, limit))
     sys.argv = ["isolane", *job["arguments"]]
