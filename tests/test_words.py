@@ -7,6 +7,7 @@ is called ``room``.
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 import tokenize
@@ -100,6 +101,11 @@ EXEMPT = ("tests/test_words.py", "bpf/include/vmlinux.h")
 _PROSE = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _PROSE_TOKENS = ("STRING", "COMMENT", "FSTRING_START", "FSTRING_MIDDLE", "FSTRING_END")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_ANY_PROSE = re.compile(
+    rf"(?<!\w)(?=\w)(?:{'|'.join(word.prose for word in OLD_WORDS if word.prose)})(?!\w)",
+    re.IGNORECASE,
+)
+"""Whether a text has any of them: one search instead of one for each word."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -136,20 +142,32 @@ def old_words(path: Path) -> Iterator[str]:
     text = path.read_text()
     table = [word for word in OLD_WORDS if not re.search(word.only_in, str(path))]
     code, prose = masked(text, prose_of(path, text))
-    for match in _NAME.finditer(code):
-        name = _HUMP.sub("_", match[0]).lower()
-        for word in table:
-            # A name of many words, as tests have, is a sentence.
-            pattern = word.prose if name.count("_") > SENTENCE else word.names
-            if not pattern or re.search(word.right, match[0]):
-                continue
-            if re.search(rf"(?:^|_)(?:{pattern})(?:_|$)", name):
-                yield _told(path, text, match, word)
+    if any(map(_in_name, set(_NAME.findall(code)))):
+        for match in _NAME.finditer(code):
+            for word in _in_name(match[0]):
+                if word in table:
+                    yield _told(path, text, match, word)
+    if not _ANY_PROSE.search(prose):
+        return
     for word in table:
         if word.prose:
             for match in re.finditer(rf"(?<!\w)(?:{word.prose})(?!\w)", prose, re.IGNORECASE):
                 if not _is_right(word, prose, match):
                     yield _told(path, text, match, word)
+
+
+@functools.cache  # most names occur many times
+def _in_name(written: str) -> tuple[OldWord, ...]:
+    name = _HUMP.sub("_", written).lower()
+    found = []
+    for word in OLD_WORDS:
+        # A name of many words, as tests have, is a sentence.
+        pattern = word.prose if name.count("_") > SENTENCE else word.names
+        if not pattern or re.search(word.right, written):
+            continue
+        if re.search(rf"(?:^|_)(?:{pattern})(?:_|$)", name):
+            found.append(word)
+    return tuple(found)
 
 
 def _is_right(word: OldWord, prose: str, match: re.Match[str]) -> bool:
