@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from isolane.run.sim import sim_backend
 from isolane.run.sim.catalogue import find_host
+from tests.live import in_process
 
 pytestmark = pytest.mark.native
 
@@ -21,24 +21,21 @@ trial: {duration: 50ms, warmup: 10ms, repeats: 2}
 """
 
 
-def isolane(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "isolane", *map(str, arguments)],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-
-
 @pytest.mark.slow
-def test_a_profile_is_fitted_and_tells_how_far_it_is_off(tmp_path: Path) -> None:
+def test_a_profile_is_fitted_and_tells_how_far_it_is_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sim_backend, "workers", lambda _: 1)  # a process takes longer to start
     spec, run, profile = tmp_path / "tiny.yaml", tmp_path / "run", tmp_path / "here.yaml"
     spec.write_text(RUN)
     words = ["--on", "sim", "--profile", "veth", "--output", run]
-    assert isolane("run", spec, *words).returncode in {0, 3}, "without a victim: no verdict"
-    fitted = ("calibrate", run, "--trials", "1", "--rounds", "1", "--output", profile)
-    done = isolane(*fitted, "--details")
+    assert in_process("run", spec, *words).returncode in {0, 3}, "without a victim: no verdict"
+    options = ["--trials", "1", "--rounds", "1", "--jobs", "1", "--output"]
+    fitted = ("calibrate", run, *options, profile)
+    done = in_process(*fitted, "--details")
     assert done.returncode == 0, done.stderr
     assert "Throughput of the trials outside the fit" in done.stdout
-    short = isolane(*fitted, "--no-intervals").stdout.splitlines()
+    short = in_process(*fitted, "--no-intervals").stdout.splitlines()
     assert short[0].startswith("mean absolute error ")
     assert any(line.startswith("furthest off: ") for line in short)
     assert f"profile: {profile}" in short
@@ -57,17 +54,17 @@ def test_a_profile_is_fitted_and_tells_how_far_it_is_off(tmp_path: Path) -> None
         ("0,999", "--trials: trial 999 is not in this run; accepted: 0 to"),
         ("0,1,77,3", "--trials: trial 77 is not in this run"),
     ):
-        done = isolane("calibrate", run, "--trials", trials, "--output", profile)
+        done = in_process("calibrate", run, "--trials", trials, "--output", profile)
         assert done.returncode == 2
         assert message in done.stderr
         assert not profile.exists()
-    done = isolane("calibrate", tmp_path, "--output", profile)
+    done = in_process("calibrate", tmp_path, "--output", profile)
     assert done.returncode == 2, done.stderr
 
 
 def test_json_tells_intervals_what_is_informative_and_the_naive_errors(tmp_path: Path) -> None:
-    words = ("--scale", "0.2", "--rounds", "1", "--output", tmp_path / "p.yaml", "--json")
-    done = isolane("calibrate", "ahn", *words)
+    words = ("--scale", "0.2", "--rounds", "1", "--jobs", "1", "--output", tmp_path / "p.yaml")
+    done = in_process("calibrate", "ahn", *words, "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert [cost["interval"]["state"] for cost in told["costs"]] == ["determined"] * 3
@@ -81,21 +78,23 @@ def test_json_tells_intervals_what_is_informative_and_the_naive_errors(tmp_path:
     score = told["score"]
     assert score["informative_figures"] == 3
     assert score["informative_mean_error"] == pytest.approx(2 * score["mean_error"], rel=1e-3)
-    fast = isolane("calibrate", "ahn", *words, "--no-intervals")
+    fast = in_process("calibrate", "ahn", *words, "--json", "--no-intervals")
     assert json.loads(fast.stdout)["costs"][0]["interval"] is None
 
 
 def test_trials_are_those_of_a_run(tmp_path: Path) -> None:
-    done = isolane("calibrate", "ahn", "--trials", "0", "--output", tmp_path / "p.yaml")
+    done = in_process("calibrate", "ahn", "--trials", "0", "--output", tmp_path / "p.yaml")
     assert done.returncode == 2
     assert "--trials: picks trials of a run" in done.stderr
     assert not (tmp_path / "p.yaml").exists()
 
 
 def test_a_part_that_a_paper_does_not_have_is_refused(tmp_path: Path) -> None:
-    done = isolane("calibrate", "rathore2013", "--hold-out", "x", "--output", tmp_path / "p.yaml")
+    done = in_process(
+        "calibrate", "rathore2013", "--hold-out", "x", "--output", tmp_path / "p.yaml"
+    )
     assert done.returncode == 2
     assert "accepted: 'figures 7 and 8', 'tables 1 and 2'" in done.stderr
-    done = isolane("calibrate", "ahn", "--hold-out", "x", "--output", tmp_path / "p.yaml")
+    done = in_process("calibrate", "ahn", "--hold-out", "x", "--output", tmp_path / "p.yaml")
     assert done.returncode == 2
     assert not (tmp_path / "p.yaml").exists()

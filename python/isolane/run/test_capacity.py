@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +15,11 @@ from isolane.run.folder import RunFolder
 from isolane.run.limits import refuse_beyond
 from isolane.run.results import Summary, Trial
 from isolane.run.runner import Run
+from isolane.run.sim import sim_backend
 from isolane.run.sim.catalogue import find_host
 from isolane.run.test_runner import CAPACITY_PPS, RELATIVE, Imaginary
 from isolane.spec import parse_experiment
+from tests.live import in_process
 
 SIM = """\
 isolane: 1
@@ -33,11 +33,10 @@ trial: {duration: 50ms, warmup: 10ms, repeats: 1}
 """
 
 
-def isolane(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "isolane", *map(str, words)],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulate in this process: another one takes longer to start than these trials take."""
+    monkeypatch.setattr(sim_backend, "workers", lambda _: 1)
 
 
 @pytest.fixture
@@ -91,8 +90,8 @@ def test_live_and_simulated_runs_of_one_file_have_the_same_1x(file: Path, tmp_pa
     """The `live` run is a simulated one with another profile: only its folder matters here."""
     first, second = tmp_path / "first", tmp_path / "second"
     words = ["run", file, "--on", "sim", "--profile", "veth"]
-    assert isolane(*words, "--output", first).returncode == 0
-    done = isolane(*words, "--output", second, "--capacity-from", first)
+    assert in_process(*words, "--output", first).returncode == 0
+    done = in_process(*words, "--output", second, "--capacity-from", first)
     assert done.returncode == 0, done.stderr
     assert f"taken from {first}" in done.stdout.replace("\n", " ")
     loads = [
@@ -101,16 +100,16 @@ def test_live_and_simulated_runs_of_one_file_have_the_same_1x(file: Path, tmp_pa
         for path in (first, second)
     ]  # fmt: skip
     assert loads[0] == loads[1]
-    resumed = isolane("run", "--resume", second, "--repeats", 2, "--json")
+    resumed = in_process("run", "--resume", second, "--repeats", 2, "--json")
     assert resumed.returncode == 0, resumed.stderr
     assert Summary.model_validate_json(resumed.stdout).capacity == kept_capacity(
         RunFolder.open(second)
     )
     assert "capacity" not in {trial.purpose for trial in trials(second)}
     for more in (("--repeats", 2), ("--invocations", 2), ("--on", "sim")):
-        refused = isolane("run", "--resume", second, "--time-limit", "1min", *more)
+        refused = in_process("run", "--resume", second, "--time-limit", "1min", *more)
         assert (refused.returncode, "--time-limit cannot be used" in refused.stderr) == (2, True)
-    other = isolane("run", "--resume", second, "--capacity-from", "1kpps")
+    other = in_process("run", "--resume", second, "--capacity-from", "1kpps")
     assert other.returncode == 2
     assert "--capacity-from: " in other.stderr
     (second / "summary.json").unlink()
@@ -125,15 +124,15 @@ def trials(path: Path) -> list[Trial]:
 @pytest.mark.native
 def test_what_the_trials_were_made_with_is_kept_by_the_command(file: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    done = isolane("run", file, "--on", "sim", "--profile", "veth", "--output", folder)
+    done = in_process("run", file, "--on", "sim", "--profile", "veth", "--output", folder)
     assert done.returncode == 0, done.stderr
     before = (folder / "trials.jsonl").read_bytes()
-    done = isolane("run", "--resume", folder, "--profile", "rathore2013")
+    done = in_process("run", "--resume", folder, "--profile", "rathore2013")
     assert done.returncode == 2
     assert "profile.name: veth in the folder's trials, rathore2013 now" in done.stderr
     changed = file.read_text().replace("victim: 0.25x", "victim: 0.5x")
     (folder / "experiment.yaml").write_text(changed)
-    done = isolane("run", "--resume", folder)
+    done = in_process("run", "--resume", folder)
     assert done.returncode == 2
     assert "load.victim: 0.25x in the folder's trials, 0.5x now" in done.stderr
     assert (folder / "trials.jsonl").read_bytes() == before
@@ -173,7 +172,7 @@ def test_loads_in_x_are_known_beforehand_where_1x_is_given(tmp_path: Path) -> No
 def test_a_load_beyond_the_line_leaves_no_folder(tmp_path: Path) -> None:
     file, folder = tmp_path / "fast.yaml", tmp_path / "run"
     file.write_text(FAST)
-    done = isolane("run", file, "--on", "sim", "--output", folder)
+    done = in_process("run", file, "--on", "sim", "--output", folder)
     assert done.returncode == 2
     assert done.stdout == ""
     assert "load.noise[1]: 1.4Mpps" in done.stderr
