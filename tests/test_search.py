@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from isolane.run.folder import RunFolder
 from isolane.run.search_results import Searched, SearchSummary
+from isolane.run.sim import sim_backend
 
-from tests.live import background, in_process, isolane
+from tests.live import background, in_process
 from tests.shaped import LIMITS, LONG, SHAPED
 
 PLAIN = """\
@@ -53,7 +54,7 @@ def rate(searched: Searched, name: str) -> float:
 @pytest.mark.native
 def test_simulated_shapers_are_found_within_half_a_percent(shaped: Path, tmp_path: Path) -> None:
     where = ("--on", "sim", "--profile", "veth", "--output", tmp_path / "found", "--json")
-    done = isolane("search", shaped, *where, *LONG, "--max-rate", "200kpps")
+    done = in_process("search", shaped, *where, *LONG, "--max-rate", "200kpps")
     assert done.returncode == 0, done.stderr
     summary = SearchSummary.model_validate_json(done.stdout)
     assert summary == RunFolder.open(tmp_path / "found").search()
@@ -68,7 +69,7 @@ def test_simulated_shapers_are_found_within_half_a_percent(shaped: Path, tmp_pat
 def test_a_simulated_bridge_livelocks_and_its_rates_say_so(plain: Path, tmp_path: Path) -> None:
     """Per frame the profile's costs are 3.94 us on the bridge: 254 kpps; each drop costs, too."""
     where = ("--on", "sim", "--profile", "veth", "--output", tmp_path / "found", "--json")
-    done = isolane("search", plain, *where, "--duration-sum", "1s")
+    done = in_process("search", plain, *where, "--duration-sum", "1s")
     assert done.returncode == 0, done.stderr
     direct, bridge = SearchSummary.model_validate_json(done.stdout).searched
     assert rate(direct, "NDR") == pytest.approx(847_458, rel=0.01)
@@ -79,18 +80,20 @@ def test_a_simulated_bridge_livelocks_and_its_rates_say_so(plain: Path, tmp_path
 
 
 @pytest.mark.native
-def test_a_search_is_a_capacity_for_a_run(plain: Path, tmp_path: Path) -> None:
+def test_a_search_is_a_capacity_for_a_run(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sim_backend, "workers", lambda _: 1)  # a process takes longer to start
     sim = ("--on", "sim", "--profile", "veth")
     found = tmp_path / "found"
-    done = isolane("search", plain, *sim, *QUICK, "--max-rate", "1Mpps", "--output", found)
+    done = in_process("search", plain, *sim, *QUICK, "--max-rate", "1Mpps", "--output", found)
     assert done.returncode == 0, done.stderr
     assert "NDR" in done.stdout
     assert "FRMOL" in done.stdout
     in_x = tmp_path / "x.yaml"
-    in_x.write_text(
-        PLAIN.replace("one: 1kpps,", "one: 0.1x,").replace("warmup", "repeats: 1, warmup")
-    )
-    done = isolane("run", in_x, *sim, "--capacity-from", found, "--output", tmp_path / "run")
+    short = PLAIN.replace("warmup", "repeats: 1, duration: 50ms, warmup")
+    in_x.write_text(short.replace("one: 1kpps,", "one: 0.1x,"))
+    done = in_process("run", in_x, *sim, "--capacity-from", found, "--output", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     search = RunFolder.open(found).search()
     assert search is not None
