@@ -68,13 +68,13 @@ def made() -> Problem:
 def test_costs_that_made_the_figures_are_found_again(
     made: Problem, starts: int, rounds: int
 ) -> None:
-    with Pool() as pool:
+    with Pool(1) as pool:
         fit = Fitter(made, pool, starts=starts).run(rounds)
     assert fit.mean < 0.02
     assert fit.mean < sum(map(abs, fit.start_errors)) / len(fit.start_errors) / 3
     assert fit.values["costs.guest.frame_ns"] == pytest.approx(TRUTH[FREE[0]], abs=20)
     if not starts:
-        with Pool() as pool:
+        with Pool(1) as pool:
             told = identify(Fitter(made, pool), fit)
         for one in told.intervals:
             assert one.low is not None
