@@ -5,6 +5,7 @@ What is shown is synthetic (see isolane.report.test_data): this tests the page, 
 
 import base64
 import contextlib
+import functools
 import json
 import os
 import select
@@ -176,6 +177,12 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return render(data.run_folder(tmp_path_factory.mktemp("noisy") / "run").path)
 
 
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Path], RunFolder]], Path]:
+    """Render the report of a run that a function makes, once for all widths."""
+    return functools.cache(lambda make: render(make(tmp_path_factory.mktemp("page")).path))
+
+
 PLOTS = """[...document.querySelectorAll(".plot")].map((plot) => {
   const marks = [...plot.querySelectorAll("svg .role-mark path, svg .role-mark line")];
   const sizes = marks.map((mark) => mark.getBoundingClientRect());
@@ -285,18 +292,12 @@ def test_a_series_can_be_hidden(browser: Browser, noisy: Path) -> None:
     assert (before, after) == (15, 10)
 
 
-@pytest.mark.parametrize(
-    ("text", "plots"), [(data.SWEEP, 1 + 4 + 4 + 2), (data.LADDER, 1 + 4 + 4 + 2)]
-)
-@pytest.mark.parametrize("width", [1280, 400])
-def test_other_experiments(
-    browser: Browser, tmp_path: Path, text: str, plots: int, width: int
-) -> None:
-    browser.open(render(data.run_folder(tmp_path / "run", text).path), width)
-    check(browser, width, plots)
-    if keep := os.environ.get("ISOLANE_TEST_PICTURES"):
-        name = "sweep" if text is data.SWEEP else "ladder"
-        browser.picture(Path(keep) / f"{name}-{width}.png")
+def _sweep(folder: Path) -> RunFolder:
+    return data.run_folder(folder / "run", data.SWEEP)
+
+
+def _ladder(folder: Path) -> RunFolder:
+    return data.run_folder(folder / "run", data.LADDER)
 
 
 def _spoilt(folder: Path) -> RunFolder:
@@ -328,13 +329,24 @@ def _once(folder: Path) -> RunFolder:
 
 
 @pytest.mark.parametrize(
-    ("make", "plots"), [(_spoilt, 2 + 3 + 4 + 4), (_empty, 0), (_once, 2 + 3 + 4 + 6 + 6)]
+    ("make", "plots"),
+    [
+        (_sweep, 1 + 4 + 4 + 2),
+        (_ladder, 1 + 4 + 4 + 2),
+        (_spoilt, 2 + 3 + 4 + 4),
+        (_empty, 0),
+        (_once, 2 + 3 + 4 + 6 + 6),
+    ],
 )
 @pytest.mark.parametrize("width", [1280, 400])
-def test_bad_days(
-    browser: Browser, tmp_path: Path, make: Callable[[Path], RunFolder], plots: int, width: int
+def test_other_experiments_and_bad_days(
+    browser: Browser,
+    page: Callable[[Callable[[Path], RunFolder]], Path],
+    make: Callable[[Path], RunFolder],
+    plots: int,
+    width: int,
 ) -> None:
-    browser.open(render(make(tmp_path).path), width)
+    browser.open(page(make), width)
     check(browser, width, plots)
     assert browser.run("document.querySelectorAll('main img, main b, main i').length") == 0
     if keep := os.environ.get("ISOLANE_TEST_PICTURES"):

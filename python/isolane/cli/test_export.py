@@ -8,20 +8,16 @@ from pathlib import Path
 
 import pytest
 
-
-def isolane(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "isolane", *map(str, arguments)],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+from isolane.cli.test_app import isolane
+from tests.live import in_process
 
 
 def test_the_dashboard_is_json_on_stdout_or_in_a_file(tmp_path: Path) -> None:
-    shown = isolane("export", "grafana")
+    shown = in_process("export", "grafana")
     assert shown.returncode == 0
     assert json.loads(shown.stdout)["title"] == "Isolane: virtual routers"
     file = tmp_path / "dashboard.json"
-    written = isolane("export", "grafana", "-o", file)
+    written = in_process("export", "grafana", "-o", file)
     assert (written.returncode, written.stdout) == (0, "")
     assert file.read_text() == shown.stdout
 
@@ -60,7 +56,7 @@ def test_units_are_written_with_the_program_that_writes_them(tmp_path: Path) -> 
     ],
 )
 def test_what_does_not_fit_is_refused(arguments: tuple[str, ...], words: str) -> None:
-    refused = isolane("export", *arguments)
+    refused = in_process("export", *arguments)
     assert refused.returncode == 2
     assert refused.stdout == ""
     # The message is in a frame, and broken into lines.
@@ -68,7 +64,7 @@ def test_what_does_not_fit_is_refused(arguments: tuple[str, ...], words: str) ->
 
 
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    refused = isolane("export", "systemd", "-o", tmp_path / "none")
+    refused = in_process("export", "systemd", "-o", tmp_path / "none")
     assert refused.returncode == 1
     assert f"there is no directory {tmp_path}/none" in refused.stderr
 
@@ -76,7 +72,7 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_a_masked_unit_stays_masked(tmp_path: Path) -> None:
     masked = tmp_path / "isolane-watch.service"
     masked.symlink_to("/dev/null")
-    refused = isolane("export", "systemd", "-o", tmp_path)
+    refused = in_process("export", "systemd", "-o", tmp_path)
     assert refused.returncode == 1
     assert "systemctl unmask isolane-watch.service" in refused.stderr
     assert masked.is_symlink()
@@ -84,7 +80,7 @@ def test_a_masked_unit_stays_masked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sweep", ["0s", "0.5s", "", "9e30h"])
 def test_a_watch_that_would_spin_or_never_look_is_refused(sweep: str) -> None:
-    refused = isolane("watch", "--sweep", sweep)
+    refused = in_process("watch", "--sweep", sweep)
     assert refused.returncode == 2
     assert "--sweep" in refused.stderr
     assert refused.stderr.count("\n") == 1

@@ -6,6 +6,7 @@ import pytest
 
 from isolane.cli.test_app import isolane
 from isolane.report.test_data import run_folder
+from tests.live import in_process
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_writes_beside_the_run_and_prints_the_path(run: Path) -> None:
-    shown = isolane("report", str(run), "--format", "md")
+    shown = in_process("report", str(run), "--format", "md")
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout == f"{run / 'report.md'}\n"
     assert (run / "report.md").stat().st_size > 0
@@ -24,7 +25,7 @@ def test_writes_beside_the_run_and_prints_the_path(run: Path) -> None:
 
 def test_to_stdout_and_to_a_file_is_the_same(run: Path, tmp_path: Path) -> None:
     target = tmp_path / "cells.csv"
-    to_file = isolane("report", str(run), "--format", "csv", "--output", str(target))
+    to_file = in_process("report", str(run), "--format", "csv", "--output", str(target))
     to_stdout = isolane("report", str(run), "--format", "csv", "--output", "-")
     assert to_file.returncode == to_stdout.returncode == 0
     assert to_stdout.stdout.splitlines() == target.read_text().splitlines()
@@ -32,6 +33,6 @@ def test_to_stdout_and_to_a_file_is_the_same(run: Path, tmp_path: Path) -> None:
 
 
 def test_no_run_is_a_usage_error(tmp_path: Path) -> None:
-    shown = isolane("report", str(tmp_path / "absent"))
+    shown = in_process("report", str(tmp_path / "absent"))
     assert shown.returncode == 2
     assert str(tmp_path / "absent") in shown.stderr

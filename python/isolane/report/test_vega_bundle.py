@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,9 +9,13 @@ import vl_convert
 
 from isolane.report.vega_bundle import bundle
 
+_put_together = functools.cache(vl_convert.javascript_bundle)
+"""Takes more than a second, so that these tests do it once."""
+
 
 @pytest.fixture(autouse=True)
-def _afresh() -> Iterator[None]:
+def _afresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(vl_convert, "javascript_bundle", _put_together)
     bundle.cache_clear()
     yield
     bundle.cache_clear()
