@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from itertools import combinations
 
 import pytest
@@ -63,10 +64,18 @@ def simulated(kind: str, path: str) -> Drawing:
     return SimBench(back_end, arm, tuple(found.points()[0].routers)).drawing()
 
 
-DRAWINGS = [pytest.param(live(paths), id=f"live {' '.join(paths)}") for paths in LIVE] + [
-    pytest.param(simulated(kind, path), id=f"simulated {kind} {path}", marks=pytest.mark.native)
+DRAWINGS = [pytest.param(partial(live, paths), id=f"live {' '.join(paths)}") for paths in LIVE] + [
+    pytest.param(
+        partial(simulated, kind, path), id=f"simulated {kind} {path}", marks=pytest.mark.native
+    )
     for kind, path in OF_SIMULATION
 ]
+
+
+@pytest.fixture(scope="module", params=DRAWINGS)
+def drawing(request: pytest.FixtureRequest) -> Drawing:
+    made: Drawing = request.param()  # here, so that collecting tests takes no time
+    return made
 
 
 def do_not_overlap(one: Box, other: Box) -> bool:
@@ -78,7 +87,6 @@ def do_not_overlap(one: Box, other: Box) -> bool:
     )
 
 
-@pytest.mark.parametrize("drawing", DRAWINGS)
 def test_generator_and_receiver_stand_outside_the_dut(drawing: Drawing) -> None:
     shown = simplify(drawing)
     boxes = lay_out(shown).boxes
@@ -94,7 +102,6 @@ def test_generator_and_receiver_stand_outside_the_dut(drawing: Drawing) -> None:
     assert len(outside) == 3
 
 
-@pytest.mark.parametrize("drawing", DRAWINGS)
 def test_every_router_is_on_the_way_from_generator_to_receiver(drawing: Drawing) -> None:
     shown = simplify(drawing)
     before: dict[str, set[str]] = {}
@@ -108,7 +115,6 @@ def test_every_router_is_on_the_way_from_generator_to_receiver(drawing: Drawing)
         assert bool(after.get(node.id)) == (inside or node.part == "generator"), node
 
 
-@pytest.mark.parametrize("drawing", DRAWINGS)
 def test_on_a_narrow_screen_frames_run_downwards(drawing: Drawing) -> None:
     shown = simplify(drawing)
     boxes = lay_out(shown, down=True).boxes
@@ -124,7 +130,6 @@ def test_on_a_narrow_screen_frames_run_downwards(drawing: Drawing) -> None:
 
 
 @pytest.mark.parametrize("down", [False, True])
-@pytest.mark.parametrize("drawing", DRAWINGS)
 def test_no_wire_runs_through_a_box(drawing: Drawing, *, down: bool) -> None:
     shown = simplify(drawing)
     placed = lay_out(shown, down=down)
