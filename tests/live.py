@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import logging
 import os
 import re
 import signal
@@ -86,6 +87,8 @@ def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
 
     out, err = io.StringIO(), io.StringIO()
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    hook, logger = sys.unraisablehook, logging.getLogger("isolane")
+    level, propagate = logger.level, logger.propagate
     words = [str(argument) for argument in arguments]
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -93,6 +96,9 @@ def in_process(*arguments: object) -> subprocess.CompletedProcess[str]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = hook
+        logger.setLevel(level)
+        logger.propagate = propagate
     return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tomllib
 from collections.abc import Iterator
@@ -100,9 +101,14 @@ def is_test(path: Path) -> bool:
     return path.name.startswith("test_") or path.name == "conftest.py"
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported_parts(path: Path) -> Iterator[tuple[int, str]]:
     """Yield line and part (``spec`` of ``isolane.spec.units``) of each import, at any depth."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -155,7 +161,7 @@ def test_a_wrong_arrow_is_found(tmp_path: Path) -> None:
 def imported_modules(path: Path, modules: set[str]) -> set[str]:
     """Return which of some modules a file imports, at any depth and for types only, too."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -253,7 +259,7 @@ def test_python_functions_fit_a_screen() -> None:
         f"{path.name}:{node.lineno}: {node.name} has {node.end_lineno - node.lineno + 1} lines"
         for path in python_files()
         if not is_test(path)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and node.end_lineno is not None
         and node.end_lineno - node.lineno >= PYTHON_FUNCTION_LINES
