@@ -29,9 +29,8 @@ arms: [{name: plain, path: direct}]
 trial: {duration: 50ms, warmup: 20ms, repeats: 1, seed: 1, null_dut: false}
 """
 WRITES_TO_STDOUT = [
-    ("--help",), ("--version",), ("version", "--all"), ("schema",), ("report", "RUN", "-f", "csv"),
+    ("--help",), ("--version",), ("version", "--all"), ("schema",),
     ("report", "RUN", "-f", "csv", "-o", "-"), ("report", "RUN", "-f", "csv", "-o", "/dev/stdout"),
-    ("export", "grafana"), ("export", "systemd"),
 ]  # fmt: skip
 """Ways to write there: by the parser, by ``echo``, as a file. For tables see the run below."""
 LAST_WORDS: dict[tuple[str, ...], str] = {
