@@ -19,7 +19,7 @@ from isolane.spec.problems import Contradictions, Problem, Refused, listed, near
 WIRE: Final = "wire"
 """Name of what follows the last stage of a path."""
 
-ContextKind = Literal["softirq", "nic", "thread", "process", "domain", "dom0"]
+ContextKind = Literal["softirq", "nic", "back-end", "thread", "process", "domain", "dom0"]
 RingKind = Literal["port", "vf", "guest"]
 Generation = Literal["linux-3.2", "linux-6"]
 Mode = Literal["kernel", "user", "hypervisor"]
@@ -61,8 +61,8 @@ class Stage(SpecModel):
     """One stage of a path: work on each frame, in one context."""
 
     context: ContextKind
-    """Context that does the work: the softirq, the NIC's own thread (ahead of all others), a thread
-    or process of the router, a Xen domain, dom0."""
+    """Context that does the work: the softirq, the NIC's own thread (ahead of all others), the
+    network back-end of all routers, a thread or process of the router, a Xen domain, dom0."""
     cost: CostNames
     """Costs of the profile that add up to this stage's."""
     next: str
@@ -71,6 +71,9 @@ class Stage(SpecModel):
     """Queue of the profile before this stage; every change of context needs one."""
     shared: bool = False
     """One stage for all routers of the path, instead of one for each."""
+    scheduler: Literal["uplink"] | None = None
+    """Who is next in the queue: uplink, by the packet scheduler that the arm names; its queue then
+    holds so many frames of each router, and the stage is the last one, shared by all."""
     account: str | None = None
     """What the CPU accounting calls it; default: its name."""
     mode: Mode | None = None
@@ -174,7 +177,7 @@ def _contexts(path: PathData) -> list[Problem]:
 
 
 def _demultiplexer(path: PathData) -> list[Problem]:
-    """Return misplaced stages of a NIC's own thread, that drop, or that are not always there."""
+    """Return misplaced stages: a NIC's own, or that drop, schedule, or are not always there."""
     problems = []
     for name, stage in path.ordered():
         behind = path.stages[stage.next].queue if stage.next != WIRE else None
@@ -185,6 +188,10 @@ def _demultiplexer(path: PathData) -> list[Problem]:
             what = "drop, but nothing to look at"
             accepted = "a stage with the ring or a queue before it and a queue behind it"
             problems.append(Problem(("stages", name, "drop"), what, accepted))
+        if stage.scheduler and not (stage.queue and stage.shared and stage.next == WIRE):
+            what = "a scheduler, but not of all routers' frames to the wire"
+            accepted = "the last stage, with queue and shared: true"
+            problems.append(Problem(("stages", name, "scheduler"), what, accepted))
         if stage.only is not None and _polls(path, name):
             what = f"only {stage.only}, with the ring or a queue before it"
             problems.append(Problem(("stages", name, "only"), what, "a stage without a queue"))

@@ -23,13 +23,7 @@ LIVE: Final[dict[Kind, tuple[RouterPath, ...]]] = {
 }
 """Those of them that this version runs with real frames."""
 
-ONLY_LIVE: Final = ("netback",)
-"""Paths that a simulated host does not have yet."""
-SIMULATED: Final = {
-    kind: tuple(path for path in paths if path not in ONLY_LIVE)
-    for kind, paths in PATHS.items()
-    if kind != "external"
-}
+SIMULATED: Final = {kind: paths for kind, paths in PATHS.items() if kind != "external"}
 """Those of them that a simulated host has: what is made of parts that are known."""
 
 WITHOUT_PATH: Final[tuple[Kind, ...]] = ("native", "external")

@@ -102,14 +102,19 @@ def test_good_files_are_read(tmp_path: Path) -> None:
             "context: softirq",
             "context: sofirq",
             (
-                "10: stages.take.context: 'sofirq' is not known; accepted: softirq, nic, thread, "
-                "process, domain, dom0 (did you mean softirq?)"
+                "10: stages.take.context: 'sofirq' is not known; accepted: softirq, nic, back-end, "
+                "thread, process, domain, dom0 (did you mean softirq?)"
             ),
         ),
         (
             "context: process",
             "context: nic",
             "11: stages.work: a NIC's own thread serves its ring, for all routers; accepted: the",
+        ),
+        (
+            "queue: tap,",
+            "queue: tap, scheduler: uplink,",
+            "11: stages.work.scheduler: a scheduler, but not of all routers' frames to the wire",
         ),
         (
             "queue: tap,",

@@ -190,9 +190,9 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml", 2, "scheduler 'cfs' is not known",
         files={"x.yaml": good("path: direct}", "path: netback, kind: vm, scheduler: cfs}")},
     ),
-    "a network back-end, simulated": Row(
-        "run x.yaml --on sim", 3, "path netback of router one cannot be simulated yet",
-        files={"x.yaml": good("path: direct}", "path: netback, kind: vm}")},
+    "a network back-end for translated code, simulated": Row(
+        "run x.yaml --on sim", 3, "hypervisor tcg cannot be simulated, only kvm .*uml on path netback",
+        files={"x.yaml": good("path: direct}", "path: netback, kind: vm, hypervisor: tcg}")},
     ),
     "a NIC that no network back-end has": Row(
         "run x.yaml", 2, "NIC model 'e1000' with path 'netback'",

@@ -12,11 +12,12 @@ from isolane.enforce.policy_plan import FEEDER_NICE, NIC_NICE, SLICE_NS
 from isolane.run.backend import Setting
 from isolane.run.series import BIN_NS
 from isolane.run.sim import simulation as to
+from isolane.run.sim import uplink
 from isolane.run.sim.catalogue import SimHost
 from isolane.run.sim.segments import Segment, segments
 from isolane.run.sim.simulated_policy import BEAT_NS, Managed, managed
-from isolane.spec import Arm, ArmRouter, Experiment, PointRouter
-from isolane.spec.hostmodel import ContextKind, PathData
+from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, ArmRouter, Experiment, PointRouter
+from isolane.spec.hostmodel import ContextKind, PathData, QueueSize
 
 DRAIN_NS = 100_000_000
 """After the last frame was sent: whatever is in a queue then leaves it, or never will."""
@@ -36,6 +37,8 @@ class SimModel:
     segments: Mapping[str, Segment]
     owners: Mapping[str, str | None]
     """Context -> router; None for what serves several."""
+    scheduled: Sequence[str] = ()
+    """Stages behind the scheduler of an uplink."""
 
     @property
     def json(self) -> dict[str, Any]:
@@ -64,16 +67,17 @@ def build(
         Offered loads and times.
     """
     line_bps = int(experiment.traffic.line_rate_bps)
-    parts = _Parts(host, arm, managed(arm, routers, line_bps), line_bps)
+    parts = _Parts(host, arm, tuple(routers), managed(arm, routers, line_bps), line_bps)
     for number, router in enumerate(routers):
         parts.add_router(router, number)
     xen = any(arm.router(router.group).kind == "xen" for router in routers)
     busy = {demand.router.name for demand in setting.demands if demand.offered_pps > 0}
     paced = parts.policy.paced_cores(arm, [(i, r) for i, r in enumerate(routers) if r.name in busy])
     end_ns = setting.warmup_ns + setting.window_ns
+    traffic = _traffic(experiment, setting, end_ns)
     simulation = to.Simulation(
         seed=seed_of(experiment.trial.seed, setting.label),
-        duration_ns=end_ns + DRAIN_NS,
+        duration_ns=end_ns + DRAIN_NS + parts.backlog_ns(traffic),
         warm_up_ns=setting.warmup_ns,
         window_end_ns=end_ns,
         bin_ns=_bin_ns(end_ns),
@@ -85,9 +89,14 @@ def build(
         ports=tuple(parts.ports),
         stages=tuple(parts.stages),
         routers=tuple(parts.routers),
-        traffic=_traffic(experiment, setting, end_ns),
+        traffic=traffic,
+        changes=tuple(
+            change
+            for stage in parts.scheduled
+            for change in uplink.changes(arm, parts.served, stage, setting.warmup_ns)
+        ),
     )
-    return SimModel(host, arm, simulation, parts.segments, parts.owners)
+    return SimModel(host, arm, simulation, parts.segments, parts.owners, parts.scheduled)
 
 
 def _bin_ns(end_ns: int) -> int:
@@ -147,6 +156,7 @@ class _Parts:
 
     host: SimHost
     arm: Arm
+    all_routers: tuple[PointRouter, ...]
     policy: Managed
     line_bps: int
     groups: list[to.Group] = field(default_factory=list)
@@ -159,8 +169,25 @@ class _Parts:
     owners: dict[str, str | None] = field(default_factory=dict)
     cores: dict[str, str] = field(default_factory=dict)
     """Ring -> the core that serves it."""
+    scheduled: list[str] = field(default_factory=list)
+    """Stages behind the scheduler of an uplink."""
     of_arm: dict[str, ArmRouter] = field(default_factory=dict)
     """Router -> what it is in this arm."""
+
+    @property
+    def served(self) -> list[PointRouter]:
+        """The routers that the network back-end works for."""
+        return [r for r in self.all_routers if self.arm.router(r.group).path == "netback"]
+
+    def backlog_ns(self, traffic: Sequence[to.Traffic]) -> int:
+        """Return how long all that may wait for a back-end's link needs at most, ns."""
+        sizes = [entry.frame_bytes for entry in traffic]
+        longest = max((s if isinstance(s, int) else max(s) for s in sizes), default=0)
+        queues = [stage.queue for stage in self.stages if stage.name in self.scheduled]
+        frames = [a.capacity for queue in queues if queue for a in queue.admission or ()]
+        rates = uplink.rates_bps(self.arm, self.served, self.line_bps)
+        each_ns = 8e9 * (longest + WIRE_OVERHEAD_BYTES)
+        return round(each_ns * sum(n / rate for n, rate in zip(frames, rates, strict=True)))
 
     def add_router(self, router: PointRouter, number: int) -> None:
         """Add a router with all that is on its path and is not there yet."""
@@ -169,25 +196,29 @@ class _Parts:
         wire = of_arm.wire if of_arm.shares_wire else f"{of_arm.path}:{router.name}"
         core = f"cpu{self.policy.core(router.name, number)}"
         ring = f"{wire}/{path.ring}" if path.ring == "port" else f"{wire}/{router.name}"
-        self._add_wire(wire, shaped=of_arm.path == "isolane")
+        self._add_wire(wire, of_arm.path)
         # Whoever polls a ring that is shared stays on the core of the first router behind it.
-        first = path.stages[path.first].context
-        polled_on = self._add_ring(wire, ring, path, "cpu0" if first == "nic" else core)
+        shared = path.stages[path.first].context in _ON_THE_FIRST_CORE
+        polled_on = self._add_ring(wire, ring, path, "cpu0" if shared else core)
         passed = [ring]
         for segment in segments(path, router.name, wire, link=self.policy.shares_link()):
             if segment.name not in self.segments:
-                on = polled_on if segment.context in {"softirq", "nic"} else core
+                on = polled_on if segment.context in {"softirq", *_ON_THE_FIRST_CORE} else core
                 self._add_stage(segment, ring, on, first=len(passed) == 1)
             passed.append(segment.name)
         self.routers.append(to.Router(router.name, (*passed, f"{wire}/out")))
 
-    def _add_wire(self, wire: str, *, shaped: bool) -> None:
+    def _add_wire(self, wire: str, path: str) -> None:
         if wire in self.nics:
             return
         host = self.host.profile.host
         self.nics[wire] = to.Nic(wire, self.line_bps, int(host.wire_ns), rings=())
-        port = to.Port(f"{wire}/out", self.line_bps, host.egress_frames)
-        self.ports.append(self.policy.shaped(port) if shaped else port)
+        out = f"{wire}/out"
+        if path == "netback":
+            self.ports.append(uplink.link(out, self.arm, self.line_bps, host.egress_frames))
+            return
+        port = to.Port(out, self.line_bps, host.egress_frames)
+        self.ports.append(self.policy.shaped(port) if path == "isolane" else port)
 
     def _add_ring(self, wire: str, name: str, path: PathData, core: str) -> str:
         """Add the ring unless it is there; return the core that serves it."""
@@ -231,12 +262,31 @@ class _Parts:
 
     def _queue(self, segment: Segment, name: str, context: str) -> to.Queue:
         size = self.host.profile.queues[name]
+        if segment.stages[0][1].scheduler:
+            return self._scheduled_queue(segment, size)
         router = segment.router
         managed = name == "router" and router and self.policy.weight(router) is not None
         admission = self.policy.queue_admission(router, context) if router and managed else None
         shared = f"{context}/{name}" if size.shared else None
         return to.Queue(
             size.capacity, size.notify_ns, shared, None if admission is None else (admission,)
+        )
+
+    def _scheduled_queue(self, segment: Segment, size: QueueSize) -> to.Queue:
+        """Return the queues that routers send by, which wait for the uplink's scheduler.
+
+        Each is its router's own, whatever the scheduler: `fifo` has one queue for all.
+        """
+        self.scheduled.append(segment.name)
+        return to.Queue(
+            size.capacity * len(self.served),
+            size.notify_ns,
+            scheduler=uplink.packet_scheduler(self.arm, self.served),
+            back_pressure="on" if self.arm.uplink.back_pressure else None,
+            admission=tuple(
+                to.QueueAdmission(router.name, size.capacity, burst=size.capacity, calm_ns=0)
+                for router in self.served
+            ),
         )
 
     def _add_context(self, segment: Segment, ring: str, core: str) -> str:
@@ -247,6 +297,7 @@ class _Parts:
         name = {
             "softirq": f"napi/{ring}" if threaded else f"softirq/{core}",
             "nic": f"nic/{ring}",
+            "back-end": f"back-end/{ring}",
             "dom0": "dom0",
         }.get(kind, f"{kind}/{router}")
         if name in self.contexts:
@@ -270,14 +321,17 @@ class _Parts:
             whole_polls=True if threaded or kind == "nic" or managed_thread else None,
             group=router if grouped else None,
         )
-        shared = kind in {"softirq", "nic", "dom0"}
+        shared = kind in {"softirq", "nic", "back-end", "dom0"}
         self.owners[name] = None if shared and not threaded else router
         return name
 
 
+_ON_THE_FIRST_CORE = ("nic", "back-end")
+"""Contexts that a live test bed has on the first of the DUT's cores."""
 _KINDS: Mapping[ContextKind, Literal["softirq", "thread", "process", "vcpu"]] = {
     "softirq": "softirq",
     "nic": "thread",
+    "back-end": "thread",
     "thread": "thread",
     "process": "process",
     "domain": "vcpu",

@@ -53,7 +53,8 @@ def _stage(model: SimModel, stage: Json) -> list[tuple[str, CpuPart, int]]:
     if not served:
         return []
     shares = stage.get("routers") or {served[0]: stage["cpu_ns"]}
-    waits = segment.stages[0][1].queue is not None and segment.context != "dom0"
+    own_thread = segment.context in ("dom0", "back-end")  # what waits for it is on no backlog
+    waits = segment.stages[0][1].queue is not None and not own_thread
     found: list[tuple[str, CpuPart, int]] = []
     for router, ns in shares.items():
         shared = any(_is_shared(model, name) for name in _stages(model, router))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isolane.run.backend import Setting
@@ -36,6 +36,10 @@ def draw(
     return Drawing(arm=arm.name, nodes=nodes, edges=tuple(sketch.edges))
 
 
+_SERVES: Mapping[str, str] = {"dom0": "dom0", "back-end": "network back-end"}
+"""Who takes frames off the NIC, where that is not its own driver alone."""
+
+
 @dataclass
 class _Sketch:
     """The boxes inside the host and all wires, in the order in which they were found."""
@@ -54,8 +58,8 @@ class _Sketch:
             self._wire("gen", router, path)
             self._wire(router, "rcv", "wire")
             return
-        dom0 = self.model.segments[segments[0]].context == "dom0"
-        self._node(ring, "dom0" if dom0 else "NIC", "device", self._cores(segments[:1]))
+        serves = self.model.segments[segments[0]].context
+        self._node(ring, _SERVES.get(serves, "NIC"), "device", self._cores(segments[:1]))
         self._node(port, "link classes" if self._has_classes(port) else "NIC", "device", ())
         self._wire("gen", ring, "wire")
         self._wire(ring, router, path)

@@ -123,7 +123,7 @@ def _router(
         received_frames=received,
         offered_total=int(flow["offered"]["frames"]),
         received_total=int(flow["received"]["frames"]),
-        lost=_lost(flow, found),
+        lost=_lost(model, flow, found),
         loss_ratio=1 - received / offered if offered else None,
         delay=delay,
         due_delay=delay,
@@ -146,7 +146,7 @@ _NOTHING: Json = {
 """What a router without any load did."""
 
 
-def _lost(flow: Json, found: Json) -> dict[DropPoint, int]:
+def _lost(model: SimModel, flow: Json, found: Json) -> dict[DropPoint, int]:
     kinds = {point["name"]: point["kind"] for point in found["places"]}
     words: dict[str, DropPoint] = {"ring": "nic_queue", "queue": "router_queue", "port": "egress"}
     lost: dict[DropPoint, int] = {
@@ -158,8 +158,9 @@ def _lost(flow: Json, found: Json) -> dict[DropPoint, int]:
         "in_router": 0,
         "unaccounted": int(flow["left"]),
     }
+    sending = {f"{stage}.queue" for stage in model.scheduled}
     for point, frames in flow["drops"].items():
-        lost[words[kinds[point]]] += int(frames)
+        lost["egress" if point in sending else words[kinds[point]]] += int(frames)
     return lost
 
 

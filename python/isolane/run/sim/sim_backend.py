@@ -16,7 +16,7 @@ from isolane.errors import MeasurementError, NotSupported
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Expected, Observation, Setting
 from isolane.run.results import Drawing, HostFacts, NotMeasured
 from isolane.run.sim import host_drawing, simulated_policy
-from isolane.run.sim.catalogue import SimHost, find_host
+from isolane.run.sim.catalogue import SimHost, find_host, simulates
 from isolane.run.sim.trial import TrialJob, run_trial
 from isolane.run.sim.worker import executor, stop, workers
 from isolane.spec import Arm, Experiment, PointRouter, format_bps
@@ -60,10 +60,10 @@ class SimBackEnd:
                     "because Xen's CPU scheduler replaces Linux's"
                 )
             for router in arm.routers:
-                if router.hypervisor in ("uml", "tcg"):
+                if not simulates(router):
                     raise NotSupported(
                         f"arm {arm.name}: hypervisor {router.hypervisor} cannot be simulated, only "
-                        "kvm (auto is kvm there)"
+                        "kvm (auto is kvm there), and uml on path netback"
                     )
                 self.sim_host.path_of(router)
             simulated_policy.check(arm)

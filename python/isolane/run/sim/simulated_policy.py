@@ -37,6 +37,7 @@ from isolane.spec import (
     build_policy,
 )
 from isolane.spec.policy_models import OWN
+from isolane.spec.port_keys import without_port_keys
 
 BURST_RECOVERY_NS: Final = 20_000_000
 """A queue that has not overflowed for this long may take a burst (``CALM_NS``, bpf/demux.bpf.c)."""
@@ -159,10 +160,13 @@ def managed(arm: Arm, routers: Sequence[PointRouter], line_bps: int) -> Managed:
     """Return the policy of the routers that have one."""
     entries = {}
     for router in routers:
-        values = arm.router(router.group).policy
+        of_arm = arm.router(router.group)
+        values = of_arm.policy
+        if values is not None and of_arm.path == "netback":
+            values = without_port_keys(values)  # which the uplink's scheduler keeps
         if values is not None:
             mine = values.on(range(arm.cores))
-            entries[router.name] = mine.in_netns(router.name, _leaves_by(arm.router(router.group)))
+            entries[router.name] = mine.in_netns(router.name, _leaves_by(of_arm))
     if not entries:
         return Managed(None, line_bps, arm.cores)
     nics = dict.fromkeys(_NICS, NicEntry.model_construct(rate_bps=float(line_bps)))

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Final, Literal
 
+from isolane.spec.schedulers import SchedulerName
+
 ALWAYS: Final[Mapping[str, bool]] = {"always": True}
 """Of a field that is written also when it is None, which says something else than the default."""
 
@@ -108,8 +110,8 @@ class FlowSettings:
     """What a router is guaranteed by a packet scheduler, and its limit."""
 
     flow: str
-    weight: int
-    priority: int
+    weight: int | None = None
+    priority: int | None = None
     rate_min_bps: int | None = None
     rate_max_bps: int | None = None
     burst_bytes: int | None = None
@@ -117,12 +119,12 @@ class FlowSettings:
 
 @dataclass(frozen=True)
 class PacketScheduler:
-    """The packet scheduler of a port."""
+    """The packet scheduler of a port or a queue."""
 
-    kind: Literal["hierarchical"]
-    quantum_bytes: int
+    kind: SchedulerName
     overhead_bytes: int
     settings: tuple[FlowSettings, ...]
+    quantum_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,8 @@ class Queue:
     notify_ns: float
     shared: str | None = None
     admission: tuple[QueueAdmission, ...] | None = None
+    scheduler: PacketScheduler | None = None
+    back_pressure: Literal["on"] | None = None
 
 
 @dataclass(frozen=True)
@@ -217,6 +221,17 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What a router is guaranteed by a packet scheduler from some time on."""
+
+    set: Literal["flow"]
+    at_ns: int
+    at: str
+    """The port, or the stage behind the queue."""
+    settings: FlowSettings
+
+
+@dataclass(frozen=True)
 class Simulation:
     """All of it."""
 
@@ -234,6 +249,7 @@ class Simulation:
     stages: tuple[Stage, ...]
     routers: tuple[Router, ...]
     traffic: tuple[Traffic, ...]
+    changes: tuple[Change, ...] = ()
 
     def written(self) -> dict[str, Any]:
         """Return the model as it is handed to the simulator."""

@@ -43,6 +43,8 @@ def test_an_external_router_is_refused_by_name() -> None:
         (ArmRouter("r", "vm", "bridge", "virtio", hypervisor="auto"), True),
         (ArmRouter("r", "vm", "bridge", "virtio", hypervisor="tcg"), False),
         (ArmRouter("r", "vm", "tap", "vector", hypervisor="uml"), False),
+        (ArmRouter("r", "vm", "netback", "virtio", hypervisor="uml"), True),
+        (ArmRouter("r", "vm", "netback", "virtio", hypervisor="tcg"), False),
         (ArmRouter("r", "external", "none"), False),
     ],
 )
@@ -117,8 +119,6 @@ def test_a_path_file_of_the_users_takes_the_place_of_ours(tmp_path: Path) -> Non
 def test_what_has_no_path_file_is_not_supported() -> None:
     with pytest.raises(NotSupported, match="no path file for kind vm, path direct"):
         find_host(None).path_of(ArmRouter("r", "vm", "direct", "virtio"))
-    with pytest.raises(NotSupported, match="path netback of router r cannot be simulated yet"):
-        find_host(None).path_of(ArmRouter("r", "vm", "netback", "virtio"))
 
 
 def test_profiles_round_trip() -> None:
