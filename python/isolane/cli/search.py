@@ -15,6 +15,7 @@ import typer
 
 from isolane.cli.progress import progress
 from isolane.cli.run_options import On
+from isolane.cli.shares import read_share
 
 if TYPE_CHECKING:
     from isolane.run.backend import BackEnd
@@ -226,7 +227,7 @@ class _Given:
         defaults = SearchOptions()
         ratios = self.ratios
         return SearchOptions(
-            loss_ratios=tuple(_share("--loss-ratio", text) for text in ratios)
+            loss_ratios=tuple(read_share("--loss-ratio", text) for text in ratios)
             if ratios
             else defaults.loss_ratios,
             max_delays_ns=tuple(
@@ -238,24 +239,12 @@ class _Given:
             initial_ns=parse_duration_within("--initial-duration", self.initial, *bounds),
             final_ns=parse_duration_within("--duration", self.final, *bounds),
             sum_ns=parse_duration_within("--duration-sum", total, "10ms", "24h"),
-            relative_width=_share("--width", width),
-            exceed_ratio=_share("--exceed-ratio", exceed),
+            relative_width=read_share("--width", width),
+            exceed_ratio=read_share("--exceed-ratio", exceed),
             limit_s=None
             if limit is None
             else parse_duration_within("--time-limit", limit, "1s", "24h") / 1e9,
         )
-
-
-def _share(option: str, text: str) -> float:
-    from isolane.errors import SpecError
-
-    try:
-        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:  # NaN, too
-        raise SpecError(f"{option} {text}: is not a share; accepted: 0 to 1, or 0% to 100%")
-    return value
 
 
 def _rate(option: str, text: str, spec: Experiment) -> float:

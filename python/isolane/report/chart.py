@@ -14,7 +14,7 @@ from isolane.report.theme import DASHES, SHAPES, PaletteName
 HEIGHT, BAR_HEIGHT = 240, 180
 """Height of the drawn area, of lines and of bars, pixels."""
 
-_SHOWN = "indexof(hidden, datum.series) < 0"
+SHOWN = "indexof(hidden, datum.series) < 0"
 """The page sets the signal `hidden` to the series that its reader has switched off."""
 
 
@@ -124,7 +124,8 @@ GAP_MARK = "M-1,-1L1,1M1,-1L-1,1"
 """A cross, drawn at the bottom of a plot where there is no verdict."""
 
 
-def _tooltip(rows: Sequence[Row | Gap]) -> list[alt.Tooltip]:
+def tooltip(rows: Sequence[Row | Gap]) -> list[alt.Tooltip]:
+    """Return what is told of a mark that is pointed at."""
     names = dict.fromkeys(name for row in rows for name in row.tip)
     return [alt.Tooltip(field=_escape(name), type="nominal", title=name) for name in names]
 
@@ -171,9 +172,9 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     across = alt.X("x:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False))
     vertical: dict[str, Any] = {"axis": alt.Axis(**y.build()), "scale": y.scale(zero=not y.log)}
     up, low, high = alt.Y("y:Q", **vertical), alt.Y("low:Q", **vertical), alt.Y2("high:Q")
-    tips, silent = _tooltip(rows), alt.value(None)
-    ours = alt.Chart().transform_filter(_SHOWN).transform_filter("!datum.published")
-    theirs = alt.Chart().transform_filter(_SHOWN).transform_filter("datum.published")
+    tips, silent = tooltip(rows), alt.value(None)
+    ours = alt.Chart().transform_filter(SHOWN).transform_filter("!datum.published")
+    theirs = alt.Chart().transform_filter(SHOWN).transform_filter("datum.published")
     layers: list[alt.Chart] = []
     if level is not None:
         rule = alt.Chart(alt.InlineData(values=[{"level": level}]))
@@ -202,7 +203,7 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     layers += _gap_marks(gaps, series, across, colour)
     values = alt.InlineData(values=[row.values() for row in rows])
     said = " ".join([words, *(gap.said() for gap in gaps)])
-    return _panel(title, said, _layer(layers, data=values))
+    return as_panel(title, said, layered(layers, data=values))
 
 
 def time_panel(
@@ -226,11 +227,11 @@ def time_panel(
             alt.X("begin:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False)),
             tooltip=alt.value(None),
         ),
-        lines.transform_filter(_SHOWN)
+        lines.transform_filter(SHOWN)
         .mark_line(strokeWidth=1.5)
-        .encode(across, up, colour, dash, tooltip=_tooltip(rows)),
+        .encode(across, up, colour, dash, tooltip=tooltip(rows)),
     ]
-    return _panel(title, words, _layer(layers))
+    return as_panel(title, words, layered(layers))
 
 
 def _gap_marks(
@@ -243,13 +244,13 @@ def _gap_marks(
         if own:
             layers.append(
                 alt.Chart(alt.InlineData(values=own))
-                .transform_filter(_SHOWN)
+                .transform_filter(SHOWN)
                 .mark_point(shape=GAP_MARK, size=90, strokeWidth=2.5, opacity=1)
                 .encode(
                     across,
                     colour,
                     y=alt.value(HEIGHT - 10 - 14 * number),
-                    tooltip=_tooltip(gaps),
+                    tooltip=tooltip(gaps),
                 )
             )
     return layers
@@ -295,32 +296,32 @@ def stacked_panel(  # noqa: PLR0913 - as above
     up = alt.Y("y:Q", stack="zero", axis=alt.Axis(**y.build()), scale=y.scale(zero=True))
     bars = (
         alt.Chart(alt.InlineData(values=values))
-        .transform_filter(_SHOWN)
+        .transform_filter(SHOWN)
         .mark_bar()
         .encode(
             across,
             up,
             alt.Color("series:N", scale=alt.Scale(domain=list(series)), legend=None),
             alt.Order("order:Q"),
-            tooltip=_tooltip(rows),
+            tooltip=tooltip(rows),
         )
     )
     layers: list[alt.Chart] = [bars]
     if marks:
         ticks = alt.Chart(alt.InlineData(values=[row.values() for row in marks]))
         layers.append(
-            ticks.transform_filter(_SHOWN)
+            ticks.transform_filter(SHOWN)
             .mark_tick(thickness=3)
-            .encode(across, alt.Y("y:Q", scale=y.scale(zero=True)), tooltip=_tooltip(marks))
+            .encode(across, alt.Y("y:Q", scale=y.scale(zero=True)), tooltip=tooltip(marks))
         )
     if gaps:
         told = alt.Chart(alt.InlineData(values=[gap.values() for gap in gaps]))
         layers.append(
             told.mark_text(text="no verdict", angle=270, align="left", fontSize=11).encode(
-                across, y=alt.value(BAR_HEIGHT - 6), tooltip=_tooltip(gaps)
+                across, y=alt.value(BAR_HEIGHT - 6), tooltip=tooltip(gaps)
             )
         )
-    return _panel(title, words, _layer(layers), BAR_HEIGHT)
+    return as_panel(title, words, layered(layers), BAR_HEIGHT)
 
 
 def decades(low: float, high: float) -> tuple[float, ...]:
@@ -332,13 +333,15 @@ def decades(low: float, high: float) -> tuple[float, ...]:
     return tuple(tick for tick in ticks if low <= tick <= high)
 
 
-def _layer(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:
+def layered(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:
+    """Draw charts on top of each other."""
     chart = alt.layer(*layers, **properties)
     assert isinstance(chart, alt.LayerChart)  # a FacetChart comes of facets only
     return chart
 
 
-def _panel(title: str, words: str, chart: alt.LayerChart, height: int = HEIGHT) -> Panel:
+def as_panel(title: str, words: str, chart: alt.LayerChart, height: int = HEIGHT) -> Panel:
+    """Return the finished panel; words: for those who cannot see it."""
     hidden = alt.param(name="hidden", value=[])
     spec: dict[str, Any] = (
         chart.properties(height=height, description=words)

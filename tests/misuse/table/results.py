@@ -94,6 +94,23 @@ ROWS: Final[dict[str, Row]] = {
         prefix=("unshare", "--mount", "sh", "-c",
                 'mount --bind r r && mount -o remount,bind,ro r && exec "$0" "$@"'),
     ),
+    "compare one run alone": Row("compare {run}", 2, "Missing argument 'AFTER'"),
+    "compare with what there is not": Row("compare {run} absent", 2, "absent: there is no such run folder"),
+    "compare files": Row("compare good.yaml good.yaml", 2, "good.yaml: there is no such run folder"),
+    "compare with binary trials": Row(
+        "compare {run} r", 1, "trials.jsonl, line 1", lines=5,
+        files={"r": "a-run", "r/trials.jsonl": b"\xff\xfe\n"},
+    ),
+    "compare with a run that has no trial": Row(
+        "compare {run} r", 1, "2 trials were written .* 0 are there",
+        files={"r": "a-run", "r/trials.jsonl": ""},
+    ),
+    "compare within less than nothing": Row(
+        "compare {run} {run} --tolerance=-1", 2, "--tolerance -1: is not a share",
+    ),
+    "compare within a word": Row("compare {run} {run} --tolerance nan", 2, "nan: is not a share"),
+    "compare into a folder": Row("compare {run} {run} -o .", 1, "it is a directory; name a file"),
+    "compare a run with itself": Row("compare {run} {run}", 0, prints="no difference shown"),
     "resume what there is not": Row("run --resume absent", 2, "there is no such run folder"),
     "resume a file": Row("run --resume good.yaml", 2, "there is no such run folder"),
     "resume an empty folder": Row("run --resume .", 2, "this is not the folder of a run"),

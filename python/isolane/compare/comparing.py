@@ -1,0 +1,225 @@
+"""Compares two runs, figure by figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from isolane.compare.circumstances import changed
+from isolane.compare.compared_figures import FIGURES, Figure, offered, routers_of, values_of
+from isolane.compare.comparison_models import Comparison, Difference, Outcome
+from isolane.errors import SpecError
+from isolane.run.cells import usable
+from isolane.run.delivery import SAME_LOAD, Runs
+from isolane.run.folder import EXPERIMENT, RunFolder
+from isolane.run.quality_models import NoiseFigure
+from isolane.run.results import Trial
+from isolane.run.resume import refuse_search
+from isolane.spec import format_pps, load_experiment
+from isolane.stats.shifts import Shift, adjusted, shift
+
+LIMIT: Final = 0.05
+"""Of what is called a difference, so large a share is none, in the mean over many comparisons."""
+
+ROUNDING: Final = 1e-9
+"""Of logarithms and back; no change is known so exactly."""
+Key = tuple[str, str]
+"""Arm and load."""
+
+
+@dataclass(frozen=True)
+class _Run:
+    folder: RunFolder
+    name: str
+    points: Mapping[Key, Sequence[Trial]]
+    noise: Mapping[tuple[str, NoiseFigure], float]
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """A figure in both runs, before all of them are looked at together."""
+
+    arm: str
+    load: str
+    router: str
+    figure: Figure
+    before: Sequence[float]
+    after: Sequence[float]
+    reason: str | None
+
+
+def compare(before: Path, after: Path, tolerance: float) -> Comparison:
+    """Compare two runs of one experiment, or of two that have arms and loads in common.
+
+    Parameters
+    ----------
+    before, after
+        Their folders.
+    tolerance
+        By how much a figure may get worse, part of its first value (of loss: of the offered
+        frames), so that it is not `beyond_tolerance`.
+
+    Raises
+    ------
+    SpecError
+        If one is no run, has no trial that counts, or they have nothing in common.
+    """
+    first, second = (_read(path) for path in (before, after))
+    common = [key for key in first.points if key in second.points]
+    if not common:
+        raise SpecError(
+            f"{before} and {after} have no arm at the same load in common: the first has "
+            f"{_listed(first.points)}, the second {_listed(second.points)}"
+        )
+    pairs = [pair for key in common for pair in _pairs(key, first.points[key], second.points[key])]
+    return Comparison(
+        before=str(before),
+        after=str(after),
+        name=first.name,
+        tolerance=tolerance,
+        differences=tuple(_differences(pairs, (first, second), tolerance)),
+        only_before=tuple(_named(key) for key in first.points if key not in second.points),
+        only_after=tuple(_named(key) for key in second.points if key not in first.points),
+        changed=changed(first.folder, second.folder),
+    )
+
+
+def _read(path: Path) -> _Run:
+    folder = RunFolder.open(path)
+    refuse_search(folder)
+    experiment = load_experiment(path / EXPERIMENT)
+    groups = usable(folder.trials(), [arm.name for arm in experiment.resolved_arms()])
+    if not groups:
+        raise SpecError(f"{path}: no trial of this run counts, so there is nothing to compare")
+    summary = folder.summary()
+    floors = summary.quality.noise if summary is not None and summary.quality else ()
+    return _Run(
+        folder,
+        experiment.name,
+        {(arm, trials[0].point_label): trials for (arm, _), trials in groups.items()},
+        {(floor.arm, floor.figure): floor.floor for floor in floors},
+    )
+
+
+def _pairs(key: Key, before: Sequence[Trial], after: Sequence[Trial]) -> Iterator[_Pair]:
+    first, second = routers_of(before), routers_of(after)
+    for router in first:
+        if router in second:
+            yield from _of_router(key, router, first[router], second[router])
+
+
+def _of_router(key: Key, router: str, before: Runs, after: Runs) -> Iterator[_Pair]:
+    reason = _another_load(offered(before), offered(after))
+    for figure in FIGURES:
+        values = values_of(figure, before), values_of(figure, after)
+        if all(values):
+            yield _Pair(*key, router, figure, *values, reason)
+
+
+def _another_load(before: float, after: float) -> str | None:
+    """Say why nothing is compared, where both runs do not mean the same load by its name."""
+    if abs(after - before) <= SAME_LOAD * max(before, after):
+        return None
+    return f"{format_pps(before)} were sent, then {format_pps(after)}"
+
+
+def _differences(
+    pairs: Sequence[_Pair], runs: tuple[_Run, _Run], tolerance: float
+) -> Iterator[Difference]:
+    shifts = [None if pair.reason else _shift(pair) for pair in pairs]
+    known = iter(adjusted([found.p for found in shifts if found is not None]))
+    for pair, found in zip(pairs, shifts, strict=True):
+        yield _difference(pair, found, None if found is None else next(known), runs, tolerance)
+
+
+def _shift(pair: _Pair) -> Shift:
+    """Return the shift; that of logarithms where a change is a part of the first value."""
+    if pair.figure.relative and min(*pair.before, *pair.after) > 0:
+        return shift(list(map(math.log, pair.before)), list(map(math.log, pair.after)))
+    return shift(pair.before, pair.after)
+
+
+def _difference(
+    pair: _Pair,
+    found: Shift | None,
+    adjusted_p: float | None,
+    runs: tuple[_Run, _Run],
+    tolerance: float,
+) -> Difference:
+    change, low, high = _change(pair, found)
+    noise = _noise(pair, runs)
+    outcome = _outcome(pair.figure, found, adjusted_p, change, noise)
+    fewer = None if high is None else -high
+    near = fewer if pair.figure.more_is_better else low
+    return Difference(
+        arm=pair.arm,
+        load=pair.load,
+        router=pair.router,
+        figure=pair.figure.name,
+        before=median(pair.before),
+        after=median(pair.after),
+        values=(len(pair.before), len(pair.after)),
+        change=change,
+        low=low,
+        high=high,
+        p=None if found is None else found.p,
+        adjusted_p=adjusted_p,
+        noise=noise,
+        outcome=outcome,
+        beyond_tolerance=outcome == "worse" and (near is None or near > tolerance + ROUNDING),
+        reason=pair.reason,
+    )
+
+
+def _change(pair: _Pair, found: Shift | None) -> tuple[float | None, float | None, float | None]:
+    """Return the change with its interval, as the figure has it."""
+    if found is None:
+        return None, None, None
+    if not pair.figure.relative:
+        return found.estimate, _bound(found.low), _bound(found.high)
+    infinite = math.isinf(median(pair.before)) or math.isinf(median(pair.after))
+    if infinite or min(*pair.before, *pair.after) <= 0:
+        return None, None, None
+    low, high = (None if math.isinf(end) else math.expm1(end) for end in (found.low, found.high))
+    return math.expm1(found.estimate), low, high
+
+
+def _bound(end: float) -> float | None:
+    return None if math.isinf(end) else end
+
+
+def _noise(pair: _Pair, runs: tuple[_Run, _Run]) -> float | None:
+    figure = pair.figure.noise
+    if figure is None:
+        return None
+    floors = [run.noise[pair.arm, figure] for run in runs if (pair.arm, figure) in run.noise]
+    return max(floors, default=None)
+
+
+def _outcome(
+    figure: Figure,
+    found: Shift | None,
+    adjusted_p: float | None,
+    change: float | None,
+    noise: float | None,
+) -> Outcome:
+    if found is None or adjusted_p is None:
+        return "not compared"
+    within = noise is not None and change is not None and abs(change) <= noise
+    if adjusted_p > LIMIT or within or found.estimate == 0:
+        return "no difference shown"
+    return "better" if (found.estimate > 0) == figure.more_is_better else "worse"
+
+
+def _named(key: Key) -> str:
+    return f"{key[0]} at {key[1]}"
+
+
+def _listed(points: Mapping[Key, Sequence[Trial]]) -> str:
+    names = [_named(key) for key in points]
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more

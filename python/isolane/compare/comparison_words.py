@@ -1,0 +1,93 @@
+"""A comparison in words, for the table and for the page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from isolane.compare.comparison_models import Comparison, Difference
+from isolane.run.wording import digits, listing, plural
+from isolane.spec import format_ns, format_pps
+from isolane.stats.shifts import smallest_p
+
+MAX_POINTS: Final = 2
+SHOWS: Final = 0.05
+"""Above it no p value shows a difference."""
+
+
+def counts(found: Comparison) -> str:
+    """Count the figures by what came out, in one sentence."""
+    parts = [
+        f"{found.count('worse')} worse" if found.count("worse") else "",
+        f"{found.count('better')} better" if found.count("better") else "",
+    ]
+    same, without = found.count("no difference shown"), found.count("not compared")
+    parts += [f"no difference shown in {same}" if same else ""]
+    parts += [f"{without} not compared" if without else ""]
+    return f"Of {plural(len(found.differences), 'figure')}: {listing([p for p in parts if p])}."
+
+
+def beyond(found: Comparison) -> str:
+    """Say how many are worse by more than the tolerance."""
+    return f"{plural(len(found.worse), 'figure')} worse by more than {percent(found.tolerance)}"
+
+
+def remarks(found: Comparison) -> list[str]:
+    """Return sentences that a reader has to know besides."""
+    told = []
+    fewest = min((min(each.values) for each in found.differences), default=0)
+    if smallest_p(fewest, fewest) > SHOWS:
+        told.append(f"So few trials ({fewest}) can show no difference: at least 4 (--repeats).")
+    if found.changed:
+        told.append(f"Besides: {'; '.join(found.changed)}.")
+    told.append(
+        "What one start of a run differs by from another is in no interval, unless both have "
+        "several (--invocations)."
+    )
+    for which, points in (("first", found.only_before), ("second", found.only_after)):
+        if points:
+            left = len(points) - MAX_POINTS
+            more = f" and {left} more" if left > 0 else ""
+            told.append(f"Only the {which} run has {', '.join(points[:MAX_POINTS])}{more}.")
+    for each in found.differences:
+        if each.reason:
+            about = f"{each.router} on {each.arm} at {each.load}"
+            told.append(f"Not compared, such as {about}: {each.reason}.")
+            break
+    return told
+
+
+def value(each: Difference, what: float) -> str:
+    """Write a figure's value with its unit."""
+    if each.figure == "throughput":
+        return format_pps(what)
+    return percent(what) if each.figure == "loss" else format_ns(what)
+
+
+def change(each: Difference) -> str:
+    """Write a change with its interval; empty where it has none."""
+    if each.change is None:
+        return ""
+    middle = f"{_signed(each.change)} {'pp' if each.figure == 'loss' else '%'}"
+    if each.low is None or each.high is None:
+        return middle
+    return f"{middle} [{_signed(each.low)}, {_signed(each.high)}]"
+
+
+def percent(share: float) -> str:
+    """Write a share of 1 with its unit."""
+    return f"{digits(100 * share, 3)} %"
+
+
+def noise(each: Difference) -> str:
+    """Write the noise floor; empty where it is not known."""
+    return "" if each.noise is None else percent(each.noise)
+
+
+def probability(each: Difference) -> str:
+    """Write the corrected p value; empty where the figure is not compared."""
+    return "" if each.adjusted_p is None else f"{each.adjusted_p:.3f}"
+
+
+def _signed(share: float) -> str:
+    text = digits(100 * abs(share), 2)
+    return text if text == "0" else f"{'+' if share > 0 else '-'}{text}"
