@@ -9,7 +9,7 @@ from isolane.external import router_examination
 from isolane.run.folder import RunFolder
 from isolane.run.live import image_routers
 
-from tests.came_through import came_through
+from tests.came_through import came_through, was_at_work
 from tests.guests.disk_images import TinyRouter, Word, needs_tools
 from tests.live import assert_same_host, in_process, isolane, quiet_host
 
@@ -67,7 +67,7 @@ def test_an_image_with_cloud_init_forwards_to_the_frame(image: Path, tmp_path: P
         assert router.offered_total == router.received_total + sum(router.lost.values())
         assert router.lost["unaccounted"] == router.duplicated == 0
         assert came_through([router])
-        assert router.cpu_ns or not router.received_frames
+        assert router.cpu_ns or not was_at_work(router, trial.placement)
 
 
 def test_an_image_with_addresses_of_its_own_stands_beside_isolanes_guest(
