@@ -10,13 +10,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from isolane.cli.answer_table import LINES, WIDTH, begin, tell, wrapped
+from isolane.cli.answer_table import LINES, WIDTH, begin, fitting, tell, wrapped
 from isolane.compare import Comparison, Difference, Outcome
 from isolane.compare import comparison_words as words
 from isolane.run.wording import plural
 
 COLOURS: Final[dict[Outcome, str]] = {"better": "green", "worse": "red"}
 MIN_ROWS: Final = 3
+REMARKS: Final = 4
+"""Lines of remarks, where not all are asked for."""
 WIDE: Final = 150
 """Columns of all figures, where a file has no width."""
 LEFT: Final = ("arm", "load", "router", "figure", "outcome")
@@ -39,11 +41,13 @@ def print_comparison(
         How many of these lines are left to the caller.
     """
     console, used = begin(console, f"{found.name}: {found.before}, then {found.after}")
-    told = [line for sentence in _sentences(found) for line in wrapped(sentence, WIDTH)]
     rows, more = found.differences, 0
+    told = wrapped(words.counts(found), WIDTH)
     if details:
+        told += [line for remark in words.remarks(found) for line in wrapped(remark, WIDTH)]
         console.width = console.width if console.is_terminal else WIDE
     else:
+        told += fitting(words.remarks(found), REMARKS, WIDTH)
         rows = _ranked(found)
         fit = max(MIN_ROWS, LINES - below - used - 1 - len(told))
         if len(rows) > fit:
@@ -54,10 +58,6 @@ def print_comparison(
     if more:
         console.print(f"{plural(more, 'more figure')}: --details", highlight=False)
     tell(console, told)
-
-
-def _sentences(found: Comparison) -> list[str]:
-    return [words.counts(found), *words.remarks(found)]
 
 
 def _ranked(found: Comparison) -> tuple[Difference, ...]:

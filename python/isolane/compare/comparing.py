@@ -113,18 +113,23 @@ def _pairs(key: Key, before: Sequence[Trial], after: Sequence[Trial]) -> Iterato
 
 
 def _of_router(key: Key, router: str, before: Runs, after: Runs) -> Iterator[_Pair]:
-    reason = _another_load(offered(before), offered(after))
+    sent = offered(before), offered(after)
+    in_capacities = all(router.load_x is not None for _, router in (*before, *after))
     for figure in FIGURES:
         values = values_of(figure, before), values_of(figure, after)
         if all(values):
+            # At the same multiple of what a router forwards, it is to lose the same part.
+            is_part = in_capacities and not figure.relative
+            reason = None if is_part else _another_load(*sent, in_capacities=in_capacities)
             yield _Pair(*key, router, figure, *values, reason)
 
 
-def _another_load(before: float, after: float) -> str | None:
+def _another_load(before: float, after: float, *, in_capacities: bool) -> str | None:
     """Say why nothing is compared, where both runs do not mean the same load by its name."""
     if abs(after - before) <= SAME_LOAD * max(before, after):
         return None
-    return f"{format_pps(before)} were sent, then {format_pps(after)}"
+    told = f"{format_pps(before)} were sent, then {format_pps(after)}"
+    return f"{told} (--capacity-from gives two runs the same 1x)" if in_capacities else told
 
 
 def _differences(

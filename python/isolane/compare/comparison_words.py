@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from isolane.compare.comparison_models import Comparison, Difference
@@ -32,28 +33,34 @@ def beyond(found: Comparison) -> str:
 
 
 def remarks(found: Comparison) -> list[str]:
-    """Return sentences that a reader has to know besides."""
-    told = []
-    fewest = min((min(each.values) for each in found.differences), default=0)
-    if smallest_p(fewest, fewest) > SHOWS:
-        told.append(f"So few trials ({fewest}) can show no difference: at least 4 (--repeats).")
-    if found.changed:
-        told.append(f"Besides: {'; '.join(found.changed)}.")
+    """Return sentences that a reader has to know besides, the weightiest first."""
+    told = [f"Besides: {'; '.join(found.changed)}."] if found.changed else []
     told.append(
-        "What one start of a run differs by from another is in no interval, unless both have "
-        "several (--invocations)."
+        "What one start of a run differs by from another is in no interval of a single one "
+        "(--invocations)."
     )
+    few = sum(smallest_p(*each.values) > SHOWS for each in found.differences)
+    if few:
+        text = (
+            f"{plural(few, 'figure')} of too few trials to show a difference: at least 4 on each "
+            "side (--repeats)."
+        )
+        told.insert(0 if 2 * few > len(found.differences) else len(told), text)
+    return [*told, *_left_out(found)]
+
+
+def _left_out(found: Comparison) -> Iterator[str]:
+    """Yield what is in one run only, or is not the same load in both."""
     for which, points in (("first", found.only_before), ("second", found.only_after)):
         if points:
             left = len(points) - MAX_POINTS
             more = f" and {left} more" if left > 0 else ""
-            told.append(f"Only the {which} run has {', '.join(points[:MAX_POINTS])}{more}.")
+            yield f"Only the {which} run has {', '.join(points[:MAX_POINTS])}{more}."
     for each in found.differences:
         if each.reason:
             about = f"{each.router} on {each.arm} at {each.load}"
-            told.append(f"Not compared, such as {about}: {each.reason}.")
-            break
-    return told
+            yield f"Not compared, such as {about}: {each.reason}."
+            return
 
 
 def value(each: Difference, what: float) -> str:
