@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from isolane.cli.run_options import HtmlReport
 from isolane.cli.shares import read_share
 
 EPILOG = """Examples:
@@ -34,12 +35,7 @@ def command(
     details: Annotated[
         bool, typer.Option("--details", help="Show all figures, and how sure each is.")
     ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write an HTML report to this file, too."
-        ),
-    ] = None,
+    output: HtmlReport = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Tell what changed from one run to another.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from isolane.cli.progress import progress
+from isolane.cli.run_options import HtmlReport
 
 if TYPE_CHECKING:
     from isolane.reproduce.model import Reproduction
@@ -39,12 +40,7 @@ def command(
     details: Annotated[
         bool, typer.Option("--details", help="Print each figure, and the evidence of each claim.")
     ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Write an HTML report to this file, too."
-        ),
-    ] = None,
+    output: HtmlReport = None,
     profile: Annotated[
         str | None,
         typer.Option(

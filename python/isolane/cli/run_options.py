@@ -28,6 +28,11 @@ Output = Annotated[
         "--output", "-o", metavar="DIR", help="Folder for the results; default: runs/NAME-TIME."
     ),
 ]
+HtmlReport = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write an HTML report to this file, too."),
+]
+"""Of commands that print what they find, and keep no folder."""
 Resume = Annotated[
     Path | None,
     typer.Option("--resume", metavar="DIR", help="Finish the interrupted run in this folder."),

@@ -11,7 +11,7 @@ from typing import Final
 
 from isolane.compare.circumstances import changed
 from isolane.compare.compared_figures import FIGURES, Figure, offered, routers_of, values_of
-from isolane.compare.comparison_models import Comparison, Difference, Outcome
+from isolane.compare.comparison_models import LIMIT, Comparison, Difference, Outcome
 from isolane.errors import SpecError
 from isolane.run.cells import usable
 from isolane.run.delivery import SAME_LOAD, Runs
@@ -21,9 +21,6 @@ from isolane.run.results import Trial
 from isolane.run.resume import refuse_search
 from isolane.spec import format_pps, load_experiment
 from isolane.stats.shifts import Shift, adjusted, shift
-
-LIMIT: Final = 0.05
-"""Of what is called a difference, so large a share is none, in the mean over many comparisons."""
 
 ROUNDING: Final = 1e-9
 """Of logarithms and back; no change is known so exactly."""

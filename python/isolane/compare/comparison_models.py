@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
 Outcome = Literal["better", "worse", "no difference shown", "not compared"]
+LIMIT: Final = 0.05
+"""Of what is called a difference, so large a share is none, in the mean over many comparisons."""
 FigureName = Literal["throughput", "loss", "p50", "p99", "CPU per frame"]
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from isolane.compare.comparison_models import Comparison, Difference
+from isolane.compare.comparison_models import LIMIT, Comparison, Difference
 from isolane.run.wording import digits, listing, plural
 from isolane.spec import format_ns, format_pps
 from isolane.stats.shifts import smallest_p
 
 MAX_POINTS: Final = 2
-SHOWS: Final = 0.05
-"""Above it no p value shows a difference."""
 
 
 def counts(found: Comparison) -> str:
@@ -39,7 +37,7 @@ def remarks(found: Comparison) -> list[str]:
         "What one start of a run differs by from another is in no interval of a single one "
         "(--invocations)."
     )
-    few = sum(smallest_p(*each.values) > SHOWS for each in found.differences)
+    few = sum(smallest_p(*each.values) > LIMIT for each in found.differences)
     if few:
         text = (
             f"{plural(few, 'figure')} of too few trials to show a difference: at least 4 on each "

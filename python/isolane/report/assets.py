@@ -7,19 +7,25 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
+from isolane import __version__
 from isolane.report.chart import Figure, Swatch
 from isolane.report.swatch import HEIGHT, WIDTH, picture
 from isolane.report.tables import Value
 from isolane.report.theme import MODES, Colours, css_colours, vega_config
+from isolane.report.vega_bundle import bundle
 
 
 def environment() -> Environment:
     """Return the template environment: it escapes everything and refuses undefined names."""
     found = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(asset),
     )
     found.filters["groupby_first"] = groups
     return found
@@ -80,6 +86,19 @@ def specs(shown: Sequence[Figure]) -> dict[str, Any]:
         }
         for figure in shown
         for number, panel in enumerate(figure.panels, start=1)
+    }
+
+
+def with_plots(figures: Sequence[Figure]) -> dict[str, Any]:
+    """Return what each page with plots takes besides its own words and tables."""
+    return {
+        "version": __version__,
+        "figures": [for_page(figure) for figure in figures],
+        "css": Markup(styles()),  # noqa: S704 - a file of this package
+        "js": Markup(asset("page.js")),  # noqa: S704 - the same
+        "bundle": Markup(bundle()) if figures else "",  # noqa: S704 - the library
+        "specs": as_json(specs(figures)),
+        "themes": as_json(themes()),
     }
 
 

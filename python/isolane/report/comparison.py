@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from markupsafe import Markup
-
-from isolane import __version__
 from isolane.compare import Comparison, Difference
 from isolane.compare import comparison_words as words
-from isolane.report.assets import as_json, asset, environment, for_page, specs, styles, themes
+from isolane.report.assets import environment, with_plots
 from isolane.report.change_plot import change_panel
 from isolane.report.chart import Figure, Row, Swatch
-from isolane.report.vega_bundle import bundle
 
 OUTCOMES: Final = ("no difference shown", "worse", "better")
 HEADINGS: Final = (
@@ -33,21 +29,18 @@ def page(found: Comparison) -> str:
     """Write the whole page; it opens offline."""
     drawn = [_figure(found, name, number) for number, name in enumerate(_TITLES)]
     figures = [figure for figure in drawn if figure is not None]
-    template = environment().from_string(asset("comparison.html.j2"))
-    return template.render(
-        found=found,
-        version=__version__,
-        level="bad" if found.worse else "good" if found.count("better") else "neutral",
-        heading=f"{words.beyond(found)}." if found.worse else words.counts(found),
-        remarks=[*([words.counts(found)] if found.worse else []), *words.remarks(found)],
-        figures=[for_page(figure) for figure in figures],
-        headings=HEADINGS,
-        arms=[(arm, _table(found, arm)) for arm in _arms(found)],
-        css=Markup(styles()),  # noqa: S704 - a file of this package
-        js=Markup(asset("page.js")),  # noqa: S704 - the same
-        bundle=Markup(bundle()) if figures else "",  # noqa: S704 - the library
-        specs=as_json(specs(figures)),
-        themes=as_json(themes()),
+    return (
+        environment()
+        .get_template("comparison.html.j2")
+        .render(
+            found=found,
+            level="bad" if found.worse else "good" if found.count("better") else "neutral",
+            heading=f"{words.beyond(found)}." if found.worse else words.counts(found),
+            remarks=[*([words.counts(found)] if found.worse else []), *words.remarks(found)],
+            headings=HEADINGS,
+            tables=[(arm, _table(found, arm)) for arm in _arms(found)],
+            **with_plots(figures),
+        )
     )
 
 

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from markupsafe import Markup
-
 from isolane.report import fact_lists, tables
 from isolane.report.answer_box import answer_box
-from isolane.report.assets import (
-    as_json,
-    asset,
-    environment,
-    for_page,
-    specs,
-    styles,
-    themes,
-)
+from isolane.report.assets import environment, with_plots
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
 from isolane.report.floor_table import NOTE, null_dut
 from isolane.report.loaded_run import Run
 from isolane.report.over_time import over_time
 from isolane.report.theme import css_colours
-from isolane.report.vega_bundle import bundle
 from isolane.run.quality_words import drift_words, lost_words, quality_words
 from isolane.run.table_rows import older_method
 
@@ -35,7 +24,7 @@ def page(run: Run) -> str:
     shown = (*figures(summary), *([drawn] if drawn else []))
     drift = summary.quality.drift if summary.quality else None
     started = datetime.fromtimestamp(summary.started_unix_s, UTC)
-    template = environment().from_string(asset("page.html.j2"))
+    template = environment().get_template("page.html.j2")
     return template.render(
         summary=summary,
         started=f"{started:%Y-%m-%d %H:%M} UTC",
@@ -47,7 +36,6 @@ def page(run: Run) -> str:
         findings=tables.findings(summary),
         older=older_method(summary),
         facts=[*fact_lists.facts(summary), *fact_lists.capacities(summary)],
-        figures=[for_page(figure) for figure in shown],
         results=tables.results(summary),
         null_dut=null_dut(summary),
         floor_note=NOTE,
@@ -68,9 +56,5 @@ def page(run: Run) -> str:
         host=fact_lists.host(run.host),
         command=run.command,
         experiment=run.experiment,
-        css=Markup(styles()),  # noqa: S704 - a file of this package
-        js=Markup(asset("page.js")),  # noqa: S704 - the same
-        bundle=Markup(bundle()) if shown else "",  # noqa: S704 - the library
-        specs=as_json(specs(shown)),
-        themes=as_json(themes()),
+        **with_plots(shown),
     )

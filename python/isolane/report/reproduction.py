@@ -5,21 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from markupsafe import Markup
-
-from isolane import __version__
-from isolane.report.assets import (
-    as_json,
-    asset,
-    environment,
-    for_page,
-    specs,
-    styles,
-    themes,
-)
+from isolane.report.assets import environment, with_plots
 from isolane.report.chart import Axis, Figure, Panel, Swatch, line_panel, stacked_panel
 from isolane.report.chart import Row as Drawn
-from isolane.report.vega_bundle import bundle
 from isolane.report.words import HEADINGS, cells, sentence
 from isolane.reproduce.model import Plot, PlotPoint, Reproduction, Row
 
@@ -29,20 +17,17 @@ def page(found: Reproduction) -> str:
     shown = [_figure(plot, number) for number, plot in enumerate(found.plots)]
     held = sum(claim.reproduced for claim in found.claims)
     level = "good" if held == len(found.claims) else "neutral" if held else "bad"
-    template = environment().from_string(asset("reproduction.html.j2"))
-    return template.render(
-        found=found,
-        version=__version__,
-        level=level if found.claims else "none",
-        sentence=sentence(found),
-        figures=[for_page(figure) for figure in shown],
-        headings=HEADINGS,
-        tables=_tables(found.rows),
-        css=Markup(styles()),  # noqa: S704 - a file of this package
-        js=Markup(asset("page.js")),  # noqa: S704 - the same
-        bundle=Markup(bundle()) if shown else "",  # noqa: S704 - the library
-        specs=as_json(specs(shown)),
-        themes=as_json(themes()),
+    return (
+        environment()
+        .get_template("reproduction.html.j2")
+        .render(
+            found=found,
+            level=level if found.claims else "none",
+            sentence=sentence(found),
+            headings=HEADINGS,
+            tables=_tables(found.rows),
+            **with_plots(shown),
+        )
     )
 
 

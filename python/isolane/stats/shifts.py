@@ -89,7 +89,9 @@ def _p(first: Sequence[float], second: Sequence[float]) -> float:
         return float(stats.mannwhitneyu(first, second, method="exact").pvalue)
     if len({*first, *second}) == 1:
         return 1.0
-    return float(stats.mannwhitneyu(first, second, method="asymptotic").pvalue)
+    # The normal distribution does not know how few orders there are.
+    found = float(stats.mannwhitneyu(first, second, method="asymptotic").pvalue)
+    return max(found, smallest_p(len(first), len(second)))
 
 
 def _outside(first: int, second: int, confidence: float) -> int:

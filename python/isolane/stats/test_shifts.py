@@ -62,6 +62,7 @@ def test_few_values_bound_nothing() -> None:
     assert found.estimate == 10
     assert (found.low, found.high) == (-math.inf, math.inf)
     assert found.p == pytest.approx(smallest_p(3, 3)) == pytest.approx(0.1)
+    assert shift([1.0] * 3, [2.0] * 3).p == pytest.approx(0.1), "so do equal ones"
     assert smallest_p(4, 4) < 0.05
     assert shift([1.0] * 4, [2.0] * 4).low == 1
 
