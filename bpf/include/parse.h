@@ -47,8 +47,9 @@ static __always_inline struct isl_signature *isl_find_signature(void *data, void
 		struct iphdr *ip = at;
 
 		at = ip + 1;
+		/* The first fragment of a datagram has all headers. */
 		if (at > data_end || ip->ihl != 5 || ip->protocol != IPPROTO_UDP ||
-		    (ip->frag_off & bpf_htons(0x3fff)))
+		    (ip->frag_off & bpf_htons(0x1fff)))
 			return NULL;
 	} else if (proto == bpf_htons(ETH_P_IPV6)) {
 		struct ipv6hdr *ip = at;

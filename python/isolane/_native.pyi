@@ -460,6 +460,8 @@ class Stream:
         flows: int,
         sizes: Sequence[int],
         segments: Sequence[Segment],
+        hop_limit: int = 64,
+        fragments: bool = False,
     ) -> Self: ...
 
 class Generator:

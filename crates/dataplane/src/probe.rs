@@ -8,7 +8,7 @@ use crate::{
     generator::{Generator, GeneratorSpec},
     monotonic_ns,
     receiver::{Receiver, ReceiverSpec},
-    stream::{Segment, StreamSpec},
+    stream::{HOP_LIMIT, Segment, StreamSpec},
 };
 
 /// Whether a program family works on this kernel.
@@ -56,6 +56,8 @@ fn try_generator(netns: Option<PathBuf>) -> Result<()> {
         src: [198, 18, 0, 2].into(),
         src_count: 1,
         dst: [198, 19, 0, 2].into(),
+        hop_limit: HOP_LIMIT,
+        fragments: false,
         first_sport: 1024,
         first_dport: 9,
         flows: 1,

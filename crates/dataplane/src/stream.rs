@@ -23,6 +23,12 @@ const MAX_FLOWS: u32 = 1 << 23;
 /// `ISL_FROM_RATES`: the program works the interval out from the rates.
 const FROM_RATES: u64 = u64::MAX;
 
+/// Flags of an IPv4 header, in the byte that they share with the fragment's offset.
+const DO_NOT_FRAGMENT: u8 = 0x40;
+const MORE_FRAGMENTS: u8 = 0x20;
+/// What hosts set, as Linux does.
+pub const HOP_LIMIT: u8 = 64;
+
 /// The numbers above are those of `bpf/include/intf.h`, or this does not compile.
 const _: fn(types::isl_stream) -> ([u16; MAX_SIZES], [types::isl_segment; MAX_SEGMENTS]) =
     |stream| (stream.sizes, stream.segments);
@@ -55,6 +61,10 @@ pub struct StreamSpec {
     pub src_count: u16,
     /// Destination address.
     pub dst: IpAddr,
+    /// Time to live, or hop limit.
+    pub hop_limit: u8,
+    /// Whether each frame is the first fragment of a datagram; IPv4 only.
+    pub fragments: bool,
     /// First UDP source port; flows use up to 50,000 of them before the next destination port.
     pub first_sport: u16,
     /// First UDP destination port.
@@ -101,6 +111,9 @@ impl StreamSpec {
         let min = min_frame_bytes(self.dst);
         if self.src.is_ipv4() != self.dst.is_ipv4() {
             return refuse("src", &self.src, "an address of the same family as dst");
+        }
+        if self.fragments && !self.dst.is_ipv4() {
+            return refuse("fragments", &self.dst, "an IPv4 address");
         }
         for &size in &self.sizes {
             if !(min..=MAX_FRAME_BYTES).contains(&size) {
@@ -177,8 +190,8 @@ impl StreamSpec {
             (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 bytes[12..14].copy_from_slice(&0x0800u16.to_be_bytes());
                 bytes[14] = 0x45;
-                bytes[20] = 0x40; // do not fragment
-                bytes[22] = 64; // time to live
+                bytes[20] = if self.fragments { MORE_FRAGMENTS } else { DO_NOT_FRAGMENT };
+                bytes[22] = self.hop_limit;
                 bytes[23] = 17; // UDP
                 bytes[26..30].copy_from_slice(&src.octets());
                 bytes[30..34].copy_from_slice(&dst.octets());
@@ -187,7 +200,7 @@ impl StreamSpec {
                 bytes[12..14].copy_from_slice(&0x86ddu16.to_be_bytes());
                 bytes[14] = 0x60;
                 bytes[20] = 17; // UDP
-                bytes[21] = 64; // hop limit
+                bytes[21] = self.hop_limit;
                 bytes[22..38].copy_from_slice(&src.octets());
                 bytes[38..54].copy_from_slice(&dst.octets());
             }

@@ -8,7 +8,7 @@ use std::{
 
 use isolane_dataplane::{
     generator::{Generator as Engine, GeneratorSpec},
-    stream::{Segment, StreamSpec},
+    stream::{HOP_LIMIT, Segment, StreamSpec},
 };
 use pyo3::prelude::*;
 
@@ -26,7 +26,8 @@ pub(crate) struct Stream(StreamSpec);
 impl Stream {
     #[new]
     #[pyo3(signature = (*, ifindex, src_mac, dst_mac, src_ip, src_count, dst_ip, first_sport,
-                        first_dport, flows, sizes, segments))]
+                        first_dport, flows, sizes, segments, hop_limit = HOP_LIMIT,
+                        fragments = false))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python constructor")]
     fn new(
         ifindex: u32,
@@ -40,6 +41,8 @@ impl Stream {
         flows: u32,
         sizes: Vec<u16>,
         segments: Vec<records::Segment>,
+        hop_limit: u8,
+        fragments: bool,
     ) -> PyResult<Self> {
         Ok(Self(StreamSpec {
             ifindex,
@@ -48,6 +51,8 @@ impl Stream {
             src: src_ip,
             src_count,
             dst: dst_ip,
+            hop_limit,
+            fragments,
             first_sport,
             first_dport,
             flows,

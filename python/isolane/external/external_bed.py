@@ -119,6 +119,7 @@ class ExternalBed:
                 src_ip=str(router.ingress.link.own),
                 src_count=1,
                 dst_ip=str(router.egress.link.own),
+                router_ip=str(router.ingress.address),
                 rcv_netns=router.egress.link.netns or OWN_NETNS,
                 rcv_ifindex=router.egress.link.ifindex,
                 rcv_ifname=router.egress.link.ifname,

@@ -15,7 +15,7 @@ DROP_POINT_WORDS: dict[DropPoint, str] = {
     "generator": "generator",
     "nic_queue": "NIC queue",
     "router_queue": "router queue",
-    "no_route": "no route",
+    "no_route": "not forwarded",
     "egress": "egress",
     "in_router": "in the router",
     "unaccounted": "unaccounted",

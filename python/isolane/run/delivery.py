@@ -12,6 +12,7 @@ from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import Delay, Interval, RouterTrial, Trial
 from isolane.run.wording import percent
 from isolane.spec import Experiment
+from isolane.spec.patterns import read_pattern
 from isolane.stats import estimate, share_errors
 
 SAME_LOAD = 0.01
@@ -214,9 +215,14 @@ def weights_of(experiment: Experiment) -> Weights:
 
 
 def shares(trials: Sequence[Trial], router: str, weights: Mapping[str, float]) -> ByRound:
-    """Share of the forwarded frames minus the (weighted) max-min fair one, pp, by round."""
+    """Share of the forwarded frames minus the (weighted) max-min fair one, pp, by round.
+
+    Where a router is sent frames that end in it, shares of what is forwarded say nothing.
+    """
     values = {}
     for trial in trials:
+        if any(read_pattern(r.pattern).ends for r in trial.routers):
+            continue
         errors = share_errors(
             [r.generated_frames for r in trial.routers],
             [r.received_frames for r in trial.routers],

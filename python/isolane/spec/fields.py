@@ -176,7 +176,7 @@ def _read_version(value: object) -> int:
     return value
 
 
-def _as_list(value: object) -> object:
+def as_list(value: object) -> object:
     """Return a scalar as a list of one, so that later code sees lists only."""
     return check_length(value, 1000) if isinstance(value, list | tuple) else [value]
 
@@ -189,7 +189,7 @@ def check_length(value: object, longest: int, shortest: int = 1) -> object:
     return value
 
 
-def _as_written(values: tuple[Any, ...], write: SerializerFunctionWrapHandler) -> Any:
+def as_written(values: tuple[Any, ...], write: SerializerFunctionWrapHandler) -> Any:
     """Return a list of one as the scalar that it stands for."""
     written = write(values)
     return written[0] if len(written) == 1 else written
@@ -313,7 +313,7 @@ Warmup = Annotated[
     int, PlainValidator(_duration("0ms", "10min")), _duration_text, _duration_schema()
 ]
 
-_written = WrapSerializer(_as_written)
+_written = WrapSerializer(as_written)
 OfferedLoad = Annotated[
     Load,
     PlainValidator(read_load),
@@ -322,11 +322,11 @@ OfferedLoad = Annotated[
 ]
 OfferedLoads = Annotated[
     tuple[OfferedLoad, ...],
-    BeforeValidator(_as_list, json_schema_input_type=OfferedLoad | list[OfferedLoad]),
+    BeforeValidator(as_list, json_schema_input_type=OfferedLoad | list[OfferedLoad]),
     _written,
 ]
 Counts = Annotated[
     tuple[RouterCount, ...],
-    BeforeValidator(_as_list, json_schema_input_type=RouterCount | list[RouterCount]),
+    BeforeValidator(as_list, json_schema_input_type=RouterCount | list[RouterCount]),
     _written,
 ]

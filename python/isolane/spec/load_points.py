@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from isolane.spec.fields import Role
 from isolane.spec.models import ExperimentData, Router
+from isolane.spec.patterns import PLAIN, Pattern
 from isolane.spec.subnets import Network, default_subnet
 from isolane.spec.units import Load
 
@@ -26,6 +27,8 @@ class PointRouter:
     """Offered load of this router alone: the group's, divided equally."""
     address: Network | None = None
     """Ingress subnet: the one asked for, or :func:`default_subnet`."""
+    pattern: Pattern = PLAIN
+    """What is unusual about the frames that it is sent."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,16 @@ def sweeps(data: ExperimentData) -> Iterator[tuple[tuple[str | int, ...], int]]:
     for i, router in enumerate(data.routers):
         if len(router.count) > 1:
             yield ("routers", i, "count"), len(router.count)
+        if len(patterns_of(router)) > 1:
+            yield ("routers", i, "traffic", "pattern"), len(patterns_of(router))
     for name, loads in data.load.items():
         if len(loads) > 1:
             yield ("load", name), len(loads)
+
+
+def patterns_of(router: Router) -> tuple[Pattern, ...]:
+    """Return a router's traffic patterns, one for all points or one for each."""
+    return (PLAIN,) if router.traffic is None else router.traffic.pattern
 
 
 def at(values: Sequence[T], step: int) -> T:
@@ -94,7 +104,8 @@ def _members(data: ExperimentData, router: Router, step: int) -> Iterator[PointR
     number = sum(at(other.count, step) for other in earlier)
     for i, name in enumerate(router.member_names(count)):
         address = subnet_of(router, i) or default_subnet(data.traffic.ip, number + i)
-        yield PointRouter(name, router.name, router.role, load, address)
+        pattern = at(patterns_of(router), step)
+        yield PointRouter(name, router.name, router.role, load, address, pattern)
 
 
 def _label(data: ExperimentData, step: int) -> str:
@@ -104,11 +115,12 @@ def _label(data: ExperimentData, step: int) -> str:
             count = router.count[step]
             of = "" if len(data.routers) == 1 else f"{router.name} "
             parts.append(f"{count} {of}router{'' if count == 1 else 's'}")
-    parts += [
-        f"{name} {at(loads, step)}"
-        for name, loads in ((r.name, data.load[r.name]) for r in data.routers)
-        if len(loads) > 1
-    ]
+    for router in data.routers:
+        loads, patterns = data.load[router.name], patterns_of(router)
+        if len(loads) > 1 or len(patterns) > 1:
+            pattern = at(patterns, step)
+            told = f" {pattern}" if len(patterns) > 1 and pattern != PLAIN else ""
+            parts.append(f"{router.name} {at(loads, step)}{told}")
     if not parts:
         parts = [f"{router.name} {data.load[router.name][0]}" for router in data.routers]
     return ", ".join(parts)

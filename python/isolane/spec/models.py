@@ -21,6 +21,7 @@ from isolane.spec import fields as f
 from isolane.spec.base import SpecModel
 from isolane.spec.external_models import External
 from isolane.spec.image_models import ImageValue, MemoryMb, Vcpus
+from isolane.spec.patterns import PLAIN, PatternValues
 from isolane.spec.policy_models import PolicyKeys
 from isolane.spec.quantities import Quantity, read_quantity
 from isolane.spec.schedulers import SchedulerWord, Switch
@@ -85,6 +86,10 @@ class TrafficOverride(SpecModel):
     """Ethernet frame size with the 4-byte checksum, bytes, or imix."""
     flows: f.Flows | None = None
     """UDP flows of the router."""
+    pattern: PatternValues = (PLAIN,)
+    """What is unusual about its frames: new-flows (each frame is of a flow of its own), fragments
+    (the first ones of datagrams without a rest), ttl-expired, no-route, to-router (for the router
+    itself), several with + between them, or nothing: constant; a list sweeps it."""
 
 
 class Router(SpecModel):
@@ -332,5 +337,5 @@ class ExperimentData(SpecModel):
         override = self.router(router).traffic
         if override is None:
             return self.traffic
-        changes = override.model_dump(exclude_none=True)
+        changes = override.model_dump(exclude_none=True, exclude={"pattern"})
         return self.traffic.model_copy(update=changes)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from isolane.spec import Experiment, PublishedRow, load_experiment
+from isolane.spec.patterns import FRAME_KINDS, PLAIN
 from isolane.spec.units import read_load
 from isolane.stats import MIN_UNITS
 
@@ -35,8 +36,8 @@ def table(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def test_there_are_fourteen() -> None:
-    assert len(SHIPPED) == 14
+def test_there_are_fifteen() -> None:
+    assert len(SHIPPED) == 15
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -68,6 +69,15 @@ def test_noisy_neighbour_fits_its_budget() -> None:
     rounds = len(it.resolved_arms()) * it.trial.repeats
     trial_s = (it.trial.duration_ns + it.trial.warmup_ns) / 1e9 + 0.25
     assert rounds * (len(it.points()) * trial_s + 1) < 50
+
+
+def test_bad_neighbours_differ_in_their_frames_alone() -> None:
+    it = load_experiment(ROOT / "experiments" / "bad-neighbours.yaml")
+    bad = [point.group("neighbour")[0] for point in it.points()[1:]]
+    assert len({router.load for router in bad}) == 1
+    assert {kind for router in bad for kind in router.pattern.frames} == set(FRAME_KINDS)
+    assert [bad[0].pattern, it.points()[0].group("neighbour")[0].load.value] == [PLAIN, 0]
+    assert it.trial.repeats >= MIN_UNITS
 
 
 def test_managed_neighbour_shows_both_sides_within_its_budget() -> None:

@@ -206,6 +206,7 @@ class Testbed:
                 src_ip=router.src_ip,
                 src_count=router.src_count,
                 dst_ip=router.dst_ip,
+                router_ip=router.in_address.partition("/")[0],
                 rcv_netns=str(netns.NETNS_DIR / RCV),
                 rcv_ifindex=self._ifindex[RCV, router.rcv_ifname],
                 rcv_ifname=router.rcv_ifname,
@@ -221,16 +222,15 @@ class Testbed:
     @property
     def image_routers(self) -> tuple[ImageRouter, ...]:
         """Routers whose guests start from images of the user's, which ask for their neighbours."""
-        wires = {wire.router: wire for wire in self.wires}
         return tuple(
             ImageRouter(
-                wire=wires[router.name],
+                wire=wire,
                 in_address=router.in_address,
                 out_address=router.out_address,
                 out_mac=router.out_mac,
                 rcv_mac=router.dst_mac,
             )
-            for router in self._layout.routers
+            for router, wire in zip(self._layout.routers, self.wires, strict=True)
             if router.asks
         )
 

@@ -191,7 +191,10 @@ class BedGuests:
             raise MeasurementError(str(error)) from None
         silent = [router for router in self._layout.routers if router.asks]
         return {
-            **{router: reading.lost() for router, reading in found.items()},
+            **{
+                router: {**reading.lost(), "delivered": reading.ip.delivered}
+                for router, reading in found.items()
+            },
             **{router.name: {"router_queue": self._refused(router)} for router in silent},
         }
 

@@ -100,6 +100,8 @@ class Wire:
     """First of ``src_count`` consecutive source addresses."""
     src_count: int
     dst_ip: str
+    router_ip: str
+    """The router's own address towards the generator."""
     rcv_netns: str
     rcv_ifindex: int
     rcv_ifname: str

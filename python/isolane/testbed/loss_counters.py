@@ -8,8 +8,8 @@ backlog shows in three places). So each wire is counted there, and only there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from isolane.testbed.bed_back_end import BedBackEnd
@@ -33,6 +33,8 @@ class Counters:
     of ``router_queue`` and ``egress`` on the bridge path, part of them, not to be added."""
     receiver_dropped: int
     """Frames that found the receiver's own wires full: part of ``egress``, not to be added."""
+    delivered: Mapping[str, int] = field(default_factory=dict)
+    """By router: frames that were for itself, whoever sent them; not among the lost."""
 
     def __sub__(self, earlier: Counters) -> Counters:
         """Return what was lost since ``earlier``."""
@@ -40,6 +42,10 @@ class Counters:
             {key: count - earlier.lost.get(key, 0) for key, count in self.lost.items()},
             self.backlog_dropped - earlier.backlog_dropped,
             self.receiver_dropped - earlier.receiver_dropped,
+            {
+                router: count - earlier.delivered.get(router, 0)
+                for router, count in self.delivered.items()
+            },
         )
 
     def plus(self, lost: Mapping[tuple[str, str], int]) -> Counters:
@@ -47,7 +53,12 @@ class Counters:
         total = dict(self.lost)
         for key, count in lost.items():
             total[key] = total.get(key, 0) + count
-        return Counters(total, self.backlog_dropped, self.receiver_dropped)
+        return replace(self, lost=total)
+
+    def with_delivered(self, routers: Collection[str]) -> Counters:
+        """Return these counters with what was for `routers` themselves among what they kept."""
+        kept = {(r, "no_route"): count for r, count in self.delivered.items() if r in routers}
+        return self.plus(kept)
 
     def of(self, router: str | None) -> dict[str, int]:
         """Return point -> frames of one router, or (None) of the shared wires."""
@@ -91,6 +102,7 @@ class Reader:
         """Take a snapshot."""
         lost: dict[tuple[str | None, str], int] = {}
         queues, in_guests = self._queue_drops(), self._guests.lost()
+        delivered = {name: losses.pop("delivered", 0) for name, losses in in_guests.items()}
         for router in self._layout.routers:
             for point in DROP_POINTS:
                 lost[router.name, point] = 0
@@ -101,7 +113,9 @@ class Reader:
                     lost[router.name, point] += count
             else:
                 text = os.pread(self._snmp[router.name], 65536, 0).decode()
-                lost[router.name, "no_route"] = IpCounts.of(self._layout.ip, text).not_forwarded
+                counts = IpCounts.of(self._layout.ip, text)
+                lost[router.name, "no_route"] = counts.not_forwarded
+                delivered[router.name] = counts.delivered
         for wire in self._layout.shared:
             parts = sum(self._device(name, ifname, {}) for name, ifname in wire.parts)
             count = max(0, self._device(wire.netns, wire.ifname, queues) - parts)
@@ -111,7 +125,7 @@ class Reader:
             lost[None, "nic_queue"] += uplink.ring_full + uplink.too_long
         wires = [veth.tx for veth in self._layout.veths if veth.rx.netns == RCV]
         receiver = sum(self._device(end.netns, end.ifname, {}) for end in wires)
-        return Counters(lost, backlog_drops(), receiver)
+        return Counters(lost, backlog_drops(), receiver, delivered)
 
     def _device(self, name: str, ifname: str, queues: dict[tuple[str, str], int]) -> int:
         dropped = int(self._ns[name].read(ifname, "statistics/tx_dropped"))

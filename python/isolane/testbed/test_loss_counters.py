@@ -17,3 +17,13 @@ def test_differences() -> None:
     assert gone.of("a") == {"nic_queue": 0, "router_queue": 0, "no_route": 0, "egress": 2}
     assert gone.of(None)["nic_queue"] == 0
     assert (gone.total, gone.backlog_dropped) == (2, 4)
+
+
+def test_what_was_for_a_router_itself_is_added_where_it_was_sent_on_purpose() -> None:
+    early = Counters({("a", "no_route"): 1}, 0, 0, {"a": 5, "b": 7})
+    late = Counters({("a", "no_route"): 4}, 0, 0, {"a": 9, "b": 8})
+    gone = late - early
+    assert gone.of("a")["no_route"] == 3
+    assert gone.with_delivered({"a"}).of("a")["no_route"] == 3 + 4
+    assert gone.with_delivered({"a"}).of("b")["no_route"] == 0
+    assert gone.total == 3

@@ -333,6 +333,7 @@ def _wire(name: str, target: Target) -> Wire:
         src_ip=target.src_ip,
         src_count=1,
         dst_ip=target.dst_ip,
+        router_ip="",  # of no meaning: nothing is sent to the router itself
         rcv_netns="",
         rcv_ifindex=0,
         rcv_ifname="",

@@ -84,6 +84,12 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
                     r"routers\[0\].policy.cpu_weight: .*1"),
     "weight of 10001": ("role: victim", "role: victim, policy: {cpu_weight: 10001}",
                         r"routers\[0\].policy.cpu_weight: .*10000"),
+    "unknown pattern": ("role: aggressor", "role: aggressor, traffic: {pattern: fragmets}",
+                        r"routers\[1\].traffic.pattern: .*fragments"),
+    "two ends of a frame": ("role: aggressor", "role: aggressor, traffic: {pattern: no-route+to-router}",
+                            "no-route, to-router together"),
+    "a victim without frames": ("role: victim", "role: victim, traffic: {pattern: ttl-expired}",
+                                "a victim, whose frames are to come back"),
     "arms by no name": ("name: direct, path", "path", r"arms\[0\].*name"),
     "no arms": (GOOD[GOOD.index("arms:"):GOOD.index("trial:")], "arms: []\n", r"routers\[0\]: .*has no path"),
     "duration of nothing": ("duration: 50ms", "duration: 0ms", "trial.duration: "),
@@ -133,6 +139,10 @@ ROWS: Final[dict[str, Row]] = {
     "repeats on the command line: 0": Row("run good.yaml --repeats 0", 2, "--repeats.*greater than or equal to 1"),
     "repeats on the command line: NaN": Row("run good.yaml --repeats nan", 2, "--repeats.*valid integer"),
     "repeats on the command line: 2^70": Row(f"run good.yaml --repeats {2**70}", 2, "--repeats"),
+    "a simulated host is sent fragments": Row(
+        "run x.yaml --on sim", 3, "pattern fragments cannot be simulated",
+        files={"x.yaml": good("role: aggressor", "role: aggressor, traffic: {pattern: fragments}")},
+    ),
     "on a toaster": Row("run good.yaml --on toaster", 2, "'toaster' is not one of"),
     "a profile, but live": Row("run good.yaml --profile rathore2013", 2, "add --on sim"),
     "a profile that there is not": Row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.misuse.files import good
 from tests.misuse.row import Row
 from tests.misuse.table.processes import NOBODY, SUDO, UNABLE
 
@@ -42,6 +43,10 @@ ROWS: Final[dict[str, Row]] = {
     for name, (options, says) in BAD_OPTIONS.items()
 } | {
     "search nothing": Row("search", 2, "Missing argument", lines=4),
+    "search where nothing comes back": Row(
+        "search x.yaml --router two", 2, "router two: with pattern no-route none of its frames comes",
+        files={"x.yaml": good("role: aggressor", "role: aggressor, traffic: {pattern: no-route}")},
+    ),
     "search what there is not": Row("search absent.yaml", 2, "absent.yaml: no such file"),
     "search a router and all": Row(
         "search good.yaml --router one --together", 2, "either --router or --together"

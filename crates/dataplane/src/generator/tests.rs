@@ -3,7 +3,11 @@ use std::collections::BTreeMap;
 use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
 
 use super::*;
-use crate::{monotonic_ns, stream::Segment, test_run::packet_through};
+use crate::{
+    monotonic_ns,
+    stream::{HOP_LIMIT, Segment},
+    test_run::packet_through,
+};
 
 const XDP_DROP: u32 = 1;
 const XDP_REDIRECT: u32 = 4;
@@ -21,6 +25,8 @@ fn stream(v6: bool, sizes: &[u16], flows: u32) -> StreamSpec {
         src: src.expect("an address"),
         src_count: 3,
         dst: dst.expect("an address"),
+        hop_limit: HOP_LIMIT,
+        fragments: false,
         first_sport: 1024,
         first_dport: 9,
         flows,
@@ -96,6 +102,32 @@ fn frames_are_valid_in_every_size_and_family() {
         }
         assert_eq!(generator.report().expect("report").failed, 0);
     }
+}
+
+#[test]
+fn headers_are_as_asked_for() {
+    let dying = StreamSpec { hop_limit: 1, ..stream(true, &[84], 1) };
+    let first = StreamSpec { fragments: true, hop_limit: 3, ..stream(false, &[64, 512], 1) };
+    let (_, frame) = next_frame(&armed(vec![dying]));
+    assert_valid(&frame, 84);
+    assert_eq!(frame[21], 1);
+    let generator = armed(vec![first]);
+    for size in [64, 512] {
+        let (_, frame) = next_frame(&generator);
+        let ip = etherparse::Ipv4HeaderSlice::from_slice(&frame[14..]).expect("IPv4");
+        assert!(ip.more_fragments() && !ip.dont_fragment());
+        assert_eq!((ip.fragments_offset().value(), ip.ttl()), (0, 3));
+        assert_eq!(ip.header_checksum(), ip.to_header().calc_header_checksum());
+        assert_eq!(frame.len(), size - 4);
+    }
+}
+
+#[test]
+fn ipv6_has_its_fragments_elsewhere() {
+    let wrong = StreamSpec { fragments: true, ..stream(true, &[84], 1) };
+    let mut generator = Generator::load(spec(vec![wrong])).expect("loads");
+    let refused = generator.arm(monotonic_ns(), 1).expect_err("IPv6");
+    assert!(refused.to_string().contains("fragments"), "{refused}");
 }
 
 #[test]

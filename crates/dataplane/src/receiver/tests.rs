@@ -78,7 +78,7 @@ fn what_is_not_ours_goes_on_to_the_kernel() {
         ("ARP", with(12, &[0x08, 0x06])),
         ("TCP", with(23, &[6])),
         ("IPv4 options", with(14, &[0x46])),
-        ("a fragment", with(20, &[0x20, 0])),
+        ("a later fragment", with(20, &[0x20, 1])),
         ("cut short", good[..59].to_vec()),
         ("Ethernet alone", good[..14].to_vec()),
     ];
@@ -89,6 +89,15 @@ fn what_is_not_ours_goes_on_to_the_kernel() {
     }
     assert_eq!(receiver.other_frames(), table.len() as u64);
     assert_eq!(receiver.counts().expect("counts")[0], StreamCount::default());
+}
+
+#[test]
+fn a_first_fragment_is_one_of_ours() {
+    let receiver = receiver(Some(COOKIE));
+    let mut packet = frame(0, 0, 0);
+    packet[20] = 0x20;
+    assert_eq!(packet_through(&receiver.skel.progs.isl_receive, &packet).0, XDP_DROP);
+    assert_eq!(receiver.counts().expect("counts")[0].received, 1);
 }
 
 #[test]

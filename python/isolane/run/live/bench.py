@@ -114,7 +114,7 @@ class LiveBench:
         self._send(source, setting)
         tools.bed.check_alive()
         report = source.report()
-        counts, lost = self._drained(sum(sent.sent for sent in report.streams), before)
+        counts, lost = self._drained(sum(sent.sent for sent in report.streams), before, setting)
         cpu, agreement = self._cpu(setting, idle)
         accounts = [
             frame_accounting.Account(
@@ -172,7 +172,7 @@ class LiveBench:
         return accounting, Agreement(uses, setting.window_ns, events, uncompared, early, idle)
 
     def _drained(
-        self, sent: int, before: Counters
+        self, sent: int, before: Counters, setting: Setting
     ) -> tuple[list[_native.StreamReceived], Counters]:
         """Read what arrived and what was lost, once all frames did either.
 
@@ -180,9 +180,11 @@ class LiveBench:
         taken for unaccounted.
         """
         limit, quiet_s = time.monotonic() + LATE_S, QUIET_S
+        routers = [demand.router for demand in setting.demands]
+        asked = {router.name for router in routers if "to-router" in router.pattern.frames}
         while True:
             counts = drained(self._equipment.receiver.counts, quiet_s)
-            lost = self._counters() - before
+            lost = (self._counters() - before).with_delivered(asked)
             found = sum(count.received - count.duplicated for count in counts) + lost.total
             if found >= sent or quiet_s == FAR_QUIET_S or time.monotonic() > limit:
                 return counts, lost

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from isolane import _native
 from isolane.run.backend import Demand, Setting
 from isolane.run.live.loaded import GeneratorTrial
 from isolane.spec import Traffic
+from isolane.spec.patterns import Pattern
 from isolane.testbed import Wire
 
 FIRST_SOURCE_PORT = 1024
 DISCARD_PORT = 9
+HOP_LIMIT = 64
+NEW_FLOWS = 4_000_000
+"""Flows of pattern new-flows: for some seconds each frame is the first one of its flow."""
+NOWHERE: Final = {4: "192.0.2.1", 6: "2001:db8::1"}
+"""For documentation (RFC 5737, RFC 3849): no router of a test bed has a route there."""
 MILLIPPS = 1000
 """Thousandths of a frame a second in one frame a second: the unit of the generator's rates."""
 
@@ -45,20 +52,41 @@ def size_cycle(sizes: Sequence[tuple[int, int]]) -> list[int]:
     return cycle
 
 
+def _flows(pattern: Pattern, traffic: Traffic) -> int:
+    return NEW_FLOWS if "new-flows" in pattern.frames else traffic.flows
+
+
+def _sources(pattern: Pattern, wire: Wire) -> int:
+    """Return the number of source addresses.
+
+    A router answers frames that end there, and knows the way to the first source only: what it
+    sends to another would come back to itself.
+    """
+    return 1 if pattern.ends else wire.src_count
+
+
+def _destination(pattern: Pattern, wire: Wire, ip: int) -> str:
+    if "to-router" in pattern.frames and wire.router_ip:
+        return wire.router_ip
+    return NOWHERE[ip] if "no-route" in pattern.frames else wire.dst_ip
+
+
 def stream(demand: Demand, wire: Wire, traffic: Traffic, duration_ns: int) -> _native.Stream:
     """Describe one router's stream: a constant rate for the whole trial."""
-    rate_millipps = round(demand.offered_pps * MILLIPPS)
+    rate_millipps, pattern = round(demand.offered_pps * MILLIPPS), demand.router.pattern
     return _native.Stream(
         ifindex=wire.gen_ifindex,
         src_mac=wire.src_mac,
         dst_mac=wire.dst_mac,
         src_ip=wire.src_ip,
-        src_count=wire.src_count,
-        dst_ip=wire.dst_ip,
+        src_count=_sources(pattern, wire),
+        dst_ip=_destination(pattern, wire, traffic.ip),
         first_sport=FIRST_SOURCE_PORT,
         first_dport=DISCARD_PORT,
-        flows=traffic.flows,
+        flows=_flows(pattern, traffic),
         sizes=size_cycle(traffic.frame_sizes()),
+        hop_limit=1 if "ttl-expired" in pattern.frames else HOP_LIMIT,
+        fragments="fragments" in pattern.frames,
         segments=[
             _native.Segment(
                 duration_ns=duration_ns,

@@ -51,6 +51,8 @@ def subjects_of(
     """
     if together:
         fullest = max(experiment.points(), key=lambda point: len(point.routers)).routers
+        for router in fullest:
+            _refuse_ending(router)
         return tuple(Subject(arm, fullest) for arm in experiment.resolved_arms())
     return tuple(
         Subject(arm, (router,))
@@ -70,8 +72,17 @@ def _named(experiment: Experiment, names: Sequence[str]) -> list[PointRouter]:
             raise SpecError(
                 f"--router {name}: the experiment has no such router; it has {accepted}"
             )
+        _refuse_ending(router)
         found.append(router)
     return found
+
+
+def _refuse_ending(router: PointRouter) -> None:
+    if router.pattern.ends:
+        raise SpecError(
+            f"router {router.name}: with pattern {router.pattern} none of its frames comes back, "
+            "and a search looks for the load at which all do"
+        )
 
 
 def _different(experiment: Experiment, arm: Arm) -> list[PointRouter]:
@@ -81,6 +92,9 @@ def _different(experiment: Experiment, arm: Arm) -> list[PointRouter]:
     groups = dict.fromkeys([reference, *(router.group for router in routers)])
     found: dict[str, PointRouter] = {}
     for group in groups:
-        sort = (replace(arm.router(group), group=""), experiment.traffic_of(group))
-        found.setdefault(repr(sort), next(r for r in routers if r.group == group))
+        first = next(router for router in routers if router.group == group)
+        traffic = (experiment.traffic_of(group), first.pattern)
+        sort = (replace(arm.router(group), group=""), *traffic)
+        if not first.pattern.ends:
+            found.setdefault(repr(sort), first)
     return list(found.values())

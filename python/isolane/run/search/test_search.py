@@ -354,6 +354,19 @@ def test_by_default_each_sort_of_router_is_searched_once() -> None:
         subjects_of(spec, ["six"])
 
 
+def test_frames_that_end_in_a_router_are_not_searched() -> None:
+    ending = "role: aggressor, traffic: {pattern: ttl-expired}"
+    spec = parse_experiment(TEXT.replace("role: aggressor", ending))
+    assert [s.label for s in subjects_of(spec)] == ["one"]
+    for names, together in ((["two"], False), ([], True)):
+        with pytest.raises(SpecError, match="router two: with pattern ttl-expired none"):
+            subjects_of(spec, names, together=together)
+    passing = parse_experiment(
+        TEXT.replace("role: aggressor", ending).replace("ttl-expired", "fragments")
+    )
+    assert [s.label for s in subjects_of(passing)] == ["one", "two"]
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

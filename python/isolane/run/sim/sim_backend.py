@@ -20,6 +20,7 @@ from isolane.run.sim.catalogue import SimHost, find_host, simulates
 from isolane.run.sim.trial import TrialJob, run_trial
 from isolane.run.sim.worker import executor, stop, workers
 from isolane.spec import Arm, Experiment, PointRouter, format_bps
+from isolane.spec.patterns import PLAIN
 
 OVERLOAD_PPS = 20_000_000.0
 """More than any router of any profile forwards; mostly the line limits it."""
@@ -52,6 +53,7 @@ class SimBackEnd:
 
     def check(self, arms: Sequence[Arm]) -> None:
         """Raise NotSupported, naming what cannot be simulated; SpecError for a wrong profile."""
+        _refuse_patterns(self.experiment)
         for arm in arms:
             kinds = {router.kind for router in arm.routers}
             if "xen" in kinds and len(kinds) > 1:
@@ -207,3 +209,13 @@ class SimBench:
         """Draw the set-up; see :class:`isolane.run.backend.Bench`."""
         back_end = self.back_end
         return host_drawing.draw(back_end.sim_host, back_end.experiment, self.arm, self.routers)
+
+
+def _refuse_patterns(experiment: Experiment) -> None:
+    for point in experiment.points():
+        for router in point.routers:
+            if router.pattern != PLAIN:
+                raise NotSupported(
+                    f"router {router.group}: pattern {router.pattern} cannot be simulated, because "
+                    "no profile says what such frames cost; run it live"
+                )

@@ -1,0 +1,50 @@
+"""Checks of traffic patterns: do they fit the routers, and what is measured with them?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from isolane.spec.arms import resolve_arms
+from isolane.spec.load_points import patterns_of
+from isolane.spec.models import ExperimentData, Router
+from isolane.spec.patterns import CONSTANT, ENDING, FRAME_KINDS, Pattern
+from isolane.spec.problems import Loc, Problem, listed, show
+
+_PASSED_ON = (CONSTANT, *(kind for kind in FRAME_KINDS if kind not in ENDING))
+
+
+def pattern_misfits(data: ExperimentData) -> Iterator[Problem]:
+    """Yield the problems of the traffic patterns of an experiment."""
+    external = {r.group for arm in resolve_arms(data) for r in arm.routers if r.kind == "external"}
+    for i, router in enumerate(data.routers):
+        patterns = patterns_of(router)
+        for step, pattern in enumerate(patterns):
+            loc: Loc = ("routers", i, "traffic", "pattern")
+            at = (*loc, step) if len(patterns) > 1 else loc
+            yield from _of_router(data, router, pattern, at)
+            if "no-route" in pattern.frames and router.name in external:
+                what = f"pattern no-route of {show(router.name)}, an external router: its frames "
+                what += "might find a route, and leave the host"
+                yield Problem(at, what, "another pattern")
+
+
+def _of_router(
+    data: ExperimentData, router: Router, pattern: Pattern, loc: Loc
+) -> Iterator[Problem]:
+    name = show(router.name)
+    if pattern.ends and router.role == "victim":
+        what = f"pattern {pattern} of {name}, a victim, whose frames are to come back"
+        yield Problem(loc, what, listed(_PASSED_ON))
+    elif pattern.ends and router.name == _measured(data):
+        what = f"pattern {pattern} of {name}, with which the capacity is measured"
+        yield Problem(loc, what, f"{listed(_PASSED_ON)}, or another router under capacity")
+    if "fragments" in pattern.frames and data.traffic.ip == 6:
+        what = f"pattern fragments of {name} with IPv6"
+        yield Problem(loc, what, "another pattern, or traffic.ip: 4")
+
+
+def _measured(data: ExperimentData) -> str:
+    """Return the router (or group) whose capacity is measured."""
+    name = (data.capacity and data.capacity.router) or data.routers[0].name
+    found = [r.name for r in data.routers if name in (r.name, *r.member_names())]
+    return found[0] if found else ""  # told elsewhere

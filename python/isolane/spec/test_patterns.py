@@ -1,0 +1,128 @@
+"""Traffic patterns: how they are read, swept, written, and refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from isolane.errors import SpecError
+from isolane.spec import Experiment, parse_experiment
+from isolane.spec.patterns import PLAIN, Pattern, read_pattern
+from isolane.spec.problems import Refused
+
+TEXT = """\
+isolane: 1
+name: neighbours
+traffic: {{ip: {ip}, frame_size: 84}}
+routers:
+  - {{name: victim, path: direct, role: victim{victim}}}
+  - {{name: noise, path: direct, role: aggressor, traffic: {{pattern: {pattern}}}}}
+load: {{victim: 0.2x, noise: {load}}}
+"""
+
+
+def experiment(pattern: str, load: str = "1x", victim: str = "", ip: int = 4) -> Experiment:
+    return parse_experiment(TEXT.format(pattern=pattern, load=load, victim=victim, ip=ip))
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "ends"),
+    [
+        ("constant", PLAIN, False),
+        ("new-flows", Pattern(("new-flows",)), False),
+        ("fragments", Pattern(("fragments",)), False),
+        ("to-router", Pattern(("to-router",)), True),
+        ("no-route", Pattern(("no-route",)), True),
+        ("ttl-expired + new-flows", Pattern(("new-flows", "ttl-expired")), True),
+    ],
+)
+def test_words_are_read_and_written(written: str, read: Pattern, *, ends: bool) -> None:
+    assert read_pattern(written) == read
+    assert read_pattern(str(read)) == read
+    assert read.ends == ends
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("fragmets", r"pattern 'fragmets' is not known; .*\(did you mean fragments\?\)"),
+        ("new-flows+", "pattern '' is not known"),
+        ("constant+no-route", "pattern 'constant' is not known"),
+        ("no-route+no-route", "pattern 'no-route' is given twice"),
+        ("no-route+ttl-expired", "patterns no-route, ttl-expired together"),
+        (7, "pattern 7 is not known"),
+        (None, "is not known"),
+    ],
+)
+def test_what_is_wrong_is_named(value: object, words: str) -> None:
+    with pytest.raises(Refused, match=words):
+        read_pattern(value)
+
+
+def test_a_list_is_swept_with_the_loads() -> None:
+    it = experiment("[constant, constant, new-flows+no-route]", "[0x, 1x, 1x]")
+    assert [p.label for p in it.points()] == ["noise 0x", "noise 1x", "noise 1x new-flows+no-route"]
+    patterns = [point.group("noise")[0].pattern for point in it.points()]
+    assert patterns == [PLAIN, PLAIN, Pattern(("new-flows", "no-route"))]
+    assert {point.group("victim")[0].pattern for point in it.points()} == {PLAIN}
+    assert parse_experiment(it.to_yaml()) == it
+
+
+def test_a_single_one_holds_at_every_point_and_is_no_part_of_its_name() -> None:
+    it = experiment("fragments", "[0x, 1x]")
+    assert [p.label for p in it.points()] == ["noise 0x", "noise 1x"]
+    assert {str(point.group("noise")[0].pattern) for point in it.points()} == {"fragments"}
+
+
+def test_patterns_alone_are_a_sweep() -> None:
+    it = experiment("[constant, fragments]")
+    assert [p.label for p in it.points()] == ["noise 1x", "noise 1x fragments"]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"pattern": "[constant, fragments]", "load": "[0x, 1x, 2x]"}, "a list of 3 values"),
+        ({"victim": ", traffic: {pattern: no-route}"}, "no-route of 'victim', a victim"),
+        ({"victim": "", "pattern": "fragments", "ip": 6}, "fragments of 'noise' with IPv6"),
+    ],
+)
+def test_what_does_not_fit_is_named(change: dict[str, str], words: str) -> None:
+    arguments = {"pattern": "constant", **change}
+    with pytest.raises(SpecError, match=words):
+        experiment(**arguments)  # type: ignore[arg-type]
+
+
+def test_capacity_needs_frames_that_come_back() -> None:
+    text = TEXT.format(pattern="no-route", load="1x", victim="", ip=4)
+    alone = text.replace("role: victim", "role: router") + "capacity: {router: noise}\n"
+    with pytest.raises(SpecError, match="no-route of 'noise', with which the capacity is measured"):
+        parse_experiment(alone)
+    other = parse_experiment(alone.replace("router: noise", "router: victim"))
+    assert other.capacity_reference().router == "victim"
+
+
+EXTERNAL = """\
+isolane: 1
+name: there
+routers:
+  - name: edge
+    kind: external
+    traffic: {pattern: no-route}
+    external:
+      ingress: {interface: eth1, mac: "52:54:00:00:00:01", address: 192.0.2.1/24}
+      egress: {interface: eth2, mac: "52:54:00:00:00:02", address: 198.51.100.1/24}
+  - name: other
+    kind: external
+    external:
+      ingress: {interface: eth1, mac: "52:54:00:00:00:03", address: 192.0.2.129/25}
+      egress: {interface: eth3, mac: "52:54:00:00:00:04", address: 203.0.113.1/31}
+load: {edge: 1kpps, other: 1kpps}
+capacity: {router: other}
+"""
+
+
+def test_an_external_router_is_sent_nothing_that_it_may_pass_on_to_others() -> None:
+    with pytest.raises(SpecError, match="no-route of 'edge', an external router"):
+        parse_experiment(EXTERNAL)
+    it = parse_experiment(EXTERNAL.replace("no-route", "ttl-expired"))
+    assert it.points()[0].group("edge")[0].pattern.ends
