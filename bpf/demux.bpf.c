@@ -58,8 +58,13 @@ struct {
 #define WIRE_OVERHEAD_BYTES 24
 #define MIN_WIRE_BYTES 84
 #define MILLION 1000000ULL
-/* A queue that has not overflowed for this long may take a burst; some ticks of the clock. */
-#define BURST_RECOVERY_NS 20000000ULL
+/*
+ * A queue that refuses more than one frame for eight that it takes is one that always has too much. Some
+ * ms of refusals, as after a pause of the machine, do not make it one for long.
+ */
+#define REFUSED_PRESSURE 8
+#define HIGH_PRESSURE 1024
+#define MAX_PRESSURE 2048
 /* A full queue that nobody serves is probed again after this long. */
 #define PROBE_MS 100
 /* Longest silence that fills a bucket: with it 100 Gbit/s stay within 64 bits. */
@@ -164,15 +169,16 @@ static __always_inline int probe_full_queue(struct isl_queue *queue, __u32 deque
 static __always_inline int within_limit(struct isl_queue *queue)
 {
 	__u32 dequeued = *(volatile __u32 *)&queue->dequeued, waiting = queue->enqueued - dequeued;
-	__u64 now_ns;
 
-	if (waiting < queue->limit)
+	if (waiting < queue->limit ||
+	    (waiting < queue->burst_limit && queue->pressure < HIGH_PRESSURE)) {
+		if (queue->pressure)
+			queue->pressure--;
 		return 1;
-	now_ns = bpf_ktime_get_coarse_ns();
-	if (waiting < queue->burst_limit && now_ns - queue->overflowed_ns > BURST_RECOVERY_NS)
-		return 1;
-	queue->overflowed_ns = now_ns;
-	return probe_full_queue(queue, dequeued, now_ns);
+	}
+	if (queue->pressure < MAX_PRESSURE)
+		queue->pressure += REFUSED_PRESSURE;
+	return probe_full_queue(queue, dequeued, bpf_ktime_get_coarse_ns());
 }
 
 /* Whether an interface takes a frame of so many bytes; the kernel would drop it and tell nobody. */

@@ -68,7 +68,7 @@ OLD_WORDS = (
         only_in=r"settings/packets|test_former_version",  # as earlier versions called them
     ),
     OldWord("path, redirect key", names="ways?", right="under_way"),
-    OldWord("queue limit, burst recovery time", names="rooms?|calm", right="(?i)^calm_ns$"),
+    OldWord("queue limit", names="rooms?|calm"),
     both("rouses?|roused", "wake"),
     # In virtio a kick is what a guest wakes its device with.
     OldWord("reschedule pending", "kicks?|kicked", "kicks?|kicked", only_in=r"crates/netback"),

@@ -42,12 +42,12 @@ enum isl_bucket_kind {
 
 /* Settings are written by user space, counts by the named program alone. */
 struct isl_queue {
-	__u32 limit;	  /* frames that may wait while it overflows; 0: the queue is not in use */
+	__u32 limit;	  /* frames that may wait at high pressure; 0: the queue is not in use */
 	__u8 forward_xdp; /* isl_router_rx forwards what needs nothing of the kernel */
 	__u8 uncounted; /* nobody counts what leaves (a tap's): only the kernel's own limit holds */
 	__u16 pad0;
 	__u32 budget;	   /* of the router's CPU time: its number, plus 1; 0: none */
-	__u32 burst_limit; /* frames that may wait when it has not overflowed lately */
+	__u32 burst_limit; /* frames that may wait otherwise */
 	/* isl_demux, when the queue is full */
 	__u32 full_at; /* `dequeued`, plus 1, when it was full before; 0: never */
 	__u32 pad1[11];
@@ -60,7 +60,8 @@ struct isl_queue {
 	__u32 enqueued;	     /* number of the latest frame that went into the queue */
 	__u32 probed_ms;     /* when `full_at` changed or a frame was let into the full queue */
 	__u64 dropped_cpu;   /* above cpu_max */
-	__u64 overflowed_ns; /* when it last overflowed, by the coarse clock */
+	__u32 pressure;	     /* grows with each frame that it refuses, falls with each that it takes */
+	__u32 pad2;
 	__u64 dropped_size;  /* longer than the router's interface takes */
 	/* isl_router_rx */
 	__u64 served;
@@ -68,7 +69,7 @@ struct isl_queue {
 	__u32 dequeued;	     /* number of the latest frame that left the queue */
 	__u32 thread;	     /* that took it */
 	__u64 thread_ran_ns; /* what that thread had run for by then */
-	__u64 pad2[4];
+	__u64 pad3[4];
 };
 
 /*

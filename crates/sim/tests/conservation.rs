@@ -33,7 +33,7 @@ fn scheduler() -> impl Strategy<Value = Value> {
 type Router = (u8, Value, f64, u32);
 
 fn admission(router: &str, capacity: u32) -> Value {
-    json!([{"router": router, "capacity": capacity.div_ceil(2), "burst": capacity, "calm_ns": 300_000,
+    json!([{"router": router, "capacity": capacity.div_ceil(2), "burst": capacity,
             "rate_pps": 90_000, "burst_frames": 20, "rate_bps": 200_000_000, "burst_bytes": 9_000,
             "context": router, "cpu_pct": 25.0, "cpu_burst_ns": 90_000}])
 }

@@ -33,9 +33,9 @@ class QueueLimits:
     """Frames that may wait for a router."""
 
     limit: int
-    """While the queue overflows."""
+    """Where the queue refuses more than one frame for eight that it takes."""
     burst_limit: int
-    """When it has not overflowed lately."""
+    """Otherwise."""
 
 
 def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> RateLimits:
@@ -59,7 +59,7 @@ def limits(limit: RateLimit | None, burst: int | None, *, bits: bool = True) -> 
 
 
 def queue_limits(policy: Policy, router: str, active: Collection[str]) -> QueueLimits:
-    """Return how many frames may wait for a router while it overflows, and when it has not lately.
+    """Return how many frames may wait for a router where it always has too much, and else.
 
     In proportion to the weights: a queue that ran empty between two polls of the NIC would cost
     the router some of its share. XDP empties any queue faster than the NIC is polled.

@@ -40,9 +40,9 @@ impl RateLimits {
 /// How a queue is to work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// Frames that may wait while it overflows; 0: the queue is not in use.
+    /// Frames that may wait where it always has too much; 0: the queue is not in use.
     pub limit: u32,
-    /// Frames that may wait when it has not overflowed lately.
+    /// Frames that may wait where it refuses one for eight that it takes, or fewer.
     pub burst_limit: u32,
     /// Forward by XDP what needs nothing of the kernel.
     pub xdp: bool,

@@ -1,7 +1,7 @@
 //! The demultiplexer, packet in, packet out, verdict; settings and counts of a plane.
 
 use super::*;
-use crate::test_run::packet_through;
+use crate::{skeletons::demux::types as host, test_run::packet_through};
 
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
@@ -81,12 +81,28 @@ fn a_full_queue_drops_and_counts_until_the_router_takes_frames() {
 }
 
 #[test]
-fn a_burst_is_let_in_once_and_not_after_an_overflow() {
-    let plane = plane(&QueueSettings { burst_limit: 8, ..queue() });
+fn a_burst_is_let_in_unless_the_queue_always_overflows() {
+    let mut plane = plane(&QueueSettings { burst_limit: 8, ..queue() });
     let packet = frame(MAC, 0x0800);
+    let leave = |plane: &mut Plane, waiting: u32| {
+        let leave = |queue: &mut host::isl_queue| queue.dequeued = queue.enqueued - waiting;
+        plane.queues.update(SLOT as usize, leave).expect("in range");
+    };
     let verdicts: Vec<u32> = (0..9).map(|_| verdict(&plane, &packet)).collect();
     assert_eq!(verdicts[..8], [XDP_REDIRECT; 8]);
     assert_eq!(verdicts[8], XDP_DROP);
+    leave(&mut plane, 4);
+    assert_eq!(verdict(&plane, &packet), XDP_REDIRECT, "one overflow makes no difference");
+    let full: Vec<u32> = (0..300).map(|_| verdict(&plane, &packet)).collect();
+    assert!(full.iter().filter(|&&one| one == XDP_DROP).count() > 200);
+    leave(&mut plane, 4);
+    assert_eq!(verdict(&plane, &packet), XDP_DROP, "it always overflows");
+    for _ in 0..2_000 {
+        leave(&mut plane, 0);
+        assert_eq!(verdict(&plane, &packet), XDP_REDIRECT);
+    }
+    leave(&mut plane, 4);
+    assert_eq!(verdict(&plane, &packet), XDP_REDIRECT, "it has kept up for long enough");
 }
 
 /// Offers a frame and gives what the program made of it, without the number before it.

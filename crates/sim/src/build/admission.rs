@@ -4,7 +4,7 @@ use isolane_sched::TokenBucket;
 
 use super::{names::Names, require};
 use crate::{
-    engine::network::admission::{Admission, Admissions, Budget},
+    engine::network::admission::{Admission, Admissions, Budget, Pressure},
     error::{Error, Result},
     model,
 };
@@ -47,8 +47,7 @@ fn admission(
     Ok(Admission {
         capacity: capacity as usize,
         burst: burst as usize,
-        burst_recovery_ns: one.burst_recovery_ns,
-        overflowed_ns: None,
+        pressure: Pressure::default(),
         // A frame is a byte, and a byte takes 8 bits.
         frames: bucket(element, "rate_pps", one.rate_pps, "burst_frames", one.burst_frames, 8)?,
         bytes: bucket(element, "rate_bps", one.rate_bps, "burst_bytes", one.burst_bytes, 1)?,

@@ -250,12 +250,10 @@ pub struct Admission {
     /// Frames that may wait; default: what the queue holds.
     #[serde(default)]
     pub capacity: Option<u32>,
-    /// Frames that may wait if the queue limit was not reached for `calm_ns`; default: `capacity`.
+    /// Frames that may wait unless the queue refuses more than one for eight that it takes; default:
+    /// `capacity`.
     #[serde(default)]
     pub burst: Option<u32>,
-    /// How long after it was full a queue takes no burst, ns.
-    #[serde(default, rename = "calm_ns")]
-    pub burst_recovery_ns: u64,
     /// Maximum frames per second, on average.
     #[serde(default)]
     pub rate_pps: Option<u64>,

@@ -284,7 +284,7 @@ class _Parts:
             scheduler=uplink.packet_scheduler(self.arm, self.served),
             back_pressure="on" if self.arm.uplink.back_pressure else None,
             admission=tuple(
-                to.QueueAdmission(router.name, size.capacity, burst=size.capacity, calm_ns=0)
+                to.QueueAdmission(router.name, size.capacity, burst=size.capacity)
                 for router in self.served
             ),
         )

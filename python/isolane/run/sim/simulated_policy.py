@@ -39,8 +39,6 @@ from isolane.spec import (
 from isolane.spec.policy_models import OWN
 from isolane.spec.port_keys import without_port_keys
 
-BURST_RECOVERY_NS: Final = 20_000_000
-"""A queue that has not overflowed for this long may take a burst (``CALM_NS``, bpf/demux.bpf.c)."""
 BEAT_NS: Final = 150_000
 """Between two choices of the CPU scheduler while routers compete, as the pacemaker has it."""
 _NICS: Final = ("in", "out")
@@ -110,7 +108,6 @@ class Managed:
             router=router,
             capacity=queue.limit,
             burst=queue.burst_limit,
-            calm_ns=BURST_RECOVERY_NS,
             rate_pps=frames.rate or None,
             burst_frames=frames.depth if frames.rate else None,
             rate_bps=bits.rate or None,

@@ -155,8 +155,6 @@ class QueueAdmission:
     router: str
     capacity: int
     burst: int
-    calm_ns: int
-    """The burst recovery time."""
     rate_pps: int | None = None
     burst_frames: int | None = None
     rate_bps: int | None = None

@@ -21,17 +21,38 @@ pub(crate) struct Admissions {
 pub(crate) struct Admission {
     /// Frames that may wait.
     pub(crate) capacity: usize,
-    /// Frames that may wait if the queue limit has not been reached for the burst recovery time.
+    /// Frames that may wait while the pressure is low.
     pub(crate) burst: usize,
-    pub(crate) burst_recovery_ns: u64,
-    /// When a frame was last refused because of the queue limit.
-    pub(crate) overflowed_ns: Option<u64>,
+    pub(crate) pressure: Pressure,
     /// A token is a frame, as a byte of the bucket.
     pub(crate) frames: Option<TokenBucket>,
     pub(crate) bytes: Option<TokenBucket>,
     /// What each frame takes on the wire besides its size.
     pub(crate) overhead_bytes: u32,
     pub(crate) budget: Option<Budget>,
+}
+
+/// Grows with each frame that a queue refuses, falls with each that it takes: high for one that refuses
+/// more than one for eight that it takes, as `within_limit()` in `bpf/demux.bpf.c` has it.
+#[derive(Debug, Default)]
+pub(crate) struct Pressure(u32);
+
+impl Pressure {
+    const REFUSED: u32 = 8;
+    const HIGH: u32 = 1024;
+    const MAX: u32 = 2048;
+
+    fn is_high(&self) -> bool {
+        self.0 >= Self::HIGH
+    }
+
+    fn note(&mut self, taken: bool) {
+        if taken {
+            self.0 = self.0.saturating_sub(1);
+        } else if self.0 < Self::MAX {
+            self.0 += Self::REFUSED;
+        }
+    }
 }
 
 /// CPU time that a context may use.
@@ -68,7 +89,7 @@ impl Admission {
         cpu_ns: impl FnOnce(ContextId) -> u64,
         now_ns: u64,
     ) -> bool {
-        self.is_within_limit(waiting, now_ns)
+        self.is_within_limit(waiting)
             && self.frames.as_mut().is_none_or(|bucket| bucket.take(1, now_ns))
             && self.bytes.as_mut().is_none_or(|bucket| {
                 bucket.take(u32::from(frame.bytes) + self.overhead_bytes, now_ns)
@@ -79,13 +100,9 @@ impl Admission {
                 .is_none_or(|budget| budget.has_left(cpu_ns(budget.context), now_ns))
     }
 
-    fn is_within_limit(&mut self, waiting: usize, now_ns: u64) -> bool {
-        let has_recovered =
-            self.overflowed_ns.is_none_or(|at_ns| now_ns - at_ns > self.burst_recovery_ns);
-        let within = waiting < self.capacity || (has_recovered && waiting < self.burst);
-        if !within {
-            self.overflowed_ns = Some(now_ns);
-        }
+    fn is_within_limit(&mut self, waiting: usize) -> bool {
+        let within = waiting < self.capacity || (!self.pressure.is_high() && waiting < self.burst);
+        self.pressure.note(within);
         within
     }
 }
@@ -117,5 +134,30 @@ impl Admissions {
             Some(Some(admission)) => admission.admits(waiting(), frame, cpu_ns, now_ns),
             _ => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pressure;
+
+    fn after(pattern: impl IntoIterator<Item = bool>) -> Pressure {
+        let mut pressure = Pressure::default();
+        pattern.into_iter().for_each(|taken| pressure.note(taken));
+        pressure
+    }
+
+    #[test]
+    fn one_refused_for_eight_taken_is_the_limit() {
+        let refusing_one_of = |n: usize| after((0..100_000).map(|i| i % n != 0));
+        assert!(refusing_one_of(8).is_high());
+        assert!(!refusing_one_of(10).is_high());
+    }
+
+    #[test]
+    fn a_thousand_refused_at_once_are_forgiven_after_as_many_that_were_taken() {
+        let pause = || std::iter::repeat_n(false, 1_000);
+        assert!(after(pause()).is_high());
+        assert!(!after(pause().chain(std::iter::repeat_n(true, 1_100))).is_high());
     }
 }
