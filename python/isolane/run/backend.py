@@ -81,6 +81,8 @@ class Observation:
     """How far the CPU figures agree with the kernel's, by core."""
     series: TrialSeries | None = None
     """Its trial number is not known yet: 0."""
+    receiver_dropped: int = 0
+    """Frames that the receiver had no room for, of all routers; they are part of `egress`."""
 
 
 class Bench(Protocol):

@@ -12,6 +12,11 @@ from isolane.run.results import ArmCapacity, Capacity, Trial
 
 SHORT = 0.002
 """A generator that sends so much less than it was asked for has reached its limit."""
+SENT_ENOUGH = 0.85
+"""Of what was asked for: a router that is overloaded by that is overloaded by the rest."""
+OVERLOADED = 0.05
+"""A router that loses so much of what was sent is overloaded."""
+_LIMITS = frozenset({InvalidKind.RECEIVER_LIMIT, InvalidKind.GENERATOR_LIMIT})
 ANY_SPAN = Span(max_pps=1.0)
 """What was found does not depend on how far the search was to go."""
 
@@ -34,6 +39,15 @@ def _reading(trial: Trial) -> Reading:
         offered = router.generated_frames / router.offered_frames
         rate_pps = router.received_pps / min(1.0, offered)
         return Reading(router.offered_pps, rate_pps, valid=trial.status == "ok")
+    if _limited_beside(trial) and router.received_total:
+        # What the receiver had no room for had been forwarded.
+        there = 1 + trial.receiver_dropped / router.received_total
+        rate_pps = min(router.generated_pps, there * router.received_pps)
+        overloaded = rate_pps < (1 - OVERLOADED) * router.generated_pps
+        enough = router.generated_frames >= SENT_ENOUGH * router.offered_frames
+        whole = not short and InvalidKind.GENERATOR_LIMIT not in (trial.invalid or ())
+        if whole or (overloaded and enough):
+            return Reading(router.offered_pps, rate_pps)
     # Method 1 did not keep the kinds; it took what the generator could send for overload.
     valid = trial.status == "ok" and (not short or kinds is None)
     alone = short and not valid and set(kinds or ()) <= VALID | {InvalidKind.GENERATOR_LIMIT}
@@ -43,6 +57,12 @@ def _reading(trial: Trial) -> Reading:
         valid=valid,
         limit_pps=router.generated_pps if alone else None,
     )
+
+
+def _limited_beside(trial: Trial) -> bool:
+    """Tell whether a trial's only faults are that generator or receiver were at their limit."""
+    kinds = set(trial.invalid or ())
+    return bool(kinds & _LIMITS) and kinds <= VALID | _LIMITS
 
 
 def arm_capacities(trials: Sequence[Trial], arms: Iterable[str] = ()) -> tuple[ArmCapacity, ...]:

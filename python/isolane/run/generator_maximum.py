@@ -1,7 +1,8 @@
 """The generator's own maximum in each arm, measured before the first round.
 
-The point with the highest load is tried for some 100 ms. Where less leaves than was asked for, less
-is asked for the next time, until all of it leaves. What leaves counts, not what arrives.
+The point with the highest load is tried for some 100 ms. Where less leaves than was asked for, it
+is asked for once more, because the machine may have held the generator up; then less is, until all
+of it leaves. What leaves counts, not what arrives.
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ SENT = 0.98
 """A load of which at least this share leaves can be sent."""
 LESS = 0.95
 """What is asked for next, over what left: beyond its maximum a generator sends less than that."""
-TRIALS = 6
-"""In one arm; what the last one asks for is then taken."""
+TRIALS = 12
+"""In one arm; what the next one would ask for is then taken."""
+TRIES = 2
+"""Trials of a load before less is asked for."""
+SAME = 1e-6
+"""Relative difference of loads that are the same."""
 
 
 def is_needed(experiment: Experiment, capacity: Capacity | None) -> bool:
@@ -125,6 +130,9 @@ def sendable_pps(audits: Sequence[GeneratorAudit]) -> float:
         return max(whole)
     # Each of them asked for too much, so none can have been more than the maximum.
     lowest = min(audit.requested_pps for audit in audits)
+    tries = sum(audit.requested_pps <= lowest * (1 + SAME) for audit in audits)
+    if tries < TRIES:
+        return lowest
     return LESS * min(lowest, max(audit.achieved_pps for audit in audits))
 
 

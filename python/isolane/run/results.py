@@ -123,6 +123,8 @@ class RouterTrial(_Model):
     """None for a router that was offered nothing, and from older versions."""
     intended_pps: float | None = None
     """What the experiment asks for, where that is more than can be sent; None: `offered_pps`."""
+    pattern: str = "constant"
+    """What was unusual about its frames."""
     negative_delays: int = 0
     """Frames that arrived before they were written: the clocks differ. In no percentile."""
     window_shift: WindowShift | None = None
@@ -184,6 +186,9 @@ class Trial(_Model):
     """Kinds of the invalid reasons; None where an older version did not keep them."""
     cpu_audit: tuple[CoreAudit, ...] = ()
     """How far the CPU figures agree with the kernel's, by core; empty where none were measured."""
+    receiver_dropped: int = 0
+    """Frames of all routers that were forwarded and found the receiver's wires full, in the whole
+    trial; part of ``lost`` at ``egress``. 0 from older versions."""
 
 
 class Cell(_Model):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from isolane.report import test_data as data
 from isolane.run.capacities import arm_capacities, measured_capacity
+from isolane.run.invalid import InvalidKind
 from isolane.run.results import Lateness, Trial
 
 
@@ -37,6 +38,34 @@ def test_trials_without_verdict_do_not_count(tmp_path: Path) -> None:
     (found,) = arm_capacities([best, offered(one, 250e3, 200e3)])
     assert (found.mfr_load_pps, found.trials) == (250e3, 1)
     assert arm_capacities([best]) == ()
+
+
+def test_what_the_receiver_had_no_room_for_had_been_forwarded(tmp_path: Path) -> None:
+    one = data.capacity_trial(data.experiment(tmp_path, data.NOISY), 0)
+    frames = {"received_total": 100_000, "generated_pps": 2e6, "generated_frames": 0}
+    full = offered(one, 2e6, 1e6)
+    router = full.routers[0].model_copy(update={**frames, "offered_frames": 0})
+    limited = full.model_copy(
+        update={
+            "routers": (router,), "status": "no-verdict", "receiver_dropped": 2_000,
+            "invalid": (InvalidKind.RECEIVER_LIMIT, InvalidKind.PAUSED),
+        }
+    )  # fmt: skip
+    (found,) = arm_capacities([limited])
+    assert (found.mfr_load_pps, round(found.mfr_pps.median)) == (2e6, 1_020_000)
+    short = {"offered_frames": 2_000, "generated_frames": 1_800, "generated_pps": 1.8e6}
+    both = {"invalid": (InvalidKind.RECEIVER_LIMIT, InvalidKind.GENERATOR_LIMIT)}
+
+    def of(**changes: float) -> tuple[float, ...]:
+        one = limited.routers[0].model_copy(update={**short, **changes})
+        found = arm_capacities([limited.model_copy(update={**both, "routers": (one,)})])
+        return tuple(round(each.mfr_pps.median) for each in found)
+
+    assert of() == (1_020_000,), "it is overloaded by nine tenths of the load, too"
+    assert of(received_pps=1.75e6) == (), "whether it is overloaded is not known"
+    assert of(generated_frames=1_500) == (), "too little was sent"
+    misplaced = (InvalidKind.RECEIVER_LIMIT, InvalidKind.MISPLACED)
+    assert arm_capacities([limited.model_copy(update={"invalid": misplaced})]) == ()
 
 
 def test_the_trials_of_an_earlier_version_count_all(tmp_path: Path) -> None:

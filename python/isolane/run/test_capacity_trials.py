@@ -55,9 +55,9 @@ def test_where_the_generator_cannot_overload_1x_is_a_lower_bound(tmp_path: Path)
 
 
 def test_capacity_trials_without_verdict_measure_no_capacity(tmp_path: Path) -> None:
-    late = InvalidReason(InvalidKind.GENERATOR_LIMIT, "it sent less than it was asked for")
-    with pytest.raises(MeasurementError, match=r"could not be .* last one because it sent less"):
-        start(tmp_path / "run", Imaginary(invalid=(late,)), RELATIVE).execute()
+    elsewhere = InvalidReason(InvalidKind.MISPLACED, "it ran on another core")
+    with pytest.raises(MeasurementError, match=r"could not be .* last one because it ran on anoth"):
+        start(tmp_path / "run", Imaginary(invalid=(elsewhere,)), RELATIVE).execute()
     trials = journal(tmp_path / "run")
     assert {trial.status for trial in trials} == {"no-verdict"}
     assert {trial.purpose for trial in trials} == {"capacity"}

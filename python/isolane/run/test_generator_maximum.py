@@ -101,6 +101,19 @@ def test_a_generator_that_is_held_up_each_time_ends_the_search() -> None:
     assert found(trials) < min(t.generator.requested_pps for t in trials if t.generator)
 
 
+def test_a_generator_that_is_held_up_once_is_asked_again() -> None:
+    held_up = iter([0.3, 1.0])
+    trials = searched(lambda asked: next(held_up) * asked)
+    assert len(trials) == 2
+    assert found(trials) == pytest.approx(2_200_000)
+
+
+def test_one_that_is_held_up_twice_is_not_taken_for_a_slow_one_for_good() -> None:
+    held_up = iter([0.3, 0.7, 0.4, 1.0])
+    trials = searched(lambda asked: next(held_up) * asked)
+    assert found(trials) == pytest.approx(0.95 * 0.7 * 2_200_000)
+
+
 def test_a_little_less_than_asked_for_counts_as_all() -> None:
     assert len(searched(lambda asked: (SENT + 0.001) * asked)) == 1
 

@@ -81,6 +81,7 @@ class Attempt:
             generator=observation.generator if observation else None,
             placement=observation.placement if observation else None,
             cpu_audit=observation.cpu_audit if observation else (),
+            receiver_dropped=observation.receiver_dropped if observation else 0,
             attempt=invalid_before,
             invalid=tuple(dict.fromkeys(found.kind for found in self.invalid)),
         )

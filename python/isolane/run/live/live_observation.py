@@ -62,6 +62,7 @@ def observe(raw: Raw) -> Observation:
         placement=placement,
         conserved=all(lost["unaccounted"] == 0 for lost in raw.lost),
         series=_kept(raw.series),
+        receiver_dropped=raw.receiver_dropped,
         invalid=tuple(_invalid(raw, routers)),
         cpu_audit=raw.agreement.of_cores(),
     )
@@ -94,6 +95,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         path=kind.path,
         hypervisor=kind.live_hypervisor,
         nic=kind.live_nic,
+        pattern=str(demand.router.pattern),
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,
         intended_pps=demand.intended_pps,

@@ -54,8 +54,8 @@ class Probed(ArithmeticBench):
 def test_the_generators_maximum_is_known_before_the_firstload_of(tmp_path: Path) -> None:
     host = Limited(lambda load: load, sends=450e3)
     found = rates(search(tmp_path, host))
-    assert [round(load_of(one)) for one in host.settings[:2]] == [2_000_000, 427_500]
-    assert max(load_of(one) for one in host.settings[1:]) == 0.95 * 450e3, "no more is asked for"
+    assert [round(load_of(one)) for one in host.settings[:3]] == [2_000_000, 2_000_000, 427_500]
+    assert max(load_of(one) for one in host.settings[2:]) == 0.95 * 450e3, "no more is asked for"
     for name in ("NDR", "PDR", "MFR"):
         assert found[name].status == "at-least"
         assert found[name].reason == "the generator was the limit: it sends 428 kpps here"
