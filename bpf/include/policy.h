@@ -60,9 +60,9 @@ struct isl_queue {
 	__u32 enqueued;	     /* number of the latest frame that went into the queue */
 	__u32 probed_ms;     /* when `full_at` changed or a frame was let into the full queue */
 	__u64 dropped_cpu;   /* above cpu_max */
-	__u32 pressure;	     /* grows with each frame that it refuses, falls with each that it takes */
+	__u32 pressure; /* grows with each frame that it refuses, falls with each that it takes */
 	__u32 pad2;
-	__u64 dropped_size;  /* longer than the router's interface takes */
+	__u64 dropped_size; /* longer than the router's interface takes */
 	/* isl_router_rx */
 	__u64 served;
 	__u64 forwarded;     /* by XDP */
