@@ -195,8 +195,8 @@ static __always_inline bool skip_late(struct isl_stream *stream, __u32 index, __
 	__u64 next_ns = (stream->next_q16_ns + interval) >> 16;
 
 	/* The usual case of a generator that is short: one frame is too late, the next is not. */
-	if (interval && interval != ISL_FROM_RATES && next_ns >= skip.oldest_ns &&
-	    next_ns < segment->end_ns) {
+	if (interval && interval != ISL_FROM_RATES && !isl_has_timing(stream) &&
+	    next_ns >= skip.oldest_ns && next_ns < segment->end_ns) {
 		stream->missed++;
 		stream->missed_window += due_ns >= trial.window_start_ns &&
 					 due_ns < trial.window_end_ns;
@@ -230,7 +230,8 @@ static __always_inline void count_sent(struct isl_stream *stream, __u64 now_ns,
 		stream->size_at = 0;
 	interval = stream->next_q16_ns;
 	isl_advance(stream);
-	interval = (stream->next_q16_ns - interval) >> 16;
+	interval = isl_has_timing(stream) ? isl_mean_interval(stream) :
+					    (stream->next_q16_ns - interval) >> 16;
 	tolerance_ns = interval / 2 * BURST_FRAMES;
 	if (stream->not_before_ns + tolerance_ns < now_ns)
 		stream->not_before_ns = now_ns - tolerance_ns;

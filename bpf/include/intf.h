@@ -51,6 +51,9 @@ struct isl_signature {
 /* In interval_q16_ns: to be worked out from the rates. */
 #define ISL_FROM_RATES (~0ULL)
 
+/* Entries of the table of a Poisson process's intervals, as a power of two. */
+#define ISL_INTERVAL_BITS 12
+
 /* A stretch of a stream's schedule with a rate that is constant or changes linearly. */
 struct isl_segment {
 	__u64 end_ns;		   /* since the start of the trial */
@@ -75,10 +78,17 @@ struct isl_stream {
 	__u64 udp_sum; /* the same for the pseudo header, less ports, lengths, source's end */
 	__u16 sizes[ISL_MAX_SIZES]; /* bytes handed to the driver, in the order of sending */
 	__u8 header[ISL_HEADER_BYTES];
+	/* Bursts: how long one lasts and the pause after it, ns << 16; 0: none. Rates are those within. */
+	__u64 on_q16_ns;
+	__u64 off_q16_ns;
+	/* A Poisson process: the last of its random numbers, never 0; 0: intervals are what rates say. */
+	__u32 random;
+	__u32 pad2;
 	struct isl_segment segments[ISL_MAX_SEGMENTS];
 
 	__u64 next_q16_ns; /* scheduled departure of the next frame, ns << 16 since the start */
 	__u64 not_before_ns;
+	__u64 on_end_q16_ns; /* when the present burst ends */
 	__u32 segment;
 	__u32 flow;
 	__u32 seq;
@@ -243,7 +253,7 @@ struct isl_poll_sums {
 
 _Static_assert(sizeof(struct isl_signature) == 18, "fits a 64-byte frame");
 _Static_assert(sizeof(struct isl_segment) == 40, "no hidden padding");
-_Static_assert(sizeof(struct isl_stream) == 128 + 40 * ISL_MAX_SEGMENTS + 96, "no hidden padding");
+_Static_assert(sizeof(struct isl_stream) == 152 + 40 * ISL_MAX_SEGMENTS + 104, "no hidden padding");
 _Static_assert(sizeof(struct isl_trial) == 32, "no hidden padding");
 _Static_assert(sizeof(struct isl_due) == 16, "no hidden padding");
 _Static_assert(sizeof(struct isl_progress) == 96, "no hidden padding");

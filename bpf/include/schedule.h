@@ -66,6 +66,34 @@ static __always_inline __u64 isl_interval_at(struct isl_stream *stream, __u64 at
 	return isl_ramp_interval(segment, at_ns);
 }
 
+/*
+ * Intervals of a Poisson process of mean 1, << 16: the quantiles of the exponential distribution, each as
+ * likely as the others. User space writes before the program is loaded.
+ */
+const volatile __u32 poisson_intervals[1 << ISL_INTERVAL_BITS];
+
+/* The next interval of a Poisson process (its random numbers: xorshift, Marsaglia 2003). */
+static __always_inline __u64 isl_poisson_interval(struct isl_stream *stream, __u64 mean_q16_ns)
+{
+	__u32 random = stream->random;
+
+	random ^= random << 13;
+	random ^= random >> 17;
+	random ^= random << 5;
+	stream->random = random;
+	return (mean_q16_ns >> 8) * poisson_intervals[random >> (32 - ISL_INTERVAL_BITS)] >> 8;
+}
+
+/* What the present burst has no time left for comes in the next ones. */
+static __always_inline void isl_skip_pauses(struct isl_stream *stream)
+{
+	__u64 over = stream->next_q16_ns - stream->on_end_q16_ns;
+	__u64 bursts = over / (stream->on_q16_ns ?: 1) + 1;
+
+	stream->next_q16_ns += bursts * stream->off_q16_ns;
+	stream->on_end_q16_ns += bursts * (stream->on_q16_ns + stream->off_q16_ns);
+}
+
 /* Moves the schedule on by one frame; silent stretches are skipped, the end is end_ns. */
 static __always_inline void isl_advance(struct isl_stream *stream)
 {
@@ -73,7 +101,11 @@ static __always_inline void isl_advance(struct isl_stream *stream)
 	__u64 interval = isl_interval_at(stream, at_ns);
 
 	if (interval) {
+		if (stream->random)
+			interval = isl_poisson_interval(stream, interval);
 		stream->next_q16_ns += interval;
+		if (stream->on_q16_ns && stream->next_q16_ns >= stream->on_end_q16_ns)
+			isl_skip_pauses(stream);
 		return;
 	}
 	/* A silent segment (or nothing left): go on where the next one begins. */
@@ -82,6 +114,18 @@ static __always_inline void isl_advance(struct isl_stream *stream)
 			stream->segments[stream->segment & (ISL_MAX_SEGMENTS - 1)].end_ns << 16;
 	else
 		stream->next_q16_ns = ~0ULL;
+}
+
+/* Whether the intervals between frames differ although the rate does not. */
+static __always_inline bool isl_has_timing(const struct isl_stream *stream)
+{
+	return stream->random || stream->on_q16_ns;
+}
+
+/* Of a stream with such a timing, which has one segment: between frames in the mean, or in a burst, ns. */
+static __always_inline __u64 isl_mean_interval(const struct isl_stream *stream)
+{
+	return stream->segments[0].interval_q16_ns >> 16;
 }
 
 /* Round robin over the flows: ports first, then sources; a full round is one sequence number. */
@@ -112,8 +156,14 @@ static __always_inline __u64 isl_count_alike(struct isl_stream *stream, __u64 du
 	struct isl_segment *segment = &stream->segments[stream->segment & (ISL_MAX_SEGMENTS - 1)];
 	__u64 interval = segment->interval_q16_ns;
 
-	if (due_ns >= segment->end_ns || !interval || interval == ISL_FROM_RATES)
+	if (due_ns >= segment->end_ns || !interval || interval == ISL_FROM_RATES || stream->random)
 		return 1;
+	if (stream->on_q16_ns) {
+		if (stream->on_end_q16_ns >> 16 <= due_ns)
+			return 1;
+		if (stream->on_end_q16_ns >> 16 < limit_ns)
+			limit_ns = stream->on_end_q16_ns >> 16;
+	}
 	if (segment->end_ns < limit_ns)
 		limit_ns = segment->end_ns;
 	if (due_ns < trial->window_start_ns && trial->window_start_ns < limit_ns)

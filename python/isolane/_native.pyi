@@ -462,6 +462,9 @@ class Stream:
         segments: Sequence[Segment],
         hop_limit: int = 64,
         fragments: bool = False,
+        poisson_seed: int = 0,
+        on_ns: int = 0,
+        period_ns: int = 0,
     ) -> Self: ...
 
 class Generator:

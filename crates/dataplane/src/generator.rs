@@ -15,7 +15,7 @@ use crate::{
     mapped::MappedArray,
     monotonic_ns, netns, series,
     skeletons::generate::{GenerateSkel, GenerateSkelBuilder, types},
-    stream::{FCS_BYTES, MAX_STREAMS, StreamSpec, interval_q16_ns},
+    stream::{FCS_BYTES, MAX_STREAMS, StreamSpec, interval_q16_ns, poisson_intervals},
     xdp,
 };
 
@@ -138,6 +138,7 @@ impl Generator {
             settings.cookie = spec.cookie;
             settings.turns_ns = turns_ns;
             settings.max_late_ns = max_late_ns;
+            present(open.maps.rodata_data.as_deref_mut())?.poisson_intervals = poisson_intervals();
             let map = &mut open.maps.isl_tx_series;
             map.set_max_entries(entries).map_err(|error| FAMILY.refused(&error))
         })?;

@@ -8,7 +8,7 @@ use crate::{
     generator::{Generator, GeneratorSpec},
     monotonic_ns,
     receiver::{Receiver, ReceiverSpec},
-    stream::{HOP_LIMIT, Segment, StreamSpec},
+    stream::{HOP_LIMIT, Segment, StreamSpec, Timing},
 };
 
 /// Whether a program family works on this kernel.
@@ -67,6 +67,7 @@ fn try_generator(netns: Option<PathBuf>) -> Result<()> {
             start_rate_millipps: 0,
             end_rate_millipps: 0,
         }],
+        timing: Timing::Even,
     };
     let mut generator = Generator::load(GeneratorSpec {
         netns,

@@ -18,6 +18,8 @@ pub const MAX_STREAMS: usize = 256;
 const MAX_SIZES: usize = 16;
 /// `ISL_MAX_SEGMENTS`.
 const MAX_SEGMENTS: usize = 64;
+/// `1 << ISL_INTERVAL_BITS`.
+const POISSON_INTERVALS: usize = 1 << 12;
 /// What `ISL_FLOW_MASK` has room for.
 const MAX_FLOWS: u32 = 1 << 23;
 /// `ISL_FROM_RATES`: the program works the interval out from the rates.
@@ -44,6 +46,26 @@ pub struct Segment {
     pub start_rate_millipps: u64,
     /// Rate at the end, thousandths of a frame a second.
     pub end_rate_millipps: u64,
+}
+
+/// When the frames of a rate are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timing {
+    /// At equal intervals.
+    #[default]
+    Even,
+    /// As a Poisson process.
+    Poisson {
+        /// Of its random numbers; not 0.
+        seed: u32,
+    },
+    /// In bursts that come at equal intervals; evenly within each.
+    Bursts {
+        /// How long one lasts, ns.
+        on_ns: u64,
+        /// From the beginning of one to that of the next, ns.
+        period_ns: u64,
+    },
 }
 
 /// One stream: frames to one interface at a scheduled rate, in round robin over its flows.
@@ -75,6 +97,8 @@ pub struct StreamSpec {
     pub sizes: Vec<u16>,
     /// The schedule.
     pub segments: Vec<Segment>,
+    /// When frames are sent; but for `Even`, the schedule has one segment of a constant rate.
+    pub timing: Timing,
 }
 
 /// The shortest frame that holds the headers and the signature.
@@ -93,6 +117,25 @@ pub fn interval_q16_ns(rate_millipps: u64) -> u64 {
     u64::try_from((1_000_000_000_000u128 << 16) / u128::from(rate_millipps)).unwrap_or(u64::MAX - 1)
 }
 
+/// The rate within bursts, thousandths of a frame a second.
+fn within_burst(rate_millipps: u64, on_ns: u64, period_ns: u64) -> u64 {
+    let rate = u128::from(rate_millipps) * u128::from(period_ns) / u128::from(on_ns.max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}
+
+/// The quantiles of the exponential distribution with mean 1 that a Poisson process draws from, << 16.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "quantiles of this distribution are above 0, and of so many parts below 10"
+)]
+pub(crate) fn poisson_intervals() -> [u32; POISSON_INTERVALS] {
+    let quantile = |index: usize| -(1.0 - (index as f64 + 0.5) / POISSON_INTERVALS as f64).ln();
+    let mean = (0..POISSON_INTERVALS).map(quantile).sum::<f64>() / POISSON_INTERVALS as f64;
+    // The middles of equally likely parts have a mean a little below 1.
+    std::array::from_fn(|index| (quantile(index) / mean * 65_536.0).round() as u32)
+}
+
 fn refuse<T>(key: &'static str, value: &impl ToString, accepted: &str) -> Result<T> {
     Err(Error::Spec { key, value: value.to_string(), accepted: accepted.to_string() })
 }
@@ -104,7 +147,11 @@ impl StreamSpec {
             .segments
             .iter()
             .map(|segment| segment.start_rate_millipps.max(segment.end_rate_millipps));
-        peaks.max().unwrap_or(0)
+        let peak = peaks.max().unwrap_or(0);
+        match self.timing {
+            Timing::Bursts { on_ns, period_ns } => within_burst(peak, on_ns, period_ns),
+            _ => peak,
+        }
     }
 
     fn check(&self) -> Result<()> {
@@ -129,6 +176,17 @@ impl StreamSpec {
                 &self.segments.len(),
                 &format!("1 to {MAX_SEGMENTS} segments"),
             );
+        }
+        let one_rate = matches!(&self.segments[..], [only]
+            if only.start_rate_millipps == only.end_rate_millipps);
+        match self.timing {
+            Timing::Even => {}
+            _ if !one_rate => return refuse("timing", &"segments", "one segment of one rate"),
+            Timing::Poisson { seed: 0 } => return refuse("seed", &0, "1 or more"),
+            Timing::Bursts { on_ns, period_ns } if on_ns == 0 || on_ns >= period_ns => {
+                return refuse("on_ns", &on_ns, "above 0 and below period_ns");
+            }
+            _ => {}
         }
         if self.flows == 0 || self.flows > MAX_FLOWS {
             return refuse("flows", &self.flows, &format!("1 to {MAX_FLOWS}"));
@@ -161,7 +219,25 @@ impl StreamSpec {
             .find(|segment| segment.interval_q16_ns != 0)
             .map_or(u64::MAX >> 16, |segment| segment.start_ns);
         entry.next_q16_ns = first.saturating_add(phase_ns).min(u64::MAX >> 16) << 16;
+        self.fill_timing(entry);
         Ok(())
+    }
+
+    fn fill_timing(&self, entry: &mut types::isl_stream) {
+        match self.timing {
+            Timing::Even => {}
+            Timing::Poisson { seed } => entry.random = seed,
+            Timing::Bursts { on_ns, period_ns } => {
+                (entry.on_q16_ns, entry.off_q16_ns) = (on_ns << 16, (period_ns - on_ns) << 16);
+                let rate = self.segments[0].start_rate_millipps;
+                entry.segments[0].interval_q16_ns =
+                    interval_q16_ns(within_burst(rate, on_ns, period_ns));
+                // As `isl_skip_pauses()` has it: what is due after the first burst comes in a later one.
+                let bursts = entry.next_q16_ns / entry.on_q16_ns;
+                entry.next_q16_ns += bursts * entry.off_q16_ns;
+                entry.on_end_q16_ns = entry.on_q16_ns + bursts * (period_ns << 16);
+            }
+        }
     }
 
     fn fill_segments(&self, entry: &mut types::isl_stream) {

@@ -8,7 +8,7 @@ use std::{
 
 use isolane_dataplane::{
     generator::{Generator as Engine, GeneratorSpec},
-    stream::{HOP_LIMIT, Segment, StreamSpec},
+    stream::{HOP_LIMIT, Segment, StreamSpec, Timing},
 };
 use pyo3::prelude::*;
 
@@ -27,7 +27,7 @@ impl Stream {
     #[new]
     #[pyo3(signature = (*, ifindex, src_mac, dst_mac, src_ip, src_count, dst_ip, first_sport,
                         first_dport, flows, sizes, segments, hop_limit = HOP_LIMIT,
-                        fragments = false))]
+                        fragments = false, poisson_seed = 0, on_ns = 0, period_ns = 0))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python constructor")]
     fn new(
         ifindex: u32,
@@ -43,7 +43,15 @@ impl Stream {
         segments: Vec<records::Segment>,
         hop_limit: u8,
         fragments: bool,
+        poisson_seed: u32,
+        on_ns: u64,
+        period_ns: u64,
     ) -> PyResult<Self> {
+        let timing = match (poisson_seed, period_ns) {
+            (0, 0) => Timing::Even,
+            (0, _) => Timing::Bursts { on_ns, period_ns },
+            (seed, _) => Timing::Poisson { seed },
+        };
         Ok(Self(StreamSpec {
             ifindex,
             src_mac: parse_mac(src_mac)?,
@@ -57,6 +65,7 @@ impl Stream {
             first_dport,
             flows,
             sizes,
+            timing,
             segments: segments
                 .into_iter()
                 .map(|part| Segment {

@@ -131,6 +131,9 @@ fn patterns_keep_their_rates() {
         json!({"kind": "cbr", "rate_pps": 100_000}),
         json!({"kind": "poisson", "rate_pps": 100_000}),
         json!({"kind": "bursts", "rate_pps": 100_000, "burst_frames": 32}),
+        json!({"kind": "on-off", "rate_pps": 100_000, "on_ns": 1_000_000, "period_ns": 4_000_000}),
+        json!({"kind": "on-off", "rate_pps": 100_000, "on_ns": 3_333, "period_ns": 1_000_003}),
+        json!({"kind": "ramp", "rate_pps": 100_000, "mid_ns": 600_000_000}),
     ] {
         let mut model = direct(&[1], 500.0, None);
         model["traffic"][0]["pattern"] = pattern.clone();

@@ -20,6 +20,7 @@ EPILOG = """Examples:
   isolane generate eth1 --to 198.19.0.2 --frame-size imix --flows 100000 --rate 2Gbps
   isolane generate eth1 --to 2001:2:0:1::2 --frame-size 84 --flow-rate 10pps --flows 5000
   isolane generate eth1 --to 198.19.0.2 --schedule 5s:100kpps,10s:100kpps-1Mpps,5s:0pps
+  isolane generate eth1 --to 198.19.0.2 --rate 100kpps --pattern 'bursts 1ms/10ms'
   isolane generate eth1 --to 198.19.0.2 --stream 'rate=10kpps size=64' \\
       --stream 'rate=500Mbps size=1518 flows=100'
   isolane generate eth1 --stream 'to=198.19.0.2 rate=100kpps' \\
@@ -67,12 +68,20 @@ _FrameSize = Annotated[
     str, typer.Option("--frame-size", "-s", help="64 to 1518 bytes with the checksum, or imix.")
 ]
 _Flows = Annotated[int, typer.Option("--flows", "-f", help="Number of UDP flows, 1 to 100000.")]
+_Pattern = Annotated[
+    str,
+    typer.Option(
+        "--pattern",
+        help="When frames are sent, and what they are: constant, poisson, bursts, bursts 1ms/4ms, "
+        "new-flows, fragments, ttl-expired, or several with + between them.",
+    ),
+]
 _Stream = Annotated[
     list[str] | None,
     typer.Option(
         "--stream",
         help="A stream with values of its own, separated by spaces: to=, from=, mac=, rate=, "
-        "flow-rate=, schedule=, size=, flows=; repeat for several streams.",
+        "flow-rate=, schedule=, size=, flows=, pattern=; repeat for several streams.",
     ),
 ]
 _Source = Annotated[
@@ -106,6 +115,7 @@ def command(
     frame_size: _FrameSize = "64",
     flows: _Flows = 1,
     stream: _Stream = None,
+    pattern: _Pattern = "constant",
     source: _Source = None,
     mac: _Mac = None,
     netns: _Netns = None,
@@ -119,7 +129,13 @@ def command(
     --duration and prints an audit; Ctrl-C ends it early and prints the audit, too. Needs root.
     """
     from isolane.cli.rights import need_root
-    from isolane.run.live.plans import Segment, StreamPlan, parse_schedule, parse_stream
+    from isolane.run.live.plans import (
+        Segment,
+        StreamPlan,
+        parse_pattern,
+        parse_schedule,
+        parse_stream,
+    )
     from isolane.spec import parse_duration_ns, parse_rate
 
     need_root("sending frames needs root (BPF)", bpf_alone=netns is None)
@@ -135,7 +151,9 @@ def command(
         if schedule is not None
         else (Segment(parse_duration_ns(duration), load, load),)
     )
-    default = StreamPlan(parts, frame_size, flows, flow_rate is not None, to, source, mac)
+    per_flow = flow_rate is not None
+    kind = parse_pattern(pattern)
+    default = StreamPlan(parts, frame_size, flows, per_flow, to, source, mac, kind)
     plans = tuple(parse_stream(text, default) for text in stream or []) or (default,)
     _send(_prepared(interface, plans, netns, core), json=json)
 

@@ -56,6 +56,11 @@ class Setting:
     """Highest offered load of all points that are compared with this one, frames/s; the generator
     treats all of them alike. 0: this one's."""
 
+    @property
+    def mid_ns(self) -> int:
+        """The middle of the window, ns since the start: there a ramp has grown to its load."""
+        return self.warmup_ns + self.window_ns // 2
+
 
 @dataclass(frozen=True)
 class Expected:

@@ -87,9 +87,10 @@ class TrafficOverride(SpecModel):
     flows: f.Flows | None = None
     """UDP flows of the router."""
     pattern: PatternValues = (PLAIN,)
-    """What is unusual about its frames: new-flows (each frame is of a flow of its own), fragments
-    (the first ones of datagrams without a rest), ttl-expired, no-route, to-router (for the router
-    itself), several with + between them, or nothing: constant; a list sweeps it."""
+    """When its frames are sent: poisson, bursts (such as bursts 1ms/4ms), ramp; and what they are:
+    new-flows (each frame is of a flow of its own), fragments (the first ones of datagrams without a
+    rest), ttl-expired, no-route, to-router (for the router itself). Several with + between them, or
+    nothing unusual: constant. A list sweeps it."""
 
 
 class Router(SpecModel):

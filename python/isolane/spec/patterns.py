@@ -1,7 +1,8 @@
-"""Traffic patterns: what frames a router is sent, beside how many and how long."""
+"""Traffic patterns: when frames are sent, and what they are, beside how many and how long."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
 
@@ -15,13 +16,43 @@ from pydantic import (
 
 from isolane.spec.fields import as_list, as_written
 from isolane.spec.problems import Refused, listed, nearest, show
+from isolane.spec.units import format_duration_ns, parse_duration_ns, read_duration_ns
 
 FrameKind = Literal["new-flows", "fragments", "ttl-expired", "no-route", "to-router"]
 FRAME_KINDS: Final[tuple[FrameKind, ...]] = get_args(FrameKind)
 ENDING: Final[tuple[FrameKind, ...]] = ("ttl-expired", "no-route", "to-router")
 """Frames that no router passes on: it answers them, or drops them."""
+TimingKind = Literal["constant", "poisson", "bursts", "ramp"]
+TIMING_KINDS: Final[tuple[TimingKind, ...]] = get_args(TimingKind)
 CONSTANT: Final = "constant"
 """The word for ordinary frames of known flows, at a constant rate."""
+_SHORTEST_NS, _LONGEST_NS = parse_duration_ns("100us"), parse_duration_ns("1s")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """When frames are sent; the mean rate is the load, whatever the kind."""
+
+    kind: TimingKind = "constant"
+    on_ns: int = 0
+    """Of bursts: how long one lasts, ns."""
+    period_ns: int = 0
+    """Of bursts: from the beginning of one to that of the next, ns."""
+
+    @property
+    def steady(self) -> bool:
+        """Whether the rate is the same all the time, but for chance."""
+        return self.kind in ("constant", "poisson")
+
+    def __str__(self) -> str:
+        if self.kind != "bursts":
+            return self.kind
+        return f"bursts {format_duration_ns(self.on_ns)}/{format_duration_ns(self.period_ns)}"
+
+
+EVENLY: Final = Timing()
+BURSTS: Final = Timing("bursts", 1_000_000, 4_000_000)
+"""Bursts of which nothing more is said."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +60,7 @@ class Pattern:
     """What is unusual about the frames that a router is sent; nothing by default."""
 
     frames: tuple[FrameKind, ...] = ()
+    timing: Timing = EVENLY
 
     @property
     def ends(self) -> bool:
@@ -36,7 +68,8 @@ class Pattern:
         return any(kind in ENDING for kind in self.frames)
 
     def __str__(self) -> str:
-        return "+".join(self.frames) or CONSTANT
+        timing = () if self.timing == EVENLY else (str(self.timing),)
+        return "+".join((*timing, *self.frames)) or CONSTANT
 
 
 PLAIN: Final = Pattern()
@@ -54,25 +87,58 @@ def read_pattern(value: object) -> Pattern:
         return value
     if value == CONSTANT:
         return PLAIN
-    found: list[FrameKind] = []
+    frames: list[FrameKind] = []
+    timing = EVENLY
     for word in value.split("+") if isinstance(value, str) else [value]:
-        text = word.strip() if isinstance(word, str) else word
-        kind = next((known for known in FRAME_KINDS if known == text), None)
-        if kind is None:
-            hint = nearest(text, FRAME_KINDS) if isinstance(text, str) else ""
-            accepted = f"{listed((CONSTANT, *FRAME_KINDS))}, or several such as {EXAMPLE}"
-            raise Refused(f"pattern {show(word)} is not known", accepted + hint)
-        if kind in found:
-            raise Refused(f"pattern {show(kind)} is given twice", "each word once")
-        found.append(kind)
-    ends = [kind for kind in found if kind in ENDING]
+        found = _read_word(word)
+        if isinstance(found, Timing):
+            if timing != EVENLY:
+                both = listed((str(timing), str(found)))
+                raise Refused(f"patterns {both} together", f"one of {listed(TIMING_KINDS)}")
+            timing = found
+            continue
+        if found in frames:
+            raise Refused(f"pattern {show(found)} is given twice", "each word once")
+        frames.append(found)
+    ends = [kind for kind in frames if kind in ENDING]
     if len(ends) > 1:
         raise Refused(f"patterns {listed(ends)} together", f"one of {listed(ENDING)}")
-    return Pattern(tuple(sorted(found, key=FRAME_KINDS.index)))
+    return Pattern(tuple(sorted(frames, key=FRAME_KINDS.index)), timing)
 
 
-EXAMPLE: Final = "new-flows+ttl-expired"
-_WORD: Final = f"({'|'.join(FRAME_KINDS)})"
+def _read_word(word: object) -> FrameKind | Timing:
+    text = word.strip() if isinstance(word, str) else word
+    kind = next((known for known in FRAME_KINDS if known == text), None)
+    if kind is not None:
+        return kind
+    if text in ("poisson", "ramp"):
+        return Timing("poisson" if text == "poisson" else "ramp")
+    if text == "bursts":
+        return BURSTS
+    if isinstance(text, str) and text.startswith("bursts "):
+        return _read_bursts(text)
+    known = (CONSTANT, *TIMING_KINDS[1:], *FRAME_KINDS)
+    hint = nearest(text, known) if isinstance(text, str) else ""
+    accepted = f"{listed(known)}, or several such as {EXAMPLE}"
+    raise Refused(f"pattern {show(word)} is not known", accepted + hint)
+
+
+def _read_bursts(text: str) -> Timing:
+    accepted = (
+        f"bursts ON/PERIOD such as {BURSTS}: ON from 100us, PERIOD longer than that and up to 1s"
+    )
+    found = re.fullmatch(r"bursts +([^/ ]+) ?/ ?([^/ ]+)", text)
+    if found is None:
+        raise Refused(f"{show(text)} is not how long bursts are, and how often", accepted)
+    on_ns, period_ns = read_duration_ns(found[1]), read_duration_ns(found[2])
+    if not _SHORTEST_NS <= on_ns < period_ns <= _LONGEST_NS:
+        raise Refused(f"{show(text)} is out of range", accepted)
+    return Timing("bursts", on_ns, period_ns)
+
+
+EXAMPLE: Final = "bursts+ttl-expired"
+_TIME: Final = r"[0-9.]+ ?(us|µs|ms|s)"
+_WORD: Final = rf"({'|'.join(FRAME_KINDS)}|poisson|ramp|bursts( {_TIME} ?/ ?{_TIME})?)"
 OnePattern = Annotated[
     Pattern,
     PlainValidator(read_pattern),

@@ -6,7 +6,7 @@ import pytest
 
 from isolane.errors import SpecError
 from isolane.spec import Experiment, parse_experiment
-from isolane.spec.patterns import PLAIN, Pattern, read_pattern
+from isolane.spec.patterns import PLAIN, Pattern, Timing, read_pattern
 from isolane.spec.problems import Refused
 
 TEXT = """\
@@ -33,6 +33,15 @@ def experiment(pattern: str, load: str = "1x", victim: str = "", ip: int = 4) ->
         ("to-router", Pattern(("to-router",)), True),
         ("no-route", Pattern(("no-route",)), True),
         ("ttl-expired + new-flows", Pattern(("new-flows", "ttl-expired")), True),
+        ("poisson", Pattern(timing=Timing("poisson")), False),
+        ("ramp+no-route", Pattern(("no-route",), Timing("ramp")), True),
+        ("bursts", Pattern(timing=Timing("bursts", 1_000_000, 4_000_000)), False),
+        ("bursts 200us/0.5s", Pattern(timing=Timing("bursts", 200_000, 500_000_000)), False),
+        (
+            "fragments+bursts 2ms / 5ms",
+            Pattern(("fragments",), Timing("bursts", 2_000_000, 5_000_000)),
+            False,
+        ),
     ],
 )
 def test_words_are_read_and_written(written: str, read: Pattern, *, ends: bool) -> None:
@@ -49,6 +58,12 @@ def test_words_are_read_and_written(written: str, read: Pattern, *, ends: bool) 
         ("constant+no-route", "pattern 'constant' is not known"),
         ("no-route+no-route", "pattern 'no-route' is given twice"),
         ("no-route+ttl-expired", "patterns no-route, ttl-expired together"),
+        ("poisson+bursts", "patterns poisson, bursts 1ms/4ms together"),
+        ("bursts 1ms", "'bursts 1ms' is not how long bursts are"),
+        ("bursts 4ms/1ms", "'bursts 4ms/1ms' is out of range; accepted: bursts ON/PERIOD such as"),
+        ("bursts 1us/1ms", "out of range"),
+        ("bursts 1ms/2s", "out of range"),
+        ("bursts 1/2ms", "unit"),
         (7, "pattern 7 is not known"),
         (None, "is not known"),
     ],

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from isolane.spec import Experiment, PublishedRow, load_experiment
-from isolane.spec.patterns import FRAME_KINDS, PLAIN
+from isolane.spec.patterns import FRAME_KINDS, PLAIN, TIMING_KINDS
 from isolane.spec.units import read_load
 from isolane.stats import MIN_UNITS
 
@@ -76,6 +76,7 @@ def test_bad_neighbours_differ_in_their_frames_alone() -> None:
     bad = [point.group("neighbour")[0] for point in it.points()[1:]]
     assert len({router.load for router in bad}) == 1
     assert {kind for router in bad for kind in router.pattern.frames} == set(FRAME_KINDS)
+    assert {router.pattern.timing.kind for router in bad} == set(TIMING_KINDS)
     assert [bad[0].pattern, it.points()[0].group("neighbour")[0].load.value] == [PLAIN, 0]
     assert it.trial.repeats >= MIN_UNITS
 

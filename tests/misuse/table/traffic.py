@@ -46,6 +46,12 @@ OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "flows of -1": (f"{TO} -r 1pps -f -1", "1 to 100000"),
     "flows of 10^12": (f"{TO} -r 1pps -f 1000000000000", "1 to 100000"),
     "flows of 1.5": (f"{TO} -r 1pps -f 1.5", "--flows.*valid integer"),
+    "pattern of words": (f"{TO} -r 1pps --pattern waves", "'waves' is not known"),
+    "pattern of a ramp": (f"{TO} -r 1pps --pattern ramp", "give a schedule"),
+    "pattern for no route": (f"{TO} -r 1pps --pattern no-route", "as the destination"),
+    "bursts without end": (f"{TO} -r 1pps --pattern 'bursts 1s/1ms'", "out of range"),
+    "bursts of steps": (f"{TO} --schedule 1s:1pps,1s:2pps --pattern poisson", "one segment"),
+    "fragments of IPv6": (f"--to 2001:2::2 {SIX} --pattern fragments", "fragments"),
     "core -1": (f"{TO} -r 1pps --core -1", "--core -1"),
     "core 99999": (f"{TO} -r 1pps --core 99999", "--core 99999"),
     "core 2^70": (f"{TO} -r 1pps --core {2**70}", "--core"),
@@ -89,6 +95,9 @@ ROWS: Final[dict[str, Row]] = {
         for name, (options, says) in OPTIONS.items()
     },
     "generate: it does send": Row(SEND, 0, where="wire", prints=r"sent \d+ of 20 frames"),
+    "generate: fragments in bursts": Row(
+        f"{SEND} --pattern 'bursts 5ms/10ms+fragments'", 0, where="wire", prints=r"sent \d+ of 20 frames"
+    ),
     "generate: no interface": Row("generate", 2, "INTERFACE|--to"),
     "generate: no such interface": Row(f"generate w9 {TO} -r 1pps", 2, "w9: there is no such"),
     "generate: interface of 16 letters": Row(

@@ -5,7 +5,7 @@ use etherparse::{NetHeaders, PacketHeaders, TransportHeader};
 use super::*;
 use crate::{
     monotonic_ns,
-    stream::{HOP_LIMIT, Segment},
+    stream::{HOP_LIMIT, Segment, Timing},
     test_run::packet_through,
 };
 
@@ -36,6 +36,7 @@ fn stream(v6: bool, sizes: &[u16], flows: u32) -> StreamSpec {
             start_rate_millipps: 1_000_000_000,
             end_rate_millipps: 1_000_000_000,
         }],
+        timing: Timing::Even,
     }
 }
 
@@ -128,6 +129,82 @@ fn ipv6_has_its_fragments_elsewhere() {
     let mut generator = Generator::load(spec(vec![wrong])).expect("loads");
     let refused = generator.arm(monotonic_ns(), 1).expect_err("IPv6");
     assert!(refused.to_string().contains("fragments"), "{refused}");
+}
+
+/// When the next frames of the only stream are due, ns.
+fn schedule(timing: Timing, rate_millipps: u64, frames: usize) -> Vec<u64> {
+    let mut only = of_rates(&[rate_millipps]).remove(0);
+    only.timing = timing;
+    let mut generator = Generator::load_with(spec(vec![only]), HOUR_NS, HOUR_NS).expect("loads");
+    generator.arm(monotonic_ns() - 60_000_000_000, 1).expect("arms");
+    let due = (0..frames).map(|_| {
+        let bss = generator.skel.maps.bss_data.as_deref().expect("variables");
+        let due_ns = bss.streams[0].next_q16_ns >> 16;
+        // However late it is, it catches up at twice the rate only.
+        while next_frame(&generator).0 != XDP_REDIRECT {}
+        due_ns
+    });
+    due.collect()
+}
+
+#[test]
+fn bursts_come_at_equal_intervals_and_have_the_mean_rate() {
+    // Four times the rate for a quarter of the time; then less than a frame in each burst.
+    for (rate_millipps, on_ns, period_ns) in
+        [(100_000_000, 1_000_000, 4_000_000), (300_000, 200_000, 1_000_000)]
+    {
+        let due = schedule(Timing::Bursts { on_ns, period_ns }, rate_millipps, 1_200);
+        assert!(due.iter().all(|due_ns| due_ns % period_ns < on_ns), "{on_ns}");
+        assert!(due.windows(2).all(|pair| pair[0] < pair[1]));
+        let mean_ns = 1_000_000_000_000 / rate_millipps;
+        for (index, due_ns) in due.iter().enumerate() {
+            assert!(due_ns.abs_diff(index as u64 * mean_ns) <= period_ns, "{index}: {due_ns}");
+        }
+    }
+}
+
+#[test]
+fn bursts_that_are_missed_are_counted_to_the_frame() {
+    let mut only = of_rates(&[100_000_000]).remove(0);
+    only.timing = Timing::Bursts { on_ns: 1_000_000, period_ns: 4_000_000 };
+    let trial = GeneratorSpec { end_ns: 99_000_000, window_end_ns: 40_000_000, ..spec(vec![only]) };
+    let mut generator = Generator::load(trial).expect("loads");
+    generator.arm(monotonic_ns() - 1_000_000_000, 1).expect("arms");
+    for _ in 0..1_000 {
+        if generator.done().expect("variables").is_set() {
+            break;
+        }
+        assert_eq!(next_frame(&generator).0, XDP_DROP);
+    }
+    let stream = generator.report().expect("report").streams[0];
+    // 25 bursts of 400 frames, ten of them in the window.
+    assert_eq!((stream.sent, stream.missed, stream.missed_window), (0, 10_000, 4_000));
+}
+
+#[test]
+fn a_poisson_process_has_the_mean_rate_and_its_spread() {
+    let due = schedule(Timing::Poisson { seed: 7 }, 100_000_000, 4_000);
+    let gaps: Vec<f64> = due.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 10_000.0).collect();
+    let count = gaps.len() as f64;
+    let mean = gaps.iter().sum::<f64>() / count;
+    let spread = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / count).sqrt();
+    // Six standard errors.
+    assert!((mean - 1.0).abs() < 0.1 && (spread - 1.0).abs() < 0.15, "{mean} {spread}");
+    assert_ne!(due, schedule(Timing::Poisson { seed: 8 }, 100_000_000, 4_000));
+    assert_eq!(due, schedule(Timing::Poisson { seed: 7 }, 100_000_000, 4_000));
+}
+
+#[test]
+fn a_timing_needs_one_rate() {
+    let mut rising = of_rates(&[1_000_000]).remove(0);
+    rising.segments[0].end_rate_millipps *= 2;
+    let even = Timing::Bursts { on_ns: 5, period_ns: 5 };
+    for (timing, word) in [(Timing::Poisson { seed: 1 }, "timing"), (even, "timing")] {
+        let mut generator =
+            Generator::load(spec(vec![StreamSpec { timing, ..rising.clone() }])).expect("loads");
+        let refused = generator.arm(monotonic_ns(), 1).expect_err("a ramp");
+        assert!(refused.to_string().contains(word), "{refused}");
+    }
 }
 
 #[test]

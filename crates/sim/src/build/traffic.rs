@@ -12,7 +12,7 @@ use crate::{
         Engine, NEVER,
         ids::{FlowId, Id, RouterId},
         load::Load,
-        network::sources::{Gaps, Pace, Sizes, Source},
+        network::sources::{Gaps, OnOff, Pace, Ramp, Sizes, Source},
         senders::Connection,
         workers::Input,
     },
@@ -94,16 +94,17 @@ fn add_source(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry) 
 
 fn source<To>(model: &Model, entry: &Entry, to: To) -> Result<Source<To>> {
     let Entry { flow, router, element, traffic } = entry;
-    let gaps = gaps(model, element, &traffic.pattern)?;
-    let first_gap_ns = match &gaps {
-        Gaps::Cbr(pace) => pace.gap_ns(),
+    let mut gaps = gaps(model, element, &traffic.pattern)?;
+    let offset_ns = match &mut gaps {
+        Gaps::Cbr(pace) => phase_ns(model, element, pace.gap_ns()),
+        Gaps::OnOff(bursts) => {
+            let phase_ns = phase_ns(model, element, bursts.gap_ns());
+            bursts.after_ns(phase_ns)
+        }
+        Gaps::Ramp(ramp) => ramp.next_ns(),
         Gaps::Poisson { mean_ns, .. } | Gaps::Bursts { mean_ns, .. } => {
             crate::random::exponential_ns(&mut prng(model, element, "phase"), *mean_ns)
         }
-    };
-    let offset_ns = match &gaps {
-        Gaps::Cbr(_) => phase_ns(model, element, first_gap_ns),
-        _ => first_gap_ns,
     };
     let stop_ns = traffic.stop_ns.unwrap_or(NEVER);
     let start_ns = traffic.start_ns + offset_ns;
@@ -135,6 +136,16 @@ fn gaps(model: &Model, element: &str, pattern: &Pattern) -> Result<Gaps> {
                 Gaps::Bursts { mean_ns: 0.0, burst_frames, left: burst_frames - 1, prng };
             gaps.set_rate(millipps(element, rate_pps)?);
             Ok(gaps)
+        }
+        Pattern::OnOff { rate_pps, on_ns, period_ns } => {
+            let accepted = "1 ns or more, and less than period_ns";
+            require(on_ns > 0 && on_ns < period_ns, element, "on_ns", on_ns, accepted)?;
+            Ok(Gaps::OnOff(OnOff::new(millipps(element, rate_pps)?, on_ns, period_ns)))
+        }
+        Pattern::Ramp { rate_pps, mid_ns } => {
+            require(mid_ns > 0, element, "mid_ns", mid_ns, "1 ns or more")?;
+            let phase = f64::from(prng(model, element, "phase").below(1000)) / 1000.0;
+            Ok(Gaps::Ramp(Ramp::new(millipps(element, rate_pps)?, mid_ns, phase)))
         }
         Pattern::Sender { .. } => unreachable!("senders are no open-loop sources"),
     }

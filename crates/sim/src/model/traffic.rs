@@ -56,6 +56,22 @@ pub enum Pattern {
         /// Frames per burst.
         burst_frames: u32,
     },
+    /// Equal gaps within bursts, which come at equal intervals, the first at the start.
+    OnOff {
+        /// Frames per second in the mean.
+        rate_pps: f64,
+        /// How long a burst lasts, ns.
+        on_ns: u64,
+        /// From the beginning of a burst to that of the next, ns.
+        period_ns: u64,
+    },
+    /// A rate that grows from 0 at the start, and on and on.
+    Ramp {
+        /// Frames per second at `mid_ns`.
+        rate_pps: f64,
+        /// When it has grown to that, ns after the start.
+        mid_ns: u64,
+    },
     /// A process like iperf: sends while its socket buffer and the queue before it have room, and
     /// blocks when not.
     Sender {

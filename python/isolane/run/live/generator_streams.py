@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypedDict
 
 from isolane import _native
 from isolane.run.backend import Demand, Setting
@@ -52,10 +53,6 @@ def size_cycle(sizes: Sequence[tuple[int, int]]) -> list[int]:
     return cycle
 
 
-def _flows(pattern: Pattern, traffic: Traffic) -> int:
-    return NEW_FLOWS if "new-flows" in pattern.frames else traffic.flows
-
-
 def _sources(pattern: Pattern, wire: Wire) -> int:
     """Return the number of source addresses.
 
@@ -71,9 +68,73 @@ def _destination(pattern: Pattern, wire: Wire, ip: int) -> str:
     return NOWHERE[ip] if "no-route" in pattern.frames else wire.dst_ip
 
 
-def stream(demand: Demand, wire: Wire, traffic: Traffic, duration_ns: int) -> _native.Stream:
-    """Describe one router's stream: a constant rate for the whole trial."""
-    rate_millipps, pattern = round(demand.offered_pps * MILLIPPS), demand.router.pattern
+def _rates_millipps(pattern: Pattern, load_pps: float, mid_ns: int, end_ns: int) -> tuple[int, int]:
+    """Return the rates at the start and at the end; a ramp has grown to the load at ``mid_ns``."""
+    load = round(load_pps * MILLIPPS)
+    if pattern.timing.kind == "ramp":
+        return 0, round(load_pps * MILLIPPS * end_ns / mid_ns)
+    return load, load
+
+
+def _seed(pattern: Pattern, label: str) -> int:
+    """Return what a Poisson process of a trial begins with, 1 or more; 0: there is none."""
+    return 1 + zlib.crc32(label.encode()) % (2**32 - 1) if pattern.timing.kind == "poisson" else 0
+
+
+class PatternKeys(TypedDict):
+    """What a pattern makes of a native stream's keys."""
+
+    flows: int
+    hop_limit: int
+    fragments: bool
+    poisson_seed: int
+    on_ns: int
+    period_ns: int
+
+
+def pattern_keys(pattern: Pattern, flows: int, label: str) -> PatternKeys:
+    """Return the keys of a native stream that say when frames are sent, and what they are.
+
+    Parameters
+    ----------
+    flows
+        Without a pattern.
+    label
+        Random numbers follow from it.
+    """
+    return {
+        "flows": NEW_FLOWS if "new-flows" in pattern.frames else flows,
+        "hop_limit": 1 if "ttl-expired" in pattern.frames else HOP_LIMIT,
+        "fragments": "fragments" in pattern.frames,
+        "poisson_seed": _seed(pattern, label),
+        "on_ns": pattern.timing.on_ns,
+        "period_ns": pattern.timing.period_ns,
+    }
+
+
+def stream(
+    demand: Demand,
+    wire: Wire,
+    traffic: Traffic,
+    duration_ns: int,
+    *,
+    mid_ns: int = 0,
+    label: str = "",
+) -> _native.Stream:
+    """Describe one router's stream, whose mean rate in the window is the load.
+
+    Parameters
+    ----------
+    duration_ns
+        How long it sends.
+    mid_ns
+        The middle of the window; 0: of the duration.
+    label
+        Of the trial: random numbers follow from it.
+    """
+    pattern = demand.router.pattern
+    middle_ns = mid_ns or duration_ns // 2
+    start, end = _rates_millipps(pattern, demand.offered_pps, middle_ns, duration_ns)
     return _native.Stream(
         ifindex=wire.gen_ifindex,
         src_mac=wire.src_mac,
@@ -83,17 +144,15 @@ def stream(demand: Demand, wire: Wire, traffic: Traffic, duration_ns: int) -> _n
         dst_ip=_destination(pattern, wire, traffic.ip),
         first_sport=FIRST_SOURCE_PORT,
         first_dport=DISCARD_PORT,
-        flows=_flows(pattern, traffic),
         sizes=size_cycle(traffic.frame_sizes()),
-        hop_limit=1 if "ttl-expired" in pattern.frames else HOP_LIMIT,
-        fragments="fragments" in pattern.frames,
         segments=[
             _native.Segment(
                 duration_ns=duration_ns,
-                start_rate_millipps=rate_millipps,
-                end_rate_millipps=rate_millipps,
+                start_rate_millipps=start,
+                end_rate_millipps=end,
             )
         ],
+        **pattern_keys(pattern, traffic.flows, f"{label}/{demand.router.name}"),
     )
 
 
@@ -114,7 +173,7 @@ def trial_of(
         core=core,
         cookie=cookie,
         streams=[
-            stream(demand, wire, kind, end_ns)
+            stream(demand, wire, kind, end_ns, mid_ns=setting.mid_ns, label=setting.label)
             for demand, wire, kind in zip(setting.demands, wires, traffic, strict=True)
         ],
         window_start_ns=setting.warmup_ns,

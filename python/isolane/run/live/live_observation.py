@@ -14,8 +14,9 @@ from isolane.run.live.cpu_agreement import Agreement
 from isolane.run.results import Delay, DropPoint, GeneratorAudit, Lateness, RouterTrial
 from isolane.run.router_cpu import FAR_CPU, RouterCpu, router_cpu
 from isolane.run.series import TrialSeries, gaps_of, merged, window_shift
-from isolane.run.steady_models import Gaps
+from isolane.run.steady_models import Gaps, WindowShift
 from isolane.spec import ArmRouter, format_ns, format_pps
+from isolane.spec.patterns import EVENLY
 
 LATE = 0.2
 """Share of a delay that may be the generator's lateness."""
@@ -114,7 +115,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         negative_delays=received.negative,
         reordered=received.reordered,
         duplicated=received.duplicated,
-        window_shift=window_shift(raw.series, raw.series.routers[i]) if raw.series else None,
+        window_shift=_shift(raw, i, demand),
         gaps=_gaps(raw, i, demand),
         **_cpu(raw, parts, arrived),
         cpu_guest=raw.cpu.of_guest(demand.router.name),
@@ -126,8 +127,15 @@ def _cpu(raw: Raw, parts: Parts, received: int) -> RouterCpu:
     return router_cpu(parts, received, raw.setting.window_ns * cores) if cores else FAR_CPU
 
 
+def _shift(raw: Raw, i: int, demand: Demand) -> WindowShift | None:
+    """Tell whether a steady load was served in a steady way."""
+    if raw.series is None or not demand.router.pattern.timing.steady:
+        return None
+    return window_shift(raw.series, raw.series.routers[i])
+
+
 def _gaps(raw: Raw, i: int, demand: Demand) -> Gaps | None:
-    if raw.series is None or not demand.offered_pps:
+    if raw.series is None or not demand.offered_pps or demand.router.pattern.timing != EVENLY:
         return None
     counts, scheduled_ns = raw.series.routers[i].gaps, 1e9 / demand.offered_pps
     return gaps_of(counts, scheduled_ns, raw.receiver_pause_ns)

@@ -9,9 +9,11 @@ from typing import Final
 from isolane import _native
 from isolane.errors import SpecError
 from isolane.spec import Load, Traffic, parse_duration_ns, parse_rate
+from isolane.spec.patterns import PLAIN, Pattern, read_pattern
+from isolane.spec.problems import Refused
 
 MAX_FRAME_BYTES = 1518
-KEYS: Final = ("rate", "flow-rate", "schedule", "size", "flows", "to", "from", "mac")
+KEYS: Final = (*("rate", "flow-rate", "schedule", "size", "flows", "to", "from", "mac", "pattern"),)
 """Keys that a single stream can set."""
 
 
@@ -39,6 +41,8 @@ class StreamPlan:
     """Source address; None: the interface's own."""
     mac: str | None = None
     """Destination MAC address; None: the next hop's."""
+    pattern: Pattern = PLAIN
+    """When frames are sent, and what is unusual about them."""
 
 
 def parse_schedule(text: str) -> tuple[Segment, ...]:
@@ -109,7 +113,28 @@ def parse_stream(text: str, default: StreamPlan) -> StreamPlan:
         values.get("to", default.to),
         values.get("from", default.source),
         values.get("mac", default.mac),
+        parse_pattern(values["pattern"]) if "pattern" in values else default.pattern,
     )
+
+
+def parse_pattern(text: str) -> Pattern:
+    """Read a traffic pattern; a colon may stand for the space in ``bursts 1ms/4ms``.
+
+    Raises
+    ------
+    SpecError
+        If it is none, or one that other options are for.
+    """
+    try:
+        pattern = read_pattern(text.replace(":", " "))
+    except Refused as error:
+        raise SpecError(str(error)) from None
+    if pattern.timing.kind == "ramp":
+        raise SpecError("pattern: for a ramp give a schedule, such as 10s:0pps-1Mpps")
+    for kind in ("no-route", "to-router"):
+        if kind in pattern.frames:
+            raise SpecError(f"pattern: for {kind} give such an address as the destination (to)")
+    return pattern
 
 
 def _whole(key: str, text: str) -> int:

@@ -17,6 +17,7 @@ from isolane.run.live.plans import (
 from isolane.run.live.target import Header, check_header
 from isolane.run.live.traffic import Sending, Target, describe, host_cookie, native_streams
 from isolane.spec import Load, parse_rate
+from isolane.spec.patterns import read_pattern
 
 SECOND = 1_000_000_000
 TARGET = Target(1, "02:00:00:00:00:01", "02:00:00:00:00:02", "198.18.0.2", "198.19.0.2")
@@ -28,6 +29,16 @@ def constant(rate: str, seconds: float = 10) -> tuple[Segment, ...]:
 
 
 DEFAULT = StreamPlan(constant("1kpps"), "64", 1)
+
+
+def test_a_stream_has_a_pattern_of_its_own() -> None:
+    stream = parse_stream("pattern=bursts:1ms/5ms+fragments", DEFAULT)
+    assert stream.pattern == read_pattern("bursts 1ms/5ms+fragments")
+    assert parse_stream("size=128", stream).pattern == stream.pattern
+    assert len(native_streams([stream], [TARGET])) == 1
+    for text, words in (("ramp", "schedule"), ("to-router", "destination"), ("x", "not known")):
+        with pytest.raises(SpecError, match=words):
+            parse_stream(f"pattern={text}", DEFAULT)
 
 
 def test_steps_and_ramps_are_read() -> None:

@@ -11,7 +11,13 @@ from typing import Any, Self
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported, SpecError
-from isolane.run.live.generator_streams import DISCARD_PORT, FIRST_SOURCE_PORT, MILLIPPS, size_cycle
+from isolane.run.live.generator_streams import (
+    DISCARD_PORT,
+    FIRST_SOURCE_PORT,
+    MILLIPPS,
+    pattern_keys,
+    size_cycle,
+)
 from isolane.run.live.plans import StreamPlan, frame_sizes
 from isolane.spec import (
     WIRE_OVERHEAD_BYTES,
@@ -106,9 +112,9 @@ def native_streams(plans: Sequence[StreamPlan], targets: Sequence[Target]) -> li
                 dst_ip=target.dst_ip,
                 first_sport=FIRST_SOURCE_PORT,
                 first_dport=DISCARD_PORT,
-                flows=plan.flows,
                 sizes=size_cycle(sizes),
                 segments=segments,
+                **pattern_keys(plan.pattern, plan.flows, target.dst_ip),
             )
         )
     line_bps = targets[0].line_bps

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from isolane.enforce.cpu_cgroups import shares_of
 from isolane.enforce.policy_plan import FEEDER_NICE, NIC_NICE, SLICE_NS
-from isolane.run.backend import Setting
+from isolane.run.backend import Demand, Setting
 from isolane.run.series import BIN_NS
 from isolane.run.sim import simulation as to
 from isolane.run.sim import uplink
@@ -121,9 +121,22 @@ def _traffic(experiment: Experiment, setting: Setting, end_ns: int) -> tuple[to.
             weighted = experiment.traffic_of(name).frame_sizes()
             sizes = tuple(size for size, weight in weighted for _ in range(weight))
             frame_bytes = sizes[0] if len(sizes) == 1 else sizes
-            pattern = to.Pattern("cbr", demand.offered_pps)
+            pattern = _pattern(demand, setting)
             found.append(to.Traffic(name, name, frame_bytes, pattern, end_ns))
     return tuple(found)
+
+
+def _pattern(demand: Demand, setting: Setting) -> to.Pattern:
+    timing, pps = demand.router.pattern.timing, demand.offered_pps
+    match timing.kind:
+        case "poisson":
+            return to.Pattern("poisson", pps)
+        case "bursts":
+            return to.Pattern("on-off", pps, on_ns=timing.on_ns, period_ns=timing.period_ns)
+        case "ramp":
+            return to.Pattern("ramp", pps, mid_ns=setting.mid_ns)
+        case "constant":
+            return to.Pattern("cbr", pps)
 
 
 def _softirq(host: SimHost) -> to.SoftirqRules | to.CurrentSoftirqRules:

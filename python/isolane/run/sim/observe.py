@@ -14,7 +14,9 @@ from isolane.run.router_cpu import router_cpu
 from isolane.run.series import RouterSeries, TrialSeries, bins_of, padded, window_shift
 from isolane.run.sim.build import SimModel
 from isolane.run.sim.causes import causes, core_trial
+from isolane.run.steady_models import WindowShift
 from isolane.spec import format_pps
+from isolane.spec.patterns import EVENLY, read_pattern
 
 Json = Mapping[str, Any]
 
@@ -25,7 +27,7 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
     parts, series = causes(model, found), _series(model, setting, flows)
     routers = tuple(
         _router(model, setting, demand, flows, found, parts[demand.router.name]).model_copy(
-            update={"window_shift": window_shift(series, of_router)}
+            update={"window_shift": _shift(demand, series, of_router)}
         )
         for demand, of_router in zip(setting.demands, series.routers, strict=True)
     )
@@ -89,8 +91,14 @@ def _wire_limits(routers: Sequence[RouterTrial], setting: Setting) -> tuple[Inva
         )
         for router in routers
         if router.role != "aggressor"
+        and read_pattern(router.pattern).timing == EVENLY
         and router.generated_pps + one_frame_pps < router.offered_pps * (1 - setting.budget.limit)
     )
+
+
+def _shift(demand: Demand, series: TrialSeries, router: RouterSeries) -> WindowShift | None:
+    """Tell whether a steady load was served in a steady way."""
+    return window_shift(series, router) if demand.router.pattern.timing.steady else None
 
 
 def _router(
@@ -113,6 +121,7 @@ def _router(
         role=demand.router.role,
         kind=of_arm.kind,
         path=of_arm.path,
+        pattern=str(demand.router.pattern),
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,
         intended_pps=demand.intended_pps,

@@ -20,7 +20,6 @@ from isolane.run.sim.catalogue import SimHost, find_host, simulates
 from isolane.run.sim.trial import TrialJob, run_trial
 from isolane.run.sim.worker import executor, stop, workers
 from isolane.spec import Arm, Experiment, PointRouter, format_bps
-from isolane.spec.patterns import PLAIN
 
 OVERLOAD_PPS = 20_000_000.0
 """More than any router of any profile forwards; mostly the line limits it."""
@@ -214,7 +213,7 @@ class SimBench:
 def _refuse_patterns(experiment: Experiment) -> None:
     for point in experiment.points():
         for router in point.routers:
-            if router.pattern != PLAIN:
+            if router.pattern.frames:
                 raise NotSupported(
                     f"router {router.group}: pattern {router.pattern} cannot be simulated, because "
                     "no profile says what such frames cost; run it live"

@@ -203,8 +203,11 @@ class Router:
 class Pattern:
     """How frames follow each other."""
 
-    kind: Literal["cbr"]
+    kind: Literal["cbr", "poisson", "on-off", "ramp"]
     rate_pps: float
+    on_ns: int | None = None
+    period_ns: int | None = None
+    mid_ns: int | None = None
 
 
 @dataclass(frozen=True)

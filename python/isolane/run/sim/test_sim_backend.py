@@ -155,6 +155,34 @@ def test_the_series_of_a_trial_has_every_frame(tmp_path: Path) -> None:
                 assert max(p99_ns) >= 0.93 * router.delay.p99_ns
 
 
+def test_patterns_say_when_frames_are_sent(tmp_path: Path) -> None:
+    patterns = "[constant, poisson, bursts 5ms/20ms, ramp]"
+    kind = f"kind: container, path: sriov, traffic: {{pattern: {patterns}}}"
+    spec = experiment(kind, a="100kpps", b="[100kpps, 100kpps, 100kpps, 100kpps]", repeats=1)
+    run(spec, tmp_path / "run")
+    opened = RunFolder.open(tmp_path / "run")
+    found = {trial.routers[1].pattern: trial.routers[1] for trial in opened.trials()}
+    sent = {
+        trial.routers[1].pattern: series.routers[1].sent
+        for trial, series in zip(opened.trials(), opened.series(), strict=True)
+    }
+    assert set(found) == {"constant", "poisson", "bursts 5ms/20ms", "ramp"}
+    for pattern, router in found.items():
+        # 50 ms have two bursts and a half: the warm-up of 10 ms takes one.
+        wanted = 0.8 * 5000 if "bursts" in pattern else 5000
+        assert abs(router.offered_frames - wanted) < 300, pattern
+    assert [frames > 0 for frames in sent["bursts 5ms/20ms"][:6]] == [True, False] * 3
+    assert list(sent["ramp"][:6]) == sorted(sent["ramp"][:6])
+    assert len(set(sent["constant"][:6])) <= 2 < len(set(sent["poisson"][:6]))
+
+
+def test_what_frames_are_is_not_simulated(tmp_path: Path) -> None:
+    kind = "kind: container, path: sriov, traffic: {pattern: poisson+fragments}"
+    spec = experiment(kind, b="100kpps")
+    with pytest.raises(NotSupported, match=r"router a: pattern poisson\+fragments cannot be sim"):
+        run(spec, tmp_path / "run")
+
+
 @pytest.mark.parametrize(
     ("keys", "refused"),
     [

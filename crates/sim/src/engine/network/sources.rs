@@ -66,10 +66,85 @@ impl Pace {
     }
 }
 
+/// Equal gaps within bursts, which come at equal intervals.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OnOff {
+    pace: Pace,
+    on_ns: u64,
+    period_ns: u64,
+    /// How far the present burst is.
+    into_ns: u64,
+}
+
+impl OnOff {
+    /// `rate_millipps`: in the mean.
+    pub(crate) fn new(rate_millipps: u64, on_ns: u64, period_ns: u64) -> Self {
+        let mut found = Self { pace: Pace::new(1), on_ns, period_ns, into_ns: 0 };
+        found.set_rate(rate_millipps);
+        found
+    }
+
+    pub(crate) fn gap_ns(&self) -> u64 {
+        self.pace.gap_ns()
+    }
+
+    /// What the present burst has no time left for comes in the next ones.
+    pub(crate) fn after_ns(&mut self, gap_ns: u64) -> u64 {
+        let into_ns = self.into_ns + gap_ns;
+        self.into_ns = into_ns % self.on_ns;
+        gap_ns + into_ns / self.on_ns * (self.period_ns - self.on_ns)
+    }
+
+    fn next_ns(&mut self) -> u64 {
+        let gap_ns = self.pace.next_ns();
+        self.after_ns(gap_ns)
+    }
+
+    fn set_rate(&mut self, rate_millipps: u64) {
+        let within =
+            u128::from(rate_millipps) * u128::from(self.period_ns) / u128::from(self.on_ns);
+        self.pace = Pace::new(u64::try_from(within).unwrap_or(u64::MAX));
+    }
+}
+
+/// A rate that grows from 0 without end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ramp {
+    rate_millipps: u64,
+    /// When it has grown to `rate_millipps`.
+    mid_ns: u64,
+    /// The area under the rate, frames, and when it has grown to that.
+    frames: f64,
+    at_ns: u64,
+}
+
+impl Ramp {
+    /// `frames`: the part of a frame that is due at the start.
+    pub(crate) fn new(rate_millipps: u64, mid_ns: u64, frames: f64) -> Self {
+        Self { rate_millipps, mid_ns, frames: frames - 1.0, at_ns: 0 }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "never negative, and a root: 2^64 ns are 584 years"
+    )]
+    pub(crate) fn next_ns(&mut self) -> u64 {
+        self.frames += 1.0;
+        let rate_per_ns = self.rate_millipps as f64 / MILLI as f64;
+        let due_ns = (2.0 * self.frames * self.mid_ns as f64 / rate_per_ns).sqrt();
+        let gap_ns = (due_ns as u64).saturating_sub(self.at_ns);
+        self.at_ns += gap_ns;
+        gap_ns
+    }
+}
+
 /// How frames follow each other.
 #[derive(Debug, Clone)]
 pub(crate) enum Gaps {
     Cbr(Pace),
+    OnOff(OnOff),
+    Ramp(Ramp),
     Poisson { mean_ns: f64, prng: Prng },
     Bursts { mean_ns: f64, burst_frames: u32, left: u32, prng: Prng },
 }
@@ -80,6 +155,8 @@ impl Gaps {
     fn next_ns(&mut self) -> u64 {
         match self {
             Self::Cbr(pace) => pace.next_ns(),
+            Self::OnOff(bursts) => bursts.next_ns(),
+            Self::Ramp(ramp) => ramp.next_ns(),
             Self::Poisson { mean_ns, prng } => exponential_ns(prng, *mean_ns),
             Self::Bursts { mean_ns, burst_frames, left, prng } => {
                 if *left > 0 {
@@ -96,6 +173,8 @@ impl Gaps {
         let gap_ns = MILLI as f64 / rate_millipps as f64;
         match self {
             Self::Cbr(pace) => *pace = Pace::new(rate_millipps),
+            Self::OnOff(bursts) => bursts.set_rate(rate_millipps),
+            Self::Ramp(ramp) => ramp.rate_millipps = rate_millipps,
             Self::Poisson { mean_ns, .. } => *mean_ns = gap_ns,
             Self::Bursts { mean_ns, burst_frames, .. } => {
                 *mean_ns = gap_ns * f64::from(*burst_frames);
