@@ -20,7 +20,7 @@ from isolane.verify.core_stage import CoreStage
 from isolane.verify.environment import TestBed, Trials
 from isolane.verify.evidence import Pair, Table
 from isolane.verify.pace import Pace
-from isolane.verify.report_data import Tolerance
+from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.rounds import Rounds
 
 FILE = Path(__file__).parent / "data" / "verify-noise.csv"
@@ -68,9 +68,7 @@ def record(seconds: float) -> tuple[list[Rounds], str]:
             made.append(Rounds(trials, Table(UNDECIDABLE), pace, WINDOW_NS, order))
             return made[-1]
 
-        CoreStage(policy, tuple(policy.routers), (), bed, Tolerance(), new_rounds).run_small(
-            LINE_BPS
-        )
+        CoreStage(policy, tuple(policy.routers), (), bed, Options(), new_rounds).run_small(LINE_BPS)
     return made, began
 
 

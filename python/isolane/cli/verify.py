@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +24,7 @@ EPILOG = """Examples:
 \b
   isolane verify edge.yaml
   isolane verify edge.yaml --time-limit 10min --json > edge-verified.json
+  isolane verify edge.yaml --thorough
   isolane verify edge.yaml --from eth3 --to eth4 \\
       --destination gold=198.51.100.9 --destination bronze=203.0.113.9
 
@@ -100,6 +101,14 @@ _Json = Annotated[
     bool, typer.Option("--json", help="Print the findings as JSON instead of the table.")
 ]
 
+_Thorough = Annotated[
+    bool,
+    typer.Option(
+        "--thorough",
+        help="Overload routers by every traffic pattern: bursts, fragments, frames for the router "
+        "itself, ...; in a test bed only.",
+    ),
+]
 _Details = Annotated[
     bool, typer.Option("--details", help="Print every promise, and how sure the table is.")
 ]
@@ -110,6 +119,7 @@ def command(
     time_limit: _TimeLimit = None,
     duration: _Duration = "300ms",
     tolerance: _Tolerance = 1.0,
+    thorough: _Thorough = False,
     sending: _Sending = None,
     receiving: _Receiving = None,
     destination: _Destination = None,
@@ -134,8 +144,11 @@ def command(
     from isolane.spec import load_policy
 
     wanted = load_policy(policy)
-    options = _options(time_limit, duration, tolerance)
+    options = replace(_options(time_limit, duration, tolerance), thorough=thorough)
     named = _named(sending, receiving, destination or [], source=source, nic=nic)
+    if named and thorough:
+        message = "--thorough is for a test bed: other users' routers are not sent bad frames"
+        raise typer.BadParameter(message)
     need_rights()
     try:
         report = _really(wanted, options, named) if named else _in_test_bed(wanted, options)

@@ -8,6 +8,7 @@ from statistics import median
 
 from isolane.enforce.fair_share import Link
 from isolane.spec import Policy, RouterPolicy, wire_bps
+from isolane.spec.patterns import PLAIN, Pattern
 from isolane.stats.sequential import median_interval
 from isolane.verify import scenarios as s
 from isolane.verify.environment import Environment, Trials
@@ -16,7 +17,7 @@ from isolane.verify.forwarding import Alone, Forwarded, max_forwarding_rate
 from isolane.verify.judge import Judge
 from isolane.verify.pace import BUILD_S, trial_s
 from isolane.verify.promised_rates import SMALL, Capacity, capacity_of, is_capped
-from isolane.verify.report_data import Crowd, Tolerance
+from isolane.verify.report_data import Crowd, Options
 from isolane.verify.rounds import Rounds
 from isolane.verify.scenarios import LARGE, Ceiling, Comparison
 
@@ -30,12 +31,18 @@ MIN_CROWD = 0.98
 """Part of the cores that the routers' shares must add up to for their sum to mean something."""
 
 
-def size_of_cores(policy: Policy, names: Sequence[str]) -> int:
-    """Return how many promises on cores some routers have at most."""
+def patterns_of(options: Options) -> tuple[Pattern, ...]:
+    """Return the traffic patterns that routers are overloaded by."""
+    return s.PATTERNS if options.thorough else (PLAIN,)
+
+
+def size_of_cores(policy: Policy, names: Sequence[str], patterns: int = 1) -> int:
+    """Return how many promises on cores some routers have at most, against so many patterns."""
     routers = [policy.routers[name] for name in names]
     ceilings = sum(len(s.ceilings_of("", router)) for router in routers)
     caps = sum(router.cpu_max is not None for router in routers)
-    shared = len(names) ** 2 if len(names) > 1 else 0  # a share each, and each against the others
+    others = len(names) - 1
+    shared = len(names) * (1 + patterns * others) if others else 0  # a share; against each other
     return shared + caps + ceilings
 
 
@@ -45,11 +52,13 @@ def ceilings_with(policy: Policy, names: Sequence[str], frame_bytes: int) -> lis
     return [ceiling for ceiling in every if ceiling.frame_bytes == frame_bytes]
 
 
-def planned_small_s(policy: Policy, names: Sequence[str], window_ns: int, needed: int) -> float:
+def planned_small_s(
+    policy: Policy, names: Sequence[str], window_ns: int, needed: int, patterns: int = 1
+) -> float:
     """Return the time that what is tested with small frames needs if all pairs agree, s."""
     n = len(names)
     each = trial_s(s.alone("", 1.0), window_ns)
-    crowd = 2 * (n + 1) if n > 1 else 0
+    crowd = 2 * (patterns * n + 1) if n > 1 else 0
     caps = sum(policy.routers[name].cpu_max is not None for name in names)
     search = SEARCH_TRIALS + NEAR_TRIALS * (n - 1)
     above = planned_ceilings_s(policy, ceilings_with(policy, names, SMALL), window_ns, needed)
@@ -73,14 +82,15 @@ class CoreStage:
         names: tuple[str, ...],
         links: tuple[Link, ...],
         environment: Environment,
-        tolerance: Tolerance,
+        options: Options,
         new_rounds: Callable[[Trials], Rounds],
     ) -> None:
+        self._patterns = patterns_of(options)
         self._policy = policy
         self._names = names
         self._links = links
         self._environment = environment
-        self._tolerance = tolerance
+        self._tolerance = options.tolerance
         self._new_rounds = new_rounds
         self.crowds: list[Crowd] = []
         """What overload costs the routers of each group."""
@@ -114,7 +124,11 @@ class CoreStage:
         why = self._why_no_crowd(rounds, alone)
         if why is None:
             crowd = _Crowd.of(
-                judge, {n: a for n, a in alone.items() if a}, self._links, self._environment
+                judge,
+                {n: a for n, a in alone.items() if a},
+                self._links,
+                self._environment,
+                self._patterns,
             )
             comparisons = [crowd.everyone, *crowd.attacks, *comparisons]
         else:
@@ -208,11 +222,16 @@ class _Crowd:
         alone: Mapping[str, Alone],
         links: Sequence[Link],
         environment: Environment,
+        patterns: Sequence[Pattern],
     ) -> _Crowd:
         rates = {name: each.pps for name, each in alone.items()}
         capacity = capacity_of(judge.policy, rates, alike=environment.mode == "test bed")
         loads = {name: each.load_pps for name, each in alone.items()}
-        attacks = tuple(s.attack(judge.policy, name, capacity, links) for name in alone)
+        attacks = tuple(
+            s.attack(judge.policy, name, capacity, links, pattern)
+            for name in alone
+            for pattern in patterns
+        )
         return cls(judge, capacity, s.everyone(capacity, loads), attacks)
 
     def candidates(self) -> list[Candidate]:

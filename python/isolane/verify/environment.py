@@ -17,6 +17,7 @@ from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
 from isolane.run.results import RouterTrial
 from isolane.spec import PointRouter, Policy, Role, format_pps
+from isolane.spec.patterns import PLAIN
 from isolane.testbed import Journal
 from isolane.verify.mirror import Mirror, mirror
 from isolane.verify.report_data import Tolerance
@@ -196,5 +197,6 @@ def _seen(router: RouterTrial, cores: int) -> Seen:
 
 def _demand(router: PointRouter, name: str, scenario: Scenario) -> Demand:
     role: Role = "aggressor" if name in scenario.overloaded else "router"
-    member = PointRouter(router.name, router.group, role, router.load, router.address)
+    pattern = scenario.patterns.get(name, PLAIN)
+    member = PointRouter(router.name, router.group, role, router.load, router.address, pattern)
     return Demand(member, scenario.offered_pps.get(name, 0.0), None)

@@ -8,6 +8,7 @@ from statistics import median
 
 from isolane.enforce.fair_share import same_cores, share_out
 from isolane.spec import Policy, format_bps, format_pps
+from isolane.spec.patterns import PLAIN
 from isolane.verify.environment import Measured
 from isolane.verify.evidence import Candidate, Claim, Pair, Results
 from isolane.verify.promised_rates import Capacity
@@ -87,11 +88,13 @@ class Judge:
         """
         (aggressor,) = attack.loaded.overloaded
         key, pairs = attack.key, self.results.of(attack.key)
+        pattern = attack.loaded.patterns.get(aggressor, PLAIN)
+        by = f" by {pattern}" if pattern != PLAIN else ""
         sent = [pair.loaded.routers[aggressor].sent_pps for pair in pairs]
         for name in capacity.within_pps:
             if name == aggressor:
                 continue
-            claim = Claim(name, "retained", f"while {aggressor} is overloaded", "share")
+            claim = Claim(name, "retained", f"while {aggressor} is overloaded{by}", "share")
             if attack.loaded.offered_pps[name] < MIN_PPS:
                 why = f"the policy promises it nothing against {aggressor}"
                 yield Candidate(claim, key, why=why)

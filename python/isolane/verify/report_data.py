@@ -139,3 +139,5 @@ class Options:
     many promises that they cannot be decided by then."""
     seed: int = 1
     """Of the order of promises, and of trial and reference."""
+    thorough: bool = False
+    """Whether routers are overloaded by every traffic pattern, one after the other."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
 
 from isolane.enforce.fair_share import Link, link_fair_rates
 from isolane.spec import Policy, RouterPolicy, wire_bps
+from isolane.spec.patterns import FRAME_KINDS, PLAIN, Pattern, Timing
 from isolane.verify.promised_rates import SMALL, Capacity
 
 LARGE = 1518
@@ -22,6 +23,15 @@ ABOVE = 1.5
 FILLING = 1.5
 """Load that fills a link, as a multiple of the router's share of it; of more, frames would be lost
 before the link because the CPU has no time for them."""
+PATTERNS: Final = (
+    PLAIN,
+    Pattern(timing=Timing("poisson")),
+    Pattern(timing=Timing("bursts", 1_000_000, 2_000_000)),
+    Pattern(timing=Timing("bursts", 20_000_000, 40_000_000)),
+    Pattern(timing=Timing("ramp")),
+    *(Pattern((kind,)) for kind in FRAME_KINDS),
+)
+"""What overloads a router in a thorough verification."""
 WARMUP_NS = 100_000_000
 FILLING_NS = 500_000_000
 """Warm-up that fills the queues of a link: while they fill, more frames go in than come out."""
@@ -42,6 +52,8 @@ class Scenario:
     """Routers whose load need not be sent completely: any overload will do."""
     about_cpu: bool = True
     """False for rates: other users of the cores do not invalidate such a trial."""
+    patterns: Mapping[str, Pattern] = field(default_factory=dict)
+    """By router: what is unusual about its frames; nothing of those that are not named."""
 
     def scaled(self, factor: float) -> Scenario:
         """Return the same scenario with all loads multiplied."""
@@ -91,7 +103,13 @@ def capped(router: str, share: float, frames_per_core: float) -> Scenario:
     return Scenario(f"capped:{router}", SMALL, {router: offered}, overloaded=frozenset({router}))
 
 
-def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[Link]) -> Comparison:
+def attack(
+    policy: Policy,
+    aggressor: str,
+    capacity: Capacity,
+    links: Iterable[Link],
+    pattern: Pattern = PLAIN,
+) -> Comparison:
     """Offer one router far more than its fair share, and each other router less than its own.
 
     The reference offers the others the same, and the aggressor nothing.
@@ -111,9 +129,21 @@ def attack(policy: Policy, aggressor: str, capacity: Capacity, links: Iterable[L
                 offered[name] = min(offered[name], WITHIN * due[name] / each_bps)
     del offered[aggressor]
     others = Scenario(f"without:{aggressor}", SMALL, offered)
-    loads = {**offered, aggressor: BEYOND * capacity.max_pps}
-    loaded = Scenario(f"attack:{aggressor}", SMALL, loads, overloaded=frozenset({aggressor}))
+    beyond = BEYOND * capacity.max_pps * _part_of_time(pattern)
+    loaded = Scenario(
+        f"attack:{aggressor}" + (f":{pattern}" if pattern != PLAIN else ""),
+        SMALL,
+        {**offered, aggressor: beyond},
+        overloaded=frozenset({aggressor}),
+        patterns={aggressor: pattern},
+    )
     return Comparison(loaded, others, follows_speed=True)
+
+
+def _part_of_time(pattern: Pattern) -> float:
+    """Return for how much of the time frames are sent: in a burst they come at the load itself."""
+    timing = pattern.timing
+    return timing.on_ns / timing.period_ns if timing.kind == "bursts" else 1.0
 
 
 def everyone(capacity: Capacity, loads_pps: Mapping[str, float]) -> Comparison:

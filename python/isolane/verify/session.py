@@ -15,6 +15,7 @@ from isolane.stats.sequential import ERROR_RATE, pairs_needed
 from isolane.verify.core_stage import (
     CoreStage,
     ceilings_with,
+    patterns_of,
     planned_ceilings_s,
     planned_small_s,
     size_of_cores,
@@ -106,6 +107,7 @@ class _Work:
         self._crowds: list[Crowd] = []
         self._within_pps: dict[str, float] = {}
         self._rounds: list[Rounds] = []
+        self._patterns = len(patterns_of(asked.options))
         self._links, self._unknown = links_of(asked.policy, names)
 
     def report(self) -> Report:
@@ -171,15 +173,14 @@ class _Work:
         policy = self.asked.policy
         judge = Judge(policy, Results(), self.asked.options.tolerance)
         of_links = (len(list(on_link(judge, lv))) for link in links for lv in levels(policy, link))
-        return max(1, sum(size_of_cores(policy, part) for part in parts) + sum(of_links))
+        of_cores = (size_of_cores(policy, part, self._patterns) for part in parts)
+        return max(1, sum(of_cores) + sum(of_links))
 
     def _of_cores(self, part: tuple[str, ...]) -> Iterator[Stage]:
         """Yield the stages for the promises on CPU time and the ceilings."""
         asked, policy, needed = self.asked, self.asked.policy, self._needed
         links, window_ns = tuple(self._links.values()), asked.options.window_ns
-        stage = CoreStage(
-            policy, part, links, asked.environment, asked.options.tolerance, self._new_rounds
-        )
+        stage = CoreStage(policy, part, links, asked.environment, asked.options, self._new_rounds)
         line_bps = whole_line_bps(policy)
 
         def small() -> None:
@@ -187,7 +188,8 @@ class _Work:
             self._crowds += stage.crowds
             self._within_pps |= stage.within_pps
 
-        yield Stage(planned_small_s(policy, part, window_ns, needed), small)
+        planned_s = planned_small_s(policy, part, window_ns, needed, self._patterns)
+        yield Stage(planned_s, small)
         ceilings = ceilings_with(policy, part, LARGE)
         if ceilings:
             planned_s = planned_ceilings_s(policy, ceilings, window_ns, needed)

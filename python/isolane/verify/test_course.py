@@ -6,9 +6,10 @@ import pytest
 
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.spec import Policy, parse_policy
+from isolane.spec.patterns import Pattern
 from isolane.verify.pace import Progress
 from isolane.verify.report_data import Options
-from isolane.verify.scenarios import Scenario
+from isolane.verify.scenarios import PATTERNS, Scenario
 from isolane.verify.session import Verification
 from isolane.verify.test_arithmetic_host import (
     COMPILED,
@@ -72,6 +73,38 @@ def test_loads_follow_the_speed_of_the_machine(policy: Policy) -> None:
     assert report.count("broken") == 0
     crowd = report.crowds[0]
     assert crowd.cost == pytest.approx(0.0, abs=0.01)
+
+
+def test_a_thorough_verification_tries_every_pattern(policy: Policy) -> None:
+    fragile = Pattern(("fragments",))
+
+    def spoil(scenario: Scenario, kept: Kept) -> Kept:
+        hurt = scenario.patterns.get("tin") == fragile
+        return {**kept, "silver": 0.9 * kept["silver"]} if hurt else kept
+
+    host = Arithmetic(policy, spoil=spoil)
+    report = verified(host, Options(time_limit_s=3600, thorough=True))
+    retained = [f for f in report.findings if f.promise == "retained"]
+    routers = len(policy.routers)
+    assert len(retained) == routers * (routers - 1) * len(PATTERNS)
+    broken = [(f.router, f.about) for f in report.findings if f.verdict == "broken"]
+    assert broken == [("silver", "while tin is overloaded by fragments")]
+    usual = verified(Arithmetic(policy, spoil=spoil), Options(time_limit_s=3600))
+    assert usual.count("broken") == 0
+    assert report.time_limit_s == 3600
+
+
+def test_bursts_come_at_the_load_that_overloads(policy: Policy) -> None:
+    seen: dict[str, float] = {}
+
+    def note(scenario: Scenario, kept: Kept) -> Kept:
+        if scenario.overloaded == {"tin"} and scenario.patterns:
+            seen[scenario.key] = scenario.offered_pps["tin"]
+        return kept
+
+    verified(Arithmetic(policy, spoil=note), Options(time_limit_s=3600, thorough=True))
+    assert seen["attack:tin:bursts 1ms/2ms"] == pytest.approx(seen["attack:tin"] / 2)
+    assert seen["attack:tin:ramp"] == pytest.approx(seen["attack:tin"])
 
 
 def test_progress_is_told_of_the_whole_with_the_time_left(policy: Policy) -> None:

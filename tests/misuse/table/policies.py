@@ -107,6 +107,9 @@ ROWS: Final[dict[str, Row]] = {
         "apply x.yaml", 2, "lo is the loopback", files={"x.yaml": policy("w0:", "lo:")},
     ),
     "verify without routers that run": Row("verify x.yaml", 2, "x.yaml: no such file"),
+    "verify: bad frames to others' routers": Row(
+        "verify policy.yaml --from w0 --to w1 --thorough", 2, "--thorough is for a test bed"
+    ),
     "verify: half of it": Row("verify policy.yaml --from w0", 2, "give both --from and --to"),
     "verify: where, without to": Row("verify policy.yaml --nic w0", 2, "need --from and --to"),
     "verify: no time at all": Row("verify policy.yaml --time-limit 0s", 2, "--time-limit|duration"),
