@@ -14,6 +14,7 @@ from isolane.run.results import ArmCapacity, Capacity, Trial
 from isolane.run.schedule import Task
 from isolane.run.wording import plural
 from isolane.spec import Arm, Experiment, Point, PointRouter, format_pps
+from isolane.spec.patterns import PLAIN
 
 EXPECTED: Final = 12
 """Trials that one arm takes, for the progress bar."""
@@ -120,7 +121,8 @@ class CapacityTrials:
     def _router(self) -> PointRouter:
         name = self.experiment.capacity_reference().router
         routers = self.experiment.points()[0].routers
-        return next(router for router in routers if name in (router.name, router.group))
+        found = next(router for router in routers if name in (router.name, router.group))
+        return replace(found, pattern=PLAIN)  # 1x is that of ordinary frames
 
     def _task(self, arm: Arm, router: PointRouter, load_pps: float) -> Task:
         label = f"{router.group} alone, {format_pps(load_pps)}"

@@ -13,7 +13,7 @@ from isolane.spec.patterns import PLAIN, Pattern, read_pattern
 from isolane.spec.problems import Refused
 
 MAX_FRAME_BYTES = 1518
-KEYS: Final = (*("rate", "flow-rate", "schedule", "size", "flows", "to", "from", "mac", "pattern"),)
+KEYS: Final = ("rate", "flow-rate", "schedule", "size", "flows", "pattern", "to", "from", "mac")
 """Keys that a single stream can set."""
 
 
