@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from isolane.cli import run_options as opt
+from isolane.cli.objective_lines import judge_objectives
 from isolane.cli.progress import progress
 from isolane.cli.run_options import On
 from isolane.cli.run_output import Shown, present
@@ -99,6 +100,7 @@ def command(
     present(summary, target, Shown(json, details or twins, twins))
     if summary.trials_failed:
         raise typer.Exit(1)
+    judge_objectives(summary.objectives)
 
 
 def _limit_s(text: str | None, repeats: int | None, invocations: int, where: On) -> float | None:

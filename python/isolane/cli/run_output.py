@@ -25,12 +25,15 @@ class Shown:
 
 def present(summary: Summary, target: Path, shown: Shown) -> None:
     """Print the results; write report and policy even when stdout fails."""
+    from isolane.cli.objective_lines import print_objectives
     from isolane.errors import OutputError
     from isolane.report import render
 
     told = False
     try:
         _print(summary, shown)
+        if not shown.json:
+            print_objectives(summary)
         told = True
     finally:
         try:

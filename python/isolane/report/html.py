@@ -13,6 +13,7 @@ from isolane.report.floor_table import NOTE, null_dut
 from isolane.report.loaded_run import Run
 from isolane.report.over_time import over_time
 from isolane.report.theme import css_colours
+from isolane.run.objective_words import objective_lines
 from isolane.run.quality_words import drift_words, lost_words, quality_words
 from isolane.run.table_rows import older_method
 
@@ -31,6 +32,7 @@ def page(run: Run) -> str:
         started_iso=started.isoformat(),
         badges=[] if summary.verdict.arms else tables.badges(summary),
         answer=answer_box(summary),
+        objectives=objective_lines(summary),
         missing=tables.missing(summary),
         refused=tables.refused(summary),
         findings=tables.findings(summary),

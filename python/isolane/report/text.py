@@ -22,6 +22,7 @@ from isolane.report.tables import (
     refused,
     results,
 )
+from isolane.run.objective_words import objective_lines
 from isolane.run.quality_words import lost_words, quality_words
 from isolane.run.results import DROP_POINTS, Cell, Interval, Summary
 from isolane.run.table_rows import MissingRow, older_method, rows_of
@@ -33,6 +34,7 @@ def markdown(run: Run) -> str:
     box = answer_box(summary)
     parts = [f"# {_plain(summary.title)}", f"**{_plain(box.sentence)}**"]
     parts += [_table(answer_table(summary))] if box.rows else []
+    parts.append("\n".join(f"- {_plain(line)}" for line in objective_lines(summary)))
     parts += [_plain(box.lost), "## What this rests on", _plain(summary.verdict.sentence)]
     found = [f"- {_plain(words)}" for _, _, words in badges(summary) if summary.verdict.arms]
     parts.append("\n".join(found))

@@ -24,6 +24,7 @@ from isolane.run.generator_models import GeneratorMaximum, MovedPoint
 from isolane.run.interval import Interval as Interval  # noqa: PLC0414 - a part of a summary
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
+from isolane.run.objective_models import ObjectiveFinding
 from isolane.run.quality_models import CoreProbe, Quality
 from isolane.run.quality_models import NotMeasured as NotMeasured  # noqa: PLC0414 - of a summary
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
@@ -124,7 +125,7 @@ class RouterTrial(_Model):
     intended_pps: float | None = None
     """What the experiment asks for, where that is more than can be sent; None: `offered_pps`."""
     pattern: str = "constant"
-    """What was unusual about its frames."""
+    """When its frames were sent, and what was unusual about them."""
     negative_delays: int = 0
     """Frames that arrived before they were written: the clocks differ. In no percentile."""
     window_shift: WindowShift | None = None
@@ -367,6 +368,8 @@ class Summary(_Model):
     moved: tuple[MovedPoint, ...] = ()
     answer: Answer | None = None
     """None where an older version did not work it out."""
+    objectives: tuple[ObjectiveFinding, ...] = ()
+    """What became of the experiment's objectives, arm by arm."""
 
 
 class HostFacts(_Model):

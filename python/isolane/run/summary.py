@@ -20,6 +20,7 @@ from isolane.run.error_budget import ErrorBudget
 from isolane.run.generator_maximum import maximum_of, placed
 from isolane.run.generator_models import MovedPoint
 from isolane.run.invalid import MADE_AGAIN, InvalidKind
+from isolane.run.judged_objectives import judged_objectives
 from isolane.run.method import METHOD
 from isolane.run.missing import MissingPoint
 from isolane.run.missing_points import missing_points
@@ -95,9 +96,8 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     missing = missing_points(experiment, trials, scale)
     found, together = _figures(experiment, groups, known, missing)
     asked = Asked(arms, missing, attacked_points(found, groups))
-    cores = core_cells(groups)
     transients = unsteady(trials, ErrorBudget(experiment.trial.threshold).limit)
-    lasts = repeat_s(trials)
+    lasts, cores = repeat_s(trials), core_cells(groups)
     gaps = (*not_measured, *_moved(moved), *too_short(transients))
     judged = verdict(trials, found, together, known, asked)
     return Summary(
@@ -117,6 +117,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         missing=missing,
         **(_counts(everything) | _quality(experiment, trials, known, scale)),
         moved=moved,
+        objectives=tuple(judged_objectives(experiment, found)),
         simulated=simulated,
     )
 

@@ -16,6 +16,7 @@ from isolane.spec.image_checks import image_misfits
 from isolane.spec.kinds import NICS, PATHS, WITHOUT_PATH, uml_nic
 from isolane.spec.load_points import sweeps
 from isolane.spec.models import ArmChange, ExperimentData
+from isolane.spec.objective_checks import objective_misfits
 from isolane.spec.pattern_checks import pattern_misfits
 from isolane.spec.policy_arms import misfits
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
@@ -37,6 +38,7 @@ def structure(data: ExperimentData) -> tuple[Problem, ...]:
         external_misfits,
         image_misfits,
         pattern_misfits,
+        objective_misfits,
         _capacity,
     )
     return tuple(problem for check in checks for problem in check(data))

@@ -21,6 +21,7 @@ from isolane.spec import fields as f
 from isolane.spec.base import SpecModel
 from isolane.spec.external_models import External
 from isolane.spec.image_models import ImageValue, MemoryMb, Vcpus
+from isolane.spec.objectives import ObjectiveValue
 from isolane.spec.patterns import PLAIN, PatternValues
 from isolane.spec.policy_models import PolicyKeys
 from isolane.spec.quantities import Quantity, read_quantity
@@ -317,6 +318,9 @@ class ExperimentData(SpecModel):
     """How long and how often."""
     published: Published | None = None
     """Published figures to compare with."""
+    objectives: Annotated[tuple[ObjectiveValue, ...], BeforeValidator(_few_arms)] = ()
+    """What is to be reached, such as victim p99 <= 2x alone; a run that misses one ends with exit
+    status 4."""
     not_runnable: NotRunnable | None = None
     """Hosts on which the experiment cannot be run."""
 

@@ -47,7 +47,7 @@ CASES = {
         (
             "bad.yaml:17: trail: unknown key 'trail'; accepted: isolane, name, title, "
             "description, dut, "
-            "traffic, routers, load, arms, capacity, trial, published, not_runnable "
+            "traffic, routers, load, arms, capacity, trial, published, objectives, not_runnable "
             "(did you mean trial?)"
         ),
     ),
