@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
+from isolane.run.missing import MissingPoint
 from isolane.run.objective_models import ObjectiveFinding, Outcome
 from isolane.run.results import Cell, Interval
 from isolane.spec import Experiment
@@ -23,22 +24,36 @@ _FIGURES: Final[dict[ObjectiveMetric, Callable[[Cell], Interval | None]]] = {
 }
 
 
-def judged_objectives(experiment: Experiment, cells: Sequence[Cell]) -> Iterator[ObjectiveFinding]:
+def judged_objectives(
+    experiment: Experiment, cells: Sequence[Cell], missing: Sequence[MissingPoint] = ()
+) -> Iterator[ObjectiveFinding]:
     """Yield what became of each objective, arm by arm.
 
     Parameters
     ----------
     cells
         Of all arms.
+    missing
+        Points that were asked for and gave nothing: there no objective is met.
     """
     for objective in experiment.objectives:
         for arm in objective.arms or [arm.name for arm in experiment.resolved_arms()]:
-            yield _in_arm(objective, arm, [cell for cell in cells if cell.arm == arm])
+            lacking = any(_asked_of(objective, point) for point in missing if point.arm == arm)
+            own = [cell for cell in cells if cell.arm == arm]
+            yield _in_arm(objective, arm, own, unknown=lacking)
 
 
-def _in_arm(objective: Objective, arm: str, cells: Sequence[Cell]) -> ObjectiveFinding:
+def _asked_of(objective: Objective, point: MissingPoint) -> bool:
+    return any(
+        objective.router in (router.router, router.group) and router.offered_pps != 0
+        for router in point.routers
+    )
+
+
+def _in_arm(
+    objective: Objective, arm: str, cells: Sequence[Cell], *, unknown: bool
+) -> ObjectiveFinding:
     found: list[tuple[Cell, Interval]] = []
-    unknown = False
     for cell in cells:
         if objective.router not in (cell.router, cell.group) or not cell.offered_pps.median:
             continue

@@ -117,7 +117,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         missing=missing,
         **(_counts(everything) | _quality(experiment, trials, known, scale)),
         moved=moved,
-        objectives=tuple(judged_objectives(experiment, found)),
+        objectives=tuple(judged_objectives(experiment, found, missing)),
         simulated=simulated,
     )
 

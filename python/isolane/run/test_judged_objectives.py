@@ -9,6 +9,7 @@ import pytest
 from isolane.cli.objective_lines import judge_objectives
 from isolane.errors import MeasurementError, TargetMissed
 from isolane.run.judged_objectives import judged_objectives
+from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.objective_models import ObjectiveFinding
 from isolane.run.objective_words import told
 from isolane.run.results import Cell, Interval
@@ -80,6 +81,29 @@ def test_what_is_unknown_at_one_point_is_not_met() -> None:
     assert judged("victim loss <= 1% on wires", *cells)[0].outcome == "undecided"
     worse = cell("wires", 2, loss_ratio=interval(0.1, 0.2, 0.3))
     assert judged("victim loss <= 1% on wires", *cells, worse)[0].outcome == "missed"
+
+
+def test_a_point_without_a_valid_trial_keeps_an_objective_open() -> None:
+    spec = parse_experiment(TEXT.replace("OBJECTIVE", "victim loss <= 1% on wires"))
+    good = [cell("wires", 0, loss_ratio=interval(0, 0, 0))]
+
+    def lacking(arm: str, offered_pps: float) -> MissingPoint:
+        router = MissingRouter(
+            router="victim", group="victim", role="victim", load_x=None, offered_pps=offered_pps
+        )
+        return MissingPoint(
+            arm=arm, point=1, point_label="noise 1x", routers=(router,), trials=3, invalid=3,
+            failed=0, reason="somebody compiled",
+        )  # fmt: skip
+
+    def outcome(*missing: MissingPoint) -> str:
+        (found,) = judged_objectives(spec, good, missing)
+        return found.outcome
+
+    assert outcome() == outcome(lacking("bridge", 1e5)) == outcome(lacking("wires", 0)) == "met"
+    assert outcome(lacking("wires", 1e5)) == "undecided"
+    (nothing,) = judged_objectives(spec, (), [lacking("wires", 1e5)])
+    assert nothing.outcome == "not measured"
 
 
 def test_a_group_is_each_of_its_members_and_silent_ones_are_left_out() -> None:
