@@ -42,6 +42,18 @@ def test_loads_in_x_are_multiples_of_the_capacity(tmp_path: Path) -> None:
         )
 
 
+def test_1x_is_that_of_ordinary_frames(tmp_path: Path) -> None:
+    ending = RELATIVE.replace("role: victim", "role: router, traffic: {pattern: no-route}", 1)
+    assert ending != RELATIVE
+    back_end = Imaginary()
+    start(tmp_path / "run", back_end, ending).execute()
+    alone = [setting for setting in back_end.settings if len(setting.demands) == 1]
+    assert alone
+    assert {str(setting.demands[0].router.pattern) for setting in alone} == {"constant"}
+    beside = [setting for setting in back_end.settings if len(setting.demands) > 1]
+    assert {str(setting.demands[0].router.pattern) for setting in beside} == {"no-route"}
+
+
 def test_where_the_generator_cannot_overload_1x_is_a_lower_bound(tmp_path: Path) -> None:
     weak = Imaginary(overload=0.9 * CAPACITY_PPS)
     summary = start(tmp_path / "run", weak, RELATIVE).execute()

@@ -35,16 +35,6 @@ def _of_router(
     if pattern.ends and router.role == "victim":
         what = f"pattern {pattern} of {name}, a victim, whose frames are to come back"
         yield Problem(loc, what, listed(_PASSED_ON))
-    elif pattern.ends and router.name == _measured(data):
-        what = f"pattern {pattern} of {name}, with which the capacity is measured"
-        yield Problem(loc, what, f"{listed(_PASSED_ON)}, or another router under capacity")
     if "fragments" in pattern.frames and data.traffic.ip == 6:
         what = f"pattern fragments of {name} with IPv6"
         yield Problem(loc, what, "another pattern, or traffic.ip: 4")
-
-
-def _measured(data: ExperimentData) -> str:
-    """Return the router (or group) whose capacity is measured."""
-    name = (data.capacity and data.capacity.router) or data.routers[0].name
-    found = [r.name for r in data.routers if name in (r.name, *r.member_names())]
-    return found[0] if found else ""  # told elsewhere

@@ -107,15 +107,6 @@ def test_what_does_not_fit_is_named(change: dict[str, str], words: str) -> None:
         experiment(**arguments)  # type: ignore[arg-type]
 
 
-def test_capacity_needs_frames_that_come_back() -> None:
-    text = TEXT.format(pattern="no-route", load="1x", victim="", ip=4)
-    alone = text.replace("role: victim", "role: router") + "capacity: {router: noise}\n"
-    with pytest.raises(SpecError, match="no-route of 'noise', with which the capacity is measured"):
-        parse_experiment(alone)
-    other = parse_experiment(alone.replace("router: noise", "router: victim"))
-    assert other.capacity_reference().router == "victim"
-
-
 EXTERNAL = """\
 isolane: 1
 name: there
@@ -132,7 +123,6 @@ routers:
       ingress: {interface: eth1, mac: "52:54:00:00:00:03", address: 192.0.2.129/25}
       egress: {interface: eth3, mac: "52:54:00:00:00:04", address: 203.0.113.1/31}
 load: {edge: 1kpps, other: 1kpps}
-capacity: {router: other}
 """
 
 

@@ -198,11 +198,18 @@ fn a_poisson_process_has_the_mean_rate_and_its_spread() {
 fn a_timing_needs_one_rate() {
     let mut rising = of_rates(&[1_000_000]).remove(0);
     rising.segments[0].end_rate_millipps *= 2;
-    let even = Timing::Bursts { on_ns: 5, period_ns: 5 };
-    for (timing, word) in [(Timing::Poisson { seed: 1 }, "timing"), (even, "timing")] {
-        let mut generator =
-            Generator::load(spec(vec![StreamSpec { timing, ..rising.clone() }])).expect("loads");
-        let refused = generator.arm(monotonic_ns(), 1).expect_err("a ramp");
+    let constant = of_rates(&[1_000_000]).remove(0);
+    let bursts = |on_ns, period_ns| Timing::Bursts { on_ns, period_ns };
+    for (only, timing, word) in [
+        (&rising, Timing::Poisson { seed: 1 }, "timing"),
+        (&rising, bursts(1, 2), "timing"),
+        (&constant, Timing::Poisson { seed: 0 }, "seed"),
+        (&constant, bursts(5, 5), "on_ns"),
+        (&constant, bursts(0, 5), "on_ns"),
+    ] {
+        let only = StreamSpec { timing, ..only.clone() };
+        let mut generator = Generator::load(spec(vec![only])).expect("loads");
+        let refused = generator.arm(monotonic_ns(), 1).expect_err("it cannot be sent");
         assert!(refused.to_string().contains(word), "{refused}");
     }
 }
