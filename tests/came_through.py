@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isolane.run.results import Placement, RouterTrial
+from isolane.run.results import RouterTrial
+from isolane.run.series import TrialSeries
 
 
 def came_through(routers: Sequence[RouterTrial]) -> bool:
@@ -17,10 +18,14 @@ def came_through(routers: Sequence[RouterTrial]) -> bool:
     return not sent or any(router.received_total for router in routers)
 
 
-def was_at_work(router: RouterTrial, placement: Placement | None) -> bool:
-    """Tell whether the DUT worked on a router's frames in the window, as the CPU accountant has it.
+def was_at_work(router: RouterTrial, series: TrialSeries | None) -> bool:
+    """Tell whether the router has certainly forwarded a frame within the window.
 
-    Frames that are due in the window may be worked on after it: where somebody has a core for the
-    whole of a short window, all are.
+    More of its frames had arrived by the window's end than had left before the window. A guest may
+    sleep or wait through a short window, and forward all of that window's frames after it.
     """
-    return router.received_frames > 0 and placement is not None and placement.frames_on_dut > 0
+    if series is None:
+        return False
+    mine = next(one for one in series.routers if one.router == router.router)
+    window = series.window()
+    return sum(mine.received[: window.stop]) > sum(mine.sent[: window.start])

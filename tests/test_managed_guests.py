@@ -52,7 +52,7 @@ def _in_its_cgroup(path: str, ip: int, hypervisor: str) -> None:
         assert seen.conserved
         for router in seen.routers:  # whoever has the generator's core all the time lets none leave
             assert router.received_frames or not router.generated_frames
-            assert router.cpu_ns or not was_at_work(router, seen.placement)
+            assert router.cpu_ns or not was_at_work(router, seen.series)
     assert not Groups(GROUP).top.exists()
     assert_same_host(before)
 

@@ -12,7 +12,8 @@ import pytest
 from isolane.guests import DIRECTORY
 from isolane.guests.leftovers import processes_of
 from isolane.run.folder import RunFolder
-from isolane.run.results import RouterTrial, Trial
+from isolane.run.results import RouterTrial
+from isolane.run.series import TrialSeries
 
 from tests.came_through import was_at_work
 from tests.live import assert_same_host, quiet_host, running
@@ -59,15 +60,16 @@ def test_guests_forward_to_the_frame_beside_containers(
     trials = run(experiment(tmp_path, ip, paths), tmp_path / "run")
     assert_same_host(before)
     assert_sound(trials, 1 + len(paths))
-    for trial in trials:
+    every = RunFolder.open(tmp_path / "run").series()
+    for trial, series in zip(trials, every, strict=True):
         ran = {(router.kind, router.path, router.hypervisor) for router in trial.routers}
         guest = trial.arm.startswith("guest-")
         path = trial.arm.removeprefix("guest-")
         assert ran == {("vm", path, "uml") if guest else ("container", "direct", None)}
         for router in trial.routers:
             told = f"{trial.arm}: {router.router} has threads or polls of its own"
-            assert router.cpu_ns or not was_at_work(router, trial.placement), told
-            assert_parts(trial, router, guest)
+            assert router.cpu_ns or not was_at_work(router, series), told
+            assert_parts(series, router, guest)
     report = (tmp_path / "run" / "report.html").read_text()
     assert "ran under User-Mode Linux" in report
 
@@ -125,11 +127,11 @@ def test_a_guest_that_is_killed_fails_its_trial_alone(tmp_path: Path) -> None:
     assert_same_host(before)
 
 
-def assert_parts(trial: Trial, router: RouterTrial, guest: bool) -> None:
+def assert_parts(series: TrialSeries, router: RouterTrial, guest: bool) -> None:
     """What a guest's own time was for is told, and adds up."""
     if not guest:
         assert router.cpu_guest is None
         return
     assert router.cpu_guest is not None
     assert sum(router.cpu_guest.values()) == router.cpu_ns
-    assert router.cpu_guest["processors"] > 0 or not was_at_work(router, trial.placement)
+    assert router.cpu_guest["processors"] > 0 or not was_at_work(router, series)

@@ -59,7 +59,8 @@ def test_an_image_with_cloud_init_forwards_to_the_frame(image: Path, tmp_path: P
     done = isolane("run", file, "--output", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert_same_host(before)
-    (trial,) = RunFolder.open(tmp_path / "run").trials()
+    opened = RunFolder.open(tmp_path / "run")
+    (trial,), (series,) = opened.trials(), opened.series()
     assert trial.conserved, trial.reason
     kinds = [(router.kind, router.hypervisor, router.nic) for router in trial.routers]
     assert kinds == [("vm", "tcg", "virtio"), ("container", None, None)]
@@ -67,7 +68,7 @@ def test_an_image_with_cloud_init_forwards_to_the_frame(image: Path, tmp_path: P
         assert router.offered_total == router.received_total + sum(router.lost.values())
         assert router.lost["unaccounted"] == router.duplicated == 0
         assert came_through([router])
-        assert router.cpu_ns or not was_at_work(router, trial.placement)
+        assert router.cpu_ns or not was_at_work(router, series)
 
 
 def test_an_image_with_addresses_of_its_own_stands_beside_isolanes_guest(
