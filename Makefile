@@ -138,7 +138,7 @@ formats: setup ## Only what is checked within seconds: formats, and the style of
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	cargo fmt --all --check
-	find bpf -name '*.[ch]' -not -name vmlinux.h -print0 | \
+	find bpf crates/native/responder -name '*.[ch]' -not -name vmlinux.h -print0 | \
 		xargs -0 clang-format --dry-run -Werror
 
 .PHONY: format
@@ -146,7 +146,7 @@ format: ## Put everything into the agreed format
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 	cargo fmt --all
-	find bpf -name '*.[ch]' -not -name vmlinux.h -print0 | xargs -0 clang-format -i
+	find bpf crates/native/responder -name '*.[ch]' -not -name vmlinux.h -print0 | xargs -0 clang-format -i
 
 .PHONY: schema
 schema: setup ## Write schema/*.json afresh from the models

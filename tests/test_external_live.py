@@ -58,7 +58,7 @@ def test_two_routers_are_measured_to_the_frame(version: int, tmp_path: Path) -> 
     with external_routers(2, version) as (victim, noise):
         text = EXPERIMENT.format(
             size=SIZE[version], ip=version, victim=victim.yaml(), noise=noise.yaml(), arms=""
-        )
+        ).replace("role: aggressor", "role: aggressor, traffic: {mode: icmp-echo}")
         before = quiet_host()
         done = isolane("run", file_of(tmp_path, text), "--output", tmp_path / "run")
         assert done.returncode == 0, done.stderr
@@ -75,7 +75,9 @@ def test_two_routers_are_measured_to_the_frame(version: int, tmp_path: Path) -> 
                 assert router.lost["unaccounted"] == router.reordered == router.duplicated == 0
                 assert router.cpu_caused_ns is router.cpu_ns is None
                 assert "external" in (router.cpu_reason or "")
-            assert came_through(trial.routers)
+            assert [router.mode for router in trial.routers] == ["forward", "icmp-echo"]
+            assert came_through(trial.routers[:1])
+            assert came_through(trial.routers[1:])
         summary = folder.summary()
         assert summary is not None
         told = {each.what for each in summary.not_measured}

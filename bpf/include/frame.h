@@ -59,6 +59,40 @@ static __always_inline __u64 isl_write_signature(struct isl_signature *sig,
 	return (stamp & 0xffffffff) + (stamp >> 32) + flow + stream->seq + frame->cookie;
 }
 
+/*
+ * UDP header, or that of an ICMP echo request, which is as long, and the signature behind it. `pseudo`
+ * is a sum of what the stream's own does not have: of the pseudo header where there is one.
+ */
+static __always_inline void isl_write_upper(struct udphdr *udp, struct isl_stream *stream,
+					    const struct isl_frame *frame, __u16 bytes,
+					    __u64 pseudo)
+{
+	__u16 sport = bpf_htons(stream->first_sport + stream->sport_at);
+	__u64 sum = pseudo + sport;
+
+	if (stream->icmp) {
+		/* Type and code, checksum, identifier, number. */
+		__u16 type = bpf_htons((stream->ip_version == 4 ? ISL_ECHO_V4 : ISL_ECHO_V6) << 8);
+		__u16 number = bpf_htons((__u16)stream->seq);
+
+		*(volatile __u16 *)&udp->source = type;
+		*(volatile __u16 *)&udp->len = sport;
+		*(volatile __u16 *)&udp->check = number;
+		sum += type + number;
+		sum += isl_write_signature((void *)(udp + 1), stream, frame);
+		*(volatile __u16 *)&udp->dest = isl_fold(sum);
+		return;
+	}
+	__u16 dport = bpf_htons(stream->first_dport + stream->dport_at);
+
+	*(volatile __u16 *)&udp->source = sport;
+	*(volatile __u16 *)&udp->dest = dport;
+	*(volatile __u16 *)&udp->len = bytes;
+	sum += dport + bytes;
+	sum += isl_write_signature((void *)(udp + 1), stream, frame);
+	*(volatile __u16 *)&udp->check = isl_fold(sum) ?: 0xffff;
+}
+
 /* Headers and signature; -1: the frame is too short. */
 static __always_inline int isl_write_ipv4(void *data, void *data_end, struct isl_stream *stream,
 					  const struct isl_frame *frame)
@@ -69,9 +103,6 @@ static __always_inline int isl_write_ipv4(void *data, void *data_end, struct isl
 	__u16 udp_bytes = bpf_htons(frame->bytes - sizeof(struct ethhdr) - sizeof(*ip));
 	__u32 src_end =
 		bpf_htons(((__u16)stream->header[28] << 8 | stream->header[29]) + stream->src_at);
-	__u16 sport = bpf_htons(stream->first_sport + stream->sport_at);
-	__u16 dport = bpf_htons(stream->first_dport + stream->dport_at);
-	__u64 sum;
 
 	if (data + ISL_IPV4_HEADERS + sizeof(struct isl_signature) > data_end)
 		return -1;
@@ -79,12 +110,9 @@ static __always_inline int isl_write_ipv4(void *data, void *data_end, struct isl
 	*(volatile __u16 *)&ip->tot_len = ip_bytes;
 	*(volatile __u16 *)&ip->check = isl_fold((__u64)stream->ip_sum + ip_bytes + src_end);
 	*(volatile __u16 *)((void *)&ip->saddr + 2) = src_end;
-	*(volatile __u16 *)&udp->source = sport;
-	*(volatile __u16 *)&udp->dest = dport;
-	*(volatile __u16 *)&udp->len = udp_bytes;
-	sum = stream->udp_sum + src_end + sport + dport + 2 * (__u32)udp_bytes;
-	sum += isl_write_signature((void *)(udp + 1), stream, frame);
-	*(volatile __u16 *)&udp->check = isl_fold(sum) ?: 0xffff;
+	/* ICMP has no pseudo header. */
+	isl_write_upper(udp, stream, frame, udp_bytes,
+			stream->icmp ? 0 : stream->pseudo_sum + src_end + udp_bytes);
 	return 0;
 }
 
@@ -96,21 +124,13 @@ static __always_inline int isl_write_ipv6(void *data, void *data_end, struct isl
 	__u16 udp_bytes = bpf_htons(frame->bytes - sizeof(struct ethhdr) - sizeof(*ip));
 	__u32 src_end =
 		bpf_htons(((__u16)stream->header[36] << 8 | stream->header[37]) + stream->src_at);
-	__u16 sport = bpf_htons(stream->first_sport + stream->sport_at);
-	__u16 dport = bpf_htons(stream->first_dport + stream->dport_at);
-	__u64 sum;
 
 	if (data + ISL_IPV6_HEADERS + sizeof(struct isl_signature) > data_end)
 		return -1;
 	isl_copy_words(data, stream->header, 8);
 	*(volatile __u16 *)&ip->payload_len = udp_bytes;
 	*(volatile __u16 *)((void *)&ip->saddr + 14) = src_end;
-	*(volatile __u16 *)&udp->source = sport;
-	*(volatile __u16 *)&udp->dest = dport;
-	*(volatile __u16 *)&udp->len = udp_bytes;
-	sum = stream->udp_sum + src_end + sport + dport + 2 * (__u32)udp_bytes;
-	sum += isl_write_signature((void *)(udp + 1), stream, frame);
-	*(volatile __u16 *)&udp->check = isl_fold(sum) ?: 0xffff;
+	isl_write_upper(udp, stream, frame, udp_bytes, stream->pseudo_sum + src_end + udp_bytes);
 	return 0;
 }
 

@@ -65,7 +65,7 @@ struct isl_segment {
 
 /* One stream of frames to one interface: settings first, then what the program writes. */
 struct isl_stream {
-	__u32 pad1;
+	__u32 icmp; /* echo requests in place of UDP datagrams; what would be their source port identifies them */
 	__u32 flows;
 	__u16 first_sport; /* host order */
 	__u16 first_dport;
@@ -74,8 +74,8 @@ struct isl_stream {
 	__u8 ip_version;
 	__u8 n_sizes;
 	__u16 n_segments;
-	__u32 ip_sum;  /* one's complement sum of the IPv4 header less length and source's end */
-	__u64 udp_sum; /* the same for the pseudo header, less ports, lengths, source's end */
+	__u32 ip_sum; /* one's complement sum of the IPv4 header less length and source's end */
+	__u64 pseudo_sum; /* the same for UDP's or ICMPv6's pseudo header, less lengths and source's end */
 	__u16 sizes[ISL_MAX_SIZES]; /* bytes handed to the driver, in the order of sending */
 	__u8 header[ISL_HEADER_BYTES];
 	/* Bursts: how long one lasts and the pause after it, ns << 16; 0: none. Rates are those within. */

@@ -22,14 +22,22 @@ struct isl_vlan {
 	__be16 proto;
 };
 
+/* Types of ICMP messages: echo requests, which the generator sends, and their replies. */
+#define ISL_ECHO_V4 8
+#define ISL_ECHO_REPLY_V4 0
+#define ISL_ECHO_V6 128
+#define ISL_ECHO_REPLY_V6 129
+
 /*
  * Finds the signature behind Ethernet, at most one VLAN tag, IPv4 without options or IPv6 without
- * extension headers, and UDP. NULL: not a frame that the generator can have sent.
+ * extension headers, and UDP or an ICMP echo. NULL: not a frame that the generator can have sent, nor
+ * an answer to one.
  */
 static __always_inline struct isl_signature *isl_find_signature(void *data, void *data_end)
 {
 	struct ethhdr *eth = data;
 	void *at = eth + 1;
+	__u8 upper, echo, reply;
 	__be16 proto;
 
 	if (at > data_end)
@@ -48,22 +56,35 @@ static __always_inline struct isl_signature *isl_find_signature(void *data, void
 
 		at = ip + 1;
 		/* The first fragment of a datagram has all headers. */
-		if (at > data_end || ip->ihl != 5 || ip->protocol != IPPROTO_UDP ||
-		    (ip->frag_off & bpf_htons(0x1fff)))
+		if (at > data_end || ip->ihl != 5 || (ip->frag_off & bpf_htons(0x1fff)))
 			return NULL;
+		upper = ip->protocol == IPPROTO_ICMP ? IPPROTO_ICMPV6 : ip->protocol;
+		echo = ISL_ECHO_V4;
+		reply = ISL_ECHO_REPLY_V4;
 	} else if (proto == bpf_htons(ETH_P_IPV6)) {
 		struct ipv6hdr *ip = at;
 
 		at = ip + 1;
-		if (at > data_end || ip->nexthdr != IPPROTO_UDP)
+		if (at > data_end)
 			return NULL;
+		upper = ip->nexthdr;
+		echo = ISL_ECHO_V6;
+		reply = ISL_ECHO_REPLY_V6;
 	} else {
 		return NULL;
 	}
-	at += sizeof(struct udphdr);
-	if (at + sizeof(struct isl_signature) > data_end)
+	/* The header of an echo is as long as UDP's. */
+	if (at + sizeof(struct udphdr) + sizeof(struct isl_signature) > data_end)
 		return NULL;
-	return at;
+	if (upper == IPPROTO_ICMPV6) {
+		__u8 type = *(__u8 *)at;
+
+		if (type != echo && type != reply)
+			return NULL;
+	} else if (upper != IPPROTO_UDP) {
+		return NULL;
+	}
+	return at + sizeof(struct udphdr);
 }
 
 /*

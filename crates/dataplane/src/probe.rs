@@ -58,6 +58,7 @@ fn try_generator(netns: Option<PathBuf>) -> Result<()> {
         dst: [198, 19, 0, 2].into(),
         hop_limit: HOP_LIMIT,
         fragments: false,
+        icmp: false,
         first_sport: 1024,
         first_dport: 9,
         flows: 1,

@@ -87,6 +87,9 @@ pub struct StreamSpec {
     pub hop_limit: u8,
     /// Whether each frame is the first fragment of a datagram; IPv4 only.
     pub fragments: bool,
+    /// Whether they are ICMP echo requests in place of UDP datagrams: then the source port is their
+    /// identifier, and there is no destination port.
+    pub icmp: bool,
     /// First UDP source port; flows use up to 50,000 of them before the next destination port.
     pub first_sport: u16,
     /// First UDP destination port.
@@ -162,6 +165,9 @@ impl StreamSpec {
         if self.fragments && !self.dst.is_ipv4() {
             return refuse("fragments", &self.dst, "an IPv4 address");
         }
+        if self.fragments && self.icmp {
+            return refuse("fragments", &"icmp", "fragments of UDP datagrams");
+        }
         for &size in &self.sizes {
             if !(min..=MAX_FRAME_BYTES).contains(&size) {
                 return refuse("frame_size", &size, &format!("{min} to {MAX_FRAME_BYTES} bytes"));
@@ -206,13 +212,14 @@ impl StreamSpec {
         entry.first_dport = self.first_dport;
         entry.sport_count = u16::try_from(self.flows.min(50_000)).expect("at most 50,000");
         entry.src_count = self.src_count;
+        entry.icmp = self.icmp.into();
         entry.ip_version = if self.dst.is_ipv4() { 4 } else { 6 };
         entry.n_sizes = u8::try_from(self.sizes.len()).expect("checked above");
         for (to, size) in entry.sizes.iter_mut().zip(&self.sizes) {
             *to = size - FCS_BYTES;
         }
         entry.header = self.header();
-        (entry.ip_sum, entry.udp_sum) = self.sums(&entry.header);
+        (entry.ip_sum, entry.pseudo_sum) = self.sums(&entry.header);
         self.fill_segments(entry);
         let first = entry.segments[..self.segments.len()]
             .iter()
@@ -257,6 +264,15 @@ impl StreamSpec {
         }
     }
 
+    /// What follows the IP header, by its assigned number: UDP, ICMP or `ICMPv6`.
+    fn protocol(&self) -> u8 {
+        match (self.icmp, self.dst.is_ipv4()) {
+            (false, _) => 17,
+            (true, true) => 1,
+            (true, false) => 58,
+        }
+    }
+
     /// Ethernet and IP headers, with zeros where the program writes.
     fn header(&self) -> [u8; 64] {
         let mut bytes = [0u8; 64];
@@ -268,14 +284,14 @@ impl StreamSpec {
                 bytes[14] = 0x45;
                 bytes[20] = if self.fragments { MORE_FRAGMENTS } else { DO_NOT_FRAGMENT };
                 bytes[22] = self.hop_limit;
-                bytes[23] = 17; // UDP
+                bytes[23] = self.protocol();
                 bytes[26..30].copy_from_slice(&src.octets());
                 bytes[30..34].copy_from_slice(&dst.octets());
             }
             (IpAddr::V6(src), IpAddr::V6(dst)) => {
                 bytes[12..14].copy_from_slice(&0x86ddu16.to_be_bytes());
                 bytes[14] = 0x60;
-                bytes[20] = 17; // UDP
+                bytes[20] = self.protocol();
                 bytes[21] = self.hop_limit;
                 bytes[22..38].copy_from_slice(&src.octets());
                 bytes[38..54].copy_from_slice(&dst.octets());
@@ -285,7 +301,7 @@ impl StreamSpec {
         bytes
     }
 
-    /// One's complement sums of what stays the same, in memory order: (IPv4 header, UDP).
+    /// One's complement sums of what stays the same, in memory order: (IPv4 header, pseudo header).
     fn sums(&self, header: &[u8; 64]) -> (u32, u64) {
         let sum = |bytes: &[u8]| -> u32 {
             bytes
@@ -293,12 +309,12 @@ impl StreamSpec {
                 .map(|pair| u32::from(u16::from_ne_bytes([pair[0], pair[1]])))
                 .sum()
         };
-        let udp = u64::from(17u16.to_be());
+        let upper = u64::from(u16::from(self.protocol()).to_be());
         if self.dst.is_ipv4() {
             let ip = sum(&header[14..28]) + sum(&header[30..34]);
-            (ip, udp + u64::from(sum(&header[26..28]) + sum(&header[30..34])))
+            (ip, upper + u64::from(sum(&header[26..28]) + sum(&header[30..34])))
         } else {
-            (0, udp + u64::from(sum(&header[22..36]) + sum(&header[38..54])))
+            (0, upper + u64::from(sum(&header[22..36]) + sum(&header[38..54])))
         }
     }
 }

@@ -27,7 +27,7 @@ impl Stream {
     #[new]
     #[pyo3(signature = (*, ifindex, src_mac, dst_mac, src_ip, src_count, dst_ip, first_sport,
                         first_dport, flows, sizes, segments, hop_limit = HOP_LIMIT,
-                        fragments = false, poisson_seed = 0, on_ns = 0, period_ns = 0))]
+                        fragments = false, icmp = false, poisson_seed = 0, on_ns = 0, period_ns = 0))]
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python constructor")]
     fn new(
         ifindex: u32,
@@ -43,6 +43,7 @@ impl Stream {
         segments: Vec<records::Segment>,
         hop_limit: u8,
         fragments: bool,
+        icmp: bool,
         poisson_seed: u32,
         on_ns: u64,
         period_ns: u64,
@@ -61,6 +62,7 @@ impl Stream {
             dst: dst_ip,
             hop_limit,
             fragments,
+            icmp,
             first_sport,
             first_dport,
             flows,

@@ -55,6 +55,12 @@ fn monotonic_ns() -> u64 {
     clock_ns()
 }
 
+/// The program that answers UDP datagrams in a router: an executable file that needs only a kernel.
+#[pyfunction]
+fn responder() -> &'static [u8] {
+    include_bytes!(concat!(env!("OUT_DIR"), "/responder"))
+}
+
 /// Shortest frame, bytes with the frame check sequence, that holds headers and signature.
 #[pyfunction]
 fn min_frame_bytes(destination: IpAddr) -> u16 {
@@ -111,6 +117,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plane::Plane>()?;
     module.add_function(wrap_pyfunction!(monotonic_ns, module)?)?;
     module.add_function(wrap_pyfunction!(min_frame_bytes, module)?)?;
+    module.add_function(wrap_pyfunction!(responder, module)?)?;
     module.add_function(wrap_pyfunction!(probe_features, module)?)?;
     module.add_function(wrap_pyfunction!(measure_stalls, module)?)?;
     module.add_function(wrap_pyfunction!(measure_transfer, module)?)?;

@@ -65,6 +65,7 @@ class ExternalBed:
     receiver_moderation_ns: Final = 0
     receive_threads: Final[Mapping[str, list[int]]] = {}
     guest_threads: Final[Mapping[str, Mapping[GuestPart, list[int]]]] = {}
+    responder_threads: Final[Mapping[str, list[int]]] = {}
     back_end_threads: Final[tuple[list[int], tuple[str, ...]]] = ([], ())
     host_sides: Final[Mapping[str, DutInterface]] = {}
     behind: Final[Mapping[str, tuple[str, ...]]] = {}

@@ -21,6 +21,7 @@ from isolane.report.points import Across, across
 from isolane.report.resources import cpu_figure, loss_figure
 from isolane.report.victim_figure import victim_figure
 from isolane.run.results import Cell, Interval, PublishedCell, Summary
+from isolane.run.wording import delay_words
 from isolane.spec.units import format_ns, format_pps
 
 _KPPS = "format(datum.value, '~s')"
@@ -227,7 +228,8 @@ def _delay(summary: Summary, positions: Across) -> Figure | None:
         return None
     every = [row for _, rows in found for row in rows]
     domain = (0.8 * min(row.low for row in every), 1.25 * max(row.high for row in every))
-    y = Axis("one-way delay (log scale)", TIME, decades(*domain), log=True, domain=domain)
+    kind = delay_words({cell.mode for cell in focus})
+    y = Axis(f"{kind} (log scale)", TIME, decades(*domain), log=True, domain=domain)
     gaps = gaps_of(summary, positions, lambda point: [point.arm])
     panels: tuple[Panel, ...] = tuple(
         line_panel(
@@ -246,7 +248,7 @@ def _delay(summary: Summary, positions: Across) -> Figure | None:
     if focus[0].role == "victim" and len({cell.router for cell in focus}) == 1:
         whose = "the victim's frames"
     caption = (
-        f"One-way delay from the generator to the receiver, of {whose}. All panels share one "
+        f"{kind.capitalize()} from the generator to the receiver, of {whose}. All panels share one "
         "logarithmic scale. Lost frames are infinitely late: a percentile that they reach has no "
         "point."
     )

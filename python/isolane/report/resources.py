@@ -16,6 +16,7 @@ DROP_POINT_WORDS: dict[DropPoint, str] = {
     "nic_queue": "NIC queue",
     "router_queue": "router queue",
     "no_route": "not forwarded",
+    "unanswered": "not answered",
     "egress": "egress",
     "in_router": "in the router",
     "unaccounted": "unaccounted",

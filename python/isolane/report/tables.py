@@ -141,14 +141,15 @@ _COLUMNS = (
     ),
     _Column(
         "Delay p50",
-        "one-way delay since departure, median of the frames; lost frames are infinitely late",
+        "one-way delay since departure (round-trip time of a router that answers), median of the "
+        "frames; lost frames are infinitely late",
         lambda c: c.delay_p50_ns,
         format_ns,
     ),
     _Column("p99", "99th percentile of the same", lambda c: c.delay_p99_ns, format_ns),
     _Column(
         "max",
-        "longest one-way delay of a frame that arrived, over all repeats",
+        "longest such delay of a frame that arrived, over all repeats",
         lambda c: c.delay_max_ns,
         format_ns,
     ),

@@ -159,6 +159,7 @@ def _victims(arm: ArmVerdict, cells: Sequence[Cell], total: Aggregate | None) ->
             "keeps_at": arm.point_label,
             "delay_p99_ns": worst.delay_p99_ns,
             "alone_p99_ns": _alone(worst, own),
+            "mode": worst.mode,
         }
     )
 

@@ -27,7 +27,9 @@ def headings(found: Answer) -> tuple[str, ...]:
     if not found.rows or found.rows[0].finding is None:
         at = f" at {found.total_at}" if found.total_at else ""
         return ("arm", f"together{at} (of best)")
-    return (*WORDS[:2], "victim keeps", WORST_AT, "p99 (alone)", "together (of best)")
+    answers = any(row.mode != "forward" for row in found.rows)
+    delay = "round trip p99 (alone)" if answers else "p99 (alone)"
+    return (*WORDS[:2], "victim keeps", WORST_AT, delay, "together (of best)")
 
 
 def figures(row: AnswerRow) -> tuple[str, ...]:

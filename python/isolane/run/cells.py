@@ -132,6 +132,7 @@ def _cell(
         router=first.router,
         group=first.group,
         role=first.role,
+        mode=first.mode,
         load_x=first.load_x,
         offered_pps=_sure([r.offered_pps for _, r in runs], origins),
         throughput_pps=_sure(list(rates.values()), origins),

@@ -7,7 +7,7 @@ trial ends), ``trials.parquet`` (one row per trial and router), ``summary.json``
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -35,6 +35,7 @@ from isolane.run.verdict_models import Answer as Answer  # noqa: PLC0414 - a par
 from isolane.run.verdict_models import ArmVerdict as ArmVerdict  # noqa: PLC0414 - the same
 from isolane.run.verdict_models import Finding as Finding  # noqa: PLC0414 - the same
 from isolane.run.verdict_models import Verdict as Verdict  # noqa: PLC0414 - the same
+from isolane.spec.fields import Mode
 
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure", "twin", "search", "null-dut", "generator"]
@@ -42,19 +43,19 @@ Purpose = Literal["capacity", "measure", "twin", "search", "null-dut", "generato
 ``null-dut``: one without a router, the floor of the delays; ``generator``: a flood, which tells
 what can be sent."""
 DropPoint = Literal[
-    "generator", "nic_queue", "router_queue", "no_route", "egress", "in_router", "unaccounted"
-]
-"""``in_router``: in or behind a router that does not tell Isolane where it drops frames."""
-
-DROP_POINTS: tuple[DropPoint, ...] = (
     "generator",
     "nic_queue",
     "router_queue",
     "no_route",
+    "unanswered",
     "egress",
     "in_router",
     "unaccounted",
-)
+]
+"""``unanswered``: reached a router that was to answer them, mostly to find its socket full.
+``in_router``: in or behind a router that does not tell Isolane where it drops frames."""
+
+DROP_POINTS: tuple[DropPoint, ...] = get_args(DropPoint)
 """Where a frame can be lost, in the order in which a frame passes them."""
 
 
@@ -126,6 +127,9 @@ class RouterTrial(_Model):
     """What the experiment asks for, where that is more than can be sent; None: `offered_pps`."""
     pattern: str = "constant"
     """When its frames were sent, and what was unusual about them."""
+    mode: Mode = "forward"
+    """Whether it passed its frames on, or answered them: then delays are round-trip times, and what
+    is received are answers."""
     negative_delays: int = 0
     """Frames that arrived before they were written: the clocks differ. In no percentile."""
     window_shift: WindowShift | None = None
@@ -259,6 +263,8 @@ class Cell(_Model):
     lateness_p99_ns: Interval | None = None
     negative_delays: float = 0.0
     """Mean frames per trial."""
+    mode: Mode = "forward"
+    """Whether it passed its frames on, or answered them: then delays are round-trip times."""
 
 
 class Aggregate(_Model):

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from isolane.run.interval import Interval
+from isolane.spec.fields import Mode
 
 Finding = Literal[
     "isolated",
@@ -68,6 +69,8 @@ class AnswerRow(_Model):
     """What all routers together forward at the answer's point; None where the arm lacks it."""
     total_share: float | None
     """The same over that of the arm that forwards the maximum there, 0 to 1; None for a bound."""
+    mode: Mode = "forward"
+    """The victim's: with another one its delays are round-trip times."""
     total_is_bound: bool = False
     """Whether all that was offered came through, so that they may forward more."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from isolane.run.results import Interval
+from isolane.spec.fields import Mode
 
 
 def digits(value: float, significant: int = 3) -> str:
@@ -21,6 +22,14 @@ def digits(value: float, significant: int = 3) -> str:
     decimals = max(0, significant - 1 - int(f"{rounded:e}".split("e")[1]))
     text = f"{rounded:,.{decimals}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def delay_words(modes: Collection[Mode]) -> str:
+    """Say what the delays of routers of these modes are."""
+    there, back = "one-way delay", "round-trip time"
+    if "forward" not in modes:
+        return back
+    return there if set(modes) == {"forward"} else f"{there} or {back}"
 
 
 def percent(share: float, like: float | None = None) -> str:

@@ -55,6 +55,7 @@ NicModel = Literal["virtio", "e1000", "vfio", "vector"]
 Hypervisor = Literal["auto", "kvm", "uml", "tcg"]
 Receive = Literal["softirq", "threaded"]
 Role = Literal["victim", "aggressor", "router"]
+Mode = Literal["forward", "echo", "icmp-echo"]
 
 MAX_ROUTERS: Final = 64
 MAX_NAME: Final = 12
@@ -227,6 +228,11 @@ PathWord = Annotated[
     RouterPath,
     PlainValidator(word("path", get_args(RouterPath))),
     words_schema(*get_args(RouterPath)),
+]
+ModeWord = Annotated[
+    Mode,
+    PlainValidator(word("mode", get_args(Mode))),
+    words_schema(*get_args(Mode)),
 ]
 NicWord = Annotated[
     NicModel,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from isolane.spec.fields import Role
+from isolane.spec.fields import Mode, Role
 from isolane.spec.models import ExperimentData, Router
 from isolane.spec.patterns import PLAIN, Pattern
 from isolane.spec.subnets import Network, default_subnet
@@ -29,6 +29,13 @@ class PointRouter:
     """Ingress subnet: the one asked for, or :func:`default_subnet`."""
     pattern: Pattern = PLAIN
     """What is unusual about the frames that it is sent."""
+    mode: Mode = "forward"
+    """Whether it passes its frames on, or answers them."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether what comes back of it are answers: delays are round-trip times."""
+        return self.mode != "forward"
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,8 @@ def _members(data: ExperimentData, router: Router, step: int) -> Iterator[PointR
     for i, name in enumerate(router.member_names(count)):
         address = subnet_of(router, i) or default_subnet(data.traffic.ip, number + i)
         pattern = at(patterns_of(router), step)
-        yield PointRouter(name, router.name, router.role, load, address, pattern)
+        mode = data.traffic_of(router.name).mode
+        yield PointRouter(name, router.name, router.role, load, address, pattern, mode)
 
 
 def _label(data: ExperimentData, step: int) -> str:

@@ -61,6 +61,10 @@ class Traffic(SpecModel):
     """UDP flows of each router."""
     line_rate_bps: f.LineRate = Field(default=10e9, alias="line_rate")
     """Rate of every wire; an offered load above it is an error."""
+    mode: f.ModeWord = "forward"
+    """What becomes of a frame: the router passes it on (forward), or answers it: a UDP server that
+    Isolane starts in the router (echo), or the router's kernel (icmp-echo, as ping does). Delays
+    are round-trip times then."""
 
     def frame_sizes(self) -> tuple[tuple[int, int], ...]:
         """Return the frame sizes (bytes with checksum) and their weights."""
@@ -87,6 +91,8 @@ class TrafficOverride(SpecModel):
     """Ethernet frame size with the 4-byte checksum, bytes, or imix."""
     flows: f.Flows | None = None
     """UDP flows of the router."""
+    mode: f.ModeWord | None = None
+    """Whether it forwards its frames or answers them."""
     pattern: PatternValues = (PLAIN,)
     """When its frames are sent: poisson, bursts (such as bursts 1ms/4ms), ramp; and what they are:
     new-flows (each frame is of a flow of its own), fragments (the first ones of datagrams without a

@@ -1,4 +1,4 @@
-"""Checks of traffic patterns: do they fit the routers, and what is measured with them?"""
+"""Checks of traffic patterns and modes: do they fit the routers, and what is measured?"""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from isolane.spec.models import ExperimentData, Router
 from isolane.spec.patterns import CONSTANT, ENDING, FRAME_KINDS, Pattern
 from isolane.spec.problems import Loc, Problem, listed, show
 
+_NEVER_ANSWERED = ("fragments", *ENDING)
+"""Frames that end in a router without an answer to who sent them, whatever its mode."""
 _PASSED_ON = (CONSTANT, *(kind for kind in FRAME_KINDS if kind not in ENDING))
 
 
 def pattern_misfits(data: ExperimentData) -> Iterator[Problem]:
     """Yield the problems of the traffic patterns of an experiment."""
+    yield from _modes(data)
     external = {r.group for arm in resolve_arms(data) for r in arm.routers if r.kind == "external"}
     for i, router in enumerate(data.routers):
         patterns = patterns_of(router)
@@ -32,9 +35,31 @@ def _of_router(
     data: ExperimentData, router: Router, pattern: Pattern, loc: Loc
 ) -> Iterator[Problem]:
     name = show(router.name)
+    unanswered = [kind for kind in pattern.frames if kind in _NEVER_ANSWERED]
+    mode = data.traffic_of(router.name).mode
+    if unanswered and mode != "forward":
+        what = f"pattern {pattern} of {name} with mode {mode}: nobody answers such frames"
+        yield Problem(loc, what, "another pattern, or mode: forward")
     if pattern.ends and router.role == "victim":
         what = f"pattern {pattern} of {name}, a victim, whose frames are to come back"
         yield Problem(loc, what, listed(_PASSED_ON))
     if "fragments" in pattern.frames and data.traffic.ip == 6:
         what = f"pattern fragments of {name} with IPv6"
         yield Problem(loc, what, "another pattern, or traffic.ip: 4")
+
+
+def _modes(data: ExperimentData) -> Iterator[Problem]:
+    """Yield the problems of modes: Isolane starts no server in what it has not set up itself."""
+    for arm in resolve_arms(data):
+        for member in arm.routers:
+            i = next(i for i, router in enumerate(data.routers) if router.name == member.group)
+            if data.traffic_of(member.group).mode != "echo":
+                continue
+            override = data.routers[i].traffic
+            own = override is not None and override.mode is not None
+            loc: Loc = ("routers", i, "traffic", "mode") if own else ("traffic", "mode")
+            what = f"mode echo of {show(member.group)}"
+            if member.kind == "external":
+                yield Problem(loc, f"{what}, an external router", "icmp-echo, forward")
+            if member.image is not None:
+                yield Problem(loc, f"{what}, which starts from an image", "icmp-echo, forward")

@@ -36,8 +36,8 @@ def table(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def test_there_are_fifteen() -> None:
-    assert len(SHIPPED) == 15
+def test_there_are_sixteen() -> None:
+    assert len(SHIPPED) == 16
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -78,6 +78,15 @@ def test_bad_neighbours_differ_in_their_frames_alone() -> None:
     assert {kind for router in bad for kind in router.pattern.frames} == set(FRAME_KINDS)
     assert {router.pattern.timing.kind for router in bad} == set(TIMING_KINDS)
     assert [bad[0].pattern, it.points()[0].group("neighbour")[0].load.value] == [PLAIN, 0]
+    assert it.trial.repeats >= MIN_UNITS
+
+
+def test_only_the_victim_of_round_trips_answers() -> None:
+    it = load_experiment(ROOT / "experiments" / "round-trips.yaml")
+    for point in it.points():
+        assert [router.mode for router in point.routers] == ["echo", "forward"]
+        assert str(point.routers[0].load) == "10kpps"
+    assert it.capacity_reference().router == "aggressor"
     assert it.trial.repeats >= MIN_UNITS
 
 

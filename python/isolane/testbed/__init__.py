@@ -26,8 +26,10 @@ from isolane.testbed.journal import Journal, exclusive
 from isolane.testbed.layout import POLICY_NICS
 from isolane.testbed.loss_counters import Counters
 from isolane.testbed.netns import NETNS_DIR
+from isolane.testbed.responders import ECHO_PORT
 
 __all__ = [
+    "ECHO_PORT",
     "NETNS_DIR",
     "POLICY_NICS",
     "UML",

@@ -21,16 +21,14 @@ from isolane.testbed.journal import Journal
 from isolane.testbed.layout import make_layout
 from isolane.testbed.loss_counters import Counters, Reader
 from isolane.testbed.namespace_thread import NamespaceThread
+from isolane.testbed.responders import BedResponders
+from isolane.testbed.silence import await_silence
 from isolane.testbed.threads import Polled
 
 RECEIVER_PAUSE_NS = 10_000
 """Pause between two polls of the receiver, ns, for each of its interfaces. On the generator's core
 every poll delays the generator (in a virtual machine each timer is an exit to the hypervisor): with
 half of it the generator's lateness grows, with a fifth of it frames are missed."""
-
-_QUIET_S, _QUIET_GUESTS_S = 0.03, 0.3
-"""Without a frame for this long: several times the maximum pause between multicast reports."""
-_SILENCES = 33
 
 
 class Testbed:
@@ -68,6 +66,7 @@ class Testbed:
         self._reader: Reader | None = None
         self._back_end = BedBackEnd(self._layout, self._ns, journal)
         self._guests = BedGuests(self._layout, self._ns, journal, self._back_end)
+        self._responders = BedResponders(self._layout, self._ns)
         self.receive_threads: dict[str, list[int]] = {}
         """DUT interface -> kernel threads that poll it; empty with ``softirq``."""
 
@@ -97,10 +96,11 @@ class Testbed:
         builder.build()
         self._back_end.start()
         self._guests.start(builder.go_on)
+        self._responders.start()
         self._reader = Reader(self._layout, self._ns, self._guests, self._back_end)
         self._assign_cores()
         if self.plan.ip == 6 and self._layout.dut_nics:
-            self._await_silence()
+            await_silence(self._ns, self._layout.of_routers, guests=bool(self.guest_processes))
 
     def _assign_cores(self) -> None:
         """Assign each receiving interface to its core."""
@@ -145,16 +145,6 @@ class Testbed:
         wires = sum(veth.rx.netns == RCV for veth in self._layout.veths)
         return RECEIVER_PAUSE_NS * max(2, wires)
 
-    def _await_silence(self) -> None:
-        """Wait until the routers have sent the multicast reports of their new interfaces."""
-        sides = self._layout.of_routers
-        quiet_s = _QUIET_GUESTS_S if self.guest_processes else _QUIET_S
-        deadline, sent, before = time.monotonic() + _SILENCES * quiet_s, 0, -1
-        while sent != before and time.monotonic() < deadline:
-            before = sent
-            time.sleep(quiet_s)
-            sent = sum(int(self._ns[name].read(i, "statistics/tx_packets")) for name, i in sides)
-
     def _take_down(self) -> None:
         self._interrupted = True
         try:
@@ -183,6 +173,7 @@ class Testbed:
         self._taken_down = True
         if self._reader is not None:
             self._reader.close()
+        self._responders.close()
         self._guests.close()
         self._back_end.close()
         problems = netns.remove(self._ns.values())
@@ -302,6 +293,11 @@ class Testbed:
         return self._guests.threads()
 
     @property
+    def responder_threads(self) -> dict[str, list[int]]:
+        """Router -> the threads that answer frames in it, where it is no guest."""
+        return self._responders.threads()
+
+    @property
     def back_end_threads(self) -> tuple[list[int], tuple[str, ...]]:
         """The threads of the network back-end, and the routers that they work for together."""
         return self._back_end.threads(), self._back_end.routers
@@ -378,6 +374,7 @@ class Testbed:
 
     def _check_alive(self) -> None:
         self._guests.check_alive()
+        self._responders.check_alive()
         self._back_end.check_alive()
         for (name, ifname), index in self._ifindex.items():
             with contextlib.suppress(OSError, KeyError):

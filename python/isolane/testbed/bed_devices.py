@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from isolane.spec.fields import Mode
 from isolane.spec.schedulers import Uplink
 from isolane.testbed.bed_plan import Machine
 
@@ -98,10 +99,22 @@ class RouterLayout:
     taps: tuple[str, str] = ("", "")
     """The macvtaps that its NICs are, in and out, where it is a guest under QEMU."""
 
+    mode: Mode = "forward"
+    """Whether it passes frames on, or answers them."""
     served: bool = False
     """Its NICs are ports of the network back-end: it has no interfaces on this host."""
     port: Mapping[str, int | str] = field(default_factory=dict)
     """Keys of the port that it sends by, where it is served."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether it answers its frames."""
+        return self.mode != "forward"
+
+    @property
+    def responder(self) -> bool:
+        """Whether a program in it does."""
+        return self.mode == "echo" and not self.bare
 
     @property
     def asks(self) -> bool:

@@ -34,6 +34,7 @@ from isolane.testbed.guest_losses import GuestReading, at_rest, frames_received
 from isolane.testbed.ip_counters import FILES, IpCounts
 from isolane.testbed.journal import Journal
 from isolane.testbed.netns import Namespace
+from isolane.testbed.responders import responder_script
 
 _DEVICES: Final = "net/dev"
 READY_S: Final = 120.0
@@ -165,7 +166,8 @@ class BedGuests:
             RouterSide(router.in_address, router.src_ip, router.src_mac),
             RouterSide(router.out_address, router.dst_ip, router.dst_mac),
         )
-        return router_script(ip, _nics(router), sides)
+        script = router_script(ip, _nics(router), sides)
+        return f"{script}\n{responder_script(router.in_address)}" if router.responder else script
 
     def processes(self) -> dict[str, int]:
         """Return the process that all of each guest comes from."""
@@ -177,6 +179,8 @@ class BedGuests:
 
     def lost(self) -> dict[str, dict[str, int]]:
         """Return the frames lost in each guest since it was started, by router and drop point.
+
+        Beside them those ``delivered`` to the guest itself.
 
         Raises
         ------
@@ -228,6 +232,7 @@ class BedGuests:
             taken=sum(received.get(nic, 0) for nic in _nics(router)),
             ip=IpCounts.of(self._layout.ip, told[FILES[self._layout.ip]]),
             sent=sent,
+            answers=router.answers,
         )
 
     def _refused(self, router: RouterLayout) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from isolane.spec.fields import Mode
 from isolane.spec.schedulers import DEFAULT_UPLINK, Uplink
 
 Kind = Literal["native", "container", "vm"]
@@ -58,6 +59,8 @@ class RouterPlan:
     """Ingress subnet, e.g. ``198.18.5.0/24``; None: assigned by the router's number."""
     machine: Machine = UML
     """What it is where ``kind`` is ``vm``."""
+    mode: Mode = "forward"
+    """Whether it passes frames on, or answers them: by a program in it (echo), or its kernel."""
     port: Mapping[str, int | str] = field(default_factory=dict)
     """On path netback: keys of the port that it sends by, as the back-end's file has them."""
 

@@ -30,13 +30,15 @@ class GuestReading:
     """Of its IP layer."""
     sent: int
     """Left for the wire, by this host's counter."""
+    answers: bool = False
+    """Whether it is to answer frames, and not to pass them on."""
 
     def lost(self) -> dict[str, int]:
         """Return the frames lost, by drop point; what never came to its IP layer is its queue's."""
         return {
             "router_queue": self.refused + self.taken - self.ip.arrived,
-            "no_route": self.ip.not_forwarded,
-            "egress": self.ip.sent - self.sent,
+            **self.ip.lost(answers=self.answers),
+            "egress": self.ip.sent(answers=self.answers) - self.sent,
         }
 
 

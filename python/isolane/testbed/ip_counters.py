@@ -22,6 +22,11 @@ class IpCounts:
     """Found a route."""
     given_up: int
     """Were given up after that."""
+    unanswered: int = 0
+    """Were for a program or the kernel to answer, and were not: above all datagrams that found a
+    socket full, or none."""
+    answered: int = 0
+    """Datagrams and echo replies that it gave to an interface to send."""
 
     @classmethod
     def of(cls, ip: int, text: str) -> Self:
@@ -35,11 +40,14 @@ class IpCounts:
         try:
             if ip == 4:
                 v4 = parse_snmp(text, "Ip")
+                udp, icmp = parse_snmp(text, "Udp"), parse_snmp(text, "Icmp")
                 return cls(
                     v4["InReceives"],
                     v4["InDelivers"],
                     v4["ForwDatagrams"],
                     v4["OutDiscards"] + v4["FragFails"],
+                    udp["InErrors"] + udp["NoPorts"] + icmp["InEchos"] - icmp["OutEchoReps"],
+                    udp["OutDatagrams"] + udp["SndbufErrors"] + icmp["OutEchoReps"],
                 )
             v6 = parse_snmp6(text)
             return cls(
@@ -47,23 +55,36 @@ class IpCounts:
                 v6["Ip6InDelivers"],
                 v6["Ip6OutForwDatagrams"],
                 v6["Ip6OutDiscards"] + v6["Ip6FragFails"],
+                v6["Udp6InErrors"]
+                + v6["Udp6NoPorts"]
+                + v6["Icmp6InEchos"]
+                - v6["Icmp6OutEchoReplies"],
+                v6["Udp6OutDatagrams"] + v6["Udp6SndbufErrors"] + v6["Icmp6OutEchoReplies"],
             )
         except (KeyError, IndexError) as error:
             raise TestbedError(f"the kernel does not tell of IPv{ip}: no {error}") from None
 
-    @property
-    def not_forwarded(self) -> int:
-        """Frames that arrived and neither left nor were for the router itself.
+    def lost(self, *, answers: bool) -> dict[str, int]:
+        """Return the frames lost at the IP layer, by drop point.
 
-        The sum of the named reasons (InHdrErrors, InNoRoutes, InAddrErrors, ...) would miss what
-        blackhole and unreachable routes swallow, which nothing counts; the balance does not.
+        What arrived and neither left nor was for the router itself was not forwarded: the sum of
+        the named reasons (InHdrErrors, InNoRoutes, InAddrErrors, ...) would miss what blackhole and
+        unreachable routes swallow, which nothing counts; the balance does not.
+
+        Parameters
+        ----------
+        answers
+            Whether the router is to answer frames: an answer that its interface drops is given up
+            as well, and counted there.
         """
-        return max(0, self.arrived - self.forwarded - self.delivered) + self.given_up
+        ended = max(0, self.arrived - self.forwarded - self.delivered)
+        if answers:
+            return {"no_route": ended, "unanswered": self.unanswered}
+        return {"no_route": ended + self.given_up}
 
-    @property
-    def sent(self) -> int:
-        """Frames that it gave to an interface to send."""
-        return self.forwarded - self.given_up
+    def sent(self, *, answers: bool) -> int:
+        """Return the frames that it gave to an interface to send, but for errors told to others."""
+        return self.forwarded + (self.answered if answers else -self.given_up)
 
 
 def parse_snmp(text: str, protocol: str) -> dict[str, int]:

@@ -202,6 +202,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             host_side=f"{PREFIX}q{number}" if router.path == "isolane" else None,
             guest=guest,
             taps=attached.taps,
+            mode=router.mode,
             served=router.path == "netback",
             port=router.port,
         )

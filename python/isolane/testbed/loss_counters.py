@@ -18,7 +18,7 @@ from isolane.testbed.bed_guests import BedGuests
 from isolane.testbed.ip_counters import FILES, IpCounts
 from isolane.testbed.netns import Namespace
 
-DROP_POINTS = ("nic_queue", "router_queue", "no_route", "egress")
+DROP_POINTS = ("nic_queue", "router_queue", "no_route", "unanswered", "egress")
 _TC_H_ROOT = 0xFFFFFFFF
 
 
@@ -114,7 +114,8 @@ class Reader:
             else:
                 text = os.pread(self._snmp[router.name], 65536, 0).decode()
                 counts = IpCounts.of(self._layout.ip, text)
-                lost[router.name, "no_route"] = counts.not_forwarded
+                for point, count in counts.lost(answers=router.answers).items():
+                    lost[router.name, point] += count
                 delivered[router.name] = counts.delivered
         for wire in self._layout.shared:
             parts = sum(self._device(name, ifname, {}) for name, ifname in wire.parts)

@@ -34,6 +34,10 @@ def test_snmp6() -> None:
 V4 = """\
 Ip: InReceives InDelivers ForwDatagrams OutDiscards FragFails
 Ip: 100 3 90 4 1
+Icmp: InEchos OutEchoReps
+Icmp: 9 7
+Udp: InErrors NoPorts OutDatagrams SndbufErrors
+Udp: 20 30 11 2
 """
 V6 = """\
 Ip6InReceives 110
@@ -42,6 +46,12 @@ Ip6InDelivers 3
 Ip6OutForwDatagrams 90
 Ip6OutDiscards 4
 Ip6FragFails 1
+Icmp6InEchos 9
+Icmp6OutEchoReplies 7
+Udp6InErrors 20
+Udp6NoPorts 30
+Udp6OutDatagrams 11
+Udp6SndbufErrors 2
 """
 
 
@@ -49,8 +59,11 @@ Ip6FragFails 1
 def test_what_neither_left_nor_was_its_own_was_not_forwarded(ip: int, text: str) -> None:
     counts = IpCounts.of(ip, text)
     assert (counts.arrived, counts.delivered, counts.forwarded, counts.given_up) == (100, 3, 90, 5)
-    assert counts.not_forwarded == 7 + 5
-    assert counts.sent == 85
+    assert counts.lost(answers=False) == {"no_route": 7 + 5}
+    assert counts.sent(answers=False) == 85
+    # An answer that is given up was dropped by an interface, and is counted there.
+    assert counts.lost(answers=True) == {"no_route": 7, "unanswered": 20 + 30 + 9 - 7}
+    assert counts.sent(answers=True) == 90 + 11 + 2 + 7
 
 
 @pytest.mark.parametrize(("ip", "text"), [(4, ""), (4, "Ip: InReceives\nIp: 1\n"), (6, "")])

@@ -14,7 +14,9 @@ def test_differences() -> None:
     early = Counters({("a", "egress"): 3, (None, "nic_queue"): 1}, 10, 4)
     late = Counters({("a", "egress"): 5, (None, "nic_queue"): 1}, 14, 4)
     gone = late - early
-    assert gone.of("a") == {"nic_queue": 0, "router_queue": 0, "no_route": 0, "egress": 2}
+    assert gone.of("a") == {
+        "nic_queue": 0, "router_queue": 0, "no_route": 0, "unanswered": 0, "egress": 2
+    }  # fmt: skip
     assert gone.of(None)["nic_queue"] == 0
     assert (gone.total, gone.backlog_dropped) == (2, 4)
 

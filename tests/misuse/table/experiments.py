@@ -90,6 +90,10 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
                                     r"objectives\[0\]: .*is not an objective"),
     "an objective of p98": ("trial:", 'objectives: ["one p98 <= 1ms"]\ntrial:',
                             r"objectives\[0\]: .*'p98' is not known"),
+    "unknown mode": ("flows: 2", "flows: 2, mode: ehco", "traffic.mode: .*did you mean echo"),
+    "fragments to be answered": ("role: aggressor",
+                                 "role: aggressor, traffic: {mode: echo, pattern: fragments}",
+                                 r"routers\[1\].traffic.pattern: .*nobody answers"),
     "unknown pattern": ("role: aggressor", "role: aggressor, traffic: {pattern: fragmets}",
                         r"routers\[1\].traffic.pattern: .*fragments"),
     "two ends of a frame": ("role: aggressor", "role: aggressor, traffic: {pattern: no-route+to-router}",
@@ -149,6 +153,10 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml --on sim -o missed", 4, "1 of 1 objectives missed",
         files={"x.yaml": good("trial:", 'objectives: ["one p50 <= 1ns"]\ntrial:')},
         prints="missed: one p50 <= 1ns on direct", lines=9, leaves=("missed*",),
+    ),
+    "a simulated host is to answer": Row(
+        "run x.yaml --on sim", 3, "mode echo cannot be simulated",
+        files={"x.yaml": good("flows: 2", "flows: 2, mode: echo")},
     ),
     "a simulated host is sent fragments": Row(
         "run x.yaml --on sim", 3, "pattern fragments cannot be simulated",

@@ -27,6 +27,7 @@ fn stream(v6: bool, sizes: &[u16], flows: u32) -> StreamSpec {
         dst: dst.expect("an address"),
         hop_limit: HOP_LIMIT,
         fragments: false,
+        icmp: false,
         first_sport: 1024,
         first_dport: 9,
         flows,
@@ -124,11 +125,57 @@ fn headers_are_as_asked_for() {
 }
 
 #[test]
+fn echo_requests_are_valid_and_number_each_flow() {
+    for (v6, sizes) in [(false, vec![64, 65, 1518]), (true, vec![84, 128, 1518])] {
+        let asking = StreamSpec { icmp: true, ..stream(v6, &sizes, 7) };
+        let generator = armed(vec![asking]);
+        let mut numbers = BTreeMap::<u16, Vec<u16>>::new();
+        for round in 0..30 {
+            let (verdict, frame) = next_frame(&generator);
+            assert_eq!((verdict, frame.len()), (XDP_REDIRECT, usize::from(sizes[round % 3] - 4)));
+            let (id, seq) = echo_request(&frame);
+            numbers.entry(id).or_default().push(seq);
+        }
+        assert_eq!(numbers.keys().copied().collect::<Vec<_>>(), (1024..1031).collect::<Vec<_>>());
+        assert!(numbers.values().all(|of| of.windows(2).all(|pair| pair[1] == pair[0] + 1)));
+    }
+}
+
+/// Identifier and number of an ICMP echo request, after a look at its checksums and its padding.
+fn echo_request(frame: &[u8]) -> (u16, u16) {
+    let headers = PacketHeaders::from_ethernet_slice(frame).expect("parses");
+    let payload = headers.payload.slice();
+    assert!(payload[18..].iter().all(|&byte| byte == 0), "old bytes in the padding");
+    match (headers.net.as_ref(), headers.transport) {
+        (Some(NetHeaders::Ipv4(ip, _)), Some(TransportHeader::Icmpv4(icmp))) => {
+            assert_eq!(ip.header_checksum, ip.calc_header_checksum());
+            assert_eq!(icmp.checksum, icmp.icmp_type.calc_checksum(payload));
+            let etherparse::Icmpv4Type::EchoRequest(echo) = icmp.icmp_type else {
+                panic!("{icmp:?}")
+            };
+            (echo.id, echo.seq)
+        }
+        (Some(NetHeaders::Ipv6(ip, _)), Some(TransportHeader::Icmpv6(icmp))) => {
+            let sum = icmp.icmp_type.calc_checksum(ip.source, ip.destination, payload);
+            assert_eq!(icmp.checksum, sum.expect("short enough"));
+            let etherparse::Icmpv6Type::EchoRequest(echo) = icmp.icmp_type else {
+                panic!("{icmp:?}")
+            };
+            (echo.id, echo.seq)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn ipv6_has_its_fragments_elsewhere() {
     let wrong = StreamSpec { fragments: true, ..stream(true, &[84], 1) };
-    let mut generator = Generator::load(spec(vec![wrong])).expect("loads");
-    let refused = generator.arm(monotonic_ns(), 1).expect_err("IPv6");
-    assert!(refused.to_string().contains("fragments"), "{refused}");
+    let fragments_of_none = StreamSpec { fragments: true, icmp: true, ..stream(false, &[64], 1) };
+    for refused in [wrong, fragments_of_none] {
+        let mut generator = Generator::load(spec(vec![refused])).expect("loads");
+        let told = generator.arm(monotonic_ns(), 1).expect_err("no fragments");
+        assert!(told.to_string().contains("fragments"), "{told}");
+    }
 }
 
 /// When the next frames of the only stream are due, ns.

@@ -65,6 +65,32 @@ fn order_is_judged_as_in_rfc_4737() {
     }
 }
 
+/// An ICMP message of a type, with the signature that an echo reply has.
+fn icmp(v6: bool, kind: u8) -> Vec<u8> {
+    let udp = frame(0, 0, 0);
+    if !v6 {
+        let mut bytes = udp;
+        (bytes[23], bytes[34]) = (1, kind);
+        return bytes;
+    }
+    let mut bytes = [&udp[..14], &[0; 40], &udp[34..]].concat();
+    bytes[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+    (bytes[20], bytes[54]) = (58, kind);
+    bytes
+}
+
+#[test]
+fn echoes_count_and_errors_that_quote_frames_do_not() {
+    const UNREACHABLE: [u8; 2] = [3, 1];
+    for (v6, echoes) in [(false, [8, 0]), (true, [128, 129])] {
+        let receiver = receiver(Some(COOKIE));
+        let verdict = |kind| packet_through(&receiver.skel.progs.isl_receive, &icmp(v6, kind)).0;
+        assert_eq!(echoes.map(verdict), [XDP_DROP; 2]);
+        assert_eq!(verdict(UNREACHABLE[usize::from(v6)]), XDP_PASS);
+        assert_eq!(receiver.counts().expect("counts")[0].received, 2);
+    }
+}
+
 #[test]
 fn what_is_not_ours_goes_on_to_the_kernel() {
     let good = frame(0, 0, 0);

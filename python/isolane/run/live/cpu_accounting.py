@@ -78,7 +78,7 @@ def open_accounts(
     free = first + len(routers)
     shared: dict[int, tuple[str, ...]] = {}
     guests = bed.guest_threads  # once: each look goes through all processes of the host
-    workers = _workers(guests, managed)
+    workers = _workers(guests, bed, managed)
     own = set(workers)
     demux = None
     accountant.forget()
@@ -143,9 +143,11 @@ def _guest_accounts(
     return found
 
 
-def _workers(guests: GuestThreads, managed: Managed) -> dict[str, set[int]]:
-    """Return the threads that work for one router alone, by its policy, but for a guest's."""
+def _workers(guests: GuestThreads, bed: MeasuredBed, managed: Managed) -> dict[str, set[int]]:
+    """Return the threads that work for one router alone, but for a guest's."""
     found: dict[str, set[int]] = {router: set() for router in guests}
+    for router, its in bed.responder_threads.items():
+        found[router] = set(its)
     for router, its in managed.threads.items():
         own = {thread for part in guests.get(router, {}).values() for thread in part}
         found.setdefault(router, set()).update(set(its) - own)

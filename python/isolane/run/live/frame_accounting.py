@@ -59,6 +59,7 @@ def lost_frames(
             "nic_queue": own["nic_queue"],
             "router_queue": own["router_queue"],
             "no_route": own["no_route"],
+            "unanswered": own["unanswered"],
             "egress": own["egress"],
             "in_router": 0,
             "unaccounted": 0,

@@ -9,9 +9,9 @@ from typing import Final, TypedDict
 from isolane import _native
 from isolane.run.backend import Demand, Setting
 from isolane.run.live.loaded import GeneratorTrial
-from isolane.spec import Traffic
+from isolane.spec import PointRouter, Traffic
 from isolane.spec.patterns import Pattern
-from isolane.testbed import Wire
+from isolane.testbed import ECHO_PORT, Wire
 
 FIRST_SOURCE_PORT = 1024
 DISCARD_PORT = 9
@@ -51,6 +51,19 @@ def size_cycle(sizes: Sequence[tuple[int, int]]) -> list[int]:
         sent[behind] += 1
         cycle.append(sizes[behind][0])
     return cycle
+
+
+def _addresses(router: PointRouter, wire: Wire, ip: int) -> tuple[str, int, str]:
+    """Return the first source address, how many there are, and the destination.
+
+    Where the router answers, the source is the receiver's address: so the answers leave by the
+    router's other side, as frames do that it passes on. On a wire without a router there is no
+    address to ask.
+    """
+    if router.answers and wire.router_ip:
+        return wire.dst_ip, 1, wire.router_ip
+    pattern = router.pattern
+    return wire.src_ip, _sources(pattern, wire), _destination(pattern, wire, ip)
 
 
 def _sources(pattern: Pattern, wire: Wire) -> int:
@@ -133,17 +146,19 @@ def stream(
         Of the trial: random numbers follow from it.
     """
     pattern = demand.router.pattern
+    src_ip, src_count, dst_ip = _addresses(demand.router, wire, traffic.ip)
     middle_ns = mid_ns or duration_ns // 2
     start, end = _rates_millipps(pattern, demand.offered_pps, middle_ns, duration_ns)
     return _native.Stream(
         ifindex=wire.gen_ifindex,
         src_mac=wire.src_mac,
         dst_mac=wire.dst_mac,
-        src_ip=wire.src_ip,
-        src_count=_sources(pattern, wire),
-        dst_ip=_destination(pattern, wire, traffic.ip),
+        src_ip=src_ip,
+        src_count=src_count,
+        dst_ip=dst_ip,
         first_sport=FIRST_SOURCE_PORT,
-        first_dport=DISCARD_PORT,
+        first_dport=ECHO_PORT if demand.router.answers else DISCARD_PORT,
+        icmp=demand.router.mode == "icmp-echo",
         sizes=size_cycle(traffic.frame_sizes()),
         segments=[
             _native.Segment(

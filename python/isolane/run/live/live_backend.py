@@ -215,6 +215,7 @@ def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
         subnet=_subnet(router),
         machine=_machine(kind),
         port=port_keys(kind.policy, arm.uplink.scheduler) if kind.path == "netback" else {},
+        mode=router.mode,
     )
 
 

@@ -97,6 +97,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         hypervisor=kind.live_hypervisor,
         nic=kind.live_nic,
         pattern=str(demand.router.pattern),
+        mode=demand.router.mode,
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,
         intended_pps=demand.intended_pps,

@@ -49,6 +49,10 @@ class MeasuredBed(Protocol):
         """Router -> the threads that are its guest, by what they do for it."""
 
     @property
+    def responder_threads(self) -> Mapping[str, list[int]]:
+        """Router -> the threads that answer frames in it, where it is no guest."""
+
+    @property
     def back_end_threads(self) -> tuple[list[int], tuple[str, ...]]:
         """Threads that work for several routers together, and these routers."""
 

@@ -114,7 +114,8 @@ def test_own_losses_stay_with_their_router() -> None:
     accounts = [Account("one", 100, 99, 92), Account("two", 100, 100, 95)]
     one, two = lost_frames(accounts, counters(lost))
     assert one == {
-        "generator": 1, "nic_queue": 7, "router_queue": 0, "no_route": 0, "egress": 0,
+        "generator": 1, "nic_queue": 7, "router_queue": 0, "no_route": 0, "unanswered": 0,
+            "egress": 0,
         "in_router": 0, "unaccounted": 0,
     }  # fmt: skip
     assert two["egress"] == 5

@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from isolane import _native
+from isolane.run.backend import Demand
+from isolane.run.live import generator_streams
 from isolane.run.live.generator_streams import size_cycle
-from isolane.spec import IMIX
+from isolane.spec import IMIX, Load, PointRouter, Traffic
+from isolane.spec.fields import Mode
+from isolane.testbed import Wire
 
 weights = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 
@@ -38,3 +45,32 @@ def test_imix_is_spread() -> None:
 
 def test_one_size_is_a_cycle_of_one() -> None:
     assert size_cycle(((64, 1),)) == [64]
+
+
+WIRE = Wire(
+    router="one", gen_netns="/gen", gen_ifindex=1, gen_ifname="g", src_mac="02:00:00:00:00:01",
+    dst_mac="02:00:00:00:00:02", src_ip="198.18.0.2", src_count=200, dst_ip="198.19.0.2",
+    router_ip="198.18.0.1", rcv_netns="/rcv", rcv_ifindex=2, rcv_ifname="r",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("mode", "router_ip", "asked"),
+    [
+        ("forward", "198.18.0.1", ("198.18.0.2", 200, "198.19.0.2", 9, False)),
+        ("echo", "198.18.0.1", ("198.19.0.2", 1, "198.18.0.1", 7, False)),
+        ("icmp-echo", "198.18.0.1", ("198.19.0.2", 1, "198.18.0.1", 7, True)),
+        # On a wire without a router there is nobody to ask.
+        ("icmp-echo", "", ("198.18.0.2", 200, "198.19.0.2", 7, True)),
+    ],
+)
+def test_requests_come_from_the_receiver_and_are_for_the_router(
+    mode: Mode, router_ip: str, asked: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: dict[str, object] = {}
+    monkeypatch.setattr(_native, "Stream", lambda **keys: made.update(keys))
+    router = PointRouter("one", "one", "victim", Load(1000, "pps"), mode=mode)
+    wire = replace(WIRE, router_ip=router_ip)
+    generator_streams.stream(Demand(router, 1000.0, None), wire, Traffic(), 1_000_000)
+    keys = ("src_ip", "src_count", "dst_ip", "first_dport", "icmp")
+    assert tuple(made[key] for key in keys) == asked

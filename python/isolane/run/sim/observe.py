@@ -163,6 +163,7 @@ def _lost(model: SimModel, flow: Json, found: Json) -> dict[DropPoint, int]:
         "nic_queue": 0,
         "router_queue": 0,
         "no_route": 0,
+        "unanswered": 0,
         "egress": 0,
         "in_router": 0,
         "unaccounted": int(flow["left"]),

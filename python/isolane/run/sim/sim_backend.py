@@ -213,6 +213,11 @@ class SimBench:
 def _refuse_patterns(experiment: Experiment) -> None:
     for point in experiment.points():
         for router in point.routers:
+            if router.answers:
+                raise NotSupported(
+                    f"router {router.group}: mode {router.mode} cannot be simulated in this "
+                    "version; run it live"
+                )
             if router.pattern.frames:
                 raise NotSupported(
                     f"router {router.group}: pattern {router.pattern} cannot be simulated, because "
