@@ -15,6 +15,7 @@ BENCHES: tuple[str, ...] = (
     "conservation",
     "testbed",
     "overhead",
+    "points",
     "accountant",
     "enforcement",
     "links",

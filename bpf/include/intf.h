@@ -251,6 +251,47 @@ struct isl_poll_sums {
 	__u64 dropped_ns;
 };
 
+/* Capture points, in the order of a frame's way. A router need not have all of them. */
+enum isl_point_number {
+	ISL_POINT_NIC_IN = 0,
+	ISL_POINT_PORT_IN = 1, /* a bridge sends to the router */
+	ISL_POINT_ROUTER_IN = 2,
+	ISL_POINT_ROUTER_OUT = 3,
+	ISL_POINT_PORT_OUT = 4, /* the host has it from the router */
+	ISL_POINT_NIC_OUT = 5,
+	ISL_POINT_WHOLE = 6, /* no point: from the first to the last */
+	ISL_POINTS = 7,
+};
+
+/* Capture points: an interface, and whether frames leave by it. */
+struct isl_point_key {
+	__u32 netns_inum;
+	__u32 ifindex;
+	__u32 sending;
+};
+
+/* Capture points: what is stamped at an interface. */
+struct isl_point {
+	enum isl_point_number number;
+	__u32 first; /* times are since the frame's departure */
+	__u32 last;
+};
+
+/* Capture points: a frame under way. */
+struct isl_flight {
+	__u64 stamp; /* as in its signature: no frame of another trial has the same */
+	__u32 word;  /* the same */
+	__u32 first; /* the first of its points */
+	__u64 at_ns[ISL_POINT_WHOLE]; /* by point, CLOCK_MONOTONIC; 0: it was not there */
+};
+
+/* Capture points: how long frames took to one of them. */
+struct isl_part {
+	__u64 sum_ns;
+	__u64 max_ns;
+	__u64 frames[ISL_HIST_BUCKETS];
+};
+
 _Static_assert(sizeof(struct isl_signature) == 18, "fits a 64-byte frame");
 _Static_assert(sizeof(struct isl_segment) == 40, "no hidden padding");
 _Static_assert(sizeof(struct isl_stream) == 152 + 40 * ISL_MAX_SEGMENTS + 104, "no hidden padding");
@@ -266,5 +307,9 @@ _Static_assert(sizeof(struct isl_nic) == 8, "no hidden padding");
 _Static_assert(sizeof(struct isl_cpu_use) == 48, "no hidden padding");
 _Static_assert(sizeof(struct isl_core_state) == 112, "no hidden padding");
 _Static_assert(sizeof(struct isl_poll_sums) == 80, "no hidden padding");
+_Static_assert(sizeof(struct isl_point_key) == 12, "no hidden padding");
+_Static_assert(sizeof(struct isl_point) == 12, "no hidden padding");
+_Static_assert(sizeof(struct isl_flight) == 64, "no hidden padding");
+_Static_assert(sizeof(struct isl_part) == 16400, "no hidden padding");
 
 #endif

@@ -47,6 +47,12 @@ struct net_device {
 	possible_net_t nd_net;
 };
 
+struct sk_buff {
+	struct net_device *dev;
+	unsigned char *head;
+	__u16 mac_header; /* offset from head */
+};
+
 struct napi_struct {
 	struct net_device *dev;
 };

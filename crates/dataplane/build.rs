@@ -4,7 +4,7 @@ use std::{env, path::PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 5] = ["generate", "receive", "account", "demux", "forward"];
+const PROGRAMS: [&str; 6] = ["generate", "receive", "account", "demux", "forward", "points"];
 
 fn main() {
     let bpf =

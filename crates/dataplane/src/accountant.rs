@@ -1,6 +1,6 @@
 //! The CPU accountant: who used which core for how long, to the nanosecond.
 
-use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
+use std::path::Path;
 
 use libbpf_rs::{
     MapCore, MapFlags,
@@ -11,6 +11,7 @@ use libbpf_rs::{
 use crate::{
     Error, Result,
     load::{Family, Loaded, present},
+    netns::number,
     skeletons::account::{AccountSkel, AccountSkelBuilder, OpenAccountSkel, types},
 };
 
@@ -105,11 +106,7 @@ impl CpuAccountant {
 
     /// Charges an interface's polls to an account; `netns` is the namespace's file.
     pub fn add_nic(&mut self, netns: &Path, ifindex: u32, account: u32) -> Result<()> {
-        let wrap = |source| Error::Netns { path: netns.to_owned(), source };
-        let inode = fs::metadata(netns).map_err(wrap)?.ino();
-        let inum =
-            u32::try_from(inode).map_err(|_| wrap(io::Error::other("not a namespace's file")))?;
-        let mut key = inum.to_ne_bytes().to_vec();
+        let mut key = number(netns)?.to_ne_bytes().to_vec();
         key.extend(ifindex.to_ne_bytes());
         put(&self.skel.maps.isl_nic_account, &key, account)
     }

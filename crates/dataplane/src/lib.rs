@@ -1,7 +1,7 @@
 //! All of Isolane that touches the kernel's packet path.
 //!
 //! [`generator`] sends, [`receiver`] counts what arrives, [`accountant`] charges the cores' time to
-//! who used it: when the process ends, however it ends, the kernel removes their programs. [`plane`]
+//! who used it, [`points`] stamps frames on their way: when the process ends, however it ends, the kernel removes their programs. [`plane`]
 //! carries out a policy: its programs stay on their interfaces until somebody takes them off. Nothing
 //! is pinned in a BPF file system.
 
@@ -16,6 +16,7 @@ mod mapped;
 pub mod netns;
 pub mod pacemaker;
 pub mod plane;
+pub mod points;
 #[cfg(test)]
 mod policy_programs;
 pub mod probe;
@@ -54,6 +55,9 @@ pub(crate) mod skeletons {
     }
     pub mod demux {
         include!(concat!(env!("OUT_DIR"), "/demux.skel.rs"));
+    }
+    pub mod points {
+        include!(concat!(env!("OUT_DIR"), "/points.skel.rs"));
     }
     pub mod forward {
         include!(concat!(env!("OUT_DIR"), "/forward.skel.rs"));

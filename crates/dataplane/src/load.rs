@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::skeletons::{
         account::AccountSkelBuilder, demux::DemuxSkelBuilder, forward::ForwardSkelBuilder,
-        generate::GenerateSkelBuilder, receive::ReceiveSkelBuilder,
+        generate::GenerateSkelBuilder, points::PointsSkelBuilder, receive::ReceiveSkelBuilder,
     };
 
     /// Of the million that it allows.
@@ -151,6 +151,7 @@ mod tests {
             verified(DemuxSkelBuilder::default()),
             verified(ForwardSkelBuilder::default()),
             verified(GenerateSkelBuilder::default()),
+            verified(PointsSkelBuilder::default()),
             verified(ReceiveSkelBuilder::default()),
         ];
         for (name, insns) in all.into_iter().flatten() {

@@ -1,6 +1,12 @@
 //! Work inside another network namespace, on a thread of its own.
 
-use std::{fs::File, io, os::fd::AsRawFd, path::Path, thread};
+use std::{
+    fs::{self, File},
+    io,
+    os::{fd::AsRawFd, unix::fs::MetadataExt},
+    path::Path,
+    thread,
+};
 
 use crate::{Error, Result};
 
@@ -14,6 +20,13 @@ pub fn enter(path: Option<&Path>) -> Result<()> {
         return Err(wrap(io::Error::last_os_error()));
     }
     Ok(())
+}
+
+/// The number by which the kernel knows a namespace.
+pub fn number(path: &Path) -> Result<u32> {
+    let wrap = |source| Error::Netns { path: path.to_owned(), source };
+    let inode = fs::metadata(path).map_err(wrap)?.ino();
+    u32::try_from(inode).map_err(|_| wrap(io::Error::other("not a namespace's file")))
 }
 
 /// Runs `work` in the namespace, on a thread that ends with it, so that the caller's never moves;

@@ -12,6 +12,7 @@ mod generator;
 mod netback;
 mod pacemaker;
 mod plane;
+mod points;
 mod policy_records;
 mod receiver;
 mod records;
@@ -115,6 +116,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     policy_records::add_all(module)?;
     module.add_class::<netback::Netback>()?;
     module.add_class::<plane::Plane>()?;
+    module.add_class::<points::Point>()?;
+    module.add_class::<points::Points>()?;
     module.add_function(wrap_pyfunction!(monotonic_ns, module)?)?;
     module.add_function(wrap_pyfunction!(min_frame_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(responder, module)?)?;

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
+from isolane.cli.parts_table import parts_table
 from isolane.run.quality_words import lost_words, quality_words
 from isolane.run.results import Cell, Delay, Interval, Summary
 from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, older_method, refusals, rows_of
@@ -30,6 +31,9 @@ def print_summary(summary: Summary, console: Console | None = None, *, twins: bo
     for told in _capacity(summary):
         console.print(told, highlight=False, markup=False)
     console.print(_table(summary, wide=console.width >= NARROW, twins=twins))
+    if (parts := parts_table(summary)) is not None:
+        console.print()
+        console.print(parts)
     for told in [*_notes(summary), *lost_words(summary)]:
         console.print(told, highlight=False, markup=False)
     style = {"good": "bold green", "bad": "bold red"}.get(summary.verdict.level, "bold")

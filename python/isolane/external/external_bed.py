@@ -17,7 +17,7 @@ from isolane.external.link_sockets import LinkSide
 from isolane.external.router_examination import There, examine
 from isolane.guests import GuestPart
 from isolane.spec.external_models import External, ExternalSide
-from isolane.testbed import Counters, DutInterface, Edge, Node, Wire
+from isolane.testbed import CapturePoint, Counters, DutInterface, Edge, Node, Wire
 from isolane.testbed.host_links import (
     OWN_NETNS,
     interface_index,
@@ -65,6 +65,7 @@ class ExternalBed:
     receiver_moderation_ns: Final = 0
     receive_threads: Final[Mapping[str, list[int]]] = {}
     guest_threads: Final[Mapping[str, Mapping[GuestPart, list[int]]]] = {}
+    capture_points: Final[tuple[CapturePoint, ...]] = ()
     responder_threads: Final[Mapping[str, list[int]]] = {}
     back_end_threads: Final[tuple[list[int], tuple[str, ...]]] = ([], ())
     host_sides: Final[Mapping[str, DutInterface]] = {}

@@ -6,9 +6,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 from isolane.report.chart import Axis, Figure, Gap, Panel, Row, Swatch, decades, line_panel
+from isolane.report.parts_figure import parts_figure
 from isolane.report.plot_parts import (
     MAX_SERIES,
     PERCENT,
+    TIME,
     arms,
     gap_key,
     gaps_of,
@@ -25,12 +27,6 @@ from isolane.run.wording import delay_words
 from isolane.spec.units import format_ns, format_pps
 
 _KPPS = "format(datum.value, '~s')"
-TIME = (
-    "datum.value >= 1e9 ? format(datum.value / 1e9, '~g') + ' s' : "
-    "datum.value >= 1e6 ? format(datum.value / 1e6, '~g') + ' ms' : "
-    "datum.value >= 1e3 ? format(datum.value / 1e3, '~g') + ' µs' : "
-    "format(datum.value, '~g') + ' ns'"
-)
 
 
 def figures(summary: Summary) -> tuple[Figure, ...]:
@@ -43,6 +39,7 @@ def figures(summary: Summary) -> tuple[Figure, ...]:
         _together(summary, positions),
         _throughput(summary, positions),
         _delay(summary, positions),
+        parts_figure(summary, positions),
         cpu_figure(summary, positions),
         loss_figure(summary, positions),
     )

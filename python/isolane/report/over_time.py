@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
 from isolane.report.chart import Axis, Figure, Row, Swatch, decades, time_panel
-from isolane.report.figures import TIME
-from isolane.report.plot_parts import MAX_SERIES, arms
+from isolane.report.plot_parts import MAX_SERIES, TIME, arms
 from isolane.run.delivery import tells_delays
 from isolane.run.results import Summary, Trial
 from isolane.run.series import RouterSeries, TrialSeries

@@ -12,6 +12,15 @@ from isolane.run.missing import MissingPoint
 from isolane.run.results import Interval, Summary
 from isolane.run.table_rows import arms_of
 
+TIME = (
+    "datum.value >= 1e9 ? format(datum.value / 1e9, '~g') + ' s' : "
+    "datum.value >= 1e6 ? format(datum.value / 1e6, '~g') + ' ms' : "
+    "datum.value >= 1e3 ? format(datum.value / 1e3, '~g') + ' µs' : "
+    "format(datum.value, '~g') + ' ns'"
+)
+"""Writes a time on an axis."""
+
+
 MAX_SERIES = 8
 """Lines that can be told apart in one plot: as many as there are colours."""
 

@@ -13,8 +13,8 @@ from isolane.run.results import Cell, Summary
 
 Kind = Literal["load", "routers", "point"]
 
-_MULTIPLE = "format(datum.value, '~g') + 'x'"
-_RATE = "format(datum.value, '~s')"
+_MULTIPLE = "format(datum.value, '.3~g') + 'x'"
+_RATE = "format(datum.value, '.3~s')"
 
 
 @dataclass(frozen=True)

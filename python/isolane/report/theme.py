@@ -33,8 +33,17 @@ _SERIES_DARK = (
 )
 _STATES = ("#a8477f", "#e0a11b", "#0a6cb0", "#d9dee4")  # user, system, softirq, idle
 _STATES_DARK = ("#ec9fcb", "#e9b949", "#3f9fe0", "#2f363f")
-_DROPS = ("#5c6570", "#0a6cb0", "#d9730d", "#00805c", "#a8477f", "#4b53b8", "#1d1f23")
-_DROPS_DARK = ("#8d97a3", "#58b4f0", "#ff9a52", "#33cc9f", "#ec9fcb", "#a5abff", "#f0f2f5")
+_DROPS = ("#5c6570", "#0a6cb0", "#d9730d", "#00805c", "#7a6300", "#a8477f", "#4b53b8", "#1d1f23")
+_DROPS_DARK = (
+    "#8d97a3",
+    "#58b4f0",
+    "#ff9a52",
+    "#33cc9f",
+    "#dcc04a",
+    "#ec9fcb",
+    "#a5abff",
+    "#f0f2f5",
+)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from isolane.run.delivery import (
     throughputs,
 )
 from isolane.run.missing import MissingPoint
+from isolane.run.part_cells import part_cells
 from isolane.run.results import (
     DROP_POINTS,
     Aggregate,
@@ -133,6 +134,7 @@ def _cell(
         group=first.group,
         role=first.role,
         mode=first.mode,
+        parts=part_cells(runs),
         load_x=first.load_x,
         offered_pps=_sure([r.offered_pps for _, r in runs], origins),
         throughput_pps=_sure(list(rates.values()), origins),

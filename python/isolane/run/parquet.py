@@ -11,6 +11,7 @@ import polars as pl
 
 from isolane.files import replace
 from isolane.run.cpu_results import CPU_PARTS, GUEST_CPU
+from isolane.run.parts import PART_WORDS, WHOLE
 from isolane.run.results import (
     DROP_POINTS,
     Delay,
@@ -23,10 +24,12 @@ from isolane.run.results import (
 from isolane.run.series import TrialSeries
 from isolane.run.steady_models import Gaps, WindowShift
 
+PARTS = (*PART_WORDS, WHOLE)
+PART_TIMES = ("mean", "p50", "p99")
 _TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boolean}
 _NESTED = {
     *("lost", "delay", "due_delay", "lateness", "routers", "cores", "generator", "placement"),
-    *("invalid", "cpu_parts", "cpu_guest", "cpu_audit", "probe", "window_shift", "gaps"),
+    *("invalid", "cpu_parts", "cpu_guest", "cpu_audit", "probe", "window_shift", "gaps", "parts"),
 }
 
 
@@ -47,6 +50,7 @@ SCHEMA: dict[str, Any] = {
     **{f"lost_{where}": pl.Int64 for where in DROP_POINTS},
     **{f"cpu_{part}_part_ns": pl.Int64 for part in CPU_PARTS},
     **{f"cpu_guest_{part}_ns": pl.Int64 for part in GUEST_CPU},
+    **{f"part_{name}_{what}_ns": pl.Float64 for name in PARTS for what in PART_TIMES},
     **_columns(Delay, "delay_"),
     **_columns(Delay, "due_delay_"),
     **_columns(Lateness, "lateness_"),
@@ -69,6 +73,11 @@ def _rows(trial: Trial) -> list[dict[str, object]]:
         row |= {f"lost_{where}": count for where, count in router.lost.items()}
         row |= {f"cpu_{part}_part_ns": ns for part, ns in (router.cpu_parts or {}).items()}
         row |= {f"cpu_guest_{part}_ns": ns for part, ns in (router.cpu_guest or {}).items()}
+        row |= {
+            f"part_{part.part}_{what}_ns": getattr(part, f"{what}_ns")
+            for part in router.parts or ()
+            for what in PART_TIMES
+        }
         parts = {
             "delay": router.delay,
             "due_delay": router.due_delay,

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
+from isolane.run.aggregate_models import Aggregate as Aggregate  # noqa: PLC0414 - of a summary
 from isolane.run.cpu_results import CoreAudit, CpuPart, GuestCpu
 from isolane.run.cpu_results import CoreCell as CoreCell  # noqa: PLC0414 - a part of a summary
 from isolane.run.cpu_results import CorePart as CorePart  # noqa: PLC0414 - the same
@@ -25,6 +26,7 @@ from isolane.run.interval import Interval as Interval  # noqa: PLC0414 - a part 
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
 from isolane.run.objective_models import ObjectiveFinding
+from isolane.run.parts import PartCell, PartTime
 from isolane.run.quality_models import CoreProbe, Quality
 from isolane.run.quality_models import NotMeasured as NotMeasured  # noqa: PLC0414 - of a summary
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
@@ -130,6 +132,8 @@ class RouterTrial(_Model):
     mode: Mode = "forward"
     """Whether it passed its frames on, or answered them: then delays are round-trip times, and what
     is received are answers."""
+    parts: tuple[PartTime, ...] | None = None
+    """How long its frames took on each part of their way; None where that was not asked for."""
     negative_delays: int = 0
     """Frames that arrived before they were written: the clocks differ. In no percentile."""
     window_shift: WindowShift | None = None
@@ -265,18 +269,7 @@ class Cell(_Model):
     """Mean frames per trial."""
     mode: Mode = "forward"
     """Whether it passed its frames on, or answered them: then delays are round-trip times."""
-
-
-class Aggregate(_Model):
-    """All routers of one point in one arm together, over the repeats."""
-
-    arm: str
-    point: int
-    point_label: str
-    routers: int
-    offered_pps: Interval
-    throughput_pps: Interval
-    throughput_x: Interval | None
+    parts: tuple[PartCell, ...] = ()
 
 
 class PublishedCell(_Model):

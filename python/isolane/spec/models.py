@@ -224,6 +224,9 @@ class TrialPlan(SpecModel):
     threshold: f.Threshold = DEFAULT_THRESHOLD
     """Smallest difference in throughput that the run is to tell, 0.1% to 50%; a trial in which
     anything but the routers took more than a fifth of it is invalid."""
+    capture_points: StrictBool = False
+    """Stamp the frames of all routers but aggressors at capture points, and tell how long they take
+    from one to the next. Live runs only."""
     null_dut: StrictBool = True
     """Measure each point once without a router: the floor of every delay. Live runs only."""
 

@@ -21,6 +21,7 @@ from isolane.testbed.bed_plan import (
     RouterPlan,
     Wire,
 )
+from isolane.testbed.capture_points import CapturePoint
 from isolane.testbed.cleaning import clean
 from isolane.testbed.journal import Journal, exclusive
 from isolane.testbed.layout import POLICY_NICS
@@ -34,6 +35,7 @@ __all__ = [
     "POLICY_NICS",
     "UML",
     "BedPlan",
+    "CapturePoint",
     "Counters",
     "DiskImage",
     "DutInterface",

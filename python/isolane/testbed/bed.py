@@ -17,6 +17,7 @@ from isolane.testbed.bed_builder import Builder, Namespaces
 from isolane.testbed.bed_devices import DUT, GEN, RCV
 from isolane.testbed.bed_guests import BedGuests
 from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, ImageRouter, Node, Wire
+from isolane.testbed.capture_points import CapturePoint, capture_points_of
 from isolane.testbed.journal import Journal
 from isolane.testbed.layout import make_layout
 from isolane.testbed.loss_counters import Counters, Reader
@@ -24,6 +25,7 @@ from isolane.testbed.namespace_thread import NamespaceThread
 from isolane.testbed.responders import BedResponders
 from isolane.testbed.silence import await_silence
 from isolane.testbed.threads import Polled
+from isolane.testbed.wires import wires_of
 
 RECEIVER_PAUSE_NS = 10_000
 """Pause between two polls of the receiver, ns, for each of its interfaces. On the generator's core
@@ -186,24 +188,12 @@ class Testbed:
     @property
     def wires(self) -> tuple[Wire, ...]:
         """The wires of generator and receiver, one per router, in the plan's order."""
-        return tuple(
-            Wire(
-                router=router.name,
-                gen_netns=str(netns.NETNS_DIR / GEN),
-                gen_ifindex=self._ifindex[GEN, router.gen_ifname],
-                gen_ifname=router.gen_ifname,
-                src_mac=router.src_mac,
-                dst_mac=router.in_mac,
-                src_ip=router.src_ip,
-                src_count=router.src_count,
-                dst_ip=router.dst_ip,
-                router_ip=router.in_address.partition("/")[0],
-                rcv_netns=str(netns.NETNS_DIR / RCV),
-                rcv_ifindex=self._ifindex[RCV, router.rcv_ifname],
-                rcv_ifname=router.rcv_ifname,
-            )
-            for router in self._layout.routers
-        )
+        return wires_of(self._layout, self._ifindex)
+
+    @property
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        """Where frames can be stamped on their way, by router."""
+        return capture_points_of(self._layout, self._ifindex)
 
     @property
     def untold(self) -> frozenset[str]:

@@ -23,6 +23,7 @@ from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed
 from isolane.run.live.measured_bed import MeasuredBed
 from isolane.run.live.speed_probe import probe
+from isolane.run.live.stamped import Stamped
 from isolane.run.live.timed_changes import TimedChanges
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Drawing, Edge, Node, NotMeasured
@@ -52,6 +53,8 @@ class Equipment:
     cookie: int
     managed: Managed
     """The policy that is applied on the bed, if any."""
+    points: Stamped | None = None
+    """The capture points, where they are asked for."""
 
 
 class LiveBench:
@@ -109,6 +112,8 @@ class LiveBench:
             )
         )
         tools.receiver.reset()
+        if tools.points is not None:
+            tools.points.reset()
         before, ticks = self._counters(), core_ticks()
         idle = IdleReading.take(tools.accountant, ticks)
         self._send(source, setting)
@@ -147,6 +152,7 @@ class LiveBench:
             cpu=cpu,
             agreement=agreement,
             series=self._series(source, setting),
+            parts=tools.points.times() if tools.points is not None else {},
             receiver_pause_ns=tools.bed.receiver_moderation_ns,
         )
         return observe(raw)

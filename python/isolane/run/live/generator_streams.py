@@ -94,6 +94,11 @@ def _seed(pattern: Pattern, label: str) -> int:
     return 1 + zlib.crc32(label.encode()) % (2**32 - 1) if pattern.timing.kind == "poisson" else 0
 
 
+def flows_of(pattern: Pattern, flows: int) -> int:
+    """Return the flows of a stream that has a pattern; without one it has `flows`."""
+    return NEW_FLOWS if "new-flows" in pattern.frames else flows
+
+
 class PatternKeys(TypedDict):
     """What a pattern makes of a native stream's keys."""
 
@@ -116,7 +121,7 @@ def pattern_keys(pattern: Pattern, flows: int, label: str) -> PatternKeys:
         Random numbers follow from it.
     """
     return {
-        "flows": NEW_FLOWS if "new-flows" in pattern.frames else flows,
+        "flows": flows_of(pattern, flows),
         "hop_limit": 1 if "ttl-expired" in pattern.frames else HOP_LIMIT,
         "fragments": "fragments" in pattern.frames,
         "poisson_seed": _seed(pattern, label),

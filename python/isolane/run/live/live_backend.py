@@ -16,11 +16,13 @@ from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench
 from isolane.run.live import guest_needs
 from isolane.run.live.bench import Equipment, LiveBench
 from isolane.run.live.cores import Cores, awake, divide, spared, staying_on
+from isolane.run.live.generator_streams import flows_of
 from isolane.run.live.host import host_facts
 from isolane.run.live.image_routers import answered
 from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed, clear_leftovers, policy_of
 from isolane.run.live.measured_bed import MeasuredBed
+from isolane.run.live.stamped import Stamped, stamped
 from isolane.run.results import HostFacts
 from isolane.run.series import AFTER_NS
 from isolane.run.sim.catalogue import has_model
@@ -157,11 +159,29 @@ class LiveBackEnd:
             raise NotSupported(f"not supported on this host: {error}") from error
         except _native.NativeError as error:
             raise MeasurementError(str(error)) from error
-        with closing(receiver), Managed(applied) as managed:
+        with (
+            closing(receiver),
+            Managed(applied) as managed,
+            self._stamped(bed, routers) as points,
+        ):
             equipment = Equipment(
-                bed, receiver, accountant, self._loaded, cores, self._cookie, managed
+                bed, receiver, accountant, self._loaded, cores, self._cookie, managed, points
             )
             yield LiveBench(self._experiment, arm, routers, equipment)
+
+    @contextmanager
+    def _stamped(
+        self, bed: MeasuredBed, routers: Sequence[PointRouter]
+    ) -> Iterator[Stamped | None]:
+        """Put programs at the capture points of a bed, where the experiment asks for them."""
+        asked = self._experiment.trial.capture_points
+        each = [(r, self._experiment.traffic_of(r.name)) for r in routers]
+        streams = [(r, flows_of(r.pattern, traffic.flows)) for r, traffic in each]
+        try:
+            with stamped(bed.capture_points if asked else (), streams, self._cookie) as points:
+                yield points
+        except _native.UnsupportedError as error:
+            raise NotSupported(f"not supported on this host: {error}") from error
 
     def _receiver(self, bed: MeasuredBed, routers: Sequence[PointRouter]) -> _native.Receiver:
         receiving = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from isolane import _native
 from isolane.run.backend import Demand, Observation, Setting
@@ -11,6 +11,7 @@ from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason, disturbances, proven
 from isolane.run.live.cpu_accounting import CpuAccounting, Handled
 from isolane.run.live.cpu_agreement import Agreement
+from isolane.run.parts import PartTime, with_last
 from isolane.run.results import Delay, DropPoint, GeneratorAudit, Lateness, RouterTrial
 from isolane.run.router_cpu import FAR_CPU, RouterCpu, router_cpu
 from isolane.run.series import TrialSeries, gaps_of, merged, window_shift
@@ -41,6 +42,8 @@ class Raw:
     """Frames that the receiver's full wires dropped."""
     cpu: CpuAccounting
     agreement: Agreement
+    parts: Mapping[str, tuple[PartTime, ...]] = field(default_factory=dict)
+    """Router -> times of the parts of its frames' way, where they were stamped."""
     series: TrialSeries | None = None
     """None where the trial is longer than the receiver's series."""
     receiver_pause_ns: int = 0
@@ -98,6 +101,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         nic=kind.live_nic,
         pattern=str(demand.router.pattern),
         mode=demand.router.mode,
+        parts=_parts(raw, i, demand),
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,
         intended_pps=demand.intended_pps,
@@ -121,6 +125,16 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         **_cpu(raw, parts, arrived),
         cpu_guest=raw.cpu.of_guest(demand.router.name),
     )
+
+
+def _parts(raw: Raw, i: int, demand: Demand) -> tuple[PartTime, ...] | None:
+    parts, delay = (
+        raw.parts.get(demand.router.name),
+        _delay(raw.delays[i], raw.received[i].delay_sum_ns),
+    )
+    if parts is None or delay is None:
+        return parts
+    return with_last(parts, delay.count, delay.mean_ns)
 
 
 def _cpu(raw: Raw, parts: Parts, received: int) -> RouterCpu:

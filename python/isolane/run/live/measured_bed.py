@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from isolane.guests import GuestPart
-from isolane.testbed import Counters, DutInterface, Edge, Node, Wire
+from isolane.testbed import CapturePoint, Counters, DutInterface, Edge, Node, Wire
 
 
 class MeasuredBed(Protocol):
@@ -55,6 +55,10 @@ class MeasuredBed(Protocol):
     @property
     def back_end_threads(self) -> tuple[list[int], tuple[str, ...]]:
         """Threads that work for several routers together, and these routers."""
+
+    @property
+    def capture_points(self) -> Sequence[CapturePoint]:
+        """Where frames can be stamped on their way."""
 
     @property
     def on_backlog(self) -> frozenset[str]:
