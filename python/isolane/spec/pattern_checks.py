@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final, Literal
 
 from isolane.spec.arms import resolve_arms
+from isolane.spec.fields import Mode
 from isolane.spec.load_points import patterns_of
 from isolane.spec.models import ExperimentData, Router
-from isolane.spec.patterns import CONSTANT, ENDING, FRAME_KINDS, Pattern
+from isolane.spec.patterns import CONSTANT, ENDING, FRAME_KINDS, FrameKind, Pattern
 from isolane.spec.problems import Loc, Problem, listed, show
 
-_NEVER_ANSWERED = ("fragments", *ENDING)
-"""Frames that end in a router without an answer to who sent them, whatever its mode."""
+_NEVER_ANSWERED: Final[dict[Mode, tuple[FrameKind, ...]]] = {
+    "forward": (),
+    # Flows beyond those of one port are for other ports, at which nobody listens.
+    "echo": ("new-flows", "fragments", *ENDING),
+    "icmp-echo": ("fragments", *ENDING),
+}
+"""Frames that end in a router without an answer to who sent them, by its mode."""
+MAX_ECHO_FLOWS: Final = 50_000
+"""Flows to one UDP port: the generator's next ones are to the port after it."""
 _PASSED_ON = (CONSTANT, *(kind for kind in FRAME_KINDS if kind not in ENDING))
 
 
@@ -35,9 +44,8 @@ def _of_router(
     data: ExperimentData, router: Router, pattern: Pattern, loc: Loc
 ) -> Iterator[Problem]:
     name = show(router.name)
-    unanswered = [kind for kind in pattern.frames if kind in _NEVER_ANSWERED]
     mode = data.traffic_of(router.name).mode
-    if unanswered and mode != "forward":
+    if any(kind in _NEVER_ANSWERED[mode] for kind in pattern.frames):
         what = f"pattern {pattern} of {name} with mode {mode}: nobody answers such frames"
         yield Problem(loc, what, "another pattern, or mode: forward")
     if pattern.ends and router.role == "victim":
@@ -55,11 +63,19 @@ def _modes(data: ExperimentData) -> Iterator[Problem]:
             i = next(i for i, router in enumerate(data.routers) if router.name == member.group)
             if data.traffic_of(member.group).mode != "echo":
                 continue
-            override = data.routers[i].traffic
-            own = override is not None and override.mode is not None
-            loc: Loc = ("routers", i, "traffic", "mode") if own else ("traffic", "mode")
-            what = f"mode echo of {show(member.group)}"
+            loc, what = _where(data, i, "mode"), f"mode echo of {show(member.group)}"
+            flows = data.traffic_of(member.group).flows
+            if flows > MAX_ECHO_FLOWS:
+                many = f"{flows} flows of {show(member.group)} with mode echo"
+                yield Problem(_where(data, i, "flows"), many, f"1 to {MAX_ECHO_FLOWS}")
             if member.kind == "external":
                 yield Problem(loc, f"{what}, an external router", "icmp-echo, forward")
             if member.image is not None:
                 yield Problem(loc, f"{what}, which starts from an image", "icmp-echo, forward")
+
+
+def _where(data: ExperimentData, router: int, key: Literal["mode", "flows"]) -> Loc:
+    """Return where a router's key of traffic stands: with the router, or with all of them."""
+    override = data.routers[router].traffic
+    own = override is not None and getattr(override, key) is not None
+    return ("routers", router, "traffic", key) if own else ("traffic", key)

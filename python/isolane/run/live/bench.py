@@ -71,6 +71,7 @@ class LiveBench:
         self._kinds: dict[str, ArmRouter] = {r.name: arm.router(r.group) for r in routers}
         self._traffic = [experiment.traffic_of(router.name) for router in routers]
         self._equipment = equipment
+        self._wants_parts = experiment.trial.capture_points
         self._changes = TimedChanges(arm, routers)
         names = [router.name for router in routers]
         self._accounts: Accounts = cpu_accounting.open_accounts(
@@ -249,7 +250,7 @@ class LiveBench:
     def limits(self) -> tuple[NotMeasured, ...]:
         """Return how exact the delays are; see :class:`isolane.run.backend.Bench`."""
         if self._arm.external:
-            return external_limits(self._arm)
+            return external_limits(self._arm, stamped=self._wants_parts)
         pause = format_ns(self._equipment.bed.receiver_moderation_ns)
         return (
             *guest_needs.limits(self._arm),

@@ -6,9 +6,18 @@ from isolane.run.results import NotMeasured
 from isolane.spec import Arm
 
 
-def external_limits(arm: Arm) -> tuple[NotMeasured, ...]:
-    """Return what an arm of external routers does not tell."""
+def external_limits(arm: Arm, *, stamped: bool) -> tuple[NotMeasured, ...]:
+    """Return what an arm of external routers does not tell.
+
+    Parameters
+    ----------
+    stamped
+        Whether the experiment asks for capture points.
+    """
+    why = f"{arm.name} has no capture points, because Isolane does not know what it is made of"
+    parts = NotMeasured(what=f"Where the time goes on {arm.name}", why=why)
     return (
+        *((parts,) if stamped else ()),
         NotMeasured(
             what="Where external routers lose frames",
             why=f"on {arm.name} a frame that was sent and did not come back was lost in or behind "

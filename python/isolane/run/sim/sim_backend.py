@@ -188,7 +188,14 @@ class SimBench:
                 f"{' '.join(error.split())}",
             ),
             *self.back_end.beyond_line(),
+            *self._no_parts(),
         )
+
+    def _no_parts(self) -> tuple[NotMeasured, ...]:
+        if not self.back_end.experiment.trial.capture_points:
+            return ()
+        why = "a simulated host has no capture points in this version; run it live"
+        return (NotMeasured(what="Where the time goes", why=why),)
 
     def nics(self) -> tuple[dict[str, str], ...]:
         """Describe the simulated receive rings."""

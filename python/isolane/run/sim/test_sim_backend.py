@@ -183,6 +183,21 @@ def test_what_frames_are_is_not_simulated(tmp_path: Path) -> None:
         run(spec, tmp_path / "run")
 
 
+def test_a_simulated_host_answers_nobody_and_has_no_capture_points(tmp_path: Path) -> None:
+    asked = experiment("kind: container, path: sriov, traffic: {mode: icmp-echo}", b="100kpps")
+    with pytest.raises(NotSupported, match="router a: mode icmp-echo cannot be simulated"):
+        run(asked, tmp_path / "asked")
+    plain = experiment(b="100kpps", repeats=1)
+    stamped = plain.model_copy(
+        update={"trial": plain.trial.model_copy(update={"capture_points": True})}
+    )
+    told = [
+        {gap.what for gap in run(spec, tmp_path / name).not_measured}
+        for name, spec in (("plain", plain), ("stamped", stamped))
+    ]
+    assert ["Where the time goes" in whats for whats in told] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("keys", "refused"),
     [
