@@ -22,6 +22,7 @@ SHORT_NS, LONG_NS = 200_000_000, 1_000_000_000
 WATCH = """
 import os, select, sys
 tasks, seen = f"/proc/{sys.argv[1]}/task", set()
+print("ready", flush=True)
 while not select.select([sys.stdin], [], [], 0.002)[0]:
     for task in os.listdir(tasks):
         try:
@@ -37,12 +38,17 @@ print(*seen)
 
 @contextlib.contextmanager
 def watched(seen: set[int]) -> Iterator[None]:
-    """Watch this process, from another core than the generator's."""
+    """Watch this process, from another core than the generator's, and once the watch has begun.
+
+    To start an interpreter may take longer than a short trial.
+    """
     words = ["taskset", "-c", str(max(os.sched_getaffinity(0))), sys.executable, "-c", WATCH]
     with subprocess.Popen(
         [*words, str(os.getpid())], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as watch:
         try:
+            assert watch.stdout is not None
+            assert watch.stdout.readline() == "ready\n"
             yield
             out, _ = watch.communicate(timeout=LIMIT_S)
             seen.update(map(int, out.split()))
