@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from isolane.run.folder import RunFolder
 from isolane.run.results import RouterTrial, Trial
 
 from tests.came_through import came_through
-from tests.live import assert_same_host, isolane, quiet_host
+from tests.live import assert_same_host, quiet_host
+from tests.test_run_live import run
 
 pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
 
@@ -36,10 +36,8 @@ def test_frames_are_passed_on_or_end_in_the_router(ip: int, tmp_path: Path) -> N
     file, before, patterns = tmp_path / "patterns.yaml", quiet_host(), (*PASSING[ip], *ENDING)
     null_dut = "true" if ip == 4 else "false"
     file.write_text(TEXT.format(ip=ip, patterns=", ".join(patterns), null_dut=null_dut))
-    done = isolane("run", file, "--output", tmp_path / "run")
-    assert done.returncode == 0, done.stderr
+    trials = run(file, tmp_path / "run")
     assert_same_host(before)
-    trials = RunFolder.open(tmp_path / "run").trials()
     measured = [trial for trial in trials if trial.purpose == "measure"]
     assert len(measured) == 2 * len(patterns)
     for trial in trials:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from isolane import _native
 from isolane.run.part_cells import part_cells
 from isolane.run.parts import LAST, PART_WORDS, WHOLE, PartTime, with_last
 from isolane.run.results import DROP_POINTS, RouterTrial, Trial
@@ -64,5 +65,5 @@ def test_a_trial_without_such_frames_is_left_out(lacking: tuple[PartTime, ...] |
 
 
 def test_each_part_has_words() -> None:
+    assert [*list(PART_WORDS)[:-1], WHOLE] == _native.Points.names()
     assert list(PART_WORDS)[-1] == LAST
-    assert WHOLE not in PART_WORDS

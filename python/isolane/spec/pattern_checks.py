@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, Literal
 
 from isolane.spec.arms import resolve_arms
@@ -26,8 +26,8 @@ _PASSED_ON = (CONSTANT, *(kind for kind in FRAME_KINDS if kind not in ENDING))
 
 def pattern_misfits(data: ExperimentData) -> Iterator[Problem]:
     """Yield the problems of the traffic patterns of an experiment."""
-    yield from _modes(data)
     external = {r.group for arm in resolve_arms(data) for r in arm.routers if r.kind == "external"}
+    yield from _modes(data, external)
     for i, router in enumerate(data.routers):
         patterns = patterns_of(router)
         for step, pattern in enumerate(patterns):
@@ -56,22 +56,23 @@ def _of_router(
         yield Problem(loc, what, "another pattern, or traffic.ip: 4")
 
 
-def _modes(data: ExperimentData) -> Iterator[Problem]:
+def _modes(data: ExperimentData, external: Collection[str]) -> Iterator[Problem]:
     """Yield the problems of modes: Isolane starts no server in what it has not set up itself."""
-    for arm in resolve_arms(data):
-        for member in arm.routers:
-            i = next(i for i, router in enumerate(data.routers) if router.name == member.group)
-            if data.traffic_of(member.group).mode != "echo":
-                continue
-            loc, what = _where(data, i, "mode"), f"mode echo of {show(member.group)}"
-            flows = data.traffic_of(member.group).flows
-            if flows > MAX_ECHO_FLOWS:
-                many = f"{flows} flows of {show(member.group)} with mode echo"
-                yield Problem(_where(data, i, "flows"), many, f"1 to {MAX_ECHO_FLOWS}")
-            if member.kind == "external":
-                yield Problem(loc, f"{what}, an external router", "icmp-echo, forward")
-            if member.image is not None:
-                yield Problem(loc, f"{what}, which starts from an image", "icmp-echo, forward")
+    imaged = {r.group for arm in resolve_arms(data) for r in arm.routers if r.image is not None}
+    for i, router in enumerate(data.routers):
+        traffic, name = data.traffic_of(router.name), show(router.name)
+        if traffic.mode != "echo":
+            continue
+        if traffic.flows > MAX_ECHO_FLOWS:
+            what = f"{traffic.flows} flows of {name} with mode echo"
+            yield Problem(_where(data, i, "flows"), what, f"1 to {MAX_ECHO_FLOWS}")
+        for groups, why in (
+            (external, "an external router"),
+            (imaged, "which starts from an image"),
+        ):
+            if router.name in groups:
+                what = f"mode echo of {name}, {why}"
+                yield Problem(_where(data, i, "mode"), what, "icmp-echo, forward")
 
 
 def _where(data: ExperimentData, router: int, key: Literal["mode", "flows"]) -> Loc:

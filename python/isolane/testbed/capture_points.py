@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from isolane import _native
 from isolane.testbed import netns
 from isolane.testbed.bed_devices import DUT, Layout, RouterLayout
 
-_ORDER: Final = ("nic-in", "port-in", "router-in", "router-out", "port-out", "nic-out")
-"""Of a way through a router; the native program has the same."""
+_ORDER: Final = _native.Points.names()[:-1]
+"""Of a frame's way; the last name is that of all of it."""
 
 
 @dataclass(frozen=True)

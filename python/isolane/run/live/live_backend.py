@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,35 +153,30 @@ class LiveBackEnd:
         applied: tuple[Testbed, Policy] | None,
     ) -> Iterator[Bench]:
         """Put generator, receiver and CPU accountant on a bed, and the policy that it has."""
-        try:
-            accountant, receiver = self._loaded.accountant(), self._receiver(bed, routers)
-        except _native.UnsupportedError as error:
-            raise NotSupported(f"not supported on this host: {error}") from error
-        except _native.NativeError as error:
-            raise MeasurementError(str(error)) from error
-        with (
-            closing(receiver),
-            Managed(applied) as managed,
-            self._stamped(bed, routers) as points,
-        ):
+        with ExitStack() as stack:
+            try:
+                accountant = self._loaded.accountant()
+                receiver = stack.enter_context(closing(self._receiver(bed, routers)))
+                points = self._stamped(bed, routers)
+            except _native.UnsupportedError as error:
+                raise NotSupported(f"not supported on this host: {error}") from error
+            except _native.NativeError as error:
+                raise MeasurementError(str(error)) from error
+            if points is not None:
+                stack.enter_context(closing(points))
+            managed = stack.enter_context(Managed(applied))
             equipment = Equipment(
                 bed, receiver, accountant, self._loaded, cores, self._cookie, managed, points
             )
             yield LiveBench(self._experiment, arm, routers, equipment)
 
-    @contextmanager
-    def _stamped(
-        self, bed: MeasuredBed, routers: Sequence[PointRouter]
-    ) -> Iterator[Stamped | None]:
+    def _stamped(self, bed: MeasuredBed, routers: Sequence[PointRouter]) -> Stamped | None:
         """Put programs at the capture points of a bed, where the experiment asks for them."""
-        asked = self._experiment.trial.capture_points
+        if not self._experiment.trial.capture_points:
+            return None
         each = [(r, self._experiment.traffic_of(r.name)) for r in routers]
         streams = [(r, flows_of(r.pattern, traffic.flows)) for r, traffic in each]
-        try:
-            with stamped(bed.capture_points if asked else (), streams, self._cookie) as points:
-                yield points
-        except _native.UnsupportedError as error:
-            raise NotSupported(f"not supported on this host: {error}") from error
+        return stamped(bed.capture_points, streams, self._cookie)
 
     def _receiver(self, bed: MeasuredBed, routers: Sequence[PointRouter]) -> _native.Receiver:
         receiving = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)

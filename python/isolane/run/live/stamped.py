@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 
 from isolane import _native
 from isolane.run.parts import PartTime
@@ -12,7 +11,7 @@ from isolane.testbed import CapturePoint
 
 
 class Stamped:
-    """The programs at the capture points of some routers."""
+    """The programs at the capture points of some routers; they detach when closed."""
 
     def __init__(self, native: _native.Points, streams: dict[str, int]) -> None:
         self._native = native
@@ -34,6 +33,10 @@ class Stamped:
             for router, stream in self._streams.items()
         }
 
+    def close(self) -> None:
+        """Detach the programs."""
+        self._native.close()
+
 
 def _part(name: str, times: _native.Percentiles, sum_ns: int) -> PartTime | None:
     if not times.count:
@@ -48,10 +51,9 @@ def _part(name: str, times: _native.Percentiles, sum_ns: int) -> PartTime | None
     )
 
 
-@contextmanager
 def stamped(
     points: Sequence[CapturePoint], routers: Sequence[tuple[PointRouter, int]], cookie: int
-) -> Iterator[Stamped | None]:
+) -> Stamped | None:
     """Stamp the frames of all routers but aggressors; None where no point is known of any.
 
     Parameters
@@ -68,8 +70,7 @@ def stamped(
         if point.router in wanted
     }
     if not mine:
-        yield None
-        return
+        return None
     native = _native.Points(
         cookie=cookie,
         streams=[flows if router.name in wanted else 0 for router, flows in routers],
@@ -85,5 +86,4 @@ def stamped(
             for point in mine.values()
         ],
     )
-    with closing(native):
-        yield Stamped(native, wanted)
+    return Stamped(native, wanted)
