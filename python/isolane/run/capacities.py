@@ -40,8 +40,9 @@ def _reading(trial: Trial) -> Reading:
         rate_pps = router.received_pps / min(1.0, offered)
         return Reading(router.offered_pps, rate_pps, valid=trial.status == "ok")
     if _limited_beside(trial) and router.received_total:
-        # What the receiver had no room for had been forwarded.
-        there = 1 + trial.receiver_dropped / router.received_total
+        # What the receiver had no room for had been forwarded; where it is told, it is in the rate.
+        untold = trial.receiver_dropped - (router.receiver_lost or 0)
+        there = 1 + untold / router.received_total
         rate_pps = min(router.generated_pps, there * router.received_pps)
         overloaded = rate_pps < (1 - OVERLOADED) * router.generated_pps
         enough = router.generated_frames >= SENT_ENOUGH * router.offered_frames

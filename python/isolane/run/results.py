@@ -70,7 +70,8 @@ class _Model(BaseModel):
 class RouterTrial(_Model):
     """What one router did in one trial.
 
-    ``*_frames`` count the frames that departed inside the measuring window; ``*_total`` and
+    ``*_frames`` count the frames that departed inside the measuring window, and
+    ``received_frames`` the window's part of ``receiver_lost`` as well; ``*_total`` and
     ``lost`` count the whole trial with its warm-up, because only there does the
     frame accounting come out even: ``offered_total = received_total + sum(lost.values())``, with
     duplicates left out.
@@ -93,6 +94,7 @@ class RouterTrial(_Model):
     received_frames: int
     offered_total: int
     received_total: int
+    """Without what the receiver's wires dropped, which is part of ``lost`` at ``egress``."""
     lost: dict[DropPoint, int]
     loss_ratio: float | None
     """1 - received/generated in the window; None when nothing was generated."""
@@ -132,6 +134,9 @@ class RouterTrial(_Model):
     mode: Mode = "forward"
     """Whether it passed its frames on, or answered them: then delays are round-trip times, and what
     is received are answers."""
+    receiver_lost: int | None = None
+    """Frames of the whole trial that it forwarded and that the receiver's full wires dropped; None
+    where nobody tells whose they were, and from older versions."""
     parts: tuple[PartTime, ...] | None = None
     """How long its frames took on each part of their way; None where that was not asked for."""
     negative_delays: int = 0

@@ -53,6 +53,11 @@ def test_what_the_receiver_had_no_room_for_had_been_forwarded(tmp_path: Path) ->
     )  # fmt: skip
     (found,) = arm_capacities([limited])
     assert (found.mfr_load_pps, round(found.mfr_pps.median)) == (2e6, 1_020_000)
+    told = limited.model_copy(
+        update={"routers": (router.model_copy(update={"receiver_lost": 2_000}),)}
+    )
+    (found,) = arm_capacities([told])
+    assert round(found.mfr_pps.median) == 1_000_000, "what is told by router is in its rate"
     short = {"offered_frames": 2_000, "generated_frames": 1_800, "generated_pps": 1.8e6}
     both = {"invalid": (InvalidKind.RECEIVER_LIMIT, InvalidKind.GENERATOR_LIMIT)}
 

@@ -186,6 +186,18 @@ class Layout:
         """Devices upon other ones, which therefore come after them."""
         return [*self.macvlans, *self.passthrus]
 
+    def to_receiver(self) -> dict[str, tuple[str, str]]:
+        """Return (namespace, interface) of who counts full wires to the receiver, by router.
+
+        Either such a wire is the router's own, or macvlan passes on what the wire below refused.
+        """
+        wires = {(veth.tx.netns, veth.tx.ifname) for veth in self.veths if veth.rx.netns == RCV}
+        wires |= {
+            part for wire in self.shared if wire.drop_point == "egress" for part in wire.parts
+        }
+        ends = {r.name: r.counted.get("egress") for r in self.routers if not r.bare}
+        return {name: end for name, end in ends.items() if end is not None and end in wires}
+
     @property
     def rcv_ifnames(self) -> list[str]:
         """The receiver's interfaces."""

@@ -35,6 +35,10 @@ class Counters:
     """Frames that found the receiver's own wires full: part of ``egress``, not to be added."""
     delivered: Mapping[str, int] = field(default_factory=dict)
     """By router: frames that were for itself, whoever sent them; not among the lost."""
+    own_receiver_dropped: Mapping[str, int] = field(default_factory=dict)
+    """The part of `receiver_dropped` that the kernel counts by router."""
+    passed_on: Mapping[str, int] = field(default_factory=dict)
+    """By router: frames that it gave to the wire to the receiver, where its policy counts them."""
 
     def __sub__(self, earlier: Counters) -> Counters:
         """Return what was lost since ``earlier``."""
@@ -42,10 +46,9 @@ class Counters:
             {key: count - earlier.lost.get(key, 0) for key, count in self.lost.items()},
             self.backlog_dropped - earlier.backlog_dropped,
             self.receiver_dropped - earlier.receiver_dropped,
-            {
-                router: count - earlier.delivered.get(router, 0)
-                for router, count in self.delivered.items()
-            },
+            _since(self.delivered, earlier.delivered),
+            _since(self.own_receiver_dropped, earlier.own_receiver_dropped),
+            _since(self.passed_on, earlier.passed_on),
         )
 
     def plus(self, lost: Mapping[tuple[str, str], int]) -> Counters:
@@ -68,6 +71,10 @@ class Counters:
     def total(self) -> int:
         """Frames lost at all drop points."""
         return sum(self.lost.values())
+
+
+def _since(now: Mapping[str, int], earlier: Mapping[str, int]) -> dict[str, int]:
+    return {router: count - earlier.get(router, 0) for router, count in now.items()}
 
 
 class Reader:
@@ -126,7 +133,8 @@ class Reader:
             lost[None, "nic_queue"] += uplink.ring_full + uplink.too_long
         wires = [veth.tx for veth in self._layout.veths if veth.rx.netns == RCV]
         receiver = sum(self._device(end.netns, end.ifname, {}) for end in wires)
-        return Counters(lost, backlog_drops(), receiver, delivered)
+        own = {router: self._device(*end, {}) for router, end in self._layout.to_receiver().items()}
+        return Counters(lost, backlog_drops(), receiver, delivered, own)
 
     def _device(self, name: str, ifname: str, queues: dict[tuple[str, str], int]) -> int:
         dropped = int(self._ns[name].read(ifname, "statistics/tx_dropped"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from isolane import _native
 from isolane.errors import MeasurementError
@@ -18,7 +18,7 @@ from isolane.run.live.draining import QUIET_S, drained
 from isolane.run.live.external_limits import external_limits
 from isolane.run.live.generator_streams import trial_of
 from isolane.run.live.host import nic_facts
-from isolane.run.live.live_observation import Raw, observe
+from isolane.run.live.live_observation import Raw, lost_in_window, observe
 from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed
 from isolane.run.live.measured_bed import MeasuredBed
@@ -131,25 +131,30 @@ class LiveBench:
             )
             for demand, sent, count in zip(setting.demands, report.streams, counts, strict=True)
         ]
-        streams = list(enumerate(zip(report.streams, counts, strict=True)))
+        at_receiver = [frame_accounting.receiver_lost(account, lost) for account in accounts]
+        arrived = [
+            count.received_window + lost_in_window(count, gone)
+            for count, gone in zip(counts, at_receiver, strict=True)
+        ]
+        streams = list(enumerate(zip(report.streams, arrived, strict=True)))
         raw = Raw(
             setting=setting,
             kinds=self._kinds,
             sent=report,
             received=counts,
             delays=[
-                tools.receiver.delays(i, lost=max(0, sent.sent_window - count.received_window))
-                for i, (sent, count) in streams
+                tools.receiver.delays(i, lost=max(0, sent.sent_window - came))
+                for i, (sent, came) in streams
             ],
             due_delays=[
                 tools.receiver.due_delays(
-                    i,
-                    lost=max(0, sent.sent_window + sent.missed_window - count.received_window),
+                    i, lost=max(0, sent.sent_window + sent.missed_window - came)
                 )
-                for i, (sent, count) in streams
+                for i, (sent, came) in streams
             ],
             lost=frame_accounting.lost_frames(accounts, lost, tools.bed.untold),
             receiver_dropped=lost.receiver_dropped,
+            at_receiver=at_receiver,
             cpu=cpu,
             agreement=agreement,
             series=self._series(source, setting),
@@ -227,7 +232,9 @@ class LiveBench:
 
     def _counters(self) -> Counters:
         """Read all loss counters, those of the policy included."""
-        return self._equipment.bed.counters().plus(self._equipment.managed.dropped())
+        managed = self._equipment.managed
+        counters = self._equipment.bed.counters().plus(managed.dropped())
+        return replace(counters, passed_on=managed.passed_on())
 
     def _send(self, source: _native.Generator, setting: Setting) -> None:
         """Run the generator, before all that its core is wanted for; this thread included."""

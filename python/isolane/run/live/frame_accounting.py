@@ -23,14 +23,40 @@ class Account:
     """Without duplicates."""
 
 
+def receiver_lost(account: Account, lost: Counters) -> int | None:
+    """Return the router's frames that the receiver's full wires dropped; None where nobody tells.
+
+    They were forwarded: it is the measuring that lost them. The kernel counts them by router where
+    the wire, or the macvlan before it, is the router's own. Where a policy counts what each router
+    gives to a wire that all share, they are what of that did not arrive, unless a queue before the
+    wire dropped some as well.
+    """
+    if account.router in lost.own_receiver_dropped:
+        return lost.own_receiver_dropped[account.router]
+    if not lost.receiver_dropped:
+        return 0
+    if lost.of(None)["egress"] != lost.receiver_dropped:
+        return None
+    return _after_it(account, lost)
+
+
+def _after_it(account: Account, lost: Counters) -> int | None:
+    """Return what was lost on the shared wire to the receiver of what a router gave to it."""
+    if account.router not in lost.passed_on:
+        return None
+    missing = max(0, lost.passed_on[account.router] - account.received)
+    return min(missing, lost.of(None)["egress"])
+
+
 def lost_frames(
     accounts: Sequence[Account], lost: Counters, untold: frozenset[str] = frozenset()
 ) -> list[dict[DropPoint, int]]:
     """Return the lost frames of each router by drop point.
 
     What the kernel counted for one router is that router's. Routers also share drop points: a
-    bridge's NIC queue counts drops, but not whose frames they were. The rest of a router's missing
-    frames is therefore divided among the shared drop points, in proportion to their counters.
+    bridge's NIC queue counts drops, but not whose frames they were. What a policy tells of them is
+    taken first (:func:`receiver_lost`). The rest of a router's missing frames is divided among the
+    shared drop points, in proportion to their counters.
     Missing frames that no counter explains are ``unaccounted``; frames that the shared counters
     report beyond the missing ones are subtracted from ``unaccounted``.
 
@@ -66,10 +92,15 @@ def lost_frames(
         }
         losses.append(router)
         missing.append(account.sent - account.received - sum(own.values()))
-    shared = lost.of(None)
-    surplus = _spread(
-        losses, missing, {point: shared.get(point, 0) for point in SHARED_DROP_POINTS}
-    )
+    shared = {point: lost.of(None)[point] for point in SHARED_DROP_POINTS}
+    for number, account in enumerate(accounts):
+        told = _after_it(account, lost)
+        if told is not None:
+            taken = max(0, min(told, missing[number], shared["egress"]))
+            losses[number]["egress"] += taken
+            missing[number] -= taken
+            shared["egress"] -= taken
+    surplus = _spread(losses, missing, shared)
     if losses and not untold:
         losses[0]["unaccounted"] -= surplus
     for account, router in zip(accounts, losses, strict=True):

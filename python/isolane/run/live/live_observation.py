@@ -40,6 +40,8 @@ class Raw:
     lost: Sequence[dict[DropPoint, int]]
     receiver_dropped: int
     """Frames that the receiver's full wires dropped."""
+    at_receiver: Sequence[int | None]
+    """The same by router; None where nobody tells whose they were."""
     cpu: CpuAccounting
     agreement: Agreement
     parts: Mapping[str, tuple[PartTime, ...]] = field(default_factory=dict)
@@ -75,22 +77,37 @@ def observe(raw: Raw) -> Observation:
 def _handled(raw: Raw) -> dict[str, Handled]:
     """Count what was done with each router's frames, over the whole trial."""
     found = {}
-    each = zip(raw.setting.demands, raw.sent.streams, raw.lost, raw.received, strict=True)
-    for demand, sent, lost, received in each:
+    each = zip(
+        *(raw.setting.demands, raw.sent.streams, raw.lost, raw.received, raw.at_receiver),
+        strict=True,
+    )
+    for demand, sent, lost, received, at_receiver in each:
         found[demand.router.name] = Handled(
             taken=max(0, sent.sent - lost["nic_queue"]),
             dropped=lost["router_queue"],
-            sent=received.received - received.duplicated,
+            sent=received.received - received.duplicated + (at_receiver or 0),
         )
     return found
+
+
+def lost_in_window(received: _native.StreamReceived, lost: int | None) -> int:
+    """Estimate how many of the frames that the receiver's wires dropped were of the window.
+
+    As many of them as of those that arrived: the wires do not tell when they were full.
+    """
+    if not lost or not received.received:
+        return 0
+    return round(lost * received.received_window / received.received)
 
 
 def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
     window_s = raw.setting.window_ns / 1e9
     sent, received = raw.sent.streams[i], raw.received[i]
     kind = raw.kinds[demand.router.name]
-    arrived = received.received_window
     forwarded = sent.sent_window
+    arrived = received.received_window + lost_in_window(received, raw.at_receiver[i])
+    if arrived > forwarded:  # the estimate is not to make frames up
+        arrived = max(received.received_window, forwarded)
     return RouterTrial(
         router=demand.router.name,
         group=demand.router.group,
@@ -112,6 +129,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         received_frames=arrived,
         offered_total=sent.sent + sent.missed,
         received_total=received.received - received.duplicated,
+        receiver_lost=raw.at_receiver[i],
         lost=raw.lost[i],
         loss_ratio=1 - arrived / forwarded if forwarded else None,
         delay=_delay(raw.delays[i], received.delay_sum_ns),
@@ -240,11 +258,7 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
             )
         yield from _delays_invalid(router)
     sent = sum(router.offered_total - router.lost["generator"] for router in routers)
-    if raw.receiver_dropped > limit * sent:
-        yield InvalidReason(
-            InvalidKind.RECEIVER_LIMIT,
-            f"the receiver was the limit: its wires dropped {raw.receiver_dropped} frames",
-        )
+    yield from _receiver_limit(raw, routers, sent)
     placement = raw.cpu.placement()
     frames = placement.frames_on_dut + placement.frames_elsewhere
     if placement.frames_elsewhere > limit * frames:
@@ -262,6 +276,24 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
         yield InvalidReason(InvalidKind.NOT_BUILT, text)
     yield from raw.agreement.invalid(limit)
     yield from _disturbed(raw)
+
+
+def _receiver_limit(raw: Raw, routers: Sequence[RouterTrial], sent: int) -> Iterator[InvalidReason]:
+    """Yield why too much was lost behind the routers: frames of nobody, or too many of one."""
+    untold = raw.receiver_dropped - sum(router.receiver_lost or 0 for router in routers)
+    if untold > raw.setting.budget.limit * sent:
+        yield InvalidReason(
+            InvalidKind.RECEIVER_LIMIT,
+            f"the receiver was the limit: its wires dropped {untold} frames, and nobody tells "
+            "whose",
+        )
+    for router in routers:
+        lost = router.receiver_lost or 0
+        if lost > raw.setting.budget.noise * (router.received_total + lost):
+            yield InvalidReason(
+                InvalidKind.RECEIVER_LIMIT,
+                f"the receiver was the limit: its wires dropped {lost} frames of {router.router}",
+            )
 
 
 def _disturbed(raw: Raw) -> Iterator[InvalidReason]:

@@ -98,6 +98,8 @@ class Managed:
         self._plane: _native.Plane | None = None
         self._slots: dict[str, list[int]] = {}
         self._ports: dict[str, list[int]] = {}
+        self._onward: dict[str, tuple[int, int]] = {}
+        """Router -> the queue of what it receives, and the port of what it passes on."""
         self.threads: dict[str, list[int]] = {}
         """Router -> kernel threads that work for it."""
         self.nic_threads: list[int] = []
@@ -122,11 +124,16 @@ class Managed:
         self._plane = _native.Plane.open(netns=nic.netns, ifindex=nic.ifindex)
         if self._plane is None:
             raise MeasurementError(f"the policy is not on {nic.ifname}")
-        numbers = hand.numbers().items()
+        numbers = hand.numbers()
         for router in policy.routers:
             for kind, found in (("queue", self._slots), ("port", self._ports)):
                 head = f"{kind}:{router}:"
-                found[router] = [number for name, number in numbers if name.startswith(head)]
+                found[router] = [n for name, n in numbers.items() if name.startswith(head)]
+            inside, outside = bed.inner_interfaces[router]
+            slot = numbers.get(f"queue:{router}:{inside}")
+            port = numbers.get(f"port:{router}:{outside}")
+            if slot is not None and port is not None:
+                self._onward[router] = slot, port
         return self
 
     def __exit__(
@@ -144,6 +151,18 @@ class Managed:
         if self._applied is None or router not in self._applied[1].routers:
             return None
         return self._applied[1].routers[router].cores
+
+    def passed_on(self) -> dict[str, int]:
+        """Return the frames that each router has given to the NIC that leads to the receiver."""
+        plane = self._plane
+        if plane is None:
+            return {}
+        passed = {}
+        for router, (slot, port) in self._onward.items():
+            queue, out = plane.queue_counts(slot), plane.port_counts(port)
+            by_kernel = out.offered - out.dropped_rate - out.dropped_size
+            passed[router] = by_kernel + (queue.forwarded if queue is not None else 0)
+        return passed
 
     def dropped(self) -> dict[tuple[str, str], int]:
         """Return the frames that the policy has dropped, by router and drop point."""

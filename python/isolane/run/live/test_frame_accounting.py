@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isolane.run.live.frame_accounting import SHARED_DROP_POINTS, Account, lost_frames
+from isolane.run.live.frame_accounting import (
+    SHARED_DROP_POINTS,
+    Account,
+    lost_frames,
+    receiver_lost,
+)
 from isolane.run.results import DROP_POINTS, DropPoint
 from isolane.testbed import Counters
 
@@ -133,3 +140,48 @@ def test_where_not_all_is_counted_the_rest_was_lost_in_or_behind_the_router(
         assert router["in_router"] >= 0
         # Only frames that nobody sent are left over: somebody else's, or made twice.
         assert router["unaccounted"] == min(0, account.sent - account.received)
+
+
+def behind(passed_on: dict[str, int], own: dict[str, int], *, egress: int, full: int) -> Counters:
+    lost: Losses = {(None, "egress"): egress}
+    return Counters(lost, 0, full, own_receiver_dropped=own, passed_on=passed_on)
+
+
+FIRST, SECOND = Account("vr0", 1_000, 1_000, 890), Account("vr1", 1_000, 1_000, 700)
+
+
+def test_what_a_policy_counted_on_the_way_out_is_charged_exactly() -> None:
+    """By proportion the first router, that lost a quarter of all, would have a quarter of each."""
+    lost = behind({"vr0": 900, "vr1": 800}, {}, egress=110, full=110)
+    lost = lost.plus({("vr0", "nic_queue"): 100, ("vr1", "nic_queue"): 200})
+    first, second = lost_frames([FIRST, SECOND], lost)
+    assert (first["egress"], second["egress"]) == (10, 100)
+    assert (first["unaccounted"], second["unaccounted"]) == (0, 0)
+    assert [receiver_lost(one, lost) for one in (FIRST, SECOND)] == [10, 100]
+
+
+def test_a_queue_before_the_receivers_wire_hides_who_was_dropped_there() -> None:
+    """Here the link's classes dropped 60 of the 110."""
+    lost = behind({"vr0": 900, "vr1": 800}, {}, egress=110, full=50)
+    assert [receiver_lost(one, lost) for one in (FIRST, SECOND)] == [None, None]
+    assert [one["egress"] for one in lost_frames([FIRST, SECOND], lost)] == [10, 100]
+
+
+def test_a_wire_of_its_own_tells_and_a_shared_one_without_a_policy_does_not() -> None:
+    lost = behind({}, {"vr0": 7}, egress=0, full=20)
+    assert receiver_lost(FIRST, lost) == 7
+    assert receiver_lost(SECOND, behind({}, {}, egress=20, full=20)) is None
+    assert receiver_lost(SECOND, behind({}, {}, egress=20, full=0)) == 0, "none was full"
+
+
+@given(anything(), st.dictionaries(st.sampled_from(["vr0", "vr1", "vr9"]), frames))
+def test_what_a_policy_counted_makes_no_frame_up(
+    case: tuple[list[Account], Counters], passed_on: dict[str, int]
+) -> None:
+    accounts, lost = case
+    told = replace(lost, passed_on=passed_on, receiver_dropped=lost.of(None)["egress"])
+    losses = lost_frames(accounts, told)
+    missing = sum(a.sent - a.received for a in accounts)
+    assert sum(router["unaccounted"] for router in losses) == missing - lost.total
+    for account in accounts:
+        assert 0 <= (receiver_lost(account, told) or 0) <= told.receiver_dropped

@@ -136,6 +136,7 @@ def raw(role: Literal["victim", "aggressor"] = "victim", **changed: Any) -> Raw:
         due_delays=[delays],
         lost=[losses(nic_queue=LOST)],
         receiver_dropped=0,
+        at_receiver=[None],
         cpu=accounting(),
         agreement=agreement(accounting()),
     )  # fmt: skip
@@ -270,6 +271,11 @@ INVALID: dict[str, tuple[Raw, InvalidKind, str]] = {
     "a full receiver": (
         raw(receiver_dropped=13), InvalidKind.RECEIVER_LIMIT, "the receiver was the limit"
     ),
+    "a receiver that was full for long": (
+        raw(receiver_dropped=320, at_receiver=[320]),
+        InvalidKind.RECEIVER_LIMIT,
+        "its wires dropped 320 frames of one",
+    ),
     "a late median": (
         raw(sent=audit(sent(), late=late(p50_ns=181))), InvalidKind.LATE, "late by 181 ns for one"
     ),
@@ -326,6 +332,9 @@ FINE: dict[str, Raw] = {
     ),
     "a late aggressor": raw("aggressor", sent=audit(sent(), late=late(p50_ns=900))),
     "a receiver that dropped next to nothing": raw(receiver_dropped=3),
+    "a receiver that dropped frames of one router": raw(
+        receiver_dropped=LOST, at_receiver=[LOST], lost=[losses(egress=LOST)]
+    ),
     "a frame or two elsewhere": raw(cpu=accounting(elsewhere=2)),
     "CPU time that is off by a thousandth": raw(cpu=accounting(idle=0.999)),
     "another process for a moment": raw(cpu=accounting(others=0.04)),

@@ -1,0 +1,55 @@
+"""A receiver that is polled too rarely: whose frames its full wire dropped, on a wire for all."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from isolane.run.invalid import InvalidKind
+from isolane.testbed import kernel
+
+from tests.live_bench import live_bench
+from tests.testbed.conftest import inside
+
+pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
+
+EXPERIMENT = """\
+isolane: 1
+name: full
+routers:
+  - {{name: one, path: isolane, role: victim, policy: {{cpu_weight: 100, forward: {forward}}}}}
+  - {{name: two, path: isolane, role: aggressor, policy: {{cpu_weight: 100, forward: {forward}}}}}
+load: {{one: 1pps, two: 1pps}}
+"""
+RARELY_NS = 20_000_000
+
+
+def poll_rarely(netns: str, ifname: str) -> None:
+    """Have a receiving interface polled so rarely that its ring of 256 frames overflows."""
+
+    def work() -> None:
+        sysfs = kernel.open_detached()
+        try:
+            fd = os.open(f"class/net/{ifname}/gro_flush_timeout", os.O_WRONLY, dir_fd=sysfs)
+            with os.fdopen(fd, "w") as file:
+                file.write(str(RARELY_NS))
+        finally:
+            os.close(sysfs)
+
+    inside(netns, work)
+
+
+@pytest.mark.parametrize("forward", ["kernel", "xdp"])
+def test_each_frame_that_the_receivers_wire_drops_is_told_by_router(forward: str) -> None:
+    with live_bench(EXPERIMENT.format(forward=forward)) as (live, offer):
+        wire = live.equipment.bed.wires[0]
+        poll_rarely(wire.rcv_netns, wire.rcv_ifname)
+        seen = offer(40e3, 80e3)
+    assert seen.conserved
+    assert seen.receiver_dropped > 0
+    assert sum(router.receiver_lost or 0 for router in seen.routers) == seen.receiver_dropped
+    for router in seen.routers:
+        assert router.lost["egress"] == router.receiver_lost
+        assert router.received_frames <= router.generated_frames
+    told = [str(reason) for reason in seen.invalid if reason.kind == InvalidKind.RECEIVER_LIMIT]
+    assert [text.rpartition(" ")[2] for text in told] == ["one", "two"], "there is too much of it"
