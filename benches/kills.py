@@ -25,7 +25,7 @@ from isolane.errors import NotSupported, TargetMissed
 from tests.enforce.rig import rigged
 from tests.live import background, isolane, quiet_host
 from tests.look import look_around
-from tests.warm import begin, warm
+from tests.warm import warm
 
 KILLS = 200
 LATEST_S = {"run": 1.2, "verify": 4.0, "apply": 0.3}
@@ -111,8 +111,8 @@ def kill_verify(folder: Path, after_s: float) -> None:
 
 def kill_at_work(after_s: float, *words: object) -> None:
     """Have a command begin that has imported everything, and end it by SIGKILL."""
-    with warm(*words) as process:
-        begin(process)
+    with warm(*words) as command:
+        process = command.begin()
         time.sleep(after_s)
         process.kill()
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -37,6 +41,10 @@ class Job:
     """The network namespace; by default the caller's."""
     cores: list[int] = field(default_factory=lambda: sorted(os.sched_getaffinity(0)))
     limit_s: float = 300.0
+    ended_file: str = ""
+    """Where its status is written once it has ended; empty: it is waited for."""
+    begin_file: str = ""
+    """It begins once this file is there; empty: at once."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +55,40 @@ class Ended:
     """As of :class:`subprocess.Popen`; None: it took longer than it may."""
     pid: int
     """Number of its process and of its process group."""
+
+
+class Begun:
+    """A command at work in the background; in what it is asked, a :class:`subprocess.Popen`."""
+
+    def __init__(self, pid: int, ended: Path) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = ended
+
+    def poll(self) -> int | None:
+        """Return the exit status (minus the signal that ended it); None while it runs."""
+        if self.returncode is None and self._ended.exists():
+            self.returncode = int(self._ended.read_text())
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end."""
+        deadline = time.monotonic() + (math.inf if timeout is None else timeout)
+        while (status := self.poll()) is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
+            time.sleep(0.002)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self.send_signal(signal.SIGKILL)
 
 
 class CommandServer:
@@ -76,6 +118,11 @@ class CommandServer:
             self._socket.sendall(json.dumps(asdict(job)).encode() + b"\n")
             answer: Any = json.loads(self._answers.readline())
         return Ended(answer["status"], answer["pid"])
+
+    def begin(self, job: Job) -> Begun:
+        """Begin a job that is not waited for."""
+        assert job.ended_file
+        return Begun(self.do(job).pid, Path(job.ended_file))
 
 
 def mounts_of(process: str) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 
 from isolane.testbed import NETNS_DIR
 
-from tests.commands import CommandServer, Job, command_server
+from tests.commands import Begun, CommandServer, Job, command_server
 from tests.look import MARK, RUN_DIR, Look, look_around
 
 ROOT = Path(__file__).parent.parent
@@ -117,6 +117,19 @@ def transmit(raw: socket.socket, frame: bytes) -> bool:
     return True
 
 
+def begin(folder: Path, *words: object, begin_file: Path | None = None) -> Begun:
+    """Begin the command in the background, with its output in files of a folder."""
+    server, job = command_server(environment()), [str(word) for word in words]
+    assert server.is_like_us(), "it would not see the mounts that this process sees"
+    streams = [folder / name for name in ("stdout", "stderr")]
+    for stream in streams:
+        stream.write_bytes(b"")
+    (folder / "ended").unlink(missing_ok=True)
+    out, err = map(str, streams)
+    at_once = Job(job, environment(), stdout=out, stderr=err, ended_file=str(folder / "ended"))
+    return server.begin(replace(at_once, begin_file=str(begin_file)) if begin_file else at_once)
+
+
 @dataclass
 class Process:
     """The command at work, started in the background."""
@@ -124,11 +137,16 @@ class Process:
     arguments: tuple[str, ...]
     folder: Path
     """Its output is kept in files there: nobody has to read pipes meanwhile."""
-    popen: subprocess.Popen[bytes] = field(init=False)
+    fresh: bool = False
+    """Whether it has an interpreter of its own, and so its own command line: that takes longer."""
+    begun: Begun | subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
+        if not self.fresh:
+            self.begun = begin(self.folder, *self.arguments)
+            return
         with (self.folder / "stdout").open("wb") as out, (self.folder / "stderr").open("wb") as err:
-            self.popen = subprocess.Popen(
+            self.begun = subprocess.Popen(
                 [*COMMAND, *self.arguments], env=environment(), stdout=out, stderr=err
             )
 
@@ -144,44 +162,47 @@ class Process:
         """Wait for something that the process is to bring about."""
         deadline = time.monotonic() + limit_s
         while not what():
-            assert self.popen.poll() is None, f"ended with {self.popen.returncode}: {self.stderr}"
+            assert self.begun.poll() is None, f"ended with {self.begun.returncode}: {self.stderr}"
             assert time.monotonic() < deadline, f"not within {limit_s} s: {self.stderr}"
             time.sleep(0.005)
 
     def end(self, number: int = 0, limit_s: float = LIMIT_S) -> int:
         """Send a signal (0: none) and wait; returns the exit status."""
         if number:
-            self.popen.send_signal(number)
-        status = self.popen.wait(limit_s)
+            self.begun.send_signal(number)
+        status = self.begun.wait(limit_s)
         assert "Traceback" not in self.stderr, self.stderr
         return status
 
 
 @contextlib.contextmanager
-def background(folder: Path, *arguments: object) -> Iterator[Process]:
+def background(folder: Path, *arguments: object, fresh: bool = False) -> Iterator[Process]:
     """Start the command; whatever happens, it does not outlive the test."""
     folder.mkdir(parents=True, exist_ok=True)
-    process = Process(tuple(map(str, arguments)), folder)
+    process = Process(tuple(map(str, arguments)), folder, fresh)
     try:
         yield process
     finally:
-        if process.popen.poll() is None:
-            process.popen.send_signal(signal.SIGTERM)
+        if process.begun.poll() is None:
+            process.begun.send_signal(signal.SIGTERM)
             try:
-                process.popen.wait(60)
+                process.begun.wait(60)
             except subprocess.TimeoutExpired:
-                process.popen.kill()
-        process.popen.wait()
+                process.begun.kill()
+        process.begun.wait()
 
 
 @contextlib.contextmanager
-def running(folder: Path, experiment: Path, *more: str) -> Iterator[tuple[Process, Path]]:
+def running(
+    folder: Path, experiment: Path, *more: str, fresh: bool = False
+) -> Iterator[tuple[Process, Path]]:
     """Start ``isolane run`` and wait until it holds the lock and has made its run folder."""
     deadline = time.monotonic() + FREE_S
     target = folder / "run"
     while True:
         await_free()
-        with background(folder, "run", experiment, "--output", target, *more) as process:
+        words = "run", experiment, "--output", target, *more
+        with background(folder, *words, fresh=fresh) as process:
             try:
                 process.until((target / "trials.jsonl").exists)
             except AssertionError:

@@ -225,13 +225,13 @@ def test_a_wire_that_vanishes_fails_its_trial_alone(
 
 def test_a_second_run_names_the_first(tiny: Tiny, tmp_path: Path) -> None:
     file = tiny(repeats=100)
-    with running(tmp_path, file) as (first, _):
+    with running(tmp_path, file, fresh=True) as (first, _):
         for number, arguments in enumerate((("run", str(file)), ("clean",))):
             with background(tmp_path / f"second-{number}", *arguments) as second:
                 assert second.end() == 1
-                assert f"another run is under way (pid {first.popen.pid}, started" in second.stderr
+                assert f"another run is under way (pid {first.begun.pid}, started" in second.stderr
                 assert "isolane run" in second.stderr, "the first one's command"
-        assert first.popen.poll() is None, "the first one is not disturbed"
+        assert first.begun.poll() is None, "the first one is not disturbed"
 
 
 NOBODY = (

@@ -17,8 +17,8 @@ EXPERIMENT = """\
 isolane: 1
 name: full
 routers:
-  - {{name: one, path: isolane, role: victim, policy: {{cpu_weight: 100, forward: {forward}}}}}
-  - {{name: two, path: isolane, role: aggressor, policy: {{cpu_weight: 100, forward: {forward}}}}}
+  - {{name: one, path: isolane, role: victim, policy: {{forward: {forward}}}}}
+  - {{name: two, path: isolane, role: aggressor, policy: {{forward: {forward}}}}}
 load: {{one: 1pps, two: 1pps}}
 """
 RARELY_NS = 20_000_000
@@ -39,7 +39,7 @@ def poll_rarely(netns: str, ifname: str) -> None:
     inside(netns, work)
 
 
-@pytest.mark.parametrize("forward", ["kernel", "xdp"])
+@pytest.mark.parametrize("forward", ["kernel", "xdp", "xdp, rate_max: {egress: 5Mpps}"])
 def test_each_frame_that_the_receivers_wire_drops_is_told_by_router(forward: str) -> None:
     with live_bench(EXPERIMENT.format(forward=forward)) as (live, offer):
         wire = live.equipment.bed.wires[0]

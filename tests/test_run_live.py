@@ -132,7 +132,8 @@ def assert_series_have_every_frame(opened: RunFolder) -> None:
         for router, found in zip(trial.routers, series.routers, strict=True):
             assert sum(found.sent) == router.offered_total - router.lost["generator"]
             assert sum(found.received) == router.received_total
-            assert (router.gaps is not None) == (router.received_frames > 1)
+            here = router.received_frames > 1
+            assert (router.gaps is not None) == here or router.receiver_lost
 
 
 def assert_parquet_equals_journal(folder: Path, trials: list[Trial]) -> None:
@@ -145,8 +146,8 @@ def assert_parquet_equals_journal(folder: Path, trials: list[Trial]) -> None:
         for name in ("router", "offered_total", "received_total", "received_pps", "loss_ratio"):
             assert row[name] == getattr(router, name)
         assert {point: row[f"lost_{point}"] for point in router.lost} == router.lost
-        assert router.delay is not None
-        assert row["delay_p99_ns"] == router.delay.p99_ns
+        # None where somebody else had the machine for the whole window.
+        assert row["delay_p99_ns"] == (router.delay.p99_ns if router.delay else None)
         assert trial.placement is not None
         assert row["placement_ok"] == trial.placement.ok
 

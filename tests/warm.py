@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
-import sys
+import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
-from tests.live import environment
+from tests.commands import Begun
+from tests.live import begin
 
-WAITING = """
-import sys
-import isolane.enforce, isolane.spec
-from isolane.cli.app import main
-print("ready", flush=True)
-sys.stdin.readline()
-main()
-"""
+
+@dataclass(frozen=True)
+class Warm:
+    """A command that waits to be told."""
+
+    process: Begun
+    begin_file: Path
+
+    def begin(self) -> Begun:
+        """Tell it to begin."""
+        self.begin_file.touch()
+        return self.process
 
 
 @contextlib.contextmanager
-def warm(*words: object) -> Iterator[subprocess.Popen[str]]:
-    """A command that waits for a line."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WAITING, *map(str, words)],
-        env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    with process:
+def warm(*words: object) -> Iterator[Warm]:
+    """A command that has imported everything, and waits; it does not outlive the context."""
+    with tempfile.TemporaryDirectory(prefix="isolane-warm-") as folder:
+        told = Path(folder, "begin")
+        process = begin(Path(folder), *words, begin_file=told)
         try:
-            yield process
+            yield Warm(process, told)
         finally:
             process.kill()
-
-
-def begin(process: subprocess.Popen[str]) -> None:
-    """Tell it to begin, once it has imported everything."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    process.stdin.write("\n")
-    process.stdin.close()
+            process.wait()

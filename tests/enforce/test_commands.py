@@ -178,7 +178,7 @@ def test_top_goes_on_until_it_is_ended(rig: Rig) -> None:
         assert lines[0]["routers"][1]["cpu_entitled"] == 0.5
     for more, number, status in (("--json", signal.SIGTERM, 143), ("--once", signal.SIGINT, 130)):
         with background(rig.folder / more, "top", more, "--interval", "5") as top:
-            top.until(lambda: sleeps(top.popen.pid))  # between its two samples
+            top.until(lambda: sleeps(top.begun.pid))  # between its two samples
             assert top.end(number) == status
     with background(rig.folder / "end", "top", "--interval", "0.1") as top:
         top.until(lambda: top.stdout.count("vr2") >= 1)

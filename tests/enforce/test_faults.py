@@ -7,7 +7,6 @@ import itertools
 import os
 import random
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,14 +17,14 @@ from isolane.testbed import NETNS_DIR, kernel
 
 from tests.enforce.rig import DUT, Rig, inside, shown
 from tests.live import LIMIT_S
-from tests.warm import begin, warm
+from tests.warm import Warm, warm
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
 
 
-def kill_after(process: subprocess.Popen[str], changes: int, rig: Rig) -> bool:
+def kill_after(command: Warm, changes: int, rig: Rig) -> bool:
     """Have a command begin; kill it once it has begun so many changes. False: it was quicker."""
-    begin(process)
+    process = command.begin()
     journal = rig.directory / "open.jsonl"
     deadline = time.monotonic() + LIMIT_S
     while process.poll() is None and time.monotonic() < deadline:

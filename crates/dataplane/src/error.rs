@@ -42,6 +42,15 @@ pub enum Error {
         /// `RLIMIT_NOFILE` of this process.
         limit: u64,
     },
+    /// Signals came all the time while the kernel checked a program: that says nothing about it.
+    #[error(
+        "the loading of the BPF program '{program}' was interrupted by signals again and again, as a \
+         profiler or debugger sends them; try again without it"
+    )]
+    Interrupted {
+        /// Name of the program family, as in `bpf/`.
+        program: &'static str,
+    },
     /// A program could not be put on an interface.
     #[error("cannot attach a program to interface {interface}: {reason}")]
     Attach {

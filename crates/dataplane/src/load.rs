@@ -7,7 +7,7 @@ use std::{
 };
 
 use libbpf_rs::{
-    OpenObject,
+    ErrorKind, OpenObject,
     skel::{OpenSkel, SkelBuilder},
 };
 
@@ -27,6 +27,10 @@ pub(crate) struct Family {
 
 impl Family {
     pub(crate) fn refused(self, error: &libbpf_rs::Error) -> Error {
+        // The verifier gives up when a signal is pending, and libbpf after five such attempts.
+        if error.kind() == ErrorKind::WouldBlock {
+            return Error::Interrupted { program: self.program };
+        }
         self.refused_because(one_line(error))
     }
 
@@ -142,6 +146,14 @@ mod tests {
         };
         assert_eq!(failed, 0);
         info.verified_insns
+    }
+
+    #[test]
+    fn a_load_that_signals_interrupt_is_not_taken_for_a_feature_that_lacks() {
+        let family = Family { program: "any", feature: "BPF" };
+        let refused = |number| family.refused(&libbpf_rs::Error::from_raw_os_error(number));
+        assert!(matches!(refused(libc::EAGAIN), Error::Interrupted { program: "any" }));
+        assert!(matches!(refused(libc::EINVAL), Error::Load { .. }));
     }
 
     #[test]

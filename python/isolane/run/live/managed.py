@@ -98,8 +98,9 @@ class Managed:
         self._plane: _native.Plane | None = None
         self._slots: dict[str, list[int]] = {}
         self._ports: dict[str, list[int]] = {}
-        self._onward: dict[str, tuple[int, int]] = {}
-        """Router -> the queue of what it receives, and the port of what it passes on."""
+        self._onward: dict[str, tuple[int | None, int]] = {}
+        """Router -> the port of what it passes on, and before it the queue of what it receives,
+        where XDP sends frames on without that port."""
         self.threads: dict[str, list[int]] = {}
         """Router -> kernel threads that work for it."""
         self.nic_threads: list[int] = []
@@ -130,9 +131,10 @@ class Managed:
                 head = f"{kind}:{router}:"
                 found[router] = [n for name, n in numbers.items() if name.startswith(head)]
             inside, outside = bed.inner_interfaces[router]
-            slot = numbers.get(f"queue:{router}:{inside}")
+            straight = f"egress_dev:{router}:{outside}:nic" in numbers
+            slot = numbers.get(f"queue:{router}:{inside}") if straight else None
             port = numbers.get(f"port:{router}:{outside}")
-            if slot is not None and port is not None:
+            if port is not None:
                 self._onward[router] = slot, port
         return self
 
@@ -159,9 +161,10 @@ class Managed:
             return {}
         passed = {}
         for router, (slot, port) in self._onward.items():
-            queue, out = plane.queue_counts(slot), plane.port_counts(port)
-            by_kernel = out.offered - out.dropped_rate - out.dropped_size
-            passed[router] = by_kernel + (queue.forwarded if queue is not None else 0)
+            queue = None if slot is None else plane.queue_counts(slot)
+            out = plane.port_counts(port)
+            passed[router] = out.offered - out.dropped_rate - out.dropped_size
+            passed[router] += 0 if queue is None else queue.forwarded
         return passed
 
     def dropped(self) -> dict[tuple[str, str], int]:
