@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from isolane.run.invalid import InvalidKind
-from isolane.testbed import kernel
 
 from tests.live_bench import live_bench
-from tests.testbed.conftest import inside
+from tests.testbed.conftest import Traffic
 
 pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
 
@@ -22,28 +19,14 @@ routers:
 load: {{one: 1pps, two: 1pps}}
 """
 RARELY_NS = 20_000_000
-
-
-def poll_rarely(netns: str, ifname: str) -> None:
-    """Have a receiving interface polled so rarely that its ring of 256 frames overflows."""
-
-    def work() -> None:
-        sysfs = kernel.open_detached()
-        try:
-            fd = os.open(f"class/net/{ifname}/gro_flush_timeout", os.O_WRONLY, dir_fd=sysfs)
-            with os.fdopen(fd, "w") as file:
-                file.write(str(RARELY_NS))
-        finally:
-            os.close(sysfs)
-
-    inside(netns, work)
+"""Between two polls: the ring of 256 frames overflows."""
 
 
 @pytest.mark.parametrize("forward", ["kernel", "xdp", "xdp, rate_max: {egress: 5Mpps}"])
 def test_each_frame_that_the_receivers_wire_drops_is_told_by_router(forward: str) -> None:
     with live_bench(EXPERIMENT.format(forward=forward)) as (live, offer):
         wire = live.equipment.bed.wires[0]
-        poll_rarely(wire.rcv_netns, wire.rcv_ifname)
+        Traffic().moderate(wire, RARELY_NS)
         seen = offer(40e3, 80e3)
     assert seen.conserved
     assert seen.receiver_dropped > 0

@@ -28,7 +28,7 @@ pub struct Finding {
 pub fn features(netns: Option<PathBuf>) -> Result<Vec<Finding>> {
     let report = |program, result: Result<()>| match result {
         Ok(()) => Ok(Finding { program, works: true, reason: String::new() }),
-        Err(error @ Error::Descriptors { .. }) => Err(error),
+        Err(error @ (Error::Descriptors { .. } | Error::Interrupted { .. })) => Err(error),
         Err(error) => Ok(Finding { program, works: false, reason: error.to_string() }),
     };
     Ok(vec![

@@ -18,7 +18,7 @@ from isolane.run.live.draining import QUIET_S, drained
 from isolane.run.live.external_limits import external_limits
 from isolane.run.live.generator_streams import trial_of
 from isolane.run.live.host import nic_facts
-from isolane.run.live.live_observation import Raw, lost_in_window, observe
+from isolane.run.live.live_observation import Raw, came_in_window, observe
 from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed
 from isolane.run.live.measured_bed import MeasuredBed
@@ -132,11 +132,12 @@ class LiveBench:
             for demand, sent, count in zip(setting.demands, report.streams, counts, strict=True)
         ]
         at_receiver = [frame_accounting.receiver_lost(account, lost) for account in accounts]
-        arrived = [
-            count.received_window + lost_in_window(count, gone)
-            for count, gone in zip(counts, at_receiver, strict=True)
+        streams = [
+            (i, sent, came_in_window(sent, count, gone))
+            for i, (sent, count, gone) in enumerate(
+                zip(report.streams, counts, at_receiver, strict=True)
+            )
         ]
-        streams = list(enumerate(zip(report.streams, arrived, strict=True)))
         raw = Raw(
             setting=setting,
             kinds=self._kinds,
@@ -144,13 +145,13 @@ class LiveBench:
             received=counts,
             delays=[
                 tools.receiver.delays(i, lost=max(0, sent.sent_window - came))
-                for i, (sent, came) in streams
+                for i, sent, came in streams
             ],
             due_delays=[
                 tools.receiver.due_delays(
                     i, lost=max(0, sent.sent_window + sent.missed_window - came)
                 )
-                for i, (sent, came) in streams
+                for i, sent, came in streams
             ],
             lost=frame_accounting.lost_frames(accounts, lost, tools.bed.untold),
             receiver_dropped=lost.receiver_dropped,

@@ -33,14 +33,13 @@ def receiver_lost(account: Account, lost: Counters) -> int | None:
     """
     if account.router in lost.own_receiver_dropped:
         return lost.own_receiver_dropped[account.router]
-    if not lost.receiver_dropped:
+    of_all = lost.receiver_dropped - sum(lost.own_receiver_dropped.values())
+    if not of_all:
         return 0
-    if lost.of(None)["egress"] != lost.receiver_dropped:
-        return None
-    return _after_it(account, lost)
+    return _lost_behind(account, lost) if lost.of(None)["egress"] == of_all else None
 
 
-def _after_it(account: Account, lost: Counters) -> int | None:
+def _lost_behind(account: Account, lost: Counters) -> int | None:
     """Return what was lost on the shared wire to the receiver of what a router gave to it."""
     if account.router not in lost.passed_on:
         return None
@@ -54,9 +53,10 @@ def lost_frames(
     """Return the lost frames of each router by drop point.
 
     What the kernel counted for one router is that router's. Routers also share drop points: a
-    bridge's NIC queue counts drops, but not whose frames they were. What a policy tells of them is
-    taken first (:func:`receiver_lost`). The rest of a router's missing frames is divided among the
-    shared drop points, in proportion to their counters.
+    bridge's NIC queue counts drops, but not whose frames they were. What was lost behind a policy
+    is known from its counters; the rest of a router's missing frames is divided among the shared
+    drop points, in proportion to what these counted.
+
     Missing frames that no counter explains are ``unaccounted``; frames that the shared counters
     report beyond the missing ones are subtracted from ``unaccounted``.
 
@@ -94,7 +94,7 @@ def lost_frames(
         missing.append(account.sent - account.received - sum(own.values()))
     shared = {point: lost.of(None)[point] for point in SHARED_DROP_POINTS}
     for number, account in enumerate(accounts):
-        told = _after_it(account, lost)
+        told = _lost_behind(account, lost)
         if told is not None:
             taken = max(0, min(told, missing[number], shared["egress"]))
             losses[number]["egress"] += taken

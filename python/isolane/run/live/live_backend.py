@@ -68,7 +68,10 @@ class LiveBackEnd:
             divide(arm.cores)
             if arm.external:
                 self._look_at(arm)
-        missing = [found.reason for found in _native.probe_features() if not found.works]
+        try:
+            missing = [found.reason for found in _native.probe_features() if not found.works]
+        except _native.NativeError as error:  # it says nothing about this host
+            raise MeasurementError(str(error)) from error
         if missing:
             raise NotSupported("not supported on this host:\n  " + "\n  ".join(missing))
 

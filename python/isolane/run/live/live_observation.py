@@ -90,24 +90,27 @@ def _handled(raw: Raw) -> dict[str, Handled]:
     return found
 
 
-def lost_in_window(received: _native.StreamReceived, lost: int | None) -> int:
-    """Estimate how many of the frames that the receiver's wires dropped were of the window.
+def came_in_window(
+    sent: _native.StreamSent, received: _native.StreamReceived, receiver_lost: int | None
+) -> int:
+    """Return how many frames of the window came, with those that the receiver's wires dropped.
 
-    As many of them as of those that arrived: the wires do not tell when they were full.
+    As many of these are taken for the window's as of those that arrived, since the wires do not
+    tell when they were full; but no more than were sent.
     """
-    if not lost or not received.received:
-        return 0
-    return round(lost * received.received_window / received.received)
+    arrived = received.received_window
+    if not receiver_lost or not received.received:
+        return arrived
+    more = round(receiver_lost * arrived / received.received)
+    return max(arrived, min(sent.sent_window, arrived + more))
 
 
 def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
     window_s = raw.setting.window_ns / 1e9
     sent, received = raw.sent.streams[i], raw.received[i]
     kind = raw.kinds[demand.router.name]
+    arrived = came_in_window(sent, received, raw.at_receiver[i])
     forwarded = sent.sent_window
-    arrived = received.received_window + lost_in_window(received, raw.at_receiver[i])
-    if arrived > forwarded:  # the estimate is not to make frames up
-        arrived = max(received.received_window, forwarded)
     return RouterTrial(
         router=demand.router.name,
         group=demand.router.group,

@@ -174,6 +174,12 @@ def test_a_wire_of_its_own_tells_and_a_shared_one_without_a_policy_does_not() ->
     assert receiver_lost(SECOND, behind({}, {}, egress=20, full=0)) == 0, "none was full"
 
 
+def test_wires_of_others_do_not_hide_what_is_told_of_a_shared_one() -> None:
+    """Here the first router has a wire of its own, the second shares one under a policy."""
+    lost = behind({"vr1": 800}, {"vr0": 7}, egress=100, full=107)
+    assert [receiver_lost(one, lost) for one in (FIRST, SECOND)] == [7, 100]
+
+
 @given(anything(), st.dictionaries(st.sampled_from(["vr0", "vr1", "vr9"]), frames))
 def test_what_a_policy_counted_makes_no_frame_up(
     case: tuple[list[Account], Counters], passed_on: dict[str, int]
