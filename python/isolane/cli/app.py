@@ -103,8 +103,6 @@ def build(commands: Sequence[str] = COMMANDS) -> typer.Typer:
 def main() -> NoReturn:
     """Run the command line and leave with its exit status."""
     streams.prepare()
-    # An error in a destructor, such as that of half an event loop, means nothing to a user.
-    sys.unraisablehook = lambda _: None
     status = guarded(lambda: build(needed(sys.argv[1:]))(prog_name="isolane"))
     # Data in the buffer of stdout counts, too: without it the command is not done.
     status = status or guarded(streams.finish)

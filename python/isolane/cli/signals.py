@@ -65,11 +65,12 @@ def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _not_lost(found: UnraisableHookArgs, /) -> None:
-    """Interrupt once more when a finalizer was interrupted: Python ignores what is raised there."""
-    if not issubclass(found.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(found)
-        return
-    threading.Thread(target=_once_more, daemon=True).start()
+    """Interrupt once more when a finalizer was interrupted: Python ignores what is raised there.
+
+    Other errors of finalizers, such as that of half an event loop, mean nothing to a user.
+    """
+    if issubclass(found.exc_type, KeyboardInterrupt):
+        threading.Thread(target=_once_more, daemon=True).start()
 
 
 def _once_more() -> None:
