@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -58,18 +60,25 @@ class Killer:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+@contextlib.contextmanager
+def policy_on_a_bed(killer: Killer) -> Iterator[None]:
+    """A test bed with a policy on it, whose writes the killer watches."""
+    with exclusive() as journal:
+        experiment = parse_experiment(EXPERIMENT)
+        (arm,) = experiment.resolved_arms()
+        killer.armed = True
+        with LiveBackEnd(experiment, journal).bench(arm, experiment.points()[0].routers):
+            yield
+
+
 def live_and_die(last: int, pipe: int) -> NoReturn:
     """Build a test bed, put a policy on it, end that, take it down; or be killed on the way."""
     killer = Killer(last, pipe)
     sys.addaudithook(killer)
     said = "it came to its end"
     try:
-        with exclusive() as journal:
-            experiment = parse_experiment(EXPERIMENT)
-            (arm,) = experiment.resolved_arms()
-            killer.armed = True
-            with LiveBackEnd(experiment, journal).bench(arm, experiment.points()[0].routers):
-                pass
+        with policy_on_a_bed(killer):
+            pass
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
         said = repr(error)
     os.write(pipe, said.encode())
@@ -108,6 +117,24 @@ def test_kill_9_between_any_two_writes_leaves_nothing_after_a_clean() -> None:
             assert found[kind] == before[kind], f"{said}, the {last}th write: {found[kind]}"
         assert_same_host(before)
     assert last > 40, "it was hardly begun when it ended"
+
+
+def test_a_clean_makes_no_tables_to_put_back_what_was_in_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = quiet_host()
+    child = os.fork()
+    if child == 0:
+        with policy_on_a_bed(Killer(0, 0)):
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    made: list[Host] = []
+    monkeypatch.setattr(Host, "plane", property(made.append))
+    with exclusive():
+        clean()
+        assert managed.clear_leftovers()
+    assert not made
+    assert_same_host(before)
 
 
 def test_a_group_that_cannot_be_removed_says_who_is_in_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -152,11 +151,12 @@ def _prometheus(
 
 
 def _again_and_again(seconds: float, path: Path, text: Callable[[], str]) -> None:
+    from isolane.cli import signals
     from isolane.errors import IsolaneError
     from isolane.export import write_textfile
 
     while True:
-        time.sleep(seconds)
+        signals.pause(seconds)
         try:
             write_textfile(path, text())
         except IsolaneError as error:  # a full disk gets free again, sooner or later

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import typer
 
+from isolane.cli import signals
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -29,7 +31,7 @@ def ticks(interval_s: float) -> Iterator[float]:
     began = due = time.monotonic()
     while True:
         due = max(due + interval_s, time.monotonic())
-        time.sleep(max(0.0, due - time.monotonic()))
+        signals.pause(due - time.monotonic())
         now = time.monotonic()
         yield now - began
         began = now
@@ -37,8 +39,6 @@ def ticks(interval_s: float) -> Iterator[float]:
 
 def show(steps: Iterator[S], form: Form[S], *, once: bool, as_json: bool) -> None:
     """Show each interval: on a terminal in one table, else one below the other, or as JSON."""
-    from isolane.cli import signals
-
     try:
         if as_json:
             _print_lines(steps, form)

@@ -23,6 +23,7 @@ _WORDS: Final = {
     signal.SIGHUP: "ended by SIGHUP",
 }
 _AGAIN_S: Final = 0.01
+_HEARD_S: Final = 1.0
 _last = signal.SIGINT
 
 
@@ -35,6 +36,17 @@ def turn_into_interrupts() -> None:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     sys.unraisablehook = _not_lost
+
+
+def pause(seconds: float) -> None:
+    """Sleep, and hear each signal within a second.
+
+    Python looks for signals between its steps, and the kernel ends a system call by one. A signal
+    that comes after the last look and before the call waits for the call's end.
+    """
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, _HEARD_S))
 
 
 def over() -> None:

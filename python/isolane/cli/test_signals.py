@@ -5,8 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
+
+from isolane.cli import signals
 
 IN_A_FINALIZER = """
 import signal, time
@@ -20,7 +23,8 @@ class Finalized:
 signals.turn_into_interrupts()
 try:
     Finalized()
-    time.sleep(600)
+    while True:
+        time.sleep(0.1)  # a signal just before it is heard after it
 except KeyboardInterrupt:
     raise SystemExit(signals.status())
 """
@@ -31,6 +35,16 @@ def test_a_signal_in_the_middle_of_a_finalizer_is_not_lost(name: str) -> None:
     program = [sys.executable, "-c", IN_A_FINALIZER.format(name=name)]
     done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (128 + signal.Signals[name], "")
+
+
+def test_a_pause_is_a_row_of_short_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
+    monkeypatch.setattr(time, "sleep", slept.append)
+    signals.pause(3.5)
+    assert slept == [0.0, 1.0, 1.0, 1.0, 0.5]
+    signals.pause(-1.0)
+    assert sum(slept) == 3.5
 
 
 LEFT_AT_THE_END = """

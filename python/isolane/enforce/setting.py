@@ -46,6 +46,10 @@ class Setting(ABC):
         """Tell whether the object that it belongs to exists: others may remove it at any moment."""
         return True
 
+    def lost(self, host: Host) -> bool:  # noqa: ARG002 - a hook
+        """Tell whether what was changed is gone with its holder: nothing is left to put back."""
+        return False
+
     def owned_by_others(self, host: Host, current: Value) -> str | None:  # noqa: ARG002 - a hook
         """Say who owns it, if others do and a policy must not change it; None: nobody else does."""
         return None

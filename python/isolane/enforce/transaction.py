@@ -143,7 +143,7 @@ def _put_back(
     current = _read(setting, host)
     applied = state.applied[setting.key]
     owner = current != applied.wanted and setting.owned_by_others(host, current)
-    if current != applied.original and not owner:
+    if current != applied.original and not owner and not setting.lost(host):
         state.note(setting.key, current)
         before.append((setting, current))
         _write(setting, host, applied.original)

@@ -29,6 +29,8 @@ _DESCRIPTORS: Final = 128
 _LINE: Final = 1 << 20
 _ASKING_S: Final = 1.0
 """How long somebody may take to ask: the next one waits for that."""
+_HEARD_S: Final = 1.0
+"""How late a signal may be heard that came just before a system call."""
 
 
 def serve(plan: NetbackFile, ready: Callable[[], None], directory: Path = DIRECTORY) -> None:
@@ -228,7 +230,7 @@ class _Answers:
             selector.register(asked, selectors.EVENT_READ)
             selector.register(ended, selectors.EVENT_READ)
             while True:
-                for key, _ in selector.select():
+                for key, _ in selector.select(_HEARD_S):
                     if key.fileobj is ended:
                         return
                     with contextlib.suppress(OSError):  # whoever asked has gone

@@ -102,8 +102,16 @@ class Program(Setting):
         return f"the XDP program {current!r} is there (bpftool net show)"
 
 
+class _InTables:
+    """What is kept in the plane's tables."""
+
+    def lost(self, host: Host) -> bool:
+        """Tell whether there are none: they go with the last program that uses them."""
+        return host.attached_plane() is None
+
+
 @dataclass(frozen=True)
-class Entry(Setting):
+class Entry(_InTables, Setting):
     """An entry of a table; ``netns`` is the namespace that an interface index in it belongs to."""
 
     kind: ClassVar[str] = "entry"
@@ -136,7 +144,7 @@ class Entry(Setting):
 
 
 @dataclass(frozen=True)
-class QueueSetting(Setting):
+class QueueSetting(_InTables, Setting):
     """A router's queue; the value is :class:`isolane._native.QueueSettings`."""
 
     kind: ClassVar[str] = "queue"
@@ -163,7 +171,7 @@ class QueueSetting(Setting):
 
 
 @dataclass(frozen=True)
-class Budget(Setting):
+class Budget(_InTables, Setting):
     """A router's budget of CPU time; the value is :class:`isolane._native.CpuBudget`."""
 
     kind: ClassVar[str] = "budget"
@@ -187,7 +195,7 @@ class Budget(Setting):
 
 
 @dataclass(frozen=True)
-class PortSetting(Setting):
+class PortSetting(_InTables, Setting):
     """The host's side of a router's interface: :class:`isolane._native.PortSettings`."""
 
     kind: ClassVar[str] = "port"
