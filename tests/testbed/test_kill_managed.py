@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,10 +19,12 @@ from isolane.errors import TestbedError
 from isolane.run.live import managed
 from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import parse_experiment
-from isolane.testbed import clean, exclusive
+from isolane.testbed import NETNS_DIR, clean, exclusive, kernel
+from isolane.testbed.namespace_thread import run_in_thread
+from isolane.testbed.netns import Namespace
 
 from tests.live import assert_same_host, quiet_host
-from tests.look import look_around
+from tests.look import hold_map, look_around
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
 
@@ -119,20 +122,41 @@ def test_kill_9_between_any_two_writes_leaves_nothing_after_a_clean() -> None:
     assert last > 40, "it was hardly begun when it ended"
 
 
-def test_a_clean_makes_no_tables_to_put_back_what_was_in_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def maps_of_the_bed() -> list[int]:
+    """Maps of the programs on the links of the test bed that is there."""
+    found = []
+    for name in os.listdir(NETNS_DIR):  # noqa: PTH208 - they are names
+        namespace = Namespace(name, os.open(NETNS_DIR / name, os.O_RDONLY | os.O_CLOEXEC))
+        found += [number for program in namespace.programs() for number in program.map_ids]
+        namespace.close()
+    return found
+
+
+def test_a_clean_ends_with_the_last_table_and_makes_none(monkeypatch: pytest.MonkeyPatch) -> None:
     before = quiet_host()
     child = os.fork()
     if child == 0:
         with policy_on_a_bed(Killer(0, 0)):
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
+    maps = set(run_in_thread(maps_of_the_bed))
+    assert maps, "there are programs on the bed's links"
+    held = [hold_map(number) for number in maps]
+
+    def let_go() -> None:
+        for descriptor in held:
+            os.close(descriptor)
+
+    letting_go = threading.Timer(1.0, let_go)
+    letting_go.start()
     made: list[Host] = []
     monkeypatch.setattr(Host, "plane", property(made.append))
     with exclusive():
         clean()
+        left = [number for number in maps if kernel.map_exists(number)]
         assert managed.clear_leftovers()
+    letting_go.join()
+    assert not left
     assert not made
     assert_same_host(before)
 

@@ -77,6 +77,7 @@ impl Plane {
                 table_id: program.map("isl_queues").or_else(|| program.map("isl_ports")),
                 id: program.id,
                 name: program.name,
+                map_ids: program.maps,
             }
         }))
     }

@@ -108,6 +108,8 @@ record! {
         owner: String,
         /// The kernel's number of its table of queues or ports.
         table_id: Option<u32>,
+        /// The kernel's numbers of all its maps.
+        map_ids: Vec<u32>,
     }
 }
 

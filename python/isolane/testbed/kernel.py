@@ -32,6 +32,7 @@ _NR_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275, "riscv64": 275}
 
 _NR_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280}
 _BPF_PROG_GET_FD_BY_ID = 13
+_BPF_MAP_GET_FD_BY_ID = 14
 _BPF_ATTR_BYTES = 16
 
 _SIOCETHTOOL = 0x8946
@@ -203,9 +204,18 @@ def get_scheduling(thread: int) -> tuple[int, int, int]:
 
 def program_exists(number: int) -> bool:
     """Tell whether the BPF program with this id is (still) there."""
+    return _bpf_has(_BPF_PROG_GET_FD_BY_ID, number)
+
+
+def map_exists(number: int) -> bool:
+    """Tell whether the BPF map with this id is (still) there."""
+    return _bpf_has(_BPF_MAP_GET_FD_BY_ID, number)
+
+
+def _bpf_has(command: int, number: int) -> bool:
     attributes = ctypes.create_string_buffer(struct.pack("=I", number), _BPF_ATTR_BYTES)
     call = _NR_BPF[os.uname().machine]
-    fd = _syscall(call, _BPF_PROG_GET_FD_BY_ID, attributes, _BPF_ATTR_BYTES)
+    fd = _syscall(call, command, attributes, _BPF_ATTR_BYTES)
     if fd < 0:
         return ctypes.get_errno() != errno.ENOENT
     os.close(fd)

@@ -12,7 +12,7 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pyroute2 import IPRoute
@@ -27,8 +27,8 @@ NETNS_DIR = Path("/run/netns")
 GROUP = 0x15A
 """Interface group of all our devices: the kernel deletes a group in one go."""
 VANISH_S = 10.0
-"""How long links and their programs may take to disappear; they need milliseconds, but a host that
-is overloaded may be long in freeing what nobody uses any more."""
+"""How long links, their programs and the programs' maps may take to disappear; they need
+milliseconds, but a host that is overloaded may be long in freeing what nobody uses any more."""
 _GONE = {errno.ENODEV, errno.EINVAL}
 """What an interface answers that is gone, or that the kernel is just taking away."""
 _LACKING = {
@@ -163,15 +163,15 @@ class Namespace:
         finally:
             os.close(directory)
 
-    def programs(self) -> dict[int, str]:
-        """BPF programs on the interfaces: id -> name. The thread must have entered it."""
-        found = {}
+    def programs(self) -> list[_native.AttachedProgram]:
+        """BPF programs on the interfaces. The thread must have entered it."""
+        found = []
         for index in filter(None, map(self.index_of, self.interfaces())):
             for hook in ("nic", "egress_tc"):  # XDP, and classifiers
                 with contextlib.suppress(_native.NativeError):  # no clsact qdisc, or just gone
                     program = _native.Plane.attached(hook=hook, netns=None, ifindex=index)
                     if program is not None:
-                        found[program.id] = program.name
+                        found.append(program)
         return found
 
     def delete_links(self) -> None:
@@ -281,10 +281,10 @@ def remove_marked(names: Iterable[str], run: str) -> tuple[list[str], list[str]]
             _sort(name, run, found, removed)
         except OSError as error:
             problems.append(f"{NETNS_DIR / name} cannot be removed: {error.strerror}")
-    programs: dict[int, str] = {}
+    programs: list[_native.AttachedProgram] = []
     for namespace in found:
         namespace.enter()
-        programs |= namespace.programs()
+        programs += namespace.programs()
     problems += remove(found)
     problems += _await_freed(programs)
     removed += [namespace.name for namespace in found if not namespace.path.exists()]
@@ -313,11 +313,25 @@ def _sort(name: str, run: str, found: list[Namespace], removed: list[str]) -> No
         namespace.close()
 
 
-def _await_freed(programs: dict[int, str]) -> list[str]:
-    """Wait until programs are gone that nothing holds any more; say which are not."""
+def _await_freed(programs: Sequence[_native.AttachedProgram]) -> list[str]:
+    """Wait until programs are gone that nothing holds any more, and then their maps.
+
+    Returns
+    -------
+    list of str
+        Programs that did not go, as sentences. A map that stays is another's: who has opened or
+        pinned it keeps it.
+    """
+    names = {program.id: program.name for program in programs}
+    left = _left(names, kernel.program_exists)
+    _left({number for program in programs for number in program.map_ids}, kernel.map_exists)
+    return [f"BPF program {names[number]} (id {number}) did not go away" for number in left]
+
+
+def _left(numbers: Collection[int], exists: Callable[[int], bool]) -> list[int]:
     deadline = time.monotonic() + VANISH_S
-    while left := [number for number in programs if kernel.program_exists(number)]:
+    while left := [number for number in numbers if exists(number)]:
         if time.monotonic() > deadline:
-            return [f"BPF program {programs[n]} (id {n}) did not go away" for n in left]
+            break
         time.sleep(0.002)
-    return []
+    return left
