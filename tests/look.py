@@ -192,13 +192,13 @@ class _Objects:
         return info.raw[self.name_at :].partition(b"\0")[0].decode(errors="replace")
 
 
+_PROGRAMS = _Objects(next_id=11, fd_by_id=13, name_at=64)
+_MAPS = _Objects(next_id=12, fd_by_id=14, name_at=24)
+
+
 def hold_map(number: int) -> int:
     """Open a BPF map, which stays until the descriptor is closed."""
     return _bpf(_MAPS.fd_by_id, struct.pack("=III4x", number, 0, 0))[0]
-
-
-_PROGRAMS = _Objects(next_id=11, fd_by_id=13, name_at=64)
-_MAPS = _Objects(next_id=12, fd_by_id=14, name_at=24)
 
 
 def _inside(path: str) -> Look:

@@ -136,9 +136,12 @@ def test_a_clean_ends_with_the_last_table_and_makes_none(monkeypatch: pytest.Mon
     before = quiet_host()
     child = os.fork()
     if child == 0:
-        with policy_on_a_bed(Killer(0, 0)):
-            os.kill(os.getpid(), signal.SIGKILL)
-    os.waitpid(child, 0)
+        try:
+            with policy_on_a_bed(Killer(0, 0)):
+                os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)  # no second pytest goes on when the bed cannot be built
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     maps = set(run_in_thread(maps_of_the_bed))
     assert maps, "there are programs on the bed's links"
     held = [hold_map(number) for number in maps]

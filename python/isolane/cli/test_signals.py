@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,8 +39,8 @@ def test_a_signal_in_the_middle_of_a_finalizer_is_not_lost(name: str) -> None:
 
 def test_a_pause_is_a_row_of_short_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     slept = [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
-    monkeypatch.setattr(time, "sleep", slept.append)
+    clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr(signals, "time", clock)
     signals.pause(3.5)
     assert slept == [0.0, 1.0, 1.0, 1.0, 0.5]
     signals.pause(-1.0)

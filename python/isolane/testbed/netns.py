@@ -324,7 +324,8 @@ def _await_freed(programs: Sequence[_native.AttachedProgram]) -> list[str]:
     """
     names = {program.id: program.name for program in programs}
     left = _left(names, kernel.program_exists)
-    _left({number for program in programs for number in program.map_ids}, kernel.map_exists)
+    gone = (program for program in programs if program.id not in left)
+    _left({number for program in gone for number in program.map_ids}, kernel.map_exists)
     return [f"BPF program {names[number]} (id {number}) did not go away" for number in left]
 
 
