@@ -18,6 +18,7 @@ BENCHES: tuple[str, ...] = (
     "points",
     "accountant",
     "enforcement",
+    "charged",
     "links",
     "noise",
     "scale",

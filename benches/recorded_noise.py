@@ -175,5 +175,7 @@ class _NoisyTrials:
             halves = host.pair_noise(aggressor, len(victims))
             for name, (loaded, before) in zip(victims, halves, strict=False):
                 pps[name] = offered[name] * (host.true * loaded if kind == "attack" else before)
-        seen = {n: Seen(offered[n], offered[n], pps[n], cpu[n]) for n in self.routers}
+        seen = {
+            n: Seen(offered[n], offered[n], pps[n], cpu[n], caused_cpu=cpu[n]) for n in self.routers
+        }
         return Measured(seen, max(0.0, 1 - sum(cpu.values())))

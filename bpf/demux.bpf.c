@@ -12,6 +12,7 @@
 #include "parse.h"
 #include "policy.h"
 #include "checksum.h"
+#include "share.h"
 
 /* Forwarding table. Key: MAC address and VLAN; value: slot. User space writes. */
 struct {
@@ -58,13 +59,6 @@ struct {
 #define WIRE_OVERHEAD_BYTES 24
 #define MIN_WIRE_BYTES 84
 #define MILLION 1000000ULL
-/*
- * A queue that refuses more than one frame for eight that it takes is one that always has too much. Some
- * ms of refusals, as after a pause of the machine, do not make it one for long.
- */
-#define REFUSED_PRESSURE 8
-#define HIGH_PRESSURE 1024
-#define MAX_PRESSURE 2048
 /* A full queue that nobody serves is probed again after this long. */
 #define PROBE_MS 100
 /* Longest silence that fills a bucket: with it 100 Gbit/s stay within 64 bits. */
@@ -171,13 +165,12 @@ static __always_inline int within_limit(struct isl_queue *queue)
 	__u32 dequeued = *(volatile __u32 *)&queue->dequeued, waiting = queue->enqueued - dequeued;
 
 	if (waiting < queue->limit ||
-	    (waiting < queue->burst_limit && queue->pressure < HIGH_PRESSURE)) {
+	    (waiting < queue->burst_limit && queue->pressure < ISL_HIGH_PRESSURE)) {
 		if (queue->pressure)
 			queue->pressure--;
 		return 1;
 	}
-	if (queue->pressure < MAX_PRESSURE)
-		queue->pressure += REFUSED_PRESSURE;
+	isl_press(queue);
 	return probe_full_queue(queue, dequeued, bpf_ktime_get_coarse_ns());
 }
 
@@ -191,10 +184,15 @@ static __always_inline int fits(void *ctx, __u32 ifindex, __u32 bytes)
 }
 
 /* Counts frames for a queue; whether they may go in. */
-static __always_inline int admit(struct isl_queue *queue, __u64 frames, __u64 bytes)
+static __always_inline int admit(struct isl_queue *queue, __u32 slot, __u32 ifindex, __u64 frames,
+				 __u64 bytes)
 {
 	__sync_fetch_and_add(&queue->offered, frames);
 	__sync_fetch_and_add(&queue->offered_bytes, bytes + ISL_FCS_BYTES * frames);
+	if (queue->budget && !isl_within_share(queue, slot, ifindex)) {
+		__sync_fetch_and_add(&queue->dropped_share, frames);
+		return 0;
+	}
 	if (!queue->uncounted && !within_limit(queue)) {
 		__sync_fetch_and_add(&queue->dropped_queue, frames);
 		return 0;
@@ -236,13 +234,13 @@ int isl_demux(struct xdp_md *ctx)
 	if (!isl_find_destination(data, data_end, key.mac, &key.vlan))
 		return XDP_PASS;
 	found = bpf_map_lookup_elem(&isl_fdb, &key);
-	if (!found)
+	slot = found ? *found : 0;
+	queue = found ? bpf_map_lookup_elem(&isl_queues, &slot) : NULL;
+	if (!queue || !queue->limit) {
+		isl_count_other(ctx->ingress_ifindex);
 		return XDP_PASS;
-	slot = *found;
-	queue = bpf_map_lookup_elem(&isl_queues, &slot);
-	if (!queue || !queue->limit)
-		return XDP_PASS;
-	if (!admit(queue, 1, bytes))
+	}
+	if (!admit(queue, slot, ctx->ingress_ifindex, 1, bytes))
 		return XDP_DROP;
 	/* A tap takes no frame in several parts from XDP; the host's bridge puts it together. */
 	if (queue->uncounted && bytes > first)
@@ -359,7 +357,7 @@ int isl_demux_tc(struct __sk_buff *skb)
 	ifindex = bpf_map_lookup_elem(&isl_ingress_tc, &slot);
 	if (!queue || !queue->limit || !ifindex)
 		return TC_ACT_UNSPEC;
-	if (!admit(queue, frames, skb->len + (__u64)(frames - 1) * headers))
+	if (!admit(queue, slot, skb->ifindex, frames, skb->len + (__u64)(frames - 1) * headers))
 		return TC_ACT_SHOT;
 	if (bpf_check_mtu(skb, *ifindex, &mtu, 0, BPF_MTU_CHK_SEGS) > 0) {
 		__sync_fetch_and_add(&queue->dropped_size, frames);

@@ -76,6 +76,8 @@ static __always_inline void charge_budget(struct isl_queue *queue)
 
 	if (budget && queue->thread == thread && more_ns)
 		__sync_fetch_and_add(&budget->spent_ns, more_ns);
+	if (budget && budget->weight && task->se.parent)
+		budget->group_ns = task->se.parent->sum_exec_runtime;
 	queue->thread = thread;
 	queue->thread_ran_ns = ran_ns;
 }

@@ -11,6 +11,8 @@ from tests.enforce.rig import Rig
 OF_FOUR_TO_ONE, UNUSED = "a weight of 4:1 gives 80 %", "what one leaves, the other gets"
 CAP, CAP_PERCENT = "cpu_max 5 % is not exceeded", 5
 UNCAPPED = "without it the router takes more than twice as much"
+LIGHT_PPS = 400e3
+"""More than a fifth of a core forwards; telling as many frames apart takes less than a fifth."""
 FRAMES_PPS = 20e3
 BITS_PPS = 20e6 / (84 * 8)
 """64-byte frames with preamble and gap on a link of 20 Mbit/s."""
@@ -19,13 +21,22 @@ KEPT = "the ceiling is reached, and no more"
 
 def weights(rig: Rig) -> Figures:
     """Overload both, then the lesser one alone."""
-    both = rig.offer({"vr1": FAST_PPS, "vr2": FAST_PPS})
+    before = _caused_ns(rig)
+    both = rig.offer({"vr1": 2 * FAST_PPS, "vr2": LIGHT_PPS})
+    used = {name: ns - before[name] for name, ns in _caused_ns(rig).items()}
+    share = used["vr1"] / max(1, sum(used.values()))
     alone = rig.offer({"vr2": FAST_PPS})
-    share = both.received["vr1"] / max(1, sum(both.received.values()))
     return {
         OF_FOUR_TO_ONE: [abs(share - 0.8)],
         UNUSED: [alone.rate("vr2") / max(1.0, both.rate("vr2"))],
     }
+
+
+def _caused_ns(rig: Rig) -> dict[str, int]:
+    """Return the CPU time that each router has caused: its own, and the NIC's for its frames."""
+    sample = rig.enforcer.sample()
+    assert sample is not None
+    return {router.name: router.cpu_ns + (router.nic_cpu_ns or 0) for router in sample.routers}
 
 
 def cap(rig: Rig) -> Figures:

@@ -21,6 +21,7 @@ struct cfs_rq {
 
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	struct sched_entity *parent;
 	struct cfs_rq *cfs_rq;
 };
 

@@ -49,8 +49,11 @@ struct isl_queue {
 	__u32 budget;	   /* of the router's CPU time: its number, plus 1; 0: none */
 	__u32 burst_limit; /* frames that may wait otherwise */
 	/* isl_demux, when the queue is full */
-	__u32 full_at; /* `dequeued`, plus 1, when it was full before; 0: never */
-	__u32 pad1[11];
+	__u32 full_at;	     /* `dequeued`, plus 1, when it was full before; 0: never */
+	__u32 moved_at;	     /* `dequeued` when it was last seen to have changed */
+	__u64 dropped_share; /* the router had had its share, and another had frames waiting */
+	__u32 moved_ms;	     /* when that was */
+	__u32 pad1[7];
 	struct isl_bucket ingress[ISL_BUCKETS];
 	/* isl_demux */
 	__u64 offered;
@@ -73,9 +76,24 @@ struct isl_queue {
 };
 
 /*
+ * A queue that refuses more than one frame for eight that it takes is one that always has too much. Some
+ * ms of refusals, as after a pause of the machine, do not make it one for long.
+ */
+#define ISL_REFUSED_PRESSURE 8
+#define ISL_HIGH_PRESSURE 1024
+#define ISL_MAX_PRESSURE 2048
+
+static __always_inline void isl_press(struct isl_queue *queue)
+{
+	if (queue->pressure < ISL_MAX_PRESSURE)
+		queue->pressure += ISL_REFUSED_PRESSURE;
+}
+
+/*
  * CPU time of one router: the kernel throttles a group of threads only on their way to user space,
  * which kernel threads never take. So frames are let in only as long as there is budget; what the
- * router's threads really ran for is taken off.
+ * router's threads really ran for is taken off. What telling its frames apart costs the NIC's thread
+ * is nobody's to the kernel; where both share a core, that is added to what the router has had of it.
  */
 struct isl_budget {
 	__u64 rate_ns; /* CPU time a second, ns; 0: no cap */
@@ -84,10 +102,39 @@ struct isl_budget {
 	__s64 left_ns;
 	__u64 refilled_ns;
 	__u64 charged_ns; /* of `spent_ns`: already taken off */
+	__u32 weight;	  /* user space: of the router on the NIC's core; 0: it keeps to no share */
+	__u32 aged_ms;	  /* when `aged_ns` was worked out */
+	__u64 nic_ns;	  /* what its frames have cost the NIC's thread */
+	__u64 aged_ns;	  /* of `nic_ns` and `group_ns`: too long ago to count */
 	/* isl_router_rx */
-	__u64 pad0[3];
 	__u64 spent_ns;
-	__u64 pad1[7];
+	__u64 group_ns; /* what the router's cgroup, its programs included, has run for on this core */
+	/* isl_demux */
+	__u64 had_ns; /* of the core, by weight; worked out at `looked_ns` */
+	__u64 looked_ns;
+	__u64 pad1[4];
+};
+
+/* A thread that polls a NIC. isl_demux */
+struct isl_poller {
+	__u64 ran_ns; /* what it had run for when `frame_ns` was worked out */
+	__u64 frame_ns;
+	__u32 thread;
+	__u32 frames; /* that it has seen since then */
+};
+
+#define ISL_POLLERS 4
+
+/* A core that tells frames apart. isl_demux */
+struct isl_core {
+	__u64 now_ns;	   /* every so many frames */
+	__u64 behind_had;  /* what the router below had had, by weight */
+	__u64 behind_ns;   /* when that was */
+	__u32 behind;	   /* budget of the router with frames waiting that has had least, plus 1 */
+	__u32 behind_slot; /* of the queue that they wait in */
+	__u32 frames;
+	__u32 pad0;
+	struct isl_poller pollers[ISL_POLLERS]; /* by the NIC's interface number */
 };
 
 /* Written before a frame by isl_demux, taken off by isl_router_rx. */
@@ -116,6 +163,8 @@ _Static_assert(sizeof(struct isl_redirect_key) == 8, "no hidden padding");
 _Static_assert(sizeof(struct isl_bucket) == 32, "no hidden padding");
 _Static_assert(sizeof(struct isl_queue) == 256, "four cache lines");
 _Static_assert(sizeof(struct isl_budget) == 128, "two cache lines");
+_Static_assert(sizeof(struct isl_poller) == 24, "no hidden padding");
+_Static_assert(sizeof(struct isl_core) == 40 + 24 * ISL_POLLERS, "no hidden padding");
 _Static_assert(sizeof(struct isl_port) == 128, "two cache lines");
 
 /* Key: slot; value: settings and counts. Shared by all programs of a policy. */

@@ -39,7 +39,7 @@ from tests.live import FREE_S, LIMIT_S, SETTLE_S, in_process
 
 T = TypeVar("T")
 DUT = "isolane-dut"
-POLICY_DROPS = ("queue", "rate_in", "cpu", "rate_out", "size")
+POLICY_DROPS = ("queue", "share", "rate_in", "cpu", "rate_out", "size")
 """Points at which a policy's programs drop; the others are counters of the kernel's."""
 _LEAD_NS = 15_000_000
 _SETTINGS = ("threaded", "gro_flush_timeout", "napi_defer_hard_irqs")

@@ -79,8 +79,9 @@ def test_status_shows_the_policy_of_each_router_and_what_the_kernel_has(rig: Rig
 def test_set_changes_what_differs_and_nothing_else(rig: Rig) -> None:
     rig.cli("apply", rig.file(vr1="rate_min: 1Gbps"))
     changes = rig.data("set", "vr1", "cpu_weight=250", "rate_min=2Gbps")["changes"]
-    # Both weights, and for each of two NICs a class and (by the weight) a queue.
-    assert len(changes) == 6
+    # Three weights (two cgroups', the budget's); for each of two NICs a class, and by the weight a
+    # queue.
+    assert len(changes) == 7
     assert rig.data("status")["routers"][0]["in_force"] == {
         "cpu_weight": "250", "cores": f"{rig.core}", "rate_min": "2Gbps",
     }  # fmt: skip
@@ -136,7 +137,8 @@ def test_top_tells_what_routers_do(rig: Rig) -> None:
 
     def enough(line: dict[str, Any]) -> bool:
         vr1, vr2 = line["routers"]
-        return bool(vr1["forwarded_pps"] and vr2["dropped_pps"]["rate_out"])
+        paid = all(router["nic_cpu_share"] for router in line["routers"])
+        return bool(paid and vr1["forwarded_pps"] and vr2["dropped_pps"]["rate_out"])
 
     line = looked_at(rig, enough)
     assert line["seconds"] >= 0.3
@@ -153,6 +155,7 @@ def test_top_tells_what_routers_do(rig: Rig) -> None:
     text = rig.cli("top", "--once", "--interval", "0.1")
     assert "offered" in text
     assert "of 75 %" in text
+    assert "+ NIC" in text
 
 
 def test_top_shows_fair_shares_of_the_routers_that_run(rig: Rig) -> None:

@@ -56,6 +56,15 @@ def test_what_is_over_a_limit_is_dropped_there(
     assert set(counters(rig)["vr2"].dropped.values()) == {0}
 
 
+def test_of_two_that_have_too_much_the_one_that_has_had_more_waits(rig: Rig) -> None:
+    rig.apply()
+
+    def share_drops() -> int:
+        return sum(router.dropped["share"] for router in counters(rig).values())
+
+    offered_until(lambda: share_drops() > 0, lambda: rig.offer({"vr1": 2 * FAST, "vr2": FAST}))
+
+
 def test_what_is_not_over_its_limit_is_not_dropped_there(rig: Rig) -> None:
     rig.apply(vr1="cpu_max: 90%, rate_max: {ingress: 900kpps, egress: 900kpps}")
     trial = rig.offer({"vr1": 2e3, "vr2": 2e3})

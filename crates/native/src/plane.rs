@@ -140,14 +140,19 @@ impl Plane {
 
     /// Sets a router's budget of CPU time.
     fn set_budget(&mut self, number: usize, budget: &CpuBudget) -> PyResult<()> {
-        let budget = Budget { rate_ns: budget.rate_ns, depth_ns: budget.depth_ns };
-        self.0.set_budget(number, budget).map_err(raise)
+        let CpuBudget { rate_ns, depth_ns, weight } = *budget;
+        self.0.set_budget(number, Budget { rate_ns, depth_ns, weight }).map_err(raise)
     }
 
     /// A router's budget of CPU time.
     fn budget(&self, number: usize) -> PyResult<CpuBudget> {
-        let budget = self.0.budget(number).map_err(raise)?;
-        Ok(CpuBudget { rate_ns: budget.rate_ns, depth_ns: budget.depth_ns })
+        let Budget { rate_ns, depth_ns, weight } = self.0.budget(number).map_err(raise)?;
+        Ok(CpuBudget { rate_ns, depth_ns, weight })
+    }
+
+    /// What a router's frames have cost the threads of the NICs, ns; 0 where it does not pay for it.
+    fn nic_ns(&self, number: usize) -> PyResult<u64> {
+        self.0.nic_ns(number).map_err(raise)
     }
 
     /// Sets a port; counts stay.

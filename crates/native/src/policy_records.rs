@@ -57,6 +57,8 @@ record! {
         dropped_cpu: u64,
         /// Longer than the router's interface takes.
         dropped_size: u64,
+        /// The router had had its share of the core, and another had frames waiting.
+        dropped_share: u64,
         /// Taken by the router.
         served: u64,
         /// Of these, forwarded by XDP.
@@ -95,6 +97,9 @@ record! {
         rate_ns: u64,
         /// Most that can be saved up, ns.
         depth_ns: u64,
+        /// Of the router on the NIC's core, on which it pays for what its frames cost the NIC's
+        /// thread; 0: it does not.
+        weight: u32,
     }
 }
 
@@ -181,6 +186,7 @@ impl From<plane::QueueCounts> for QueueCounts {
             dropped_rate: counts.dropped_rate,
             dropped_cpu: counts.dropped_cpu,
             dropped_size: counts.dropped_size,
+            dropped_share: counts.dropped_share,
             served: counts.served,
             forwarded: counts.forwarded,
         }

@@ -25,13 +25,16 @@ EPILOG = """Examples:
 
 \b
 offered: frames/s that arrived for the router; forwarded: frames/s that it sent.
-dropped: frames/s, by drop point: queue (its queue was full), rate_in and rate_out (above
-rate_max), cpu (above cpu_max), link (its HTB class was full), size (too long for the next
-interface), redirect (lost by the kernel after XDP had sent the frame on).
+dropped: frames/s, by drop point: queue (its queue was full), share (it had had its share of
+the core, and another waited), rate_in and rate_out (above rate_max), cpu (above cpu_max),
+link (its HTB class was full), size (too long for the next interface), redirect (lost by the
+kernel after XDP had sent the frame on).
 queued: frames in its queues, and how many fit.
 CPU, and each NIC: the share that it uses of its cores or of the link, "of" its fair share. The
 fair share is what it gets when every running router wants more; it is missing where routers
 share only a part of their cores.
++ NIC: what its frames, dropped ones included, cost the NICs' threads on its core. It counts
+against its fair share; missing where routers do not pay for it.
 """
 
 
@@ -91,20 +94,23 @@ def _table(step: Rates) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("dropped")
     table.add_column("queued", justify="right", no_wrap=True)
-    for name in ("CPU", *nics):
-        table.add_column(f"{name} of", justify="right", no_wrap=True)
+    table.add_column("CPU of", justify="right", no_wrap=True)
+    pays = any(router.nic_cpu_share is not None for router in step.routers)
+    for name in (*(["+ NIC"] if pays else []), *(f"{nic} of" for nic in nics)):
+        table.add_column(name, justify="right", no_wrap=True)
     for router in step.routers:
-        table.add_row(*_row(router, nics))
+        table.add_row(*_row(router, nics, pays=pays))
     return table
 
 
-def _row(router: RouterRates, nics: list[str]) -> list[str]:
+def _row(router: RouterRates, nics: list[str], *, pays: bool) -> list[str]:
     from isolane.spec import format_pps
 
     if not router.present:
         return [router.name, "waits"]
     drops = [f"{point} {format_pps(pps)}" for point, pps in router.dropped_pps.items() if pps]
     shares: list[tuple[Any, Any]] = [(router.cpu_share, router.cpu_fair_share)]
+    shares += [(router.nic_cpu_share, None)] if pays else []
     shares += [(router.link_share.get(nic), router.link_fair_share.get(nic)) for nic in nics]
     return [
         router.name,

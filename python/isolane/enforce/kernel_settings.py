@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from isolane._native import RateLimits, TokenBucket
+from isolane._native import CpuBudget, RateLimits, TokenBucket
 from isolane.enforce import htb
-from isolane.enforce.fair_share import Link, ceiling_bps, guaranteed_bps, sharing_cores_with
+from isolane.enforce.fair_share import (
+    Link,
+    ceiling_bps,
+    guaranteed_bps,
+    on_nics_core,
+    sharing_cores_with,
+)
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.errors import SpecError
 from isolane.spec.policy import Policy
@@ -78,6 +84,17 @@ def queue_limits(policy: Policy, router: str, active: Collection[str]) -> QueueL
     lightest = min(policy.routers[name].cpu_weight for name in sharing)
     limit = min(MAX_QUEUE_LIMIT, BASE_QUEUE_LIMIT * own.cpu_weight // lightest)
     return QueueLimits(limit, MAX_QUEUE_LIMIT)
+
+
+def cpu_budget(policy: Policy, router: str, kind: str) -> CpuBudget | None:
+    """Return a router's budget of CPU time; None where it has no cap and pays for no NIC's work."""
+    values = policy.routers[router]
+    pays = kind != "vm" and on_nics_core(policy, router)
+    if not values.cpu_max and not pays:
+        return None
+    rate_ns = round((values.cpu_max or 0) * 1e7)
+    weight = values.cpu_weight if pays else 0
+    return CpuBudget(rate_ns=rate_ns, depth_ns=rate_ns // 100, weight=weight)
 
 
 def class_settings(policy: RouterPolicy, link: Link) -> htb.ClassSettings:

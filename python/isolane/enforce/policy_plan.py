@@ -11,13 +11,14 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from isolane._native import CpuBudget, PortSettings, QueueSettings
+from isolane._native import PortSettings, QueueSettings
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link
 from isolane.enforce.host_access import Host
 from isolane.enforce.kernel_settings import (
     MIN_CLASS_RATE,
     class_settings,
+    cpu_budget,
     limits,
     queue_limits,
     uplinks,
@@ -240,10 +241,9 @@ class Plan:
     def _router(self, router: FoundRouter) -> Iterator[Desired]:
         policy = self.policy.routers[router.name]
         shared = self._shared(router)
-        if policy.cpu_max and any(at.how == "veth" for at in shared):
-            rate_ns = round(policy.cpu_max * 1e7)
+        value = cpu_budget(self.policy, router.name, router.kind)
+        if value and any(at.how == "veth" for at in shared):
             budget = Budget(router.name, self._budget(router))
-            value = CpuBudget(rate_ns=rate_ns, depth_ns=rate_ns // 100)
             yield Desired(budget, plain(value), router=router.name)
         for interface in router.interfaces:
             if interface.how == "own":
@@ -316,7 +316,7 @@ class Plan:
         slot = self._slot(router, at)
         counted = at.how == "veth"
         xdp = counted and policy.forward == "xdp"
-        budget = self._budget(router) if policy.cpu_max and counted else None
+        budget = cpu_budget(self.policy, router.name, router.kind) and counted
         active = [found.name for found in self.found]
         queue = queue_limits(self.policy, router.name, active)
         settings = QueueSettings(
@@ -324,7 +324,7 @@ class Plan:
             burst_limit=queue.burst_limit,
             xdp=xdp,
             counted=counted,
-            budget=budget,
+            budget=self._budget(router) if budget else None,
             ingress=limits(policy.rate_max.ingress, policy.burst),
         )
         yield Desired(QueueSetting(router.name, at.ifname, slot), plain(settings))

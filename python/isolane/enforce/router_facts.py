@@ -82,14 +82,16 @@ class RouterSample:
     """Frames that it sent."""
     forwarded_bytes: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
-    """Drop point (``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``size``, ``redirect``,
-    ``link``) -> frames dropped there."""
+    """Drop point (``queue``, ``share``, ``rate_in``, ``cpu``, ``rate_out``, ``size``,
+    ``redirect``, ``link``) -> frames dropped there."""
     waiting: int = 0
     """Frames in its queues now."""
     queue_limit: int = 0
     """Queue limit: frames that may wait there."""
     cpu_ns: int = 0
     """CPU time of its threads."""
+    nic_cpu_ns: int | None = None
+    """CPU time that its frames have cost the NICs' threads; None: it does not pay for it."""
     cores: tuple[int, ...] = ()
     """Cores that it is pinned to; empty: any."""
     cpu_fair_share: float | None = 0.0

@@ -26,8 +26,8 @@ class RouterRates:
     """Frames that arrived for it."""
     forwarded_pps: float
     dropped_pps: dict[str, float]
-    """Drop point (``queue``, ``rate_in``, ``cpu``, ``rate_out``, ``size``, ``redirect``,
-    ``link``) -> frames per second dropped there."""
+    """Drop point (``queue``, ``share``, ``rate_in``, ``cpu``, ``rate_out``, ``size``,
+    ``redirect``, ``link``) -> frames per second dropped there."""
     waiting: int
     """Frames in its queues at the second sample."""
     queue_limit: int
@@ -36,6 +36,8 @@ class RouterRates:
     """CPU time used, as a share of the cores that it may use, 0..1."""
     cpu_fair_share: float | None
     """Its fair share of them; None: there is no such figure (see :class:`RouterSample`)."""
+    nic_cpu_share: float | None
+    """CPU time that its frames cost the NICs' threads, as such a share; None: it does not pay."""
     link_bps: dict[str, float]
     """NIC -> bit/s on the wire, with preamble and gap."""
     link_share: dict[str, float]
@@ -104,6 +106,8 @@ def _of_router(
         nic: 8 * _per_second(first.link_bytes.get(nic, count), count, seconds)
         for nic, count in after.link_bytes.items()
     }
+    own_cores = len(after.cores) or host_cores
+    nic_ns = after.nic_cpu_ns
     return RouterRates(
         name=after.name,
         present=after.present,
@@ -115,10 +119,11 @@ def _of_router(
         },
         waiting=after.waiting,
         queue_limit=after.queue_limit,
-        cpu_share=_per_second(first.cpu_ns, after.cpu_ns, seconds)
-        / 1e9
-        / (len(after.cores) or host_cores),
+        cpu_share=_per_second(first.cpu_ns, after.cpu_ns, seconds) / 1e9 / own_cores,
         cpu_fair_share=after.cpu_fair_share,
+        nic_cpu_share=None
+        if nic_ns is None
+        else _per_second(first.nic_cpu_ns or 0, nic_ns, seconds) / 1e9 / own_cores,
         link_bps=link_bps,
         link_share={nic: bps / 8 / links[nic] for nic, bps in link_bps.items() if links.get(nic)},
         link_fair_share=after.link_fair_share,

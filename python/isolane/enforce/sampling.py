@@ -118,6 +118,7 @@ class _Reader:
             forwarded_bytes=sum(p.offered_bytes for p in ports),
             dropped={
                 "queue": sum(q.dropped_queue for q in queues),
+                "share": sum(q.dropped_share for q in queues),
                 "rate_in": sum(q.dropped_rate for q in queues),
                 "cpu": sum(q.dropped_cpu for q in queues),
                 "rate_out": sum(p.dropped_rate for p in ports),
@@ -128,6 +129,7 @@ class _Reader:
             waiting=sum(q.waiting for q in queues),
             queue_limit=self._burst_limit(name),
             cpu_ns=sum(cpu_ns(thread) for thread in self.threads.get(name, ())),
+            nic_cpu_ns=self._nic_cpu_ns(name),
             cores=self.policy.routers[name].cores,
             cpu_fair_share=self.cpu_fair.get(name, 0.0),
             link_bytes={nic: count[0] for nic, count in sent.items()},
@@ -152,6 +154,12 @@ class _Reader:
             return 0
         queues = map(self.plane.queue, self._numbers("queue", name))
         return sum(queue.burst_limit for queue in queues if queue)
+
+    def _nic_cpu_ns(self, name: str) -> int | None:
+        number = self.state.numbers.get(f"budget:{name}")
+        if self.plane is None or number is None or not self.plane.budget(number).weight:
+            return None
+        return self.plane.nic_ns(number)
 
     def _ports(self, name: str) -> list[_native.PortCounts]:
         return list(map(self.plane.port_counts, self._numbers("port", name))) if self.plane else []

@@ -20,6 +20,7 @@ from isolane.enforce.fair_share import (
     groups_sharing_cores,
     link_fair_rates,
     link_fair_shares,
+    on_nics_core,
     share_out,
     sharing_cores_with,
 )
@@ -256,3 +257,22 @@ def test_routers_whose_cores_have_to_do_with_each_other() -> None:
     assert groups_sharing_cores(anywhere, "abc") == (("a", "b", "c"),)
     assert groups_sharing_cores(anywhere, "ab") == (("a",), ("b",))
     assert groups_sharing_cores(anywhere, "") == ()
+
+
+@pytest.mark.parametrize(
+    ("nics", "cores", "expected"),
+    [
+        ("{e: {rate: 1Gbps, cores: [1]}}", "[1]", True),
+        ("{e: {rate: 1Gbps, cores: [1]}, f: {rate: 1Gbps, cores: [1]}}", "[1]", True),
+        ("{e: {rate: 1Gbps, cores: [1]}, f: {rate: 1Gbps, cores: [2]}}", "[1]", False),
+        ("{e: {rate: 1Gbps, cores: [1]}}", "[2]", False),
+        ("{e: {rate: 1Gbps, cores: [1]}}", "[1, 2]", False),
+        ("{e: {rate: 1Gbps, cores: [1, 2]}}", "[1, 2]", False),
+        ("{e: {rate: 1Gbps}}", "[1]", False),
+    ],
+)
+def test_a_router_is_on_the_nics_core_if_all_have_one_and_the_same(
+    nics: str, cores: str, *, expected: bool
+) -> None:
+    text = f"isolane: 1\nname: p\nnics: {nics}\nrouters: {{v: {{netns: v, cores: {cores}}}}}\n"
+    assert on_nics_core(parse_policy(text), "v") == expected

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroute2.netlink.rtnl.tcmsg.common import calc_xmittime
 
-from isolane._native import RateLimits, TokenBucket
+from isolane._native import CpuBudget, RateLimits, TokenBucket
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, wants_link
 from isolane.enforce.kernel_settings import (
     MIN_CLASS_RATE,
     QueueLimits,
     class_settings,
+    cpu_budget,
     limits,
     queue_limits,
     uplinks,
@@ -102,3 +103,22 @@ def test_a_burst_is_read_back_as_it_was_given(rate: int, asked: int | None) -> N
     assert htb._bytes_of(ticks, rate) == burst
     if (asked or 0) < 100 * rate:
         assert burst >= max(3076, asked or rate // 100)
+
+
+def test_a_budget_has_the_cap_and_the_weight_of_who_pays_for_the_nics_work() -> None:
+    text = """isolane: 1
+name: p
+nics: {e: {rate: 1Gbps, cores: [1]}}
+routers:
+  pays: {netns: a, cores: [1], cpu_weight: 300}
+  both: {netns: b, cores: [1], cpu_max: 25%}
+  capped: {netns: c, cores: [2], cpu_max: 25%}
+  neither: {netns: d, cores: [2]}
+"""
+    on = parse_policy(text)
+    assert cpu_budget(on, "pays", "container") == CpuBudget(rate_ns=0, depth_ns=0, weight=300)
+    cap = {"rate_ns": 250_000_000, "depth_ns": 2_500_000}
+    assert cpu_budget(on, "both", "container") == CpuBudget(**cap, weight=100)
+    assert cpu_budget(on, "capped", "container") == CpuBudget(**cap, weight=0)
+    assert cpu_budget(on, "neither", "container") is None
+    assert cpu_budget(on, "pays", "vm") is None

@@ -56,9 +56,18 @@ def test_the_keys_of_top_stay_as_they_were() -> None:
     assert list(data) == ["seconds", "routers", "cores"]
     assert list(data["routers"][0]) == [
         *("name", "present", "offered_pps", "forwarded_pps", "dropped_pps", "waiting", "room"),
-        *("cpu_share", "cpu_entitled", "link_bps", "link_share", "link_entitled"),
+        *("cpu_share", "cpu_entitled", "nic_cpu_share"),
+        *("link_bps", "link_share", "link_entitled"),
     ]
     assert data["routers"][0]["room"] == found.routers[0].queue_limit
+
+
+def test_what_frames_cost_the_nics_threads_is_a_share_too() -> None:
+    before, after = (replace(router, nic_cpu_ns=10**8) for router in (FIRST, LATER))
+    found = rates(sample(1, before), sample(3, replace(after, nic_cpu_ns=10**9)), host_cores=8)
+    assert found.routers[0].nic_cpu_share == 0.45
+    (does_not_pay,) = rates(sample(1, FIRST), sample(3, LATER), host_cores=8).routers
+    assert does_not_pay.nic_cpu_share is None
 
 
 def test_a_router_bound_to_no_core_may_use_all() -> None:

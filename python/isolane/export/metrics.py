@@ -79,8 +79,9 @@ _OF_ROUTER: Final = (
               None, lambda r: _one(r.forwarded_bytes)),
     _OfRouter("dropped_frames", "counter", "frames",
               "Frames dropped above rate_max (rate_in, rate_out) or cpu_max (cpu), at a full queue "
-              "or link class (queue, link), too long for the next interface (size), lost by the "
-              "kernel after XDP had sent them on (redirect).",
+              "or link class (queue, link), while another router was behind it (share), too long "
+              "for the next interface (size), lost by the kernel after XDP had sent them on "
+              "(redirect).",
               "place", lambda r: r.dropped),
     _OfRouter("queue_frames", "gauge", "frames", "Frames in the router's queues.",
               None, lambda r: _one(r.waiting)),
@@ -88,6 +89,10 @@ _OF_ROUTER: Final = (
               None, lambda r: _one(r.queue_limit)),
     _OfRouter("cpu_seconds", "counter", "seconds", "CPU time of the router's threads.",
               None, lambda r: _one(r.cpu_ns / 1e9)),
+    _OfRouter("nic_cpu_seconds", "counter", "seconds",
+              "CPU time that its frames, dropped ones included, cost the NICs' threads; missing "
+              "where the router does not pay for it.",
+              None, lambda r: {} if r.nic_cpu_ns is None else _one(r.nic_cpu_ns / 1e9)),
     _OfRouter("cores", "gauge", "cores", "Cores that the router's threads may run on.",
               None, lambda r: _one(len(r.cores) or os.cpu_count() or 1)),
     _OfRouter("cpu_entitled_ratio", "gauge", "ratio",

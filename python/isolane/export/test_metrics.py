@@ -34,6 +34,7 @@ VR1 = RouterSample(
     waiting=8,
     queue_limit=128,
     cpu_ns=9_500_000_000,
+    nic_cpu_ns=2_250_000_000,
     cores=tuple(range(21)),
     cpu_fair_share=0.25,
     link_bytes={"eth1": 84_000_010, "eth2": 11},
@@ -70,6 +71,9 @@ def test_both_formats_say_the_same() -> None:
     of_vr1 = (("router", "vr1"),)
     assert openmetrics["isolane_router_offered_frames_total", of_vr1] == 1_000_001
     assert openmetrics["isolane_router_cpu_seconds_total", of_vr1] == 9.5
+    assert openmetrics["isolane_router_nic_cpu_seconds_total", of_vr1] == 2.25
+    of_vr2 = (("router", "vr2"),)
+    assert ("isolane_router_nic_cpu_seconds_total", of_vr2) not in openmetrics, "it does not pay"
     assert openmetrics["isolane_router_present", (("router", "vr2"),)] == 0
     by_nic = (("nic", "eth1"), ("router", "vr1"))
     assert openmetrics["isolane_router_link_bytes_total", by_nic] == 84_000_010

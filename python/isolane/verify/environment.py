@@ -10,11 +10,13 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
+from isolane.enforce import Sample
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Demand, Setting
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidKind, InvalidReason
 from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
+from isolane.run.live.managed import enforcer
 from isolane.run.results import RouterTrial
 from isolane.spec import PointRouter, Policy, Role, format_pps
 from isolane.spec.patterns import PLAIN
@@ -39,6 +41,9 @@ class Seen:
     """Frames/s of these that arrived at the receiver."""
     cpu: float | None
     """CPU time of its threads, as a share of one core; None where it is not known."""
+    caused_cpu: float | None = None
+    """The same, and what its frames cost the NICs' threads where it pays for that, as the kernel
+    and the packet path count it: what counts against its weight."""
     lost_at_link: int = 0
     """Frames that its HTB class dropped in the whole trial."""
 
@@ -133,8 +138,11 @@ class TestBed:
         (point,) = made.experiment.points()
         with closing(LiveBackEnd(made.experiment, self.journal)) as back_end:
             back_end.check((arm,))
-            with back_end.bench(arm, point.routers) as bench:
-                yield _BedTrials(made, point.routers, bench, self)
+            with (
+                back_end.bench(arm, point.routers) as bench,
+                closing(enforcer().samples()) as samples,
+            ):
+                yield _BedTrials(made, point.routers, bench, self, samples)
 
 
 @dataclass(frozen=True)
@@ -145,6 +153,8 @@ class _BedTrials:
     routers: tuple[PointRouter, ...]
     bench: Bench
     bed: TestBed
+    samples: Iterator[Sample | None]
+    """Each is taken when it is asked for."""
 
     def trial(self, scenario: Scenario, label: str) -> Measured:
         """Carry out one trial."""
@@ -153,9 +163,14 @@ class _BedTrials:
         setting = Setting(
             demands, scenario.warmup_ns, self.bed.window_ns, label, budget_of(self.bed.tolerance)
         )
+        before = next(self.samples)
         seen = self.bench.trial(setting)
+        caused = caused_cpu((before, next(self.samples)))
         dut = [core for core in seen.cores if core.part == "dut"]
-        routers = {by_bed[router.router]: _seen(router, len(dut)) for router in seen.routers}
+        routers = {
+            by_bed[router.router]: _seen(router, len(dut), caused.get(router.router))
+            for router in seen.routers
+        }
         return Measured(
             routers,
             sum(core.idle for core in dut) / len(dut) if dut else 0.0,
@@ -188,11 +203,26 @@ def too_few(scenario: Scenario, routers: Mapping[str, Seen]) -> Iterator[Invalid
             yield InvalidReason(InvalidKind.GENERATOR_LIMIT, text)
 
 
-def _seen(router: RouterTrial, cores: int) -> Seen:
+def _seen(router: RouterTrial, cores: int, caused: float | None) -> Seen:
     cpu = None if router.cpu_share is None else router.cpu_share * cores
-    return Seen(
-        router.offered_pps, router.generated_pps, router.received_pps, cpu, router.lost["egress"]
-    )
+    lost = router.lost["egress"]
+    return Seen(router.offered_pps, router.generated_pps, router.received_pps, cpu, caused, lost)
+
+
+def caused_cpu(samples: tuple[Sample | None, Sample | None]) -> dict[str, float]:
+    """Return what routers caused between two samples, as a share of one core: see :class:`Seen`."""
+    before, after = samples
+    if before is None or after is None:
+        return {}
+    return {
+        name: (ns - before_ns) / (after.at_ns - before.at_ns)
+        for name, ns in _caused_ns(after).items()
+        if (before_ns := _caused_ns(before).get(name)) is not None
+    }
+
+
+def _caused_ns(sample: Sample) -> dict[str, int]:
+    return {router.name: router.cpu_ns + (router.nic_cpu_ns or 0) for router in sample.routers}
 
 
 def _demand(router: PointRouter, name: str, scenario: Scenario) -> Demand:

@@ -162,8 +162,8 @@ def _share_of(
     names = tuple(among)
 
     def figure(seen: Measured) -> float | None:
-        used = [seen.routers[name].cpu for name in names]
-        mine, total = seen.routers[router].cpu, sum(cpu or 0.0 for cpu in used)
+        used = [seen.routers[name].caused_cpu for name in names]
+        mine, total = seen.routers[router].caused_cpu, sum(cpu or 0.0 for cpu in used)
         if None in used or mine is None:
             return None
         if seen.idle > unused:

@@ -28,7 +28,7 @@ from isolane.run.live.traffic import Target, host_cookie
 from isolane.spec import Load, PointRouter, Policy, Traffic
 from isolane.testbed import Wire
 from isolane.testbed.host_links import interface_index, netns_path, with_links
-from isolane.verify.environment import Measured, Seen, Trials, budget_of, too_few
+from isolane.verify.environment import Measured, Seen, Trials, budget_of, caused_cpu, too_few
 from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 
@@ -206,7 +206,7 @@ class _RealTrials:
         counts = self.receiver.counts()
         seen: dict[str, Seen] = {}
         invalid: list[InvalidReason] = []
-        budget = budget_of(self.environment.tolerance)
+        budget, caused = budget_of(self.environment.tolerance), caused_cpu(samples)
         invalid += (
             reason
             for reason in _disturbed(ticks, budget)
@@ -217,8 +217,8 @@ class _RealTrials:
             received = counts[number].received_window
             lost = _lost_at_link(name, samples)
             wanted = scenario.offered_pps.get(name, 0.0)
-            cpu = _cpu(name, samples)
-            seen[name] = Seen(wanted, sent / window_s, received / window_s, cpu, lost)
+            cpu, both = _cpu(name, samples), caused.get(name)
+            seen[name] = Seen(wanted, sent / window_s, received / window_s, cpu, both, lost)
             if name not in scenario.overloaded and sent / window_s < (1 - budget.limit) * wanted:
                 text = f"the generator was the limit for {name}"
                 invalid.append(InvalidReason(InvalidKind.GENERATOR_LIMIT, text))

@@ -18,6 +18,9 @@ WITHIN = 0.8
 serving and dropping the aggressor's frames costs."""
 BEYOND = 2.0
 """Load of an overloaded router, as a multiple of the maximum that any router forwards."""
+MORE_THAN_EQUAL = 1.25
+"""Load of one of several that share out the core, at least, as a multiple of what an equal part of
+it would forward. Dropping more than that costs time, which counts against a small share."""
 ABOVE = 1.5
 """Load that tests a ceiling, as a multiple of the ceiling."""
 FILLING = 1.5
@@ -160,7 +163,8 @@ def everyone(capacity: Capacity, loads_pps: Mapping[str, float]) -> Comparison:
     offered = {}
     for name, share in capacity.shares.items():
         equal = 1 / len(capacity.group_of(name))
-        offered[name] = BEYOND * max(share, equal) * capacity.cores[name] * capacity.max_pps
+        part = max(BEYOND * share, MORE_THAN_EQUAL * equal)
+        offered[name] = part * capacity.cores[name] * capacity.max_pps
     loaded = Scenario("everyone", SMALL, offered, overloaded=frozenset(offered))
     fastest = {capacity.fastest_of(group) for group in capacity.groups}
     single = Scenario(

@@ -45,6 +45,8 @@ class Arithmetic:
     spoil: Callable[[Scenario, Kept], Kept] = lambda _scenario, kept: kept
     invalid: Callable[[Scenario], tuple[InvalidReason, ...]] = lambda _scenario: ()
     lost_at_link: int = 1
+    causes: Mapping[str, float] = field(default_factory=dict)
+    """Parts of the core that routers' frames cost the NICs' threads."""
     withheld: float = 0.0
     """Part of the core that nobody gets while all are overloaded."""
     core_pps: float = CORE_PPS
@@ -118,6 +120,7 @@ class _Trials:
                 scenario.offered_pps.get(name, 0.0),
                 pps,
                 self.host.cpu[name],
+                self.host.cpu[name] + self.host.causes.get(name, 0.0),
                 self.host.lost_at_link,
             )
             for name, pps in kept.items()

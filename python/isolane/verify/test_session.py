@@ -74,6 +74,13 @@ def test_a_lost_cpu_weight_is_broken(policy: Policy) -> None:
     assert found(report, "silver", "cpu_weight").verdict == "held"
 
 
+def test_what_frames_cost_the_nic_counts_against_the_weight(policy: Policy) -> None:
+    report = verified(Arithmetic(policy, causes={"silver": 0.5}))
+    assert found(report, "silver", "cpu_weight").measured == pytest.approx((0.85 / 4 + 0.5) / 1.35)
+    assert found(report, "gold", "cpu_weight").verdict == "broken"
+    assert found(report, "tin", "cpu_max").verdict == "held", "a cap is one of its own work"
+
+
 @pytest.mark.parametrize(
     ("forgotten", "router", "promise"),
     [

@@ -71,6 +71,8 @@ pub struct QueueCounts {
     pub dropped_cpu: u64,
     /// Dropped because they were longer than the router's interface takes.
     pub dropped_size: u64,
+    /// Dropped because the router had had its share of the core, and another had frames waiting.
+    pub dropped_share: u64,
     /// Frames that the router took from the queue.
     pub served: u64,
     /// Of these, forwarded by XDP.
@@ -108,6 +110,9 @@ pub struct Budget {
     pub rate_ns: u64,
     /// Most that can be saved up, ns.
     pub depth_ns: u64,
+    /// The router's weight on the NIC's core, on which it pays for what its frames cost the NIC's
+    /// thread; 0: it does not.
+    pub weight: u32,
 }
 
 impl From<&host::isl_queue> for QueueSettings {
@@ -134,6 +139,7 @@ impl From<&host::isl_queue> for QueueCounts {
             dropped_rate: queue.dropped_rate,
             dropped_cpu: queue.dropped_cpu,
             dropped_size: queue.dropped_size,
+            dropped_share: queue.dropped_share,
             served: queue.served,
             forwarded: queue.forwarded,
         }
@@ -213,14 +219,24 @@ impl Plane {
     /// Sets a router's budget of CPU time.
     pub fn set_budget(&mut self, number: usize, budget: Budget) -> Result<()> {
         change(&mut self.budgets, "budgets", number, |entry| {
+            if entry.rate_ns == 0 {
+                // What it has run for without a cap does not count.
+                entry.charged_ns = entry.spent_ns;
+            }
             (entry.rate_ns, entry.depth_ns) = (budget.rate_ns, budget.depth_ns);
+            entry.weight = budget.weight;
         })
     }
 
     /// A router's budget of CPU time.
     pub fn budget(&self, number: usize) -> Result<Budget> {
         let found = copy(&self.budgets, "budgets", number)?;
-        Ok(Budget { rate_ns: found.rate_ns, depth_ns: found.depth_ns })
+        Ok(Budget { rate_ns: found.rate_ns, depth_ns: found.depth_ns, weight: found.weight })
+    }
+
+    /// What a router's frames have cost the threads of the NICs, ns; 0 where it does not pay for it.
+    pub fn nic_ns(&self, number: usize) -> Result<u64> {
+        copy(&self.budgets, "budgets", number).map(|found| found.nic_ns)
     }
 }
 

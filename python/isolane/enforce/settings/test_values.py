@@ -28,10 +28,10 @@ def test_lists_of_earlier_versions_are_read() -> None:
     limits = [[1000, 10], [10**9, 10**7]]
     assert queue_settings([64, 240, True, True, None, limits]) == QUEUE
     assert port_settings([3, 0x15A0010, limits]) == PORT
-    assert cpu_budget([500, 5]) == CpuBudget(rate_ns=500, depth_ns=5)
+    assert cpu_budget([500, 5]) == CpuBudget(rate_ns=500, depth_ns=5, weight=0)
     assert class_settings([1, 2, 3, 4, 5]) == ClassSettings(1, 2, 3, 4, 5)
 
 
 def test_a_list_of_another_length_is_refused() -> None:
     with pytest.raises(ValueError, match="argument"):
-        cpu_budget([1, 2, 3])
+        cpu_budget([1, 2, 3, 4])

@@ -43,4 +43,6 @@ def port_settings(value: Value) -> PortSettings:
 
 def cpu_budget(value: Value) -> CpuBudget:
     """Make the record again."""
-    return CpuBudget(**named(value, ("rate_ns", "depth_ns")))
+    if isinstance(value, list) and len(value) == 2:  # of a version that knew no weight
+        value = [*value, 0]
+    return CpuBudget(**named(value, ("rate_ns", "depth_ns", "weight")))

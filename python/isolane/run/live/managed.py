@@ -177,7 +177,8 @@ class Managed:
             queues = filter(None, map(plane.queue_counts, slots))
             ports = map(plane.port_counts, self._ports[router])
             lost[router, "router_queue"] = sum(
-                q.dropped_queue + q.dropped_rate + q.dropped_cpu + q.dropped_size for q in queues
+                q.dropped_queue + q.dropped_share + q.dropped_rate + q.dropped_cpu + q.dropped_size
+                for q in queues
             )
             lost[router, "egress"] = sum(p.dropped_rate + p.dropped_size for p in ports)
         return lost
