@@ -79,6 +79,7 @@ def through(kind: Literal["native", "container"]) -> Iterator[Course]:
     with staying_on((GENERATOR_CORE,)), exclusive() as journal:
         clean()
         with Testbed(plan, journal) as bed:
+            bed.receive_often()
             wire = bed.wires[0]
             target = Target(
                 wire.gen_ifindex,

@@ -26,7 +26,7 @@ routers:
 load: {{one: 2kpps, two: 2kpps, three: 2kpps, four: 2kpps}}
 arms:
 {arms}
-trial: {{duration: 50ms, warmup: 10ms, repeats: 1, retries: 0, null_dut: false,
+trial: {{duration: 50ms, warmup: 50ms, repeats: 1, retries: 0, null_dut: false,
          capture_points: true}}
 """
 PASSED = {
@@ -55,7 +55,8 @@ def test_the_parts_of_a_way_add_up(ip: int, paths: tuple[str, ...], tmp_path: Pa
         assert_parts(one, PASSED[trial.arm])
         assert_parts(two, PASSED[trial.arm])
         assert_parts(three, PASSED[trial.arm])
-    assert "Mean time of a frame on each part of its way" in done.stdout
+    counted = any(trial.status == "ok" and trial.purpose == "measure" for trial in trials)
+    assert ("Mean time of a frame on each part of its way" in done.stdout) == counted
 
 
 def assert_parts(router: RouterTrial, passed: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from isolane.run.invalid import InvalidKind
+from isolane.testbed.bed_polling import RARE_PAUSE_NS, BedPolling
 
 from tests.live_bench import live_bench
 from tests.testbed.conftest import Traffic
@@ -23,11 +24,15 @@ RARELY_NS = 20_000_000
 
 
 @pytest.mark.parametrize("forward", ["kernel", "xdp", "xdp, rate_max: {egress: 5Mpps}"])
-def test_each_frame_that_the_receivers_wire_drops_is_told_by_router(forward: str) -> None:
+def test_each_frame_that_the_receivers_wire_drops_is_told_by_router(
+    forward: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BedPolling, "receiver_pause_ns", RARELY_NS)
     with live_bench(EXPERIMENT.format(forward=forward)) as (live, offer):
         wire = live.equipment.bed.wires[0]
-        Traffic().moderate(wire, RARELY_NS)
         seen = offer(40e3, 80e3)
+        pause_ns = Traffic().attribute(wire.rcv_netns, wire.rcv_ifname, "gro_flush_timeout")
+    assert pause_ns == RARE_PAUSE_NS, "the core is left to other work after the trial"
     assert seen.conserved
     assert seen.receiver_dropped > 0
     assert sum(router.receiver_lost or 0 for router in seen.routers) == seen.receiver_dropped

@@ -191,6 +191,7 @@ class Rig:
         with awake(), staying_on(cores), contextlib.closing(receiver):
             end_ns = round(seconds * 1e9)
             source = self._source(wires, list(pps.values()), size, end_ns)
+            self.bed.receive_often()
             try:
                 source.start(_native.monotonic_ns() + _LEAD_NS)
                 if meanwhile is not None:
@@ -200,6 +201,7 @@ class Rig:
                 source.stop()
             sent = [stream.sent for stream in source.report().streams]
             counts, dropped = self._accounted(receiver, sum(sent), before)
+            self.bed.receive_rarely()
         names = list(pps)
         return Trial(
             dict(zip(names, sent, strict=True)), dict(zip(names, counts, strict=True)),

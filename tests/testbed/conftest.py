@@ -191,11 +191,14 @@ class Traffic:
 
     def statistic(self, netns: str, ifname: str, name: str) -> int:
         """A counter of an interface."""
+        return self.attribute(netns, ifname, f"statistics/{name}")
+
+    def attribute(self, netns: str, ifname: str, name: str) -> int:
+        """A number that sysfs has of an interface."""
 
         def work() -> int:
             sysfs = kernel.open_detached()
-            path = f"class/net/{ifname}/statistics/{name}"
-            fd = os.open(path, os.O_RDONLY, dir_fd=sysfs)
+            fd = os.open(f"class/net/{ifname}/{name}", os.O_RDONLY, dir_fd=sysfs)
             try:
                 return int(os.read(fd, 64))
             finally:

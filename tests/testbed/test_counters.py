@@ -6,14 +6,17 @@ import contextlib
 import os
 import subprocess
 import time
+from collections import Counter
 from typing import Any
 
 import pytest
 from isolane.testbed import Counters, Testbed, Wire, kernel
+from isolane.testbed.bed_polling import RARE_PAUSE_NS
 from pyroute2 import NetNS
 
 pytestmark = pytest.mark.root
 
+LIMIT_S = 300.0
 FRAMES = 40
 MANY = 150_000
 
@@ -48,6 +51,7 @@ def blasted_until(
 
     A machine that has little time for the sender may need several turns.
     """
+    bed.receive_often()
     accounting, sent = traffic.account(bed, wire), 0
     router, point = where
     while True:
@@ -165,6 +169,29 @@ def test_polls_stay_on_their_cores(receive: str, journal: Any, plan: Any, traffi
             assert all(os.sched_getaffinity(pid) == {dut} for pid in pids)
 
 
+def test_the_receiver_is_polled_often_only_while_a_trial_needs_it(journal: Any, plan: Any) -> None:
+    """What is done between two trials is done on its core."""
+    with Testbed(plan("direct", 2, receive="softirq"), journal) as bed:
+
+        def beyond_rarely() -> int:
+            """Polls of one interface beyond those that its timer makes when it is seldom due."""
+            with polls() as seen:
+                began = time.monotonic()
+                time.sleep(0.1)
+                took_ns = 1e9 * (time.monotonic() - began)
+            found = [n for (_, device), n in seen.items() if device.startswith("isl-r")]
+            return max(found, default=0) - round(took_ns / RARE_PAUSE_NS) - 2
+
+        assert beyond_rarely() <= 0
+        bed.receive_often()
+        deadline = time.monotonic() + LIMIT_S
+        while beyond_rarely() <= 0:
+            assert time.monotonic() < deadline, "it is polled as rarely as before"
+        bed.receive_rarely()
+        time.sleep(RARE_PAUSE_NS / 1e9)
+        assert beyond_rarely() <= 0
+
+
 def test_a_program_of_the_receivers_changes_no_thread_and_loses_nothing(
     journal: Any, plan: Any, traffic: Any
 ) -> None:
@@ -203,8 +230,8 @@ def test_polls_follow_the_sender_without_moderation(journal: Any, plan: Any, tra
 
 @contextlib.contextmanager
 def polls() -> Any:
-    """Collect (core, device) of all NAPI polls, from a trace of our own."""
-    seen: set[tuple[int, str]] = set()
+    """Count NAPI polls by (core, device), from a trace of our own."""
+    seen: Counter[tuple[int, str]] = Counter()
     try:
         tracefs = kernel.open_detached("tracefs")
     except OSError:
@@ -220,7 +247,7 @@ def polls() -> Any:
             for line in trace:
                 if "napi_poll:" in line:
                     core = int(line.partition("[")[2][:3])
-                    seen.add((core, line.partition("for device ")[2].split()[0]))
+                    seen[core, line.partition("for device ")[2].split()[0]] += 1
     finally:
         os.rmdir(name, dir_fd=tracefs)
         os.close(tracefs)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from isolane.cli import run_options as opt
+from isolane.cli import signals
 from isolane.cli.objective_lines import judge_objectives
 from isolane.cli.progress import progress
 from isolane.cli.run_options import On
@@ -344,6 +345,7 @@ def _progress() -> Iterator[Watch]:
     with progress("trials") as tell:
 
         def watch(step: Step) -> None:
+            signals.heed()
             tell(step.done, step.total, step.label)
             if step.news is not None:  # a bar moves down for it
                 print(f"isolane: {step.news}", file=sys.stderr)

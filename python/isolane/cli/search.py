@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isolane.cli import signals
 from isolane.cli.progress import progress
 from isolane.cli.run_options import On
 from isolane.cli.shares import read_share
@@ -277,13 +278,18 @@ class _Plan:
 
         folder = RunFolder.create(self.target, self.source.read_bytes(), back_end.host())
         with _kept(folder), logged(folder), progress("percent") as tell:
+
+            def watch(done: int, label: str) -> None:
+                signals.heed()
+                tell(done, 100, label)
+
             return Search(
                 self.spec,
                 back_end,
                 folder,
                 self.options,
                 self.subjects,
-                watch=lambda done, label: tell(done, 100, label),
+                watch=watch,
                 date=date,
             ).execute()
 

@@ -25,17 +25,33 @@ _WORDS: Final = {
 _AGAIN_S: Final = 0.01
 _HEARD_S: Final = 1.0
 _last = signal.SIGINT
+_heard = False
 
 
 def turn_into_interrupts() -> None:
     """Have SIGTERM and SIGHUP do what Ctrl-C does."""
-    global _last  # noqa: PLW0603 - signals are the process's, too
-    _last = signal.SIGINT
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    global _last, _heard
+    _last, _heard = signal.SIGINT, False
+    for number in _WORDS:
         # nohup ignores SIGHUP on purpose, and that is to stay so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     sys.unraisablehook = _not_lost
+
+
+def heed() -> None:
+    """Interrupt once more what goes on although a signal was heard.
+
+    Code in C may ask for an attribute and take any error for "it has none", the interrupt among
+    them. Long work asks here between its parts; what carries on after an interrupt does not.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If there was a signal since `turn_into_interrupts`.
+    """
+    if _heard:
+        raise KeyboardInterrupt
 
 
 def pause(seconds: float) -> None:
@@ -44,6 +60,7 @@ def pause(seconds: float) -> None:
     Python looks for signals between its steps, and the kernel ends a system call by one. A signal
     that comes after the last look and before the call waits for the call's end.
     """
+    heed()
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         time.sleep(min(left, _HEARD_S))
@@ -71,8 +88,8 @@ def word() -> str:
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
-    global _last  # noqa: PLW0603 - see above
-    _last = signal.Signals(number)
+    global _last, _heard
+    _last, _heard = signal.Signals(number), True
     raise KeyboardInterrupt
 
 

@@ -30,6 +30,35 @@ except KeyboardInterrupt:
 """
 
 
+SWALLOWED = """
+import ctypes, signal
+from isolane.cli import signals
+
+class Asked:
+    @property
+    def name(self):
+        signal.raise_signal(signal.{name})
+        return 1
+
+signals.turn_into_interrupts()
+ask = ctypes.pythonapi.PyObject_HasAttrString
+ask.argtypes = (ctypes.py_object, ctypes.c_char_p)
+signals.heed()
+assert ask(Asked(), b"name") == 0, "the interrupt was taken for: it has none"
+try:
+    signals.heed()
+except KeyboardInterrupt:
+    raise SystemExit(signals.status())
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_an_interrupt_that_code_in_c_swallows_comes_again(name: str) -> None:
+    program = [sys.executable, "-c", SWALLOWED.format(name=name)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, done.stderr) == (128 + signal.Signals[name], "")
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_a_signal_in_the_middle_of_a_finalizer_is_not_lost(name: str) -> None:
     program = [sys.executable, "-c", IN_A_FINALIZER.format(name=name)]
@@ -41,6 +70,7 @@ def test_a_pause_is_a_row_of_short_sleeps(monkeypatch: pytest.MonkeyPatch) -> No
     slept = [0.0]
     clock = SimpleNamespace(monotonic=lambda: sum(slept), sleep=slept.append)
     monkeypatch.setattr(signals, "time", clock)
+    monkeypatch.setattr(signals, "_heard", False)
     signals.pause(3.5)
     assert slept == [0.0, 1.0, 1.0, 1.0, 0.5]
     signals.pause(-1.0)

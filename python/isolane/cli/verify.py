@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isolane.cli import signals
 from isolane.cli.progress import whole
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from isolane.spec import Policy
     from isolane.stats.promises import Answer
     from isolane.verify import Report
+    from isolane.verify.pace import Progress
     from isolane.verify.report_data import Options
     from isolane.verify.session import Verification
 
@@ -258,7 +260,12 @@ def _really(policy: Policy, options: Options, named: _Named) -> Report:
 def _watched(verification: Verification) -> Report:
     """Carry the verification out and show its progress."""
     with whole("of the verification") as tell:
-        verification.watch = lambda step: tell(step.fraction, step.left_s, step.label)
+
+        def watch(step: Progress) -> None:
+            signals.heed()
+            tell(step.fraction, step.left_s, step.label)
+
+        verification.watch = watch
         return verification.execute()
 
 

@@ -140,6 +140,12 @@ class ExternalBed:
             )
         )
 
+    def receive_often(self) -> None:
+        """Do nothing: the kernel decides when it polls the user's interfaces."""
+
+    def receive_rarely(self) -> None:
+        """Do nothing, either."""
+
     def counters(self) -> Counters:
         """Read what this host's own interfaces say that they lost; see :class:`Counters`.
 

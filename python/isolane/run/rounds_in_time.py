@@ -38,10 +38,21 @@ class RoundsInTime:
     def __post_init__(self) -> None:
         self._began_s = self.clock()
 
-    def begin_rounds(self) -> None:
-        """Say that all that comes before the rounds is done."""
+    def begin_rounds(self, experiment: Experiment, *, is_left: bool) -> Experiment:
+        """Say that all that comes before the rounds is done; return the experiment to begin with.
+
+        Parameters
+        ----------
+        is_left
+            Whether there is anything left to do. Else it has one round more: whoever gives a
+            finished run more time wants more rounds, and how long one takes is to be seen.
+        """
         if self._first_round_s is None:
             self._first_round_s = self.clock()
+        have = experiment.trial.repeats
+        if is_left or have >= _limit(experiment):
+            return experiment
+        return _with(experiment, have + 1)
 
     def fitting(self, experiment: Experiment, rounds: int) -> Experiment | None:
         """Return the experiment with as many repeats as will have fitted in; None: as it is.
@@ -58,10 +69,16 @@ class RoundsInTime:
         each_s = (now_s - self._first_round_s) / self._made
         left_s = max(0.0, self.limit_s - (now_s - self._began_s))
         more = int(left_s / each_s) if each_s > 0 else MAX_ROUNDS
-        of_a_round = len(experiment.points()) * len(experiment.resolved_arms())
-        limit = max(rounds, min(MAX_ROUNDS, MAX_TRIALS // of_a_round))
-        repeats = min(limit, rounds + more)
-        if repeats == experiment.trial.repeats:
-            return None
-        trial = experiment.trial.model_copy(update={"repeats": repeats})
-        return experiment.model_copy(update={"trial": trial})
+        repeats = max(rounds, min(_limit(experiment), rounds + more))
+        return None if repeats == experiment.trial.repeats else _with(experiment, repeats)
+
+
+def _with(experiment: Experiment, repeats: int) -> Experiment:
+    trial = experiment.trial.model_copy(update={"repeats": repeats})
+    return experiment.model_copy(update={"trial": trial})
+
+
+def _limit(experiment: Experiment) -> int:
+    """Return how many rounds a run may have."""
+    of_a_round = len(experiment.points()) * len(experiment.resolved_arms())
+    return min(MAX_ROUNDS, MAX_TRIALS // of_a_round)

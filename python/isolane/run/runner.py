@@ -25,24 +25,16 @@ from isolane.run.backend import (
     WithGenerator,
     WithNullDut,
 )
-from isolane.run.capacity_trials import (
-    WARMUP_NS,
-    WINDOW_NS,
-    CapacityTrials,
-    counted,
-    expected,
-)
+from isolane.run.capacity_trials import CapacityTrials, counted, expected
 from isolane.run.demands import Scale, demands_of, highest_pps
-from isolane.run.error_budget import ErrorBudget
 from isolane.run.first_findings import first_findings, is_told
 from isolane.run.folder import RunFolder
-from isolane.run.null_dut import PURPOSE, null_blocks, null_times
+from isolane.run.null_dut import PURPOSE, null_blocks
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import (
     Capacity,
     Drawing,
     NotMeasured,
-    Purpose,
     Summary,
     Trial,
 )
@@ -50,9 +42,9 @@ from isolane.run.rounds_in_time import RoundsInTime
 from isolane.run.schedule import Block, Key, Task, blocks
 from isolane.run.summary import summarise
 from isolane.run.trial_record import Attempt
+from isolane.run.trial_setting import OF_ROUNDS, setting_of
 from isolane.spec import Arm, Experiment
 
-OF_ROUNDS: tuple[Purpose, ...] = ("measure", "twin")
 GIVE_UP_AFTER = 3
 """Failed trials in a row after which the run ends: the next would fail as well."""
 
@@ -246,7 +238,8 @@ class Run:
 
     def _measure(self) -> None:
         if self.in_time is not None:
-            self.in_time.begin_rounds()
+            is_left = any(self._blocks(self._attempts.open))
+            self._change(self.in_time.begin_rounds(self.experiment, is_left=is_left))
         while self._rounds():
             pass
 
@@ -270,15 +263,20 @@ class Run:
         return False
 
     def _fit_into_time(self, rounds: int) -> bool:
-        """Tell whether the number of rounds was changed, and keep it for a resumed run."""
+        """Tell whether the number of rounds was changed."""
         fitting = self.in_time.fitting(self.experiment, rounds) if self.in_time else None
         if fitting is None:
             return False
-        self.experiment = fitting
-        self.folder.keep_options({**self.folder.options(), "repeats": fitting.trial.repeats})
-        self.__dict__.pop("_total", None)
+        self._change(fitting)
         self._tell_findings(rounds)
         return True
+
+    def _change(self, experiment: Experiment) -> None:
+        """Go on with another number of rounds; it is kept for a resumed run."""
+        if experiment is not self.experiment:
+            self.experiment = experiment
+            self.folder.keep_options({**self.folder.options(), "repeats": experiment.trial.repeats})
+            self.__dict__.pop("_total", None)
 
     def _tell_findings(self, rounds: int) -> None:
         every = self.experiment.trial.repeats * self.invocations
@@ -293,26 +291,8 @@ class Run:
         return blocks(self.experiment, is_open, self.invocations, with_twins=self.with_twins)
 
     def _setting(self, task: Task, demands: tuple[Demand, ...] | None = None) -> Setting:
-        plan = self.experiment.trial
-        warmup_ns, window_ns = plan.warmup_ns, plan.duration_ns
-        if task.purpose == PURPOSE:
-            warmup_ns, window_ns = null_times(warmup_ns, window_ns)
-        if task.purpose == generator_maximum.PURPOSE:
-            warmup_ns, window_ns = generator_maximum.WARMUP_NS, generator_maximum.WINDOW_NS
         asked = self._demands(task) if demands is None else demands
-        budget = ErrorBudget(plan.threshold)
-        label = "/".join(map(str, task.key))
-        if task.purpose == "capacity":
-            warmup_ns, window_ns = min(warmup_ns, WARMUP_NS), min(window_ns, WINDOW_NS)
-        return Setting(
-            demands=asked,
-            warmup_ns=warmup_ns,
-            window_ns=window_ns,
-            label=label,
-            budget=budget,
-            as_sent=task.purpose in OF_ROUNDS,
-            peak_pps=self._peak_pps,
-        )
+        return setting_of(self.experiment.trial, task, asked, self._peak_pps)
 
     def _block(self, block: Block) -> None:
         """Do a block's trials; after a failed one the bench is built anew for the rest."""

@@ -30,7 +30,7 @@ def repeats(limit_s: float, before_s: float, *rounds_s: float) -> int:
     clock, experiment = Clock(), EXPERIMENT
     in_time = RoundsInTime(limit_s, clock)
     clock.now_s += before_s
-    in_time.begin_rounds()
+    in_time.begin_rounds(experiment, is_left=True)
     for number, round_s in enumerate(rounds_s, 1):
         clock.now_s += round_s
         experiment = in_time.fitting(experiment, number) or experiment
@@ -58,7 +58,7 @@ def test_the_rest_of_the_time_is_filled_with_rounds_of_mean_length(
 
 def test_a_round_more_or_less_is_the_only_change() -> None:
     in_time = RoundsInTime(10, Clock())
-    in_time.begin_rounds()
+    assert in_time.begin_rounds(EXPERIMENT, is_left=True) is EXPERIMENT
     found = in_time.fitting(EXPERIMENT, 1)
     assert found is not None
     assert found.trial.model_copy(update={"repeats": 2}) == EXPERIMENT.trial
@@ -88,3 +88,32 @@ def test_a_run_does_as_many_rounds_as_fit_and_is_complete(
     assert steps[-1].total == 6 * max(rounds, 2), "until the first round was over"
     options = RunFolder.open(tmp_path / "run").options()
     assert options.get("repeats", 2) == rounds, "for isolane report, and a resumed run"
+
+
+@pytest.mark.parametrize(("limit_s", "more"), [(12, 2), (3, 1)])
+def test_a_finished_run_that_is_given_time_has_more_rounds(
+    tmp_path: Path, limit_s: float, more: int
+) -> None:
+    """Not those that it had, and one at least."""
+    clock = Clock()
+
+    def trial(_number: int) -> None:
+        clock.now_s += 1
+
+    start(tmp_path / "run", Imaginary(trouble=trial), ABSOLUTE).execute()
+    before = journal(tmp_path / "run")
+    again = start(tmp_path / "run", Imaginary(trouble=trial), ABSOLUTE)
+    again.in_time = RoundsInTime(limit_s, clock)
+    summary = again.execute()
+    trials = journal(tmp_path / "run")
+    assert trials[: len(before)] == before
+    assert {trial.repeat for trial in trials} == set(range(2 + more))
+    assert summary.complete
+    assert RunFolder.open(tmp_path / "run").options()["repeats"] == 2 + more
+
+
+def test_no_run_has_more_rounds_than_a_file_may_ask_for() -> None:
+    trial = EXPERIMENT.trial.model_copy(update={"repeats": MAX_ROUNDS})
+    whole = EXPERIMENT.model_copy(update={"trial": trial})
+    in_time = RoundsInTime(10, Clock())
+    assert in_time.begin_rounds(whole, is_left=False).trial.repeats == MAX_ROUNDS

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import time
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
 from isolane.errors import MeasurementError, TestbedError
 from isolane.guests import GuestPart
-from isolane.testbed import bed_drawing, netns, threads
+from isolane.testbed import bed_drawing, netns
 from isolane.testbed.bed_back_end import BedBackEnd
 from isolane.testbed.bed_builder import Builder, Namespaces
-from isolane.testbed.bed_devices import DUT, GEN, RCV
+from isolane.testbed.bed_devices import DUT
 from isolane.testbed.bed_guests import BedGuests
 from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, ImageRouter, Node, Wire
+from isolane.testbed.bed_polling import RARE_PAUSE_NS, BedPolling
 from isolane.testbed.capture_points import CapturePoint, capture_points_of
 from isolane.testbed.journal import Journal
 from isolane.testbed.layout import make_layout
@@ -24,13 +24,7 @@ from isolane.testbed.loss_counters import Counters, Reader
 from isolane.testbed.namespace_thread import NamespaceThread
 from isolane.testbed.responders import BedResponders
 from isolane.testbed.silence import await_silence
-from isolane.testbed.threads import Polled
 from isolane.testbed.wires import wires_of
-
-RECEIVER_PAUSE_NS = 10_000
-"""Pause between two polls of the receiver, ns, for each of its interfaces. On the generator's core
-every poll delays the generator (in a virtual machine each timer is an exit to the hypervisor): with
-half of it the generator's lateness grows, with a fifth of it frames are missed."""
 
 
 class Testbed:
@@ -66,6 +60,7 @@ class Testbed:
         self._ns: Namespaces = {}
         self._ifindex: dict[tuple[str, str], int] = {}
         self._reader: Reader | None = None
+        self._polling = BedPolling(plan, self._layout, self._ns)
         self._back_end = BedBackEnd(self._layout, self._ns, journal)
         self._guests = BedGuests(self._layout, self._ns, journal, self._back_end)
         self._responders = BedResponders(self._layout, self._ns)
@@ -100,52 +95,17 @@ class Testbed:
         self._guests.start(builder.go_on)
         self._responders.start()
         self._reader = Reader(self._layout, self._ns, self._guests, self._back_end)
-        self._assign_cores()
+        self.receive_threads = self._polling.assign()
         if self.plan.ip == 6 and self._layout.dut_nics:
             await_silence(self._ns, self._layout.of_routers, guests=bool(self.guest_processes))
-
-    def _assign_cores(self) -> None:
-        """Assign each receiving interface to its core."""
-        for receiving in self._receiving:
-            threads.arm(self._ns[RCV], receiving.ifname, self.receiver_moderation_ns)
-            threads.start_polling(receiving)
-        if self.plan.receive == "threaded":
-            own = {nic.ifname: nic for nic in self._layout.dut_nics}
-            for nic in own.values():
-                threads.thread_napi(self._ns[nic.netns], nic.ifname)
-            self.receive_threads = threads.find_threads(list(own))
-            for ifname, nic in own.items():
-                threads.pin(self.receive_threads[ifname], nic.core)
-        self._start_polling()
-
-    @property
-    def _receiving(self) -> list[Polled]:
-        """The receiver's interfaces: in the softirq of the last measuring core.
-
-        They are polled by timer, so that a router that sends wakes nobody: the CPU accounting would
-        charge it with a wake-up per frame, which costs several microseconds in a virtual machine.
-        """
-        return [
-            Polled(
-                namespace=self._ns[RCV],
-                ifname=veth.rx.ifname,
-                mac=veth.rx.mac,
-                core=self.plan.measure_cores[-1],
-                sender=self._ns[veth.tx.netns],
-                sender_ifname=veth.tx.ifname,
-            )
-            for veth in self._layout.veths
-            if veth.rx.netns == RCV
-        ]
 
     @property
     def receiver_moderation_ns(self) -> int:
         """Pause between two polls of a receiver's interface, ns; delays are too long by up to this.
 
-        Longer with more interfaces, whose timers share a core; a ring of 256 frames bears it.
+        It is longer until `receive_often`, and after `receive_rarely`.
         """
-        wires = sum(veth.rx.netns == RCV for veth in self._layout.veths)
-        return RECEIVER_PAUSE_NS * max(2, wires)
+        return self._polling.receiver_pause_ns
 
     def _take_down(self) -> None:
         self._interrupted = True
@@ -327,30 +287,43 @@ class Testbed:
         Building the test bed does so, too. Call it again after :meth:`stop_polling`, and after
         attaching a program to a DUT NIC or switching its GRO or threading.
         """
-        self._thread.do(self._start_polling)
+        self._thread.do(self._polling.start)
 
     def stop_polling(self) -> None:
         """Stop timed polling, so that an idle DUT uses no CPU time."""
-        self._thread.do(self._stop_polling)
+        self._thread.do(self._polling.stop)
 
-    def _start_polling(self) -> None:
-        self._stop_polling()  # a NAPI that polls already would take the frame on the core it is on
-        for nic in self._layout.dut_nics:
-            dut = self._ns[nic.netns]
-            threads.arm(dut, nic.ifname, self.plan.moderation_ns)
-            sender = self._ns[GEN]
-            polled = Polled(dut, nic.ifname, nic.mac, nic.core, sender, nic.gen_ifname)
-            threads.start_polling(polled)
+    def receive_often(self) -> None:
+        """Have the receiver's interfaces polled as a trial needs it, within `RARE_PAUSE_NS`.
 
-    def _stop_polling(self) -> None:
-        armed = False
-        for nic in self._layout.dut_nics:
-            dut = self._ns[nic.netns]
-            armed |= dut.read(nic.ifname, "gro_flush_timeout") != "0"
-            threads.arm(dut, nic.ifname, 0)
-        if armed:
-            # The last timer has yet to fire; only then is the NAPI given back.
-            time.sleep(self.plan.moderation_ns / 1e9 + threads.TIMER_SLACK_S)
+        Raises
+        ------
+        MeasurementError
+            Naming an interface that vanished.
+        """
+        self._receive_every(self._polling.receiver_pause_ns)
+
+    def receive_rarely(self) -> None:
+        """Have them polled seldom while no frames are sent: their core is wanted for other work.
+
+        It is so from the beginning.
+
+        Raises
+        ------
+        MeasurementError
+            Naming an interface that vanished.
+        """
+        self._receive_every(RARE_PAUSE_NS)
+
+    def _receive_every(self, pause_ns: int) -> None:
+        def work() -> None:
+            try:
+                self._polling.receive_every(pause_ns)
+            except OSError:
+                self._check_alive()
+                raise
+
+        self._thread.do(work)
 
     def check_alive(self) -> None:
         """Check that every interface is still there and is the one that was made.

@@ -117,6 +117,7 @@ class LiveBench:
             tools.points.reset()
         before, ticks = self._counters(), core_ticks()
         idle = IdleReading.take(tools.accountant, ticks)
+        tools.bed.receive_often()
         self._send(source, setting)
         tools.bed.check_alive()
         report = source.report()
@@ -197,6 +198,7 @@ class LiveBench:
         asked = {router.name for router in routers if "to-router" in router.pattern.frames}
         while True:
             counts = drained(self._equipment.receiver.counts, quiet_s)
+            self._equipment.bed.receive_rarely()
             lost = (self._counters() - before).with_delivered(asked)
             found = sum(count.received - count.duplicated for count in counts) + lost.total
             if found >= sent or quiet_s == FAR_QUIET_S or time.monotonic() > limit:

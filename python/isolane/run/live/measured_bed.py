@@ -68,6 +68,12 @@ class MeasuredBed(Protocol):
     def receiver_moderation_ns(self) -> int:
         """Pause between two polls of a receiver's interface, ns; 0 where it is not Isolane's."""
 
+    def receive_often(self) -> None:
+        """Have the receiver poll as often as delays need it, within milliseconds."""
+
+    def receive_rarely(self) -> None:
+        """Have it leave its core to other work, between two trials."""
+
     def counters(self) -> Counters:
         """Take a snapshot of the loss counters."""
 

@@ -1,0 +1,43 @@
+"""What a trial is asked for, from its purpose."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from isolane.run import generator_maximum, null_dut
+from isolane.run.backend import Demand, Setting
+from isolane.run.capacity_trials import WARMUP_NS, WINDOW_NS
+from isolane.run.error_budget import ErrorBudget
+from isolane.run.results import Purpose
+from isolane.run.schedule import Task
+from isolane.spec import TrialPlan
+
+OF_ROUNDS: Final[tuple[Purpose, ...]] = ("measure", "twin")
+
+
+def setting_of(
+    plan: TrialPlan, task: Task, demands: tuple[Demand, ...], peak_pps: float
+) -> Setting:
+    """Return what a trial of a task is asked for.
+
+    Parameters
+    ----------
+    peak_pps
+        Highest offered load of all points and arms, frames/s.
+    """
+    warmup_ns, window_ns = plan.warmup_ns, plan.duration_ns
+    if task.purpose == null_dut.PURPOSE:
+        warmup_ns, window_ns = null_dut.null_times(warmup_ns, window_ns)
+    if task.purpose == generator_maximum.PURPOSE:
+        warmup_ns, window_ns = generator_maximum.WARMUP_NS, generator_maximum.WINDOW_NS
+    if task.purpose == "capacity":
+        warmup_ns, window_ns = min(warmup_ns, WARMUP_NS), min(window_ns, WINDOW_NS)
+    return Setting(
+        demands=demands,
+        warmup_ns=warmup_ns,
+        window_ns=window_ns,
+        label="/".join(map(str, task.key)),
+        budget=ErrorBudget(plan.threshold),
+        as_sent=task.purpose in OF_ROUNDS,
+        peak_pps=peak_pps,
+    )

@@ -1,0 +1,99 @@
+"""Who polls the interfaces of a test bed, on which core, and how often."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from isolane.testbed import threads
+from isolane.testbed.bed_builder import Namespaces
+from isolane.testbed.bed_devices import GEN, RCV, Layout
+from isolane.testbed.bed_plan import BedPlan
+from isolane.testbed.threads import Polled
+
+RECEIVER_PAUSE_NS: Final = 10_000
+"""Pause between two polls of the receiver, ns, for each of its interfaces. On the generator's core
+every poll delays the generator (in a virtual machine each timer is an exit to the hypervisor): with
+half of it the generator's lateness grows, with a fifth of it frames are missed."""
+RARE_PAUSE_NS: Final = 2_000_000
+"""The same while no frames are sent. Polls as often as in a trial take most of a core of a virtual
+machine, and everything between two trials is done on that core."""
+
+
+class BedPolling:
+    """Assigns the receiving interfaces of a test bed to their cores."""
+
+    def __init__(self, plan: BedPlan, layout: Layout, ns: Namespaces) -> None:
+        self._plan = plan
+        self._layout = layout
+        self._ns = ns
+
+    @property
+    def receiver_pause_ns(self) -> int:
+        """Pause between two polls of a receiver's interface in a trial, ns.
+
+        Longer with more interfaces, whose timers share a core; a ring of 256 frames bears it.
+        """
+        wires = sum(veth.rx.netns == RCV for veth in self._layout.veths)
+        return RECEIVER_PAUSE_NS * max(2, wires)
+
+    def assign(self) -> dict[str, list[int]]:
+        """Assign each receiving interface to its core; return the kernel threads of DUT NICs."""
+        for receiving in self._receiving():
+            threads.arm(self._ns[RCV], receiving.ifname, RARE_PAUSE_NS)
+            threads.start_polling(receiving)
+        found: dict[str, list[int]] = {}
+        if self._plan.receive == "threaded":
+            own = {nic.ifname: nic for nic in self._layout.dut_nics}
+            for nic in own.values():
+                threads.thread_napi(self._ns[nic.netns], nic.ifname)
+            found = threads.find_threads(list(own))
+            for ifname, nic in own.items():
+                threads.pin(found[ifname], nic.core)
+        self.start()
+        return found
+
+    def _receiving(self) -> list[Polled]:
+        """Return the receiver's interfaces: in the softirq of the last measuring core.
+
+        They are polled by timer, so that a router that sends wakes nobody: the CPU accounting would
+        charge it with a wake-up per frame, which costs several microseconds in a virtual machine.
+        """
+        return [
+            Polled(
+                namespace=self._ns[RCV],
+                ifname=veth.rx.ifname,
+                mac=veth.rx.mac,
+                core=self._plan.measure_cores[-1],
+                sender=self._ns[veth.tx.netns],
+                sender_ifname=veth.tx.ifname,
+            )
+            for veth in self._layout.veths
+            if veth.rx.netns == RCV
+        ]
+
+    def receive_every(self, pause_ns: int) -> None:
+        """Have the receiver's interfaces polled so often, from their next poll on."""
+        for receiving in self._receiving():
+            self._ns[RCV].write(receiving.ifname, "gro_flush_timeout", pause_ns)
+
+    def start(self) -> None:
+        """Start timed polling of the DUT's NICs, each on its core."""
+        self.stop()  # a NAPI that polls already would take the frame on the core it is on
+        for nic in self._layout.dut_nics:
+            dut = self._ns[nic.netns]
+            threads.arm(dut, nic.ifname, self._plan.moderation_ns)
+            sender = self._ns[GEN]
+            polled = Polled(dut, nic.ifname, nic.mac, nic.core, sender, nic.gen_ifname)
+            threads.start_polling(polled)
+
+    def stop(self) -> None:
+        """Stop timed polling of the DUT's NICs."""
+        armed = False
+        for nic in self._layout.dut_nics:
+            dut = self._ns[nic.netns]
+            armed |= dut.read(nic.ifname, "gro_flush_timeout") != "0"
+            threads.arm(dut, nic.ifname, 0)
+        if armed:
+            # The last timer has yet to fire; only then is the NAPI given back.
+            time.sleep(self._plan.moderation_ns / 1e9 + threads.TIMER_SLACK_S)
