@@ -140,6 +140,14 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("tun", "network", "tun/tap", "path tap (virtual machines)", _config("CONFIG_TUN")),
     ("ifb", "network", "ifb", "shaping on ingress", _config("CONFIG_IFB")),
     (
+        "nftables",
+        "network",
+        "nftables, tracking, NAT",
+        "services of routers in experiments",
+        "apt-get install nftables, and "
+        + _config("CONFIG_NF_TABLES_INET, CONFIG_NFT_CT and CONFIG_NFT_MASQ"),
+    ),
+    (
         "threaded-napi",
         "network",
         "Threaded NAPI",

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import struct
+import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -159,8 +160,30 @@ def _try_threads() -> Answer:
     return Answer("no", "switched on for a veth, but no kernel thread napi/doc0-* appeared")
 
 
+def _rules() -> Mapping[str, Answer]:
+    """Have the kernel take rules that track connections and translate addresses."""
+    syscalls.enter_private_network()
+    try:
+        done = subprocess.run(
+            ["nft", "-f", "-"], input=_RULES, capture_output=True, text=True, check=False
+        )
+    except FileNotFoundError:
+        return {"nftables": Answer("unknown", "not tried: nft is not installed")}
+    if done.returncode == 0:
+        return {"nftables": Answer("yes", "took rules that track and translate")}
+    why = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[0]
+    return {"nftables": Answer("no", f"the kernel refused such rules: {why}")}
+
+
+_RULES: Final = """\
+table inet t {
+ chain f { type filter hook forward priority filter; ct state invalid counter; }
+ chain n { type nat hook postrouting priority srcnat; oifname "doc0" masquerade; }
+}
+"""
 PROBES: tuple[Probe, ...] = (
     Probe(("netns", "veth", *_LINKS, "tun"), _links, seconds=20.0),
     Probe(tuple(f"qdisc-{kind}" for kind in _QDISCS), _qdiscs, seconds=20.0),
+    Probe(("nftables",), _rules, seconds=20.0),
     Probe(("xdp-veth", "threaded-napi"), _xdp_and_threads, seconds=20.0),
 )

@@ -84,6 +84,17 @@ def test_queueing_disciplines_are_judged_as_tc_does() -> None:
 
 
 @needs_root
+def test_rules_are_judged_as_nft_does() -> None:
+    masquerade = "add chain inet t n { type nat hook postrouting priority 100; }"
+    script = f"nft add table inet t; nft '{masquerade}'; nft add rule inet t n masquerade"
+    made = subprocess.run(
+        ["unshare", "--net", "sh", "-c", script], capture_output=True, check=False
+    )
+    (found,) = examine(("nftables",))
+    assert (found.status == "yes") == (made.returncode == 0), found.detail
+
+
+@needs_root
 def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Others, too, examine this machine meanwhile: in folders and cgroups of their own.
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -13,6 +13,7 @@ from isolane.spec.kinds import SHARED, WITHOUT_PATH, default_nic, runs_live, uml
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
 from isolane.spec.policy_router import PolicyValues, policy_values
 from isolane.spec.schedulers import DEFAULT_SCHEDULER, DEFAULT_UPLINK, Uplink
+from isolane.spec.services_models import Services
 
 DEFAULT_CPU_WEIGHT = 100
 """Weight of a cgroup that nobody has changed."""
@@ -44,6 +45,8 @@ class ArmRouter:
     """Memory of a virtual machine, MiB; None: the default."""
     vcpus: int | None = None
     """Virtual CPUs of a virtual machine; None: the default, one."""
+    services: Services | None = None
+    """What it does with each frame besides passing it on; None: nothing."""
 
     @property
     def live_hypervisor(self) -> Hypervisor | None:
@@ -133,18 +136,21 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     """Return a router in an arm; the path of a container without one is ``none``."""
     kind = (change and change.kind) or router.kind
     path: RouterPath = (change and change.path) or router.path or "none"
+    given = ((change and change.services) or {}).get(router.name, router.services)
+    services = given if given is not None and given.any else None
     if kind == "native":
-        return ArmRouter(router.name, kind, "none")
+        return ArmRouter(router.name, kind, "none", services=services)
     if kind == "external":
         there = ((change and change.external) or {}).get(router.name, router.external)
-        return ArmRouter(router.name, kind, "none", external=there)
+        return ArmRouter(router.name, kind, "none", external=there, services=services)
     policy = policy_values(router.policy, ((change and change.policy) or {}).get(router.name))
     if kind != "vm":
         managed = path == "isolane" or (path == "direct" and manages(router, change))
-        return ArmRouter(router.name, kind, path, policy=policy if managed else None)
+        own = policy if managed else None
+        return ArmRouter(router.name, kind, path, policy=own, services=services)
     hypervisor = (change and change.hypervisor) or router.hypervisor or "auto"
-    given = (change and change.nic) or router.nic
-    nic = given or default_nic(kind, path, hypervisor)
+    model = (change and change.nic) or router.nic
+    nic = model or default_nic(kind, path, hypervisor)
     return ArmRouter(
         router.name,
         kind,
@@ -152,10 +158,11 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
         nic,
         policy=policy if path == "isolane" or _given(router, change) else None,
         hypervisor=hypervisor,
-        nic_given=given is not None,
+        nic_given=model is not None,
         image=(change and change.image) or router.image,
         memory_mb=(change and change.memory) or router.memory,
         vcpus=(change and change.vcpus) or router.vcpus,
+        services=services,
     )
 
 

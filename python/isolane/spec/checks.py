@@ -20,6 +20,7 @@ from isolane.spec.objective_checks import objective_misfits
 from isolane.spec.pattern_checks import pattern_misfits
 from isolane.spec.policy_arms import misfits
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
+from isolane.spec.services_checks import services_misfits
 
 RESERVED: Final = ("gen", "rcv", "dut", "total")
 """Names that routers cannot have, because the test bed and the tables use them."""
@@ -38,6 +39,7 @@ def structure(data: ExperimentData) -> tuple[Problem, ...]:
         external_misfits,
         image_misfits,
         pattern_misfits,
+        services_misfits,
         objective_misfits,
         _capacity,
     )

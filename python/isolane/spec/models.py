@@ -26,6 +26,7 @@ from isolane.spec.patterns import PLAIN, PatternValues
 from isolane.spec.policy_models import PolicyKeys
 from isolane.spec.quantities import Quantity, read_quantity
 from isolane.spec.schedulers import SchedulerWord, Switch
+from isolane.spec.services_models import Services
 from isolane.spec.units import Load, wire_bps
 
 DEFAULT_MODERATION_NS: Final = 50_000
@@ -132,6 +133,8 @@ class Router(SpecModel):
     """Memory of a virtual machine; default: what Isolane's own guest needs, with an image 512MB."""
     vcpus: Vcpus | None = None
     """Virtual CPUs of a virtual machine under kvm or tcg; default 1."""
+    services: Services | None = None
+    """Of a container: what it does with each frame besides passing it on."""
     external: External | None = None
     """Of an external router: the interfaces that lead to it, and its addresses there."""
 
@@ -193,6 +196,8 @@ class ArmChange(SpecModel):
     policy: dict[f.RouterName, PolicyKeys] | None = None
     """By router: keys of its policy that this arm changes. On path direct, and of a virtual
     machine, an arm's policy makes it a managed one."""
+    services: dict[f.RouterName, Services] | None = None
+    """By router: what it does with each frame in this arm, in place of its own services."""
     external: dict[f.RouterName, External] | None = None
     """By router: where it is in this arm, if it is external."""
 

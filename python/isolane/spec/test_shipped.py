@@ -36,8 +36,8 @@ def table(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def test_there_are_sixteen() -> None:
-    assert len(SHIPPED) == 16
+def test_there_are_seventeen() -> None:
+    assert len(SHIPPED) == 17
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -78,6 +78,18 @@ def test_bad_neighbours_differ_in_their_frames_alone() -> None:
     assert {kind for router in bad for kind in router.pattern.frames} == set(FRAME_KINDS)
     assert {router.pattern.timing.kind for router in bad} == set(TIMING_KINDS)
     assert [bad[0].pattern, it.points()[0].group("neighbour")[0].load.value] == [PLAIN, 0]
+    assert it.trial.repeats >= MIN_UNITS
+
+
+def test_dear_neighbours_differ_in_their_services_alone() -> None:
+    it = load_experiment(ROOT / "experiments" / "dear-neighbours.yaml")
+    arms = it.resolved_arms()
+    assert not any(arm.router("victim").services for arm in arms)
+    each = [str(arm.router("neighbour").services or "") for arm in arms]
+    assert each == ["", "nftables 200", "conntrack", "nat"] * 3
+    managed = [arm.router("victim").policy is not None for arm in arms]
+    assert managed == [False] * 4 + [True] * 8
+    assert [point.group("neighbour")[0].load.value for point in it.points()] == [0, 0.5]
     assert it.trial.repeats >= MIN_UNITS
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from isolane.errors import TestbedError
-from isolane.testbed import kernel, netns
+from isolane.testbed import kernel, netns, services
 from isolane.testbed.bed_devices import (
     DUT,
     Bridge,
@@ -91,8 +91,8 @@ class Builder:
             self._forwarding_table(bridge)
         for router in layout.routers:
             self.go_on()
-            if not router.bare and not router.guest:
-                self._addresses(router)
+            self._addresses(router)
+            self._services(router)
 
     def go_on(self) -> None:
         """Raise TestbedError when the building was interrupted."""
@@ -245,6 +245,8 @@ class Builder:
                 )
 
     def _addresses(self, router: RouterLayout) -> None:
+        if router.bare or router.guest:
+            return
         namespace = self._ns[router.netns]
         sides = (
             (router.in_ifname, router.in_address, router.src_ip, router.src_mac),
@@ -257,6 +259,11 @@ class Builder:
                 namespace.links.neigh(
                     "add", dst=neighbour, lladdr=mac, ifindex=index, state=_NUD_PERMANENT
                 )
+
+    def _services(self, router: RouterLayout) -> None:
+        if router.services is not None:
+            text = services.ruleset(router.services, self._layout.ip, router.out_ifname)
+            services.begin(self._ns[router.netns], router.name, text)
 
     def _await_carriers(self) -> None:
         """Wait until each device has a carrier: before that it drops frames."""

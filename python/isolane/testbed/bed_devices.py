@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from isolane.spec.fields import Mode
 from isolane.spec.schedulers import Uplink
+from isolane.spec.services_models import Services
 from isolane.testbed.bed_plan import Machine
 
 GEN, RCV, DUT = "isolane-gen", "isolane-rcv", "isolane-dut"
@@ -105,6 +106,8 @@ class RouterLayout:
     """Its NICs are ports of the network back-end: it has no interfaces on this host."""
     port: Mapping[str, int | str] = field(default_factory=dict)
     """Keys of the port that it sends by, where it is served."""
+    services: Services | None = None
+    """What its kernel does with each frame besides passing it on."""
 
     @property
     def answers(self) -> bool:

@@ -74,7 +74,7 @@ def _sharing(back_end: BackEndLayout) -> str:
 def _label(router: RouterLayout) -> str:
     guest = router.guest
     if guest is None:
-        return router.name
+        return router.name if router.services is None else f"{router.name} ({router.services})"
     what = [HYPERVISOR_NAMES[guest.hypervisor], guest.nic]
     what += [PurePath(guest.image.file).name] if guest.image is not None else []
     return f"{router.name} ({', '.join(what)})"

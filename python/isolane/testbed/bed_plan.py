@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from isolane.spec.fields import Mode
 from isolane.spec.schedulers import DEFAULT_UPLINK, Uplink
+from isolane.spec.services_models import Services
 
 Kind = Literal["native", "container", "vm"]
 Path = Literal[
@@ -63,6 +64,8 @@ class RouterPlan:
     """Whether it passes frames on, or answers them: by a program in it (echo), or its kernel."""
     port: Mapping[str, int | str] = field(default_factory=dict)
     """On path netback: keys of the port that it sends by, as the back-end's file has them."""
+    services: Services | None = None
+    """What a container does with each frame besides passing it on."""
 
     @property
     def asks(self) -> bool:

@@ -205,6 +205,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             mode=router.mode,
             served=router.path == "netback",
             port=router.port,
+            services=router.services,
         )
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from isolane.testbed import services
 from isolane.testbed.bed_back_end import BedBackEnd
 from isolane.testbed.bed_devices import DUT, RCV, Layout
 from isolane.testbed.bed_guests import BedGuests
@@ -92,18 +93,23 @@ class Reader:
         self._ns = namespaces
         self._guests = guests
         self._snmp: dict[str, int] = {}
+        self._tracking: dict[str, int] = {}
         for router in layout.routers:
             if router.guest:  # its own kernel tells
                 continue
             namespaces[router.netns].enter()
             path = f"/proc/thread-self/{FILES[layout.ip]}"
             self._snmp[router.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            if router.services is not None and router.services.tracks:
+                path = f"/proc/thread-self/{services.TRACKING}"
+                self._tracking[router.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
         """Close the files, which keep their namespaces alive."""
-        for fd in self._snmp.values():
-            os.close(fd)
-        self._snmp.clear()
+        for files in (self._snmp, self._tracking):
+            for fd in files.values():
+                os.close(fd)
+            files.clear()
 
     def read(self) -> Counters:
         """Take a snapshot."""
@@ -124,6 +130,9 @@ class Reader:
                 for point, count in counts.lost(answers=router.answers).items():
                     lost[router.name, point] += count
                 delivered[router.name] = counts.delivered
+            if (tracking := self._tracking.get(router.name)) is not None:
+                text = os.pread(tracking, 65536, 0).decode()
+                lost[router.name, "no_route"] += services.refused(text)
         for wire in self._layout.shared:
             parts = sum(self._device(name, ifname, {}) for name, ifname in wire.parts)
             count = max(0, self._device(wire.netns, wire.ifname, queues) - parts)

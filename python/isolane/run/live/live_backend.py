@@ -234,6 +234,7 @@ def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
         machine=_machine(kind),
         port=port_keys(kind.policy, arm.uplink.scheduler) if kind.path == "netback" else {},
         mode=router.mode,
+        services=kind.services,
     )
 
 
