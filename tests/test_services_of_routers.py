@@ -120,9 +120,11 @@ def test_without_nft_they_are_not_supported_and_nothing_is_left(
     with (
         exclusive() as journal,
         closing(LiveBackEnd(experiment, journal)) as back_end,
-        pytest.raises(NotSupported, match=r"router one: there is no nft\(8\) .*package nftables"),
-        back_end.bench(arm, routers),
     ):
-        pass
+        told = r"router one: there is no nft\(8\) .*package nftables"
+        with pytest.raises(NotSupported, match=told):
+            back_end.check([arm])  # a dry run says so, too
+        with pytest.raises(NotSupported, match=told), back_end.bench(arm, routers):
+            pass
     monkeypatch.undo()
     assert_same_host(before)

@@ -101,8 +101,7 @@ class Reader:
             path = f"/proc/thread-self/{FILES[layout.ip]}"
             self._snmp[router.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             if router.services is not None and router.services.tracks:
-                path = f"/proc/thread-self/{services.TRACKING}"
-                self._tracking[router.name] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                self._tracking[router.name] = services.open_tracking()
 
     def close(self) -> None:
         """Close the files, which keep their namespaces alive."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
+from collections.abc import Iterable
 from typing import Final
 
 from isolane.errors import NotSupported, TestbedError
@@ -11,8 +14,20 @@ from isolane.testbed.netns import Namespace
 
 _PROGRAM: Final = "nft"
 _TIMEOUT_S: Final = 60.0
-_NOBODY: Final = {4: "ip daddr 192.0.2.{}", 6: "ip6 daddr 2001:db8:ffff::{:x}"}
+_NOBODY: Final = {4: "ip daddr 203.0.113.{}", 6: "ip6 daddr 2001:db8:ffff::{:x}"}
 """Matches what no frame of a test bed is sent to (RFC 5737, RFC 3849)."""
+TRACKING: Final = "/proc/thread-self/net/stat/nf_conntrack"
+"""What the tracking of the thread's namespace did, a line for each core."""
+
+
+def refuse_lacking(routers: Iterable[str]) -> None:
+    """Raise NotSupported where routers have services and this host has no nft(8)."""
+    names = ", ".join(dict.fromkeys(routers))
+    if names and shutil.which(_PROGRAM) is None:
+        raise NotSupported(
+            f"services of router {names}: there is no {_PROGRAM}(8) on this host; install the "
+            "package nftables"
+        )
 
 
 def ruleset(services: Services, ip: int, out_ifname: str) -> str:
@@ -56,6 +71,7 @@ def begin(namespace: Namespace, router: str, text: str) -> None:
     TestbedError
         If nft(8) hangs.
     """
+    refuse_lacking([router])
     namespace.enter()
     try:
         done = subprocess.run(
@@ -66,11 +82,6 @@ def begin(namespace: Namespace, router: str, text: str) -> None:
             timeout=_TIMEOUT_S,
             check=False,
         )
-    except FileNotFoundError:
-        raise NotSupported(
-            f"services of router {router}: there is no {_PROGRAM}(8) on this host; install the "
-            "package nftables"
-        ) from None
     except subprocess.TimeoutExpired:
         raise TestbedError(
             f"services of router {router}: {_PROGRAM} did not end within {_TIMEOUT_S:.0f} s"
@@ -83,8 +94,21 @@ def begin(namespace: Namespace, router: str, text: str) -> None:
         )
 
 
-TRACKING: Final = "net/stat/nf_conntrack"
-"""Under ``/proc``: what the tracking of a namespace did, a line for each core."""
+def open_tracking() -> int:
+    """Open what the tracking of the thread's namespace tells; return the descriptor.
+
+    Raises
+    ------
+    NotSupported
+        If this kernel does not tell it.
+    """
+    try:
+        return os.open(TRACKING, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise NotSupported(
+            "services: the kernel does not tell what connection tracking refuses "
+            "(CONFIG_NF_CONNTRACK_PROCFS), so that lost frames could not be accounted for"
+        ) from None
 
 
 def refused(text: str) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from isolane.errors import TestbedError
+from isolane.errors import NotSupported, TestbedError
 from isolane.spec.services_models import MAX_RULES, Services
+from isolane.testbed import services
 from isolane.testbed.services import refused, ruleset
 
 STATISTICS = """\
@@ -15,7 +18,27 @@ entries  found new invalid insert insert_failed drop early_drop
 """
 
 
-@pytest.mark.parametrize(("ip", "match"), [(4, " ip daddr 192.0.2."), (6, "ip6 daddr 2001:db8:")])
+def test_a_host_without_nft_is_told_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    services.refuse_lacking([])
+    with pytest.raises(NotSupported, match=r"router a, b: there is no nft\(8\).*package nftables"):
+        services.refuse_lacking(["a", "b", "a"])
+    program = tmp_path / "nft"
+    program.touch(0o755)
+    services.refuse_lacking(["a"])
+
+
+def test_a_kernel_without_the_counts_of_its_tracking_is_not_supported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(services, "TRACKING", str(tmp_path / "nf_conntrack"))
+    with pytest.raises(NotSupported, match="CONFIG_NF_CONNTRACK_PROCFS"):
+        services.open_tracking()
+
+
+@pytest.mark.parametrize(("ip", "match"), [(4, " ip daddr 203.0.113."), (6, "ip6 daddr 2001:db8:")])
 def test_as_many_rules_as_asked_for_and_none_matches_a_frame_of_a_test_bed(
     ip: int, match: str
 ) -> None:

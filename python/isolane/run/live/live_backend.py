@@ -30,6 +30,7 @@ from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, Policy
 from isolane.spec.external_models import External
 from isolane.spec.port_keys import port_keys
 from isolane.testbed import UML, BedPlan, DiskImage, Journal, Machine, RouterPlan, Testbed
+from isolane.testbed.services import refuse_lacking
 
 FLOOD_PPS = 5_000_000.0
 """More frames/s than one core sends."""
@@ -63,6 +64,7 @@ class LiveBackEnd:
         if why:
             raise NotSupported(f"{self._experiment.name} cannot be run on this host: {why}")
         guest_needs.refuse(self._experiment, [guest_needs.decided(arm) for arm in arms])
+        refuse_lacking(r.group for arm in arms for r in arm.routers if r.services)
         clear_leftovers()
         for arm in arms:
             divide(arm.cores)
