@@ -76,51 +76,52 @@ test-setup: setup ## Install what tests run besides: container engines, libvirt,
 .PHONY: test
 test: test-setup ## Set up, then test: is the code right? The same answer on any machine, however slow
 	@mkdir -p .build
-	@# Rust's tests come last and alone: their BPF programs would look like something that was left.
 	@ended=0; \
-	$(MAKE) --no-print-directory --jobs 3 --keep-going .test-first .test-beside .test-pure \
+	$(MAKE) --no-print-directory --jobs 3 --keep-going .test-alone test-beside .test-rest \
 		ARGS="--durations 40" || ended=1; \
-	cargo test --workspace --locked --quiet 2>&1 | tee .build/cargo-test.log || ended=1; \
-	cargo run --package isolane-netback --example fuzz --locked --quiet -- 20000 7 || ended=1; \
-	exit $$ended
-	@{ awk '/^test result:/ {passed += $$4; failed += $$6} \
+	cat .build/pytest.log .build/pytest-beside.log .build/cargo-test.log; \
+	{ awk '/^test result:/ {passed += $$4; failed += $$6} \
 		END {printf "cargo test: %d passed, %d failed\n", passed, failed}' .build/cargo-test.log; \
 		tail -qn 1 .build/pytest.log .build/pytest-beside.log .build/pytest-root.log; } \
-		>.build/test-result
-	@cat .build/test-result
+		>.build/test-result; \
+	cat .build/test-result; exit $$ended
 
-# What `make test` does at the same time: the live tests that need the host for themselves, those that
-# do not, and all others, which take what these leave of the cores.
-.PHONY: .test-first .test-beside .test-pure
-.test-first:
+# Live tests that would share the cores of others' test beds.
+.PHONY: .test-alone
+.test-alone:
 	@$(MAKE) --no-print-directory test-live LIVE="root and not beside"
-.test-beside:
-	@$(MAKE) --no-print-directory test-beside
-.test-pure:
-	@$(MAKE) --no-print-directory test-pure
-
-.PHONY: test-pure
-test-pure: setup ## Only the tests that change nothing, at idle priority; their log is printed at the end
-	@mkdir -p .build
-	@ended=0; \
-	tools/harmless cargo test --workspace --locked --quiet --no-run || ended=1; \
-	tools/harmless $(BIN)/pytest -m "not root" --numprocesses auto $(ARGS) \
-		>.build/pytest.log 2>&1 || ended=1; \
-	cat .build/pytest.log; exit $$ended
 
 .PHONY: test-live
-test-live: test-setup ## Only the tests that change the host, on one of their own; ARGS for pytest
+test-live: test-setup ## Only the tests that change the host, one after the other; ARGS for pytest
 	@mkdir -p .build
 	@tools/private-host $(BIN)/pytest -m "$(LIVE)" $(ARGS) 2>&1 | tee .build/pytest-root.log
 LIVE := root
 
 .PHONY: test-beside
-test-beside: test-setup ## Only live tests that may run beside others; their log is printed at the end
+test-beside: test-setup ## Only live tests that may run beside others, on a host of their own
 	@mkdir -p .build
+	@tools/private-host nice $(BIN)/pytest -m "root and beside" $(ARGS) >.build/pytest-beside.log 2>&1
+
+# What takes the time that the live tests leave of the cores: their waiting is not slowed by it.
+.PHONY: .test-rest
+.test-rest:
 	@ended=0; \
-	ISOLANE_TESTS_BESIDE=1 tools/private-host nice $(BIN)/pytest -m "root and beside" $(ARGS) \
-		>.build/pytest-beside.log 2>&1 || ended=1; \
-	cat .build/pytest-beside.log; exit $$ended
+	$(MAKE) --no-print-directory test-pure >/dev/null 2>&1 || ended=1; \
+	$(MAKE) --no-print-directory test-rust >/dev/null 2>&1 || ended=1; \
+	exit $$ended
+
+.PHONY: test-pure
+test-pure: setup ## Only the tests that change nothing, at idle priority
+	@mkdir -p .build
+	@tools/harmless $(BIN)/pytest -m "not root" --numprocesses auto $(ARGS) 2>&1 | tee .build/pytest.log
+
+.PHONY: test-rust
+test-rust: setup ## Only Rust's tests, on a host of their own
+	@mkdir -p .build
+	@{ tools/harmless cargo test --workspace --locked --quiet --no-run && \
+	tools/private-host nice cargo test --workspace --locked --quiet && \
+	nice cargo run --package isolane-netback --example fuzz --locked --quiet -- 20000 7; } 2>&1 | \
+	tee .build/cargo-test.log
 
 .PHONY: acceptance
 acceptance: setup ## Does the product keep its promises here, today? 15 minutes at most; ARGS="--only rate_max"

@@ -106,7 +106,7 @@ def _build(namespaces: Namespaces, journal: Journal, core: int) -> int:
     builder.build()
     threads.thread_napi(namespaces[RCV], RCV_IFNAME)
     # Not real-time: the thread has its core to itself, and the kernel would throttle it.
-    threads.pin(threads.find_threads([RCV_IFNAME])[RCV_IFNAME], core)
+    threads.pin(threads.find_threads(namespaces[RCV], RCV_IFNAME), core)
     return builder.ifindex[GEN, GEN_IFNAME]
 
 

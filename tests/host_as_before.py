@@ -83,7 +83,7 @@ def remove(before: Look) -> None:
     for name in sorted(set(now["namespaces"]) - set(before["namespaces"])):
         _try("ip", "netns", "delete", name)
         (NETNS_DIR / name).unlink(missing_ok=True)
-    for path in _new(before, now, "cgroups", longest_first=True) if "cgroups" in now else ():
+    for path in _new(before, now, "cgroups", longest_first=True):
         _remove_group(path)
     for path in _new(before, now, "pinned", longest_first=True):
         with contextlib.suppress(OSError):

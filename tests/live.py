@@ -23,7 +23,7 @@ from typing import Any
 from isolane.testbed import NETNS_DIR
 
 from tests.commands import Begun, CommandServer, Job, command_server
-from tests.look import MARK, RUN_DIR, Look, look_around
+from tests.look import HELD, MARK, RUN_DIR, Look, look_around
 
 ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-m", "isolane"]
@@ -31,7 +31,6 @@ LIMIT_S = 300.0
 """How long anything may take that is waited for: a limit for what hangs, not for what is slow."""
 FREE_S = LIMIT_S
 """How long to wait for others on this machine that hold the test bed's lock."""
-PROGRAMS = ("programs", "maps")
 STARVES = re.compile(r"isolane: warning: core \d+ is the only one that .*\n?")
 """What ``generate`` says of threads that somebody else has pinned to its core."""
 SETTLE_S = 60.0
@@ -275,9 +274,9 @@ def changes(before: Look) -> dict[str, tuple[Any, Any]]:
 
 
 def _changes(before: Look, after: Look) -> dict[str, tuple[Any, Any]]:
-    """Tell what differs; that others' programs have gone meanwhile is nobody's fault."""
+    """Tell what differs; that something was open no longer is no fault."""
     return {
         key: (before[key], after[key])
         for key in before
-        if (set(after[key]) - set(before[key]) if key in PROGRAMS else before[key] != after[key])
+        if (set(after[key]) - set(before[key]) if key == HELD else before[key] != after[key])
     }

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import os
-import re
 import struct
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,15 +20,10 @@ from tests.commands import is_command_server
 RUN_DIR = Path("/run/isolane")
 MARK = "ISOLANE_END_TO_END"
 """In the environment of every process that the tests start, and of its children: the tests' pid."""
-BESIDE = "ISOLANE_TESTS_BESIDE"
-"""Set in the environment of tests that run beside other live ones (marker ``beside``). They make
-none of what no host of one's own hides, and do not look at what others make of it: cgroups, BPF
-programs and maps, threads of NICs, the pacemaker."""
-_INFO_BY_FD = 15
-_OURS = re.compile(r"isl_|.*\.(rodata|bss|data)|(delays|flows|nics|threads|wires)$")
-"""Names of our programs and maps, and of the maps that libbpf makes for the programs' variables."""
+HELD = "programs and maps"
 _SETTINGS = ("threaded", "gro_flush_timeout", "napi_defer_hard_irqs", "mtu", "flags")
 _NR_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280}
+_MAP_BY_ID = 14
 _libc = ctypes.CDLL(None, use_errno=True)
 
 Look = dict[str, Any]
@@ -39,9 +31,9 @@ Look = dict[str, Any]
 
 def look(netns: tuple[str, ...] = ()) -> Look:
     """Everything that a command could leave on the host, and in some more namespaces."""
-    host_wide = {"cgroups": _groups, "programs": _PROGRAMS.ours, "maps": _MAPS.ours}
     return {
-        **{what: look_at() for what, look_at in host_wide.items() if not _beside()},
+        "cgroups": _groups(),
+        HELD: _held(),
         "namespaces": _names(NETNS_DIR),
         "pinned": _pinned(),
         "isolane's files": [name for name in _tree(RUN_DIR) if not name.endswith("/lock")],
@@ -58,34 +50,56 @@ def look_around() -> Look:
         # Whoever first names a namespace, iproute2 or Isolane, makes that folder a mount.
         "mounts": sorted(mount[4] for mount in mounts if mount[4] != str(NETNS_DIR)),
         "processes": processes(),
-        **({} if _beside() else {"NAPI threads": _napi_threads()}),
         "sysctls": _sysctls(),
         "own namespace": os.stat("/proc/thread-self/ns/net").st_ino,  # noqa: PTH116
         "own cores": sorted(os.sched_getaffinity(0)),
     }
 
 
-def _beside() -> bool:
-    return BESIDE in os.environ
-
-
-def _napi_threads() -> list[str]:
-    return sorted(name for _, name in named_processes() if name.startswith("napi/isl-"))
-
-
 def processes() -> dict[int, str]:
     """Pacemakers, and what these tests have started: number and name of those that run."""
     found = {}
-    mine = f"{MARK}={os.getpid()}".encode()
     for pid, name in named_processes():
         with contextlib.suppress(OSError):  # processes come and go
-            words = words_of(pid)
-            if (b"isolane.pacemaker" in words and not _beside()) or (
-                pid != os.getpid()
-                and not is_command_server(pid)
-                and mine in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            ):
+            if (b"isolane.pacemaker" in words_of(pid) and _on_this_host(pid)) or _started(pid):
                 found[pid] = name
+    return found
+
+
+def _on_this_host(pid: int) -> bool:
+    """Whether it has the mounts of this process: tools/private-host gives others others."""
+    return (Path("/proc") / str(pid) / "ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
+
+
+def _started(pid: int) -> bool:
+    """Whether these tests have started it, or one of its ancestors."""
+    if pid == os.getpid() or is_command_server(pid):
+        return False
+    mine = f"{MARK}={os.getpid()}".encode()
+    return mine in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+
+
+def _held() -> list[str]:
+    """BPF programs, maps and links that these tests and what they have started have open.
+
+    The others that the kernel has are somebody else's, or pinned or attached to an interface, which
+    is looked at, too.
+    """
+    found = set()
+    for pid, _ in named_processes():
+        with contextlib.suppress(OSError):  # processes come and go
+            if pid == os.getpid() or _started(pid):
+                found |= _opened(Path(f"/proc/{pid}"))
+    return sorted(found)
+
+
+def _opened(process: Path) -> set[str]:
+    found = set()
+    for descriptor in os.listdir(process / "fd"):  # noqa: PTH208 - they are names
+        with contextlib.suppress(OSError):  # descriptors come and go
+            if str((process / "fd" / descriptor).readlink()).startswith("anon_inode:bpf"):
+                lines = _read(f"{process}/fdinfo/{descriptor}").decode().splitlines()
+                found |= {line for line in lines if line.startswith(("prog_id", "map_id"))}
     return found
 
 
@@ -145,60 +159,12 @@ def _pinned() -> list[str]:
     return [path for path in _tree(root) if path not in made_by_tc]
 
 
-def _bpf(command: int, attributes: bytes) -> tuple[int, bytes]:
-    """bpf(2); returns its result, negative on failure, and the attributes afterwards."""
-    buffer = ctypes.create_string_buffer(attributes, len(attributes))
-    result = _libc.syscall(_NR_BPF[os.uname().machine], command, buffer, len(attributes))
-    if result < 0:
-        assert ctypes.get_errno() == errno.ENOENT, os.strerror(ctypes.get_errno())
-    return int(result), buffer.raw
-
-
-@dataclass(frozen=True)
-class _Objects:
-    """BPF programs, or maps, of this kernel."""
-
-    next_id: int
-    fd_by_id: int
-    name_at: int
-    """Where the name stands in what the kernel tells of one (linux/bpf.h)."""
-    names: dict[int, str] = field(default_factory=dict)
-    """Asked for once."""
-
-    def ours(self) -> list[int]:
-        """Numbers of those whose names are like ours."""
-        found: list[int] = []
-        number = 0
-        while True:
-            result, answer = _bpf(self.next_id, struct.pack("=III4x", number, 0, 0))
-            if result < 0:
-                return found
-            number = struct.unpack_from("=II", answer)[1]
-            if number not in self.names:
-                self.names[number] = self._name(number)
-            if _OURS.match(self.names[number]):
-                found.append(number)
-
-    def _name(self, number: int) -> str:
-        descriptor, _ = _bpf(self.fd_by_id, struct.pack("=III4x", number, 0, 0))
-        if descriptor < 0:  # gone meanwhile
-            return ""
-        try:
-            info = ctypes.create_string_buffer(self.name_at + 16)
-            request = struct.pack("=IIQ", descriptor, len(info), ctypes.addressof(info))
-            _bpf(_INFO_BY_FD, request)
-        finally:
-            os.close(descriptor)
-        return info.raw[self.name_at :].partition(b"\0")[0].decode(errors="replace")
-
-
-_PROGRAMS = _Objects(next_id=11, fd_by_id=13, name_at=64)
-_MAPS = _Objects(next_id=12, fd_by_id=14, name_at=24)
-
-
 def hold_map(number: int) -> int:
-    """Open a BPF map, which stays until the descriptor is closed."""
-    return _bpf(_MAPS.fd_by_id, struct.pack("=III4x", number, 0, 0))[0]
+    """Open a BPF map, which stays until the descriptor is closed; negative when it is gone."""
+    request = struct.pack("=III4x", number, 0, 0)
+    buffer = ctypes.create_string_buffer(request, len(request))
+    call = _NR_BPF[os.uname().machine]
+    return int(_libc.syscall(call, _MAP_BY_ID, buffer, len(request)))
 
 
 def _inside(path: str) -> Look:

@@ -13,7 +13,7 @@ from isolane.run.folder import RunFolder
 
 from tests.conftest import Tiny
 from tests.live import assert_same_host, background, isolane, quiet_host, running
-from tests.look import look
+from tests.look import HELD, look
 from tests.wires import ip
 
 pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
@@ -96,6 +96,6 @@ def test_generate_and_receive_leave_no_program_when_killed(tmp_path: Path) -> No
     before = quiet_host()
     with background(tmp_path, "receive", "lo") as process:
         process.until(lambda: "receiving on" in process.stderr)
-        assert look()["programs"] != before["programs"]
+        assert look()[HELD] != before[HELD]
         process.end(signal.SIGKILL)
     assert_same_host(before)

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +21,9 @@ from typing import Any, TypeVar
 
 from isolane import _native
 from isolane.enforce import Enforcer
+from isolane.enforce.cpu_cgroups import Groups
 from isolane.errors import TestbedError
+from isolane.netdev import napi_threads
 from isolane.run.live.cores import awake, staying_on
 from isolane.spec.policy import Policy, parse_policy
 from isolane.testbed import (
@@ -254,9 +257,9 @@ class Rig:
         for netns in (DUT, *(f"isolane-{name}" for name in self.routers)):
             if (NETNS_DIR / netns).exists():
                 found |= {f"{netns}: {key}": value for key, value in inside(netns, _links).items()}
+                found[f"{netns}: NAPI threads"] = inside(netns, _threads)
         groups = Path("/sys/fs/cgroup").glob(f"*/{self.group}")
         found["cgroups"] = sorted(str(path) for path in groups)
-        found["NAPI threads"] = _threads()
         found["pinned"] = sorted(str(path) for path in Path("/sys/fs/bpf").rglob("*"))
         found["state"] = sorted(path.name for path in self.directory.glob("*"))
         return found
@@ -302,18 +305,13 @@ def _read(sysfs: int, path: str) -> str:
 
 
 def _threads() -> list[tuple[str, list[int], list[int], str]]:
-    """Name, cores, scheduling, cgroup of the NAPI threads of test beds."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, ProcessLookupError):
-            name = (path / "comm").read_text().strip().rpartition("-")[0]
-            if name.startswith("napi/isl-"):
-                thread = int(path.name)
-                groups = (path / "cgroup").read_text().splitlines()
-                found.append((
-                    name, sorted(os.sched_getaffinity(thread)),
-                    list(kernel.get_scheduling(thread)), next(g for g in groups if ":cpu:" in g),
-                ))  # fmt: skip
+    """Name, cores, scheduling, cgroup of the NAPI threads of this thread's namespace."""
+    found, groups = [], Groups("")
+    for index, ifname in socket.if_nameindex():
+        for thread in napi_threads(index):
+            with contextlib.suppress(OSError, ProcessLookupError):
+                cores, how = os.sched_getaffinity(thread), kernel.get_scheduling(thread)
+                found.append((ifname, sorted(cores), list(how), groups.of_thread(thread) or ""))
     return sorted(found)
 
 

@@ -34,7 +34,7 @@ class Tree:
 
     @property
     def top(self) -> Path:
-        return self.root / f"isolane-e2e-{os.getpid()}"
+        return self.root / f"tests-{os.getpid()}"
 
     @property
     def host(self) -> Host:
@@ -88,7 +88,9 @@ def tree(tmp_path: Path) -> Iterator[Tree]:
             there = (Path(where) / "cgroup.controllers").read_text().split()
             used = (Path(where) / "cgroup.subtree_control").read_text().split()
             for name in sorted(set(there) - set(used)):
-                yield Tree(Path(where), name, tmp_path)
+                tree = Tree(Path(where), name, tmp_path)
+                yield tree
+                assert not tree.top.exists(), "what is left here is not looked for elsewhere"
                 (Path(where) / "cgroup.subtree_control").write_text(f"-{name}")
                 return
     pytest.skip("no controller of cgroups v2 is free on this host")

@@ -14,12 +14,24 @@ LIMIT_S = 300.0
 Starter = Callable[..., Guest]
 
 
-def uml(folder: Path, name: str = "one", script: str = "", limit_s: float = LIMIT_S) -> Guest:
-    return UmlGuest(UmlPlan(name, script), limit_s, folder)
+def uml(
+    folder: Path,
+    name: str = "one",
+    script: str = "",
+    limit_s: float = LIMIT_S,
+    core: int | None = None,
+) -> Guest:
+    return UmlGuest(UmlPlan(name, script, core), limit_s, folder)
 
 
-def qemu(folder: Path, name: str = "one", script: str = "", limit_s: float = LIMIT_S) -> Guest:
-    return QemuGuest(QemuPlan(name, script), limit_s, folder)
+def qemu(
+    folder: Path,
+    name: str = "one",
+    script: str = "",
+    limit_s: float = LIMIT_S,
+    core: int | None = None,
+) -> Guest:
+    return QemuGuest(QemuPlan(name, script, core), limit_s, folder)
 
 
 def processes_of(folder: Path) -> list[int]:

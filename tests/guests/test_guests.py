@@ -42,6 +42,27 @@ def test_a_guest_boots_is_asked_and_ends(start: Starter, tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
+def test_it_boots_on_all_cores_and_then_runs_on_its_own(start: Starter, tmp_path: Path) -> None:
+    cores = os.sched_getaffinity(0)
+    guest = start(tmp_path, core=max(cores))
+    guest.start()
+    try:
+        assert os.sched_getaffinity(guest.process) == cores
+        while not guest.is_ready(0.1):
+            pass
+        assert any(cores_of(thread) for thread in guest.threads())
+        assert all(cores_of(thread) <= {max(cores)} for thread in guest.threads())
+    finally:
+        guest.close()
+
+
+def cores_of(thread: int) -> set[int]:
+    """Cores that a thread may use."""
+    with contextlib.suppress(ProcessLookupError):  # threads come and go
+        return os.sched_getaffinity(thread)
+    return set()
+
+
 def test_a_guest_that_gives_up_is_told_with_its_last_words(start: Starter, tmp_path: Path) -> None:
     with pytest.raises(TestbedError, match="guest one was not ready and has ended") as raised:
         start(tmp_path, script="echo 'no such luck'; exit 1").__enter__()

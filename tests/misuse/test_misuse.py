@@ -57,15 +57,10 @@ def in_force(session: Session) -> Iterator[None]:
 def cases() -> list[object]:
     """Rows that need a policy in force come last: it is applied once."""
     order = sorted(ROWS, key=lambda name: ROWS[name].where == "policy")
-    return [pytest.param(name, id=name, marks=marks(ROWS[name])) for name in order]
+    return [pytest.param(name, id=name) for name in order]
 
 
-def marks(row: Row) -> tuple[pytest.MarkDecorator, ...]:
-    """What is refused as a mistake is refused before anything is done on the host."""
-    alone = row.status != 2 or row.where != "host" or row.lock
-    return () if alone else (pytest.mark.beside,)
-
-
+@pytest.mark.beside
 @pytest.mark.looks_itself
 @pytest.mark.parametrize("name", cases())
 def test_misuse(name: str, session: Session, request: pytest.FixtureRequest) -> None:

@@ -33,27 +33,33 @@ class Groups:
     ----------
     name
         Name of the cgroup that is the parent of all routers' cgroups.
-    mounts
-        Text in the format of ``/proc/self/mounts``, for tests; None: that file.
+    mountinfo
+        Text in the format of ``/proc/self/mountinfo``, for tests; None: that file.
     """
 
-    def __init__(self, name: str, mounts: str | None = None) -> None:
+    def __init__(self, name: str, mountinfo: str | None = None) -> None:
         self._name = name
-        self._mounts = mounts
+        self._mountinfo = mountinfo
 
     @cached_property
-    def _root(self) -> tuple[int, Path]:
-        text = self._mounts
+    def _mount(self) -> tuple[int, Path, str]:
+        """Version, where the hierarchy is mounted, and which cgroup of it that is.
+
+        It is the hierarchy's root on a host, and another one in a container.
+        """
+        text = self._mountinfo
         if text is None:
-            text = Path("/proc/self/mounts").read_text()
-        for line in text.splitlines():
-            _, where, what, options, *_ = line.split()
+            text = Path("/proc/self/mountinfo").read_text()
+        for line in reversed(text.splitlines()):  # a later mount hides an earlier one
+            mount, _, file_system = line.partition(" - ")
+            shown, where = mount.split()[3:5]
+            what, _, options = file_system.split(maxsplit=2)
             if what == "cgroup" and "cpu" in options.split(","):
-                return 1, Path(where)
+                return 1, Path(where), shown
             if what == "cgroup2":
                 controllers = Path(where) / "cgroup.controllers"
                 if controllers.exists() and "cpu" in controllers.read_text().split():
-                    return 2, Path(where)
+                    return 2, Path(where), shown
         raise NotSupported(
             "not supported on this host: no mounted cgroup has the cpu controller, which "
             "cpu_weight and cpu_max need (mount -t cgroup -o cpu cgroup /sys/fs/cgroup/cpu, or "
@@ -63,12 +69,12 @@ class Groups:
     @property
     def version(self) -> int:
         """1 or 2."""
-        return self._root[0]
+        return self._mount[0]
 
     @property
     def top(self) -> Path:
         """Directory of the cgroup that is the parent of all routers' cgroups."""
-        return self._root[1] / self._name
+        return self._mount[1] / self._name
 
     @property
     def members(self) -> str:
@@ -78,7 +84,7 @@ class Groups:
     @property
     def root(self) -> Path:
         """Directory where the cgroup hierarchy is mounted."""
-        return self._root[1]
+        return self._mount[1]
 
     def path(self, router: str) -> Path:
         """Return the directory of a router's cgroup; an empty name: of the parent of all."""
@@ -105,7 +111,10 @@ class Groups:
         }
 
     def of_thread(self, thread: int) -> str | None:
-        """Return the path below the root of a thread's cgroup; None when the thread has ended."""
+        """Return the path below the root of a thread's cgroup; None when the thread has ended.
+
+        A cgroup that is out of sight, in a container, counts as the root.
+        """
         try:
             lines = Path(f"/proc/{thread}/cgroup").read_text().splitlines()
         except OSError:
@@ -113,9 +122,15 @@ class Groups:
         for line in lines:
             _, controllers, path = line.split(":", 2)
             if (self.version == 2 and not controllers) or "cpu" in controllers.split(","):
-                return path.strip("/")
+                return _below(path, self._mount[2])
         return None
 
     def move(self, thread: int, group: str) -> None:
         """Move a thread (version 2: its process) to a cgroup, given by its path below the root."""
         (self.root / group / self.members).write_text(str(thread))
+
+
+def _below(path: str, root: str) -> str:
+    """Return the part of a path below a root; nothing for what is not below it."""
+    root = root.rstrip("/") + "/"
+    return path.removeprefix(root) if path.startswith(root) else ""

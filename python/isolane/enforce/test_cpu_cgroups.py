@@ -9,24 +9,25 @@ from isolane.enforce.cpu_cgroups import Groups, shares_of, weight_of
 from isolane.errors import NotSupported
 
 V1 = """\
-proc /proc proc rw 0 0
-tmpfs /sys/fs/cgroup tmpfs rw,mode=755 0 0
-cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0
-cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0
-cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
+22 26 0:20 / /proc rw,nosuid - proc proc rw
+30 22 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+31 30 0:29 {root} /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+32 30 0:30 / /sys/fs/cgroup/memory rw,relatime shared:10 - cgroup cgroup rw,memory
+33 30 0:31 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
 """
+ON_A_HOST = V1.format(root="/")
 
 
 def v2(folder: Path, controllers: str) -> Groups:
     """Cgroups v2, as far as a directory can stand for them."""
     (folder / "cgroup.controllers").write_text(controllers)
     return Groups(
-        "isolane", f"proc /proc proc rw 0 0\ncgroup2 {folder} cgroup2 rw,nsdelegate 0 0\n"
+        "isolane", f"31 30 0:29 / {folder} rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
     )
 
 
 def test_version_1_is_found_where_the_cpu_controller_is() -> None:
-    groups = Groups("isolane", V1)
+    groups = Groups("isolane", ON_A_HOST)
     assert groups.version == 1
     assert groups.path("vr1") == Path("/sys/fs/cgroup/cpu,cpuacct/isolane/vr1")
     assert groups.path("") == groups.top == Path("/sys/fs/cgroup/cpu,cpuacct/isolane")
@@ -41,8 +42,14 @@ def test_version_2_is_found_when_it_has_the_cpu_controller(tmp_path: Path) -> No
 def test_version_1_serves_where_version_2_has_no_cpu_controller(tmp_path: Path) -> None:
     """Hybrid: v2 is mounted, but the controllers are version 1's."""
     (tmp_path / "cgroup.controllers").write_text("")
-    hybrid = f"cgroup2 {tmp_path} cgroup2 rw 0 0\n{V1}"
+    hybrid = f"{ON_A_HOST}39 22 0:27 / {tmp_path} rw - cgroup2 cgroup2 rw\n"
     assert Groups("isolane", hybrid).version == 1
+
+
+def test_of_two_mounts_the_later_one_is_seen() -> None:
+    own = V1.format(root="/docker/4f").replace(" 0:29 /docker/4f /sys", " 0:29 /docker/4f /later")
+    assert Groups("isolane", ON_A_HOST + own).root == Path("/later/fs/cgroup/cpu,cpuacct")
+    assert Groups("isolane", own + ON_A_HOST).root == Path("/sys/fs/cgroup/cpu,cpuacct")
 
 
 @pytest.mark.parametrize("controllers", ["", "cpuset memory"])
@@ -54,7 +61,7 @@ def test_without_the_cpu_controller_it_is_said_how_to_get_it(
 
 
 def test_settings_of_version_1() -> None:
-    groups = Groups("isolane", V1)
+    groups = Groups("isolane", ON_A_HOST)
     assert groups.settings(100, None) == {
         "cpu.shares": "1024", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "-1",
     }  # fmt: skip
@@ -87,6 +94,32 @@ def test_the_group_of_a_thread_is_told_below_the_root() -> None:
     assert found is not None
     assert (groups.root / found).is_dir()
     assert groups.of_thread(2**22 + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "below"),
+    [
+        ("/", "/", ""),
+        ("/", "/isolane/vr1", "isolane/vr1"),
+        ("/docker/4f", "/docker/4f/isolane/vr1", "isolane/vr1"),
+        ("/docker/4f", "/docker/4f", ""),
+        ("/docker/4f", "/docker/4f5/other", ""),
+        ("/docker/4f", "/", ""),
+    ],
+)
+def test_in_a_container_groups_are_told_below_what_is_seen_of_them(
+    monkeypatch: pytest.MonkeyPatch, root: str, path: str, below: str
+) -> None:
+    groups = Groups("isolane", V1.format(root=root))
+    read = Path.read_text
+
+    def read_text(file: Path) -> str:
+        return (
+            f"2:memory:/x\n1:cpu,cpuacct:{path}\n" if file == Path("/proc/7/cgroup") else read(file)
+        )
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert groups.of_thread(7) == below
 
 
 @pytest.mark.parametrize("weight", [1, 7, 100, 333, 10_000])

@@ -20,11 +20,11 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Final, Literal, Self
 
 from isolane.children import die_with_parent
 from isolane.errors import TestbedError
+from isolane.guests.own_core import stay_on
 from isolane.procfs import children, descendants, family, thread_name, threads_of
 
 GuestPart = Literal["processors", "programs", "emulator"]
@@ -68,7 +68,8 @@ class GuestPlan:
     script
         Shell commands that the guest's first process does before it is ready.
     core
-        The core of this host that it runs on; None: any that the starting thread may use.
+        The core of this host that it runs on once it is ready; until then, and if None: any that
+        the starting thread may use.
     """
 
     name: str
@@ -175,14 +176,13 @@ class Guest(ABC):
         TestbedError
             When it has ended, or its time is over: with the last lines of its console.
         """
-        return self._says(READY, "was not ready", self._deadline_s, wait_s)
+        if not self._says(READY, "was not ready", self._deadline_s, wait_s):
+            return False
+        if self._core is not None:
+            stay_on(self._core, self.threads)
+        return True
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -347,7 +347,7 @@ class Guest(ABC):
     def _as_guest(self) -> None:
         die_with_parent()
         if self._core is not None:
-            os.sched_setaffinity(0, {self._core})
+            os.sched_setaffinity(0, {self._core, *os.sched_getaffinity(0)})
 
     def _read_only(self) -> str:
         """Return commands that make all that is mounted read-only, but for the guest's folder."""

@@ -44,12 +44,10 @@ class BedPolling:
             threads.start_polling(receiving)
         found: dict[str, list[int]] = {}
         if self._plan.receive == "threaded":
-            own = {nic.ifname: nic for nic in self._layout.dut_nics}
-            for nic in own.values():
+            for nic in self._layout.dut_nics:
                 threads.thread_napi(self._ns[nic.netns], nic.ifname)
-            found = threads.find_threads(list(own))
-            for ifname, nic in own.items():
-                threads.pin(found[ifname], nic.core)
+                found[nic.ifname] = threads.find_threads(self._ns[nic.netns], nic.ifname)
+                threads.pin(found[nic.ifname], nic.core)
         self.start()
         return found
 

@@ -6,8 +6,10 @@ import os
 import socket
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
-from isolane.errors import TestbedError
+from isolane.errors import NotSupported, TestbedError
+from isolane.netdev import napi_threads
 from isolane.procfs import napi_threads_by_name
 from isolane.testbed.namespace_thread import run_in_thread
 from isolane.testbed.netns import Namespace, step
@@ -28,21 +30,27 @@ def thread_napi(namespace: Namespace, ifname: str) -> None:
         namespace.write(ifname, "threaded", 1)
 
 
-def find_threads(ifnames: list[str]) -> dict[str, list[int]]:
-    """Return the kernel threads that poll interfaces of a test bed, by interface.
+def find_threads(namespace: Namespace, ifname: str) -> list[int]:
+    """Return the kernel threads that poll an interface of a test bed, sorted.
+
+    Before Linux 6.8, which tells whose they are, they are found by their names: two test beds of
+    hosts that share a kernel, as containers do, cannot be told apart then.
 
     Raises
     ------
     TestbedError
-        When an interface has none: the NAPI is off, or the threads of the host are out of sight.
+        When there are none: the NAPI is off, or the threads of the host are out of sight.
     """
-    found = napi_threads_by_name(ifnames)  # names of test beds are unique on the host
-    for ifname, pids in found.items():
-        if not pids:
-            raise TestbedError(
-                f"{ifname} has no NAPI thread in /proc; in a container with a PID namespace of "
-                "its own the host's kernel threads cannot be pinned"
-            )
+    namespace.enter()
+    try:
+        found = napi_threads(socket.if_nametoindex(ifname))
+    except NotSupported:
+        found = napi_threads_by_name([ifname])[ifname]
+    if not found or not all(Path(f"/proc/{pid}").exists() for pid in found):
+        raise TestbedError(
+            f"{ifname} has no NAPI thread in /proc; in a container with a PID namespace of "
+            "its own the host's kernel threads cannot be pinned"
+        )
     return found
 
 
