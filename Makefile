@@ -77,19 +77,27 @@ test-setup: setup ## Install what tests run besides: container engines, libvirt,
 test: test-setup ## Set up, then test: is the code right? The same answer on any machine, however slow
 	@mkdir -p .build
 	@ended=0; \
-	$(MAKE) --no-print-directory --jobs 3 --keep-going .test-alone test-beside .test-rest \
+	$(MAKE) --no-print-directory --jobs 3 --keep-going .test-alone .test-beside .test-rest \
 		ARGS="--durations 40" || ended=1; \
-	cat .build/pytest.log .build/pytest-beside.log .build/cargo-test.log; \
+	cat .build/pytest.log .build/pytest-beside.log .build/cargo-test.log || ended=1; \
 	{ awk '/^test result:/ {passed += $$4; failed += $$6} \
 		END {printf "cargo test: %d passed, %d failed\n", passed, failed}' .build/cargo-test.log; \
 		tail -qn 1 .build/pytest.log .build/pytest-beside.log .build/pytest-root.log; } \
 		>.build/test-result; \
 	cat .build/test-result; exit $$ended
 
-# Live tests that would share the cores of others' test beds.
-.PHONY: .test-alone
+# What `make test` does at the same time, each by a make of its own: live tests that need the cores of
+# their test beds for themselves, live tests without one, and all others.
+.PHONY: .test-alone .test-beside .test-rest
 .test-alone:
 	@$(MAKE) --no-print-directory test-live LIVE="root and not beside"
+.test-beside:
+	@$(MAKE) --no-print-directory test-beside
+.test-rest:
+	@ended=0; \
+	$(MAKE) --no-print-directory test-pure >/dev/null 2>&1 || ended=1; \
+	$(MAKE) --no-print-directory test-rust >/dev/null 2>&1 || ended=1; \
+	exit $$ended
 
 .PHONY: test-live
 test-live: test-setup ## Only the tests that change the host, one after the other; ARGS for pytest
@@ -101,14 +109,6 @@ LIVE := root
 test-beside: test-setup ## Only live tests that may run beside others, on a host of their own
 	@mkdir -p .build
 	@tools/private-host nice $(BIN)/pytest -m "root and beside" $(ARGS) >.build/pytest-beside.log 2>&1
-
-# What takes the time that the live tests leave of the cores: their waiting is not slowed by it.
-.PHONY: .test-rest
-.test-rest:
-	@ended=0; \
-	$(MAKE) --no-print-directory test-pure >/dev/null 2>&1 || ended=1; \
-	$(MAKE) --no-print-directory test-rust >/dev/null 2>&1 || ended=1; \
-	exit $$ended
 
 .PHONY: test-pure
 test-pure: setup ## Only the tests that change nothing, at idle priority

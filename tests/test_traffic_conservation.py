@@ -11,12 +11,13 @@ import json
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live import background, isolane
+from tests.live import LIMIT_S, background, isolane
 from tests.wires import Line, inside, ip, mac_of, plain_line, routed_line
 
 pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
@@ -37,7 +38,19 @@ SECONDS = 0.25
 
 
 def measure(line: Line, folder: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Generate while receiving: (the generator's audit, the receiver's report)."""
+    """Generate while receiving: (the generator's audit, the receiver's report).
+
+    Once more where nothing was sent, as somebody else had the generator's core all the time.
+    """
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        audit, report = _measured(line, folder, *options)
+        if audit["frames"]:
+            return audit, report
+        assert time.monotonic() < deadline, audit
+
+
+def _measured(line: Line, folder: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any]]:
     receive = ("receive", line.rcv, "--netns", line.rcv_netns, "--json")
     with background(folder / "receive", *receive) as receiver:
         receiver.until(lambda: "receiving on" in receiver.stderr)
@@ -47,6 +60,11 @@ def measure(line: Line, folder: Path, *options: str) -> tuple[dict[str, Any], di
         line.await_arrival(audit["frames"])  # some are still in queues of the kernel
         assert receiver.end(signal.SIGINT) == 0
         return audit, json.loads(receiver.stdout)
+
+
+def arrived(report: dict[str, Any]) -> int:
+    """Frames of all streams that the receiver has heard of."""
+    return sum(stream["received"] for stream in report["streams"])
 
 
 @pytest.mark.parametrize("ip", [4, 6])
@@ -63,8 +81,7 @@ def test_what_was_sent_arrived_or_was_dropped(through: str, ip: int, tmp_path: P
     for out, rate in zip(sent["streams"], PER_SECOND[ip], strict=True):
         assert abs(out["sent"] + out["missed"] - rate * SECONDS) <= 1
     assert sent["frames"] > 0
-    total = sum(stream["received"] for stream in received["streams"])
-    assert sent["frames"] == total + drops
+    assert sent["frames"] == arrived(received) + drops
     assert sent["failed"] == 0
     for out, back in zip(sent["streams"], received["streams"], strict=True):
         assert back["reordered"] == back["duplicated"] == back["unchecked"] == 0
@@ -162,14 +179,14 @@ def test_the_area_under_a_schedule_is_sent(schedule: str, frames: int, tmp_path:
             line, tmp_path, "--to", line.dst, "--mac", line.mac, "--schedule", schedule
         )
         assert abs(sent["scheduled"] - frames) <= 2
-        assert sent["frames"] == received["streams"][0]["received"] + line.drops()
+        assert sent["frames"] == arrived(received) + line.drops()
 
 
 def test_what_is_left_out_is_found_out(tmp_path: Path) -> None:
     """Source address and next hop's MAC come from the interface and its neighbours."""
     with routed_line(4) as line:
         sent, received = measure(line, tmp_path, "--to", line.dst, "-r", "2kpps", "-d", "100ms")
-        assert sent["frames"] == received["streams"][0]["received"] + line.drops()
+        assert sent["frames"] == arrived(received) + line.drops()
 
 
 def test_the_audit_and_the_counts_are_for_people_too(tmp_path: Path) -> None:
