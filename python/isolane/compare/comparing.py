@@ -10,7 +10,7 @@ from statistics import median
 from typing import Final
 
 from isolane.compare.circumstances import changed
-from isolane.compare.compared_figures import FIGURES, Figure, offered, routers_of, values_of
+from isolane.compare.compared_figures import offered, routers_of, values_of
 from isolane.compare.comparison_models import LIMIT, Comparison, Difference, Outcome
 from isolane.errors import SpecError
 from isolane.run.cells import usable
@@ -19,6 +19,7 @@ from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.quality_models import NoiseFigure
 from isolane.run.results import Trial
 from isolane.run.resume import refuse_search
+from isolane.run.trial_figures import FIGURES, Figure
 from isolane.spec import format_pps, load_experiment
 from isolane.stats.shifts import Shift, adjusted, shift
 

@@ -6,10 +6,11 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from isolane.run.arm_test_models import FigureName
+
 Outcome = Literal["better", "worse", "no difference shown", "not compared"]
 LIMIT: Final = 0.05
 """Of what is called a difference, so large a share is none, in the mean over many comparisons."""
-FigureName = Literal["throughput", "loss", "p50", "p99", "CPU per frame"]
 
 
 class _Model(BaseModel):

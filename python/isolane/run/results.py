@@ -12,6 +12,7 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict
 
 from isolane.run.aggregate_models import Aggregate as Aggregate  # noqa: PLC0414 - of a summary
+from isolane.run.arm_test_models import ArmTests
 from isolane.run.cpu_results import CoreAudit, CpuPart, GuestCpu
 from isolane.run.cpu_results import CoreCell as CoreCell  # noqa: PLC0414 - a part of a summary
 from isolane.run.cpu_results import CorePart as CorePart  # noqa: PLC0414 - the same
@@ -374,6 +375,8 @@ class Summary(_Model):
     """None where an older version did not work it out."""
     objectives: tuple[ObjectiveFinding, ...] = ()
     """What became of the experiment's objectives, arm by arm."""
+    arm_tests: ArmTests | None = None
+    """None with one arm and one load, and from older versions."""
 
 
 class HostFacts(_Model):

@@ -9,6 +9,7 @@ from typing import Any
 from isolane import __version__
 from isolane.run import generator_maximum, null_dut
 from isolane.run.answer import answer
+from isolane.run.arm_tests import arm_tests
 from isolane.run.attacked_points import attacked_points
 from isolane.run.attempts import key_of
 from isolane.run.capacities import arm_capacities, measured_capacity
@@ -100,6 +101,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     lasts, cores = repeat_s(trials), core_cells(groups)
     gaps = (*not_measured, *_moved(moved), *too_short(transients))
     judged = verdict(trials, found, together, known, asked)
+    beside = _quality(experiment, trials, known, scale)
     return Summary(
         **_heading(experiment, method, started, finished),
         complete=complete,
@@ -115,7 +117,8 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         not_measured=(*gaps, *_gaps(trials, found, missing, known)),
         aggregates=together,
         missing=missing,
-        **(_counts(everything) | _quality(experiment, trials, known, scale)),
+        **(_counts(everything) | beside),
+        arm_tests=arm_tests(groups, beside["quality"].noise),
         moved=moved,
         objectives=tuple(judged_objectives(experiment, found, missing)),
         simulated=simulated,

@@ -61,6 +61,22 @@ def shift(first: Sequence[float], second: Sequence[float], confidence: float = C
     return Shift(float(np.median(differences)), low, high, _p(first, second))
 
 
+def rank_biserial(first: Sequence[float], second: Sequence[float]) -> float:
+    """Return how consistently the second sample lies above the first, -1 to 1.
+
+    The share of pairs of one value each in which the second is above, less that in which it is
+    below (Kerby 2014): 2 U / (m n) - 1, with Mann and Whitney's U; Cliff's delta is the same.
+
+    Raises
+    ------
+    ValueError
+        If a sample is empty.
+    """
+    if not first or not second:
+        raise ValueError("an effect needs a value in each sample")
+    return float(np.sign(_differences(first, second)).mean())
+
+
 def smallest_p(first: int, second: int) -> float:
     """Return the smallest p that samples of so many values can have."""
     return min(1.0, 2 / math.comb(first + second, first))
@@ -104,12 +120,12 @@ def _outside(first: int, second: int, confidence: float) -> int:
     if first + second > EXACT_UP_TO:
         spread = math.sqrt(first * second * (first + second + 1) / 12)
         return max(0, math.floor(first * second / 2 + float(special.ndtri(tail)) * spread))
-    below = np.cumsum(_ranks(first, second)) / math.comb(first + second, first)
+    below = np.cumsum(order_counts(first, second)) / math.comb(first + second, first)
     return int(np.searchsorted(below, tail, side="right"))
 
 
 @cache
-def _ranks(first: int, second: int) -> NDArray[np.float64]:
+def order_counts(first: int, second: int) -> NDArray[np.float64]:
     """Count the orders of so many values of each sample that give U = 0, 1, ...
 
     By the last one in the order: it is of the second sample, and above all of the first, or not.
@@ -118,7 +134,7 @@ def _ranks(first: int, second: int) -> NDArray[np.float64]:
     if first == 0 or second == 0:
         counts[0] = 1.0
         return counts
-    above, rest = _ranks(first, second - 1), _ranks(first - 1, second)
+    above, rest = order_counts(first, second - 1), order_counts(first - 1, second)
     counts[first : first + len(above)] += above
     counts[: len(rest)] += rest
     return counts

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from isolane.stats.shifts import _ranks, adjusted, shift, smallest_p
+from isolane.stats.shifts import adjusted, order_counts, shift, smallest_p
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12)
 
@@ -24,9 +24,9 @@ def test_a_published_example() -> None:
 
 
 def test_the_ranks_are_counted_out() -> None:
-    assert _ranks(2, 3).tolist() == [1, 1, 2, 2, 2, 1, 1]
+    assert order_counts(2, 3).tolist() == [1, 1, 2, 2, 2, 1, 1]
     for first, second in ((1, 1), (4, 4), (7, 3), (12, 9)):
-        assert _ranks(first, second).sum() == math.comb(first + second, first)
+        assert order_counts(first, second).sum() == math.comb(first + second, first)
 
 
 @given(VALUES, VALUES)

@@ -1,0 +1,109 @@
+"""Whether the arms of a run are different, and whether load matters: a part of its summary."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+FigureName = Literal["throughput", "loss", "p50", "p99", "CPU per frame"]
+"""What has one value per trial and router."""
+Test = Literal["Wilcoxon", "Mann-Whitney"]
+Outcome = Literal["different", "no difference shown", "too few rounds"]
+TrendOutcome = Literal["rises", "falls", "no trend shown", "too few rounds"]
+LIMIT: Final = 0.05
+"""Probability with which a family of comparisons of equal arms may have one called different."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
+
+
+class ArmDifference(_Model):
+    """One figure of two arms at the same loads."""
+
+    figure: FigureName
+    router: str
+    """Whose figure it is; of several routers the longest delay, and the mean CPU time."""
+    first: str
+    second: str
+    loads: int
+    """Loads that both arms have in common."""
+    test: Test
+    pairs: int
+    """Rounds (invocations, where there are several) that both have: a pair each."""
+    values: tuple[int, int]
+    """Rounds or invocations of the first arm and of the second."""
+    shift: float
+    """By how much the second lies above the first, ns (Hodges and Lehmann); may be infinite."""
+    change: float | None
+    """The same as a part of the first, which the test is about; None where it is infinite, or a
+    value is 0."""
+    low: float | None
+    high: float | None
+    """The 95 % interval of `change`, by itself; None where so few values bound nothing."""
+    effect: float
+    """Rank-biserial correlation, -1 to 1: matched-pairs or, of Mann-Whitney, of the samples."""
+    p: float
+    adjusted_p: float
+    """Corrected for the number of comparisons of this figure (Holm)."""
+    smallest_p: float
+    """The smallest `adjusted_p` that so many rounds can have."""
+    noise: float | None
+    """What equal arms differ by, the larger noise floor of both, a part of 1; None: not known. A
+    change within it is no difference."""
+    outcome: Outcome
+
+
+class LoadTrend(_Model):
+    """Whether one figure of an arm rises or falls with the load."""
+
+    figure: FigureName
+    router: str
+    arm: str
+    load: Literal["aggressor's load", "offered load"]
+    loads: int
+    values: int
+    tau: float
+    """Kendall's tau-b, -1 to 1."""
+    max_tau: float
+    """The tau of a figure that follows the load in full: below 1, as trials at one load have no
+    order."""
+    p: float
+    adjusted_p: float
+    """Corrected for the number of arms (Holm)."""
+    outcome: TrendOutcome
+
+
+class Spread(_Model):
+    """How one figure spreads over the trials of an arm at one load: what a box plot draws.
+
+    In the figure's unit, ns; infinite where more frames were lost than a percentile leaves out.
+    """
+
+    figure: FigureName
+    router: str
+    arm: str
+    point: int
+    point_label: str
+    trials: int
+    minimum: float
+    p25: float
+    median: float
+    p75: float
+    maximum: float
+
+
+class ArmTests(_Model):
+    """All of it."""
+
+    differences: tuple[ArmDifference, ...]
+    """By figure and pair of arms; empty with one arm."""
+    trends: tuple[LoadTrend, ...]
+    """By figure and arm; empty with one load."""
+    spreads: tuple[Spread, ...]
+    """By figure, arm and point."""
+    rounds_needed: int | None
+    """Rounds (invocations) of each arm that can show a difference; None without comparisons."""
+    unit: Literal["round", "invocation"]
+    """What counts as one independent value."""

@@ -1,0 +1,202 @@
+"""One value of a figure for each trial of a run, and the values of two arms that can be compared.
+
+Trials of one round use one test bed in each arm, so they are more alike than trials of different
+rounds: a round counts once, with the median over its loads. Where a run has several invocations,
+an invocation counts once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from isolane.run.delivery import Groups, aggressors_of, same_load
+from isolane.run.results import RouterTrial, Trial
+from isolane.run.trial_figures import Figure
+
+Scale = Callable[[float], float]
+"""What is made of a value before values are subtracted: its logarithm, or nothing."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The figure of one trial."""
+
+    point: int
+    label: str
+    repeat: int
+    unit: int
+    """Round or invocation: what counts as one independent value."""
+    offered_pps: float
+    """To the routers whose figure it is."""
+    aggressors_pps: float
+    all_pps: float
+    asked: tuple[tuple[str, str], ...]
+    """These routers, and whether they pass frames on or answer."""
+    value: float
+
+
+ByArm = Mapping[str, Sequence[Observed]]
+
+
+def watched(trial: Trial) -> list[RouterTrial]:
+    """Return the routers that a run is about: victims; without any, all but aggressors."""
+    victims = [router for router in trial.routers if router.role == "victim"]
+    others = [router for router in trial.routers if router.role != "aggressor"]
+    return victims or others or list(trial.routers)
+
+
+def observed(groups: Groups, figure: Figure) -> ByArm:
+    """Return the figure of all trials that tell it, by arm.
+
+    Of several routers the longest delay counts, and the mean CPU time.
+    """
+    found: dict[str, list[Observed]] = defaultdict(list)
+    several = invocations(groups) > 1
+    for (arm, _), trials in groups.items():
+        for trial in trials:
+            value = _value(trial, figure)
+            if value is not None:
+                found[arm].append(_observed(trial, value, several=several))
+    return found
+
+
+def invocations(groups: Groups) -> int:
+    """Return how many invocations a run's trials are from."""
+    return len({trial.invocation for trials in groups.values() for trial in trials})
+
+
+def _value(trial: Trial, figure: Figure) -> float | None:
+    values = [figure.pick(trial, router) for router in watched(trial)]
+    known = [value for value in values if value is not None]
+    if not values or len(known) < len(values):
+        return None
+    return fmean(known) if figure.name == "CPU per frame" else max(known)
+
+
+def _observed(trial: Trial, value: float, *, several: bool) -> Observed:
+    routers = watched(trial)
+    return Observed(
+        point=trial.point,
+        label=trial.point_label,
+        repeat=trial.repeat,
+        unit=trial.invocation if several else trial.repeat,
+        offered_pps=sum(router.offered_pps for router in routers),
+        aggressors_pps=sum(router.offered_pps for router in aggressors_of(trial)),
+        all_pps=sum(router.offered_pps for router in trial.routers),
+        asked=tuple((router.router, router.mode) for router in routers),
+        value=value,
+    )
+
+
+@dataclass(frozen=True)
+class TwoArms:
+    """The trials of two arms at the loads that both have in common."""
+
+    first: Sequence[Observed]
+    second: Sequence[Observed]
+
+    @classmethod
+    def of(cls, first: Sequence[Observed], second: Sequence[Observed]) -> TwoArms:
+        """Leave out trials at points where the other arm has none, or is offered another load."""
+        return cls(_comparable(first, second), _comparable(second, first))
+
+    @property
+    def positive(self) -> bool:
+        """Whether ratios can be taken."""
+        return all(one.value > 0 for one in (*self.first, *self.second))
+
+    @property
+    def loads(self) -> int:
+        """Number of loads in common."""
+        return len({one.point for one in self.first})
+
+    def differences(self, scale: Scale) -> list[float]:
+        """Return second less first at the same load and round: the median of each unit."""
+        before = {(one.point, one.repeat): one for one in self.first}
+        found: dict[int, list[float]] = defaultdict(list)
+        for one in self.second:
+            other = before.get((one.point, one.repeat))
+            if other is not None:
+                found[one.unit].append(minus(scale(one.value), scale(other.value)))
+        return [_middle(values) for values in found.values()]
+
+    def samples(self, scale: Scale) -> tuple[list[float], list[float]]:
+        """Return the values of both arms less the median at their load: the median of each unit."""
+        middles = {
+            point: _finite_middle([scale(one.value) for one in self._at(point)])
+            for point in {one.point for one in self.first}
+        }
+        return _centred(self.first, middles, scale), _centred(self.second, middles, scale)
+
+    def units(self) -> tuple[int, int]:
+        """Return how many rounds or invocations each arm has."""
+        return len({one.unit for one in self.first}), len({one.unit for one in self.second})
+
+    def _at(self, point: int) -> list[Observed]:
+        return [one for one in (*self.first, *self.second) if one.point == point]
+
+
+def _comparable(own: Sequence[Observed], others: Sequence[Observed]) -> list[Observed]:
+    by_point = {one.point: one for one in others}
+    return [one for one in own if (it := by_point.get(one.point)) is not None and _alike(one, it)]
+
+
+def _alike(one: Observed, other: Observed) -> bool:
+    return (
+        one.asked == other.asked
+        and same_load(one.offered_pps, other.offered_pps)
+        and same_load(one.aggressors_pps, other.aggressors_pps)
+    )
+
+
+def _centred(own: Sequence[Observed], middles: Mapping[int, float], scale: Scale) -> list[float]:
+    found: dict[int, list[float]] = defaultdict(list)
+    for one in own:
+        found[one.unit].append(scale(one.value) - middles[one.point])
+    return [_middle(values) for values in found.values()]
+
+
+def _finite_middle(values: Sequence[float]) -> float:
+    return median([value for value in values if math.isfinite(value)] or [0.0])
+
+
+def _middle(values: Sequence[float]) -> float:
+    found = median(values)
+    return 0.0 if math.isnan(found) else found  # between opposite infinities
+
+
+def minus(value: float, other: float) -> float:
+    """Return the difference; that of two infinite values is none."""
+    return 0.0 if math.isinf(value) and value == other else value - other
+
+
+def trend_values(own: Sequence[Observed]) -> tuple[bool, list[float], list[float]]:
+    """Return the loads of an arm's trials and the figure at each, once for each unit.
+
+    Returns
+    -------
+    bool, list, list
+        Whether the load is the aggressors', frames/s, and the figure. Else, where aggressors'
+        loads do not vary, the load is that of all routers.
+    """
+    loads: dict[int, tuple[float, float]] = {}
+    units: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for one in own:
+        loads.setdefault(one.point, (one.aggressors_pps, one.all_pps))
+        units[one.point, one.unit].append(one.value)
+    attacked = len(_distinct([attack for attack, _ in loads.values()])) > 1
+    chosen = {point: pair[0 if attacked else 1] for point, pair in loads.items()}
+    settings = [_rounded(chosen[point]) for point, _ in units]
+    return attacked, settings, [median(values) for values in units.values()]
+
+
+def _distinct(loads: Sequence[float]) -> set[float]:
+    return set(map(_rounded, loads))
+
+
+def _rounded(load_pps: float) -> float:
+    return float(f"{load_pps:.9g}")

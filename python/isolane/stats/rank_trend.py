@@ -1,0 +1,79 @@
+"""Whether values rise or fall with a setting: Kendall's rank correlation, with ties."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from isolane.stats.shifts import EXACT_UP_TO, order_counts
+
+
+class RankTrend(NamedTuple):
+    """How consistently values follow a setting."""
+
+    tau: float
+    """Kendall's tau-b, -1 to 1; 0 where all values are equal."""
+    max_tau: float
+    """The tau of values that differ and follow the setting in full: below 1, because trials at one
+    setting have no order among each other."""
+    p: float
+    """Probability of a tau at least so far from 0, if the setting did not matter; two-sided."""
+
+
+def rank_trend(settings: Sequence[float], values: Sequence[float]) -> RankTrend:
+    """Correlate values with the setting that each was measured at.
+
+    Parameters
+    ----------
+    settings
+        At least two different ones.
+    values
+        One for each setting; infinite ones are above all others, and equal.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two different settings.
+
+    Notes
+    -----
+    Kendall (1945), The treatment of ties in ranking problems. Where all values differ, and are not
+    too many, the orders are counted out: the values of each setting lie among those of the settings
+    below it as those of Mann and Whitney's two samples do (Jonckheere 1954, Terpstra 1952). Else p
+    is by the normal distribution, and never below what so few values can have.
+    """
+    if len(set(settings)) < 2:
+        raise ValueError("a trend needs two settings")
+    every = math.comb(len(settings), 2)
+    tied = sum(math.comb(count, 2) for count in Counter(settings).values())
+    max_tau = math.sqrt((every - tied) / every)
+    if len(set(values)) < 2:
+        return RankTrend(0.0, max_tau, 1.0)
+    found = stats.kendalltau(settings, values, method="asymptotic")
+    tau, p = float(found.statistic), max(float(found.pvalue), smallest_trend_p(settings))
+    if len(set(values)) == len(values) <= EXACT_UP_TO:
+        p = _exact_p(settings, (every - tied) * (1 + tau / max_tau) / 2)
+    return RankTrend(tau, max_tau, p)
+
+
+def _exact_p(settings: Sequence[float], agreeing: float) -> float:
+    """Return p of so many pairs, of those at different settings, that rise with the setting."""
+    chances, below = np.ones(1), 0
+    for count in Counter(settings).values():
+        counts = order_counts(below, count)
+        chances = np.convolve(chances, counts / counts.sum())
+        below += count
+    at = round(agreeing)
+    return min(1.0, 2 * min(float(chances[: at + 1].sum()), float(chances[at:].sum())))
+
+
+def smallest_trend_p(settings: Sequence[float]) -> float:
+    """Return the smallest p of values at these settings: two of all their orders are extreme."""
+    counts = Counter(settings).values()
+    log_orders = math.lgamma(len(settings) + 1) - sum(math.lgamma(count + 1) for count in counts)
+    return min(1.0, 2 * math.exp(-log_orders))
