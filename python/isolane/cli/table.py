@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
+from isolane.cli.arm_tests_table import arm_tests_tables
 from isolane.cli.parts_table import parts_table
+from isolane.run.arm_test_words import note
 from isolane.run.quality_words import lost_words, quality_words
 from isolane.run.results import Cell, Delay, Interval, Summary
 from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, older_method, refusals, rows_of
@@ -31,9 +33,10 @@ def print_summary(summary: Summary, console: Console | None = None, *, twins: bo
     for told in _capacity(summary):
         console.print(told, highlight=False, markup=False)
     console.print(_table(summary, wide=console.width >= NARROW, twins=twins))
-    if (parts := parts_table(summary)) is not None:
+    parts = parts_table(summary)
+    for table in (*([parts] if parts else []), *arm_tests_tables(summary)):
         console.print()
-        console.print(parts)
+        console.print(table)
     for told in [*_notes(summary), *lost_words(summary)]:
         console.print(told, highlight=False, markup=False)
     style = {"good": "bold green", "bad": "bold red"}.get(summary.verdict.level, "bold")
@@ -52,6 +55,8 @@ def print_summary(summary: Summary, console: Console | None = None, *, twins: bo
 def _notes(summary: Summary) -> list[str]:
     """Return what a reader of the table has to know besides."""
     told = floor_lines(summary)
+    if summary.arm_tests is not None and (few := note(summary.arm_tests)) is not None:
+        told.append(few)
     told += [t for t in missing_points(summary.missing or ()) if t not in summary.verdict.sentence]
     told += [f"retained is refused on {arms}: {why}" for arms, why in refusals(summary)]
     if (older := older_method(summary)) is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from isolane.report import fact_lists, tables
+from isolane.report import arm_tables, fact_lists, tables
 from isolane.report.answer_box import answer_box
 from isolane.report.assets import environment, with_plots
+from isolane.report.box_figure import box_figure
 from isolane.report.drawing import draw
 from isolane.report.figures import figures
 from isolane.report.floor_table import NOTE, null_dut
@@ -23,6 +24,9 @@ def page(run: Run) -> str:
     summary = run.summary
     drawn = over_time(summary, run.trials, run.series)
     shown = (*figures(summary), *([drawn] if drawn else []))
+    boxes = box_figure(summary)
+    plots = with_plots((*shown, *([boxes] if boxes else [])))
+    plots["figures"], folded = plots["figures"][: len(shown)], plots["figures"][len(shown) :]
     drift = summary.quality.drift if summary.quality else None
     started = datetime.fromtimestamp(summary.started_unix_s, UTC)
     template = environment().get_template("page.html.j2")
@@ -58,5 +62,9 @@ def page(run: Run) -> str:
         host=fact_lists.host(run.host),
         command=run.command,
         experiment=run.experiment,
-        **with_plots(shown),
+        differences=arm_tables.differences(summary),
+        trends=arm_tables.trends(summary),
+        tested=arm_tables.notes(summary),
+        folded=folded,
+        **plots,
     )

@@ -48,6 +48,11 @@
     });
   }
 
+  // A plot that was drawn while folded has no width: Vega measures anew when the window resizes.
+  for (const folded of document.querySelectorAll("details:has(.plot)")) {
+    folded.addEventListener("toggle", () => window.dispatchEvent(new Event("resize")));
+  }
+
   dark.addEventListener("change", drawAll);
   drawAll().then(() => { document.documentElement.dataset.ready = "true"; });
 })();

@@ -6,6 +6,7 @@ import csv
 import io
 from datetime import UTC, datetime
 
+from isolane.report import arm_tables
 from isolane.report.answer_box import answer_box, answer_table
 from isolane.report.fact_lists import capacities, facts, host
 from isolane.report.floor_table import NOTE, null_dut
@@ -59,7 +60,7 @@ def markdown(run: Run) -> str:
     parts.append("\n".join(lines))
     if summary.cells:
         parts.append(brackets(summary))
-    parts += _quality(summary)
+    parts += [*_arm_tests(summary), *_quality(summary)]
     if summary.null_dut:
         parts += ["## The floor of the delays", _table(null_dut(summary)), NOTE]
     if summary.published:
@@ -74,6 +75,15 @@ def markdown(run: Run) -> str:
     version = f"Isolane {summary.isolane}, method {summary.method}"
     parts.append(f"{version}, {when:%Y-%m-%d %H:%M} UTC.")
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _arm_tests(summary: Summary) -> list[str]:
+    shown = [arm_tables.differences(summary), arm_tables.trends(summary)]
+    found = [_table(table) for table in shown if table.rows]
+    if not found:
+        return []
+    notes = "\n".join(f"- {_plain(words)}" for words in arm_tables.notes(summary))
+    return ["## Are the arms different?", *found, notes]
 
 
 def _quality(summary: Summary) -> list[str]:

@@ -34,11 +34,11 @@ class ArmDifference(_Model):
     """Rounds (invocations, where there are several) that both have: a pair each."""
     values: tuple[int, int]
     """Rounds or invocations of the first arm and of the second."""
-    shift: float
-    """By how much the second lies above the first, ns (Hodges and Lehmann); may be infinite."""
     change: float | None
-    """The same as a part of the first, which the test is about; None where it is infinite, or a
-    value is 0."""
+    """By how much the second lies above the first at the same load, a part of the first (Hodges and
+    Lehmann, of logarithms); None where it is infinite, or a value is 0."""
+    shift: float
+    """The same, ns, of the first arm's median over all its trials; may be infinite."""
     low: float | None
     high: float | None
     """The 95 % interval of `change`, by itself; None where so few values bound nothing."""

@@ -23,6 +23,7 @@ from isolane.run.arm_values import (
     ByArm,
     Observed,
     TwoArms,
+    finite_median,
     invocations,
     observed,
     trend_values,
@@ -32,7 +33,7 @@ from isolane.run.quality_models import NoiseFloor
 from isolane.run.trial_figures import FIGURES, Figure
 from isolane.stats.rank_trend import rank_trend, smallest_trend_p
 from isolane.stats.sequential import holm
-from isolane.stats.shifts import rank_biserial, shift, smallest_p
+from isolane.stats.shifts import Shift, rank_biserial, shift, smallest_p
 from isolane.stats.signed_ranks import signed_ranks, smallest_signed_p
 
 TESTED: Final = tuple(f for f in FIGURES if f.name in ("p50", "p99", "CPU per frame"))
@@ -61,8 +62,8 @@ def arm_tests(groups: Groups, noise: Sequence[NoiseFloor] = ()) -> ArmTests | No
     spreads: list[Spread] = []
     for figure in TESTED:
         found = observed(groups, figure)
-        differences += _differences(figure, found, noise)
-        trends += _trends(figure, found)
+        differences += compared_arms(figure, found, noise)
+        trends += correlated_loads(figure, found)
         spreads += _spreads(figure, found)
     if not differences and not trends:
         return None
@@ -91,25 +92,22 @@ class _Tested:
     paired: bool
     """Decided by the number of rounds alone, or p would be chosen after a look at it."""
     pairs: int
-    estimate: float
-    low: float
-    high: float
+    shift: Shift
     effect: float
-    p: float
-    shift: float
 
     @property
     def smallest_p(self) -> float:
         return smallest_signed_p(self.pairs) if self.paired else smallest_p(*self.arms.units())
 
 
-def _differences(
-    figure: Figure, found: ByArm, noise: Sequence[NoiseFloor]
+def compared_arms(
+    figure: Figure, found: ByArm, noise: Sequence[NoiseFloor] = ()
 ) -> Iterator[ArmDifference]:
+    """Compare each two arms by one figure; p values are corrected for all of them."""
     both = [(a, b, TwoArms.of(found[a], found[b])) for a, b in combinations(found, 2)]
     both = [(a, b, arms) for a, b, arms in both if arms.first and arms.second]
     tests = [_tested(a, b, arms, len(both)) for a, b, arms in both]
-    adjusted = holm([test.p for test in tests])
+    adjusted = holm([test.shift.p for test in tests])
     smallest = holm([test.smallest_p for test in tests])
     for test, p, min_p in zip(tests, adjusted, smallest, strict=True):
         yield _difference(figure, test, (p, min_p), _noise(figure, test, noise))
@@ -118,35 +116,32 @@ def _differences(
 def _tested(first: str, second: str, arms: TwoArms, comparisons: int) -> _Tested:
     """Test pairs where there are enough of them to show anything, else the two samples."""
     scale = math.log if arms.positive else float
-    ratios, plain = arms.differences(scale), arms.differences(float)
+    ratios = arms.differences(scale)
     paired = bool(ratios) and comparisons * smallest_signed_p(len(ratios)) <= LIMIT
     if paired:
         signed = signed_ranks(ratios)
-        estimate, low, high, effect, p = signed
-        absolute = signed_ranks(plain).estimate
+        found, effect = Shift(signed.estimate, signed.low, signed.high, signed.p), signed.effect
     else:
         samples = arms.samples(scale)
-        estimate, low, high, p = shift(*samples)
-        effect = rank_biserial(*samples)
-        absolute = shift(*arms.samples(float)).estimate
-    return _Tested(
-        first, second, arms, paired, len(ratios), estimate, low, high, effect, p, absolute
-    )
+        found, effect = shift(*samples), rank_biserial(*samples)
+    return _Tested(first, second, arms, paired, len(ratios), found, effect)
 
 
 def _difference(
     figure: Figure, test: _Tested, ps: tuple[float, float], noise: float | None
 ) -> ArmDifference:
+    found, shift_ns = test.shift, test.shift.estimate
     change = low = high = None
-    if test.arms.positive and math.isfinite(test.estimate):
-        change = math.expm1(test.estimate)
-        if math.isfinite(test.low) and math.isfinite(test.high):
-            low, high = math.expm1(test.low), math.expm1(test.high)
+    if test.arms.positive and math.isfinite(found.estimate):
+        change = math.expm1(found.estimate)
+        shift_ns = change * finite_median([one.value for one in test.arms.first])
+        if math.isfinite(found.low) and math.isfinite(found.high):
+            low, high = math.expm1(found.low), math.expm1(found.high)
     within = noise is not None and change is not None and abs(change) <= noise
     outcome: Outcome = "no difference shown"
     if ps[1] > LIMIT:
         outcome = "too few rounds"
-    elif ps[0] <= LIMIT and not within and test.estimate:
+    elif ps[0] <= LIMIT and not within and found.estimate:
         outcome = "different"
     return ArmDifference(
         figure=figure.name,
@@ -157,12 +152,12 @@ def _difference(
         test="Wilcoxon" if test.paired else "Mann-Whitney",
         pairs=test.pairs,
         values=test.arms.units(),
-        shift=test.shift,
+        shift=shift_ns,
         change=change,
         low=low,
         high=high,
         effect=test.effect,
-        p=test.p,
+        p=found.p,
         adjusted_p=ps[0],
         smallest_p=ps[1],
         noise=noise,
@@ -186,7 +181,8 @@ def _router(figure: Figure, own: Sequence[Observed]) -> str:
     return "mean of all" if figure.name == "CPU per frame" else "slowest"
 
 
-def _trends(figure: Figure, found: ByArm) -> Iterator[LoadTrend]:
+def correlated_loads(figure: Figure, found: ByArm) -> Iterator[LoadTrend]:
+    """Correlate one figure with the load, in each arm that has several loads."""
     known = [
         (arm, attacked, settings, values)
         for arm, own in found.items()

@@ -127,7 +127,7 @@ class TwoArms:
     def samples(self, scale: Scale) -> tuple[list[float], list[float]]:
         """Return the values of both arms less the median at their load: the median of each unit."""
         middles = {
-            point: _finite_middle([scale(one.value) for one in self._at(point)])
+            point: finite_median([scale(one.value) for one in self._at(point)])
             for point in {one.point for one in self.first}
         }
         return _centred(self.first, middles, scale), _centred(self.second, middles, scale)
@@ -160,7 +160,8 @@ def _centred(own: Sequence[Observed], middles: Mapping[int, float], scale: Scale
     return [_middle(values) for values in found.values()]
 
 
-def _finite_middle(values: Sequence[float]) -> float:
+def finite_median(values: Sequence[float]) -> float:
+    """Return the median of the finite values; 0 without any."""
     return median([value for value in values if math.isfinite(value)] or [0.0])
 
 
