@@ -183,6 +183,12 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Path],
     return functools.cache(lambda make: render(make(tmp_path_factory.mktemp("page")).path))
 
 
+UNFOLD = """new Promise((done) => {
+  for (const folded of document.querySelectorAll("details:has(.plot)")) folded.open = true;
+  setTimeout(done, 200);
+})"""
+"""Opens what is folded, and lets the plots in it take their width."""
+
 PLOTS = """[...document.querySelectorAll(".plot")].map((plot) => {
   const marks = [...plot.querySelectorAll("svg .role-mark path, svg .role-mark line")];
   const sizes = marks.map((mark) => mark.getBoundingClientRect());
@@ -204,6 +210,7 @@ ENTRIES = f"""[...document.querySelectorAll("#results tbody td.number")].map((td
 
 def check(browser: Browser, width: int, plots: int) -> None:
     """Look for what no report may have: errors, requests, empty plots, a page wider than it is."""
+    browser.run(UNFOLD)
     assert browser.problems == []
     assert all(url.startswith(("file:", "data:", "blob:")) for url in browser.requests)
     found = browser.run(PLOTS)
@@ -226,7 +233,7 @@ def test_report_of_a_noisy_neighbour(
     browser: Browser, noisy: Path, width: int, scheme: str
 ) -> None:
     browser.open(noisy, width, scheme)
-    check(browser, width, plots=2 + 3 + 4 + 6 + 6)
+    check(browser, width, plots=2 + 3 + 4 + 6 + 6 + 3)
     summary = RunFolder.open(noisy.parent).summary()
     assert summary is not None
     shown = browser.run("document.getElementById('verdict').innerText")
@@ -331,11 +338,11 @@ def _once(folder: Path) -> RunFolder:
 @pytest.mark.parametrize(
     ("make", "plots"),
     [
-        (_sweep, 1 + 4 + 4 + 2),
-        (_ladder, 1 + 4 + 4 + 2),
-        (_spoilt, 2 + 3 + 4 + 4),
+        (_sweep, 1 + 4 + 4 + 2 + 3),
+        (_ladder, 1 + 4 + 4 + 2 + 3),
+        (_spoilt, 2 + 3 + 4 + 4 + 3),
         (_empty, 0),
-        (_once, 2 + 3 + 4 + 6 + 6),
+        (_once, 2 + 3 + 4 + 6 + 6 + 3),
     ],
 )
 @pytest.mark.parametrize("width", [1280, 400])

@@ -31,3 +31,17 @@ def test_a_run_that_lacks_nothing_says_nothing_of_it(tmp_path: Path) -> None:
     shown = printed(tmp_path, set())
     assert "no verdict" not in shown
     assert "isolated: direct, bridge and macvlan\n" in shown
+
+
+def test_arms_and_loads_are_tested_in_the_form_of_a_table(tmp_path: Path) -> None:
+    shown = printed(tmp_path, set())
+    assert "Are the arms different? (victim)" in shown
+    rows = [line.split() for line in shown.splitlines() if line.startswith("CPU per frame")]
+    assert rows[0][3:8] == ["direct", "bridge", "3", "+", "3"]
+    assert rows[0][-3:] == ["too", "few", "rounds"]
+    assert "5 of each arm that tell the figure can (--repeats)" in shown
+    assert "Does the aggressor's load matter? (victim)" in shown
+    assert rows[1][3:] == ["direct", "5", "0", "1.000", "no", "trend", "shown"]
+    delays = [line.split() for line in shown.splitlines() if line.startswith("delay, p99")]
+    assert delays[1][2:4] == ["direct", "5"]
+    assert delays[1][-1] == "rises"

@@ -14,11 +14,11 @@ _HINTS = {
     "b - a": "by how much b lies above a at the same load (Hodges and Lehmann), with the 95 % "
     "interval; infinite where frames are lost",
     "effect": "rank-biserial correlation: +1 where b is always above a, -1 where always below",
-    "p": "probability of values so different if the arms, or loads, were equal; corrected for the "
-    "number of comparisons of this metric (Holm)",
+    "p, corrected": "probability of values so different if the arms, or loads, were equal, "
+    "corrected for the number of comparisons of this metric (Holm)",
     "verdict": "different, or a trend, where p is 0.05 at most",
-    "tau": "Kendall's tau-b of load and metric, of the most that it can be with several trials at "
-    "each load",
+    "tau-b": "Kendall's rank correlation of load and metric; with several trials at each load it "
+    "stays somewhat below 1",
 }
 
 
@@ -47,9 +47,15 @@ def notes(summary: Summary) -> list[str]:
     return [*told, *([f"{few}."] if few else [])]
 
 
+def meanings(shown: Sequence[Table]) -> list[tuple[str, str]]:
+    """Return what the columns of tables mean, each once."""
+    every = [pair for table in shown for pair in zip(table.headings, table.hints, strict=True)]
+    return [(heading, hint) for heading, hint in dict.fromkeys(every) if hint]
+
+
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], text: int) -> Table:
     return Table(
-        tuple(name if name in ("p", "b - a") else name.capitalize() for name in columns),
+        tuple(name if name == "b - a" else name[0].upper() + name[1:] for name in columns),
         tuple(_HINTS.get(name, "") for name in columns),
         tuple(tuple(map(Value, row)) for row in rows),
         words=text,

@@ -24,6 +24,7 @@ def page(run: Run) -> str:
     summary = run.summary
     drawn = over_time(summary, run.trials, run.series)
     shown = (*figures(summary), *([drawn] if drawn else []))
+    tested = arm_tables.differences(summary), arm_tables.trends(summary)
     boxes = box_figure(summary)
     plots = with_plots((*shown, *([boxes] if boxes else [])))
     plots["figures"], folded = plots["figures"][: len(shown)], plots["figures"][len(shown) :]
@@ -62,9 +63,10 @@ def page(run: Run) -> str:
         host=fact_lists.host(run.host),
         command=run.command,
         experiment=run.experiment,
-        differences=arm_tables.differences(summary),
-        trends=arm_tables.trends(summary),
+        differences=tested[0],
+        trends=tested[1],
         tested=arm_tables.notes(summary),
+        test_hints=arm_tables.meanings(tested),
         folded=folded,
         **plots,
     )

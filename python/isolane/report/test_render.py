@@ -52,7 +52,7 @@ def test_html_holds_everything_and_fetches_nothing(noisy: RunFolder) -> None:
     assert page.count("</script>") == 4
     specs = re.search(r'<script type="application/json" id="specs">(.*?)</script>', page)
     assert specs is not None
-    assert len(json.loads(specs[1])) == page.count('class="plot"') == 2 + 3 + 4 + 6 + 6
+    assert len(json.loads(specs[1])) == page.count('class="plot"') == 2 + 3 + 4 + 6 + 6 + 3
 
 
 def test_a_prediction_is_called_one_beside_its_verdict(noisy: RunFolder, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ FigureName = Literal["throughput", "loss", "p50", "p99", "CPU per frame"]
 Test = Literal["Wilcoxon", "Mann-Whitney"]
 Outcome = Literal["different", "no difference shown", "too few rounds"]
 TrendOutcome = Literal["rises", "falls", "no trend shown", "too few rounds"]
+Varied = Literal["number of routers", "aggressor's load", "offered load"]
+"""What the points of a run differ in."""
 LIMIT: Final = 0.05
 """Probability with which a family of comparisons of equal arms may have one called different."""
 
@@ -24,7 +26,7 @@ class ArmDifference(_Model):
 
     figure: FigureName
     router: str
-    """Whose figure it is; of several routers the longest delay, and the mean CPU time."""
+    """Whose figure it is; of several routers the mean."""
     first: str
     second: str
     loads: int
@@ -61,14 +63,12 @@ class LoadTrend(_Model):
     figure: FigureName
     router: str
     arm: str
-    load: Literal["aggressor's load", "offered load"]
+    load: Varied
     loads: int
     values: int
     tau: float
-    """Kendall's tau-b, -1 to 1."""
-    max_tau: float
-    """The tau of a figure that follows the load in full: below 1, as trials at one load have no
-    order."""
+    """Kendall's tau-b, -1 to 1; of a figure that follows the load in full somewhat below 1, as
+    trials at one load have no order among each other."""
     p: float
     adjusted_p: float
     """Corrected for the number of arms (Holm)."""

@@ -16,16 +16,9 @@ from isolane.run.wording import delay_words, digits, plural
 from isolane.spec import format_ns
 
 DIFFERENCE_COLUMNS: Final = (
-    "metric",
-    "arm a",
-    "arm b",
-    "rounds",
-    "b - a",
-    "effect",
-    "p",
-    "verdict",
-)
-TREND_COLUMNS: Final = ("metric", "arm", "loads", "tau", "p", "verdict")
+    "metric", "arm a", "arm b", "rounds", "b - a", "effect", "p, corrected", "verdict",
+)  # fmt: skip
+TREND_COLUMNS: Final = ("metric", "arm", "loads", "tau-b", "p, corrected", "verdict")
 _FIGURES: Final[dict[FigureName, str]] = {"p50": "median", "p99": "p99"}
 
 
@@ -62,7 +55,7 @@ def trend_row(summary: Summary, found: LoadTrend) -> list[str]:
         metric(summary, found.figure),
         found.arm,
         str(found.loads),
-        f"{_signed(found.tau, 2)} of {digits(found.max_tau, 2)}",
+        _signed(found.tau, 2),
         probability(found.adjusted_p),
         found.outcome,
     ]
@@ -70,13 +63,13 @@ def trend_row(summary: Summary, found: LoadTrend) -> list[str]:
 
 def title(tests: ArmTests) -> str:
     """Say what is compared, of which router."""
-    return f"Are the arms different? ({_whose(tests)}; p corrected by Holm)"
+    return f"Are the arms different? ({_whose(tests)})"
 
 
 def trend_title(tests: ArmTests) -> str:
     """Say what the trends are about."""
     load = " or ".join(dict.fromkeys(found.load for found in tests.trends))
-    return f"Does the {load} matter? ({_whose(tests)}; Kendall's tau-b, p corrected by Holm)"
+    return f"Does the {load} matter? ({_whose(tests)})"
 
 
 def note(tests: ArmTests) -> str | None:

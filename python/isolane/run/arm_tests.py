@@ -145,7 +145,7 @@ def _difference(
         outcome = "different"
     return ArmDifference(
         figure=figure.name,
-        router=_router(figure, (*test.arms.first, *test.arms.second)),
+        router=_router((*test.arms.first, *test.arms.second)),
         first=test.first,
         second=test.second,
         loads=test.arms.loads,
@@ -174,25 +174,23 @@ def _noise(figure: Figure, test: _Tested, noise: Sequence[NoiseFloor]) -> float 
     return max(floors, default=None)
 
 
-def _router(figure: Figure, own: Sequence[Observed]) -> str:
+def _router(own: Sequence[Observed]) -> str:
     names = {name for one in own for name, _ in one.asked}
-    if len(names) == 1:
-        return names.pop()
-    return "mean of all" if figure.name == "CPU per frame" else "slowest"
+    return names.pop() if len(names) == 1 else "mean of all routers"
 
 
 def correlated_loads(figure: Figure, found: ByArm) -> Iterator[LoadTrend]:
     """Correlate one figure with the load, in each arm that has several loads."""
     known = [
-        (arm, attacked, settings, values)
+        (arm, varied, settings, values)
         for arm, own in found.items()
-        for attacked, settings, values in (trend_values(own),)
+        for varied, settings, values in (trend_values(own),)
         if len(set(settings)) > 1
     ]
     tests = [rank_trend(settings, values) for _, _, settings, values in known]
     adjusted = holm([test.p for test in tests])
     smallest = holm([smallest_trend_p(settings) for _, _, settings, _ in known])
-    for (arm, attacked, settings, values), test, p, min_p in zip(
+    for (arm, varied, settings, values), test, p, min_p in zip(
         known, tests, adjusted, smallest, strict=True
     ):
         outcome: TrendOutcome = "no trend shown"
@@ -202,13 +200,12 @@ def correlated_loads(figure: Figure, found: ByArm) -> Iterator[LoadTrend]:
             outcome = "rises" if test.tau > 0 else "falls"
         yield LoadTrend(
             figure=figure.name,
-            router=_router(figure, found[arm]),
+            router=_router(found[arm]),
             arm=arm,
-            load="aggressor's load" if attacked else "offered load",
+            load=varied,
             loads=len(set(settings)),
             values=len(values),
             tau=test.tau,
-            max_tau=test.max_tau,
             p=test.p,
             adjusted_p=p,
             outcome=outcome,
@@ -226,7 +223,7 @@ def _spreads(figure: Figure, found: ByArm) -> Iterator[Spread]:
             )
             yield Spread(
                 figure=figure.name,
-                router=_router(figure, here),
+                router=_router(here),
                 arm=arm,
                 point=point,
                 point_label=here[0].label,

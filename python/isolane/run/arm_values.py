@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from isolane.run.arm_test_models import Varied
 from isolane.run.delivery import Groups, aggressors_of, same_load
 from isolane.run.results import RouterTrial, Trial
 from isolane.run.trial_figures import Figure
@@ -34,6 +35,8 @@ class Observed:
     """To the routers whose figure it is."""
     aggressors_pps: float
     all_pps: float
+    routers: int
+    """All of the trial, aggressors among them."""
     asked: tuple[tuple[str, str], ...]
     """These routers, and whether they pass frames on or answer."""
     value: float
@@ -52,7 +55,7 @@ def watched(trial: Trial) -> list[RouterTrial]:
 def observed(groups: Groups, figure: Figure) -> ByArm:
     """Return the figure of all trials that tell it, by arm.
 
-    Of several routers the longest delay counts, and the mean CPU time.
+    Of several routers their mean: the slowest of many is slower than that of few by chance alone.
     """
     found: dict[str, list[Observed]] = defaultdict(list)
     several = invocations(groups) > 1
@@ -74,7 +77,7 @@ def _value(trial: Trial, figure: Figure) -> float | None:
     known = [value for value in values if value is not None]
     if not values or len(known) < len(values):
         return None
-    return fmean(known) if figure.name == "CPU per frame" else max(known)
+    return fmean(known)
 
 
 def _observed(trial: Trial, value: float, *, several: bool) -> Observed:
@@ -87,6 +90,7 @@ def _observed(trial: Trial, value: float, *, several: bool) -> Observed:
         offered_pps=sum(router.offered_pps for router in routers),
         aggressors_pps=sum(router.offered_pps for router in aggressors_of(trial)),
         all_pps=sum(router.offered_pps for router in trial.routers),
+        routers=len(trial.routers),
         asked=tuple((router.router, router.mode) for router in routers),
         value=value,
     )
@@ -175,29 +179,28 @@ def minus(value: float, other: float) -> float:
     return 0.0 if math.isinf(value) and value == other else value - other
 
 
-def trend_values(own: Sequence[Observed]) -> tuple[bool, list[float], list[float]]:
-    """Return the loads of an arm's trials and the figure at each, once for each unit.
+def trend_values(own: Sequence[Observed]) -> tuple[Varied, list[float], list[float]]:
+    """Return what an arm's points vary, its value in each trial, and the figure there.
 
-    Returns
-    -------
-    bool, list, list
-        Whether the load is the aggressors', frames/s, and the figure. Else, where aggressors'
-        loads do not vary, the load is that of all routers.
+    The number of routers, if each point has another one; else the aggressors' load, if that
+    varies; else the load of all routers, frames/s. Each unit counts once at each point.
     """
-    loads: dict[int, tuple[float, float]] = {}
+    points = {one.point: one for one in own}
+    routers = {point: float(one.routers) for point, one in points.items()}
+    attacks = {point: _rounded(one.aggressors_pps) for point, one in points.items()}
+    varied: Varied = "offered load"
+    settings = {point: _rounded(one.all_pps) for point, one in points.items()}
+    if len(set(routers.values())) == len(points) > 1:
+        varied, settings = "number of routers", routers
+    elif len(set(attacks.values())) > 1:
+        varied, settings = "aggressor's load", attacks
     units: dict[tuple[int, int], list[float]] = defaultdict(list)
     for one in own:
-        loads.setdefault(one.point, (one.aggressors_pps, one.all_pps))
         units[one.point, one.unit].append(one.value)
-    attacked = len(_distinct([attack for attack, _ in loads.values()])) > 1
-    chosen = {point: pair[0 if attacked else 1] for point, pair in loads.items()}
-    settings = [_rounded(chosen[point]) for point, _ in units]
-    return attacked, settings, [median(values) for values in units.values()]
-
-
-def _distinct(loads: Sequence[float]) -> set[float]:
-    return set(map(_rounded, loads))
+    at = [settings[point] for point, _ in units]
+    return varied, at, [median(values) for values in units.values()]
 
 
 def _rounded(load_pps: float) -> float:
+    """Let loads be equal that were worked out in different ways."""
     return float(f"{load_pps:.9g}")

@@ -17,10 +17,8 @@ class RankTrend(NamedTuple):
     """How consistently values follow a setting."""
 
     tau: float
-    """Kendall's tau-b, -1 to 1; 0 where all values are equal."""
-    max_tau: float
-    """The tau of values that differ and follow the setting in full: below 1, because trials at one
-    setting have no order among each other."""
+    """Kendall's tau-b, -1 to 1; 0 where all values are equal. Of values that differ and follow the
+    setting in full it is below 1, as those at one setting have no order among each other."""
     p: float
     """Probability of a tau at least so far from 0, if the setting did not matter; two-sided."""
 
@@ -49,26 +47,26 @@ def rank_trend(settings: Sequence[float], values: Sequence[float]) -> RankTrend:
     """
     if len(set(settings)) < 2:
         raise ValueError("a trend needs two settings")
-    every = math.comb(len(settings), 2)
-    tied = sum(math.comb(count, 2) for count in Counter(settings).values())
-    max_tau = math.sqrt((every - tied) / every)
     if len(set(values)) < 2:
-        return RankTrend(0.0, max_tau, 1.0)
+        return RankTrend(0.0, 1.0)
     found = stats.kendalltau(settings, values, method="asymptotic")
     tau, p = float(found.statistic), max(float(found.pvalue), smallest_trend_p(settings))
     if len(set(values)) == len(values) <= EXACT_UP_TO:
-        p = _exact_p(settings, (every - tied) * (1 + tau / max_tau) / 2)
-    return RankTrend(tau, max_tau, p)
+        p = _exact_p(settings, tau)
+    return RankTrend(tau, p)
 
 
-def _exact_p(settings: Sequence[float], agreeing: float) -> float:
-    """Return p of so many pairs, of those at different settings, that rise with the setting."""
+def _exact_p(settings: Sequence[float], tau: float) -> float:
+    """Return p of a tau-b without ties among the values."""
+    every = math.comb(len(settings), 2)
+    ordered = every - sum(math.comb(count, 2) for count in Counter(settings).values())
+    rising = (ordered + tau * math.sqrt(every * ordered)) / 2
     chances, below = np.ones(1), 0
     for count in Counter(settings).values():
         counts = order_counts(below, count)
         chances = np.convolve(chances, counts / counts.sum())
         below += count
-    at = round(agreeing)
+    at = round(rising)
     return min(1.0, 2 * min(float(chances[: at + 1].sum()), float(chances[at:].sum())))
 
 

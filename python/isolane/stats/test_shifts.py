@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from isolane.stats.shifts import adjusted, order_counts, shift, smallest_p
+from isolane.stats.shifts import adjusted, order_counts, rank_biserial, shift, smallest_p
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12)
 
@@ -86,9 +86,20 @@ def test_many_values_are_compared_by_the_normal_distribution() -> None:
     assert 0.4 < found.high - found.low < 1.2
 
 
+def test_an_effect_by_hand() -> None:
+    assert rank_biserial([1.0, 4.0], [2.0, 3.0, 5.0]) == pytest.approx((4 - 2) / 6)
+    assert rank_biserial([1.0, math.inf], [1.0, math.inf]) == 0
+    draw = np.random.default_rng(3)
+    first, second = draw.normal(size=9), draw.normal(0.4, size=11)
+    u = stats.mannwhitneyu(second, first).statistic
+    assert rank_biserial(first.tolist(), second.tolist()) == pytest.approx(2 * u / 99 - 1)
+
+
 def test_an_empty_sample_is_refused() -> None:
     with pytest.raises(ValueError, match="in each sample"):
         shift([], [1.0])
+    with pytest.raises(ValueError, match="in each sample"):
+        rank_biserial([1.0], [])
 
 
 def test_of_many_p_values_a_small_one_is_kept() -> None:
