@@ -340,7 +340,7 @@ def _once(folder: Path) -> RunFolder:
     [
         (_sweep, 1 + 4 + 4 + 2 + 3),
         (_ladder, 1 + 4 + 4 + 2 + 3),
-        (_spoilt, 2 + 3 + 4 + 4 + 3),
+        (_spoilt, 2 + 3 + 4 + 4 + 1),
         (_empty, 0),
         (_once, 2 + 3 + 4 + 6 + 6 + 3),
     ],

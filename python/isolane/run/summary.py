@@ -101,7 +101,6 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
     lasts, cores = repeat_s(trials), core_cells(groups)
     gaps = (*not_measured, *_moved(moved), *too_short(transients))
     judged = verdict(trials, found, together, known, asked)
-    beside = _quality(experiment, trials, known, scale)
     return Summary(
         **_heading(experiment, method, started, finished),
         complete=complete,
@@ -117,8 +116,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         not_measured=(*gaps, *_gaps(trials, found, missing, known)),
         aggregates=together,
         missing=missing,
-        **(_counts(everything) | beside),
-        arm_tests=arm_tests(groups, beside["quality"].noise),
+        **(_counts(everything) | _quality(experiment, trials, known, scale)),
         moved=moved,
         objectives=tuple(judged_objectives(experiment, found, missing)),
         simulated=simulated,
@@ -136,7 +134,12 @@ def _quality(
     experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None, scale: Scale
 ) -> dict[str, Any]:
     judged = quality(experiment, trials, lambda some: _verdict(experiment, some, capacity, scale))
-    return {"quality": judged, "twins": cells(usable(as_arms(trials), ()), capacity)}
+    groups = usable(trials, [arm.name for arm in experiment.resolved_arms()])
+    return {
+        "quality": judged,
+        "twins": cells(usable(as_arms(trials), ()), capacity),
+        "arm_tests": arm_tests(groups, judged.noise),
+    }
 
 
 def _figures(

@@ -22,7 +22,7 @@ def test_a_published_example() -> None:
     tied = sum(math.comb(values.count(value), 2) for value in set(values))
     unlike = math.sqrt(108 * (math.comb(18, 2) - tied))
     assert found.tau * unlike == pytest.approx(2 * 79 - 108)
-    assert 0.03 < found.p < 0.05, "the book has 0.0207 for one side"
+    assert 0.03 < found.p < 0.05, "they have 0.0207 for one side"
 
 
 def test_it_is_the_correlation_of_scipy() -> None:
