@@ -49,7 +49,7 @@ def rank_trend(settings: Sequence[float], values: Sequence[float]) -> RankTrend:
         raise ValueError("a trend needs two settings")
     if len(set(values)) < 2:
         return RankTrend(0.0, 1.0)
-    found = stats.kendalltau(settings, values, method="asymptotic")
+    found = stats.kendalltau(settings, values)
     tau, p = float(found.statistic), max(float(found.pvalue), smallest_trend_p(settings))
     if len(set(values)) == len(values) <= EXACT_UP_TO:
         p = _exact_p(settings, tau)

@@ -5,6 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from isolane.stats.rank_trend import rank_trend, smallest_trend_p
@@ -74,6 +76,18 @@ def test_a_load_that_does_not_matter_is_seldom_called_a_trend(
     noise += shared * draw.normal(size=(400, rounds, 1))
     wrong = sum(rank_trend(at, values.ravel().tolist()).p <= 0.05 for values in noise)
     assert wrong / 400 <= 0.075
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.sampled_from([0.0, 1.0, 2.0, math.inf])), max_size=7)
+)
+def test_few_values_have_a_p_and_turn_with_their_sign(pairs: list[tuple[int, float]]) -> None:
+    settings = [0.0, 1.0, *(float(at) for at, _ in pairs)]
+    values = [0.0, 1.0, *(value for _, value in pairs)]
+    one, other = rank_trend(settings, values), rank_trend(settings, [-value for value in values])
+    assert smallest_trend_p(settings) - 1e-12 <= one.p <= 1
+    assert -1 <= one.tau <= 1
+    assert (one.tau, one.p) == pytest.approx((-other.tau, other.p))
 
 
 def test_one_setting_has_no_trend() -> None:
