@@ -17,6 +17,7 @@ BENCHES: tuple[str, ...] = (
     "overhead",
     "points",
     "accountant",
+    "profile",
     "enforcement",
     "charged",
     "links",

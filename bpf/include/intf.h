@@ -188,6 +188,30 @@ struct isl_nic {
 	__u32 ifindex;
 };
 
+/* CPU profiler: what a record tells. */
+enum isl_profile_kind {
+	ISL_IN_THREAD = 0, /* a sample: a thread, or an interrupt on top of it */
+	ISL_IN_SOFTIRQ =
+		1,	/* a sample; whose, the core's next record of one of those below tells */
+	ISL_POLLED = 2, /* the core's samples in softirqs so far were this interface's */
+	ISL_NOT_POLLED = 3, /* they were nobody's: the softirq has ended */
+};
+
+#define ISL_KERNEL_FRAMES 127
+#define ISL_USER_FRAMES 64
+
+/* CPU profiler: the head of a record; of a sample, addresses follow: kernel's, then user's, innermost first. */
+struct isl_profile_record {
+	enum isl_profile_kind kind;
+	__u32 core;
+	__u32 thread;
+	__u32 process;
+	struct isl_nic nic;
+	__u32 kernel_frames;
+	__u32 user_frames;
+	char name[16]; /* the thread's */
+};
+
 /* CPU accountant: who a stretch of a core's time is charged to. */
 enum isl_account {
 	ISL_IDLE = 0,
@@ -304,6 +328,7 @@ _Static_assert(sizeof(struct isl_series) == 32, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_bin) == 1024, "no hidden padding");
 _Static_assert(sizeof(struct isl_rx_gaps) == 8200, "no hidden padding");
 _Static_assert(sizeof(struct isl_nic) == 8, "no hidden padding");
+_Static_assert(sizeof(struct isl_profile_record) == 48, "no hidden padding");
 _Static_assert(sizeof(struct isl_cpu_use) == 48, "no hidden padding");
 _Static_assert(sizeof(struct isl_core_state) == 112, "no hidden padding");
 _Static_assert(sizeof(struct isl_poll_sums) == 80, "no hidden padding");

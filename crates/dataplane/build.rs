@@ -4,7 +4,8 @@ use std::{env, path::PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 6] = ["generate", "receive", "account", "demux", "forward", "points"];
+const PROGRAMS: [&str; 7] =
+    ["generate", "receive", "account", "demux", "forward", "points", "profile"];
 
 fn main() {
     let bpf =

@@ -1,7 +1,7 @@
 //! All of Isolane that touches the kernel's packet path.
 //!
 //! [`generator`] sends, [`receiver`] counts what arrives, [`accountant`] charges the cores' time to
-//! who used it, [`points`] stamps frames on their way: when the process ends, however it ends, the kernel removes their programs. [`plane`]
+//! who used it, [`points`] stamps frames on their way, [`profiler`] tells where the cores are: when the process ends, however it ends, the kernel removes their programs. [`plane`]
 //! carries out a policy: its programs stay on their interfaces until somebody takes them off. Nothing
 //! is pinned in a BPF file system.
 
@@ -20,11 +20,13 @@ pub mod points;
 #[cfg(test)]
 mod policy_programs;
 pub mod probe;
+pub mod profiler;
 pub mod receiver;
 mod rtnl;
 mod series;
 pub mod stalls;
 pub mod stream;
+mod symbols;
 #[cfg(test)]
 mod test_run;
 #[cfg(test)]
@@ -55,6 +57,9 @@ pub(crate) mod skeletons {
     }
     pub mod demux {
         include!(concat!(env!("OUT_DIR"), "/demux.skel.rs"));
+    }
+    pub mod profile {
+        include!(concat!(env!("OUT_DIR"), "/profile.skel.rs"));
     }
     pub mod points {
         include!(concat!(env!("OUT_DIR"), "/points.skel.rs"));

@@ -14,6 +14,7 @@ mod pacemaker;
 mod plane;
 mod points;
 mod policy_records;
+mod profiler;
 mod receiver;
 mod records;
 mod sim;
@@ -118,6 +119,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<plane::Plane>()?;
     module.add_class::<points::Point>()?;
     module.add_class::<points::Points>()?;
+    module.add_class::<profiler::Profiler>()?;
+    module.add_class::<profiler::SampledChain>()?;
+    module.add_class::<profiler::Sampling>()?;
     module.add_function(wrap_pyfunction!(monotonic_ns, module)?)?;
     module.add_function(wrap_pyfunction!(min_frame_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(responder, module)?)?;

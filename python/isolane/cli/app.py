@@ -26,7 +26,7 @@ from isolane.errors import IsolaneError
 
 COMMANDS: Final = (
     "run", "search", "compare", "reproduce", "calibrate", "generate", "receive", "report", "apply",
-    "status", "set", "top", "clear", "verify", "watch", "export", "netback", "doctor",
+    "status", "set", "top", "profile", "clear", "verify", "watch", "export", "netback", "doctor",
     "guest-kernel", "schema", "clean", "version",
 )  # fmt: skip
 """In the order of ``isolane --help``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, get_args
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -14,7 +14,7 @@ from isolane import __version__
 from isolane.report.chart import Figure, Swatch
 from isolane.report.swatch import HEIGHT, WIDTH, picture
 from isolane.report.tables import Value
-from isolane.report.theme import MODES, Colours, css_colours, vega_config
+from isolane.report.theme import MODES, Colours, PaletteName, css_colours, vega_config
 from isolane.report.vega_bundle import bundle
 
 
@@ -66,11 +66,7 @@ def themes() -> dict[str, Any]:
     return {
         mode: {
             "config": vega_config(colours),
-            "palettes": {
-                "series": colours.series,
-                "states": colours.states,
-                "drops": colours.drops,
-            },
+            "palettes": {name: colours.palette(name) for name in get_args(PaletteName)},
         }
         for mode, colours in MODES.items()
     }

@@ -294,7 +294,8 @@ def test_contrast(mode: str) -> None:
 
     texts = (colours.ink, colours.muted, colours.good, colours.bad, colours.neutral)
     assert min(contrast(colour) for colour in texts) >= 4.5
-    assert min(contrast(colour) for colour in colours.series) >= 3
+    marks = (*colours.series, *colours.categories)
+    assert min(contrast(colour) for colour in marks) >= 3
 
 
 def _without_hardest(trial: Trial) -> Trial:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Mode = Literal["light", "dark"]
-PaletteName = Literal["series", "states", "drops"]
+PaletteName = Literal["series", "states", "drops", "categories"]
 
 FONT = "system-ui, 'Segoe UI', 'Liberation Sans', 'DejaVu Sans', Helvetica, Arial, sans-serif"
 PAPER_FONT = "Liberation Sans, Arial, sans-serif"  # what the renderer of PNG and PDF brings along
@@ -44,6 +44,15 @@ _DROPS_DARK = (
     "#a5abff",
     "#f0f2f5",
 )
+# What CPU time was for: eight hues of the series, and four more; grey is what nobody knows.
+_CATEGORIES = (
+    *("#0a6cb0", "#00805c", "#7a6300", "#a8477f", "#c2500a", "#4b53b8", "#0f7d8c", "#96341f"),
+    *("#6b3fa0", "#4d7a1f", "#8a5a3c", "#5c6570"),
+)
+_CATEGORIES_DARK = (
+    *("#58b4f0", "#33cc9f", "#dcc04a", "#ec9fcb", "#ff9a52", "#a5abff", "#55d3e0", "#ff8f7a"),
+    *("#c9a2f5", "#a9d36a", "#d3a98c", "#b4bdc7"),
+)
 
 
 @dataclass(frozen=True)
@@ -62,16 +71,22 @@ class Colours:
     series: Sequence[str]
     states: Sequence[str]
     drops: Sequence[str]
+    categories: Sequence[str]
 
     def palette(self, name: PaletteName) -> Sequence[str]:
         """Return the colours of a kind of series."""
-        return {"series": self.series, "states": self.states, "drops": self.drops}[name]
+        return {
+            "series": self.series,
+            "states": self.states,
+            "drops": self.drops,
+            "categories": self.categories,
+        }[name]
 
     def variables(self) -> dict[str, str]:
         """Return the CSS variables."""
         plain = ("page", "card", "ink", "muted", "line", "soft", "good", "bad", "neutral")
         found = {name: str(getattr(self, name)) for name in plain}
-        for name in ("series", "states", "drops"):
+        for name in get_args(PaletteName):
             found |= {f"{name}-{i}": colour for i, colour in enumerate(getattr(self, name))}
         return found
 
@@ -89,6 +104,7 @@ LIGHT = Colours(
     series=_SERIES,
     states=_STATES,
     drops=_DROPS,
+    categories=_CATEGORIES,
 )
 DARK = Colours(
     page="#12151a",
@@ -103,6 +119,7 @@ DARK = Colours(
     series=_SERIES_DARK,
     states=_STATES_DARK,
     drops=_DROPS_DARK,
+    categories=_CATEGORIES_DARK,
 )
 MODES: Mapping[Mode, Colours] = {"light": LIGHT, "dark": DARK}
 
@@ -112,7 +129,7 @@ def css_colours() -> Colours:
     variables = {name: f"var(--{name})" for name in LIGHT.variables()}
     lists = {
         kind: tuple(value for name, value in variables.items() if name.startswith(f"{kind}-"))
-        for kind in ("series", "states", "drops")
+        for kind in get_args(PaletteName)
     }
     plain = {name: value for name, value in variables.items() if "-" not in name}
     return Colours(**plain, **lists)  # type: ignore[arg-type]  # each name is one of the fields

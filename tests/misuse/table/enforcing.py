@@ -51,6 +51,19 @@ ROWS: Final[dict[str, Row]] = {
     "top every 0": Row("top -i 0", 2, "--interval|'-i'"),
     "top every -1": Row("top -i -1", 2, "--interval|'-i'"),
     "top every second in words": Row("top -i 1s", 2, "--interval.*valid number"),
+    "profile of a router without a policy": Row("profile gold -d 0.1s", 2, "no router gold.*none"),
+    "profile for 0s": Row("profile -d 0s", 2, "--duration"),
+    "profile for ever": Row("profile -d inf", 2, "--duration"),
+    "profile of a core that there is not": Row("profile --cores 1000", 2, "core 1000 is not online"),
+    "profile of cores in words": Row("profile --cores all", 2, "'all' is no list of cores"),
+    "profile of cores backwards": Row("profile --cores 1-0", 2, "'1-0' is no list of cores"),
+    "profile of cores without end": Row("profile --cores 0-", 2, "'0-' is no list of cores"),
+    "profile of as many cores as there are numbers": Row(
+        "profile --cores 0-99999999999", 2, "core [0-9]+ is not online"
+    ),
+    "profile too often": Row("profile --rate 1000000", 2, "--rate"),
+    "profile into a folder that is there": Row("profile -o .", 2, "is there"),
+    "profile with two words": Row("profile gold silver", 2, "unexpected extra argument"),
     "clear without a policy": Row("clear", 0, NONE.replace("is", "was")),
     "clear with a word": Row("clear gold", 2, "unexpected extra argument"),
     "set in a back-end that does not run": Row(
@@ -102,6 +115,8 @@ ROWS: Final[dict[str, Row]] = {
     ),
     "status of one": Row("status", 0, where="policy", prints="gold +waits"),
     "top of one": Row("top --once -i 0.1 --json", 0, where="policy", prints='"gold"'),
+    "profile of one that is not": Row("profile silver -d 0.1s", 2, "no router silver.*gold",
+                                      where="policy"),
     "metrics of one": Row("export prometheus --drift", 0, where="policy", prints="# EOF"),
     "status of one from elsewhere": Row("status", 1, "applied in another network namespace",
                                         where="policy", prefix=("nsenter", "--net=/run/netns/{far}")),

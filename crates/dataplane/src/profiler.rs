@@ -1,0 +1,360 @@
+//! The CPU profiler: where each core is at every tick of a clock, and whose work that is.
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    io,
+    os::fd::{FromRawFd, IntoRawFd, OwnedFd},
+    rc::Rc,
+};
+
+use libbpf_rs::{Link, RingBuffer, RingBufferBuilder, skel::Skel};
+
+use crate::{
+    Result,
+    load::{Family, Loaded, present},
+    skeletons::profile::{ProfileSkel, ProfileSkelBuilder, types},
+    symbols,
+};
+
+const FAMILY: Family = Family {
+    program: "profile",
+    feature: "BTF tracepoints (CONFIG_DEBUG_INFO_BTF, CONFIG_BPF_EVENTS; Linux 5.5) and ring buffers (5.8)",
+};
+const EVENTS: Family =
+    Family { program: "profile", feature: "perf events of cores (CONFIG_PERF_EVENTS)" };
+const HEAD_BYTES: usize = size_of::<types::isl_profile_record>();
+
+/// What the ticks are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The processor's cycles: also where interrupts are off.
+    Cycles,
+    /// The kernel's timer: what is done with interrupts off shows where they are on again.
+    CpuClock,
+}
+
+impl Clock {
+    /// Its name, as perf has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::CpuClock => "cpu-clock",
+        }
+    }
+}
+
+/// Whose work a sample is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// A thread's.
+    Thread(u32),
+    /// An interface's, which a softirq polled: number of its namespace, and its index there.
+    Nic(u32, u32),
+    /// Nobody's: another softirq.
+    Softirq,
+}
+
+/// Equal samples.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sampled {
+    /// Whose.
+    pub owner: Owner,
+    /// Where.
+    pub core: u32,
+    /// The thread's name; empty in softirqs.
+    pub name: String,
+    /// Functions of the kernel, outermost first.
+    pub kernel: Vec<String>,
+    /// Functions in user space, outermost first.
+    pub user: Vec<String>,
+    /// How many.
+    pub samples: u64,
+}
+
+/// What all samples of busy cores were.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// All but lost ones.
+    pub sampled: Vec<Sampled>,
+    /// Ticks of which nothing is known: there was no memory for them.
+    pub lost: u64,
+    /// Time that the program took, ns, on all cores.
+    pub program_ns: u64,
+}
+
+/// A sample with addresses; what it has in common with others.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Chain {
+    core: u32,
+    thread: u32,
+    process: u32,
+    name: [u8; 16],
+    kernel: Vec<u64>,
+    user: Vec<u64>,
+}
+
+#[derive(Default)]
+struct Counts {
+    counted: HashMap<(Owner, Chain), u64>,
+    /// By core: samples of softirqs whose owner is not told yet.
+    pending: HashMap<u32, Vec<Chain>>,
+}
+
+/// The loaded programs; dropping them detaches.
+pub struct Profiler {
+    ring: RingBuffer<'static>,
+    counts: Rc<RefCell<Counts>>,
+    ticks: Vec<Link>,
+    skel: Loaded<ProfileSkel<'static>>,
+    cores: Vec<u32>,
+    clock: Clock,
+}
+
+impl Profiler {
+    /// Samples the cores `hz` times per second each, as far as they are not idle.
+    pub fn start(cores: &[u32], hz: u64) -> Result<Self> {
+        let mut skel = Loaded::load(FAMILY, ProfileSkelBuilder::default(), |_| Ok(()))?;
+        skel.attach().map_err(|error| FAMILY.refused(&error))?;
+        let counts = Rc::new(RefCell::new(Counts::default()));
+        let mut builder = RingBufferBuilder::new();
+        let taking = Rc::clone(&counts);
+        builder
+            .add(&skel.maps.isl_samples, move |record| {
+                taking.borrow_mut().take(record);
+                0
+            })
+            .map_err(|error| FAMILY.refused(&error))?;
+        let ring = builder.build().map_err(|error| FAMILY.refused(&error))?;
+        let mut clock = Clock::Cycles;
+        let mut ticks = Vec::new();
+        for &core in cores {
+            let event = match open(core, hz, clock) {
+                Err(_) if ticks.is_empty() => {
+                    clock = Clock::CpuClock;
+                    open(core, hz, clock)
+                }
+                opened => opened,
+            };
+            let refused = |source| EVENTS.refused_because(format!("core {core}: {source}"));
+            let event = event.map_err(refused)?;
+            let link = skel.progs.isl_tick.attach_perf_event(event.into_raw_fd());
+            ticks.push(link.map_err(|error| FAMILY.refused(&error))?);
+        }
+        Ok(Self { ring, counts, ticks, skel, cores: cores.to_vec(), clock })
+    }
+
+    /// What the ticks are of.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Takes what has come; to be called several times a second.
+    pub fn drain(&self) -> Result<()> {
+        self.ring.consume().map_err(|error| FAMILY.refused(&error))
+    }
+
+    /// Ends the sampling and tells the functions' names.
+    pub fn finish(mut self) -> Result<Profile> {
+        self.ticks.clear();
+        self.drain()?;
+        let profiled = &present(self.skel.maps.bss_data.as_deref())?.profiled;
+        let of_cores = || self.cores.iter().map(|&core| &profiled[core as usize % profiled.len()]);
+        let mut counts = self.counts.borrow_mut();
+        counts.end();
+        Ok(Profile {
+            sampled: named(&counts.counted),
+            lost: of_cores().map(|core| core.lost).sum(),
+            program_ns: of_cores().map(|core| core.ns).sum(),
+        })
+    }
+}
+
+impl Counts {
+    /// Takes a record: a head, of samples with addresses after it.
+    fn take(&mut self, record: &[u8]) {
+        if record.len() < HEAD_BYTES {
+            return;
+        }
+        let word = |at: usize| {
+            let mut bytes = [0; 4];
+            bytes.copy_from_slice(&record[4 * at..4 * at + 4]);
+            u32::from_ne_bytes(bytes)
+        };
+        let (kind, core) = (types::isl_profile_kind(word(0)), word(1));
+        match kind {
+            types::isl_profile_kind::ISL_POLLED => self.told(core, Owner::Nic(word(4), word(5))),
+            types::isl_profile_kind::ISL_NOT_POLLED => self.told(core, Owner::Softirq),
+            _ => {
+                let addresses = record[HEAD_BYTES..].chunks_exact(8).map(address);
+                let mut kernel: Vec<_> = addresses.collect();
+                let user = kernel.split_off((word(6) as usize).min(kernel.len()));
+                let mut chain =
+                    Chain { core, thread: word(2), process: word(3), name: [0; 16], kernel, user };
+                if kind == types::isl_profile_kind::ISL_IN_SOFTIRQ {
+                    // Whom it interrupted has nothing to do with it.
+                    (chain.thread, chain.process, chain.user) = (0, 0, Vec::new());
+                    self.pending.entry(core).or_default().push(chain);
+                } else {
+                    chain.name.copy_from_slice(&record[32..48]);
+                    self.count(Owner::Thread(chain.thread), chain);
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, owner: Owner, chain: Chain) {
+        *self.counted.entry((owner, chain)).or_default() += 1;
+    }
+
+    fn told(&mut self, core: u32, owner: Owner) {
+        for chain in self.pending.remove(&core).unwrap_or_default() {
+            self.count(owner, chain);
+        }
+    }
+
+    /// What nobody was told of is nobody's.
+    fn end(&mut self) {
+        let cores: Vec<u32> = self.pending.keys().copied().collect();
+        for core in cores {
+            self.told(core, Owner::Softirq);
+        }
+    }
+}
+
+fn address(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(bytes);
+    u64::from_ne_bytes(word)
+}
+
+/// The samples with names in place of addresses, outermost first.
+fn named(counted: &HashMap<(Owner, Chain), u64>) -> Vec<Sampled> {
+    let chains = || counted.keys().map(|(_, chain)| chain);
+    let kernel = symbols::of_kernel(chains().flat_map(|chain| chain.kernel.iter().copied()));
+    let mut by_process: HashMap<u32, Vec<u64>> = HashMap::new();
+    for chain in chains().filter(|chain| !chain.user.is_empty()) {
+        by_process.entry(chain.process).or_default().extend(&chain.user);
+    }
+    let user: HashMap<u32, HashMap<u64, String>> = by_process
+        .into_iter()
+        .map(|(process, found)| (process, symbols::of_process(process, found)))
+        .collect();
+    let none = HashMap::new();
+    let mut found: HashMap<Sampled, u64> = HashMap::new();
+    for ((owner, chain), samples) in counted {
+        let name = chain.name.split(|&letter| letter == 0).next().unwrap_or(&[]);
+        let sampled = Sampled {
+            owner: *owner,
+            core: chain.core,
+            name: String::from_utf8_lossy(name).into_owned(),
+            kernel: symbols::named(&chain.kernel, &kernel),
+            user: symbols::named(&chain.user, user.get(&chain.process).unwrap_or(&none)),
+            samples: 0,
+        };
+        *found.entry(sampled).or_default() += samples;
+    }
+    found.into_iter().map(|(sampled, samples)| Sampled { samples, ..sampled }).collect()
+}
+
+/// `struct perf_event_attr` of its first version (`PERF_ATTR_SIZE_VER0`).
+#[repr(C)]
+#[derive(Default)]
+struct EventAttributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    period_or_hz: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    breakpoint: u32,
+    config1: u64,
+}
+
+/// `PERF_TYPE_HARDWARE`, `PERF_COUNT_HW_CPU_CYCLES`; `PERF_TYPE_SOFTWARE`, `PERF_COUNT_SW_CPU_CLOCK`.
+const CYCLES: (u32, u64) = (0, 0);
+const CPU_CLOCK: (u32, u64) = (1, 0);
+/// Bit `freq` of the flags.
+const BY_FREQUENCY: u64 = 1 << 10;
+
+fn open(core: u32, hz: u64, clock: Clock) -> io::Result<OwnedFd> {
+    let ((kind, config), period_or_hz, flags) = match clock {
+        Clock::Cycles => (CYCLES, hz, BY_FREQUENCY),
+        Clock::CpuClock => (CPU_CLOCK, 1_000_000_000 / hz.max(1), 0),
+    };
+    let size = u32::try_from(size_of::<EventAttributes>()).unwrap_or(u32::MAX);
+    let attributes =
+        EventAttributes { kind, size, config, period_or_hz, flags, ..Default::default() };
+    let (anybody, no_group, close_on_exec) = (-1, -1, 8_u64);
+    // SAFETY: the attributes live as long as the call, and say how long they are.
+    let found = unsafe {
+        let arguments = (&raw const attributes, anybody, core, no_group, close_on_exec);
+        let (attributes, process, core, group, flags) = arguments;
+        libc::syscall(libc::SYS_perf_event_open, attributes, process, core, group, flags)
+    };
+    let descriptor = i32::try_from(found).unwrap_or(-1);
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: types::isl_profile_kind, words: [u32; 7], chain: &[u64]) -> Vec<u8> {
+        let [core, thread, process, netns, ifindex, kernel, user] = words;
+        let head = [kind.0, core, thread, process, netns, ifindex, kernel, user];
+        let mut bytes: Vec<u8> = head.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        bytes.extend(b"worker\0\0\0\0\0\0\0\0\0\0");
+        bytes.extend(chain.iter().flat_map(|address| address.to_ne_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn samples_of_a_softirq_are_whose_poll_has_ended() {
+        let mut counts = Counts::default();
+        let softirq = types::isl_profile_kind::ISL_IN_SOFTIRQ;
+        counts.take(&record(softirq, [1, 7, 7, 0, 0, 2, 1], &[10, 20, 30]));
+        counts.take(&record(softirq, [1, 8, 8, 0, 0, 2, 0], &[10, 20]));
+        counts.take(&record(softirq, [0, 8, 8, 0, 0, 1, 0], &[40]));
+        counts.take(&record(types::isl_profile_kind::ISL_POLLED, [1, 0, 0, 77, 3, 0, 0], &[]));
+        counts.take(&record(types::isl_profile_kind::ISL_NOT_POLLED, [0; 7], &[]));
+        counts.take(&record(softirq, [1, 8, 8, 0, 0, 1, 0], &[50]));
+        counts.end();
+        let found: HashMap<_, _> = counts
+            .counted
+            .iter()
+            .map(|((owner, chain), samples)| ((*owner, chain.kernel.clone()), *samples))
+            .collect();
+        let expected = [
+            ((Owner::Nic(77, 3), vec![10, 20]), 2),
+            ((Owner::Softirq, vec![40]), 1),
+            ((Owner::Softirq, vec![50]), 1),
+        ];
+        assert_eq!(found, HashMap::from(expected));
+    }
+
+    #[test]
+    fn a_threads_sample_has_both_chains_and_its_name() {
+        let mut counts = Counts::default();
+        let thread = types::isl_profile_kind::ISL_IN_THREAD;
+        for _ in 0..3 {
+            counts.take(&record(thread, [1, 7, 6, 0, 0, 1, 2], &[10, 20, 30]));
+        }
+        counts.take(&[1, 2, 3]);
+        let found = named(&counts.counted);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].owner, found[0].samples), (Owner::Thread(7), 3));
+        assert_eq!(
+            (found[0].name.as_str(), found[0].kernel.len(), found[0].user.len()),
+            ("worker", 1, 2)
+        );
+    }
+}

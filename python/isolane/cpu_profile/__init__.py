@@ -1,0 +1,1 @@
+"""Where the processor goes: what is made of sampled stacks. Pure; ``report`` draws it."""
