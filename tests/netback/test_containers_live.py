@@ -12,7 +12,7 @@ import pytest
 from isolane.testbed.host_links import in_netns
 
 from tests.live import isolane, transmit
-from tests.netback.back_end import DUT, BackEnd, back_end, far_mac, mac, outer
+from tests.netback.back_end import DUT, FAR, BackEnd, back_end, far_mac, mac, outer
 from tests.netback.container import container
 from tests.netback.far_end import Arrivals, conserved, of, send
 from tests.netback.streams import SERVER, ends, stream
@@ -116,11 +116,45 @@ def test_what_is_not_taken_in_time_is_counted_and_costs_nothing(tmp_path: Path) 
         status = one.until("all went on", lambda s: of(s, name).transmitted == sent)
         status = one.until("and out", lambda s: of(s, name).waiting == 0)
         conserved(status)
-        arrivals.take(of(status, name).sent - dropped())
+        arrivals.take(of(status, name).sent)
+        assert dropped() == status.uplinks[1].retried
+
+
+def test_what_a_full_wire_does_not_take_is_sent_later_and_once(tmp_path: Path) -> None:
+    """The wire's far end is polled twice a second, and somebody else has filled it."""
+    with (
+        back_end(tmp_path, containers=(0,)) as one,
+        container(0) as netns,
+        closing(Arrivals()) as arrivals,
+    ):
+        attached(one, 0)
+        hold_far_end()
+        name, there = one.port(1, 0), f"/run/netns/{netns}"
+        others = in_netns(f"/run/netns/{DUT}", lambda: flood(200, by="n1"))
+        sent = in_netns(there, lambda: flood(600))
+        status = one.until("it was full", lambda s: s.uplinks[1].retried > 0)
+        status = one.until("all is known", lambda s: of(s, name).transmitted == sent)
+        status = one.until("and sent", lambda s: of(s, name).waiting == 0)
+        arrivals.take(others + of(status, name).sent)
+        time.sleep(1.0)
+        status = one.status()
+        conserved(status)
+        assert dropped() == status.uplinks[1].retried
+        assert not arrivals.have_one_within(0.1), "each came once"
+
+
+def hold_far_end() -> None:
+    """Have the uplink's far end polled by timer alone, twice a second, from its first frame on."""
+    ip("netns", "exec", DUT, "ethtool", "-K", "n1", "tso", "off", "tx", "off", "sg", "off")
+    ip("netns", "exec", FAR, "ethtool", "-K", "r0", "gro", "on")
+    settings = {"napi_defer_hard_irqs": 2**31 - 1, "gro_flush_timeout": 500_000_000}
+    for key, value in settings.items():
+        command = f"mount -t sysfs sysfs /sys; echo {value} >/sys/class/net/r0/{key}"
+        ip("netns", "exec", FAR, "sh", "-c", command)
 
 
 def dropped() -> int:
-    """Frames that the uplink's wire has dropped: its other end takes what its queue holds."""
+    """Frames that the uplink's wire did not take."""
 
     def read() -> int:
         return int(Path("/proc/thread-self/net/dev").read_text().split("n1:")[1].split()[11])
@@ -144,12 +178,12 @@ def test_frames_that_are_too_long_are_counted(tmp_path: Path) -> None:
         assert of(status, name).transmitted == sent
 
 
-def flood(frames: int, size: int = 60) -> int:
-    """Transmit from inside the container; returns the frames that its interface took."""
+def flood(frames: int, size: int = 60, by: str = "eth1") -> int:
+    """Transmit by an interface, from inside the container; returns the frames that it took."""
     header = bytes.fromhex((far_mac(1) + mac(1, 0)).replace(":", "")) + b"\x08\x00"
     frame = header.ljust(size, b"\0")
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
-        raw.bind(("eth1", 0))
+        raw.bind((by, 0))
         return sum(transmit(raw, frame) for _ in range(frames))
 
 

@@ -55,6 +55,9 @@ pub struct UplinkCounters {
     pub sent: u64,
     /// Frames that the interface refused for their form.
     pub refused: u64,
+    /// How often the interface had no space for a frame, which is offered again and not lost. The
+    /// kernel counts each time as a frame that the interface dropped.
+    pub retried: u64,
 }
 
 /// An interface, or none: frames come and go once it is bound to one.
@@ -71,6 +74,8 @@ pub struct Interface {
     unsent: u32,
     /// The interface takes nothing now, for another reason than a full queue.
     stuck: bool,
+    /// The interface's queue is full.
+    full: bool,
     counters: UplinkCounters,
 }
 
@@ -113,6 +118,7 @@ impl Interface {
             send_slot: 0,
             unsent: 0,
             stuck: false,
+            full: false,
             counters: UplinkCounters::default(),
         })
     }
@@ -255,20 +261,32 @@ impl Interface {
 
     /// Has the interface take what was pushed. What it does not take now it takes with the next call.
     pub fn flush(&mut self) {
-        self.stuck = false;
+        (self.stuck, self.full) = (false, false);
         while self.unsent > 0 {
             // SAFETY: without a buffer: the frames are in the ring.
             let sent =
                 unsafe { libc::send(self.socket.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT) };
             if sent >= 0 {
                 self.unsent = 0;
-            } else if io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS) {
-                self.unsent -= 1; // the interface dropped one, counted that, and left off there
-            } else {
-                self.stuck = true; // it is down, or the kernel has no memory
-                return;
+                continue;
             }
+            match io::Error::last_os_error().raw_os_error() {
+                // The kernel leaves the frame in its slot, to begin with it (`tpacket_snd()`).
+                Some(libc::ENOBUFS) => {
+                    self.full = true;
+                    self.counters.retried += 1;
+                }
+                Some(libc::EAGAIN) => self.full = true, // as much is under way as the socket may have
+                _ => self.stuck = true,                 // it is down, or the kernel has no memory
+            }
+            return;
         }
+    }
+
+    /// Whether the interface has no space now for what was pushed.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full
     }
 
     /// Whether the interface takes nothing for now. The poller would not tell when it does again.

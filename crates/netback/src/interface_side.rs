@@ -8,6 +8,7 @@ use std::{ffi::CString, io, os::fd::BorrowedFd};
 use crate::{
     Delivered, MIN_FRAME_BYTES, NetHeader, Offloads, Transmitted,
     interface::{Interface, ROUTER_SLOTS},
+    output::FULL_NS,
     poller::{Interest, Poller},
     staging::MAX_FRAME_BYTES,
 };
@@ -35,6 +36,8 @@ pub(crate) struct InterfaceSide {
     /// When the interface is looked for, or looked at: it has gone down, and that it goes altogether is
     /// not told. None: it is there.
     looks_at_ns: Option<u64>,
+    /// When an interface that is full is offered frames again.
+    flushes_at_ns: Option<u64>,
     /// Frames were handed over since the interface was last told.
     touched: bool,
     /// Whether the poller waits for frames from it.
@@ -49,6 +52,7 @@ impl InterfaceSide {
             offloads: Offloads { checksum: checksums, ..Offloads::default() },
             is_bound: false,
             looks_at_ns: Some(0),
+            flushes_at_ns: None,
             touched: false,
             watched: true,
         };
@@ -66,8 +70,21 @@ impl InterfaceSide {
         Lost { not_taken: counters.ring_full, too_long: counters.too_long }
     }
 
+    /// Does what was to be done by now.
+    pub(crate) fn in_time(&mut self, now_ns: u64) {
+        self.look(now_ns);
+        if self.flushes_at_ns.is_some_and(|at_ns| at_ns <= now_ns) {
+            self.flush(now_ns);
+        }
+    }
+
+    fn flush(&mut self, now_ns: u64) {
+        self.interface.flush();
+        self.flushes_at_ns = self.interface.is_full().then_some(now_ns + FULL_NS);
+    }
+
     /// Looks for the interface, if it is gone and the time has come.
-    pub(crate) fn look(&mut self, now_ns: u64) {
+    fn look(&mut self, now_ns: u64) {
         if self.looks_at_ns.is_none_or(|at_ns| now_ns < at_ns) {
             return;
         }
@@ -82,9 +99,9 @@ impl InterfaceSide {
         self.looks_at_ns = (!is_there).then_some(now_ns + LOOK_NS);
     }
 
-    /// When the interface is looked for, or at.
-    pub(crate) fn looks_at_ns(&self) -> Option<u64> {
-        self.looks_at_ns
+    /// When something is to be done.
+    pub(crate) fn due_ns(&self) -> Option<u64> {
+        [self.looks_at_ns, self.flushes_at_ns].into_iter().flatten().min()
     }
 
     /// Takes note of an error of the interface's: it went down, and may be about to go altogether.
@@ -145,9 +162,9 @@ impl InterfaceSide {
     }
 
     /// Has the interface take what was handed over.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self, now_ns: u64) {
         if std::mem::take(&mut self.touched) {
-            self.interface.flush();
+            self.flush(now_ns);
         }
     }
 

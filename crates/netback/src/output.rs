@@ -53,8 +53,9 @@ pub(crate) struct Output {
     until_ns: Option<u64>,
 }
 
-/// Between two tries to send by an interface that is down.
+/// Between two tries to send by an interface that is down, and by one that is full.
 const AGAIN_NS: u64 = 10_000_000;
+pub(crate) const FULL_NS: u64 = 100_000;
 
 impl Output {
     /// Sends by an interface, for these ports, which have no settings yet.
@@ -126,6 +127,8 @@ impl Output {
         }
         if self.uplink.is_stuck() {
             (self.blocked, self.until_ns) = (false, Some(now_ns + AGAIN_NS));
+        } else if self.uplink.is_full() {
+            (self.blocked, self.until_ns) = (false, Some(now_ns + FULL_NS));
         }
         sent
     }

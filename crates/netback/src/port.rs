@@ -251,7 +251,7 @@ impl Port {
         match &mut self.side {
             Side::Guest(guest) => guest.finish(now_ns),
             Side::Interface(interface) => {
-                interface.finish();
+                interface.finish(now_ns);
                 true
             }
         }
@@ -261,7 +261,7 @@ impl Port {
     pub(crate) fn in_time(&mut self, now_ns: u64) {
         match &mut self.side {
             Side::Guest(guest) => guest.signal_again(now_ns),
-            Side::Interface(interface) => interface.look(now_ns),
+            Side::Interface(interface) => interface.in_time(now_ns),
         }
     }
 
@@ -269,7 +269,7 @@ impl Port {
     pub(crate) fn due_ns(&self) -> Option<u64> {
         match &self.side {
             Side::Guest(guest) => guest.signals_at_ns(),
-            Side::Interface(interface) => interface.looks_at_ns(),
+            Side::Interface(interface) => interface.due_ns(),
         }
     }
 

@@ -63,6 +63,9 @@ _OF_UPLINK: Final[tuple[_Metric[UplinkStatus], ...]] = (
             lambda uplink: {"": uplink.received}),
     _Metric("sent_frames", "counter", "frames", "Frames handed to the interface.",
             lambda uplink: {"": uplink.sent}),
+    _Metric("retries", "counter", "",
+            "How often the interface had no space for a frame, which was offered again.",
+            lambda uplink: {"": uplink.retried}),
     _Metric("lost_frames", "counter", "frames",
             "Frames that arrived and found the back-end's ring full (ring_full), or were too long "
             "or could not be divided (too_long); and those that the interface refused (refused).",

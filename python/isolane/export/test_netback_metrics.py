@@ -17,7 +17,7 @@ PORT = PortStatus(
 )  # fmt: skip
 LINK = UplinkStatus(
     name="eth1", scheduler="drr", back_pressure="on", rate="1Gbps", received=526, ring_full=11,
-    too_long=12, sent=900, refused=4,
+    too_long=12, sent=900, refused=4, retried=5,
 )  # fmt: skip
 SHOWN = Status("edge", (PORT,), (LINK,))
 

@@ -82,6 +82,9 @@ class UplinkStatus:
     """Frames handed to the interface."""
     refused: int
     """Frames that the interface refused for their form."""
+    retried: int
+    """How often the interface had no space for a frame, which was offered again and is not lost;
+    the kernel counts each time among what the interface dropped (``tx_dropped``)."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from isolane.netback import UplinkStatus
 from isolane.testbed import services
 from isolane.testbed.bed_back_end import BedBackEnd
 from isolane.testbed.bed_devices import DUT, RCV, Layout
@@ -93,6 +94,8 @@ class Reader:
         self._ns = namespaces
         self._guests = guests
         self._snmp: dict[str, int] = {}
+        self._retried: dict[str, int] = {}
+        """By uplink of the back-end: what it sent later, and the kernel has among the dropped."""
         self._tracking: dict[str, int] = {}
         for router in layout.routers:
             if router.guest:  # its own kernel tells
@@ -113,6 +116,7 @@ class Reader:
     def read(self) -> Counters:
         """Take a snapshot."""
         lost: dict[tuple[str | None, str], int] = {}
+        uplinks = self._uplinks()
         queues, in_guests = self._queue_drops(), self._guests.lost()
         delivered = {name: losses.pop("delivered", 0) for name, losses in in_guests.items()}
         for router in self._layout.routers:
@@ -136,16 +140,23 @@ class Reader:
             parts = sum(self._device(name, ifname, {}) for name, ifname in wire.parts)
             count = max(0, self._device(wire.netns, wire.ifname, queues) - parts)
             lost[None, wire.drop_point] = lost.get((None, wire.drop_point), 0) + count
-        if (status := self._back_end.status()) is not None:
-            uplink = status.uplinks[0]
+        for uplink in uplinks[:1]:
             lost[None, "nic_queue"] += uplink.ring_full + uplink.too_long
         wires = [veth.tx for veth in self._layout.veths if veth.rx.netns == RCV]
         receiver = sum(self._device(end.netns, end.ifname, {}) for end in wires)
         own = {router: self._device(*end, {}) for router, end in self._layout.to_receiver().items()}
         return Counters(lost, backlog_drops(), receiver, delivered, own)
 
+    def _uplinks(self) -> tuple[UplinkStatus, ...]:
+        """Return those of the back-end, the one that frames come by first; none without one."""
+        status = self._back_end.status()
+        found = status.uplinks if status is not None else ()
+        self._retried = {uplink.name: uplink.retried for uplink in found}
+        return found
+
     def _device(self, name: str, ifname: str, queues: dict[tuple[str, str], int]) -> int:
         dropped = int(self._ns[name].read(ifname, "statistics/tx_dropped"))
+        dropped -= self._retried.get(ifname, 0)
         return dropped + queues.get((name, ifname), 0)
 
     def _queue_drops(self) -> dict[tuple[str, str], int]:
