@@ -4,8 +4,9 @@ use std::{
     cell::RefCell,
     collections::HashMap,
     io,
-    os::fd::{FromRawFd, IntoRawFd, OwnedFd},
+    os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd},
     rc::Rc,
+    time::{Duration, Instant},
 };
 
 use libbpf_rs::{Link, RingBuffer, RingBufferBuilder, skel::Skel};
@@ -23,6 +24,10 @@ const FAMILY: Family = Family {
 };
 const EVENTS: Family =
     Family { program: "profile", feature: "perf events of cores (CONFIG_PERF_EVENTS)" };
+/// How long the period stays the same. Each change loses what has passed of one.
+const TURN: Duration = Duration::from_secs(1);
+/// By how much of itself the rate is varied, so that it beats with nothing that is periodic.
+const VARIED: f64 = 0.2;
 const HEAD_BYTES: usize = size_of::<types::isl_profile_record>();
 
 /// What the ticks are of.
@@ -80,6 +85,8 @@ pub struct Profile {
     pub sampled: Vec<Sampled>,
     /// Ticks of which nothing is known: there was no memory for them.
     pub lost: u64,
+    /// Samples that there had been if no core had been idle.
+    pub expected: u64,
     /// Time that the program took, ns, on all cores.
     pub program_ns: u64,
 }
@@ -110,6 +117,49 @@ pub struct Profiler {
     skel: Loaded<ProfileSkel<'static>>,
     cores: Vec<u32>,
     clock: Clock,
+    /// Of the cores, descriptors that `ticks` owns.
+    events: Vec<RawFd>,
+    pace: RefCell<Pace>,
+}
+
+/// The rate at which each core is sampled: it changes every second, and is right on average.
+struct Pace {
+    hz: f64,
+    /// Part of the rate that is added now.
+    varied: f64,
+    since: Instant,
+    turns: u64,
+    /// Samples of a busy core in the turns that are over.
+    expected: f64,
+    random: u64,
+}
+
+impl Pace {
+    fn new(hz: f64, now: Instant) -> Self {
+        Self { hz, varied: 0.0, since: now, turns: 0, expected: 0.0, random: 1 }
+    }
+
+    fn now_hz(&self) -> f64 {
+        self.hz * (1.0 + self.varied)
+    }
+
+    fn end_turn(&mut self, now: Instant) {
+        self.expected += ((now - self.since).as_secs_f64() * self.now_hz()).floor();
+        self.since = now;
+        self.turns += 1;
+        // Each is followed by its opposite.
+        if self.turns % 2 == 0 {
+            self.varied = -self.varied;
+            return;
+        }
+        // Knuth's MMIX generator: it has to be like nothing else, not unpredictable.
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let part = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
+        self.varied = VARIED * (2.0 * part - 1.0);
+    }
 }
 
 impl Profiler {
@@ -128,7 +178,7 @@ impl Profiler {
             .map_err(|error| FAMILY.refused(&error))?;
         let ring = builder.build().map_err(|error| FAMILY.refused(&error))?;
         let mut clock = Clock::Cycles;
-        let mut ticks = Vec::new();
+        let (mut ticks, mut events) = (Vec::new(), Vec::new());
         for &core in cores {
             let event = match open(core, hz, clock) {
                 Err(_) if ticks.is_empty() => {
@@ -139,10 +189,14 @@ impl Profiler {
             };
             let refused = |source| EVENTS.refused_because(format!("core {core}: {source}"));
             let event = event.map_err(refused)?;
-            let link = skel.progs.isl_tick.attach_perf_event(event.into_raw_fd());
+            let event = event.into_raw_fd();
+            events.push(event);
+            let link = skel.progs.isl_tick.attach_perf_event(event);
             ticks.push(link.map_err(|error| FAMILY.refused(&error))?);
         }
-        Ok(Self { ring, counts, ticks, skel, cores: cores.to_vec(), clock })
+        let pace = RefCell::new(Pace::new(hz as f64, Instant::now()));
+        let cores = cores.to_vec();
+        Ok(Self { ring, counts, ticks, skel, cores, clock, events, pace })
     }
 
     /// What the ticks are of.
@@ -153,12 +207,23 @@ impl Profiler {
 
     /// Takes what has come; to be called several times a second.
     pub fn drain(&self) -> Result<()> {
+        let now = Instant::now();
+        let mut pace = self.pace.borrow_mut();
+        if now - pace.since >= TURN {
+            pace.end_turn(now);
+            for &event in &self.events {
+                set_rate(event, pace.now_hz(), self.clock)
+                    .map_err(|source| EVENTS.refused_because(format!("its rate: {source}")))?;
+            }
+        }
         self.ring.consume().map_err(|error| FAMILY.refused(&error))
     }
 
     /// Ends the sampling and tells the functions' names.
     pub fn finish(mut self) -> Result<Profile> {
+        self.pace.borrow_mut().end_turn(Instant::now());
         self.ticks.clear();
+        self.events.clear();
         self.drain()?;
         let profiled = &present(self.skel.maps.bss_data.as_deref())?.profiled;
         let of_cores = || self.cores.iter().map(|&core| &profiled[core as usize % profiled.len()]);
@@ -167,6 +232,7 @@ impl Profiler {
         Ok(Profile {
             sampled: named(&counts.counted),
             lost: of_cores().map(|core| core.lost).sum(),
+            expected: whole(self.pace.borrow().expected) * self.cores.len() as u64,
             program_ns: of_cores().map(|core| core.ns).sum(),
         })
     }
@@ -304,9 +370,50 @@ fn open(core: u32, hz: u64, clock: Clock) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
+/// `PERF_EVENT_IOC_PERIOD`.
+const SET_PERIOD: libc::c_ulong = 0x4008_2404;
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positive, far below 2^53"
+)]
+fn whole(value: f64) -> u64 {
+    value.round() as u64
+}
+
+fn set_rate(event: RawFd, hz: f64, clock: Clock) -> io::Result<()> {
+    let value = match clock {
+        Clock::Cycles => whole(hz),
+        Clock::CpuClock => whole(1e9 / hz),
+    };
+    // SAFETY: the descriptor is an open event's, and the value lives as long as the call.
+    if unsafe { libc::ioctl(event, SET_PERIOD, &raw const value) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rate_varies_and_is_right_on_average() {
+        let mut now = Instant::now();
+        let mut pace = Pace::new(1000.0, now);
+        let mut rates = Vec::new();
+        for _ in 0..201 {
+            rates.push(pace.now_hz());
+            now += TURN;
+            pace.end_turn(now);
+        }
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        assert!((mean - 1000.0).abs() < 1e-9, "{mean}");
+        assert!(rates.iter().all(|rate| (800.0..=1200.0).contains(rate)));
+        assert!(rates.iter().any(|rate| *rate < 850.0) && rates.iter().any(|rate| *rate > 1150.0));
+        assert!((pace.expected - 201_000.0).abs() <= 201.0, "{}", pace.expected);
+    }
 
     fn record(kind: types::isl_profile_kind, words: [u32; 7], chain: &[u64]) -> Vec<u8> {
         let [core, thread, process, netns, ifindex, kernel, user] = words;

@@ -29,6 +29,8 @@ record! {
         chains: Vec<SampledChain>,
         /// Samples of which nothing is known.
         lost: u64,
+        /// Samples that there had been if no core had been idle.
+        expected: u64,
         /// Time that the program took on all cores, ns.
         program_ns: u64,
     }
@@ -84,6 +86,7 @@ impl Profiler {
         Ok(Sampling {
             chains: chains.collect(),
             lost: profile.lost,
+            expected: profile.expected,
             program_ns: profile.program_ns,
         })
     }

@@ -45,7 +45,8 @@ def sample(
     cores
         Which.
     rate_hz
-        Samples of each core a second, at most `MAX_RATE_HZ`.
+        Samples of each core a second on average, at most `MAX_RATE_HZ`; a fifth more or less, and
+        another rate every second, so that it beats with nothing that is periodic.
     duration_s
         How long, s.
     pause
@@ -99,8 +100,6 @@ class Sampled:
         """
         found = self.found
         busy = sum(one.samples for one in found.chains)
-        # Of idle cores a timer takes few samples, a counter of cycles none: time tells them.
-        every = round(self.duration_ns * self.rate_hz / 1e9) * len(self.cores)
         counts: Counter[tuple[str, int, str, tuple[str, ...], tuple[str, ...]]] = Counter()
         for one in found.chains:
             where = (owners.of(one), one.core, one.name, tuple(one.kernel), tuple(one.user))
@@ -111,7 +110,8 @@ class Sampled:
             duration_ns=self.duration_ns,
             cores=self.cores,
             stacks=tuple(SampledStack(*where, samples) for where, samples in counts.items()),
-            idle_samples=max(0, every - busy - found.lost),
+            # Of idle cores a timer takes few samples, a counter of cycles none: time tells them.
+            idle_samples=max(0, found.expected - busy - found.lost),
             lost_samples=found.lost,
             frames=frames,
             sampling_ns=found.program_ns,
