@@ -77,7 +77,7 @@ test-setup: setup ## Install what tests run besides: container engines, libvirt,
 test: test-setup ## Set up, then test: is the code right? The same answer on any machine, however slow
 	@mkdir -p .build
 	@ended=0; \
-	$(MAKE) --no-print-directory --jobs 3 --keep-going .test-alone .test-beside .test-rest \
+	$(MAKE) --no-print-directory --jobs 3 --keep-going .test-alone .test-beside .test-pure \
 		ARGS="--durations 40" || ended=1; \
 	cat .build/pytest.log .build/pytest-beside.log .build/cargo-test.log || ended=1; \
 	{ awk '/^test result:/ {passed += $$4; failed += $$6} \
@@ -87,17 +87,17 @@ test: test-setup ## Set up, then test: is the code right? The same answer on any
 	cat .build/test-result; exit $$ended
 
 # What `make test` does at the same time, each by a make of its own: live tests that need the cores of
-# their test beds for themselves, live tests without one, and all others.
-.PHONY: .test-alone .test-beside .test-rest
+# their test beds for themselves; live tests without one, then Rust's, which takes as long; all others.
+.PHONY: .test-alone .test-beside .test-pure
 .test-alone:
 	@$(MAKE) --no-print-directory test-live LIVE="root and not beside"
 .test-beside:
-	@$(MAKE) --no-print-directory test-beside
-.test-rest:
 	@ended=0; \
-	$(MAKE) --no-print-directory test-pure >/dev/null 2>&1 || ended=1; \
+	$(MAKE) --no-print-directory test-beside || ended=1; \
 	$(MAKE) --no-print-directory test-rust >/dev/null 2>&1 || ended=1; \
 	exit $$ended
+.test-pure:
+	@$(MAKE) --no-print-directory test-pure >/dev/null 2>&1
 
 .PHONY: test-live
 test-live: test-setup ## Only the tests that change the host, one after the other; ARGS for pytest
@@ -118,7 +118,7 @@ test-pure: setup ## Only the tests that change nothing, at idle priority
 .PHONY: test-rust
 test-rust: setup ## Only Rust's tests, on a host of their own
 	@mkdir -p .build
-	@{ tools/harmless cargo test --workspace --locked --quiet --no-run && \
+	@{ nice cargo test --workspace --locked --quiet --no-run && \
 	tools/private-host nice cargo test --workspace --locked --quiet && \
 	nice cargo run --package isolane-netback --example fuzz --locked --quiet -- 20000 7; } 2>&1 | \
 	tee .build/cargo-test.log

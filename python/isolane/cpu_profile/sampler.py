@@ -11,9 +11,8 @@ from typing import Final
 from isolane import _native
 from isolane.cpu_profile.sampled_stacks import HOST, CpuProfile, SampledStack
 
-MAX_RATE_HZ: Final = 10_000
 _DRAIN_S: Final = 0.1
-"""How often samples are fetched: some 4,000 fit into what the kernel keeps them in."""
+"""How often samples are fetched: 5,000 of the longest fit into what the kernel keeps them in."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ def sample(
     cores
         Which.
     rate_hz
-        Samples of each core a second on average, at most `MAX_RATE_HZ`; a fifth more or less, and
-        another rate every second, so that it beats with nothing that is periodic.
+        Samples of each core a second on average; a fifth more or less, and another rate every
+        second, so that it beats with nothing that is periodic.
     duration_s
         How long, s.
     pause

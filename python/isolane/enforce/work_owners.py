@@ -11,6 +11,7 @@ from isolane.enforce.policy_state import State
 from isolane.enforce.sampling import nic_threads_of, threads_of
 from isolane.enforce.setting import from_key
 from isolane.enforce.settings import Program
+from isolane.errors import NotSupported
 from isolane.spec.policy import Policy
 
 
@@ -36,8 +37,9 @@ def find(host: Host, state: State, policy: Policy) -> WorkOwners:
     """Look who works for whom now; changes nothing."""
     threads = {thread: name for name, found in threads_of(state).items() for thread in found}
     for name in policy.routers:  # whoever was started since then is in the cgroup
-        with suppress(OSError):  # which a router without CPU keys has not
-            listed = (host.groups.path(name) / "tasks").read_text().split()
+        with suppress(OSError, NotSupported):  # a router without CPU keys has none
+            listing = "cgroup.threads" if host.groups.version == 2 else "tasks"
+            listed = (host.groups.path(name) / listing).read_text().split()
             threads |= {int(thread): name for thread in listed}
     cores = {core for router in policy.routers.values() for core in router.cores or ()}
     cores |= {core for nic in policy.nics.values() for core in nic.cores or ()}
