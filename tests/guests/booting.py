@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from isolane.guests import Guest, QemuGuest, QemuPlan, UmlGuest, UmlPlan
 from isolane.procfs import named_processes, words_of
@@ -15,21 +14,24 @@ LIMIT_S = 300.0
 Starter = Callable[..., Guest]
 
 
-def _starter(guest: type[UmlGuest | QemuGuest], plan: type[UmlPlan | QemuPlan]) -> Starter:
-    def start(
-        folder: Path,
-        name: str = "one",
-        script: str = "",
-        limit_s: float = LIMIT_S,
-        core: int | None = None,
-    ) -> Guest:
-        made: Any = plan(name, script, core)
-        return guest(made, limit_s, folder)
-
-    return start
+def uml(
+    folder: Path,
+    name: str = "one",
+    script: str = "",
+    limit_s: float = LIMIT_S,
+    core: int | None = None,
+) -> Guest:
+    return UmlGuest(UmlPlan(name, script, core), limit_s, folder)
 
 
-uml, qemu = _starter(UmlGuest, UmlPlan), _starter(QemuGuest, QemuPlan)
+def qemu(
+    folder: Path,
+    name: str = "one",
+    script: str = "",
+    limit_s: float = LIMIT_S,
+    core: int | None = None,
+) -> Guest:
+    return QemuGuest(QemuPlan(name, script, core), limit_s, folder)
 
 
 def processes_of(folder: Path) -> list[int]:

@@ -267,6 +267,11 @@ impl Interface {
             let sent =
                 unsafe { libc::send(self.socket.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT) };
             if sent >= 0 {
+                // It may have left off where as much was under way as the socket may have.
+                self.full = self.has_waiting();
+                if self.full {
+                    return;
+                }
                 self.unsent = 0;
                 continue;
             }
@@ -281,6 +286,12 @@ impl Interface {
             }
             return;
         }
+    }
+
+    /// Whether the kernel has yet to take the frame that was pushed last; it takes them in turn.
+    fn has_waiting(&self) -> bool {
+        let last = self.slots + (self.send_slot + self.slots - 1) % self.slots;
+        status(self.slot(last)).load(Ordering::Acquire) == libc::TP_STATUS_SEND_REQUEST
     }
 
     /// Whether the interface has no space now for what was pushed.
