@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,15 @@ from tests.guests.booting import processes_of, qemu
 pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.usefixtures("needs_qemu_guests")]
 
 
+def program_of(process: int) -> str | None:
+    with suppress(OSError):  # processes come and go
+        return Path(f"/proc/{process}/exe").readlink().name
+    return None
+
+
 def test_it_has_no_rights_on_this_host_and_no_network(tmp_path: Path) -> None:
     with qemu(tmp_path):
-        (emulator,) = (
-            number
-            for number in processes_of(tmp_path)
-            if Path(f"/proc/{number}/exe").readlink().name == EMULATOR
-        )
+        (emulator,) = (one for one in processes_of(tmp_path) if program_of(one) == EMULATOR)
         status = Path(f"/proc/{emulator}/status").read_text()
         assert re.search(r"^CapEff:\t0+$", status, re.MULTILINE)
         assert re.search(r"^NoNewPrivs:\t1$", status, re.MULTILINE)

@@ -195,16 +195,25 @@ def test_a_guest_that_dies_takes_nothing_of_another_and_can_come_back(tmp_path: 
             one.until("it is back", lambda s: s.uplinks[1].sent == 25)
 
 
+def memory_of(folder: Path) -> list[Path]:
+    """Descriptors of a guest's processes that are files of its memory."""
+    found = []
+    for process in processes_of(folder):
+        with suppress(OSError):  # processes come and go
+            for file in Path(f"/proc/{process}/fd").iterdir():
+                with suppress(OSError):  # and so do descriptors
+                    if str(file.readlink()).startswith("/dev/shm/"):
+                        found.append(file)
+    return found
+
+
 def test_memory_that_is_cut_short_ends_its_own_guest_alone(tmp_path: Path) -> None:
     with back_end(tmp_path, 2) as one, one.guest(0), one.guest(1):
-        cut = 0
-        for process in processes_of(GUESTS / "netback-0"):
-            for file in Path(f"/proc/{process}/fd").iterdir():
-                with suppress(OSError):  # it has gone, with its memory
-                    if str(file.readlink()).startswith("/dev/shm/"):
-                        os.truncate(file, 0)
-                        cut += 1
-        assert cut, "its memory is a file"
+        files = memory_of(GUESTS / "netback-0")
+        assert files, "its memory is a file"
+        for file in files:
+            with suppress(OSError):  # it has gone, with its memory
+                os.truncate(file, 0)
         send([one.frame(0)] * 5 + [one.frame(1)] * 20)
         status = one.until("the other's came out", lambda s: s.uplinks[1].sent >= 20)
         ports = [one.port(side, 0) for side in (0, 1)]
