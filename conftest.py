@@ -2,7 +2,7 @@
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.host_as_before"]
+pytest_plugins = ["tests.host_as_before", "tests.seconds_by_file"]
 
 # How long examples take says something about the machine's other work, not about the code; and each
 # run is to try the same ones.
