@@ -17,7 +17,7 @@ from isolane.testbed import Journal, clean, exclusive
 from benches.common import Check, Options, Outcome, main, median, spread
 
 EXPERIMENT = Path(__file__).parent.parent / "experiments" / "managed-neighbour.yaml"
-WARMUP_NS, WINDOW_NS = 50_000_000, 150_000_000
+WARMUP_NS, WINDOW_NS = 30_000_000, 100_000_000
 TRIALS = 8
 """On each bed; the first one loads the generator and counts as part of the bed."""
 RATE_PPS, GUEST_PPS = 100_000.0, 2_000.0

@@ -165,6 +165,8 @@ def _kept(folder: Path | None) -> dict[str, int | str]:
 
 def _capacity(text: str | None, spec: Experiment, folder: Path | None) -> Capacity | None:
     """Return the capacity (1x) that was given on the command line, now or when the run began."""
+    if text is None and folder is None:
+        return None  # and nothing to import: a dry run answers at once
     from isolane.run.capacity import given_capacity, kept_capacity
     from isolane.run.folder import RunFolder
 
@@ -279,7 +281,6 @@ def _measure(plan: _Plan) -> Summary | None:
     from isolane.run.live.host import host_facts
     from isolane.run.live.live_backend import refuse_simulated
     from isolane.run.rounds_in_time import RoundsInTime
-    from isolane.run.runner import Run
     from isolane.testbed import clean, exclusive
 
     refuse_simulated(plan.spec)
@@ -296,6 +297,8 @@ def _measure(plan: _Plan) -> Summary | None:
         back_end.check(plan.spec.resolved_arms())
         if plan.dry_run:
             return None
+        from isolane.run.runner import Run
+
         folder = plan.folder(back_end.host(), settings)
         with resumable(folder), logged(folder), _progress() as watch:
             return Run(
