@@ -7,6 +7,7 @@
 
 mod mode;
 mod thread_time;
+mod yielding;
 
 use std::{
     os::fd::AsFd,
@@ -20,7 +21,10 @@ use std::{
 use libbpf_rs::{MapCore, MapHandle};
 
 pub use self::mode::{Chooser, Mode, Sample};
-use self::thread_time::Thread;
+use self::{
+    thread_time::Thread,
+    yielding::{FIRST, LAST, Taken, Yielding},
+};
 use crate::{
     Error, Result, mapped::MappedArray, monotonic_ns, netns, skeletons::demux::types as host,
     timespec,
@@ -31,12 +35,11 @@ use crate::{
 const BEAT_NS: u64 = 150_000;
 /// Between two looks at what the threads do.
 const SAMPLE_NS: u64 = 1_000_000;
+/// The same while the NIC's threads of a contended core yield to the routers, or should.
+const YIELDING_SAMPLE_NS: u64 = 2_000_000;
 /// The same where nothing can change at once: routers compete, or have had no work for [`QUIET_NS`].
 const SLOW_SAMPLE_NS: u64 = 10_000_000;
 const QUIET_NS: u64 = 100_000_000;
-/// Nice values of a NIC's threads.
-const FIRST: i32 = -20;
-const LAST: i32 = 19;
 /// A thread that ran or waited for more of the time than this (percent) wants more than there is.
 const BUSY_PERCENT: u64 = 90;
 /// Threads that ran for more of the time than this (percent) had the core to themselves.
@@ -122,6 +125,16 @@ struct Counts {
     offered: u64,
     /// Dropped because a queue was full.
     dropped: u64,
+    /// Dropped because the router had had its share of the core.
+    dropped_share: u64,
+}
+
+impl Counts {
+    fn since(self, before: Self) -> Taken {
+        let dropped = self.dropped.wrapping_sub(before.dropped)
+            + self.dropped_share.wrapping_sub(before.dropped_share);
+        Taken { frames: self.offered.wrapping_sub(before.offered), dropped }
+    }
 }
 
 /// The state of one core's pacemaker.
@@ -131,7 +144,10 @@ struct Beat<'a> {
     queues: Option<&'a Queues>,
     chooser: Chooser,
     active: Vec<bool>,
+    taken: Vec<Taken>,
+    yielding: Yielding,
     mode: Mode,
+    nice: i32,
     sampled_ns: u64,
 }
 
@@ -154,9 +170,12 @@ impl<'a> Beat<'a> {
             nic: open(&work.nic_threads),
             chooser: Chooser::new(routers.len()),
             active: vec![false; routers.len()],
+            taken: vec![Taken::default(); routers.len()],
+            yielding: Yielding::new(),
             routers,
             queues,
             mode: Mode::Free,
+            nice: FIRST,
             sampled_ns: monotonic_ns(),
         };
         beat.set_nice(FIRST);
@@ -168,7 +187,11 @@ impl<'a> Beat<'a> {
         while !stop.load(Ordering::Relaxed) {
             next_ns = (next_ns + self.interval_ns()).max(monotonic_ns());
             sleep_until(next_ns);
-            let sample_ns = if self.mode == Mode::Contended { SLOW_SAMPLE_NS } else { SAMPLE_NS };
+            let sample_ns = match self.mode {
+                Mode::Contended if self.yielding.yields() => YIELDING_SAMPLE_NS,
+                Mode::Contended => SLOW_SAMPLE_NS,
+                Mode::Free | Mode::Alone => SAMPLE_NS,
+            };
             // A sample is a little later than its beat.
             if next_ns + BEAT_NS / 2 - self.sampled_ns >= sample_ns && !self.sample() {
                 break;
@@ -181,6 +204,7 @@ impl<'a> Beat<'a> {
         match self.mode {
             // A NIC's thread wakes up at least as often by itself.
             Mode::Contended if self.nic.is_empty() => BEAT_NS,
+            Mode::Contended if self.yielding.yields() => YIELDING_SAMPLE_NS,
             Mode::Contended => SLOW_SAMPLE_NS,
             Mode::Free if self.chooser.is_quiet(self.sampled_ns, QUIET_NS) => SLOW_SAMPLE_NS,
             Mode::Free | Mode::Alone => SAMPLE_NS,
@@ -192,11 +216,13 @@ impl<'a> Beat<'a> {
         let now_ns = monotonic_ns();
         self.sampled_ns = now_ns;
         let mut full = false;
-        for (router, active) in self.routers.iter_mut().zip(&mut self.active) {
+        let routers = self.routers.iter_mut().zip(&mut self.active).zip(&mut self.taken);
+        for ((router, active), taken) in routers {
             let counts = counted(self.queues, &router.queues);
             let before = std::mem::replace(&mut router.counts, counts);
             full |= counts.dropped != before.dropped;
             *active = counts.offered != before.offered;
+            *taken = counts.since(before);
         }
         let (wanted_percent, ran_percent) = self.look_at_threads();
         let mode = self.chooser.mode(Sample {
@@ -205,11 +231,24 @@ impl<'a> Beat<'a> {
             overloaded: full || wanted_percent >= BUSY_PERCENT,
             shared: ran_percent < OWN_PERCENT,
         });
-        if mode != self.mode {
-            self.set_nice(if mode == Mode::Alone { LAST } else { FIRST });
-            self.mode = mode;
+        self.mode = mode;
+        let nice = self.nice_of(mode, ran_percent);
+        if nice != self.nice {
+            self.set_nice(nice);
+            self.nice = nice;
         }
         !self.nic.is_empty() || self.routers.iter().any(|router| !router.threads.is_empty())
+    }
+
+    fn nice_of(&mut self, mode: Mode, ran_percent: u64) -> i32 {
+        if mode != Mode::Contended {
+            self.yielding.reset();
+            return if mode == Mode::Alone { LAST } else { FIRST };
+        }
+        let (chooser, now_ns) = (&self.chooser, self.sampled_ns);
+        let expected = self.taken.iter().enumerate();
+        let expected = expected.filter(|&(router, _)| chooser.expects(router, now_ns));
+        self.yielding.nice(ran_percent, expected.map(|(_, taken)| *taken))
     }
 
     /// The longest part of the time that one of the threads wanted the core, and the part that they
@@ -262,6 +301,7 @@ fn counted(queues: Option<&Queues>, slots: &[usize]) -> Counts {
     slots.iter().filter_map(|&slot| one(slot)).fold(Counts::default(), |sum, queue| Counts {
         offered: sum.offered.wrapping_add(queue.offered),
         dropped: sum.dropped.wrapping_add(queue.dropped_queue),
+        dropped_share: sum.dropped_share.wrapping_add(queue.dropped_share),
     })
 }
 

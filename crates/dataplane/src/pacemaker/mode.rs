@@ -14,8 +14,9 @@ pub enum Mode {
     /// NIC's ring refuses what is too much, which costs the core nothing, while dropping it would.
     Alone,
     /// Several routers have work, and the core cannot do it all. The NIC's threads go first, so that
-    /// the NIC's ring never refuses the frames of a router within its share; and the CPU scheduler
-    /// chooses anew at every beat, so that no router waits for the kernel's tick.
+    /// the NIC's ring never refuses the frames of a router within its share, unless that takes the
+    /// time that its frames need (see `Yielding`); and the CPU scheduler chooses anew at every beat,
+    /// so that no router waits for the kernel's tick.
     Contended,
 }
 
@@ -56,11 +57,9 @@ impl Chooser {
         if sample.overloaded {
             self.overloaded_ns = Some(sample.now_ns);
         }
-        let within = |last_ns: Option<u64>, limit_ns| {
-            last_ns.is_some_and(|last_ns| sample.now_ns.saturating_sub(last_ns) < limit_ns)
-        };
-        let active = self.active_ns.iter().filter(|&&last_ns| within(last_ns, ACTIVE_NS)).count();
-        match (within(self.overloaded_ns, OVERLOADED_NS), active) {
+        let now_ns = sample.now_ns;
+        let active = (0..self.active_ns.len()).filter(|&one| self.expects(one, now_ns)).count();
+        match (within(self.overloaded_ns, now_ns, OVERLOADED_NS), active) {
             (true, 2..) => Mode::Contended,
             // Ordinary processes would starve a NIC's thread that goes last.
             (true, 1) if !sample.shared => Mode::Alone,
@@ -68,11 +67,21 @@ impl Chooser {
         }
     }
 
+    /// Whether a router is expected to have work: it had some not long ago.
+    #[must_use]
+    pub fn expects(&self, router: usize, now_ns: u64) -> bool {
+        within(self.active_ns[router], now_ns, ACTIVE_NS)
+    }
+
     /// Whether no router has had work for so long that the core may be looked at less often.
     #[must_use]
     pub fn is_quiet(&self, now_ns: u64, for_ns: u64) -> bool {
         self.active_ns.iter().flatten().all(|&last_ns| now_ns.saturating_sub(last_ns) > for_ns)
     }
+}
+
+fn within(last_ns: Option<u64>, now_ns: u64, limit_ns: u64) -> bool {
+    last_ns.is_some_and(|last_ns| now_ns.saturating_sub(last_ns) < limit_ns)
 }
 
 #[cfg(test)]
