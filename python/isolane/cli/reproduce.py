@@ -28,7 +28,10 @@ EPILOG = """Examples:
 
 def command(
     paper: Annotated[
-        str, typer.Argument(metavar="PAPER", help="The paper: rathore2013, ahn or adamczyk2012.")
+        str,
+        typer.Argument(
+            metavar="PAPER", help="The paper: rathore2013, ahn, adamczyk2012 or oliveira2024."
+        ),
     ],
     figure: Annotated[
         str | None,

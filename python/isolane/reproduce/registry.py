@@ -13,6 +13,7 @@ PAPERS: Final[Mapping[str, str]] = {
     "rathore2013": "isolane.reproduce.rathore2013",
     "ahn": "isolane.reproduce.ahn",
     "adamczyk2012": "isolane.reproduce.adamczyk",
+    "oliveira2024": "isolane.reproduce.oliveira2024",
 }
 """Name of each paper and the module whose ``PAPER`` it is."""
 

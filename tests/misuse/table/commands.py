@@ -90,6 +90,12 @@ ROWS: Final[dict[str, Row]] = {
     "reproduce a path": Row("reproduce ../../etc/passwd", 2, "etc/passwd"),
     "reproduce a paper of nothing": Row("reproduce ''", 2, "rathore2013"),
     "reproduce a figure that there is not": Row("reproduce ahn --figure 99", 2, "99"),
+    "reproduce a figure of a paper that is left out": Row(
+        "reproduce oliveira2024 --figure 9", 2, "has no figure '9'"
+    ),
+    "reproduce with a profile that lacks a cost": Row(
+        "reproduce oliveira2024 --figure 5 --profile veth", 2, "cost 'ping' is missing"
+    ),
     "reproduce figure NaN": Row("reproduce ahn --figure nan", 2, "nan"),
     "reproduce figure of nothing": Row("reproduce ahn --figure ''", 2, "figure"),
     "reproduce with seed -1": Row("reproduce ahn --seed -1", 2, "--seed"),
@@ -132,6 +138,7 @@ ROWS: Final[dict[str, Row]] = {
     "calibrate into a folder": Row("calibrate ahn -o . --rounds 1", 1, "is a directory"),
     "calibrate from a profile of nothing": Row("calibrate ahn -o x --profile ''", 2, "profile"),
     "calibrate adamczyk2012": Row("calibrate adamczyk2012 -o x.yaml", 2, "adamczyk2012"),
+    "calibrate oliveira2024": Row("calibrate oliveira2024 -o x.yaml", 2, "oliveira2024"),
     "export for nobody": Row("export", 2, "Missing argument", lines=4),
     "export for a toaster": Row("export toaster", 2, "'toaster' is not one of"),
     "export grafana into a folder": Row("export grafana -o .", 1, "is a directory|Is a directory"),
