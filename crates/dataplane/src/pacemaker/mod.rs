@@ -323,3 +323,87 @@ pub fn stop_on_sigterm(stop: extern "C" fn(libc::c_int)) {
     // SAFETY: the handler only stores to an atomic, which is safe whatever it interrupts.
     unsafe { libc::signal(libc::SIGTERM, stop as *const () as libc::sighandler_t) };
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        mem::size_of,
+        time::{Duration, Instant},
+    };
+
+    use libbpf_rs::{MapHandle, MapType, libbpf_sys};
+
+    use super::*;
+    use crate::test_thread;
+
+    const LIMIT: Duration = Duration::from_secs(300);
+
+    /// A table of queues as the demultiplexer has, which the test fills.
+    fn table(queues: u32) -> MapHandle {
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            map_flags: libbpf_sys::BPF_F_MMAPABLE,
+            ..Default::default()
+        };
+        let value = u32::try_from(size_of::<host::isl_queue>()).expect("it is small");
+        MapHandle::create(MapType::Array, Some("isl_queues"), 4, value, queues, &options)
+            .expect("the kernel has such maps")
+    }
+
+    fn nice(thread: i32) -> i32 {
+        // SAFETY: takes no pointers.
+        unsafe { libc::getpriority(libc::PRIO_PROCESS, thread.unsigned_abs()) }
+    }
+
+    #[test]
+    fn a_nic_thread_yields_while_all_starve_until_one_keeps_up() {
+        let core = test_thread::first_core();
+        let map = table(2);
+        let mut queues: MappedArray<host::isl_queue> =
+            MappedArray::new(map.as_fd(), 2).expect("it can be mapped");
+        let mut until = |dropped: [u64; 2], is_reached: &dyn Fn() -> bool| {
+            let limit = Instant::now() + LIMIT;
+            while !is_reached() {
+                assert!(Instant::now() < limit, "did not come about");
+                for (slot, dropped) in dropped.into_iter().enumerate() {
+                    queues.update(slot, |queue| {
+                        queue.offered += 16;
+                        queue.dropped_queue += dropped;
+                    });
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let (tell, told) = mpsc::channel();
+        let work = |number: i32| CoreWork {
+            core,
+            nic_threads: vec![number],
+            routers: (0..2)
+                .map(|slot| RouterWork { threads: vec![], queues: vec![slot] })
+                .collect(),
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                netns::pin(core).expect("the core is there");
+                // SAFETY: gettid takes nothing.
+                tell.send(unsafe { libc::gettid() }).expect("the test listens");
+                while !over.load(Ordering::Relaxed) {
+                    test_thread::spin(100_000);
+                }
+            });
+            let number = told.recv().expect("it runs");
+            let id = map.info().expect("it is there").info.id;
+            let paced = scope.spawn({
+                let (stop, work) = (&stop, work(number));
+                move || run(&[work], Some(id), stop, || ())
+            });
+            until([16, 1], &|| nice(number) == FIRST);
+            until([16, 16], &|| nice(number) > FIRST);
+            until([16, 1], &|| nice(number) == FIRST);
+            stop.store(true, Ordering::Relaxed);
+            over.store(true, Ordering::Relaxed);
+            paced.join().expect("it ends").expect("the core can be looked after");
+        });
+    }
+}
