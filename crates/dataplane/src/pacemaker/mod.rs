@@ -35,7 +35,7 @@ use crate::{
 const BEAT_NS: u64 = 150_000;
 /// Between two looks at what the threads do.
 const SAMPLE_NS: u64 = 1_000_000;
-/// The same while the NIC's threads of a contended core yield to the routers, or should.
+/// The same while the NIC's threads of a contended core yield to the routers.
 const YIELDING_SAMPLE_NS: u64 = 2_000_000;
 /// The same where nothing can change at once: routers compete, or have had no work for [`QUIET_NS`].
 const SLOW_SAMPLE_NS: u64 = 10_000_000;
@@ -187,13 +187,8 @@ impl<'a> Beat<'a> {
         while !stop.load(Ordering::Relaxed) {
             next_ns = (next_ns + self.interval_ns()).max(monotonic_ns());
             sleep_until(next_ns);
-            let sample_ns = match self.mode {
-                Mode::Contended if self.yielding.yields() => YIELDING_SAMPLE_NS,
-                Mode::Contended => SLOW_SAMPLE_NS,
-                Mode::Free | Mode::Alone => SAMPLE_NS,
-            };
             // A sample is a little later than its beat.
-            if next_ns + BEAT_NS / 2 - self.sampled_ns >= sample_ns && !self.sample() {
+            if next_ns + BEAT_NS / 2 - self.sampled_ns >= self.sample_ns() && !self.sample() {
                 break;
             }
         }
@@ -204,9 +199,15 @@ impl<'a> Beat<'a> {
         match self.mode {
             // A NIC's thread wakes up at least as often by itself.
             Mode::Contended if self.nic.is_empty() => BEAT_NS,
+            Mode::Free if self.chooser.is_quiet(self.sampled_ns, QUIET_NS) => SLOW_SAMPLE_NS,
+            _ => self.sample_ns(),
+        }
+    }
+
+    fn sample_ns(&self) -> u64 {
+        match self.mode {
             Mode::Contended if self.yielding.yields() => YIELDING_SAMPLE_NS,
             Mode::Contended => SLOW_SAMPLE_NS,
-            Mode::Free if self.chooser.is_quiet(self.sampled_ns, QUIET_NS) => SLOW_SAMPLE_NS,
             Mode::Free | Mode::Alone => SAMPLE_NS,
         }
     }
