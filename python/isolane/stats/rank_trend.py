@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy  # not scipy.stats, which takes half a second: it is loaded when it is first used
 
 from isolane.stats.shifts import EXACT_UP_TO, order_counts
 
@@ -49,7 +49,7 @@ def rank_trend(settings: Sequence[float], values: Sequence[float]) -> RankTrend:
         raise ValueError("a trend needs two settings")
     if len(set(values)) < 2:
         return RankTrend(0.0, 1.0)
-    found = stats.kendalltau(settings, values)
+    found = scipy.stats.kendalltau(settings, values)
     tau, p = float(found.statistic), max(float(found.pvalue), smallest_trend_p(settings))
     if len(set(values)) == len(values) <= EXACT_UP_TO:
         p = _exact_p(settings, tau)

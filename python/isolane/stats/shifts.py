@@ -11,8 +11,8 @@ from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
+import scipy  # not scipy.stats, which takes half a second: it is loaded when it is first used
 from numpy.typing import NDArray
-from scipy import special, stats
 
 from isolane.stats.intervals import CONFIDENCE
 
@@ -88,7 +88,7 @@ def adjusted(ps: Sequence[float]) -> list[float]:
     Benjamini and Hochberg (1995): the limit bounds the false discovery rate, so that many figures
     may be looked at, and one that stands out is not lost among them.
     """
-    return [float(p) for p in stats.false_discovery_control(ps)] if ps else []
+    return [float(p) for p in scipy.stats.false_discovery_control(ps)] if ps else []
 
 
 def _differences(first: Sequence[float], second: Sequence[float]) -> NDArray[np.float64]:
@@ -102,11 +102,11 @@ def _differences(first: Sequence[float], second: Sequence[float]) -> NDArray[np.
 def _p(first: Sequence[float], second: Sequence[float]) -> float:
     tied = len({*first, *second}) < len(first) + len(second)
     if not tied and len(first) + len(second) <= EXACT_UP_TO:
-        return float(stats.mannwhitneyu(first, second, method="exact").pvalue)
+        return float(scipy.stats.mannwhitneyu(first, second, method="exact").pvalue)
     if len({*first, *second}) == 1:
         return 1.0
     # The normal distribution does not know how few orders there are.
-    found = float(stats.mannwhitneyu(first, second, method="asymptotic").pvalue)
+    found = float(scipy.stats.mannwhitneyu(first, second, method="asymptotic").pvalue)
     return max(found, smallest_p(len(first), len(second)))
 
 
@@ -119,7 +119,7 @@ def _outside(first: int, second: int, confidence: float) -> int:
     tail = (1 - confidence) / 2
     if first + second > EXACT_UP_TO:
         spread = math.sqrt(first * second * (first + second + 1) / 12)
-        return max(0, math.floor(first * second / 2 + float(special.ndtri(tail)) * spread))
+        return max(0, math.floor(first * second / 2 + float(scipy.special.ndtri(tail)) * spread))
     below = np.cumsum(order_counts(first, second)) / math.comb(first + second, first)
     return int(np.searchsorted(below, tail, side="right"))
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+import scipy  # not scipy.stats, which takes half a second: it is loaded when it is first used
 from numpy.typing import NDArray
-from scipy import special, stats
 
 from isolane.stats.intervals import CONFIDENCE
 
@@ -94,11 +94,11 @@ def _test(differences: Floats) -> tuple[float, float]:
     count = len(differences)
     if not count:
         return 0.0, 1.0
-    ranks = stats.rankdata(np.abs(differences))
+    ranks = scipy.stats.rankdata(np.abs(differences))
     above, total = float(ranks[differences > 0].sum()), count * (count + 1) / 2
     effect = 2 * above / total - 1
     if count > EXACT_UP_TO:
-        found = stats.wilcoxon(_signed(differences, ranks), method="asymptotic")
+        found = scipy.stats.wilcoxon(_signed(differences, ranks), method="asymptotic")
         return effect, float(found.pvalue)
     chances = _distribution(np.rint(2 * ranks).astype(int))
     at = round(2 * above)
@@ -131,6 +131,6 @@ def _outside(pairs: int, confidence: float) -> int:
     if pairs > EXACT_UP_TO:
         spread = math.sqrt(pairs * (pairs + 1) * (2 * pairs + 1) / 24)
         middle = pairs * (pairs + 1) / 4
-        return max(0, math.floor(middle + float(special.ndtri(tail)) * spread))
+        return max(0, math.floor(middle + float(scipy.special.ndtri(tail)) * spread))
     below = np.cumsum(_distribution(np.arange(1, pairs + 1)))
     return int(np.searchsorted(below, tail, side="right"))
