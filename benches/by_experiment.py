@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.run.folder import RunFolder
-from isolane.run.live import LiveBackEnd
+from isolane.run.live.live_backend import LiveBackEnd
 from isolane.run.results import Cell, Interval, Summary, Trial
 from isolane.run.runner import Run
 from isolane.spec import parse_experiment

@@ -18,7 +18,7 @@ from pathlib import Path
 from isolane.errors import IsolaneError
 from isolane.run.equal_arms import EXPERIMENT, ROUNDS, Comparison, comparisons
 from isolane.run.folder import RunFolder
-from isolane.run.live import LiveBackEnd
+from isolane.run.live.live_backend import LiveBackEnd
 from isolane.run.results import Trial
 from isolane.run.runner import Run, Step
 from isolane.spec import parse_experiment

@@ -15,7 +15,7 @@ from isolane.reproduce.model import Options as Chosen
 from isolane.reproduce.workers import Pool
 from isolane.run.delivery import is_undisturbed
 from isolane.run.folder import RunFolder
-from isolane.run.live import LiveBackEnd
+from isolane.run.live.live_backend import LiveBackEnd
 from isolane.run.results import Trial
 from isolane.run.runner import Run
 from isolane.run.summary import ASIDE

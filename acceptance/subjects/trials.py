@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from isolane.run.backend import Demand, Setting
-from isolane.run.live import LiveBackEnd
+from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import load_experiment
 from isolane.spec.arms import Arm
 from isolane.spec.load_points import Point

@@ -14,7 +14,7 @@ from isolane.reproduce.workers import Pool
 from isolane.run.folder import RunFolder
 from isolane.run.invalid import ABOUT_CPU, InvalidKind
 from isolane.run.runner import Run
-from isolane.run.sim import SimBackEnd
+from isolane.run.sim.sim_backend import SimBackEnd
 from isolane.spec import parse_experiment
 
 pytestmark = pytest.mark.native

@@ -20,8 +20,8 @@ from isolane.reproduce.trials import mean
 from isolane.reproduce.workers import Pool
 from isolane.run.folder import RunFolder
 from isolane.run.runner import Run
-from isolane.run.sim import SimBackEnd
 from isolane.run.sim.catalogue import find_host
+from isolane.run.sim.sim_backend import SimBackEnd
 from isolane.run.sim.trial import run_trial
 from isolane.spec import parse_experiment
 from isolane.spec.hostmodel import ProfileData

@@ -19,7 +19,7 @@ from isolane.spec import format_pps
 WIDTH = 100
 """Columns, also where the terminal has more."""
 LINES = 12
-"""Of an answer, so that it is read at a glance; arms beyond that are left to the details."""
+"""Of an answer, so that it is read at a glance; arms in the middle are left to the details."""
 MIN_ROWS, MIN_TOLD = 3, 2
 CUT = ("arm", WORST_AT)
 COLOURS: dict[Finding, str] = {
@@ -43,16 +43,24 @@ def print_answer(summary: Summary, console: Console | None = None, *, below: int
     left = LINES - below - used - (lost is not None)
     if found.rows:
         fit = max(MIN_ROWS, left - 1 - MIN_TOLD)
-        shown = found.rows if len(found.rows) <= fit else found.rows[: fit - 1]
+        shown = best_and_worst(found.rows, fit)
         console.print(_table(found, shown, wide=console.width >= WIDTH))
         left -= 1 + len(shown)
         if len(found.rows) > len(shown):
             rest = plural(len(found.rows) - len(shown), "more arm")
-            console.print(f"{rest}: --details", highlight=False, markup=False)
+            console.print(f"{rest} between these: --details", highlight=False, markup=False)
             left -= 1
     tell(console, fitting(found.sentences, max(MIN_TOLD, left), console.width))
     if lost is not None:
         console.print(f"{lost}: --details says why", highlight=False, markup=False)
+
+
+def best_and_worst(rows: Sequence[AnswerRow], fit: int) -> Sequence[AnswerRow]:
+    """Return the first and the last of the rows where not all fit, so that a line is left."""
+    if len(rows) <= fit:
+        return rows
+    last = (fit - 1) // 2
+    return [*rows[: fit - 1 - last], *rows[len(rows) - last :]]
 
 
 def begin(console: Console | None, heading: str) -> tuple[Console, int]:

@@ -277,9 +277,8 @@ def _measure(plan: _Plan) -> Summary | None:
     """Run live, with the exclusive right to change the host; None for a dry run."""
     from isolane.cli.rights import need_root
     from isolane.run.limits import refuse_beyond
-    from isolane.run.live import LiveBackEnd
     from isolane.run.live.host import host_facts
-    from isolane.run.live.live_backend import refuse_simulated
+    from isolane.run.live.live_backend import LiveBackEnd, refuse_simulated
     from isolane.run.rounds_in_time import RoundsInTime
     from isolane.testbed import clean, exclusive
 
@@ -317,7 +316,7 @@ def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
     """Run on a simulated host; None for a dry run."""
     from isolane.run.limits import refuse_beyond
     from isolane.run.runner import Run
-    from isolane.run.sim import SimBackEnd
+    from isolane.run.sim.sim_backend import SimBackEnd
 
     with closing(SimBackEnd(plan.spec, profile)) as back_end:
         refuse_beyond(plan.source, plan.spec, plan.capacity, back_end.sim_host.profile)

@@ -310,8 +310,7 @@ def _kept(folder: RunFolder) -> Iterator[None]:
 def _measure(plan: _Plan) -> SearchSummary:
     """Search live, with the exclusive right to change the host."""
     from isolane.cli.rights import need_root
-    from isolane.run.live import LiveBackEnd
-    from isolane.run.live.live_backend import refuse_simulated
+    from isolane.run.live.live_backend import LiveBackEnd, refuse_simulated
     from isolane.testbed import clean, exclusive
 
     refuse_simulated(plan.spec)
@@ -326,7 +325,7 @@ def _measure(plan: _Plan) -> SearchSummary:
 
 
 def _simulate(plan: _Plan, profile: str | None) -> SearchSummary:
-    from isolane.run.sim import SimBackEnd
+    from isolane.run.sim.sim_backend import SimBackEnd
 
     with closing(SimBackEnd(plan.spec, profile)) as back_end:
         back_end.check(plan.spec.resolved_arms())

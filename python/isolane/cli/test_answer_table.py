@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 import pytest
 from rich.console import Console
 from rich.text import Text
 
-from isolane.cli.answer_table import LINES, WIDTH, fitting, print_answer, wrapped
+from isolane.cli.answer_table import (
+    LINES,
+    WIDTH,
+    best_and_worst,
+    fitting,
+    print_answer,
+    wrapped,
+)
 from isolane.run.results import Capacity, Interval, Summary
 from isolane.run.test_answer import by_arm
 from isolane.run.test_cells import summary_of
@@ -67,9 +75,20 @@ def test_it_is_read_at_a_glance(mixed: Summary, arms: int) -> None:
     assert len(lines) + BELOW <= LINES
     assert max(map(len, lines)) <= WIDTH
     shown = sum(line.startswith("an-arm") for line in lines)
-    rest = [line for line in lines if line.endswith("more arms: --details")]
-    assert shown == arms or rest == [f"{arms - shown} more arms: --details"]
+    rest = [line for line in lines if line.endswith("--details") and "more arm" in line]
+    assert shown == arms or rest == [f"{arms - shown} more arms between these: --details"]
     assert lines[-1] == f"Of {mixed.trials} trials 2 failed: --details says why"
+
+
+@pytest.mark.parametrize(
+    ("fit", "shown"), [(9, range(9)), (8, (0, 1, 2, 3, 6, 7, 8)), (4, (0, 1, 8)), (3, (0, 8))]
+)
+def test_where_not_all_arms_fit_the_best_and_the_worst_are_told(
+    mixed: Summary, fit: int, shown: Sequence[int]
+) -> None:
+    answer = with_arms(mixed, 9).answer
+    assert answer is not None
+    assert list(best_and_worst(answer.rows, fit)) == [answer.rows[number] for number in shown]
 
 
 @pytest.mark.parametrize("width", [80, 100, 200])

@@ -13,8 +13,7 @@ from isolane.report.placing import Box, lay_out
 from isolane.report.theme import LIGHT
 from isolane.report.wiring import simplify
 from isolane.run.results import Drawing, Edge, Node
-from isolane.run.sim import SimBackEnd
-from isolane.run.sim.sim_backend import SimBench
+from isolane.run.sim.sim_backend import SimBackEnd, SimBench
 from isolane.spec import parse_experiment
 from isolane.spec.kinds import SIMULATED
 from isolane.testbed import bed_drawing as live_drawing

@@ -14,8 +14,8 @@ from isolane.enforce import Sample
 from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Demand, Setting
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidKind, InvalidReason
-from isolane.run.live import LiveBackEnd
 from isolane.run.live.cores import divide
+from isolane.run.live.live_backend import LiveBackEnd
 from isolane.run.live.managed import enforcer
 from isolane.run.results import RouterTrial
 from isolane.spec import PointRouter, Policy, Role, format_pps

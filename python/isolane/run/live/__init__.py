@@ -1,5 +1,4 @@
-"""The live back end: real frames through real routers on this host."""
+"""The live back end: real frames through real routers on this host.
 
-from isolane.run.live.live_backend import LiveBackEnd
-
-__all__ = ["LiveBackEnd"]
+``live_backend`` imports all of it; ``isolane generate``, ``receive`` and ``clean`` need but a part.
+"""

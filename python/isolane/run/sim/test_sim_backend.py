@@ -11,7 +11,7 @@ from isolane.errors import NotSupported
 from isolane.run.folder import JOURNAL, RunFolder
 from isolane.run.results import Summary
 from isolane.run.runner import Run
-from isolane.run.sim import SimBackEnd
+from isolane.run.sim.sim_backend import SimBackEnd
 from isolane.spec import Experiment, parse_experiment
 from isolane.spec.kinds import NICS, SIMULATED
 

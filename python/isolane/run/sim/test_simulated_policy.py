@@ -13,11 +13,12 @@ from isolane.errors import NotSupported
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.folder import JOURNAL, RunFolder
 from isolane.run.runner import Run
-from isolane.run.sim import SimBackEnd, simulated_policy
+from isolane.run.sim import simulated_policy
 from isolane.run.sim.build import SimModel, build
 from isolane.run.sim.catalogue import find_host
 from isolane.run.sim.engine import simulate_model
 from isolane.run.sim.observe import observe
+from isolane.run.sim.sim_backend import SimBackEnd
 from isolane.spec import Experiment, load_experiment, parse_experiment
 
 pytestmark = pytest.mark.native
