@@ -32,6 +32,7 @@ def imported() -> None:
         for module in pkgutil.iter_modules(package.__path__):
             if not module.name.startswith(("test_", "conftest")):
                 importlib.import_module(f"isolane.{name}.{module.name}")
+    importlib.import_module("scipy.stats")  # loaded when it is first used: half a second
 
 
 def become(job: dict[str, Any]) -> None:
