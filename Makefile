@@ -10,6 +10,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 # Each run of the property tests tries the same inputs.
 export PROPTEST_RNG_SEED := 1
+# What Python has compiled is kept: each process of the tests would compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
 # rustup installs cargo here, for shells that have not read its profile.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
@@ -113,7 +115,8 @@ test-beside: test-setup ## Only live tests that may run beside others, on a host
 .PHONY: test-pure
 test-pure: setup ## Only the tests that change nothing, at idle priority
 	@mkdir -p .build
-	@tools/harmless $(BIN)/pytest -m "not root" --numprocesses auto $(ARGS) 2>&1 | tee .build/pytest.log
+# By files: what the tests of one share is made once, and not once in each process.
+	@tools/harmless $(BIN)/pytest -m "not root" --numprocesses auto --dist loadfile $(ARGS) 2>&1 | tee .build/pytest.log
 
 .PHONY: test-rust
 test-rust: setup ## Only Rust's tests, on a host of their own

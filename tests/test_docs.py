@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -14,7 +12,7 @@ from isolane.cli.app import COMMANDS
 from isolane.spec import load_experiment, load_policy
 from isolane.spec.netback_models import load_netback
 
-from tests.live import environment
+from tests.live import in_process
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
@@ -170,8 +168,8 @@ def test_examples_of_files_are_valid(tmp_path: Path) -> None:
 
 @cache
 def help_of(command: str) -> str:
-    words = [sys.executable, "-m", "isolane", command, "--help"]
-    done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=True)
+    done = in_process(command, "--help")
+    assert done.returncode == 0, done.stderr
     return done.stdout
 
 

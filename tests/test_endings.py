@@ -5,11 +5,14 @@ Each says what is kept and how to go on, and leaves with 128 + signal.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,9 +41,27 @@ WORDS = {
 }
 
 
+@contextlib.contextmanager
+def one_core() -> Iterator[None]:
+    """What begins meanwhile simulates by itself: other processes take seconds to be ready."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
 @pytest.mark.native
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_run_says_what_is_kept_and_how_to_go_on(
+    number: signal.Signals, tiny: Tiny, tmp_path: Path
+) -> None:
+    with contextlib.nullcontext() if number == signal.SIGINT else one_core():
+        _a_run_says_what_is_kept_and_how_to_go_on(number, tiny, tmp_path)
+
+
+def _a_run_says_what_is_kept_and_how_to_go_on(
     number: signal.Signals, tiny: Tiny, tmp_path: Path
 ) -> None:
     target = tmp_path / "a run"
@@ -250,7 +271,7 @@ def test_what_was_ignored_at_the_start_does_not_end_a_run(tiny: Tiny, tmp_path: 
     target = tmp_path / "run"
     journal = target / "trials.jsonl"
     command = [*IGNORED, *COMMAND, "run", str(tiny(repeats=5)), "--on", "sim", "--output"]
-    with subprocess.Popen(
+    with one_core(), subprocess.Popen(
         [*command, str(target)],
         env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip

@@ -10,6 +10,7 @@ import pytest
 
 from isolane.cli.app import COMMANDS, guarded, needed
 from isolane.errors import NotSupported, SpecError
+from tests.live import in_process
 
 HEAVY = ("polars", "numpy", "scipy", "altair", "pydantic", "pyroute2", "rich", "isolane._native")
 
@@ -45,7 +46,7 @@ def test_help_lists_every_command_and_teaches() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_of_each_command_has_examples(name: str) -> None:
-    shown = isolane(name, "--help")
+    shown = in_process(name, "--help")
     assert shown.returncode == 0
     assert "Example" in shown.stdout
 
@@ -65,7 +66,7 @@ def test_only_the_command_that_is_named_is_built(monkeypatch: pytest.MonkeyPatch
     assert list(needed(["run", "x.yaml", "search"])) == ["run"]
     for words in ([], ["--help"], ["rnu"], ["--version", "run"]):
         assert needed(words) == COMMANDS
-    mistyped = isolane("rnu", "x.yaml")
+    mistyped = in_process("rnu", "x.yaml")
     assert "Did you mean 'run'?" in mistyped.stderr
     monkeypatch.setenv("_ISOLANE_COMPLETE", "complete_bash")
     assert needed(["run"]) == COMMANDS
@@ -73,15 +74,15 @@ def test_only_the_command_that_is_named_is_built(monkeypatch: pytest.MonkeyPatch
 
 def test_usage_errors_exit_2_and_go_to_stderr() -> None:
     for arguments in (("nope",), ("report",), ("report", "x", "--format", "docx"), ("--nope",)):
-        shown = isolane(*arguments)
+        shown = in_process(*arguments)
         assert shown.returncode == 2, arguments
         assert shown.stdout == ""
         assert "Traceback" not in shown.stderr
 
 
 def test_version() -> None:
-    assert isolane("--version").stdout == isolane("version").stdout
-    assert "pydantic" in isolane("version", "--all").stdout
+    assert isolane("--version").stdout == in_process("version").stdout
+    assert "pydantic" in in_process("version", "--all").stdout
 
 
 def test_each_error_has_its_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,18 +138,6 @@ sys.exit(guarded(work))
         process.send_signal(number)
         assert process.wait(timeout=300) == 128 + number
     assert mark.exists()
-
-
-def test_a_reader_that_leaves_is_no_error() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "isolane", "schema"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-        assert process.wait(timeout=300) == 1
 
 
 def test_nohup_stays_nohup() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from isolane.report.chart import SHOWN, Axis, Figure, Panel, Swatch, as_panel, decades, layered
+from isolane.report.chart import SHOWN, Axis, Figure, Panel, Swatch, as_panel, decades, unchecked
 from isolane.report.plot_parts import MAX_SERIES, TIME, arms
 from isolane.run.arm_test_models import FigureName, Spread
 from isolane.run.arm_test_words import metric
@@ -48,6 +48,7 @@ def _positive(box: Spread) -> bool:
     return box.minimum > 0 and math.isfinite(box.median)
 
 
+@unchecked
 def _panel(
     summary: Summary, figure: FigureName, boxes: Sequence[Spread], names: Sequence[str]
 ) -> Panel:
@@ -81,7 +82,7 @@ def _panel(
             across, beside, alt.Y("p50:Q", **vertical), tooltip=tips
         ),
     ]  # fmt: skip
-    return as_panel(name, f"Trials, {name}: {_said(boxes)}.", layered(layers))
+    return as_panel(name, f"Trials, {name}: {_said(boxes)}.", layers)
 
 
 def _row(box: Spread) -> dict[str, Any]:

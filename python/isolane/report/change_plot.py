@@ -7,12 +7,13 @@ from typing import Final
 
 import altair as alt
 
-from isolane.report.chart import SHOWN, Panel, Row, as_panel, layered, tooltip
+from isolane.report.chart import SHOWN, Panel, Row, as_panel, tooltip, unchecked
 
 LINE: Final = 19
 """Height of a line, pixels."""
 
 
+@unchecked
 def change_panel(
     rows: Sequence[tuple[str, Row]], series: Sequence[str], x_title: str, words: str
 ) -> Panel:
@@ -41,7 +42,7 @@ def change_panel(
     same = alt.Chart(alt.InlineData(values=[{"x": 0.0}]))
     layers = [
         same.mark_rule(strokeDash=[4, 4], opacity=0.7).encode(
-            alt.X("x:Q", axis=across), tooltip=alt.value(None)
+            alt.X("x:Q", axis=across), tooltip=alt.TooltipValue(None)
         ),
         drawn.mark_rule(strokeWidth=2).encode(
             alt.X("low:Q", axis=across), alt.X2("high:Q"), up, colour, tooltip=tips
@@ -50,4 +51,4 @@ def change_panel(
             alt.X("x:Q", axis=across), up, colour, tooltip=tips
         ),
     ]
-    return as_panel("", words, layered(layers), LINE * len(names))
+    return as_panel("", words, layers, LINE * len(names))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 from isolane.report.theme import DASHES, SHAPES, PaletteName
 
@@ -16,6 +17,10 @@ HEIGHT, BAR_HEIGHT = 240, 180
 
 SHOWN = "indexof(hidden, datum.series) < 0"
 """The page sets the signal `hidden` to the series that its reader has switched off."""
+
+
+unchecked = debug_mode(arg=False)
+"""Plots are made without Altair's check of each part, half of their time; a test checks them."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,7 @@ def _escape(name: str) -> str:
     return "".join(f"\\{char}" if char in ".[]\\'\"" else char for char in name)
 
 
+@unchecked
 def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     title: str,
     rows: Sequence[Row],
@@ -172,7 +178,7 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     across = alt.X("x:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False))
     vertical: dict[str, Any] = {"axis": alt.Axis(**y.build()), "scale": y.scale(zero=not y.log)}
     up, low, high = alt.Y("y:Q", **vertical), alt.Y("low:Q", **vertical), alt.Y2("high:Q")
-    tips, silent = tooltip(rows), alt.value(None)
+    tips, silent = tooltip(rows), alt.TooltipValue(None)
     ours = alt.Chart().transform_filter(SHOWN).transform_filter("!datum.published")
     theirs = alt.Chart().transform_filter(SHOWN).transform_filter("datum.published")
     layers: list[alt.Chart] = []
@@ -203,9 +209,10 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     layers += _gap_marks(gaps, series, across, colour)
     values = alt.InlineData(values=[row.values() for row in rows])
     said = " ".join([words, *(gap.said() for gap in gaps)])
-    return as_panel(title, said, layered(layers, data=values))
+    return as_panel(title, said, layers, data=values)
 
 
+@unchecked
 def time_panel(
     title: str,
     rows: Sequence[Row],
@@ -225,13 +232,13 @@ def time_panel(
     layers = [
         window.mark_rule(strokeDash=[4, 4], opacity=0.7).encode(
             alt.X("begin:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False)),
-            tooltip=alt.value(None),
+            tooltip=alt.TooltipValue(None),
         ),
         lines.transform_filter(SHOWN)
         .mark_line(strokeWidth=1.5)
         .encode(across, up, colour, dash, tooltip=tooltip(rows)),
     ]
-    return as_panel(title, words, layered(layers))
+    return as_panel(title, words, layers)
 
 
 def _gap_marks(
@@ -249,7 +256,7 @@ def _gap_marks(
                 .encode(
                     across,
                     colour,
-                    y=alt.value(HEIGHT - 10 - 14 * number),
+                    y=alt.YValue(HEIGHT - 10 - 14 * number),  # type: ignore[no-untyped-call]
                     tooltip=tooltip(gaps),
                 )
             )
@@ -268,6 +275,7 @@ def _distinct(series: Sequence[str]) -> tuple[alt.Color, alt.StrokeDash, alt.Sha
     )
 
 
+@unchecked
 def stacked_panel(  # noqa: PLR0913 - as above
     title: str,
     rows: Sequence[Row],
@@ -318,10 +326,12 @@ def stacked_panel(  # noqa: PLR0913 - as above
         told = alt.Chart(alt.InlineData(values=[gap.values() for gap in gaps]))
         layers.append(
             told.mark_text(text="no verdict", angle=270, align="left", fontSize=11).encode(
-                across, y=alt.value(BAR_HEIGHT - 6), tooltip=tooltip(gaps)
+                across,
+                y=alt.YValue(BAR_HEIGHT - 6),  # type: ignore[no-untyped-call]
+                tooltip=tooltip(gaps),
             )
         )
-    return as_panel(title, words, layered(layers), BAR_HEIGHT)
+    return as_panel(title, words, layers, BAR_HEIGHT)
 
 
 def decades(low: float, high: float) -> tuple[float, ...]:
@@ -333,20 +343,21 @@ def decades(low: float, high: float) -> tuple[float, ...]:
     return tuple(tick for tick in ticks if low <= tick <= high)
 
 
-def layered(layers: Sequence[alt.Chart], **properties: Any) -> alt.LayerChart:
-    """Draw charts on top of each other."""
-    chart = alt.layer(*layers, **properties)
-    assert isinstance(chart, alt.LayerChart)  # a FacetChart comes of facets only
-    return chart
+def as_panel(
+    title: str,
+    words: str,
+    layers: Sequence[alt.Chart],
+    height: int = HEIGHT,
+    data: Any = alt.Undefined,
+) -> Panel:
+    """Return the finished panel: charts on top of each other; words: for those who cannot see it.
 
-
-def as_panel(title: str, words: str, chart: alt.LayerChart, height: int = HEIGHT) -> Panel:
-    """Return the finished panel; words: for those who cannot see it."""
-    hidden = alt.param(name="hidden", value=[])
-    spec: dict[str, Any] = (
-        chart.properties(height=height, description=words)
-        .add_params(hidden)
-        .to_dict(validate=False)
-    )
+    `data` is that of all layers which have none of their own.
+    """
+    # What a chart is given later costs a copy of all of it, and each takes as long as making it.
+    chart = alt.layer(*layers, data=data, height=height, description=words)
+    spec = chart.to_dict(validate=False)
     spec.pop("config", None)  # Altair's own; the theme's is used instead
-    return Panel(title, words, spec)
+    schema, datasets = spec.pop("$schema"), spec.pop("datasets")
+    hidden = [{"name": "hidden", "value": []}]
+    return Panel(title, words, {**spec, "params": hidden, "$schema": schema, "datasets": datasets})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from ruamel.yaml import YAML
@@ -55,10 +56,19 @@ def read_document(text: str) -> Document:
     NotYaml
         If the text is not YAML, or too large, or more than one document.
     """
+    root = _composed(text)
+    document = Document()
+    if root is not None:
+        document.value = _Reader(document).read(root, ())
+    return document
+
+
+@lru_cache(maxsize=16)  # profiles are read again and again, at 50 ms a file
+def _composed(text: str) -> Node | None:
     yaml = YAML(typ="safe", pure=True)
     yaml.Composer = _Composer
     try:
-        root = yaml.compose(text)
+        root: Node | None = yaml.compose(text)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         what = " ".join(str(part).strip() for part in (error.problem, error.context) if part)
@@ -68,10 +78,7 @@ def read_document(text: str) -> Document:
     except (YAMLError, ValueError, TypeError, AttributeError, IndexError, AssertionError) as error:
         # The parser itself fails on some malformed texts; report them as malformed.
         raise NotYaml(str(error).splitlines()[0] if str(error) else "malformed", None) from None
-    document = Document()
-    if root is not None:
-        document.value = _Reader(document).read(root, ())
-    return document
+    return root
 
 
 class _Composer(Composer):

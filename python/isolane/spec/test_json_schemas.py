@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,16 @@ def test_keys_are_those_of_the_files() -> None:
     assert keys_at(("nothing", "there")) == ()
 
 
-def _faults(document: Any) -> list[str]:
+@functools.cache
+def _validator() -> Any:
     # jsonschema comes with altair; it has no types of its own, hence not imported by name.
-    validator = import_module("jsonschema").Draft202012Validator
-    validator.check_schema(json_schema())
-    return [error.message for error in validator(json_schema()).iter_errors(document)]
+    kind, schema = import_module("jsonschema").Draft202012Validator, json_schema()
+    kind.check_schema(schema)
+    return kind(schema)
+
+
+def _faults(document: Any) -> list[str]:
+    return [error.message for error in _validator().iter_errors(document)]
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

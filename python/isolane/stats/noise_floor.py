@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 MIN_PAIRS = 3
@@ -54,12 +56,18 @@ def noise_floor(pairs: Sequence[tuple[float, float]], repeats: int, seed: int = 
         raise ValueError(msg)
     if len(pairs) < MIN_PAIRS:
         return None
-    random = np.random.default_rng(seed)
-    drawn = np.asarray(pairs, dtype=float)[random.integers(len(pairs), size=(RESAMPLES, repeats))]
-    exchanged = random.random((RESAMPLES, repeats)) < 0.5
-    one = np.where(exchanged, drawn[..., 1], drawn[..., 0])
-    other = np.where(exchanged, drawn[..., 0], drawn[..., 1])
+    figures = np.asarray(pairs, dtype=float).ravel()
+    one, other = (figures[drawn] for drawn in _drawn(len(pairs), repeats, seed))
     differences = np.abs(np.median(one, axis=1) - np.median(other, axis=1))
     tail = (1 + CONFIDENCE) / 2
     widened = special.stdtrit(len(pairs), tail) / special.ndtri(tail)
     return float(np.quantile(differences, PERCENTILE) * widened)
+
+
+@lru_cache(maxsize=16)  # a run has as many pairs of each of its figures
+def _drawn(pairs: int, repeats: int, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return which of all figures, pair after pair, each resample gives to either arm."""
+    random = np.random.default_rng(seed)
+    first = 2 * random.integers(pairs, size=(RESAMPLES, repeats))
+    exchanged = random.random((RESAMPLES, repeats)) < 0.5
+    return first + exchanged, first + ~exchanged

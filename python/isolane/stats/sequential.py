@@ -15,6 +15,7 @@ mixture); Howard and Ramdas (2022), Sequential estimation of quantiles (interval
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import count
 
 import numpy as np
@@ -62,9 +63,12 @@ def chance_of(keeps: Sequence[bool]) -> float:
     float
         A p-value that is valid whenever one stops, 0 to 1; 1 without values.
     """
-    if not keeps:
-        return 1.0
-    kept = np.cumsum(np.asarray(keeps, dtype=float))
+    return _chance_of(bytes(map(bool, keeps))) if keeps else 1.0
+
+
+@lru_cache(maxsize=4096)  # each decision asks for all promises of the table, most with nothing new
+def _chance_of(keeps: bytes) -> float:
+    kept = np.cumsum(np.frombuffer(keeps, dtype=np.uint8).astype(float))
     wealth = log_wealth(kept, np.arange(1.0, len(keeps) + 1)).max()
     return float(np.exp(-max(0.0, wealth)))
 
@@ -113,13 +117,17 @@ def median_interval(
     tuple of float or None
         Lower and upper end, in the unit of `values`; None below eight values, which bound nothing.
     """
-    ordered, n = sorted(values), len(values)
-    if not values:
+    last = _last_refuted(len(values), error_rate)
+    if last is None:
         return None
+    ordered = sorted(values)
+    return ordered[last], ordered[len(values) - 1 - last]
+
+
+@lru_cache(maxsize=1024)
+def _last_refuted(n: int, error_rate: float) -> int | None:
+    """Return the highest of n places in order, from 0, at which a bar for the median is refuted."""
     # With the bar at the (i+1)-th lowest value, n - i values keep it.
     kept = np.arange(n, 0, -1.0)
     refuted = log_wealth(kept, np.full(n, float(n))) >= np.log(2 / error_rate)
-    if not refuted.any():
-        return None
-    last = int(np.flatnonzero(refuted)[-1])
-    return ordered[last], ordered[n - 1 - last]
+    return int(np.flatnonzero(refuted)[-1]) if refuted.any() else None
