@@ -37,8 +37,7 @@ def reproduce(
 
 @pytest.fixture(scope="module")
 def rathore() -> Reproduction:
-    # A quarter of each trial, in half of the time: what is asked below holds as with all of it.
-    return reproduce("rathore2013", scale=0.25)
+    return reproduce("rathore2013")
 
 
 def table(name: str) -> list[dict[str, str]]:
