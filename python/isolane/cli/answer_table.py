@@ -40,7 +40,8 @@ def print_answer(summary: Summary, console: Console | None = None, *, below: int
     """
     console, used = begin(console, _heading(summary))
     found, lost = answer_of(summary), lost_line(summary)
-    left = LINES - below - used - (lost is not None)
+    why = wrapped(f"{lost}: --details says why", console.width) if lost is not None else []
+    left = LINES - below - used - len(why)
     if found.rows:
         fit = max(MIN_ROWS, left - 1 - MIN_TOLD)
         shown = best_and_worst(found.rows, fit)
@@ -51,8 +52,8 @@ def print_answer(summary: Summary, console: Console | None = None, *, below: int
             console.print(f"{rest} between these: --details", highlight=False, markup=False)
             left -= 1
     tell(console, fitting(found.sentences, max(MIN_TOLD, left), console.width))
-    if lost is not None:
-        console.print(f"{lost}: --details says why", highlight=False, markup=False)
+    for line in why:
+        console.print(line, highlight=False, markup=False)
 
 
 def best_and_worst(rows: Sequence[AnswerRow], fit: int) -> Sequence[AnswerRow]:

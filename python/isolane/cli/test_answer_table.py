@@ -80,6 +80,18 @@ def test_it_is_read_at_a_glance(mixed: Summary, arms: int) -> None:
     assert lines[-1] == f"Of {mixed.trials} trials 2 failed: --details says why"
 
 
+@pytest.mark.parametrize("arms", [1, 4, 5, 40])
+def test_nor_is_it_longer_where_much_is_to_be_said_of_trials(mixed: Summary, arms: int) -> None:
+    lost = {"trials_without_verdict": 7, "trials_repeated": 6, "trials_disturbed": 12}
+    lines = printed(with_arms(mixed, arms).model_copy(update=lost))
+    assert len(lines) + BELOW <= LINES
+    assert max(map(len, lines)) <= WIDTH
+    assert " ".join(lines[-2:]) == (
+        f"Of {mixed.trials} trials 1 gave no verdict, 6 were made again, 2 failed; "
+        "others disturbed 12, which count: --details says why"
+    )
+
+
 @pytest.mark.parametrize(
     ("fit", "shown"), [(9, range(9)), (8, (0, 1, 2, 3, 6, 7, 8)), (4, (0, 1, 8)), (3, (0, 8))]
 )
