@@ -81,6 +81,11 @@ def napi_threads(ifindex: int) -> list[int]:
     return sorted(pid for pid in found if pid)
 
 
+def has_napi(ifindex: int) -> bool:
+    """Tell whether an interface that is up is polled by NAPI; see :func:`napi_threads`."""
+    return any(one.get(_NAPI_IFINDEX) == ifindex for one in _dump(_NAPI_GET))
+
+
 def queue_threads(ifindex: int) -> dict[int, int]:
     """Return the kernel thread that polls each receive queue of an interface.
 

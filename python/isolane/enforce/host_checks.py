@@ -8,12 +8,13 @@ from pathlib import Path
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, guaranteed_bps, wants_link
 from isolane.enforce.host_access import Host
-from isolane.enforce.kernel_settings import uplinks
+from isolane.enforce.link_members import demultiplexed, filtered_on, sends_by
 from isolane.enforce.nic_features import Nic
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.errors import NotSupported, SpecError
 from isolane.spec.policy import Policy
-from isolane.spec.policy_models import CPU_KEYS, OWN
+from isolane.spec.policy_models import CPU_KEYS, LINK_KEYS, OWN
+from isolane.spec.policy_router import RouterPolicy
 from isolane.testbed.netns import Namespace
 
 _HEADERS = 100
@@ -39,21 +40,12 @@ def check(
     _budgets(policy, found, nics)
     links = {}
     for nic in policy.nics:
-        members = tuple(router.name for router in found if nic in _nics_of(policy, router))
+        members = tuple(router.name for router in found if nic in sends_by(policy, router))
         if any(wants_link(policy.routers[name]) for name in members):
             quantum = max(htb.QUANTUM, nics[nic].mtu + _HEADERS)
             links[nic] = Link(nic, _rate(policy, nic, namespace), members, quantum)
             _commitment(policy, links[nic])
     return links
-
-
-def _nics_of(policy: Policy, router: FoundRouter) -> set[str]:
-    return {
-        nic
-        for interface in router.interfaces
-        if interface.how in ("veth", "tap")
-        for nic in uplinks(policy, router, interface)
-    }
 
 
 def _cores(policy: Policy) -> None:
@@ -100,16 +92,18 @@ def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Ni
     By its queue the demultiplexer does, whose metadata says whose CPU time it is; a driver that
     runs no XDP has none. A quota of the cgroup holds no kernel thread (since Linux 6.18).
     """
-    without = next((nic for nic in nics.values() if not nic.runs_xdp), None)
+    with_queues = (nic for name, nic in nics.items() if policy.nics[name].steer != "none")
+    without = next((nic for nic in with_queues if not nic.runs_xdp), None)
     for router in found:
-        fed = ("own", "veth") if router.kind == "vm" and nics else ("own",)
-        by = next((at for at in router.interfaces if at.how in fed), None)
+        by = next((at for at in router.interfaces if _is_fed(policy, router, at)), None)
         if by is not None and policy.routers[router.name].cpu_max:
             raise NotSupported(
                 f"router {router.name}: cpu_max is not kept where a kernel thread feeds the router "
                 f"by an interface ({by.ifname}); leave it out, or use cpu_weight"
             )
-        queues = any(at.how == "veth" for at in router.interfaces)
+        queues = any(
+            at.how == "veth" for at in router.interfaces if demultiplexed(policy, router, at)
+        )
         if without is not None and queues and policy.routers[router.name].cpu_max:
             raise NotSupported(
                 f"router {router.name}: cpu_max needs NICs whose driver runs XDP, and that of "
@@ -117,15 +111,23 @@ def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Ni
             )
 
 
+def _is_fed(policy: Policy, router: FoundRouter, at: Interface) -> bool:
+    """Tell whether a kernel thread in the router's group takes frames off an interface."""
+    if at.how == "own":
+        return True
+    return router.kind == "vm" and at.how == "veth" and demultiplexed(policy, router, at)
+
+
 def _addresses(policy: Policy, found: Sequence[FoundRouter]) -> None:
     owners: dict[tuple[str, int], str] = {}
     for router in found:
         for interface in router.interfaces:
-            if interface.how == "macvlan":
-                _on_top(policy, router, interface)
-                continue
             if interface.how == "own":
                 continue
+            if interface.how == "macvlan" or not demultiplexed(policy, router, interface):
+                _as_it_came(policy, router, interface)
+                if not filtered_on(policy, router, interface):
+                    continue
             key = (interface.mac, interface.vlan)
             here = f"{router.name} ({interface.ifname})"
             if key in owners:
@@ -136,17 +138,44 @@ def _addresses(policy: Policy, found: Sequence[FoundRouter]) -> None:
             owners[key] = here
 
 
-def _on_top(policy: Policy, router: FoundRouter, at: Interface) -> None:
-    """Refuse what cannot be kept of a router on a macvlan; of a machine only its CPU time can."""
-    what = f"router {router.name}: {at.ifname} is a macvlan of {at.lower}, which has no receive"
+def _as_it_came(policy: Policy, router: FoundRouter, at: Interface) -> None:
+    """Refuse what is not kept of a router whose frames come as they came without a policy."""
+    links = filtered_on(policy, router, at)
+    if at.how == "macvlan":
+        why = f"{at.ifname} is a macvlan of {at.lower}, which has no receive queue of its own"
+    elif links:
+        why = f"{at.ifname} leaves by {links[0]}, where nobody tells frames apart (steer: none)"
+    else:
+        return  # a tap without nics
+    what = f"router {router.name}: {why}"
+    other = "a veth" if at.how == "macvlan" else "steer: software"
     if router.kind != "vm":
-        raise NotSupported(f"{what} queue of its own to share the CPU by; use a veth")
-    asked = policy.routers[router.name].asks_for_frames()
-    if asked:
+        raise NotSupported(f"{what} to share the CPU by; use {other}")
+    values = policy.routers[router.name]
+    asked = values.asks_for_frames()
+    if not links and asked:
         raise NotSupported(
-            f"{what} queue of its own to keep {asked[0]} by; {', '.join(CPU_KEYS)} are kept there, "
-            "all others with a tap"
+            f"{what} to keep {asked[0]} by; {', '.join(CPU_KEYS)} are kept there, with {at.lower} "
+            f"under nics {', '.join(LINK_KEYS)}, all others with a tap"
         )
+    for key, is_asked in (
+        *((key, key not in LINK_KEYS) for key in asked),
+        *_beyond_classes(values),
+    ):
+        if is_asked:
+            raise NotSupported(
+                f"{what} to keep {key} by; {', '.join((*CPU_KEYS, *LINK_KEYS))} are kept there, "
+                "rates in bit/s and of what the router sends"
+            )
+
+
+def _beyond_classes(values: RouterPolicy) -> tuple[tuple[str, bool], ...]:
+    """Return the limits that no class of a link keeps, and whether they are asked for."""
+    sent = values.rate_max.egress
+    return (
+        ("rate_max.ingress", values.rate_max.ingress is not None),
+        ("rate_max in frames/s", sent is not None and sent.pps is not None),
+    )
 
 
 def _rate(policy: Policy, nic: str, namespace: Namespace) -> int:

@@ -7,10 +7,18 @@ import time
 from contextlib import suppress
 
 from isolane.errors import NotSupported
-from isolane.netdev import napi_threads, queue_threads
+from isolane.netdev import has_napi, napi_threads, queue_threads
 from isolane.testbed.netns import Namespace
 
 _APPEAR_S = 3.0
+_UP = 0x1
+"""IFF_UP."""
+
+
+def only_sends(namespace: Namespace, ifname: str, ifindex: int) -> bool:
+    """Tell whether nothing polls an interface that is up: it has no NAPI."""
+    namespace.enter()
+    return bool(int(namespace.read(ifname, "flags"), 16) & _UP) and not has_napi(ifindex)
 
 
 def threads_by_queue(namespace: Namespace, ifindex: int) -> dict[int, int]:

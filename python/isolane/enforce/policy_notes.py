@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from isolane.enforce.kernel_settings import uplinks
+from isolane.enforce.link_members import demultiplexed
 from isolane.enforce.nic_features import ONE_PART_BYTES, Nic
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.enforce.steering import key, steer
@@ -60,7 +61,7 @@ def _in_software(
     policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Nic]
 ) -> Iterator[str]:
     """Say of which routers the NIC's filters do not tell frames, although they might."""
-    with suppress(NotSupported):  # a NIC has changed; apply says so
+    with suppress(NotSupported, SpecError):  # a NIC has changed; apply says so
         why_not = steer(policy, found, nics).why_not
         for router in found:
             for at in router.interfaces:
@@ -92,10 +93,11 @@ def _of_interface(
             f"{at.host_mtu} bytes, and the longer ones are lost; give both the same MTU"
         )
     names: tuple[str, ...] = ()
+    by_queue = True
     with suppress(SpecError):  # it has left its bridge meanwhile
-        names = uplinks(policy, router, at)
+        names, by_queue = uplinks(policy, router, at), demultiplexed(policy, router, at)
     for nic in (nics[name] for name in names if name in nics):
-        if nic.mtu > at.host_mtu:
+        if nic.mtu > at.host_mtu and by_queue:
             yield (
                 f"{whose}: {nic.name} receives packets of up to {nic.mtu} bytes, but the MTU of "
                 f"{outer} is {at.host_mtu}: longer ones are dropped (counted as `size`)"
@@ -105,13 +107,13 @@ def _of_interface(
                 f"{whose}: sends packets of up to {at.mtu} bytes, but the MTU of {nic.name} is "
                 f"{nic.mtu}: longer ones are dropped; run ip link set {at.ifname} mtu {nic.mtu}"
             )
-        if at.how == "tap" and nic.mtu > ONE_PART_BYTES:
+        if at.how == "tap" and nic.mtu > ONE_PART_BYTES and by_queue:
             fate = f"go through {at.bridge}" if at.bridge else "are lost"
             yield (
                 f"{whose}: a tap takes no frames of several buffers from XDP; the jumbo frames "
                 f"that {nic.name} receives so {fate}"
             )
-        if at.how == "tap" and nic.name in shared:
+        if (at.how == "tap" or not by_queue) and nic.name in shared:
             yield (
                 f"{whose}: the classes of {nic.name} count merged segments (TSO) of the guest as "
                 "one frame, so its share comes out too large; run ethtool -K NAME tso off in the "

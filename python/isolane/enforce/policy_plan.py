@@ -17,13 +17,14 @@ from isolane.enforce.fair_share import Link
 from isolane.enforce.host_access import Host
 from isolane.enforce.kernel_settings import (
     MIN_CLASS_RATE,
-    class_settings,
     cpu_budget,
     limits,
     queue_limits,
     uplinks,
 )
-from isolane.enforce.napi_threads import threads_by_queue, threads_of
+from isolane.enforce.link_members import demultiplexed
+from isolane.enforce.link_plan import classes, link_filters, minor_of
+from isolane.enforce.napi_threads import only_sends, threads_by_queue, threads_of
 from isolane.enforce.nic_features import Nic
 from isolane.enforce.pacemaker_work import PacemakerWork
 from isolane.enforce.policy_state import State
@@ -38,7 +39,6 @@ from isolane.enforce.settings import (
     Entry,
     Group,
     GroupFile,
-    LeafQueue,
     LinkClass,
     LinkRoot,
     Member,
@@ -104,12 +104,14 @@ class Plan:
         yield from self._groups()
         shared = any(self._shared(router) for router in self.found)
         if shared:
-            for nic in self.policy.nics:
+            for nic, entry in self.policy.nics.items():
+                if entry.steer == "none":
+                    continue
                 yield from self._offloads(self.nics[nic])
                 yield from spread(self.steering, self.nics[nic], self.host)
                 yield from self._nic(self.nics[nic])
         for link in self.links.values():
-            yield from self._link(link)
+            yield from classes(self.policy, link, self.host.base, self.state)
         for router in self.found:
             yield from _for(router.name, self._router(router))
         table = self.host.plane.table_ids().queues if shared else None
@@ -220,24 +222,6 @@ class Plan:
         threads = ((thread, started(thread)) for thread in threads_of(namespace, index))
         return [(thread, began) for thread, began in threads if began is not None]
 
-    def _link(self, link: Link) -> Iterator[Desired]:
-        base, nic, rate = self.host.base, link.nic, link.rate
-        yield Desired(LinkRoot(base, nic), OUR_ROOT)
-        whole = htb.ClassSettings(rate, rate, htb.burst_bytes(rate), 0, link.quantum)
-        yield Desired(LinkClass(base, nic, htb.ROOT_CLASS, "all"), asdict(whole))
-        burst = htb.burst_bytes(MIN_CLASS_RATE)
-        rest = htb.ClassSettings(MIN_CLASS_RATE, rate, burst, 3, link.quantum)
-        yield Desired(LinkClass(base, nic, htb.DEFAULT_CLASS, "others"), asdict(rest))
-        for router in link.routers:
-            minor = self._class(router)
-            settings = class_settings(self.policy.routers[router], link)
-            yield Desired(LinkClass(base, nic, minor, router), asdict(settings), router=router)
-            frames = htb.leaf_frames(settings.ceil)
-            yield Desired(LeafQueue(base, nic, minor, router), frames, router=router)
-
-    def _class(self, router: str) -> int:
-        return self.state.number(f"class:{router}", MAX_NUMBER, htb.FIRST_CLASS)
-
     def _router(self, router: FoundRouter) -> Iterator[Desired]:
         policy = self.policy.routers[router.name]
         shared = self._shared(router)
@@ -255,13 +239,12 @@ class Plan:
         for interface in shared:
             yield self._forwarding(router, interface)
         yield from filters(self.steering, self.policy.nics, router, self.host)
+        yield from link_filters(self.policy, self.links, router, self.host.base, self.state)
         yield from self._processes(router, policy)
 
     def _shared(self, router: FoundRouter) -> list[Interface]:
         """Return the interfaces that frames come to by a NIC of the policy."""
-        if not self.policy.nics:
-            return []
-        return [at for at in router.interfaces if at.how in ("veth", "tap")]
+        return [at for at in router.interfaces if demultiplexed(self.policy, router, at)]
 
     def _processes(self, router: FoundRouter, policy: RouterPolicy) -> Iterator[Desired]:
         """Put a virtual machine's threads into its router's group."""
@@ -294,7 +277,11 @@ class Plan:
 
     def _own(self, router: FoundRouter, policy: RouterPolicy, at: Interface) -> Iterator[Desired]:
         """Have it polled by threads; its own link is its ceiling, if it has one."""
-        yield from self._polled(router, policy, at)
+        namespace = self.host.namespace(self._netns(at))
+        # What a machine sends by may be a wire that nothing comes by.
+        silent = router.kind == "vm" and namespace and only_sends(namespace, at.ifname, at.ifindex)
+        if not silent:
+            yield from self._polled(router, policy, at)
         limit = policy.rate_max.egress
         if limit is not None and limit.bps is not None:
             rate = max(MIN_CLASS_RATE, round(limit.bps / 8))
@@ -352,7 +339,7 @@ class Plan:
         uplink = 0 if nic is None else nic.ifindex
         direct = nic if at.how == "veth" and not shaped and nic and nic.takes_from(at.mtu) else None
         egress = limits(policy.rate_max.egress, policy.burst, bits=not shaped)
-        class_ = htb.class_id(self._class(name)) if shaped else 0
+        class_ = htb.class_id(minor_of(name, self.state)) if shaped else 0
         number = port.to_bytes(4, "little").hex()
         if direct:
             yield Desired(TakesXdp(base, direct.name), value=True)

@@ -51,8 +51,8 @@ class RouterStatus:
     in_force: dict[str, str] = field(default_factory=dict)
     """The same as the kernel has it; several values where its threads or NICs differ."""
     steer: str = ""
-    """How its frames are told from others': ``own interface``, ``queue 3 of eth1`` or
-    ``software``; empty while it does not run."""
+    """How its frames are told from others': ``own interface``, ``queue 3 of eth1``,
+    ``software``, or ``none``; empty while it does not run."""
 
 
 def statuses(
@@ -87,6 +87,8 @@ def statuses(
 def _steered(router: FoundRouter, state: State, readings: Mapping[str, Value]) -> str:
     """Say how a router's frames are told from others'."""
     words = []
+    settings = map(from_key, state.applied)
+    queued = {(one.router, one.ifname) for one in settings if isinstance(one, QueueSetting)}
     for at in router.interfaces:
         if at.how == "own":
             words.append("own interface")
@@ -98,7 +100,7 @@ def _steered(router: FoundRouter, state: State, readings: Mapping[str, Value]) -
             and (setting.mac, setting.vlan) == (at.mac, at.vlan)
             and readings[key] is not None
         ]
-        words += filters or ["software"]
+        words += filters or ["software" if (router.name, at.ifname) in queued else "none"]
     return " / ".join(dict.fromkeys(words))
 
 

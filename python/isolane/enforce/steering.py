@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from isolane.enforce.link_members import demultiplexed
 from isolane.enforce.nic_features import Nic
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.errors import NotSupported
@@ -49,11 +50,11 @@ def steer(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Nic])
         (router.name, at)
         for router in found
         for at in router.interfaces
-        if at.how in ("veth", "tap")
+        if demultiplexed(policy, router, at)
     ]
     for name, entry in policy.nics.items():
         nic = nics[name]
-        if entry.steer == "software":
+        if entry.steer in ("software", "none"):
             continue
         if entry.steer == "hardware" and nic.no_filters:
             raise NotSupported(_refusal(name, nic.no_filters))

@@ -28,6 +28,8 @@ class NicSocket:
     ----------
     ifname
         The interface whose frames are the guest's.
+    bypass
+        Whether what the guest sends goes past the interface's qdisc: it has queues of its own.
 
     Raises
     ------
@@ -37,7 +39,7 @@ class NicSocket:
         If there is no such interface.
     """
 
-    def __init__(self, ifname: str) -> None:
+    def __init__(self, ifname: str, *, bypass: bool = True) -> None:
         self.ifname = ifname
         self._dropped = 0
         try:
@@ -48,16 +50,16 @@ class NicSocket:
                 f"not supported on this host: no packet sockets ({error.strerror})"
             ) from None
         try:
-            self._bind()
+            self._bind(bypass=bypass)
         except BaseException:
             self._socket.close()
             raise
 
-    def _bind(self) -> None:
+    def _bind(self, *, bypass: bool) -> None:
         try:
-            # What the guest sends is no news to it; and it has queues of its own.
+            # What the guest sends is no news to it.
             self._socket.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
-            self._socket.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, 1)
+            self._socket.setsockopt(_SOL_PACKET, _PACKET_QDISC_BYPASS, int(bypass))
         except OSError as error:
             raise NotSupported(
                 f"not supported on this host: packet sockets as a guest's NIC ({error.strerror})"

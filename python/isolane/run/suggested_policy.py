@@ -55,6 +55,8 @@ def suggested_policy(experiment: Experiment, arm: str, cores: Sequence[int]) -> 
         return None
     shared = any(router.path == "isolane" for router in found.routers)
     nics = dict.fromkeys(NICS, NicEntry()) if shared else {}
+    if not shared and any(entry.is_guest and entry.asks_for_link() for entry in entries.values()):
+        nics = {NICS[1]: NicEntry(steer="none")}  # what they receive comes as it came
     name = experiment.name[:MAX_ARM_NAME].rstrip("-")
     text = policy_text(build_policy(name, nics, entries, f"arm {arm}"))
     return (

@@ -9,7 +9,7 @@ from itertools import islice
 from isolane.spec.external_models import External
 from isolane.spec.fields import Hypervisor, Kind, NicModel, Receive, RouterPath
 from isolane.spec.image_models import Image
-from isolane.spec.kinds import SHARED, WITHOUT_PATH, default_nic, runs_live, uml_nic
+from isolane.spec.kinds import LINK_PATHS, SHARED, WITHOUT_PATH, default_nic, runs_live, uml_nic
 from isolane.spec.models import DEFAULT_MODERATION_NS, ArmChange, ExperimentData, Router
 from isolane.spec.policy_router import PolicyValues, policy_values
 from isolane.spec.schedulers import DEFAULT_SCHEDULER, DEFAULT_UPLINK, Uplink
@@ -76,6 +76,12 @@ class ArmRouter:
             ingress = self.external.ingress
             return f"{ingress.netns or ''}:{ingress.interface}"
         return SHARED.get(self.path, f"{self.path}:{self.group}")
+
+    @property
+    def shares_link(self) -> bool:
+        """Whether it is a machine whose policy shares out the link that it sends by, unmanaged."""
+        shared = self.kind == "vm" and self.path in LINK_PATHS
+        return shared and self.policy is not None and bool(self.policy.asks_for_link())
 
     @property
     def shares_wire(self) -> bool:

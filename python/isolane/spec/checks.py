@@ -122,7 +122,8 @@ def _kinds_and_paths(data: ExperimentData) -> Iterator[Problem]:
         routers = [resolve_router(router, change) for router in data.routers]
         for key in ("scheduler", "uplink_rate", "back_pressure"):
             given = change is not None and getattr(change, key) is not None
-            if change and given and all(router.path != "netback" for router in routers):
+            linked = key == "uplink_rate" and any(router.shares_link for router in routers)
+            if change and given and not linked and all(r.path != "netback" for r in routers):
                 what = f"{key} of arm {show(change.name)}, in which no router has path netback"
                 yield Problem((*loc, key), what, f"path netback, or leave {key} out")
         yield from _paths_of_arm(data, change, routers, loc)

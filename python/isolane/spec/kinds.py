@@ -62,6 +62,9 @@ SHARED: Final[dict[RouterPath, str]] = {
 }
 """Paths whose routers share a wire, and its name; all virtual functions belong to one NIC."""
 
+LINK_PATHS: Final[tuple[RouterPath, ...]] = ("bridge", "macvtap")
+"""Paths on which machines receive without a policy, and may share a link by their own."""
+
 
 def runs_live(kind: Kind, path: RouterPath) -> bool:
     """Tell whether this version can run such a router with real frames."""

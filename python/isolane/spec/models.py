@@ -187,7 +187,8 @@ class ArmChange(SpecModel):
     scheduler: SchedulerWord | None = None
     """On path netback: the packet scheduler that decides whose frame is sent next; default: drr."""
     uplink_rate: f.LineRate | None = None
-    """On path netback: rate of the link that the guests share; default: what the NIC takes."""
+    """Rate of the link that guests share, on path netback (default: what the NIC takes), and on
+    bridge and macvtap where a policy shares it out (default: traffic.line_rate)."""
     back_pressure: Switch | None = None
     """On path netback: whether frames wait while the link takes none (on, the default), or are lost
     then (off)."""

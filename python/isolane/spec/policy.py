@@ -34,6 +34,11 @@ class Policy(SpecModel):
     routers: Mapping[ArmName, RouterPolicy]
     """The routers by name, in the order of the file."""
 
+    @property
+    def demultiplexes(self) -> bool:
+        """Whether any NIC tells the routers' frames apart."""
+        return any(nic.steer != "none" for nic in self.nics.values())
+
     def nics_of(self, router: str) -> tuple[str, ...]:
         """Return the NICs that a router's frames leave by; empty where only the host can tell."""
         return nics_of(self.routers[router], self.nics)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from isolane.spec.arms import Arm, ArmRouter, resolve_arms
+from isolane.spec.kinds import runs_live
 from isolane.spec.models import ExperimentData
 from isolane.spec.policy_checks import of_one_router
-from isolane.spec.policy_models import CPU_KEYS
+from isolane.spec.policy_models import CPU_KEYS, LINK_KEYS
 from isolane.spec.policy_router import PolicyValues, policy_values
 from isolane.spec.port_keys import port_keys, port_keys_of
 from isolane.spec.problems import Loc, Problem, Refused, listed, nearest, show
@@ -18,6 +19,8 @@ from isolane.spec.units import format_bps, format_duration_ns, read_bit_rate
 OWN_WIRE_KEYS: Final = ("cpu_weight", "cores")
 """Keys of the policy of a router whose wire is its own: no demultiplexer is there that would drop
 or delay frames, and no cgroup caps the kernel thread that takes them off the wire."""
+OWN_LINK_KEYS: Final = ("rate_max", "burst")
+"""Those that a virtual machine has besides: it sends by that wire alone."""
 NOT_OF_MACHINES: Final = ("cpu_max", "forward")
 """Keys that a virtual machine on path isolane cannot have: it is fed by a kernel thread, which no
 cgroup caps, and its own kernel forwards."""
@@ -72,12 +75,30 @@ def _unkept(
     if router.path == "netback":
         yield from _unkept_by_port(router.group, policy, scheduler, loc)
         return
-    kept = CPU_KEYS if router.shares_wire else OWN_WIRE_KEYS
-    where = "a virtual machine" if router.shares_wire else f"on path {router.path}"
+    kept = _kept(router)
+    of = f"of router {show(router.group)}, {'a virtual machine ' if machine else ''}on path"
     for key in given:
         if key not in kept:
-            what = f"{key} of router {show(router.group)}, {where}"
+            what = f"{key} {of} {router.path}"
             yield Problem((*loc, key), what, f"{listed(kept)}: the rest is kept on path isolane")
+        elif key == "rate_max":
+            yield from _beyond_classes(policy, f"{of} {router.path}", (*loc, key))
+
+
+def _kept(router: ArmRouter) -> tuple[str, ...]:
+    """Return the keys that are kept of a router whose frames no demultiplexer tells apart."""
+    if not router.shares_wire:
+        return (*OWN_WIRE_KEYS, *OWN_LINK_KEYS) if router.kind == "vm" else OWN_WIRE_KEYS
+    return (*CPU_KEYS, *LINK_KEYS) if runs_live(router.kind, router.path) else CPU_KEYS
+
+
+def _beyond_classes(policy: PolicyValues, of: str, loc: Loc) -> Iterator[Problem]:
+    """Yield limits that no class of a link keeps."""
+    sent = policy.rate_max.egress
+    if policy.rate_max.ingress is not None:
+        yield Problem(loc, f"rate_max.ingress {of}", "rate_max: RATE, of what the router sends")
+    if sent is not None and sent.pps is not None:
+        yield Problem(loc, f"rate_max {of}, in frames per second", "a rate in bit/s")
 
 
 def _unkept_by_port(

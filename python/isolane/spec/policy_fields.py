@@ -257,7 +257,7 @@ Forward = Literal["kernel", "xdp"]
 ForwardWord = Annotated[
     Forward, PlainValidator(word("forwarding", ("kernel", "xdp"))), words_schema("kernel", "xdp")
 ]
-Steer = Literal["auto", "hardware", "software"]
+Steer = Literal["auto", "hardware", "software", "none"]
 SteerWord = Annotated[
     Steer,
     PlainValidator(word("steering", get_args(Steer))),

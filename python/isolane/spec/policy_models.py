@@ -86,6 +86,9 @@ POLICY_KEYS: Final = tuple(PolicyKeys.model_fields)
 CPU_KEYS: Final = ("cpu_weight", "cpu_max", "cores")
 """Those of them that the CPU scheduler keeps, wherever a router's frames come from."""
 
+LINK_KEYS: Final = ("rate_min", "rate_max", "priority", "link_weight", "burst")
+"""Those that a class of the link keeps: rates in bit/s, of what a router sends."""
+
 
 class VirtualFunction(SpecModel):
     """A virtual function of an SR-IOV NIC."""
@@ -148,7 +151,8 @@ class NicEntry(SpecModel):
     """Cores of the NIC's own thread; default: where its interrupts are."""
     steer: p.SteerWord = "software"
     """How frames are told apart: software (the XDP demultiplexer), hardware (a receive queue for
-    each router, by the NIC's filters), or auto (hardware as far as the NIC can)."""
+    each router, by the NIC's filters), auto (hardware as far as the NIC can), or none (frames come
+    as without a policy, and what virtual machines send is known by its source address)."""
 
 
 IDENTITIES: Final = tuple(Identity.model_fields)

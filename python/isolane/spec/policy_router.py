@@ -14,6 +14,7 @@ from isolane.spec.policy_fields import reserved_bps
 from isolane.spec.policy_models import (
     CPU_KEYS,
     GUESTS,
+    LINK_KEYS,
     POLICY_KEYS,
     Identity,
     PolicyKeys,
@@ -82,10 +83,20 @@ class PolicyValues(SpecModel):
         values = {key: getattr(self, key) for key in POLICY_KEYS}
         return RouterPolicy.model_construct(netns=netns, interfaces=dict(interfaces), **values)
 
-    def of_process(self, pid: int, interfaces: Mapping[str, str]) -> RouterPolicy:
-        """Return the policy of a router that is a process with its children; see `in_netns`."""
+    def of_process(
+        self, pid: int, interfaces: Mapping[str, str], mac: str | None = None
+    ) -> RouterPolicy:
+        """Return the policy of a router that is a process with its children; see `in_netns`.
+
+        Parameters
+        ----------
+        mac
+            Address of what sends by its only interface; None: the interface's own.
+        """
         values = {key: getattr(self, key) for key in POLICY_KEYS}
-        return RouterPolicy.model_construct(process=pid, interfaces=dict(interfaces), **values)
+        return RouterPolicy.model_construct(
+            process=pid, interfaces=dict(interfaces), mac=mac, **values
+        )
 
     def domain(self, name: str) -> RouterPolicy:
         """Return the policy of a libvirt domain, whose frames go as they went before."""
@@ -96,6 +107,10 @@ class PolicyValues(SpecModel):
         """Return the keys that say something of frames, not only of the router's CPU time."""
         given = self.as_keys().model_dump(exclude_none=True)
         return tuple(key for key in given if key not in CPU_KEYS)
+
+    def asks_for_link(self) -> tuple[str, ...]:
+        """Return the keys that a class of the link keeps."""
+        return tuple(key for key in self.asks_for_frames() if key in LINK_KEYS)
 
     def written(self) -> dict[str, Any]:
         """Return the keys that differ from the built-in defaults, as a policy file has them."""

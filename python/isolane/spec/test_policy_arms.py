@@ -80,6 +80,28 @@ def test_a_virtual_machine_keeps_its_cpu_time_on_every_path(path: str) -> None:
     assert policy(plain, 1, "vr1") is None, "nobody has asked for one"
 
 
+@pytest.mark.parametrize("path", ["bridge", "macvtap"])
+def test_a_virtual_machine_shares_the_link_on_wires_that_others_share(path: str) -> None:
+    text = GOOD.replace("managed, path: isolane}", f"managed, kind: vm, path: {path}}}")
+    found = policy(parse_experiment(text), 1, "vr1")
+    assert found == PolicyValues(cpu_weight=200, rate_min="100Mbps")
+    assert found.asks_for_link() == ("rate_min",)
+    assert not PolicyValues(cpu_weight=5, queue=64).asks_for_link()
+
+
+def test_the_link_of_machines_may_be_slower_than_the_line() -> None:
+    slow = GOOD.replace("managed, path: isolane}", "managed, kind: vm, path: bridge, RATE}")
+    slow = slow.replace("{name: vr1, policy", "{name: vr1, count: 1, policy")
+    arm = parse_experiment(slow.replace("RATE", "uplink_rate: 100Mbps")).resolved_arms()[1]
+    assert arm.uplink.rate_bps == 100e6
+    with pytest.raises(SpecError, match=r"at most the line's 90 Mbps in all \(uplink_rate\)"):
+        parse_experiment(slow.replace("RATE", "uplink_rate: 90Mbps"))
+    with pytest.raises(SpecError, match="uplink_rate of arm 'managed', in which no router has"):
+        parse_experiment(
+            slow.replace("RATE", "uplink_rate: 90Mbps").replace(", rate_min: 100Mbps", "")
+        )
+
+
 def test_cores_are_positions_among_those_of_the_dut() -> None:
     it = parse_experiment(GOOD)
     one, two = policy(it, 2, "vr1"), policy(it, 2, "vr2")
@@ -160,18 +182,50 @@ CASES = {
         changed("path: isolane}", "path: isolane, cpu_weight: {vr1: 5}}"),
         "bad.yaml:11: arms[1].cpu_weight: unknown key 'cpu_weight'; accepted: ",
     ),
-    "what is not CPU time, of a virtual machine": (
+    "what neither the CPU scheduler nor a link keeps, of a virtual machine": (
+        changed("path: isolane}", "path: macvtap, kind: vm, policy: {vr2: {queue: 64}}}"),
+        (
+            "bad.yaml:11: arms[1].policy.vr2.queue: queue of router 'vr2', a virtual machine on "
+            "path macvtap; accepted: cpu_weight, cpu_max, cores, rate_min, rate_max, priority, "
+            "link_weight, burst: the rest is kept on path isolane"
+        ),
+    ),
+    "a limit in frames of a virtual machine": (
+        changed("path: isolane}", "path: bridge, kind: vm, policy: {vr2: {rate_max: 5kpps}}}"),
+        (
+            "bad.yaml:11: arms[1].policy.vr2.rate_max: rate_max of router 'vr2', a virtual "
+            "machine on path bridge, in frames per second; accepted: a rate in bit/s"
+        ),
+    ),
+    "a limit of what a virtual machine receives": (
         changed(
-            "path: isolane}", "path: macvtap, kind: vm, policy: {vr2: {rate_min: 5Mbps}}}"
+            "path: isolane}",
+            "path: bridge, kind: vm, policy: {vr2: {rate_max: {ingress: 5Mbps}}}}",
+        ),
+        (
+            "bad.yaml:11: arms[1].policy.vr2.rate_max: rate_max.ingress of router 'vr2', a virtual "
+            "machine on path bridge; accepted: rate_max: RATE, of what the router sends"
+        ),
+    ),
+    "guarantees of machines that the wire cannot hold": (
+        changed("path: isolane}", "path: bridge, kind: vm, policy: {vr2: {rate_min: 600Mbps}}}"),
+        "bad.yaml:11: arms[1].policy.vr2.rate_min: rate_min of vr1, vr2 adds up to 1.3 Gbps; acc",
+    ),
+    "a link of a virtual function": (
+        changed(
+            "path: isolane}", "path: sriov-macvtap, kind: vm, policy: {vr2: {link_weight: 5}}}"
         ).replace(", rate_min: 100Mbps", ""),
         (
-            "bad.yaml:11: arms[1].policy.vr2.rate_min: rate_min of router 'vr2', a virtual "
-            "machine; accepted: cpu_weight, cpu_max, cores: the rest is kept on path isolane"
+            "bad.yaml:11: arms[1].policy.vr2.link_weight: link_weight of router 'vr2', a virtual "
+            "machine on path sriov-macvtap; accepted: cpu_weight, cpu_max, cores: the rest is kept"
         ),
     ),
     "the same in its own policy": (
         changed("path: isolane}", "path: tap, kind: vm}"),
-        "bad.yaml:6: routers[0].policy.rate_min: rate_min of router 'vr1', on path tap; accepted: ",
+        (
+            "bad.yaml:6: routers[0].policy.rate_min: rate_min of router 'vr1', a virtual machine "
+            "on path tap; accepted: cpu_weight, cores, rate_max, burst: the rest is kept on path "
+        ),
     ),
     "a cap of a machine with a queue of its own": (
         changed("path: isolane}", "path: isolane, kind: vm, policy: {vr2: {cpu_max: 5%}}}"),
@@ -185,8 +239,8 @@ CASES = {
             ", rate_min: 100Mbps", ""
         ),
         (
-            "bad.yaml:11: arms[1].policy.vr2.cpu_max: cpu_max of router 'vr2', on path tap; "
-            "accepted: cpu_weight, cores: the rest is kept on path isolane"
+            "bad.yaml:11: arms[1].policy.vr2.cpu_max: cpu_max of router 'vr2', a virtual machine "
+            "on path tap; accepted: cpu_weight, cores, rate_max, burst: the rest is kept on path "
         ),
     ),
     "a virtual machine": (

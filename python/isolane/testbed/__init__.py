@@ -24,7 +24,7 @@ from isolane.testbed.bed_plan import (
 from isolane.testbed.capture_points import CapturePoint
 from isolane.testbed.cleaning import clean
 from isolane.testbed.journal import Journal, exclusive
-from isolane.testbed.layout import POLICY_NICS
+from isolane.testbed.layout import POLICY_NICS, SENDING_NICS
 from isolane.testbed.loss_counters import Counters
 from isolane.testbed.netns import NETNS_DIR
 from isolane.testbed.responders import ECHO_PORT
@@ -33,6 +33,7 @@ __all__ = [
     "ECHO_PORT",
     "NETNS_DIR",
     "POLICY_NICS",
+    "SENDING_NICS",
     "UML",
     "BedPlan",
     "CapturePoint",

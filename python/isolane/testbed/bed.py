@@ -262,6 +262,11 @@ class Testbed:
         """Router -> names of its receiving and its sending interface."""
         return {r.name: (r.in_ifname, r.out_ifname) for r in self._layout.routers if not r.served}
 
+    @property
+    def sending_macs(self) -> dict[str, str]:
+        """Router -> the source address of what it sends to the receiver."""
+        return {router.name: router.out_mac for router in self._layout.routers}
+
     def counters(self) -> Counters:
         """Take a snapshot of the loss counters; subtract two to get the losses in between.
 

@@ -108,6 +108,8 @@ class RouterLayout:
     """Keys of the port that it sends by, where it is served."""
     services: Services | None = None
     """What its kernel does with each frame besides passing it on."""
+    shaped: bool = False
+    """What it sends goes through the qdisc of its wire."""
 
     @property
     def answers(self) -> bool:

@@ -112,7 +112,8 @@ class BedGuests:
         self._ns[router.netns].enter()
         nics = self._sockets.setdefault(router.name, [])
         for ifname in (router.in_ifname, router.out_ifname):
-            nics.append(NicSocket(ifname))  # one by one: what is open is closed, whatever fails
+            # One by one: what is open is closed, whatever fails.
+            nics.append(NicSocket(ifname, bypass=not router.shaped))
         plan = UmlPlan(
             router.name,
             self._script(router),

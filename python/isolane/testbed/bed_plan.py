@@ -66,6 +66,8 @@ class RouterPlan:
     """On path netback: keys of the port that it sends by, as the back-end's file has them."""
     services: Services | None = None
     """What a container does with each frame besides passing it on."""
+    shaped: bool = False
+    """On path tap: a policy limits what it sends, so frames must not go past the wire's qdisc."""
 
     @property
     def asks(self) -> bool:

@@ -9,6 +9,7 @@ section 8 (2001:2::/48).
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from isolane.errors import TestbedError
@@ -48,6 +49,8 @@ def mac(kind: int, number: int) -> str:
 _GEN, _IN, _OUT, _RCV, _PORT_IN, _PORT_OUT, _BRIDGE, _HOST_IN, _HOST_OUT = range(1, 10)
 POLICY_NICS = (f"{PREFIX}ni0", f"{PREFIX}ni1")
 """The DUT's NICs that routers of path ``isolane`` share: receiving, sending."""
+SENDING_NICS: Mapping[str, str] = {"bridge": f"{PREFIX}nb1", "macvtap": f"{PREFIX}nt1"}
+"""Path -> the DUT's NIC that its routers send by, where frames come as without a policy."""
 
 _WIRE = {
     "bridge": ("b", 1000),
@@ -206,6 +209,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             served=router.path == "netback",
             port=router.port,
             services=router.services,
+            shaped=router.shaped,
         )
     )
 

@@ -177,6 +177,18 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml --on sim", 3, "pattern fragments cannot be simulated",
         files={"x.yaml": good("role: aggressor", "role: aggressor, traffic: {pattern: fragments}")},
     ),
+    "frames a second of a machine that shares a link": Row(
+        "run x.yaml", 2, "rate_max of router 'fw', a virtual machine on path bridge, in frames per second",
+        files={"x.yaml": machine("policy: {rate_max: 5kpps}").replace("path: tap", "path: bridge")},
+    ),
+    "a share of a link that a machine has to itself": Row(
+        "run x.yaml", 2, "link_weight of router 'fw', a virtual machine on path tap",
+        files={"x.yaml": machine("policy: {link_weight: 2}")},
+    ),
+    "a simulated host shares out a link among machines on a bridge": Row(
+        "run x.yaml --on sim", 3, "link_weight on path bridge cannot be simulated",
+        files={"x.yaml": machine("policy: {link_weight: 2}").replace("path: tap", "path: bridge")},
+    ),
     "a simulated host has rules": Row(
         "run x.yaml --on sim", 3, r"services \(nftables 5, nat\) cannot be simulated",
         files={"x.yaml": good("role: aggressor",

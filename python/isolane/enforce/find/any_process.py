@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from isolane.enforce.find import macvtaps, processes
 from isolane.enforce.find.absent import Absent
@@ -32,7 +33,7 @@ def of_any_process(
     leaves_by
         Interfaces of the router and the NICs that their frames leave by, as the policy says.
     mac
-        The MAC address behind its tap in the policy.
+        The MAC address behind its tap, or the one interface that the policy names.
 
     Raises
     ------
@@ -50,8 +51,8 @@ def of_any_process(
     taps = tuple(name for name in names if name not in elsewhere)
     interfaces = [behind_tap(host, pid, tap, mac if len(taps) == 1 else None) for tap in taps]
     sockets = {inode for one in members for inode in sockets_of(one)}
-    named = [*bound_to(host, sockets), *filter(None, elsewhere.values())]
-    interfaces += _as_named(host, named, leaves_by)
+    named = [*bound_to(host, sockets), *elsewhere.values()]
+    interfaces += _as_named(host, named, leaves_by, mac if len(leaves_by) == 1 else None)
     missing = set(leaves_by).difference(at.ifname for at in interfaces)
     if missing:
         raise Absent(f"process {pid} has no tap, packet socket or macvtap on {min(missing)}")
@@ -59,15 +60,24 @@ def of_any_process(
 
 
 def _as_named(
-    host: HostNamespace, bound: Iterable[Bound], leaves_by: Mapping[str, str]
+    host: HostNamespace, bound: Iterable[Bound], leaves_by: Mapping[str, str], mac: str | None
 ) -> list[Interface]:
-    """Describe those interfaces that the policy names, by what it says of them."""
+    """Describe those interfaces that the policy names, by what it says of them.
+
+    Parameters
+    ----------
+    mac
+        Of what sends by the one that is named; None: the interface's own.
+    """
     found = []
     for at in bound:
         link, nic = at.link, leaves_by.get(at.link.ifname)
+        if nic == OWN and at.link.kind == "macvtap":
+            continue  # frames come by what is below it
         if nic == OWN:
             found.append(Interface("own", at.netns, link.ifname, link.ifindex, link.mac))
         elif nic is not None and at.netns is not None:
             inner = of_link(host, at.netns, link, at.host_number)
-            found += [inner] if inner is not None else []
+            if inner is not None:
+                found.append(inner if mac is None else replace(inner, mac=mac))
     return found

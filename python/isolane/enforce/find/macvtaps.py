@@ -44,11 +44,12 @@ def majors_of(text: str, name: str) -> set[int]:
 
 def below(
     host: HostNamespace, devices: Collection[tuple[int, int]]
-) -> Iterator[tuple[Link, Bound | None]]:
+) -> Iterator[tuple[Link, Bound]]:
     """Yield the macvtaps of these numbers that are not in the host's namespace, and what is below.
 
     What is below is an interface of the same namespace, as that of a macvtap in mode passthru which
-    was made there; None: it is in another one, and others may have macvtaps on it.
+    was made there. Where it is in another one, others may have macvtaps on it, and what is told is
+    the macvtap itself.
     """
     if not devices:
         return
@@ -62,7 +63,7 @@ def below(
         links = {link.ifindex: link for link in inside.links}
         for tap in taps:
             lower = links.get(tap.link or 0) if tap.netnsid is None else None
-            yield tap, Bound(path, lower, inside.host_number) if lower is not None else None
+            yield tap, Bound(path, lower or tap, inside.host_number)
 
 
 def _with_numbers(

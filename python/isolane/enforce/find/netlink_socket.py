@@ -79,17 +79,17 @@ class Netlink:
         OSError
             The kernel's error; EBUSY when interfaces change during every try.
         """
-        mask = _attribute(_IFLA_EXT_MASK, struct.pack("=I", _SKIP_STATS))
+        mask = attribute(_IFLA_EXT_MASK, struct.pack("=I", _SKIP_STATS))
         for _ in range(_TRIES):
-            whole, answers = self._ask(_RTM_GETLINK, _LINK.pack(0, 0, 0, 0, 0) + mask, _DUMP)
+            whole, answers = self.ask(_RTM_GETLINK, _LINK.pack(0, 0, 0, 0, 0) + mask, _DUMP)
             if whole:
                 return [_raw_link(answer) for answer in answers]
         raise OSError(errno.EBUSY, "the interfaces change all the time")
 
     def number_of(self, namespace: int) -> int | None:
         """Return the identifier (nsid) here of the namespace behind a descriptor, if it has one."""
-        wanted = bytes(4) + _attribute(_NETNSA_FD, struct.pack("=I", namespace))
-        _, answers = self._ask(_RTM_GETNSID, wanted, 0)
+        wanted = bytes(4) + attribute(_NETNSA_FD, struct.pack("=I", namespace))
+        _, answers = self.ask(_RTM_GETNSID, wanted, 0)
         for answer in answers:
             number = read_attributes(answer[4:]).get(_NETNSA_NSID)
             if number is not None:
@@ -97,8 +97,14 @@ class Netlink:
                 return found if found >= 0 else None
         return None
 
-    def _ask(self, kind: int, payload: bytes, flags: int) -> tuple[bool, list[bytes]]:
-        """Send a request; return whether the answer is consistent, and its messages."""
+    def ask(self, kind: int, payload: bytes, flags: int) -> tuple[bool, list[bytes]]:
+        """Send a request; return whether the answer is consistent, and its messages.
+
+        Raises
+        ------
+        OSError
+            The kernel's error.
+        """
         self._sequence += 1
         length = _HEADER.size + len(payload)
         self._socket.send(_HEADER.pack(length, kind, _REQUEST | flags, self._sequence, 0) + payload)
@@ -129,7 +135,8 @@ def _raw_link(body: bytes) -> RawLink:
     return RawLink(index, flags, read_attributes(body[_LINK.size :]))
 
 
-def _attribute(kind: int, value: bytes) -> bytes:
+def attribute(kind: int, value: bytes) -> bytes:
+    """Return an attribute of a message; `value` is a whole number of words of 4 bytes."""
     return _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind) + value
 
 

@@ -111,6 +111,25 @@ def test_a_macvtap_in_another_namespace_leads_to_what_is_below_it(
     assert not playground.found(f"{{process: {pid}}}", nics="{}").interfaces
 
 
+def test_a_macvtap_in_another_namespace_on_a_nic_of_the_host(
+    playground: Playground, tmp_path: Path
+) -> None:
+    name = playground.namespace("vm")
+    playground.run("ip link add nic1 type veth peer name wire1")
+    playground.run(f"ip link add mine link nic1 netns {name} type macvtap mode bridge")
+    index = playground.run(f"ip -n {name} -o link show mine").split(":")[0]
+    file = f"/sys/class/net/mine/macvtap/tap{index}/dev"
+    number = playground.run(f"ip netns exec {name} cat {file}")
+    pid = opener(playground, tmp_path / "mine", number)
+    mac = "02:00:00:00:00:07"
+    named = f"process: {pid}, interfaces: {{mine: nic1}}"
+    (found,) = playground.found(f"{{{named}, mac: '{mac}'}}").interfaces
+    assert (found.how, found.ifname, found.lower, found.mac) == ("macvlan", "mine", "nic1", mac)
+    (found,) = playground.found(f"{{{named}}}").interfaces
+    assert found.mac != mac, "without a word of the policy its own"
+    assert not playground.found(f"{{process: {pid}}}").interfaces, "only where it is named"
+
+
 def test_who_has_started_the_command_is_no_router(playground: Playground) -> None:
     for number in (1, os.getpid()):
         reason = playground.missing(f"{{process: {number}}}", nics="{}")

@@ -3,6 +3,7 @@
 from isolane.enforce.settings.controllers import Controller
 from isolane.enforce.settings.devices import DeviceFile
 from isolane.enforce.settings.link_classes import Classifiers, LeafQueue, LinkClass, LinkRoot
+from isolane.enforce.settings.link_filters import LinkFilter
 from isolane.enforce.settings.offloads import Offload, TakesXdp
 from isolane.enforce.settings.pacemaking import Pacemaker
 from isolane.enforce.settings.packets import Budget, Entry, PortSetting, Program, QueueSetting
@@ -21,6 +22,7 @@ __all__ = [
     "GroupFile",
     "LeafQueue",
     "LinkClass",
+    "LinkFilter",
     "LinkRoot",
     "Member",
     "Offload",

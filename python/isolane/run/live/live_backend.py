@@ -20,7 +20,7 @@ from isolane.run.live.generator_streams import flows_of
 from isolane.run.live.host import host_facts
 from isolane.run.live.image_routers import answered
 from isolane.run.live.loaded import Loaded
-from isolane.run.live.managed import Managed, clear_leftovers, policy_of
+from isolane.run.live.managed import Managed, clear_leftovers, limits_own_wire, policy_of
 from isolane.run.live.measured_bed import MeasuredBed
 from isolane.run.live.stamped import Stamped, stamped
 from isolane.run.results import HostFacts
@@ -237,6 +237,7 @@ def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
         port=port_keys(kind.policy, arm.uplink.scheduler) if kind.path == "netback" else {},
         mode=router.mode,
         services=kind.services,
+        shaped=limits_own_wire(kind),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,7 +14,7 @@ from isolane.run.live.cores import Cores
 from isolane.spec import Arm, ArmRouter, NicEntry, PointRouter, Policy, build_policy
 from isolane.spec.policy_models import OWN
 from isolane.spec.port_keys import without_port_keys
-from isolane.testbed import NETNS_DIR, POLICY_NICS, Testbed
+from isolane.testbed import NETNS_DIR, POLICY_NICS, SENDING_NICS, Testbed
 
 _DIRECTORY = Path("/run/isolane/testbed-policy")
 _GROUP = "isolane-testbed"
@@ -31,6 +31,7 @@ def policy_of(
 ) -> Policy | None:
     """Return the policy of a test bed's routers; None when none of them has one."""
     entries = {}
+    linked = _linked(arm, routers)
     for router in routers:
         values = arm.router(router.group).policy
         if values is None:
@@ -39,29 +40,54 @@ def policy_of(
         if kind.path == "netback":  # the back-end has its ports, and the host no interfaces
             values, leaves_by = without_port_keys(values), {}
         else:
-            leaves_by = _leaves_by(kind, *bed.inner_interfaces[router.name])
+            leaves_by = _leaves_by(kind, linked, *bed.inner_interfaces[router.name])
         mine = values.on(cores.dut)
         guest = bed.guest_processes.get(router.name)
         entries[router.name] = (
             mine.in_netns(f"isolane-{router.name}", leaves_by)
             if guest is None
-            else mine.of_process(guest, leaves_by)
+            else mine.of_process(
+                guest, leaves_by, bed.sending_macs[router.name] if kind.path in linked else None
+            )
         )
     if not entries:
         return None
     nic = NicEntry.model_construct(rate_bps=float(round(line_rate_bps)), cores=cores.dut[:1])
     shared = any(router.path == "isolane" for router in arm.routers)
     nics = dict.fromkeys(POLICY_NICS, nic) if shared else {}
+    # What these machines receive comes as without a policy; what they send has classes of the link.
+    rate_bps = arm.uplink.rate_bps or nic.rate_bps
+    link = NicEntry.model_construct(rate_bps=rate_bps, steer="none")
+    nics |= {SENDING_NICS[path]: link for path in linked}
     return build_policy("testbed", nics, entries, f"arm {arm.name}")
 
 
-def _leaves_by(router: ArmRouter, inside: str, outside: str) -> dict[str, str]:
+def _linked(arm: Arm, routers: Sequence[PointRouter]) -> frozenset[str]:
+    """Return the paths on which machines share the link behind a wire that nobody manages."""
+    kinds = [arm.router(router.group) for router in routers]
+    return frozenset(kind.path for kind in kinds if kind.shares_link)
+
+
+def limits_own_wire(router: ArmRouter) -> bool:
+    """Tell whether a policy limits what a machine sends by a wire that it has to itself."""
+    policy = router.policy
+    return router.path == "tap" and policy is not None and policy.rate_max.egress is not None
+
+
+def _leaves_by(
+    router: ArmRouter, linked: Collection[str], inside: str, outside: str
+) -> dict[str, str]:
     """Return the interfaces of a router that its policy looks after, and where they lead to."""
     if router.path == "isolane":
         return {inside: POLICY_NICS[0], outside: POLICY_NICS[1]}
-    # With a wire of its own nothing is to be done on the way out: whoever forwards sends. On a wire
-    # that others share unmanaged, only the guest's processes are the policy's.
-    return {} if router.shares_wire else {inside: OWN}
+    # With a wire of its own nothing is to be done on the way out but to limit it: whoever forwards
+    # sends. On a wire that others share unmanaged, only the guest's processes are the policy's, and
+    # its class of the link.
+    if router.path in linked:
+        return {outside: SENDING_NICS[router.path]}
+    if router.shares_wire:
+        return {}
+    return {inside: OWN, **({outside: OWN} if limits_own_wire(router) else {})}
 
 
 def clear_leftovers() -> list[str]:
@@ -119,7 +145,7 @@ class Managed:
         self.threads = hand.threads()
         self.nic_threads = hand.nic_threads()
         self.pacemaker_threads = hand.pacemaker_threads()
-        if not policy.nics:
+        if not policy.demultiplexes:
             return self
         nic = next(n for n in bed.dut_interfaces if n.ifname == POLICY_NICS[0])
         self._plane = _native.Plane.open(netns=nic.netns, ifindex=nic.ifindex)

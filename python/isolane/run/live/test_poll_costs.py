@@ -63,5 +63,5 @@ def test_both_costs_are_found_in_noise_within_their_error() -> None:
     ],
     ids=["few polls", "no drops", "hardly a drop", "noise", "always the same mixture", "nothing"],
 )
-def test_what_cannot_be_told_apart_is_not(polls: PollSums) -> None:
+def test_what_cannot_be_demultiplexed_is_not(polls: PollSums) -> None:
     assert frame_costs(polls) is None

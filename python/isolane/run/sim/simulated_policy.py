@@ -195,6 +195,12 @@ def check(arm: Arm) -> None:
                 f"{subject}: cpu_max of a virtual machine cannot be simulated: the model of the "
                 "CPU scheduler has no caps"
             )
+        asked = policy.asks_for_frames() if router.path not in ("isolane", "netback") else ()
+        if asked:
+            raise NotSupported(
+                f"{subject}: {asked[0]} on path {router.path} cannot be simulated: the model has "
+                "classes of a link on path isolane only"
+            )
         if policy.burst is not None and policy.rate_min is not None:
             raise NotSupported(
                 f"{subject}: burst cannot be simulated beside rate_min, whose bursts the model of "

@@ -1,0 +1,57 @@
+"""Whose frames a policy looks at, and how what a router sends gets into its class of a link. Pure.
+
+Where a NIC's demultiplexer gives a router its frames, a program at the router's interface puts what
+it sends into its class. A virtual machine may also be left to receive as it did before (a NIC with
+``steer: none``, a macvtap): then a filter of the link finds what it sends, by its MAC address.
+"""
+
+from __future__ import annotations
+
+from isolane.enforce.kernel_settings import uplinks
+from isolane.enforce.router_facts import FoundRouter, Interface
+from isolane.spec.policy import Policy
+
+
+def demultiplexed(policy: Policy, router: FoundRouter, at: Interface) -> bool:
+    """Tell whether frames come to an interface by a queue that the policy gives the router.
+
+    Raises
+    ------
+    SpecError
+        As :func:`uplinks`.
+    """
+    if at.how not in ("veth", "tap") or not policy.nics:
+        return False
+    return any(policy.nics[nic].steer != "none" for nic in uplinks(policy, router, at))
+
+
+def filtered_on(policy: Policy, router: FoundRouter, at: Interface) -> tuple[str, ...]:
+    """Return the NICs whose link knows a router's frames by their source address.
+
+    Raises
+    ------
+    SpecError
+        As :func:`uplinks`.
+    """
+    if at.how == "macvlan":
+        lower = at.lower if router.kind == "vm" else None
+        return (lower,) if lower is not None and lower in policy.nics else ()
+    if at.how not in ("veth", "tap") or demultiplexed(policy, router, at):
+        return ()
+    return uplinks(policy, router, at) if policy.nics else ()
+
+
+def sends_by(policy: Policy, router: FoundRouter) -> set[str]:
+    """Return the NICs whose link a router shares.
+
+    Raises
+    ------
+    SpecError
+        As :func:`uplinks`.
+    """
+    found: set[str] = set()
+    for at in router.interfaces:
+        found |= set(filtered_on(policy, router, at))
+        if demultiplexed(policy, router, at):
+            found |= set(uplinks(policy, router, at))
+    return found
