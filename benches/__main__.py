@@ -27,6 +27,7 @@ BENCHES: tuple[str, ...] = (
     "guest_shares",
     "netback",
     "streams",
+    "web_requests",
     "prediction",
     "kills",
     "coverage",

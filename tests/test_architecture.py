@@ -38,6 +38,7 @@ ARROWS: dict[str, set[str]] = {
     },
     "stats": {"errors", "spec"},
     "cpu_profile": {"errors", "procfs", "stats", "_native"},
+    "web": {"errors", "spec", "_native"},
     "external": {"errors", "guests", "spec", "testbed"},
     "netback": {"errors", "locks", "spec", "_native"},
     "enforce": {"errors", "locks", "netdev", "procfs", "spec", "testbed", "_native"},
@@ -88,6 +89,7 @@ ARROWS: dict[str, set[str]] = {
         "verify",
         "export",
         "netback",
+        "web",
         "_native",
     },
     "__main__": {"cli"},
@@ -98,8 +100,10 @@ ARROWS: dict[str, set[str]] = {
 CRATES: dict[str, set[str]] = {
     "isolane-dataplane": {"isolane-histogram"},
     "isolane-histogram": set(),
+    "isolane-http-client": {"isolane-histogram", "isolane-sched"},
     "isolane-native": {
         "isolane-dataplane",
+        "isolane-http-client",
         "isolane-netback",
         "isolane-sched",
         "isolane-sim",

@@ -178,6 +178,53 @@ class GeneratorReport:
     def as_dict(self) -> dict[str, Any]: ...
 
 @final
+class HttpReport:
+    def __new__(
+        cls,
+        *,
+        window_ns: int,
+        offered: int,
+        answered: int,
+        failed: dict[str, int],
+        statuses: dict[int, int],
+        completed: int,
+        completed_bytes: int,
+        connections: int,
+        retried: int,
+        max_in_flight: int,
+        latency: Percentiles,
+        connect: Percentiles,
+        late: Percentiles,
+    ) -> Self: ...
+    @property
+    def window_ns(self) -> int: ...
+    @property
+    def offered(self) -> int: ...
+    @property
+    def answered(self) -> int: ...
+    @property
+    def failed(self) -> dict[str, int]: ...
+    @property
+    def statuses(self) -> dict[int, int]: ...
+    @property
+    def completed(self) -> int: ...
+    @property
+    def completed_bytes(self) -> int: ...
+    @property
+    def connections(self) -> int: ...
+    @property
+    def retried(self) -> int: ...
+    @property
+    def max_in_flight(self) -> int: ...
+    @property
+    def latency(self) -> Percentiles: ...
+    @property
+    def connect(self) -> Percentiles: ...
+    @property
+    def late(self) -> Percentiles: ...
+    def as_dict(self) -> dict[str, Any]: ...
+
+@final
 class CpuUse:
     def __new__(
         cls,
@@ -510,6 +557,31 @@ class Generator:
     def stop(self) -> None: ...
     def series(self) -> list[list[int]]: ...
     def report(self) -> GeneratorReport: ...
+
+@final
+class HttpClient:
+    def __new__(
+        cls,
+        *,
+        server: str,
+        host: str,
+        path: str,
+        keep_alive: bool,
+        max_connections: int,
+        warm_up_ns: int,
+        window_ns: int,
+        timeout_ns: int,
+        rate_millirps: int | None = None,
+        poisson_seed: int | None = None,
+        concurrency: int = 0,
+        netns: str | None = None,
+        core: int | None = None,
+    ) -> Self: ...
+    def start(self) -> None: ...
+    def wait(self, timeout_s: float) -> bool: ...
+    def answers(self) -> int: ...
+    def stop(self) -> None: ...
+    def report(self) -> HttpReport: ...
 
 class Receiver:
     def __new__(

@@ -9,6 +9,7 @@
 
 mod accountant;
 mod generator;
+mod http_client;
 mod netback;
 mod pacemaker;
 mod plane;
@@ -112,6 +113,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<accountant::CpuAccountant>()?;
     module.add_class::<generator::Generator>()?;
     module.add_class::<generator::Stream>()?;
+    module.add_class::<http_client::HttpClient>()?;
     module.add_class::<receiver::Receiver>()?;
     records::add_all(module)?;
     policy_records::add_all(module)?;

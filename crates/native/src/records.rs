@@ -1,6 +1,8 @@
 //! Values with names: frozen classes for Python, made of keyword arguments. Those of a policy are in
 //! `policy_records.rs`.
 
+use std::collections::BTreeMap;
+
 use isolane_dataplane::{Histogram, accountant, generator, receiver};
 use pyo3::{prelude::*, types::PyDict};
 
@@ -131,6 +133,37 @@ record! {
         failed: u64,
         /// Kernel calls that the trial took: more than one means gaps.
         calls: u64,
+    }
+}
+
+record! {
+    /// What became of the HTTP requests of a window: offered = answered + failed.
+    HttpReport {
+        /// How long it was, ns.
+        window_ns: u64,
+        /// Requests whose intended time is in it.
+        offered: u64,
+        /// Of these with a status below 400.
+        answered: u64,
+        /// Of these without, by reason.
+        failed: BTreeMap<String, u64>,
+        /// Status codes of those that failed by one: how many.
+        statuses: BTreeMap<u16, u64>,
+        /// Answers with a status below 400 that were complete within the window.
+        completed: u64,
+        /// Bytes of their bodies.
+        completed_bytes: u64,
+        /// Connections for requests of the window.
+        connections: u64,
+        /// Requests sent again, since a kept connection was closed just then.
+        retried: u64,
+        max_in_flight: usize,
+        /// From the intended time to the last byte; failed ones are `lost`.
+        latency: Percentiles,
+        /// From the call to the established connection.
+        connect: Percentiles,
+        /// From the intended time to the first call.
+        late: Percentiles,
     }
 }
 
@@ -271,6 +304,7 @@ pub(crate) fn add_all(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<CpuUse>()?;
     module.add_class::<Feature>()?;
     module.add_class::<GeneratorReport>()?;
+    module.add_class::<HttpReport>()?;
     module.add_class::<Interface>()?;
     module.add_class::<Percentiles>()?;
     module.add_class::<PollSums>()?;

@@ -25,9 +25,9 @@ from isolane.cli import signals, streams
 from isolane.errors import IsolaneError
 
 COMMANDS: Final = (
-    "run", "search", "compare", "reproduce", "calibrate", "generate", "receive", "report", "apply",
-    "status", "set", "top", "profile", "clear", "verify", "watch", "export", "netback", "doctor",
-    "guest-kernel", "schema", "clean", "version",
+    "run", "search", "compare", "reproduce", "calibrate", "generate", "receive", "request",
+    "report", "apply", "status", "set", "top", "profile", "clear", "verify", "watch", "export",
+    "netback", "doctor", "guest-kernel", "schema", "clean", "version",
 )  # fmt: skip
 """In the order of ``isolane --help``."""
 

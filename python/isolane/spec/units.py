@@ -44,6 +44,9 @@ DURATION_UNITS: Final[dict[str, int]] = {
 }
 """Accepted units of durations, ns."""
 
+REQUEST_RATE_UNITS: Final[dict[str, int]] = {"rps": 0, "krps": 3, "Mrps": 6}
+"""Accepted units of rates of requests a second: the power of ten."""
+
 RATES_ACCEPTED: Final = f"a number with a unit ({', '.join(RATE_UNITS)}) such as 400kpps or 0.5x"
 BIT_RATES_ACCEPTED: Final = "a number with a unit (bps, kbps, Mbps, Gbps) such as 10Gbps"
 DURATIONS_ACCEPTED: Final = f"a number with a unit ({', '.join(DURATION_UNITS)}) such as 500ms"
@@ -193,6 +196,30 @@ def parse_duration_within(option: str, text: str, low: str, high: str) -> int:
     return duration_ns
 
 
+def parse_request_rate(option: str, text: str) -> int:
+    """Return ``text``, such as ``500rps``, in thousandths of a request a second.
+
+    Parameters
+    ----------
+    option
+        Its name, for the message: ``--rate``.
+
+    Raises
+    ------
+    SpecError
+        If it is no rate of requests, or out of range.
+    """
+    accepted = "a number with a unit (rps, krps, Mrps) such as 500rps"
+    try:
+        number, unit = _split(text, "rate of requests", tuple(REQUEST_RATE_UNITS), accepted)
+    except Refused as refused:
+        raise SpecError(f"{option}: {refused}") from None
+    millirps = number.scaleb(REQUEST_RATE_UNITS[unit] + 3)
+    if not 1 <= millirps <= 10**10:
+        raise SpecError(f"{option} {text}: out of range; accepted: 0.001rps to 10Mrps")
+    return round(millirps)
+
+
 def format_rate(load: Load) -> str:
     """Return a rate so that :func:`parse_rate` gives exactly the same value again."""
     if load.unit == "max":
@@ -216,6 +243,11 @@ def format_duration_ns(duration_ns: int) -> str:
 def format_pps(rate_pps: float | None) -> str:
     """Return a packet rate for people: three digits, such as ``712 kpps``; None and NaN ``n/a``."""
     return _scaled(rate_pps, ((1e9, "Gpps"), (1e6, "Mpps"), (1e3, "kpps"), (1.0, "pps")))
+
+
+def format_rps(rate_rps: float | None) -> str:
+    """Return requests a second for people: three digits, such as ``2.5 krps``; None ``n/a``."""
+    return _scaled(rate_rps, ((1e6, "Mrps"), (1e3, "krps"), (1.0, "rps")))
 
 
 def format_bps(rate_bps: float | None) -> str:

@@ -14,13 +14,14 @@ from tests.misuse.table import (
     results,
     searching,
     traffic,
+    web_requests,
 )
 
 ROWS: dict[str, Row] = {
     f"{part.__name__.rpartition('.')[2]}: {name}": row
     for part in (
         documents, experiments, policies, traffic, commands, results, outputs, enforcing, processes,
-        searching,
+        searching, web_requests,
     )
     for name, row in part.ROWS.items()
 }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Web requests: the client that sends them at exact times, and what became of them."""
