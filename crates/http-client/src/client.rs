@@ -134,6 +134,9 @@ impl<'a> Client<'a> {
             self.wait(&mut events)?;
             for event in events.drain(..) {
                 self.look_at(event.data.u64(), event.flags)?;
+                if self.schedule.is_none() {
+                    self.begin_due()?; // at once: the server is to have something to do
+                }
             }
         }
         self.report.window_ns = self.end_ns.saturating_sub(self.window_ns);
@@ -268,7 +271,8 @@ impl<'a> Client<'a> {
 
     fn wait(&self, events: &mut Vec<epoll::Event>) -> Result<()> {
         let now_ns = now_ns();
-        let mut next_ns = now_ns + MAX_SLEEP_NS;
+        let awaited = self.plan.own_core && self.in_flight > 0;
+        let mut next_ns = now_ns + if awaited { 0 } else { MAX_SLEEP_NS };
         if let Some(Reverse((at_ns, ..))) = self.deadlines.peek() {
             next_ns = next_ns.min(*at_ns);
         }

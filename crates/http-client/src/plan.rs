@@ -42,6 +42,10 @@ pub struct Plan {
     pub window_ns: u64,
     /// A request fails so long after its intended time, ns.
     pub timeout_ns: u64,
+    /// Whether the thread has a core to itself: then it does not sleep while answers are awaited, so
+    /// that no wake-up is in their latency, nor in the time of who sends them. At an ordinary priority:
+    /// before others it would keep the softirq thread of its core from handing it the answers.
+    pub own_core: bool,
 }
 
 impl Plan {

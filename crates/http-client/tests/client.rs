@@ -77,6 +77,7 @@ fn plan(server: SocketAddr, path: &str) -> Plan {
         warm_up_ns: 100_000_000,
         window_ns: 500_000_000,
         timeout_ns: MINUTES_NS,
+        own_core: false,
     }
 }
 

@@ -29,8 +29,8 @@ enum Run {
 ///
 /// `server`: address and port, such as `[2001:db8::1]:80`. `rate_millirps` for an open loop, with equal
 /// times between requests or, with a `poisson_seed`, exponential ones; else `concurrency` for a closed
-/// loop. The thread enters the namespace of the file `netns` and is pinned to `core`, where it goes
-/// before ordinary threads, as far as it may.
+/// loop. The thread enters the namespace of the file `netns` and is pinned to `core`, where it does
+/// not sleep while answers are awaited.
 #[pyclass(frozen, module = "isolane._native")]
 pub(crate) struct HttpClient {
     control: Arc<Control>,
@@ -78,6 +78,7 @@ impl HttpClient {
             warm_up_ns,
             window_ns,
             timeout_ns,
+            own_core: core.is_some(),
         };
         plan.check().map_err(|error| NativeError::new_err(error.to_string()))?;
         let run = Mutex::new(Run::Planned(plan));
@@ -94,10 +95,7 @@ impl HttpClient {
         let (netns, core) = (self.netns.clone(), self.core);
         let work = move || {
             netns::enter(netns.as_deref()).map_err(|error| error.to_string())?;
-            if let Some(core) = core {
-                netns::pin(core).map_err(|error| error.to_string())?;
-                netns::prefer();
-            }
+            core.map_or(Ok(()), netns::pin).map_err(|error| error.to_string())?;
             run(&plan, &control).map(Box::new).map_err(|error| error.to_string())
         };
         let thread = thread::Builder::new().name("http-client".into()).spawn(work)?;

@@ -63,7 +63,9 @@ _MaxConnections = Annotated[
 _Netns = Annotated[
     str | None, typer.Option("--netns", help="Network namespace to send from: name or path.")
 ]
-_Core = Annotated[int | None, typer.Option("--core", help="Core to send from; default: any.")]
+_Core = Annotated[
+    int | None, typer.Option("--core", help="Core to send from, kept busy meanwhile.")
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
 
 
