@@ -20,12 +20,14 @@ load: {{one: 1pps, two: 1pps}}
 arms: [{{name: guests, kind: vm, hypervisor: {hypervisor}, path: {path}}}]
 """
 CAP = 0.5
-"""Of the first one, where its threads are processes alone."""
+"""Of the first one's own threads."""
 
 
 @contextmanager
-def bench(path: str, ip: int = 4, hypervisor: str = "uml") -> Iterator[tuple[LiveBench, Offer]]:
+def bench(
+    path: str, ip: int = 4, hypervisor: str = "uml", *, capped: bool = True
+) -> Iterator[tuple[LiveBench, Offer]]:
     """Build a test bed; yields it, and what offers rates and returns what came of it."""
-    cap = "" if path in ("tap", "isolane") else f", cpu_max: {100 * CAP:g}%"
+    cap = f", cpu_max: {100 * CAP:g}%" if capped else ""
     with live_bench(EXPERIMENT.format(path=path, ip=ip, cap=cap, hypervisor=hypervisor)) as found:
         yield found

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Iterable
 
 import pytest
 from isolane.enforce.cpu_cgroups import Groups
+from isolane.enforce.group_plan import own_threads_group
 from isolane.enforce.policy_plan import FEEDER_NICE
-from isolane.procfs import descendants
+from isolane.procfs import cpu_ns, descendants
 from isolane.run.live.bench import Equipment
-from isolane.run.live.managed import clear_leftovers
+from isolane.run.live.managed import clear_leftovers, enforcer
 from isolane.testbed import Testbed, clean, exclusive, kernel
 
 from tests.came_through import was_at_work
@@ -23,12 +26,16 @@ pytestmark = [
 ]
 
 GROUP = "isolane-testbed"
+PERIOD_S = 0.01
 
 
 def members(router: str) -> set[int]:
-    groups = Groups(GROUP)
-    found = (groups.path(router) / groups.members).read_text().split()
-    return {int(number) for number in found}
+    return set(Groups(GROUP).threads(router))
+
+
+def contents(router: str, files: Iterable[str]) -> dict[str, str]:
+    """Return what files of a router's cgroup have in them."""
+    return {file: (Groups(GROUP).path(router) / file).read_text().strip() for file in files}
 
 
 @pytest.mark.parametrize(
@@ -58,24 +65,76 @@ def _in_its_cgroup(path: str, ip: int, hypervisor: str) -> None:
 
 
 def _look(equipment: Equipment, *, feeders: int) -> None:
-    groups = Groups(GROUP)
-    assert isinstance(equipment.bed, Testbed)
-    for router, process in equipment.bed.guest_processes.items():
-        inside = members(router)
+    bed, groups = equipment.bed, Groups(GROUP)
+    assert isinstance(bed, Testbed)
+    for router, process in bed.guest_processes.items():
+        weight, cap = {"one": (400, CAP), "two": (100, None)}[router]
+        within = cap is not None and feeders > 0
+        own = own_threads_group(router) if within else router
         guest = set(descendants(process))
-        assert guest <= inside
-        assert len(inside - guest) == feeders
-        for thread in inside - guest:
-            assert kernel.get_scheduling(thread)[1] == FEEDER_NICE
-        weight, cap = {"one": (400, None if feeders else CAP), "two": (100, None)}[router]
-        for file, value in groups.settings(weight, cap).items():
-            assert (groups.path(router) / file).read_text().strip() == value
-        core = equipment.cores.dut
-        assert all(os.sched_getaffinity(thread) == set(core) for thread in inside)
+        feeding = (members(router) | members(own)) - guest
+        assert guest <= members(own)
+        assert len(feeding) == feeders
+        assert not within or members(router) == feeding
+        assert all(kernel.get_scheduling(thread)[1] == FEEDER_NICE for thread in feeding)
+        for group, wanted in (
+            (own, groups.cap_files(cap)),
+            (router, groups.weight_files(weight)),
+            (router, groups.cap_files(None if within else cap)),
+        ):
+            assert contents(group, wanted) == wanted
+        core = set(equipment.cores.dut)
+        assert all(os.sched_getaffinity(thread) == core for thread in guest | feeding)
+
+
+@pytest.mark.parametrize("path", ["tap", "isolane"])
+def test_a_guest_keeps_to_its_cap_and_still_forwards_what_it_can(path: str) -> None:
+    with bench(path) as (built, offer):
+        assert isinstance(built.equipment.bed, Testbed)
+        guest = built.equipment.bed.guest_processes["one"]
+        began_s, before_ns, forwarded = time.monotonic(), _used_ns(guest), 0
+        for _ in range(50):
+            seen = offer(500e3, 1e3)
+            assert seen.conserved
+            forwarded += seen.routers[0].received_total
+            # A hypervisor's pause may count as the guest's time; it then waits until that is made
+            # up.
+            passed_s, used_s = time.monotonic() - began_s, (_used_ns(guest) - before_ns) / 1e9
+            if forwarded and 0 < used_s < CAP * passed_s + 2 * PERIOD_S:
+                return
+        pytest.fail(f"{forwarded} frames in {used_s} of {passed_s} s")
+
+
+def _used_ns(guest: int) -> int:
+    return sum(map(cpu_ns, descendants(guest)))
+
+
+def test_a_cap_comes_and_goes_while_a_guest_runs() -> None:
+    with bench("tap", capped=False) as (built, offer):
+        assert isinstance(built.equipment.bed, Testbed)
+        guest, hand = set(descendants(built.equipment.bed.guest_processes["one"])), enforcer()
+        everyone = members("one")
+        within = own_threads_group("one")
+        for cap, own in (("50%", within), ("none", "one"), ("20%", within)):
+            assert hand.set_keys("one", {"cpu_max": cap}).changes
+            assert guest <= members(own)
+            assert members(own) | members("one") == everyone
+            assert Groups(GROUP).path(within).exists() == (cap != "none")
+            status = hand.status()
+            assert status.drift == ()
+            (one, _) = status.routers
+            assert one.in_force.get("cpu_max", "none") == cap
+            assert one.in_force["cpu_weight"] == "400"
+            assert set(hand.threads()["one"]) == everyone
+            assert offer(1e3, 1e3).conserved
+        file, uncapped = list(Groups(GROUP).cap_files(None).items())[-1]
+        (Groups(GROUP).path(own) / file).write_text(uncapped)
+        (drift,) = hand.status().drift
+        assert (drift.setting, drift.found) == (f"{own}: {file}", uncapped)
 
 
 def test_an_overloaded_guest_loses_what_is_too_much_at_its_nic() -> None:
-    with bench("tap") as (_, offer):
+    with bench("tap", capped=False) as (_, offer):
         for _ in range(50):
             seen = offer(500e3, 1e3)
             assert seen.conserved
@@ -86,7 +145,7 @@ def test_an_overloaded_guest_loses_what_is_too_much_at_its_nic() -> None:
 
 
 def test_what_is_too_much_for_a_guest_is_dropped_before_its_queue() -> None:
-    with bench("isolane") as (built, offer):
+    with bench("isolane", capped=False) as (built, offer):
         for _ in range(50):
             seen = offer(500e3, 1e3)
             assert seen.conserved
@@ -99,7 +158,7 @@ def test_what_is_too_much_for_a_guest_is_dropped_before_its_queue() -> None:
 def test_what_a_killed_run_left_is_removed_with_its_guests_and_groups() -> None:
     before = quiet_host()
     kill_inside(lambda: bench("tap"))
-    assert Groups(GROUP).top.is_dir(), "it outlives the command that made it"
+    assert Groups(GROUP).path(own_threads_group("one")).is_dir(), "it outlives who made it"
     with exclusive():
         clean()
         clear_leftovers()

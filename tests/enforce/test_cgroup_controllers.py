@@ -21,6 +21,8 @@ from isolane.enforce.policy_state import State
 from isolane.enforce.setting import Desired
 from isolane.enforce.settings import Controller, Group
 
+from tests.enforce.version_2 import Version2, mounted
+
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("needs_root")]
 
 
@@ -38,13 +40,7 @@ class Tree:
 
     @property
     def host(self) -> Host:
-        def path(router: str) -> Path:
-            return self.top / router if router else self.top
-
-        groups = SimpleNamespace(
-            root=self.root, top=self.top, version=2, members="cgroup.procs", path=path
-        )
-        return cast("Host", SimpleNamespace(groups=groups))
+        return cast("Host", SimpleNamespace(groups=Version2(self.top.name, self.root)))
 
     @property
     def state(self) -> State:
@@ -82,17 +78,16 @@ class Tree:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Iterator[Tree]:
-    mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
-    for _, where, kind, *_ in mounts:
-        if kind == "cgroup2":
-            there = (Path(where) / "cgroup.controllers").read_text().split()
-            used = (Path(where) / "cgroup.subtree_control").read_text().split()
-            for name in sorted(set(there) - set(used)):
-                tree = Tree(Path(where), name, tmp_path)
-                yield tree
-                assert not tree.top.exists(), "what is left here is not looked for elsewhere"
-                (Path(where) / "cgroup.subtree_control").write_text(f"-{name}")
-                return
+    root = mounted()
+    if root is not None:
+        there = (root / "cgroup.controllers").read_text().split()
+        used = (root / "cgroup.subtree_control").read_text().split()
+        for name in sorted(set(there) - set(used)):
+            tree = Tree(root, name, tmp_path)
+            yield tree
+            assert not tree.top.exists(), "what is left here is not looked for elsewhere"
+            (root / "cgroup.subtree_control").write_text(f"-{name}")
+            return
     pytest.skip("no controller of cgroups v2 is free on this host")
 
 

@@ -90,22 +90,23 @@ class Groups:
         """Return the directory of a router's cgroup; an empty name: of the parent of all."""
         return self.top / router if router else self.top
 
-    def settings(self, weight: int, max_cores: float | None) -> dict[str, str]:
-        """Return file name -> content for a weight (100 is the default) and a cap in cores."""
+    def weight_files(self, weight: int) -> dict[str, str]:
+        """Return file name -> content for a weight; 100 is the default."""
+        if self.version == 2:
+            return {"cpu.weight": str(weight)}
+        return {"cpu.shares": str(shares_of(weight))}
+
+    def cap_files(self, max_cores: float | None) -> dict[str, str]:
+        """Return file name -> content for a cap in cores; None: no cap."""
         period = _PERIOD_US
         quota: int | None = None
         if max_cores is not None:
             period = max(_PERIOD_US, ceil(_MIN_QUOTA_US / max_cores))
             quota = round(max_cores * period)
         if self.version == 2:
-            return {
-                "cpu.weight": str(weight),
-                "cpu.max": f"{'max' if quota is None else quota} {period}",
-            }
-        shares = shares_of(weight)
+            return {"cpu.max": f"{'max' if quota is None else quota} {period}"}
         period = period if quota is not None else 100_000
         return {
-            "cpu.shares": str(shares),
             "cpu.cfs_period_us": str(period),
             "cpu.cfs_quota_us": str(-1 if quota is None else quota),
         }
@@ -121,13 +122,41 @@ class Groups:
             return None
         for line in lines:
             _, controllers, path = line.split(":", 2)
-            if (self.version == 2 and not controllers) or "cpu" in controllers.split(","):
+            if not controllers if self.version == 2 else "cpu" in controllers.split(","):
                 return _below(path, self._mount[2])
         return None
 
+    def threads(self, router: str) -> list[int]:
+        """Return the threads in a router's cgroup, or in one within it.
+
+        Raises
+        ------
+        OSError
+            When there is none.
+        """
+        listing = "cgroup.threads" if self.version == 2 else "tasks"
+        return [int(thread) for thread in (self.path(router) / listing).read_text().split()]
+
     def move(self, thread: int, group: str) -> None:
-        """Move a thread (version 2: its process) to a cgroup, given by its path below the root."""
-        (self.root / group / self.members).write_text(str(thread))
+        """Move a thread to a cgroup, given by its path below the root.
+
+        In version 2 its process moves with it, unless that cgroup is a threaded one.
+        """
+        folder = self.root / group
+        if not _is_threaded(folder):
+            (folder / self.members).write_text(str(thread))
+            return
+        # Threads part within the cgroup that their process is in; it takes all of them back.
+        if self.of_thread(thread) not in (group, str(Path(group).parent)):
+            (folder.parent / self.members).write_text(str(thread))
+        (folder / "cgroup.threads").write_text(str(thread))
+
+
+def _is_threaded(folder: Path) -> bool:
+    try:
+        return (folder / "cgroup.type").read_text().strip() == "threaded"
+    except OSError:  # version 1, a root cgroup, or it is gone
+        return False
 
 
 def _below(path: str, root: str) -> str:

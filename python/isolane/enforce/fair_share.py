@@ -136,7 +136,11 @@ def cpu_cap(router: RouterPolicy, cores: int) -> float:
 
 
 def cpu_fair_shares(
-    policy: Policy, group: Iterable[str], cores: int, caps: Mapping[str, float] = _NO_CAPS
+    policy: Policy,
+    group: Iterable[str],
+    cores: int,
+    caps: Mapping[str, float] = _NO_CAPS,
+    capped_within: Collection[str] = (),
 ) -> dict[str, float]:
     """Return the fair shares of CPU time in a group: by weight, nobody above its ``cpu_max``.
 
@@ -151,6 +155,9 @@ def cpu_fair_shares(
         Number of cores of the group.
     caps
         Further limits of routers, each a share of all the cores.
+    capped_within
+        Routers whose ``cpu_max`` is one on some of their threads: what feeds those may use the
+        rest of what their weight gives them.
 
     Returns
     -------
@@ -159,23 +166,27 @@ def cpu_fair_shares(
     """
     routers = {name: policy.routers[name] for name in group}
     weights = {name: float(router.cpu_weight) for name, router in routers.items()}
-    lower = {n: min(cpu_cap(r, cores), caps.get(n, 1.0)) for n, r in routers.items()}
+    lower = {
+        name: min(1.0 if name in capped_within else cpu_cap(router, cores), caps.get(name, 1.0))
+        for name, router in routers.items()
+    }
     return share_out(weights, lower)
 
 
 def cpu_fair_shares_on_host(
-    policy: Policy, active: Iterable[str], host_cores: int
+    policy: Policy, active: Iterable[str], host_cores: int, capped_within: Collection[str] = ()
 ) -> dict[str, float | None]:
     """Return each router's fair share of its own cores when all of them want more, 0 to 1.
 
     None where routers of a group share only some of their cores: what each gets then depends on
     where the kernel's scheduler puts the threads, and no single figure is right.
+    ``capped_within`` as in :func:`cpu_fair_shares`.
     """
     shares: dict[str, float | None] = {}
     for group in groups_sharing_cores(policy, active):
         if same_cores(policy, group):
             cores = len(set(policy.routers[group[0]].cores)) or host_cores
-            shares |= cpu_fair_shares(policy, group, cores)
+            shares |= cpu_fair_shares(policy, group, cores, capped_within=capped_within)
         else:
             shares |= dict.fromkeys(group)
     return shares

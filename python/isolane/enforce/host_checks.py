@@ -8,7 +8,7 @@ from pathlib import Path
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, guaranteed_bps, wants_link
 from isolane.enforce.host_access import Host
-from isolane.enforce.link_members import demultiplexed, filtered_on, sends_by
+from isolane.enforce.link_members import demultiplexed, fed_by, filtered_on, sends_by
 from isolane.enforce.nic_features import Nic
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.errors import NotSupported, SpecError
@@ -95,27 +95,23 @@ def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Ni
     with_queues = (nic for name, nic in nics.items() if policy.nics[name].steer != "none")
     without = next((nic for nic in with_queues if not nic.runs_xdp), None)
     for router in found:
-        by = next((at for at in router.interfaces if _is_fed(policy, router, at)), None)
-        if by is not None and policy.routers[router.name].cpu_max:
+        # A quota holds back a machine's own threads, whatever feeds them.
+        if router.kind == "vm" or policy.routers[router.name].cpu_max is None:
+            continue
+        if (by := fed_by(policy, router)) is not None:
             raise NotSupported(
-                f"router {router.name}: cpu_max is not kept where a kernel thread feeds the router "
-                f"by an interface ({by.ifname}); leave it out, or use cpu_weight"
+                f"router {router.name}: cpu_max is not kept where a kernel thread is all that "
+                f"forwards what comes by an interface ({by.ifname}); leave it out, or use "
+                "cpu_weight"
             )
         queues = any(
             at.how == "veth" for at in router.interfaces if demultiplexed(policy, router, at)
         )
-        if without is not None and queues and policy.routers[router.name].cpu_max:
+        if without is not None and queues:
             raise NotSupported(
                 f"router {router.name}: cpu_max needs NICs whose driver runs XDP, and that of "
                 f"{without.name} does not; leave it out, or use rate_max"
             )
-
-
-def _is_fed(policy: Policy, router: FoundRouter, at: Interface) -> bool:
-    """Tell whether a kernel thread in the router's group takes frames off an interface."""
-    if at.how == "own":
-        return True
-    return router.kind == "vm" and at.how == "veth" and demultiplexed(policy, router, at)
 
 
 def _addresses(policy: Policy, found: Sequence[FoundRouter]) -> None:

@@ -87,9 +87,14 @@ def queue_limits(policy: Policy, router: str, active: Collection[str]) -> QueueL
 
 
 def cpu_budget(policy: Policy, router: str, kind: str) -> CpuBudget | None:
-    """Return a router's budget of CPU time; None where it has no cap and pays for no NIC's work."""
+    """Return a router's budget of CPU time; None where it has no cap and pays for no NIC's work.
+
+    A virtual machine has none: its cap is a quota of its own threads.
+    """
+    if kind == "vm":
+        return None
     values = policy.routers[router]
-    pays = kind != "vm" and on_nics_core(policy, router)
+    pays = on_nics_core(policy, router)
     if not values.cpu_max and not pays:
         return None
     rate_ns = round((values.cpu_max or 0) * 1e7)

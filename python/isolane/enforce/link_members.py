@@ -25,6 +25,25 @@ def demultiplexed(policy: Policy, router: FoundRouter, at: Interface) -> bool:
     return any(policy.nics[nic].steer != "none" for nic in uplinks(policy, router, at))
 
 
+def fed_by(policy: Policy, router: FoundRouter) -> Interface | None:
+    """Return an interface that a kernel thread in the router's cgroup takes its frames off.
+
+    None where the router does that itself. A container's veth counts for none: the demultiplexer
+    knows what the thread at it may use.
+
+    Raises
+    ------
+    SpecError
+        As :func:`uplinks`.
+    """
+    for at in router.interfaces:
+        if at.how == "own":
+            return at
+        if router.kind == "vm" and at.how == "veth" and demultiplexed(policy, router, at):
+            return at
+    return None
+
+
 def filtered_on(policy: Policy, router: FoundRouter, at: Interface) -> tuple[str, ...]:
     """Return the NICs whose link knows a router's frames by their source address.
 

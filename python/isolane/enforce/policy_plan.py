@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from isolane._native import PortSettings, QueueSettings
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link
+from isolane.enforce.group_plan import capped_within, groups, own_threads_group
 from isolane.enforce.host_access import Host
 from isolane.enforce.kernel_settings import (
     MIN_CLASS_RATE,
@@ -34,11 +35,8 @@ from isolane.enforce.settings import (
     Affinity,
     Budget,
     Classifiers,
-    Controller,
     DeviceFile,
     Entry,
-    Group,
-    GroupFile,
     LinkClass,
     LinkRoot,
     Member,
@@ -101,7 +99,7 @@ class Plan:
 
     def desired_settings(self) -> Iterator[Desired]:
         """Yield all desired_settings."""
-        yield from self._groups()
+        yield from groups(self.policy, self.found, self.steering, self.host)
         shared = any(self._shared(router) for router in self.found)
         if shared:
             for nic, entry in self.policy.nics.items():
@@ -117,26 +115,6 @@ class Plan:
         table = self.host.plane.table_ids().queues if shared else None
         if work := self.paced.as_json(self.policy, table):
             yield Desired(Pacemaker(self.host.groups.top.name), work)
-
-    def _groups(self) -> Iterator[Desired]:
-        """One group a router, in one that weighs as much as all of them."""
-        names = [router.name for router in self.found]
-        if not names:
-            return
-        weights = {name: self.policy.routers[name].cpu_weight for name in names}
-        yield Desired(Group(""), value=True)
-        if self.host.groups.version == 2:
-            yield Desired(Controller("root"), value=True)
-            yield Desired(Controller("top"), value=True)
-        total = self.host.groups.settings(min(10_000, sum(weights.values())), None)
-        weight_file = next(iter(total))
-        yield Desired(GroupFile("", weight_file), total[weight_file])
-        for name in names:
-            cap = self.policy.routers[name].cpu_max
-            settings = self.host.groups.settings(weights[name], cap and cap / 100)
-            yield Desired(Group(name), value=True, router=name)
-            for file, value in settings.items():
-                yield Desired(GroupFile(name, file), value, router=name)
 
     def _offloads(self, nic: Nic) -> Iterator[Desired]:
         """Have frames come to the demultiplexer whole: one by one, with checksum and VLAN tag."""
@@ -247,14 +225,17 @@ class Plan:
         return [at for at in router.interfaces if demultiplexed(self.policy, router, at)]
 
     def _processes(self, router: FoundRouter, policy: RouterPolicy) -> Iterator[Desired]:
-        """Put a virtual machine's threads into its router's group."""
+        """Put a virtual machine's threads into its router's group, or into the capped one there."""
+        name = router.name
+        within = capped_within(self.policy, router, self.steering)
+        group = own_threads_group(name) if within else name
         for thread in router.threads:
             began = started(thread)
             if began is not None:
-                name = (router.name, "thread", thread, began)
-                yield Desired(Member(*name), self._group(router.name))
+                which = (name, "thread", thread, began)
+                yield Desired(Member(*which), self._group(group))
                 if policy.cores:
-                    yield Desired(Affinity(*name), sorted(policy.cores))
+                    yield Desired(Affinity(*which), sorted(policy.cores))
 
     def _polled(
         self, router: FoundRouter, policy: RouterPolicy, at: Interface

@@ -12,6 +12,7 @@ from pathlib import Path
 from isolane import _native
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link, cpu_fair_shares_on_host, link_fair_shares
+from isolane.enforce.group_plan import capped_within_now
 from isolane.enforce.host_access import Host
 from isolane.enforce.policy_plan import NIC_OWNER
 from isolane.enforce.policy_state import State
@@ -94,7 +95,9 @@ class _Reader:
         self.queues = {name: self._queues(name) for name in self.policy.routers}
         self.active = [n for n, queues in self.queues.items() if self.threads.get(n) or queues]
         cores = os.cpu_count() or 1
-        self.cpu_fair = cpu_fair_shares_on_host(self.policy, self.active, cores)
+        self.cpu_fair = cpu_fair_shares_on_host(
+            self.policy, self.active, cores, capped_within_now(self.state)
+        )
         self.link_fair = {
             nic: link_fair_shares(self.policy, link, self.active)
             for nic, link in self.links.items()

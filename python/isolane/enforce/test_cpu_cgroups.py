@@ -60,25 +60,22 @@ def test_without_the_cpu_controller_it_is_said_how_to_get_it(
         _ = v2(tmp_path, controllers).version
 
 
-def test_settings_of_version_1() -> None:
+def test_weights_and_caps_of_version_1() -> None:
     groups = Groups("isolane", ON_A_HOST)
-    assert groups.settings(100, None) == {
-        "cpu.shares": "1024", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "-1",
-    }  # fmt: skip
-    assert groups.settings(300, 0.5)["cpu.shares"] == "3072"
-    assert groups.settings(300, 0.5)["cpu.cfs_quota_us"] == "5000"
-    assert groups.settings(300, 0.5)["cpu.cfs_period_us"] == "10000"
+    uncapped = {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "-1"}
+    assert groups.cap_files(None) == uncapped
+    assert groups.cap_files(0.5) == {"cpu.cfs_period_us": "10000", "cpu.cfs_quota_us": "5000"}
     # The kernel takes no quota below 1 ms, so that the period is longer.
-    assert groups.settings(100, 0.01)["cpu.cfs_quota_us"] == "1000"
-    assert groups.settings(100, 0.01)["cpu.cfs_period_us"] == "100000"
-    assert groups.settings(1, None)["cpu.shares"] == "10"
-    assert groups.settings(10_000, None)["cpu.shares"] == "102400"
+    assert groups.cap_files(0.01) == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "1000"}
+    for weight, shares in ((1, "10"), (100, "1024"), (300, "3072"), (10_000, "102400")):
+        assert groups.weight_files(weight) == {"cpu.shares": shares}
 
 
-def test_settings_of_version_2(tmp_path: Path) -> None:
+def test_weights_and_caps_of_version_2(tmp_path: Path) -> None:
     groups = v2(tmp_path, "cpu")
-    assert groups.settings(100, None) == {"cpu.weight": "100", "cpu.max": "max 10000"}
-    assert groups.settings(10_000, 1.5) == {"cpu.weight": "10000", "cpu.max": "15000 10000"}
+    assert groups.weight_files(100) == {"cpu.weight": "100"}
+    assert groups.cap_files(None) == {"cpu.max": "max 10000"}
+    assert groups.cap_files(1.5) == {"cpu.max": "15000 10000"}
 
 
 def test_a_process_is_moved_by_version_2(tmp_path: Path) -> None:

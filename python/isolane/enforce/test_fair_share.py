@@ -189,6 +189,8 @@ def test_a_cap_on_cpu_time_is_a_cap_on_the_fair_share() -> None:
     assert on_host(two) == pytest.approx({"a": 0.25, "b": 0.75})
     anywhere = policy_of(a="cpu_max: 100%", b="queue: 16")
     assert on_host(anywhere, cores=4) == pytest.approx({"a": 0.25, "b": 0.75})
+    fed = cpu_fair_shares_on_host(found, "ab", 4, capped_within="a")
+    assert fed == {"a": 0.5, "b": 0.5}, "what feeds a machine may use the rest"
 
 
 def test_who_does_not_run_has_no_share_of_cores_nor_of_a_link() -> None:

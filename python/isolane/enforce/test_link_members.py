@@ -9,13 +9,15 @@ from typing import Any, cast
 import pytest
 
 from isolane.enforce.find.netlink_socket import read_attributes
+from isolane.enforce.group_plan import capped_within
 from isolane.enforce.host_access import Host
 from isolane.enforce.host_checks import check
-from isolane.enforce.link_members import demultiplexed, filtered_on, sends_by
+from isolane.enforce.kernel_settings import cpu_budget
+from isolane.enforce.link_members import demultiplexed, fed_by, filtered_on, sends_by
 from isolane.enforce.nic_features import Nic
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.enforce.settings.link_filters import address_of, options
-from isolane.enforce.steering import steer
+from isolane.enforce.steering import Steering, key, steer
 from isolane.errors import NotSupported, SpecError
 from isolane.spec.policy import Policy, parse_policy
 
@@ -70,7 +72,36 @@ def test_a_link_is_shared_and_cpu_time_capped_there(at: Interface) -> None:
     assert not checked(at, "cpu_max: 50%"), "nothing of a link is asked for"
 
 
+OWN = Interface("own", Path("/vr1"), "eth1", 6, MAC)
+
+
+@pytest.mark.parametrize(
+    ("at", "steering", "kind", "fed"),
+    [
+        (OWN, "none", "vm", True),
+        (OWN, "none", "container", True),
+        (VETH, "software", "vm", True),
+        (VETH, "software", "container", False),
+        (VETH, "none", "vm", False),
+        (TAP, "software", "vm", False),
+        (ON_TOP, "software", "vm", False),
+    ],
+)
+def test_a_cap_is_one_on_a_machines_own_threads_where_another_feeds_it(
+    at: Interface, steering: str, kind: str, *, fed: bool
+) -> None:
+    capped, router = policy("cpu_max: 50%", steering), machine(at, kind=kind)
+    assert (fed_by(capped, router) is not None) == fed
+    assert capped_within(capped, router, Steering()) == (fed and kind == "vm")
+    assert not capped_within(policy(steering=steering), router, Steering())
+    of_its_own = Steering({key("nic0", at): 1})  # a receive queue, with a kernel thread
+    assert capped_within(capped, router, of_its_own) == (kind == "vm")
+    assert (cpu_budget(capped, "vm", kind) is None) == (kind == "vm")
+    checked(at, "cpu_max: 50%" if kind == "vm" else "cpu_weight: 5", steering, kind)
+
+
 REFUSED = {
+    "a cap on what forwards": (OWN, "cpu_max: 5%", "container", "all that forwards what.*eth1"),
     "frames a second": (ON_TOP, "rate_max: 5kpps", "vm", "mv1 is a macvlan of nic0.*rate_max in"),
     "what it receives": (TAP, "rate_max: {ingress: 5Mbps}", "vm", "tap1 leaves by nic0.*ingress"),
     "a queue": (VETH, "queue: 64", "vm", r"\(steer: none\) to keep queue by; cpu_weight, cpu_max"),

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from isolane.enforce.group_plan import own_threads_group
 from isolane.enforce.host_access import Host
 from isolane.enforce.policy_state import State
 from isolane.enforce.sampling import nic_threads_of, threads_of
@@ -37,10 +38,9 @@ def find(host: Host, state: State, policy: Policy) -> WorkOwners:
     """Look who works for whom now; changes nothing."""
     threads = {thread: name for name, found in threads_of(state).items() for thread in found}
     for name in policy.routers:  # whoever was started since then is in the cgroup
-        with suppress(OSError, NotSupported):  # a router without CPU keys has none
-            listing = "cgroup.threads" if host.groups.version == 2 else "tasks"
-            listed = (host.groups.path(name) / listing).read_text().split()
-            threads |= {int(thread): name for thread in listed}
+        for group in (name, own_threads_group(name)):
+            with suppress(OSError, NotSupported):  # a router without CPU keys has none
+                threads |= dict.fromkeys(host.groups.threads(group), name)
     cores = {core for router in policy.routers.values() for core in router.cores or ()}
     cores |= {core for nic in policy.nics.values() for core in nic.cores or ()}
     interfaces, nics = {}, set()

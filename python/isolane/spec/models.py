@@ -125,8 +125,9 @@ class Router(SpecModel):
     address: f.Subnet | None = None
     """Ingress subnet; further members of a group get the subnets that follow it."""
     policy: PolicyKeys | None = None
-    """Its policy on path isolane; on direct and tap cpu_weight and cores; of a virtual machine on
-    other paths cpu_weight, cpu_max and cores. Each member of a group has it by itself."""
+    """Its policy on path isolane; on direct cpu_weight and cores; of a virtual machine on other
+    paths cpu_weight, cpu_max, cores and what its link keeps. Each member of a group has it by
+    itself."""
     image: ImageValue | None = None
     """A disk image (qcow2) that a virtual machine starts from, in place of Isolane's own guest."""
     memory: MemoryMb | None = None

@@ -20,10 +20,10 @@ OWN_WIRE_KEYS: Final = ("cpu_weight", "cores")
 """Keys of the policy of a router whose wire is its own: no demultiplexer is there that would drop
 or delay frames, and no cgroup caps the kernel thread that takes them off the wire."""
 OWN_LINK_KEYS: Final = ("rate_max", "burst")
-"""Those that a virtual machine has besides: it sends by that wire alone."""
-NOT_OF_MACHINES: Final = ("cpu_max", "forward")
-"""Keys that a virtual machine on path isolane cannot have: it is fed by a kernel thread, which no
-cgroup caps, and its own kernel forwards."""
+"""Those that a virtual machine has besides all of the CPU's, its threads being its own: it sends by
+that wire alone."""
+NOT_OF_MACHINES: Final = ("forward",)
+"""Keys that a virtual machine on path isolane cannot have: its own kernel forwards."""
 
 
 def misfits(data: ExperimentData) -> Iterator[Problem]:
@@ -88,7 +88,7 @@ def _unkept(
 def _kept(router: ArmRouter) -> tuple[str, ...]:
     """Return the keys that are kept of a router whose frames no demultiplexer tells apart."""
     if not router.shares_wire:
-        return (*OWN_WIRE_KEYS, *OWN_LINK_KEYS) if router.kind == "vm" else OWN_WIRE_KEYS
+        return (*CPU_KEYS, *OWN_LINK_KEYS) if router.kind == "vm" else OWN_WIRE_KEYS
     return (*CPU_KEYS, *LINK_KEYS) if runs_live(router.kind, router.path) else CPU_KEYS
 
 

@@ -59,7 +59,7 @@ def test_on_wires_of_their_own_an_arms_policy_makes_the_difference() -> None:
     assert policy(it, 0, "vr2") is None
 
 
-@pytest.mark.parametrize("path", ["bridge", "macvtap", "sriov-macvtap"])
+@pytest.mark.parametrize("path", ["bridge", "macvtap", "sriov-macvtap", "tap"])
 def test_a_virtual_machine_keeps_its_cpu_time_on_every_path(path: str) -> None:
     it = parse_experiment(
         GOOD.replace(", rate_min: 100Mbps", "").replace(
@@ -224,23 +224,23 @@ CASES = {
         changed("path: isolane}", "path: tap, kind: vm}"),
         (
             "bad.yaml:6: routers[0].policy.rate_min: rate_min of router 'vr1', a virtual machine "
-            "on path tap; accepted: cpu_weight, cores, rate_max, burst: the rest is kept on path "
+            "on path tap; accepted: cpu_weight, cpu_max, cores, rate_max, burst: the rest is kept "
         ),
     ),
-    "a cap of a machine with a queue of its own": (
-        changed("path: isolane}", "path: isolane, kind: vm, policy: {vr2: {cpu_max: 5%}}}"),
+    "XDP for a machine with a queue of its own": (
+        changed("path: isolane}", "path: isolane, kind: vm, policy: {vr2: {forward: xdp}}}"),
         (
-            "bad.yaml:11: arms[1].policy.vr2.cpu_max: cpu_max of router 'vr2', a virtual machine "
-            "on path isolane; accepted: all keys but cpu_max, forward"
+            "bad.yaml:11: arms[1].policy.vr2.forward: forward of router 'vr2', a virtual machine "
+            "on path isolane; accepted: all keys but forward"
         ),
     ),
     "a cap where nobody keeps it": (
-        changed("path: isolane}", "path: tap, kind: vm, policy: {vr2: {cpu_max: 5%}}}").replace(
+        changed("path: isolane}", "path: direct, policy: {vr2: {cpu_max: 5%}}}").replace(
             ", rate_min: 100Mbps", ""
         ),
         (
-            "bad.yaml:11: arms[1].policy.vr2.cpu_max: cpu_max of router 'vr2', a virtual machine "
-            "on path tap; accepted: cpu_weight, cores, rate_max, burst: the rest is kept on path "
+            "bad.yaml:11: arms[1].policy.vr2.cpu_max: cpu_max of router 'vr2', on path direct; "
+            "accepted: cpu_weight, cores: the rest is kept on path isolane"
         ),
     ),
     "a virtual machine": (

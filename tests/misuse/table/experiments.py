@@ -185,6 +185,14 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml", 2, "link_weight of router 'fw', a virtual machine on path tap",
         files={"x.yaml": machine("policy: {link_weight: 2}")},
     ),
+    "a cap on the kernel thread that forwards": Row(
+        "run x.yaml", 2, "cpu_max of router 'fw', on path direct; accepted: cpu_weight, cores",
+        files={"x.yaml": machine("policy: {cpu_max: 20%}").replace("vm, path: tap", "container, path: direct")},
+    ),
+    "a simulated host caps a machine": Row(
+        "run x.yaml --on sim", 3, "cpu_max of a virtual machine cannot be simulated",
+        files={"x.yaml": machine("policy: {cpu_max: 20%}")},
+    ),
     "a simulated host shares out a link among machines on a bridge": Row(
         "run x.yaml --on sim", 3, "link_weight on path bridge cannot be simulated",
         files={"x.yaml": machine("policy: {link_weight: 2}").replace("path: tap", "path: bridge")},

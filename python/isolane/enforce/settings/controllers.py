@@ -35,13 +35,15 @@ class Controller(Setting):
 
     kind: ClassVar[str] = "controller"
     group: str
-    """``root``: the root of the hierarchy; ``top``: the parent of the routers' cgroups."""
+    """``root``: the root of the hierarchy; ``top``: the parent of the routers' cgroups;
+    ``top/ROUTER``: a router's."""
     name: str = "cpu"
 
     def __str__(self) -> str:
         """Name it for the user."""
-        whose = "root cgroup" if self.group == "root" else "cgroup of all routers"
-        return f"{whose}: controller {self.name}"
+        whose = {"root": "root cgroup", "top": "cgroup of all routers"}
+        found = whose.get(self.group) or f"cgroup of {self.group.removeprefix('top/')}"
+        return f"{found}: controller {self.name}"
 
     def read(self, host: Host) -> Value:
         """Return whether the children have it; None when the cgroup is gone."""
@@ -68,7 +70,8 @@ class Controller(Setting):
                     raise
 
     def _file(self, host: Host) -> Path:
-        group = host.groups.root if self.group == "root" else host.groups.top
+        within = host.groups.path(self.group.removeprefix("top").removeprefix("/"))
+        group = host.groups.root if self.group == "root" else within
         return group / "cgroup.subtree_control"
 
 

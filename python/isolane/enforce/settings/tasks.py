@@ -7,7 +7,6 @@ import errno
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from isolane.enforce.host_access import Host
@@ -25,11 +24,12 @@ _EMPTY_S = 10.0
 
 @dataclass(frozen=True)
 class Group(Setting):
-    """A router's CPU cgroup; an empty name: the parent of all routers' cgroups."""
+    """A CPU cgroup."""
 
     kind: ClassVar[str] = "group"
     adoptable: ClassVar[bool] = True
     router: str
+    """Whose it is; with a slash: one within the router's; empty: the parent of all routers'."""
 
     def __str__(self) -> str:
         """Name it for the user."""
@@ -45,15 +45,18 @@ class Group(Setting):
         if value:
             with step(f"making {path}", "cgroups with the cpu controller"):
                 path.mkdir(exist_ok=True)
+                if host.groups.version == 2 and "/" in self.router:
+                    # Else no thread could be in the router's cgroup itself.
+                    (path / "cgroup.type").write_text("threaded")
             return
         deadline = time.monotonic() + _EMPTY_S
         while path.is_dir():
-            _empty(host, path)
+            _empty(host, self.router)
             try:
                 path.rmdir()
             except OSError as error:
                 if time.monotonic() > deadline:
-                    why = _inhabitants(host, path) or error.strerror
+                    why = _inhabitants(host, self.router) or error.strerror
                     raise TestbedError(f"cannot remove {path}: {why}") from None
                 time.sleep(0.005)
 
@@ -63,24 +66,25 @@ class Group(Setting):
         return f"{path} exists and was not made by this policy" if current else None
 
 
-def _empty(host: Host, path: Path) -> None:
-    for thread in _threads(host, path):
+def _empty(host: Host, router: str) -> None:
+    for thread in _threads(host, router):
         with contextlib.suppress(OSError):  # the thread may end at any time
             host.groups.move(thread, "")
 
 
-def _threads(host: Host, path: Path) -> list[int]:
+def _threads(host: Host, router: str) -> list[int]:
     with contextlib.suppress(OSError):
-        return [int(thread) for thread in (path / host.groups.members).read_text().split()]
+        return host.groups.threads(router)
     return []
 
 
-def _inhabitants(host: Host, path: Path) -> str:
+def _inhabitants(host: Host, router: str) -> str:
     """Say what keeps a cgroup from being removed; empty when nothing is seen in it."""
     below: list[str] = []
     with contextlib.suppress(OSError):  # it is gone meanwhile
-        below = sorted(str(group.name) for group in path.iterdir() if group.is_dir())
-    found = [f"thread {thread} is in it" for thread in _threads(host, path)]
+        inside = host.groups.path(router).iterdir()
+        below = sorted(str(group.name) for group in inside if group.is_dir())
+    found = [f"thread {thread} is in it" for thread in _threads(host, router)]
     return ", ".join([*found, *(f"the cgroup {name} is in it" for name in below)])
 
 

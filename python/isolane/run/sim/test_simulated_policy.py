@@ -184,7 +184,7 @@ def test_a_machine_within_its_share_keeps_all_where_its_queue_is_its_own(path: s
     assert retained(shared) < 0.9, "its frames are lost before any process of its own"
 
 
-@pytest.mark.parametrize("path", ["bridge", "macvtap"])
+@pytest.mark.parametrize("path", ["bridge", "macvtap", "tap", "isolane"])
 def test_a_cap_on_a_machine_is_no_part_of_the_model(path: str) -> None:
     text = MACHINES.format(path=path, policies=", policy: {victim: {cpu_max: 50%}}")
     spec = parse_experiment(text)
