@@ -26,8 +26,9 @@ class Setting(ABC):
     """Whether ``--adopt`` may take it over from others: it can be put back when the policy ends."""
 
     def __init_subclass__(cls) -> None:
-        """Register the kind, so that :func:`make` finds it."""
-        KINDS[cls.kind] = cls
+        """Register the kind, so that :func:`make` finds it; what kinds have in common has none."""
+        if "kind" in vars(cls):
+            KINDS[cls.kind] = cls
 
     @property
     def key(self) -> str:

@@ -7,26 +7,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from isolane.enforce.host_access import Host
-from isolane.enforce.setting import Setting, Value
+from isolane.enforce.setting import Value
+from isolane.enforce.settings.on_interface import OnInterface
 from isolane.testbed.netns import step
 
 
 @dataclass(frozen=True)
-class DeviceFile(Setting):
+class DeviceFile(OnInterface):
     """A number in ``/sys/class/net/<ifname>/<attribute>``."""
 
     kind: ClassVar[str] = "device"
-    netns: str
-    ifname: str
     attribute: str
 
     def __str__(self) -> str:
         """Name it for the user."""
         return f"{self.ifname} ({self.netns}): {self.attribute}"
-
-    def there(self, host: Host) -> bool:
-        """Tell whether the interface exists."""
-        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return the number; None when the interface is gone."""

@@ -21,7 +21,8 @@ from isolane.enforce.htb import (
     class_id,
     size_table,
 )
-from isolane.enforce.setting import Setting, Value
+from isolane.enforce.setting import Value
+from isolane.enforce.settings.on_interface import OnInterface
 from isolane.enforce.settings.values import named
 from isolane.testbed.netns import step
 
@@ -45,20 +46,14 @@ def class_settings(value: Value) -> ClassSettings:
 
 
 @dataclass(frozen=True)
-class LinkRoot(Setting):
+class LinkRoot(OnInterface):
     """The root qdisc of a NIC."""
 
     kind: ClassVar[str] = "link"
-    netns: str
-    ifname: str
 
     def __str__(self) -> str:
         """Name it for the user."""
         return f"root qdisc of {self.ifname}"
-
-    def there(self, host: Host) -> bool:
-        """Tell whether the interface exists."""
-        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return ``isolane``, or kind and handle of another one (``fq_codel 0:``)."""
@@ -96,20 +91,14 @@ class LinkRoot(Setting):
 
 
 @dataclass(frozen=True)
-class Classifiers(Setting):
+class Classifiers(OnInterface):
     """The clsact qdisc of an interface, where programs classify frames; True when it is there."""
 
     kind: ClassVar[str] = "clsact"
-    netns: str
-    ifname: str
 
     def __str__(self) -> str:
         """Name it for the user."""
         return f"clsact qdisc of {self.ifname}"
-
-    def there(self, host: Host) -> bool:
-        """Tell whether the interface exists."""
-        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return True when it is there."""
@@ -135,22 +124,16 @@ class Classifiers(Setting):
 
 
 @dataclass(frozen=True)
-class LinkClass(Setting):
+class LinkClass(OnInterface):
     """A class; the value is :class:`isolane.enforce.htb.ClassSettings`."""
 
     kind: ClassVar[str] = "class"
-    netns: str
-    ifname: str
     minor: int
     owner: str
 
     def __str__(self) -> str:
         """Name it for the user."""
         return f"{self.owner}: share of {self.ifname}"
-
-    def there(self, host: Host) -> bool:
-        """Tell whether the interface exists."""
-        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return its settings; None when there is none."""
@@ -185,7 +168,7 @@ class LinkClass(Setting):
 
 
 @dataclass(frozen=True)
-class LeafQueue(Setting):
+class LeafQueue(OnInterface):
     """The queue of a class: frames that may wait for the link.
 
     The kernel's own would hold as many as the device's txqueuelen, which on a slow link is longer
@@ -193,18 +176,12 @@ class LeafQueue(Setting):
     """
 
     kind: ClassVar[str] = "leaf"
-    netns: str
-    ifname: str
     minor: int
     owner: str
 
     def __str__(self) -> str:
         """Name it for the user."""
         return f"{self.owner}: queue for {self.ifname}"
-
-    def there(self, host: Host) -> bool:
-        """Tell whether the interface exists."""
-        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return the limit, frames; None when it is the kernel's own."""

@@ -17,7 +17,8 @@ from typing import ClassVar, Final
 from isolane.enforce.find.netlink_socket import Attributes, Netlink, attribute, read_attributes
 from isolane.enforce.host_access import Host
 from isolane.enforce.htb import MAJOR, class_id
-from isolane.enforce.setting import Setting, Value
+from isolane.enforce.setting import Value
+from isolane.enforce.settings.on_interface import OnInterface
 from isolane.testbed.netns import step
 
 _ROOT: Final = MAJOR << 16
@@ -70,12 +71,10 @@ def address_of(found: Attributes, minor: int) -> str | None:
 
 
 @dataclass(frozen=True)
-class LinkFilter(Setting):
+class LinkFilter(OnInterface):
     """The source address of the frames that belong to a class."""
 
     kind: ClassVar[str] = "link-filter"
-    netns: str
-    ifname: str
     number: int
     """Its preference, which no two of a link have."""
     minor: int
@@ -85,10 +84,6 @@ class LinkFilter(Setting):
     def __str__(self) -> str:
         """Name it for the user."""
         return f"{self.owner}: what is its on {self.ifname}"
-
-    def there(self, host: Host) -> bool:
-        """Tell whether the interface exists."""
-        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return the MAC address; None where there is no such filter."""

@@ -7,27 +7,22 @@ from typing import ClassVar
 
 from isolane.enforce.host_access import Host
 from isolane.enforce.setting import Setting, Value
+from isolane.enforce.settings.on_interface import OnInterface
 from isolane.testbed import kernel
 from isolane.testbed.netns import step
 
 
 @dataclass(frozen=True)
-class Offload(Setting):
+class Offload(OnInterface):
     """An offload of an interface, named as in ``ethtool -K``; True: on."""
 
     kind: ClassVar[str] = "offload"
-    netns: str
-    ifname: str
     feature: str
     """``tx``, ``txvlan``, ``rxvlan``, ``lro`` or ``ntuple`` (receive filters)."""
 
     def __str__(self) -> str:
         """Name it for the user."""
         return f"{self.ifname} ({self.netns}): offload {self.feature}"
-
-    def there(self, host: Host) -> bool:
-        """Tell whether the interface exists."""
-        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return whether it is on; None when the interface is gone or does not have it."""

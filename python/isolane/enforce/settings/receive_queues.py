@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from isolane.enforce.host_access import Host
-from isolane.enforce.setting import Setting, Value
+from isolane.enforce.setting import Value
+from isolane.enforce.settings.on_interface import OnInterface
 from isolane.testbed import receive_filters
 from isolane.testbed.netns import step
 
 
 @dataclass(frozen=True)
-class Filter(Setting):
+class Filter(OnInterface):
     """The receive queue for the frames to a MAC address; None: no filter says so."""
 
     kind: ClassVar[str] = "receive-filter"
-    netns: str
-    ifname: str
     mac: str
     vlan: int
 
@@ -36,10 +35,6 @@ class Filter(Setting):
             return None
         mine = (one for one in there if (one.mac, one.vlan) == (self.mac, self.vlan))
         return next(mine, None)
-
-    def there(self, host: Host) -> bool:
-        """Tell whether the interface exists."""
-        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return the number of the queue; None where there is no such filter."""
@@ -65,20 +60,14 @@ class Filter(Setting):
 
 
 @dataclass(frozen=True)
-class Spread(Setting):
+class Spread(OnInterface):
     """The queues that frames without a filter are spread over (``ethtool -X``)."""
 
     kind: ClassVar[str] = "receive-spread"
-    netns: str
-    ifname: str
 
     def __str__(self) -> str:
         """Name it for the user."""
         return f"{self.ifname}: queues of frames without a filter"
-
-    def there(self, host: Host) -> bool:
-        """Tell whether the interface exists."""
-        return host.ifindex(self.netns, self.ifname) is not None
 
     def read(self, host: Host) -> Value:
         """Return the table; None where there is none."""
