@@ -22,6 +22,7 @@ from isolane.procfs import cpu_ns, threads_of
 
 from benches import programs
 from benches.common import GENERATOR_CORE, RECEIVER_CORE
+from benches.process import terminate
 
 NAME = "bench"
 HERE, FAR = "isolane-bench-netback", "isolane-bench-netback-far"
@@ -29,7 +30,6 @@ HERE, FAR = "isolane-bench-netback", "isolane-bench-netback-far"
 UPLINK, FAR_END = "n1", "r1"
 LIMIT_S = 20.0
 """How long anything may take that is waited for."""
-END_S = 5.0
 WITH_US = ("setpriv", "--pdeathsig", "KILL")
 """Before a command: it does not outlive the bench."""
 TESTPMD = "dpdk-testpmd"
@@ -151,7 +151,7 @@ def back_end(
             if process.poll() is not None:
                 raise MeasurementError("the back-end has ended by itself")
         finally:
-            _end(process)
+            terminate(process)
 
 
 def _await_ready(process: subprocess.Popen[str]) -> None:
@@ -162,18 +162,6 @@ def _await_ready(process: subprocess.Popen[str]) -> None:
             return
     words = process.stderr.read().strip()
     raise MeasurementError(f"the back-end ended before it was ready: {words}")
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    process.terminate()
-    try:
-        process.wait(END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
 
 
 @cache
@@ -208,7 +196,7 @@ def idle_guests(one: BackEnd, seconds: float) -> Iterator[None]:
             time.sleep(0.1)
         yield
     finally:
-        _end(process)
+        terminate(process)
 
 
 @contextlib.contextmanager
@@ -240,7 +228,7 @@ def testpmd() -> Iterator[tuple[Path, Path]]:
                 _await_forwarding(process, Path(log.name))
                 yield sockets
             finally:
-                _end(process)
+                terminate(process)
 
 
 def _await_forwarding(process: subprocess.Popen[str], log: Path) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from isolane.errors import MeasurementError, NotSupported
 
@@ -21,6 +22,7 @@ FLOW_LIMIT_S = 15.0
 """Python and DPDK need about a second to start on an idle machine."""
 SETTLE_S = 0.3
 GRACE_S = 3.0
+END_S = 10.0
 FLOWING = 1000
 """Frames after which a tool counts as under way."""
 SEND_BUFFER = Path("/proc/sys/net/core/wmem_default")
@@ -121,6 +123,19 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     if process.stdin is not None:
         process.stdin.close()
+
+
+def terminate(process: subprocess.Popen[Any]) -> None:
+    """End a process that has no children by SIGTERM, or else by SIGKILL; close its streams."""
+    process.terminate()
+    try:
+        process.wait(END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
 
 
 def _last_words(output: bytes) -> str:

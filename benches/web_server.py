@@ -16,6 +16,7 @@ from isolane.children import die_with_parent
 from isolane.errors import MeasurementError, NotSupported
 from isolane.testbed.bed_devices import GEN, RCV
 
+from benches.process import terminate
 from benches.wire import (
     DESTINATION,
     GEN_IFNAME,
@@ -28,7 +29,6 @@ from benches.wire import (
 
 URL = f"http://{DESTINATION}"
 READY_S = 30.0
-END_S = 10.0
 CONFIG = """\
 daemon off; master_process off; worker_processes 1; pid {here}/pid; error_log {here}/log;
 worker_rlimit_nofile 65536;
@@ -98,12 +98,7 @@ def serving(core: int, kilobytes: tuple[int, ...]) -> Iterator[subprocess.Popen[
             yield process
         finally:
             process.send_signal(signal.SIGCONT)
-            process.terminate()
-            try:
-                process.wait(END_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            terminate(process)
 
 
 def _await(process: subprocess.Popen[bytes], here: Path) -> None:

@@ -20,7 +20,7 @@ use crate::{
     connection::{Connection, Outcome, Stage},
 };
 
-/// So long before a request is due the client no longer sleeps: waking up takes some 50 us.
+/// So long before a request is due the client no longer sleeps: waking up takes tens of us.
 const SPIN_NS: u64 = 60_000;
 /// It looks at least so often whether it is to stop.
 const MAX_SLEEP_NS: u64 = 20_000_000;
@@ -47,8 +47,8 @@ struct Slot {
     connection: Option<Connection>,
     /// Goes up with each connection, so that events of earlier ones are told apart.
     opened: u32,
-    /// Goes up with each request, so that deadlines of earlier ones are told apart.
-    serial: u32,
+    /// When it is looked at next, ns: not after its request's deadline. None: not at all.
+    looked_at_ns: Option<u64>,
 }
 
 struct Client<'a> {
@@ -63,7 +63,8 @@ struct Client<'a> {
     schedule: Option<Schedule>,
     /// Intended times of requests that are due, first come first.
     due: VecDeque<u64>,
-    deadlines: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    /// Times at which slots are looked at, one for each and not for each request.
+    deadlines: BinaryHeap<Reverse<(u64, u32)>>,
     start_ns: u64,
     window_ns: u64,
     end_ns: u64,
@@ -178,21 +179,33 @@ impl<'a> Client<'a> {
             self.due.pop_front();
             self.count_failure(intended_ns, Failure::TimedOut);
         }
-        while let Some(&Reverse((at_ns, slot, serial))) = self.deadlines.peek() {
+        while let Some(&Reverse((at_ns, slot))) = self.deadlines.peek() {
             if at_ns > now_ns {
                 break;
             }
             self.deadlines.pop();
-            let found = &self.slots[slot as usize];
-            let Some(connection) = found.connection.as_ref().filter(|_| found.serial == serial)
-            else {
-                continue;
-            };
+            let found = &mut self.slots[slot as usize];
+            if found.looked_at_ns != Some(at_ns) {
+                continue; // an earlier look was called for meanwhile
+            }
+            found.looked_at_ns = None;
+            let Some(connection) = &found.connection else { continue };
+            let deadline_ns = connection.intended_ns + self.plan.timeout_ns;
             match connection.stage {
                 Stage::Idle => {}
+                _ if deadline_ns > now_ns => self.look_again(slot, deadline_ns),
                 Stage::Closing => self.close(slot),
                 _ => self.fail(slot, Failure::TimedOut),
             }
+        }
+    }
+
+    /// Has a slot looked at by then; its present request may be one of many.
+    fn look_again(&mut self, slot: u32, at_ns: u64) {
+        let found = &mut self.slots[slot as usize];
+        if found.looked_at_ns.is_none_or(|before_ns| at_ns < before_ns) {
+            found.looked_at_ns = Some(at_ns);
+            self.deadlines.push(Reverse((at_ns, slot)));
         }
     }
 
@@ -259,10 +272,7 @@ impl<'a> Client<'a> {
     }
 
     fn note_begun(&mut self, slot: u32, intended_ns: u64) {
-        let found = &mut self.slots[slot as usize];
-        found.serial = found.serial.wrapping_add(1);
-        let deadline_ns = intended_ns + self.plan.timeout_ns;
-        self.deadlines.push(Reverse((deadline_ns, slot, found.serial)));
+        self.look_again(slot, intended_ns + self.plan.timeout_ns);
         self.in_flight += 1;
         if self.counts(intended_ns) {
             self.report.max_in_flight = self.report.max_in_flight.max(self.in_flight);
@@ -273,8 +283,8 @@ impl<'a> Client<'a> {
         let now_ns = now_ns();
         let awaited = self.plan.own_core && self.in_flight > 0;
         let mut next_ns = now_ns + if awaited { 0 } else { MAX_SLEEP_NS };
-        if let Some(Reverse((at_ns, ..))) = self.deadlines.peek() {
-            next_ns = next_ns.min(*at_ns);
+        if let Some(&Reverse((at_ns, _))) = self.deadlines.peek() {
+            next_ns = next_ns.min(at_ns);
         }
         if let Some(schedule) = &self.schedule {
             let at_ns = self.start_ns + schedule.next_ns();

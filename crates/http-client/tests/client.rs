@@ -41,6 +41,7 @@ fn answer(mut stream: TcpStream) {
             "/garbage" => ("220 ready\r\n", true),
             "/missing" => ("HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", closes),
             "/never" => ("", false),
+            "/once" => (if number == 1 { OK } else { "" }, false),
             _ if closes => (LAST, true),
             _ => (OK, false),
         };
@@ -147,6 +148,17 @@ fn what_is_never_answered_times_out_from_its_intended_time() {
     let found = report(&hung);
     assert_eq!(found.failed, alone(Failure::TimedOut, 100));
     assert!(found.max_in_flight <= 7);
+}
+
+#[test]
+fn a_connection_that_hangs_later_times_out_by_its_last_request() {
+    let arrivals = Arrivals::Closed { requests: 2 };
+    let kept =
+        Plan { arrivals, keep_alive: true, timeout_ns: 200_000_000, ..plan(serve(), "/once") };
+    let found = report(&kept);
+    let failed = found.failed_in_all();
+    assert_eq!(found.failed, alone(Failure::TimedOut, failed));
+    assert!(failed > 0);
 }
 
 #[test]

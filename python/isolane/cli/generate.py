@@ -162,6 +162,7 @@ def _prepared(
     interface: str, plans: tuple[StreamPlan, ...], netns: str | None, core: int | None
 ) -> Sending:
     """Load the generator; warn about threads that it will starve."""
+    from isolane.cli.core_option import usable_core
     from isolane.run.live import starving
     from isolane.run.live.target import Header, resolve_all
     from isolane.run.live.traffic import Sending
@@ -175,7 +176,7 @@ def _prepared(
         headers.append(Header(plan.to, plan.source, plan.mac))
     targets = resolve_all(interface, headers, netns=netns)
     usable, others = sorted(os.sched_getaffinity(0)), starving.threads()
-    chosen = starving.choose(usable, others) if core is None else core
+    chosen = starving.choose(usable, others) if core is None else usable_core(core)
     sending = Sending(plans, targets, chosen)
     warning = starving.warning(chosen, usable, starving.online(), others)
     if warning:

@@ -89,6 +89,7 @@ def command(
     answers, failures by reason, and latency from each request's intended time to its last byte.
     A failed request counts as infinitely late. Ctrl-C ends it early and prints the report, too.
     """
+    from isolane.cli.core_option import usable_core
     from isolane.spec import parse_duration_within
     from isolane.spec.units import parse_request_rate
     from isolane.web.requesting import Requesting, RequestPlan, allow_connections
@@ -119,12 +120,12 @@ def command(
         concurrency=concurrency or 0,
         poisson=pattern == "poisson",
         keep_alive=keep_alive,
-        max_connections=allow_connections(max(max_connections, concurrency or 0)),
+        max_connections=allow_connections(concurrency or 0, max_connections),
         warm_up_ns=warm_up_ns,
         window_ns=window_ns,
         timeout_ns=timeout_ns,
         netns=netns,
-        core=core,
+        core=None if core is None else usable_core(core),
     )
     _send(Requesting(plan), plan, json=json)
 

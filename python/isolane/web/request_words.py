@@ -98,9 +98,16 @@ def warnings(report: dict[str, Any]) -> list[str]:
             f"{_requests(failed['out_of_files'])} found no descriptor, which is this host's limit "
             "and not the server's; raise it with ulimit -n"
         )
-    if report["asked_rps"] is not None and late is not None and late > LATE_NS:
+    if report["asked_rps"] is None:
+        return told
+    if report["max_in_flight"] == report["max_connections"]:
+        told.append(
+            f"all {report['max_connections']} connections were in use, and requests that were due "
+            "waited for one; allow more with --max-connections and ulimit -n"
+        )
+    elif late is not None and late > LATE_NS:
         told.append(
             f"the client was {format_ns(late)} late at its 99th percentile: it is a part of the "
-            "latency; send fewer requests, give it a core (--core) or more --max-connections"
+            "latency; send fewer requests, or give it a core (--core)"
         )
     return told

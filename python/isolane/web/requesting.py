@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -38,14 +37,36 @@ class RequestPlan:
     core: int | None = None
 
 
-def allow_connections(count: int) -> int:
-    """Let this process have so many descriptors, as far as its limit can be raised.
+def allow_connections(needed: int, preferred: int) -> int:
+    """Let this process have the descriptors for so many connections, as far as it may.
+
+    Parameters
+    ----------
+    needed
+        Connections without which what is asked for cannot be.
+    preferred
+        Connections that it would like; fewer make requests wait, of which the report tells.
 
     Returns
     -------
     int
         How many connections it can have.
+
+    Raises
+    ------
+    SpecError
+        If it cannot have as many as are needed.
     """
+    found = _raised(max(needed, preferred))
+    if found < needed:
+        raise SpecError(
+            f"{needed} connections at a time: this process may have {found}; raise its limit of "
+            "open files with ulimit -n"
+        )
+    return found
+
+
+def _raised(count: int) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -63,10 +84,7 @@ class Requesting:
 
     def __post_init__(self) -> None:
         """Check the plan."""
-        plan, usable = self.plan, sorted(os.sched_getaffinity(0))
-        if plan.core is not None and plan.core not in usable:
-            listed = ", ".join(map(str, usable))
-            raise SpecError(f"--core {plan.core}: there is no such core to use; accepted: {listed}")
+        plan = self.plan
         try:
             self._client = _native.HttpClient(
                 server=plan.server,
@@ -134,6 +152,7 @@ class Requesting:
             "connections": found.connections,
             "retried": found.retried,
             "max_in_flight": found.max_in_flight,
+            "max_connections": self.plan.max_connections,
             "latency_ns": found.latency.as_dict(),
             "connect_ns": found.connect.as_dict(),
             "late_ns": found.late.as_dict(),

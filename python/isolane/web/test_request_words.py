@@ -17,8 +17,8 @@ def report(**changes: Any) -> dict[str, Any]:
         "url": "http://192.0.2.1/", "server": "192.0.2.1:80", "seconds": 2.0, "keep_alive": False,
         "asked_rps": 50.0, "offered": 100, "answered": 100, "failed": dict.fromkeys(FAILURES, 0),
         "statuses": {}, "completed": 99, "rate_rps": 49.5, "rate_bps": 1e6, "connections": 100,
-        "retried": 0, "max_in_flight": 3, "latency_ns": TIMES, "connect_ns": TIMES,
-        "late_ns": TIMES, **changes,
+        "retried": 0, "max_in_flight": 3, "max_connections": 10,
+        "latency_ns": TIMES, "connect_ns": TIMES, "late_ns": TIMES, **changes,
     }  # fmt: skip
 
 
@@ -60,6 +60,8 @@ def test_this_hosts_own_part_is_told() -> None:
     (own,) = warnings(report(late_ns=late))
     assert "2 ms late at its 99th percentile" in own
     assert not warnings(report(late_ns=late, asked_rps=None)), "a closed loop has no times"
+    (full,) = warnings(report(late_ns=late, max_in_flight=10))
+    assert full.startswith("all 10 connections were in use")
 
 
 def test_what_never_came_is_null_in_json() -> None:

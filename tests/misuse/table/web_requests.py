@@ -63,5 +63,9 @@ ROWS: Final[dict[str, Row]] = {
         f"{ONE} --max-connections 100000", 1, "no request was answered", prints=r"1 refused",
         limits={"nofile": 128}, lines=2,
     ),
+    "request: more at a time than descriptors": Row(
+        f"request {URL} -c 100 -d 100ms", 2, "100 connections at a time: this process may have 64;",
+        limits={"nofile": 128},
+    ),
     "request: a closed stdout": Row(ONE, 1, "isolane: error: ", stdout="closed", lines=3),
 }  # fmt: skip
