@@ -108,7 +108,27 @@ def wire(left: tuple[str, str], right: tuple[str, str], index: int) -> str:
     inside(right_netns, "ethtool", "-K", right_name, "gro", "on")
     ip("-n", left_netns, "link", "set", left_name, "up")
     ip("-n", right_netns, "link", "set", right_name, "up")
+    await_carriers((left_netns, left_name), (right_netns, right_name))
     return mac_of(right_netns, right_name)
+
+
+def await_carriers(*ends: tuple[str, str]) -> None:
+    """Wait until interfaces send, which are up: namespace and name of each.
+
+    The end of a pair that was brought up first drops what it is to send, and says nothing, until a
+    worker of the kernel (linkwatch) has heard of the other end. On a busy core that takes a while.
+    The kernel answers with the lock held under which the worker does all of that.
+    """
+    deadline = time.monotonic() + LIMIT_S
+    for netns, ifname in ends:
+        while not _sends(netns, ifname):
+            assert time.monotonic() < deadline, f"{ifname} in {netns} did not come up"
+            time.sleep(0.002)
+
+
+def _sends(netns: str, ifname: str) -> bool:
+    link: list[dict[str, str]] = json.loads(ip("-n", netns, "-j", "link", "show", ifname))
+    return link[0]["operstate"] == "UP" and link[0]["qdisc"] != "noop"
 
 
 def mac_of(netns: str, ifname: str) -> str:

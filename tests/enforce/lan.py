@@ -29,6 +29,7 @@ from isolane.testbed import NETNS_DIR
 
 from tests.enforce.rig import inside, shown
 from tests.live import LIMIT_S
+from tests.wires import await_carriers
 
 ROUTER = "vr1"
 MB = 1_000_000
@@ -122,6 +123,7 @@ class Lan:
     """The router is a virtual machine's: behind taps, which segments and checksums pass merged and
     left out."""
     _taps: list[Tap] = field(default_factory=list)
+    _indices: int = 100
     tag: str = field(default_factory=lambda: f"lan{os.getpid()}")
 
     def netns(self, name: str) -> str:
@@ -184,6 +186,7 @@ class Lan:
                 self.run("host", "ip", "link", "add", outer, "link", f"wire{outer[-1]}", "type",
                          "macvlan", "mode", "passthru")  # fmt: skip
                 self.run("host", "ip", "link", "set", outer, "up")
+                await_carriers((self.netns("host"), outer))
             elif self.tapped and name == "router":
                 self._pair(name, inner, f"guest{outer[-1]}", "vmm")
                 self._taps.append(Tap(self, outer, f"guest{outer[-1]}"))
@@ -196,13 +199,16 @@ class Lan:
             self._addresses(network)
 
     def _pair(self, name: str, inner: str, outer: str, where: str = "host") -> None:
-        shown("ip", "link", "add", outer, "mtu", str(self.mtu), "netns", self.netns(where),
+        self._indices += 1  # never that of the other end: it would be taken for one without a peer
+        shown("ip", "link", "add", outer, "index", str(self._indices), "mtu", str(self.mtu),
+              "netns", self.netns(where),
               "type", "veth", "peer", "name", inner, "netns", self.netns(name),
               "mtu", str(self.mtu))  # fmt: skip
         if self.polled and inner == "eth0":
             self.run(name, "ethtool", "-K", inner, "gro", "on")
         self.run(where, "ip", "link", "set", outer, "up")
         self.run(name, "ip", "link", "set", inner, "up")
+        await_carriers((self.netns(where), outer), (self.netns(name), inner))
 
     def _forwarding(self) -> None:
         key = "net.ipv4.ip_forward" if self.ip == 4 else "net.ipv6.conf.all.forwarding"

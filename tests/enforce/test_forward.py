@@ -12,8 +12,9 @@ import pytest
 from isolane import _native
 
 from tests.enforce.frames import Frame, catching, icmp, send, wait
-from tests.enforce.rig import Rig, inside, shown
+from tests.enforce.rig import DUT, Rig, inside, shown
 from tests.live import LIMIT_S
+from tests.wires import await_carriers
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
 
@@ -57,6 +58,7 @@ def with_replies_by_xdp(rig: Rig) -> Rig:
             shown("ip", "link", "set", "dev", wire.gen_ifname, how)
 
     inside(Path(wire.gen_netns).name, renew)
+    await_carriers((DUT, rig.nics[0]), (Path(wire.gen_netns).name, wire.gen_ifname))
     return rig
 
 

@@ -22,7 +22,7 @@ from tests.live import COMMAND, LIMIT_S, environment
 from tests.look import files
 from tests.misuse.files import FILES, GOOD
 from tests.misuse.row import Content, Link, Made, Row
-from tests.wires import ip
+from tests.wires import await_carriers, ip
 
 ROOT = Path(__file__).parents[2]
 NAME = f"misuse-{os.getpid()}"
@@ -71,6 +71,7 @@ class Session:
         ip("netns", "exec", FAR, "ethtool", "-K", "w0", "gro", "on")  # it takes XDP frames
         for name in (WIRE, FAR):
             ip("-n", name, "link", "set", "w0", "up")  # w1 stays down
+        await_carriers((WIRE, "w0"), (FAR, "w0"))
 
     def close(self) -> None:
         """Remove what :meth:`prepare` made."""

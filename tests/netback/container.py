@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from tests.netback.back_end import ADDRESSES, DUT, far_mac, mac, outer
-from tests.wires import ip
+from tests.wires import await_carriers, ip
 
 
 def netns_of(number: int) -> str:
@@ -23,9 +23,11 @@ def container(number: int, ip_version: int = 4) -> Iterator[str]:
         for side in (0, 1):
             inner, end = f"eth{side}", outer(side, number)
             pair = ("type", "veth", "peer", "name", inner, "netns", name)
-            ip("-n", DUT, "link", "add", end, *pair)
+            index = 100 + 2 * number + side  # never that of the other end
+            ip("-n", DUT, "link", "add", end, "index", str(index), *pair)
             ip("-n", name, "link", "set", inner, "address", mac(side, number), "arp", "off", "up")
             ip("-n", DUT, "link", "set", end, "arp", "off", "up")
+            await_carriers((name, inner), (DUT, end))
             own, other = ADDRESSES[ip_version]
             address, neighbour = (
                 form.format(2 * number + side, host) for form, host in ((own, 1), (other, 2))

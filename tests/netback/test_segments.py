@@ -13,7 +13,7 @@ from isolane.testbed.host_links import in_netns
 
 from tests.live import LIMIT_S
 from tests.netback.far_end import whole
-from tests.wires import ip
+from tests.wires import await_carriers, ip
 
 pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.usefixtures("needs_root")]
 
@@ -35,6 +35,7 @@ def wire() -> Iterator[None]:
            *(word for feature in features for word in (feature, "off")))  # fmt: skip
         for name in ("near", "far"):
             ip("-n", NETNS, "link", "set", name, "arp", "off", "up")
+        await_carriers((NETNS, "near"), (NETNS, "far"))
         yield
     finally:
         ip("netns", "del", NETNS)
