@@ -1,4 +1,7 @@
-"""``tools/gate --soak N``: the live tests N times, every second time beside busy processes.
+"""``tools/gate --soak N``: the live tests N times, every second time on a host that is disturbed.
+
+By turns a busy process on each core, and each core taken away as a hypervisor does it: nothing runs
+there for a while, the kernel's own workers neither, and then all goes on as if nothing had been.
 
 Tells each test that failed even once, with its count. A test that fails now and then is a defect of
 the test or of the product: it is mended, or its promise moves to ``acceptance/``.
@@ -13,29 +16,66 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 ROOT = Path(__file__).parent.parent
 LIMIT_S = 7200
 """Of one turn."""
-HOG = "import os; os.sched_setaffinity(0, {%d})\nwhile os.getppid() == %d: pass"
-"""Ends by itself when this process has ended."""
+
+_BUSY = """\
+import os
+os.sched_setaffinity(0, {%d})
+while os.getppid() == %d: pass
+"""
+_TAKING = """\
+import os, random, time
+os.sched_setaffinity(0, {%d})
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+while os.getppid() == %d:
+    until = time.monotonic() + random.uniform(0.02, 0.3)
+    while time.monotonic() < until: pass
+    time.sleep(random.uniform(0.02, 0.3))
+"""
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What the tests run beside."""
+
+    words: str = ""
+    program: str | None = None
+    """Python, for one core each; it ends by itself when the process that started it has ended."""
+
+
+BUSY = Disturbance(", beside a busy process on each core", _BUSY)
+TAKEN = Disturbance(", each core taken away for up to 0.3 s at a time", _TAKING)
+TURNS = (Disturbance(), BUSY, Disturbance(), TAKEN)
 
 
 @contextlib.contextmanager
-def busy(cores: set[int]) -> Iterator[None]:
-    """Keep a process at full speed on each of these cores."""
-    hogs = [
-        subprocess.Popen([sys.executable, "-c", HOG % (core, os.getpid())])
+def disturbed(cores: set[int], how: Disturbance) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Have each of these cores disturbed; yields the processes that do it.
+
+    Raises
+    ------
+    RuntimeError
+        At the end: what was to disturb had ended before.
+    """
+    processes = [
+        subprocess.Popen([sys.executable, "-c", how.program % (core, os.getpid())])
         for core in sorted(cores)
+        if how.program
     ]
     try:
-        yield
+        yield processes
+        if any(process.poll() is not None for process in processes):
+            raise RuntimeError(f"the tests were not{how.words}: see the error above")
     finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 def turn(report: Path, command: list[str]) -> list[str]:
@@ -71,12 +111,11 @@ def main(turns: int) -> int:
     report.parent.mkdir(exist_ok=True)
     command = ["make", "test-live", f"ARGS=--junitxml={report} --quiet"]
     for number in range(1, turns + 1):
-        began, is_busy = time.monotonic(), number % 2 == 0
-        with busy(os.sched_getaffinity(0) if is_busy else set()):
+        began, how = time.monotonic(), TURNS[(number - 1) % len(TURNS)]
+        with disturbed(os.sched_getaffinity(0), how):
             found = turn(report, command)
         counts.update(set(found))
-        beside = ", beside a busy process on each core" if is_busy else ""
-        print(f"soak: turn {number} of {turns}{beside}: {len(found)} failed, "
+        print(f"soak: turn {number} of {turns}{how.words}: {len(found)} failed, "
               f"{time.monotonic() - began:.0f} s", flush=True)  # fmt: skip
     print(told(counts, turns))
     return 1 if counts else 0

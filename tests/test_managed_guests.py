@@ -55,11 +55,17 @@ def _in_its_cgroup(path: str, ip: int, hypervisor: str) -> None:
     before = quiet_host()
     with bench(path, ip, hypervisor) as (built, offer):
         _look(built.equipment, feeders={"tap": 1, "isolane": 2}.get(path, 0))
-        seen = offer(2e3, 1e3)
-        assert seen.conserved
-        for router in seen.routers:  # whoever has the generator's core all the time lets none leave
-            assert router.received_frames or not router.generated_frames
-            assert router.cpu_ns or not was_at_work(router, seen.series)
+        forwarding: set[str] = set()
+        for _ in range(50):  # whoever has the guest's core for all of a trial lets it forward none
+            seen = offer(2e3, 1e3)
+            assert seen.conserved
+            for router in seen.routers:
+                assert router.cpu_ns or not was_at_work(router, seen.series)
+            forwarding |= {router.router for router in seen.routers if router.received_total}
+            if len(forwarding) == 2:
+                break
+        else:
+            pytest.fail(f"only {forwarding} forwarded")
     assert not Groups(GROUP).top.exists()
     assert_same_host(before)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from isolane.procfs import named_processes, words_of
 
 from tests import soak
+from tests.live import LIMIT_S
 
 REPORT = """\
 <testsuites><testsuite>
@@ -46,6 +49,32 @@ def test_busy_processes_end() -> None:
     def hogs() -> list[int]:
         return [pid for pid, _ in named_processes() if mine in b"\0".join(words_of(pid))]
 
-    with soak.busy({min(os.sched_getaffinity(0))}):
+    with soak.disturbed({min(os.sched_getaffinity(0))}, soak.BUSY):
         assert len(hogs()) == 1
     assert hogs() == []
+
+
+@pytest.mark.root
+@pytest.mark.usefixtures("needs_root")
+def test_a_core_is_taken_from_all_others() -> None:
+    core = max(os.sched_getaffinity(0))
+    with soak.disturbed({core}, soak.TAKEN) as (process,):
+        deadline = time.monotonic() + LIMIT_S
+        while os.sched_getscheduler(process.pid) != os.SCHED_FIFO:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert os.sched_getaffinity(process.pid) == {core}
+    assert process.returncode == -signal.SIGKILL
+
+
+def test_a_disturbance_that_was_none_is_told() -> None:
+    none = soak.Disturbance(", beside nothing", "raise SystemExit(%d - %d)")
+    with (
+        pytest.raises(RuntimeError, match="were not, beside nothing"),
+        soak.disturbed({0}, none) as (process,),
+    ):
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_half_of_the_turns_are_undisturbed() -> None:
+    assert [how.program is None for how in soak.TURNS] == [True, False, True, False]
