@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.live import STARVES, background, in_process
-from tests.wires import Line, await_carriers, inside, ip, plain_line
+from tests.wires import Line, bring_up, inside, ip, plain_line
 
 pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
 
@@ -152,5 +152,4 @@ def test_an_interface_that_is_down_is_named(line: Line) -> None:
         send = (*TO, *RATE, "--mac", line.mac)
         refuse(line, "generate", line.gen, "--netns", line.gen_netns, *send, words=words)
     finally:
-        ip("-n", line.gen_netns, "link", "set", line.gen, "up")
-        await_carriers((line.rcv_netns, line.rcv), (line.gen_netns, line.gen))
+        bring_up((line.gen_netns, line.gen), (line.rcv_netns, line.rcv))

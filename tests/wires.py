@@ -15,6 +15,8 @@ from typing import Any
 from tests.live import LIMIT_S
 
 _numbers = itertools.count()
+End = tuple[str, str]
+"""Network namespace and name of an interface."""
 
 
 def ip(*arguments: str) -> str:
@@ -99,26 +101,32 @@ def namespace(stack: contextlib.ExitStack, role: str, version: int) -> str:
     return name
 
 
-def wire(left: tuple[str, str], right: tuple[str, str], index: int) -> str:
+def wire(left: End, right: End, index: int) -> str:
     """A veth pair that takes XDP frames; returns the MAC of its right end."""
-    (left_netns, left_name), (right_netns, right_name) = left, right
+    pair(left, right, index)
+    inside(right[0], "ethtool", "-K", right[1], "gro", "on")
+    bring_up(left, right)
+    return mac_of(*right)
+
+
+def pair(left: End, right: End, index: int, mtu: int = 1500) -> None:
+    """Make a veth pair, which is down."""
     # Ends of the same index look like a device without a peer, whose carrier comes late.
-    ip("-n", left_netns, "link", "add", left_name, "index", str(index), "type", "veth", "peer",
-       "name", right_name, "index", str(index + 1), "netns", right_netns)  # fmt: skip
-    inside(right_netns, "ethtool", "-K", right_name, "gro", "on")
-    ip("-n", left_netns, "link", "set", left_name, "up")
-    ip("-n", right_netns, "link", "set", right_name, "up")
-    await_carriers((left_netns, left_name), (right_netns, right_name))
-    return mac_of(right_netns, right_name)
+    (netns, name), (peer_netns, peer) = left, right
+    ip("-n", netns, "link", "add", name, "index", str(index), "mtu", str(mtu), "type", "veth",
+       "peer", "name", peer, "index", str(index + 1), "mtu", str(mtu),
+       "netns", peer_netns)  # fmt: skip
 
 
-def await_carriers(*ends: tuple[str, str]) -> None:
-    """Wait until interfaces send, which are up: namespace and name of each.
+def bring_up(*ends: End, arp: bool = True) -> None:
+    """Bring interfaces up, and wait until they send.
 
     The end of a pair that was brought up first drops what it is to send, and says nothing, until a
     worker of the kernel (linkwatch) has heard of the other end. On a busy core that takes a while.
     The kernel answers with the lock held under which the worker does all of that.
     """
+    for netns, ifname in ends:
+        ip("-n", netns, "link", "set", ifname, *(() if arp else ("arp", "off")), "up")
     deadline = time.monotonic() + LIMIT_S
     for netns, ifname in ends:
         while not _sends(netns, ifname):

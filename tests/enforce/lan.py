@@ -29,7 +29,7 @@ from isolane.testbed import NETNS_DIR
 
 from tests.enforce.rig import inside, shown
 from tests.live import LIMIT_S
-from tests.wires import await_carriers
+from tests.wires import bring_up, pair
 
 ROUTER = "vr1"
 MB = 1_000_000
@@ -185,8 +185,7 @@ class Lan:
                 self._pair(name, inner, f"wire{outer[-1]}")
                 self.run("host", "ip", "link", "add", outer, "link", f"wire{outer[-1]}", "type",
                          "macvlan", "mode", "passthru")  # fmt: skip
-                self.run("host", "ip", "link", "set", outer, "up")
-                await_carriers((self.netns("host"), outer))
+                bring_up((self.netns("host"), outer))
             elif self.tapped and name == "router":
                 self._pair(name, inner, f"guest{outer[-1]}", "vmm")
                 self._taps.append(Tap(self, outer, f"guest{outer[-1]}"))
@@ -199,16 +198,12 @@ class Lan:
             self._addresses(network)
 
     def _pair(self, name: str, inner: str, outer: str, where: str = "host") -> None:
-        self._indices += 1  # never that of the other end: it would be taken for one without a peer
-        shown("ip", "link", "add", outer, "index", str(self._indices), "mtu", str(self.mtu),
-              "netns", self.netns(where),
-              "type", "veth", "peer", "name", inner, "netns", self.netns(name),
-              "mtu", str(self.mtu))  # fmt: skip
+        self._indices += 2
+        ends = (self.netns(where), outer), (self.netns(name), inner)
+        pair(*ends, self._indices, self.mtu)
         if self.polled and inner == "eth0":
             self.run(name, "ethtool", "-K", inner, "gro", "on")
-        self.run(where, "ip", "link", "set", outer, "up")
-        self.run(name, "ip", "link", "set", inner, "up")
-        await_carriers((self.netns(where), outer), (self.netns(name), inner))
+        bring_up(*ends)
 
     def _forwarding(self) -> None:
         key = "net.ipv4.ip_forward" if self.ip == 4 else "net.ipv6.conf.all.forwarding"

@@ -14,7 +14,7 @@ from isolane import _native
 from tests.enforce.frames import Frame, catching, icmp, send, wait
 from tests.enforce.rig import DUT, Rig, inside, shown
 from tests.live import LIMIT_S
-from tests.wires import await_carriers
+from tests.wires import bring_up
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
 
@@ -54,11 +54,11 @@ def with_replies_by_xdp(rig: Rig) -> Rig:
 
     def renew() -> None:
         shown("ethtool", "-K", wire.gen_ifname, "gro", "on")
-        for how in ("down", "up"):
-            shown("ip", "link", "set", "dev", wire.gen_ifname, how)
+        shown("ip", "link", "set", "dev", wire.gen_ifname, "down")
 
-    inside(Path(wire.gen_netns).name, renew)
-    await_carriers((DUT, rig.nics[0]), (Path(wire.gen_netns).name, wire.gen_ifname))
+    netns = Path(wire.gen_netns).name
+    inside(netns, renew)
+    bring_up((netns, wire.gen_ifname), (DUT, rig.nics[0]))
     return rig
 
 

@@ -22,7 +22,7 @@ from tests.live import COMMAND, LIMIT_S, environment
 from tests.look import files
 from tests.misuse.files import FILES, GOOD
 from tests.misuse.row import Content, Link, Made, Row
-from tests.wires import await_carriers, ip
+from tests.wires import bring_up, ip, pair
 
 ROOT = Path(__file__).parents[2]
 NAME = f"misuse-{os.getpid()}"
@@ -65,13 +65,11 @@ class Session:
         for name in (WIRE, FAR):
             ip("netns", "add", name)
             ip("-n", name, "link", "set", "lo", "up")
-        ip("-n", WIRE, "link", "add", "w0", "type", "veth", "peer", "name", "w0", "netns", FAR)
+        pair((WIRE, "w0"), (FAR, "w0"), 10)
         ip("-n", WIRE, "addr", "add", "198.18.0.1/24", "dev", "w0")
-        ip("-n", WIRE, "link", "add", "w1", "type", "veth", "peer", "name", "w1", "netns", FAR)
+        pair((WIRE, "w1"), (FAR, "w1"), 20)  # it stays down
         ip("netns", "exec", FAR, "ethtool", "-K", "w0", "gro", "on")  # it takes XDP frames
-        for name in (WIRE, FAR):
-            ip("-n", name, "link", "set", "w0", "up")  # w1 stays down
-        await_carriers((WIRE, "w0"), (FAR, "w0"))
+        bring_up((WIRE, "w0"), (FAR, "w0"))
 
     def close(self) -> None:
         """Remove what :meth:`prepare` made."""

@@ -17,7 +17,7 @@ from isolane.netback import Status, socket_of, status_of
 from isolane.procfs import threads_of
 
 from tests.live import COMMAND, LIMIT_S, environment
-from tests.wires import await_carriers, ip
+from tests.wires import bring_up, ip, pair
 
 NAME = "under-test"
 DUT, FAR = "e2e-netback", "e2e-netback-far"
@@ -146,13 +146,9 @@ def wires() -> Iterator[None]:
             ip("netns", "add", name)
             ip("netns", "exec", name, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
         for side, (near, far) in enumerate(SIDES):
-            # Ends of the same index look like a device without a peer, whose carrier comes late.
-            ip("-n", DUT, "link", "add", near, "index", str(10 + side), "type", "veth", "peer",
-               "name", far, "index", str(20 + side), "netns", FAR)  # fmt: skip
+            pair((DUT, near), (FAR, far), 10 + 2 * side)
             ip("-n", FAR, "link", "set", far, "address", far_mac(side))
-            ip("-n", DUT, "link", "set", near, "arp", "off", "up")
-            ip("-n", FAR, "link", "set", far, "arp", "off", "up")
-            await_carriers((DUT, near), (FAR, far))
+            bring_up((DUT, near), (FAR, far), arp=False)
         yield
     finally:
         for name in (DUT, FAR):

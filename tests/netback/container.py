@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from tests.netback.back_end import ADDRESSES, DUT, far_mac, mac, outer
-from tests.wires import await_carriers, ip
+from tests.wires import bring_up, ip, pair
 
 
 def netns_of(number: int) -> str:
@@ -22,12 +22,9 @@ def container(number: int, ip_version: int = 4) -> Iterator[str]:
         _settings(name, ip_version)
         for side in (0, 1):
             inner, end = f"eth{side}", outer(side, number)
-            pair = ("type", "veth", "peer", "name", inner, "netns", name)
-            index = 100 + 2 * number + side  # never that of the other end
-            ip("-n", DUT, "link", "add", end, "index", str(index), *pair)
-            ip("-n", name, "link", "set", inner, "address", mac(side, number), "arp", "off", "up")
-            ip("-n", DUT, "link", "set", end, "arp", "off", "up")
-            await_carriers((name, inner), (DUT, end))
+            pair((DUT, end), (name, inner), 100 + 4 * number + 2 * side)
+            ip("-n", name, "link", "set", inner, "address", mac(side, number))
+            bring_up((name, inner), (DUT, end), arp=False)
             own, other = ADDRESSES[ip_version]
             address, neighbour = (
                 form.format(2 * number + side, host) for form, host in ((own, 1), (other, 2))

@@ -14,7 +14,7 @@ from isolane.testbed.host_links import in_netns
 
 from tests.live import LIMIT_S
 from tests.netback.back_end import ADDRESSES, FAR, far_mac, mac
-from tests.wires import await_carriers, ip
+from tests.wires import bring_up, ip
 
 SERVER = "e2e-netback-server"
 PORT = 5001
@@ -89,8 +89,8 @@ def ends(ip_version: int) -> Iterator[Callable[[bytes], float]]:
         ip("-n", FAR, "link", "set", "r0", "netns", SERVER)
         for side, (name, wire) in enumerate(((FAR, "g0"), (SERVER, "r0"))):
             in_netns(f"/run/netns/{name}", _allow_ipv6)
-            ip("-n", name, "link", "set", wire, "address", far_mac(side), "arp", "off", "up")
-            await_carriers((name, wire))
+            ip("-n", name, "link", "set", wire, "address", far_mac(side))
+            bring_up((name, wire), arp=False)
             address = ADDRESSES[ip_version][0].format(side, 2)
             ip("-n", name, "address", "add", address, "dev", wire, "nodad")
             router = of_ip(ip_version, side, 1)

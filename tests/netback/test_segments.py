@@ -13,7 +13,7 @@ from isolane.testbed.host_links import in_netns
 
 from tests.live import LIMIT_S
 from tests.netback.far_end import whole
-from tests.wires import await_carriers, ip
+from tests.wires import bring_up, ip, pair
 
 pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.usefixtures("needs_root")]
 
@@ -29,13 +29,12 @@ def wire() -> Iterator[None]:
     ip("netns", "add", NETNS)
     try:
         ip("netns", "exec", NETNS, "sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=1")
-        ip("-n", NETNS, "link", "add", "near", "type", "veth", "peer", "name", "far")
+        near, far = (NETNS, "near"), (NETNS, "far")
+        pair(near, far, 10)
         features = ("tso", "gso", "tx", "tx-udp-segmentation")
         ip("netns", "exec", NETNS, "ethtool", "-K", "near",
            *(word for feature in features for word in (feature, "off")))  # fmt: skip
-        for name in ("near", "far"):
-            ip("-n", NETNS, "link", "set", name, "arp", "off", "up")
-        await_carriers((NETNS, "near"), (NETNS, "far"))
+        bring_up(near, far, arp=False)
         yield
     finally:
         ip("netns", "del", NETNS)
