@@ -24,6 +24,8 @@ use crate::{
 const SPIN_NS: u64 = 60_000;
 /// It looks at least so often whether it is to stop.
 const MAX_SLEEP_NS: u64 = 20_000_000;
+/// So long after its answer, at most, a server is left to close a connection.
+const CLOSING_NS: u64 = 1_000_000_000;
 const MAX_EVENTS: usize = 512;
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -193,8 +195,8 @@ impl<'a> Client<'a> {
             let deadline_ns = connection.intended_ns + self.plan.timeout_ns;
             match connection.stage {
                 Stage::Idle => {}
-                _ if deadline_ns > now_ns => self.look_again(slot, deadline_ns),
                 Stage::Closing => self.close(slot),
+                _ if deadline_ns > now_ns => self.look_again(slot, deadline_ns),
                 _ => self.fail(slot, Failure::TimedOut),
             }
         }
@@ -389,6 +391,8 @@ impl<'a> Client<'a> {
             self.idle.push(slot);
         } else if closed {
             self.close(slot);
+        } else {
+            self.look_again(slot, now_ns + CLOSING_NS);
         }
         closed
     }

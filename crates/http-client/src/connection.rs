@@ -97,7 +97,12 @@ impl Connection {
     pub(crate) fn go_on(&mut self, seen: EventFlags, request: &[u8], buffer: &mut [u8]) -> Outcome {
         match self.stage {
             Stage::Connecting => self.connected(seen),
-            Stage::Sending => self.send(request),
+            Stage::Sending => {
+                let outcome = self.send(request);
+                // What the server has sent already is not told of again.
+                let spoke = self.stage == Stage::Receiving && seen.contains(EventFlags::IN);
+                if spoke { self.receive(buffer) } else { outcome }
+            }
             Stage::Receiving => self.receive(buffer),
             Stage::Closing if seen.contains(EventFlags::RDHUP) => Outcome::Closed,
             Stage::Idle | Stage::Closing => self.watch(buffer),
@@ -167,5 +172,29 @@ impl Connection {
                 _ => return Outcome::Closed,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Write,
+        net::{Ipv4Addr, TcpListener},
+    };
+
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_speaks_before_it_is_asked_is_heard() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut connection = Connection::begin(&listener.local_addr().unwrap(), 0, 0).unwrap();
+        listener.accept().unwrap().0.write_all(b"220 ready\r\n").unwrap();
+        poll(&mut [PollFd::new(connection.socket(), PollFlags::IN)], None).unwrap();
+        let (seen, mut buffer) = (EventFlags::IN | EventFlags::OUT, [0; 100]);
+        assert_eq!(connection.go_on(seen, b"GET", &mut buffer), Outcome::Connected);
+        let told = connection.go_on(seen, b"GET", &mut buffer);
+        assert_eq!(told, Outcome::Failed(Failure::Malformed));
     }
 }

@@ -191,6 +191,24 @@ fn it_ends_when_it_is_told_to() {
 }
 
 #[test]
+fn a_server_that_does_not_close_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endless = Plan { window_ns: MINUTES_NS, ..plan(listener.local_addr().unwrap(), "/") };
+    let control = Control::default();
+    thread::scope(|scope| {
+        let running = scope.spawn(|| run(&endless, &control).unwrap());
+        let mut stream = listener.accept().unwrap().0;
+        stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
+        let mut lines = BufReader::new(stream.try_clone().unwrap());
+        assert_eq!(read_request(&mut lines).unwrap(), ("/".to_owned(), true));
+        stream.write_all(OK.as_bytes()).unwrap();
+        assert_eq!(lines.read_line(&mut String::new()).unwrap(), 0, "the client has closed it");
+        control.stop.store(true, Ordering::Relaxed);
+        running.join().unwrap();
+    });
+}
+
+#[test]
 fn a_plan_that_cannot_be_is_refused() {
     let good = plan(serve(), "/");
     let open = |rate_millirps| Arrivals::Open { rate_millirps, poisson_seed: None };
