@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from isolane.run.cpu_results import CoreAudit
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import InvalidReason
+from isolane.run.priming import Priming
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import (
     CoreTrial,
@@ -55,11 +56,20 @@ class Setting:
     peak_pps: float = 0.0
     """Highest offered load of all points that are compared with this one, frames/s; the generator
     treats all of them alike. 0: this one's."""
+    priming: Priming | None = None
+    """What the warm-up begins with; None: with the trial's own load."""
 
     @property
     def mid_ns(self) -> int:
         """The middle of the window, ns since the start: there a ramp has grown to its load."""
         return self.warmup_ns + self.window_ns // 2
+
+    def priming_pps(self, demand: Demand) -> float:
+        """Return what one router is offered while the warm-up primes, frames/s: its share."""
+        offered_pps = sum(each.offered_pps for each in self.demands)
+        if self.priming is None or not offered_pps:
+            return 0.0
+        return self.priming.offered_pps * demand.offered_pps / offered_pps
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
 from isolane.run.objective_models import ObjectiveFinding
 from isolane.run.parts import PartCell, PartTime
+from isolane.run.priming import Priming
 from isolane.run.quality_models import CoreProbe, Quality
 from isolane.run.quality_models import NotMeasured as NotMeasured  # noqa: PLC0414 - of a summary
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
@@ -204,6 +205,8 @@ class Trial(_Model):
     receiver_dropped: int = 0
     """Frames of all routers that were forwarded and found the receiver's wires full, in the whole
     trial; part of ``lost`` at ``egress``. 0 from older versions."""
+    priming: Priming | None = None
+    """What its warm-up began with."""
 
 
 class Cell(_Model):

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from isolane.run.priming import Priming
 from isolane.run.results import Interval
 
 RateName = Literal["NDR", "PDR", "MFR", "FRMOL"]
@@ -55,6 +56,19 @@ class FoundRate(_Model):
     """Why it is not ``found``."""
 
 
+class RateLimit(_Model):
+    """What limits a router though its cores have time left: a shaper or a policer."""
+
+    priming: Priming
+    """What the warm-up of each trial begins with, so that its bucket is empty in the window."""
+    idle: float | None
+    """Part of the time that the routers' busiest core had left under overload; None where no core
+    is known to be theirs."""
+    emptied: bool
+    """Whether that was enough: with False, trials still began with tokens in the bucket, and rates
+    may be too high."""
+
+
 class Searched(_Model):
     """What was found for one router alone, or for all routers together, in one arm."""
 
@@ -75,6 +89,8 @@ class Searched(_Model):
     transfer_ns: tuple[float, ...] = ()
     """Just before each trial: time of a cache line's round trip between the generator's core and
     the DUT's, ns. Rates follow it: compare those that were found where it was the same."""
+    rate_limit: RateLimit | None = None
+    """None where nothing but the cores, or nothing at all, was found to limit it."""
     reason: str | None = None
     """Why the search of this arm ended early; None if it did not."""
 

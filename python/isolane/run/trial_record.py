@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from isolane.run.backend import Observation
 from isolane.run.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidReason
+from isolane.run.priming import Priming
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Status, Trial
 from isolane.run.schedule import Task
@@ -26,6 +27,8 @@ class Attempt:
     """Why it failed."""
     probe: tuple[CoreProbe, ...] = ()
     """The DUT's cores just before it."""
+    priming: Priming | None = None
+    """What its warm-up began with."""
     repeatable: bool = False
     """Whether it may be made again, so that what only speaks for that is heeded."""
 
@@ -82,6 +85,7 @@ class Attempt:
             placement=observation.placement if observation else None,
             cpu_audit=observation.cpu_audit if observation else (),
             receiver_dropped=observation.receiver_dropped if observation else 0,
+            priming=self.priming,
             attempt=invalid_before,
             invalid=tuple(dict.fromkeys(found.kind for found in self.invalid)),
         )

@@ -130,30 +130,53 @@ def pattern_keys(pattern: Pattern, flows: int, label: str) -> PatternKeys:
     }
 
 
-def stream(
-    demand: Demand,
-    wire: Wire,
-    traffic: Traffic,
-    duration_ns: int,
-    *,
-    mid_ns: int = 0,
-    label: str = "",
-) -> _native.Stream:
-    """Describe one router's stream, whose mean rate in the window is the load.
+def load_of(demand: Demand, duration_ns: int, mid_ns: int = 0) -> _native.Segment:
+    """Describe when one router's load is sent, whose mean rate in the window is the demand.
 
     Parameters
     ----------
     duration_ns
-        How long it sends.
+        How long it is sent.
     mid_ns
         The middle of the window; 0: of the duration.
+    """
+    pattern, middle_ns = demand.router.pattern, mid_ns or duration_ns // 2
+    start, end = _rates_millipps(pattern, demand.offered_pps, middle_ns, duration_ns)
+    return _native.Segment(
+        duration_ns=duration_ns, start_rate_millipps=start, end_rate_millipps=end
+    )
+
+
+def _segments(setting: Setting, demand: Demand, end_ns: int) -> list[_native.Segment]:
+    """Describe one router's load in a trial, after what primes the router."""
+    if setting.priming is None:
+        return [load_of(demand, end_ns, setting.mid_ns)]
+    primed_ns = setting.priming.duration_ns
+    rate = round(setting.priming_pps(demand) * MILLIPPS)
+    priming = _native.Segment(
+        duration_ns=primed_ns, start_rate_millipps=rate, end_rate_millipps=rate
+    )
+    return [priming, load_of(demand, end_ns - primed_ns, setting.mid_ns - primed_ns)]
+
+
+def stream(
+    demand: Demand,
+    wire: Wire,
+    traffic: Traffic,
+    segments: Sequence[_native.Segment],
+    label: str = "",
+) -> _native.Stream:
+    """Describe one router's stream.
+
+    Parameters
+    ----------
+    segments
+        When how much is sent.
     label
         Of the trial: random numbers follow from it.
     """
     pattern = demand.router.pattern
     src_ip, src_count, dst_ip = _addresses(demand.router, wire, traffic.ip)
-    middle_ns = mid_ns or duration_ns // 2
-    start, end = _rates_millipps(pattern, demand.offered_pps, middle_ns, duration_ns)
     return _native.Stream(
         ifindex=wire.gen_ifindex,
         src_mac=wire.src_mac,
@@ -165,13 +188,7 @@ def stream(
         first_dport=ECHO_PORT if demand.router.answers else DISCARD_PORT,
         icmp=demand.router.mode == "icmp-echo",
         sizes=size_cycle(traffic.frame_sizes()),
-        segments=[
-            _native.Segment(
-                duration_ns=duration_ns,
-                start_rate_millipps=start,
-                end_rate_millipps=end,
-            )
-        ],
+        segments=segments,
         **pattern_keys(pattern, traffic.flows, f"{label}/{demand.router.name}"),
     )
 
@@ -193,7 +210,7 @@ def trial_of(
         core=core,
         cookie=cookie,
         streams=[
-            stream(demand, wire, kind, end_ns, mid_ns=setting.mid_ns, label=setting.label)
+            stream(demand, wire, kind, _segments(setting, demand, end_ns), setting.label)
             for demand, wire, kind in zip(setting.demands, wires, traffic, strict=True)
         ],
         window_start_ns=setting.warmup_ns,

@@ -35,7 +35,7 @@ class LossRatioSearch:
     max_pps
         Highest load to offer, frames/s.
     why_max
-        Why nothing above can be offered, for the results.
+        Why nothing above can be offered, for the results; None: more is known to be too much.
     bits
         Bits of a frame on average, with its checksum.
     """
@@ -43,7 +43,7 @@ class LossRatioSearch:
     options: SearchOptions
     measurer: TrialMeasurer
     max_pps: float
-    why_max: str
+    why_max: str | None
     bits: float
 
     def execute(self, keep: Callable[[tuple[FoundRate, ...]], None]) -> None:
@@ -118,7 +118,7 @@ class LossRatioSearch:
                 f"that{late}"
             )
         if upper is None:
-            return "at-least", self.why_max
+            return ("found", None) if self.why_max is None else ("at-least", self.why_max)
         sent = self.measurer.limited.get(float(upper))
         if sent is not None:
             return "at-least", (

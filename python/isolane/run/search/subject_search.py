@@ -15,8 +15,10 @@ from isolane.run.delivery import interval
 from isolane.run.drift import transfer_ns, unit_ns
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.maximum_rate import ATTEMPTS, Maximum, Reading, Span, maximum, next_load
+from isolane.run.priming import Priming
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import GeneratorAudit
+from isolane.run.search.limiter import limit_at, suspected
 from isolane.run.search.loss_ratio_search import LossRatioSearch, remaining
 from isolane.run.search.options import SearchOptions
 from isolane.run.search.subjects import Subject
@@ -26,8 +28,9 @@ from isolane.run.search.trial_measurer import (
     NoVerdictError,
     TimeUpError,
     TrialMeasurer,
+    Tried,
 )
-from isolane.run.search_results import FoundRate, RateName, Searched, Status
+from isolane.run.search_results import FoundRate, RateLimit, RateName, Searched, Status
 from isolane.spec import format_ns, format_pps
 
 log = logging.getLogger("isolane.run.search")
@@ -80,6 +83,13 @@ class SubjectSearch:
     _rates: list[FoundRate] = field(default_factory=list)
     _readings: list[Reading] = field(default_factory=list)
     _bench: Bench | None = None
+    _rate_limit: RateLimit | None = None
+    _priming: Priming | None = None
+    """What the next trials' warm-up begins with."""
+    _looked: set[float] = field(default_factory=set)
+    """Loads at which a limiter was looked for."""
+    _unprimed: int = 0
+    """Trials before one was found: they may tell of rates above it, and are not used."""
 
     def __post_init__(self) -> None:
         asked, options = self.options.max_pps, self.options
@@ -122,11 +132,12 @@ class SubjectSearch:
             together=self.subject.together,
             max_load_pps=self._max_pps,
             rates=tuple(sorted(rates, key=lambda rate: ORDER[rate.name])),
-            trials=len(self._measurer.tried),
+            trials=self._unprimed + len(self._measurer.tried),
             trials_without_verdict=self._measurer.invalid,
             seconds=self.clock() - self._began_s,
             unit_ns=median(map(unit_ns, self._probes())) if self._probes() else None,
             transfer_ns=tuple(filter(None, map(transfer_ns, self._probes()))),
+            rate_limit=self._rate_limit,
             reason=reason,
         )
 
@@ -136,7 +147,10 @@ class SubjectSearch:
 
     def _trial(self, load_pps: float, window_ns: int) -> tuple[Observation, str | None]:
         assert self._bench is not None
-        return self.maker.trial(self._bench, self.subject, load_pps, window_ns)
+        priming = self._priming
+        if priming is not None and priming.offered_pps < load_pps:
+            priming = priming.model_copy(update={"offered_pps": load_pps})
+        return self.maker.trial(self._bench, self.subject, load_pps, window_ns, priming=priming)
 
     def _limits(self) -> tuple[int | None, ...]:
         return (None, *self.options.max_delays_ns)
@@ -177,11 +191,40 @@ class SubjectSearch:
                 self.tell(self._first_share() * done, f"{self._label()}: MFR")
                 known = any(r.load_pps == load and r.valid for r in self._readings)
                 self._reading(load, options.final_ns if known else options.initial_ns)
+                self._limiter()
             finished = True
         finally:
             found = maximum(self._readings, span)
             if found is not None:
                 self._keep_maximum(found, finished=finished)
+
+    def _limiter(self) -> None:
+        """If a limiter is found, begin anew, with trials that are primed."""
+        load_pps = suspected(self._measurer.tried)
+        if self._rate_limit or load_pps is None or load_pps in self._looked:
+            return
+        if any(router.pattern.timing.kind == "ramp" for router in self.subject.routers):
+            return  # it begins with no load at all
+        self._looked.add(load_pps)
+        self._rate_limit = limit_at(load_pps, self._primed, self.options, self._max_pps)
+        self._priming = None
+        if self._rate_limit is not None:
+            self._priming = self._rate_limit.priming
+            self._unprimed += len(self._measurer.tried)
+            self._measurer.tried.clear()
+            self._readings.clear()
+
+    def _primed(self, load_pps: float, window_ns: int, priming: Priming | None) -> Tried | None:
+        """Carry out a trial for the search of a limiter; None if it gives no verdict."""
+        self.tell(0.0, f"{self._label()}: its limit")
+        self._priming = priming
+        try:
+            if self._measurer.valid(load_pps, window_ns) is not None:
+                return self._measurer.tried[-1]
+        except NoVerdictError as error:
+            log.warning("%s: %s left out: %s", self._label(), format_pps(load_pps), error)
+        self._measurer.limited.pop(load_pps, None)
+        return None
 
     def _reading(self, load_pps: float, window_ns: int) -> None:
         measurer = self._measurer
@@ -245,7 +288,13 @@ class SubjectSearch:
         """Return a MFR that is the highest of all rates, those of the loss ratios included."""
         if rate.name != "MFR" or rate.throughput_pps is None:
             return rate
-        others = [one for one in self._rates if one.loss_ratio is not None and one.throughput_pps]
+        others = [
+            one
+            for one in self._rates
+            if one.loss_ratio is not None
+            and one.throughput_pps
+            and not (self._rate_limit and one.max_delay_ns)  # in trials that were not primed
+        ]
         best = max(others, key=lambda one: one.throughput_pps or 0.0, default=None)
         if best is None or (best.throughput_pps or 0.0) <= rate.throughput_pps:
             return rate
@@ -275,11 +324,23 @@ class SubjectSearch:
             self.tell(share, f"{self._label()}: NDR, PDR{late}")
 
         measurer.told = told
-        search = LossRatioSearch(self.options, measurer, self._max_pps, self._why_max, self._bits)
+        max_pps: float = self._max_pps
+        why_max: str | None = self._why_max
+        if limit_ns is not None and self._rate_limit is not None:
+            # A queue that is full from the start would wait for longer than one that fills.
+            self._priming = None
+            max_pps, why_max = self._below_limit(), None
+        search = LossRatioSearch(self.options, measurer, max_pps, why_max, self._bits)
         try:
             search.execute(self._rates.extend)
         finally:
             measurer.told = lambda: None
+
+    def _below_limit(self) -> float:
+        """Return the highest rate that primed trials have found: an unprimed one may pass more."""
+        found = [one.throughput_pps for one in self._rates if one.loss_ratio is not None]
+        known = [pps for pps in found if pps is not None and pps > self.options.min_pps]
+        return max(known, default=self._max_pps)
 
     def _first_share(self) -> float:
         """Return the share of the work that the MFR is."""

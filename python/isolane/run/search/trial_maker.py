@@ -9,6 +9,7 @@ from isolane.errors import MeasurementError
 from isolane.run.backend import Bench, Demand, Observation, Probing, Setting
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.folder import RunFolder
+from isolane.run.priming import Priming
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import Purpose
 from isolane.run.schedule import Task
@@ -45,6 +46,7 @@ class TrialMaker:
         load_pps: float,
         window_ns: int,
         purpose: Purpose = "search",
+        priming: Priming | None = None,
     ) -> tuple[Observation, str | None]:
         """Carry out one trial and keep it.
 
@@ -60,6 +62,8 @@ class TrialMaker:
             Measuring window, ns.
         purpose
             What it is for.
+        priming
+            What is offered before the warm-up; None: nothing.
 
         Returns
         -------
@@ -77,7 +81,11 @@ class TrialMaker:
         share, arm = load_pps / len(subject.routers), subject.arm
         demands = tuple(Demand(router, share, None) for router in subject.routers)
         label = f"search/{arm.name}/{subject.label}/{self._done}"
-        setting = Setting(demands, plan.warmup_ns, window_ns, label, ErrorBudget(plan.threshold))
+        primed_ns = priming.duration_ns if priming else 0
+        setting = Setting(
+            demands, primed_ns + plan.warmup_ns, window_ns, label, ErrorBudget(plan.threshold),
+            priming=priming,
+        )  # fmt: skip
         point = Point(-1, f"{subject.label}, {format_pps(load_pps)}", subject.routers)
         task, started = Task(arm, point, self._done, purpose), self.date()
         observation: Observation | None = None
@@ -90,7 +98,9 @@ class TrialMaker:
             observation = bench.trial(setting)
         except MeasurementError as error:
             failure = str(error)
-        attempt = Attempt(self._done, task, started, window_ns, observation, failure, probed)
+        attempt = Attempt(
+            self._done, task, started, window_ns, observation, failure, probed, priming
+        )
         self._done += 1
         self.folder.append_trial(attempt.trial())
         if observation is None:

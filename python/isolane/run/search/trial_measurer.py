@@ -11,6 +11,7 @@ from MLRsearch import AbstractMeasurer, MeasurementResult
 
 from isolane.errors import MeasurementError
 from isolane.run.backend import Observation
+from isolane.run.cpu_results import CorePartName
 from isolane.run.invalid import MADE_AGAIN, VALID, InvalidKind
 from isolane.run.results import RouterTrial
 
@@ -47,6 +48,8 @@ class Tried:
     """See :class:`isolane.run.search_results.FoundRate`."""
     met: bool
     """Whether the delay objective that was in force was met."""
+    idle: float | None = None
+    """Part of its time that the DUT's busiest core had left; None where none is the DUT's."""
 
 
 @dataclass
@@ -189,6 +192,7 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
                 delay_p99_ns=delay,
                 whole_pps=_whole_pps(rate_pps, observation),
                 met=limit is None or (delay is not None and delay <= limit),
+                idle=_idle(observation),
             )
         )
         self.told()
@@ -218,9 +222,18 @@ def _paused(observation: Observation) -> bool:
     return any(reason.kind in MADE_AGAIN for reason in observation.invalid)
 
 
+def _parts(observation: Observation) -> list[dict[CorePartName, float]]:
+    """Return what became of the time of each of the DUT's cores, where that is known."""
+    return [core.parts for core in observation.cores if core.part == "dut" and core.parts]
+
+
+def _idle(observation: Observation) -> float | None:
+    return min((part["idle"] for part in _parts(observation)), default=None)
+
+
 def _whole_pps(rate_pps: float, observation: Observation) -> float | None:
     """Return the rate without other users of the DUT's cores; None if these were not the limit."""
-    parts = [core.parts for core in observation.cores if core.part == "dut" and core.parts]
+    parts = _parts(observation)
     if not parts or any(part["idle"] > MAX_IDLE for part in parts):
         return None
     left = 1 - sum(part["processes"] + part["steal"] for part in parts) / len(parts)

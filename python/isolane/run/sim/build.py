@@ -121,8 +121,12 @@ def _traffic(experiment: Experiment, setting: Setting, end_ns: int) -> tuple[to.
             weighted = experiment.traffic_of(name).frame_sizes()
             sizes = tuple(size for size, weight in weighted for _ in range(weight))
             frame_bytes = sizes[0] if len(sizes) == 1 else sizes
-            pattern = _pattern(demand, setting)
-            found.append(to.Traffic(name, name, frame_bytes, pattern, end_ns))
+            pattern, begins_ns = _pattern(demand, setting), 0
+            if setting.priming is not None:
+                begins_ns = setting.priming.duration_ns
+                above = to.Pattern("cbr", setting.priming_pps(demand))
+                found.append(to.Traffic(f"{name}/priming", name, frame_bytes, above, begins_ns))
+            found.append(to.Traffic(name, name, frame_bytes, pattern, end_ns, begins_ns))
     return tuple(found)
 
 

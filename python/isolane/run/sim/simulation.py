@@ -219,6 +219,7 @@ class Traffic:
     frame_bytes: int | tuple[int, ...]
     pattern: Pattern
     stop_ns: int
+    start_ns: int = 0
 
 
 @dataclass(frozen=True)

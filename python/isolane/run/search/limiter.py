@@ -1,0 +1,129 @@
+"""What lets through no more though the routers' cores have time left: a shaper or a policer.
+
+It has a bucket of tokens, and often a long queue. A trial that begins with a full bucket and an
+empty queue forwards more than the limit until the one is empty and the other full: 10 ms of the
+rate are 4 % of a trial of 250 ms, so a search would find rates that nobody can send for long.
+Where a limiter is found, the warm-up of each trial begins with a load above the limit (it is
+*primed*), for as long as it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from statistics import median
+from typing import Final
+
+from isolane.run.maximum_rate import LOSSY
+from isolane.run.priming import Priming
+from isolane.run.search.options import SearchOptions
+from isolane.run.search.trial_measurer import MAX_IDLE, Tried
+from isolane.run.search_results import RateLimit
+
+IDLE: Final = 0.2
+"""A core that loses frames though it was idle for longer does not lose them for want of time. The
+queues of one that has to wait for others overflow with less."""
+TRIALS: Final = 3
+"""Trials at one load that show whether the rate is a limit's: that of a core differs by more."""
+SAME: Final = 0.01
+APART: Final = 1.5
+"""Where nobody knows the cores: ratio of two loads of which equally much comes through."""
+FLOODS: Final = (4.0, 2.0)
+"""Loads to prime with, over the limit: the highest that the cores can cope with."""
+MIN_NS: Final = 50_000_000
+MAX_NS: Final = 800_000_000
+"""At four times the limit this empties a bucket of 2.4 s of the rate."""
+FRAMES: Final = 2
+"""What comes in a window may differ by so many frames for no reason but where the window lies."""
+Primed = Callable[[float, int, Priming | None], Tried | None]
+"""Carries out a trial at a load (frames/s) with a window (ns); None if it gives no verdict."""
+
+
+def suspected(tried: Sequence[Tried]) -> float | None:
+    """Return the highest load at which a limiter may have lost frames; None if there is none.
+
+    Where no core is the routers' (an external router), two loads of which equally much came
+    through speak for a limit.
+    """
+    lossy = [one for one in tried if one.loss_ratio > LOSSY]
+    known = [one.load_pps for one in lossy if one.idle is not None and one.idle > IDLE]
+    if known:
+        return max(known)
+    unknown = sorted((one for one in lossy if one.idle is None), key=lambda one: one.load_pps)
+    flat = [
+        low.load_pps
+        for low, high in combinations(unknown, 2)
+        if high.load_pps >= APART * low.load_pps and _same((low, high))
+    ]
+    return max(flat, default=None)
+
+
+def limit_at(
+    load_pps: float, trial: Primed, options: SearchOptions, max_pps: float
+) -> RateLimit | None:
+    """Look closely at a load at which a limiter is suspected; None if there is none.
+
+    Parameters
+    ----------
+    load_pps
+        The load, frames/s.
+    trial
+        Carries out a trial.
+    options
+        Say how long trials are, and how close bounds have to be.
+    max_pps
+        Highest load to offer, frames/s.
+    """
+    found: list[Tried] = []
+    for _ in range(TRIALS):
+        one = trial(load_pps, options.initial_ns, None)
+        if one is None or (suspected([one]) != load_pps and one.idle is not None):
+            return None
+        found.append(one)
+    if any(one.loss_ratio <= LOSSY for one in found) or not _same(found):
+        return None
+    rate_pps = median(one.rate_pps for one in found)
+    flood_pps = next(_floods(rate_pps, trial, options, max_pps), load_pps)
+    return _emptied(flood_pps, trial, options)
+
+
+def _floods(
+    rate_pps: float, trial: Primed, options: SearchOptions, max_pps: float
+) -> Iterator[float]:
+    """Try loads above the limit; the cores must have time to drop what is too much."""
+    for factor in FLOODS:
+        load_pps = min(factor * rate_pps, max_pps)
+        one = trial(load_pps, options.initial_ns, None)
+        if one is None or one.loss_ratio <= LOSSY:
+            continue
+        if one.idle is None or one.idle > MAX_IDLE:
+            yield load_pps
+
+
+def _emptied(flood_pps: float, trial: Primed, options: SearchOptions) -> RateLimit:
+    """Prime for longer and longer, until a short window has no higher rate than a long one."""
+    duration_ns = MIN_NS
+    while True:
+        priming = Priming(offered_pps=flood_pps, duration_ns=duration_ns)
+        short = trial(flood_pps, options.initial_ns, priming)
+        long = trial(flood_pps, options.final_ns, priming)
+        is_empty = short is not None and long is not None and _none_left(short, long, options)
+        if is_empty or 2 * duration_ns > MAX_NS:
+            return RateLimit(
+                priming=priming,
+                idle=None if long is None else long.idle,
+                emptied=is_empty,
+            )
+        duration_ns *= 2
+
+
+def _none_left(short: Tried, long: Tried, options: SearchOptions) -> bool:
+    """Tell whether the bucket was empty when the windows began: what was left came in each."""
+    some_pps = FRAMES * 1e9 / short.window_ns
+    return short.rate_pps <= (1 + options.relative_width) * long.rate_pps + some_pps
+
+
+def _same(tried: Sequence[Tried]) -> bool:
+    rates = [one.rate_pps for one in tried]
+    some_pps = FRAMES * 1e9 / min(one.window_ns for one in tried)
+    return max(rates) <= (1 + SAME) * min(rates) + some_pps
