@@ -16,7 +16,7 @@ from isolane.run.search_results import Searched, SearchSummary
 from isolane.run.sim import sim_backend
 
 from tests.live import background, in_process
-from tests.shaped import LIMITS, LONG, SHAPED
+from tests.shaped import LIMITS, SHAPED
 
 PLAIN = """\
 isolane: 1
@@ -54,11 +54,13 @@ def rate(searched: Searched, name: str) -> float:
 @pytest.mark.native
 def test_simulated_shapers_are_found_within_half_a_percent(shaped: Path, tmp_path: Path) -> None:
     where = ("--on", "sim", "--profile", "veth", "--output", tmp_path / "found", "--json")
-    done = in_process("search", shaped, *where, *LONG, "--max-rate", "200kpps")
+    done = in_process("search", shaped, *where)
     assert done.returncode == 0, done.stderr
     summary = SearchSummary.model_validate_json(done.stdout)
     assert summary == RunFolder.open(tmp_path / "found").search()
     for searched in summary.searched:
+        assert searched.rate_limit
+        assert searched.rate_limit.emptied
         limit_pps = LIMITS[searched.arm]
         for name in ("NDR", "PDR", "MFR", "FRMOL"):
             assert rate(searched, name) == pytest.approx(limit_pps, rel=0.005), name
@@ -136,7 +138,8 @@ def test_mistakes_are_refused_before_anything_happens(
 @pytest.mark.native
 def test_ctrl_c_keeps_what_was_found(plain: Path, tmp_path: Path) -> None:
     target = tmp_path / "found"
-    words = ("search", plain, "--on", "sim", "--profile", "veth", *LONG, "--output", target)
+    long = ("--duration", "4s", "--duration-sum", "4s")
+    words = ("search", plain, "--on", "sim", "--profile", "veth", *long, "--output", target)
     with background(tmp_path / "process", *words) as process:
         process.until(lambda: len(_trials(target)) >= 3)
         assert process.end(signal.SIGINT) == 130

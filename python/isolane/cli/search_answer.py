@@ -119,6 +119,7 @@ def sentences(rows: Sequence[Searched], *, simulated: bool) -> tuple[str, ...]:
         ]
         told.append(f"Of that, {', '.join(others)}.")
     told += [f"{one.arm} {words}" for one in known if (words := _collapse(one))]
+    told += _limiter_words(known)
     told += _others_words(known)
     signs = {rate.status for one in rows for rate in one.rates}
     if "at-least" in signs:
@@ -126,6 +127,22 @@ def sentences(rows: Sequence[Searched], *, simulated: bool) -> tuple[str, ...]:
     if "unfinished" in signs:
         told.append("~ is not final: the search ended before.")
     return tuple(told)
+
+
+def _limiter_words(rows: Sequence[Searched]) -> list[str]:
+    """Say which arms a shaper or policer limits, and not their cores."""
+    limited = {one.arm: one.rate_limit for one in rows if one.rate_limit}
+    if not limited:
+        return []
+    arms, idle = ", ".join(limited), [limit.idle for limit in limited.values()]
+    told = [f"A shaper or policer limits {arms}."]
+    known = [part for part in idle if part is not None]
+    if len(known) == len(idle):
+        told.append(f"There the cores were idle for {percent(min(known))} % or more.")
+    doubtful = [arm for arm, limit in limited.items() if not limit.emptied]
+    if doubtful:
+        told.append(f"Its bucket was not empty, so these may be too high: {', '.join(doubtful)}.")
+    return told
 
 
 def _others_words(rows: Sequence[Searched]) -> list[str]:

@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.table import Table
 
 from isolane.run.drift import tenths
-from isolane.run.search_results import FoundRate, Searched, SearchSummary
+from isolane.run.search_results import FoundRate, RateLimit, Searched, SearchSummary
 from isolane.run.wording import digits
-from isolane.spec import format_bps, format_ns
+from isolane.spec import format_bps, format_ns, format_pps
 
 FAR_NS = 600.0
 """A cache line's round trip between cores that share a last-level cache takes less, also where
@@ -66,6 +66,8 @@ def remarks(summary: SearchSummary) -> list[str]:
         where = f"{searched.arm}, {who(searched)}"
         if searched.reason is not None:
             lines.append(f"{where}: {searched.reason}")
+        if searched.rate_limit is not None:
+            lines.append(f"{where}: {_limiter(searched.rate_limit)}")
         reasons: dict[str, list[str]] = {}
         for rate in searched.rates:
             if rate.reason is not None and rate.status != "unfinished":
@@ -73,6 +75,17 @@ def remarks(summary: SearchSummary) -> list[str]:
                 reasons.setdefault(f"{bound}: {rate.reason}", []).append(name_of(rate))
         lines += [f"{where}: {', '.join(names)}: {why}" for why, names in reasons.items()]
     return lines + _moved(summary)
+
+
+def _limiter(limit: RateLimit) -> str:
+    """Say what was found to limit a router, and how its trials begin."""
+    priming, still = limit.priming, "its bucket is empty then"
+    if not limit.emptied:
+        still = "its bucket was not empty even then, so rates may be too high"
+    return (
+        "a shaper or policer is the limit; each trial begins with "
+        f"{format_ns(priming.duration_ns)} of {format_pps(priming.offered_pps)}: {still}"
+    )
 
 
 def _moved(summary: SearchSummary) -> list[str]:

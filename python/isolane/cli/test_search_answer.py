@@ -8,7 +8,16 @@ from typing import Any
 from rich.console import Console
 
 from isolane.cli.search_answer import print_answer, ranked
-from isolane.run.search_results import FoundRate, RateName, Searched, SearchSummary, Status
+from isolane.cli.search_table import remarks
+from isolane.run.priming import Priming
+from isolane.run.search_results import (
+    FoundRate,
+    RateLimit,
+    RateName,
+    Searched,
+    SearchSummary,
+    Status,
+)
 
 
 def rate(
@@ -34,14 +43,17 @@ def searched(arm: str, pps: float, frmol: float, status: Status = "found") -> Se
     )  # fmt: skip
 
 
-def printed(*found: Searched, **changed: Any) -> list[str]:
-    summary = SearchSummary(
+def summary_of(found: tuple[Searched, ...], **changed: Any) -> SearchSummary:
+    return SearchSummary(
         isolane="0", library="MLRsearch", name="noisy", title="What a noisy neighbour does to you",
         started_unix_s=0.0, finished_unix_s=1.0, complete=True, options={}, searched=found,
         **changed,
     )  # fmt: skip
+
+
+def printed(*found: Searched, **changed: Any) -> list[str]:
     text = io.StringIO()
-    print_answer(summary, Console(file=text))
+    print_answer(summary_of(found, **changed), Console(file=text))
     lines = text.getvalue().splitlines()
     assert len(lines) <= 10, "two are left for the files"
     assert max(map(len, lines)) <= 100
@@ -109,6 +121,32 @@ def test_what_others_had_of_the_cores_is_told() -> None:
     assert "Others had up to 25 % of the routers' cores." in text
     assert "With the whole of them MFRs would be: macvlan 1,900, bridge 281 kpps." in text
     assert "Others" not in " ".join(printed(beside_others(MACVLAN, 0.99)))
+
+
+def limited(one: Searched, idle: float | None, *, emptied: bool = True) -> Searched:
+    priming = Priming(offered_pps=400e3, duration_ns=50_000_000)
+    limit = RateLimit(priming=priming, idle=idle, emptied=emptied)
+    return one.model_copy(update={"rate_limit": limit})
+
+
+def test_a_shaper_that_is_the_limit_is_told() -> None:
+    told = printed(limited(BRIDGE, 0.53), limited(MACVLAN, 0.4), DIRECT)
+    assert "A shaper or policer limits macvlan, bridge." in " ".join(told)
+    assert "There the cores were idle for 40 % or more." in " ".join(told)
+    assert "too high" not in " ".join(told)
+    told = printed(limited(BRIDGE, None, emptied=False), MACVLAN)
+    assert "idle" not in " ".join(told), "nobody knows its cores"
+    assert "Its bucket was not empty, so these may be too high: bridge." in " ".join(told)
+
+
+def test_how_its_trials_begin_is_a_remark() -> None:
+    (told,) = remarks(summary_of((limited(BRIDGE, 0.53),)))
+    assert told == (
+        "bridge, victim alone: a shaper or policer is the limit; each trial begins with 50 ms of "
+        "400 kpps: its bucket is empty then"
+    )
+    (told,) = remarks(summary_of((limited(BRIDGE, 0.53, emptied=False),)))
+    assert told.endswith("its bucket was not empty even then, so rates may be too high")
 
 
 def test_cores_that_moved_are_a_remark() -> None:

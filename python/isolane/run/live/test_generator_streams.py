@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isolane import _native
-from isolane.run.backend import Demand
+from isolane.run.backend import Demand, Setting
 from isolane.run.live import generator_streams
-from isolane.run.live.generator_streams import size_cycle
+from isolane.run.live.generator_streams import LATE_NS, size_cycle
+from isolane.run.priming import Priming
 from isolane.spec import IMIX, Load, PointRouter, Traffic
 from isolane.spec.fields import Mode
 from isolane.testbed import Wire
@@ -74,3 +75,30 @@ def test_requests_come_from_the_receiver_and_are_for_the_router(
     generator_streams.stream(Demand(router, 1000.0, None), wire, Traffic(), [])
     keys = ("src_ip", "src_count", "dst_ip", "first_dport", "icmp")
     assert tuple(made[key] for key in keys) == asked
+
+
+@pytest.mark.native
+@pytest.mark.parametrize("primed_ns", [0, 30_000_000])
+def test_a_warm_up_may_begin_with_another_load(
+    primed_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each router gets its share of that load, as of its own."""
+    sent: list[list[_native.Segment]] = []
+    monkeypatch.setattr(_native, "Stream", lambda **keys: sent.append(keys["segments"]))
+    demands = tuple(
+        Demand(PointRouter(name, name, "victim", Load(pps, "pps")), pps, None)
+        for name, pps in (("one", 1_000.0), ("two", 3_000.0))
+    )
+    priming = Priming(offered_pps=16_000.0, duration_ns=primed_ns) if primed_ns else None
+    setting = Setting(demands, 50_000_000, 100_000_000, priming=priming)
+    trial = generator_streams.trial_of(
+        setting, (WIRE, WIRE), (Traffic(), Traffic()), core=0, cookie=1, bin_ns=1_000_000
+    )
+    assert (trial["window_start_ns"], trial["window_end_ns"]) == (50_000_000, 150_000_000)
+    own_ns = 150_000_000 + LATE_NS - primed_ns
+    for segments, own, before in zip(sent, (1e6, 3e6), (4e6, 12e6), strict=True):
+        found = [
+            (each.duration_ns, each.start_rate_millipps, each.end_rate_millipps)
+            for each in segments
+        ]
+        assert found == [(primed_ns, before, before)] * bool(primed_ns) + [(own_ns, own, own)]

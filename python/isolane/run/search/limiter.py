@@ -18,7 +18,7 @@ from isolane.run.maximum_rate import LOSSY
 from isolane.run.priming import Priming
 from isolane.run.search.options import SearchOptions
 from isolane.run.search.trial_measurer import MAX_IDLE, Tried
-from isolane.run.search_results import RateLimit
+from isolane.run.search_results import RateLimit as Limit
 
 IDLE: Final = 0.2
 """A core that loses frames though it was idle for longer does not lose them for want of time. The
@@ -32,41 +32,38 @@ FLOODS: Final = (4.0, 2.0)
 """Loads to prime with, over the limit: the highest that the cores can cope with."""
 MIN_NS: Final = 50_000_000
 MAX_NS: Final = 800_000_000
-"""At four times the limit this empties a bucket of 2.4 s of the rate."""
+"""A trial of 50 + 200 ms in which frames were lost has emptied the bucket in that time."""
 FRAMES: Final = 2
 """What comes in a window may differ by so many frames for no reason but where the window lies."""
 Primed = Callable[[float, int, Priming | None], Tried | None]
 """Carries out a trial at a load (frames/s) with a window (ns); None if it gives no verdict."""
 
 
-def suspected(tried: Sequence[Tried]) -> float | None:
-    """Return the highest load at which a limiter may have lost frames; None if there is none.
+def suspected(tried: Sequence[Tried]) -> Tried | None:
+    """Return the trial of the highest load that a limiter may have made lose; None: there is none.
 
     Where no core is the routers' (an external router), two loads of which equally much came
     through speak for a limit.
     """
-    lossy = [one for one in tried if one.loss_ratio > LOSSY]
-    known = [one.load_pps for one in lossy if one.idle is not None and one.idle > IDLE]
+    lossy = sorted(filter(_may_be_limited, tried), key=_load)
+    known = [one for one in lossy if one.idle is not None]
     if known:
-        return max(known)
-    unknown = sorted((one for one in lossy if one.idle is None), key=lambda one: one.load_pps)
+        return known[-1]
     flat = [
-        low.load_pps
-        for low, high in combinations(unknown, 2)
+        low
+        for low, high in combinations(lossy, 2)
         if high.load_pps >= APART * low.load_pps and _same((low, high))
     ]
-    return max(flat, default=None)
+    return flat[-1] if flat else None
 
 
-def limit_at(
-    load_pps: float, trial: Primed, options: SearchOptions, max_pps: float
-) -> RateLimit | None:
-    """Look closely at a load at which a limiter is suspected; None if there is none.
+def limit_of(seen: Tried, trial: Primed, options: SearchOptions, max_pps: float) -> Limit | None:
+    """Look closely at what made a limiter suspected; None if there is none.
 
     Parameters
     ----------
-    load_pps
-        The load, frames/s.
+    seen
+        The trial.
     trial
         Carries out a trial.
     options
@@ -76,31 +73,27 @@ def limit_at(
     """
     found: list[Tried] = []
     for _ in range(TRIALS):
-        one = trial(load_pps, options.initial_ns, None)
-        if one is None or (suspected([one]) != load_pps and one.idle is not None):
+        one = trial(seen.load_pps, seen.window_ns, None)
+        if one is None or not _may_be_limited(one):
             return None
         found.append(one)
-    if any(one.loss_ratio <= LOSSY for one in found) or not _same(found):
+    if not _same(found):
         return None
     rate_pps = median(one.rate_pps for one in found)
-    flood_pps = next(_floods(rate_pps, trial, options, max_pps), load_pps)
-    return _emptied(flood_pps, trial, options)
+    floods = _floods(rate_pps, trial, seen.window_ns, max_pps)
+    return _emptied(next(floods, seen.load_pps), trial, options)
 
 
-def _floods(
-    rate_pps: float, trial: Primed, options: SearchOptions, max_pps: float
-) -> Iterator[float]:
+def _floods(rate_pps: float, trial: Primed, window_ns: int, max_pps: float) -> Iterator[float]:
     """Try loads above the limit; the cores must have time to drop what is too much."""
     for factor in FLOODS:
         load_pps = min(factor * rate_pps, max_pps)
-        one = trial(load_pps, options.initial_ns, None)
-        if one is None or one.loss_ratio <= LOSSY:
-            continue
-        if one.idle is None or one.idle > MAX_IDLE:
+        one = trial(load_pps, window_ns, None)
+        if one and one.loss_ratio > LOSSY and (one.idle is None or one.idle > MAX_IDLE):
             yield load_pps
 
 
-def _emptied(flood_pps: float, trial: Primed, options: SearchOptions) -> RateLimit:
+def _emptied(flood_pps: float, trial: Primed, options: SearchOptions) -> Limit:
     """Prime for longer and longer, until a short window has no higher rate than a long one."""
     duration_ns = MIN_NS
     while True:
@@ -109,18 +102,24 @@ def _emptied(flood_pps: float, trial: Primed, options: SearchOptions) -> RateLim
         long = trial(flood_pps, options.final_ns, priming)
         is_empty = short is not None and long is not None and _none_left(short, long, options)
         if is_empty or 2 * duration_ns > MAX_NS:
-            return RateLimit(
-                priming=priming,
-                idle=None if long is None else long.idle,
-                emptied=is_empty,
-            )
+            idle = None if long is None else long.idle
+            return Limit(priming=priming, idle=idle, emptied=is_empty)
         duration_ns *= 2
 
 
 def _none_left(short: Tried, long: Tried, options: SearchOptions) -> bool:
     """Tell whether the bucket was empty when the windows began: what was left came in each."""
     some_pps = FRAMES * 1e9 / short.window_ns
-    return short.rate_pps <= (1 + options.relative_width) * long.rate_pps + some_pps
+    is_flat = short.rate_pps <= (1 + options.relative_width) * long.rate_pps + some_pps
+    return is_flat and min(short.loss_ratio, long.loss_ratio) > LOSSY
+
+
+def _may_be_limited(one: Tried) -> bool:
+    return one.loss_ratio > LOSSY and (one.idle is None or one.idle > IDLE)
+
+
+def _load(one: Tried) -> float:
+    return one.load_pps
 
 
 def _same(tried: Sequence[Tried]) -> bool:

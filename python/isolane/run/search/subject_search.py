@@ -18,7 +18,7 @@ from isolane.run.maximum_rate import ATTEMPTS, Maximum, Reading, Span, maximum, 
 from isolane.run.priming import Priming
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import GeneratorAudit
-from isolane.run.search.limiter import limit_at, suspected
+from isolane.run.search.limiter import limit_of, suspected
 from isolane.run.search.loss_ratio_search import LossRatioSearch, remaining
 from isolane.run.search.options import SearchOptions
 from isolane.run.search.subjects import Subject
@@ -114,9 +114,13 @@ class SubjectSearch:
             self._refuse_empty_range()
             if self.has_maximum:
                 self._generator_maximum(bench)
-            self._maximum()
-            for number, limit_ns in enumerate(self._limits()):
-                self._loss_ratios(number, limit_ns)
+            while True:
+                self._maximum()
+                for number, limit_ns in enumerate(self._limits()):
+                    self._loss_ratios(number, limit_ns)
+                # A bucket may hold more than the short trials of a MFR.
+                if not self._limiter():
+                    break
         except TimeUpError:
             return self.searched(f"the time limit of {self.options.limit_s:g} s was reached")
         except MeasurementError as error:
@@ -198,21 +202,24 @@ class SubjectSearch:
             if found is not None:
                 self._keep_maximum(found, finished=finished)
 
-    def _limiter(self) -> None:
-        """If a limiter is found, begin anew, with trials that are primed."""
-        load_pps = suspected(self._measurer.tried)
-        if self._rate_limit or load_pps is None or load_pps in self._looked:
-            return
+    def _limiter(self) -> bool:
+        """Look whether there is a limiter; if so, begin anew, with trials that are primed."""
+        seen = suspected(self._measurer.tried)
+        if self._rate_limit or seen is None or seen.load_pps in self._looked:
+            return False
         if any(router.pattern.timing.kind == "ramp" for router in self.subject.routers):
-            return  # it begins with no load at all
-        self._looked.add(load_pps)
-        self._rate_limit = limit_at(load_pps, self._primed, self.options, self._max_pps)
+            return False  # it begins with no load at all
+        self._looked.add(seen.load_pps)
+        self._rate_limit = limit_of(seen, self._primed, self.options, self._max_pps)
         self._priming = None
-        if self._rate_limit is not None:
-            self._priming = self._rate_limit.priming
-            self._unprimed += len(self._measurer.tried)
-            self._measurer.tried.clear()
-            self._readings.clear()
+        if self._rate_limit is None:
+            return False
+        self._priming = self._rate_limit.priming
+        self._unprimed += len(self._measurer.tried)
+        self._measurer.tried.clear()
+        self._readings.clear()
+        self._rates.clear()
+        return True
 
     def _primed(self, load_pps: float, window_ns: int, priming: Priming | None) -> Tried | None:
         """Carry out a trial for the search of a limiter; None if it gives no verdict."""

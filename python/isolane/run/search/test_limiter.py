@@ -1,0 +1,180 @@
+"""Searches behind shapers and policers whose bucket and queue hide an overload for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from isolane.run.backend import Bench, Observation, Setting
+from isolane.run.folder import RunFolder
+from isolane.run.search import Searched, SearchOptions
+from isolane.run.search.limiter import MAX_NS, suspected
+from isolane.run.search.test_generator_limits import core
+from isolane.run.search.test_search import LIMIT_PPS, ArithmeticBench, Host, load_of, rates, search
+from isolane.run.search.trial_measurer import Tried
+from isolane.spec import Arm, PointRouter
+
+POLICER, LONG_QUEUE = 0, 2_000
+
+
+@dataclass
+class Limited(Host):
+    """A router behind a token bucket, which is full when a trial begins."""
+
+    bucket: float = 0.0
+    """Frames."""
+    queue: int = POLICER
+    """Frames."""
+    core_pps: float | None = 3e6
+    """What its core can drop or forward, frames/s; None: nobody measures it."""
+
+    @contextmanager
+    def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
+        yield LimitedBench(self, arm.name, [router.name for router in routers])
+
+
+class LimitedBench(ArithmeticBench):
+    host: Limited
+
+    def trial(self, setting: Setting) -> Observation:
+        host, load, state = self.host, load_of(setting), self.host.bucket
+        warmup_ns = setting.warmup_ns
+        if setting.priming:
+            primed_ns = setting.priming.duration_ns
+            state, _ = self.after(state, setting.priming.offered_pps, primed_ns)
+            warmup_ns -= primed_ns
+        state, _ = self.after(state, load, warmup_ns)
+        _, lost = self.after(state, load, setting.window_ns)
+        passed_pps = load - lost / (setting.window_ns / 1e9)
+        host.forwards = lambda _load: passed_pps
+        if host.core_pps is not None:
+            host.cores = (core(0.0, max(0.0, 1 - load / host.core_pps)),)
+        seen = super().trial(setting)
+        host.now_s += warmup_ns / 1e9
+        if host.core_pps is not None:
+            return seen
+        return Observation(**{**vars(seen), "cores": ()})
+
+    def after(self, state: float, load_pps: float, ns: int) -> tuple[float, float]:
+        """Return tokens less frames that wait, and the frames lost, after some time.
+
+        Tokens come in at the limit up to the bucket, frames at the load up to the queue.
+        """
+        end = state + (LIMIT_PPS - load_pps) * ns / 1e9
+        lost = max(0.0, -self.host.queue - end)
+        return min(self.host.bucket, end + lost), lost
+
+
+def one(found: list[Searched] | tuple[Searched, ...]) -> Searched:
+    (searched,) = found
+    return searched
+
+
+@pytest.mark.parametrize("queue", [POLICER, LONG_QUEUE])
+@pytest.mark.parametrize("bucket_ms", [0, 1, 10, 100, 1000])
+def test_the_limit_is_found_whatever_its_bucket_holds(
+    bucket_ms: int, queue: int, tmp_path: Path
+) -> None:
+    host = Limited(bucket=LIMIT_PPS * bucket_ms / 1e3, queue=queue)
+    summary = search(tmp_path, host)
+    for name in ("NDR", "PDR", "MFR"):
+        rate = rates(summary)[name]
+        assert rate.status == "found", name
+        assert rate.throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005), name
+    limit = one(summary.searched).rate_limit
+    assert limit
+    assert limit.emptied
+    holds_s = (host.bucket + queue) / (limit.priming.offered_pps - LIMIT_PPS)
+    assert limit.priming.duration_ns / 1e9 >= 0.9 * holds_s
+    assert host.now_s < 40
+    kept = RunFolder.open(tmp_path / "search").trials()
+    assert kept[0].priming is None
+    assert kept[-1].priming == limit.priming
+
+
+def test_without_priming_it_would_be_found_too_high(tmp_path: Path) -> None:
+    """Nobody knows the core, and the loads that lose frames are not far apart enough to tell."""
+    host = Limited(bucket=LIMIT_PPS / 100, core_pps=None)
+    summary = search(tmp_path, host, SearchOptions(max_pps=130e3))
+    assert one(summary.searched).rate_limit is None
+    assert (rates(summary)["NDR"].throughput_pps or 0) > 1.02 * LIMIT_PPS
+
+
+def test_a_bucket_that_cannot_be_emptied_is_told(tmp_path: Path) -> None:
+    """A limiter that lets as many frames through at once whatever came before them."""
+
+    def passes(load: float) -> float:
+        return min(load, LIMIT_PPS + 1_000 / (host.settings[-1].window_ns / 1e9))
+
+    host = Host(passes, cores=(core(0.0, 0.5),))
+    limit = one(search(tmp_path, host).searched).rate_limit
+    assert limit
+    assert not limit.emptied
+    assert limit.priming.duration_ns == MAX_NS
+
+
+def test_an_external_router_is_taken_to_have_a_limit_where_its_rate_is_flat(tmp_path: Path) -> None:
+    summary = search(tmp_path, Limited(bucket=LIMIT_PPS / 100, core_pps=None))
+    limit = one(summary.searched).rate_limit
+    assert limit
+    assert limit.idle is None
+    assert rates(summary)["NDR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+
+
+@pytest.mark.parametrize("idle", [0.0, 0.1])
+def test_a_router_whose_core_is_busy_has_no_limiter(idle: float, tmp_path: Path) -> None:
+    summary = search(tmp_path, Host(cores=(core(0.0, idle),)))
+    assert one(summary.searched).rate_limit is None
+    assert all(not trial.priming for trial in RunFolder.open(tmp_path / "search").trials())
+
+
+def test_rates_that_differ_from_trial_to_trial_are_no_limiters(tmp_path: Path) -> None:
+    """Such as those of a core that has to wait for others, or has a quota of their time."""
+
+    def uneven(load: float) -> float:
+        return min(load, LIMIT_PPS * (0.9 + 0.1 * (len(host.settings) % 3)))
+
+    host = Host(uneven, cores=(core(0.0, 0.5),))
+    assert one(search(tmp_path, host).searched).rate_limit is None
+
+
+def test_delays_are_those_of_a_queue_that_was_empty(tmp_path: Path) -> None:
+    """After priming frames wait in a queue that the load alone would not have filled."""
+    host = Limited(
+        bucket=LIMIT_PPS / 100,
+        queue=LONG_QUEUE,
+        delay_ns=lambda load: 1e7 if host.settings[-1].priming or load > 60e3 else 1e4,
+    )
+    options = SearchOptions(max_delays_ns=(1_000_000, 100_000_000))
+    found = rates(search(tmp_path, host, options))
+    assert found["NDR"].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+    assert found["NDR 1000000"].throughput_pps == pytest.approx(60e3, rel=0.01)
+    late = found["NDR 100000000"]
+    assert (late.status, late.reason) == ("found", None)
+    assert late.throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005)
+    assert (found["MFR"].throughput_pps or 0) <= 1.001 * LIMIT_PPS
+
+
+def tried(load: float, rate: float, idle: float | None) -> Tried:
+    return Tried(load, 50_000_000, rate, 1 - rate / load, None, None, met=True, idle=idle)
+
+
+@pytest.mark.parametrize(
+    ("seen", "load"),
+    [
+        ([], None),
+        ([tried(1e5, 1e5, 0.9), tried(4e5, 1e5, 0.1)], None),
+        ([tried(4e5, 1e5, 0.5), tried(2e5, 1e5, 0.7)], 4e5),
+        ([tried(2e5, 1e5, None)], None),
+        ([tried(2e5, 1e5, None), tried(4e5, 0.9e5, None)], None),
+        ([tried(2e5, 1e5, None), tried(4e5, 1e5, None)], 2e5),
+    ],
+)
+def test_what_makes_a_limiter_suspected(seen: list[Tried], load: float | None) -> None:
+    """Loss while the cores have time; where nobody knows them, two loads with the same rate."""
+    found = suspected(seen)
+    assert (found and found.load_pps) == load
