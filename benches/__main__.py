@@ -29,6 +29,7 @@ BENCHES: tuple[str, ...] = (
     "streams",
     "web_requests",
     "prediction",
+    "searches",
     "kills",
     "coverage",
     "verify_oc",

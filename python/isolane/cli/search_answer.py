@@ -130,18 +130,23 @@ def sentences(rows: Sequence[Searched], *, simulated: bool) -> tuple[str, ...]:
 
 
 def _limiter_words(rows: Sequence[Searched]) -> list[str]:
-    """Say which arms a shaper or policer limits, and not their cores."""
+    """Say which arms a shaper or policer limits, and not their cores.
+
+    Where others took all that the cores had left, or nobody knows the cores, the rates alone tell.
+    """
     limited = {one.arm: one.rate_limit for one in rows if one.rate_limit}
-    if not limited:
-        return []
-    arms, idle = ", ".join(limited), [limit.idle for limit in limited.values()]
-    told = [f"A shaper or policer limits {arms}."]
-    known = [part for part in idle if part is not None]
-    if len(known) == len(idle):
-        told.append(f"There the cores were idle for {percent(min(known))} % or more.")
-    doubtful = [arm for arm, limit in limited.items() if not limit.emptied]
-    if doubtful:
-        told.append(f"Its bucket was not empty, so these may be too high: {', '.join(doubtful)}.")
+    idle = {arm: limit.idle for arm, limit in limited.items() if limit.idle}
+    told = []
+    if idle:
+        part = percent(min(idle.values()))
+        told += [
+            f"A shaper or policer limits {', '.join(idle)}.",
+            f"The cores were idle for {part} % or more there.",
+        ]
+    if unsure := ", ".join(arm for arm in limited if arm not in idle):
+        told.append(f"As if a shaper limited it, the same comes through of any load: {unsure}.")
+    if full := ", ".join(arm for arm, limit in limited.items() if not limit.emptied):
+        told.append(f"Its bucket was not empty, so these may be too high: {full}.")
     return told
 
 

@@ -132,10 +132,13 @@ def limited(one: Searched, idle: float | None, *, emptied: bool = True) -> Searc
 def test_a_shaper_that_is_the_limit_is_told() -> None:
     told = printed(limited(BRIDGE, 0.53), limited(MACVLAN, 0.4), DIRECT)
     assert "A shaper or policer limits macvlan, bridge." in " ".join(told)
-    assert "There the cores were idle for 40 % or more." in " ".join(told)
+    assert "The cores were idle for 40 % or more there." in " ".join(told)
     assert "too high" not in " ".join(told)
     told = printed(limited(BRIDGE, None, emptied=False), MACVLAN)
     assert "idle" not in " ".join(told), "nobody knows its cores"
+    assert "As if a shaper limited it, the same comes through of any load: bridge." in " ".join(
+        told
+    )
     assert "Its bucket was not empty, so these may be too high: bridge." in " ".join(told)
 
 

@@ -20,14 +20,15 @@ from isolane.run.search.options import SearchOptions
 from isolane.run.search.trial_measurer import MAX_IDLE, Tried
 from isolane.run.search_results import RateLimit as Limit
 
-IDLE: Final = 0.2
-"""A core that loses frames though it was idle for longer does not lose them for want of time. The
+FREE: Final = 0.2
+"""A core that loses frames though it had more time left does not lose them for want of time. The
 queues of one that has to wait for others overflow with less."""
 TRIALS: Final = 3
 """Trials at one load that show whether the rate is a limit's: that of a core differs by more."""
 SAME: Final = 0.01
 APART: Final = 1.5
-"""Where nobody knows the cores: ratio of two loads of which equally much comes through."""
+"""Where nobody knows the cores, or others use them: ratio of two loads of which equally much comes
+through."""
 FLOODS: Final = (4.0, 2.0)
 """Loads to prime with, over the limit: the highest that the cores can cope with."""
 MIN_NS: Final = 50_000_000
@@ -46,14 +47,10 @@ def suspected(tried: Sequence[Tried]) -> Tried | None:
     through speak for a limit.
     """
     lossy = sorted(filter(_may_be_limited, tried), key=_load)
-    known = [one for one in lossy if one.idle is not None]
+    known = [one for one in lossy if one.free is not None]
     if known:
         return known[-1]
-    flat = [
-        low
-        for low, high in combinations(lossy, 2)
-        if high.load_pps >= APART * low.load_pps and _same((low, high))
-    ]
+    flat = [low for low, high in combinations(lossy, 2) if _apart(low, high) and _same((low, high))]
     return flat[-1] if flat else None
 
 
@@ -79,18 +76,25 @@ def limit_of(seen: Tried, trial: Primed, options: SearchOptions, max_pps: float)
         found.append(one)
     if not _same(found):
         return None
-    rate_pps = median(one.rate_pps for one in found)
-    floods = _floods(rate_pps, trial, seen.window_ns, max_pps)
-    return _emptied(next(floods, seen.load_pps), trial, options)
+    floods = list(_floods(found, trial, max_pps))
+    # Where others use the core, only a rate that is the same at two loads is a limit's.
+    if any(one.idle is None or one.idle <= FREE for one in found) and not any(
+        _apart(seen, one) for one in floods
+    ):
+        return None
+    flood_pps = max((one.load_pps for one in floods), default=seen.load_pps)
+    return _emptied(flood_pps, trial, options)
 
 
-def _floods(rate_pps: float, trial: Primed, window_ns: int, max_pps: float) -> Iterator[float]:
+def _floods(found: Sequence[Tried], trial: Primed, max_pps: float) -> Iterator[Tried]:
     """Try loads above the limit; the cores must have time to drop what is too much."""
+    rate_pps = median(one.rate_pps for one in found)
     for factor in FLOODS:
-        load_pps = min(factor * rate_pps, max_pps)
-        one = trial(load_pps, window_ns, None)
-        if one and one.loss_ratio > LOSSY and (one.idle is None or one.idle > MAX_IDLE):
-            yield load_pps
+        one = trial(min(factor * rate_pps, max_pps), found[0].window_ns, None)
+        if one is None or one.loss_ratio <= LOSSY or not _same((*found, one)):
+            continue
+        if one.free is None or one.free > MAX_IDLE:
+            yield one
 
 
 def _emptied(flood_pps: float, trial: Primed, options: SearchOptions) -> Limit:
@@ -115,11 +119,16 @@ def _none_left(short: Tried, long: Tried, options: SearchOptions) -> bool:
 
 
 def _may_be_limited(one: Tried) -> bool:
-    return one.loss_ratio > LOSSY and (one.idle is None or one.idle > IDLE)
+    return one.loss_ratio > LOSSY and (one.free is None or one.free > FREE)
 
 
 def _load(one: Tried) -> float:
     return one.load_pps
+
+
+def _apart(one: Tried, other: Tried) -> bool:
+    low, high = sorted((one.load_pps, other.load_pps))
+    return high >= APART * low
 
 
 def _same(tried: Sequence[Tried]) -> bool:

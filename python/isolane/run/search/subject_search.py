@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from isolane.errors import MeasurementError
 from isolane.run import generator_maximum
@@ -37,6 +37,8 @@ log = logging.getLogger("isolane.run.search")
 
 MFR_TRIALS: Final = 15
 """Trials that the maximum forwarding rate usually takes, for the progress."""
+FRMOL_TRIALS: Final = 3
+"""Behind a limiter; else the MFR's own trials at the maximum tell."""
 MFR_WIDTH: Final = 4
 """The loads around the MFR are so many relative widths apart: it is no bound."""
 NO_FIGURES: Final = {
@@ -185,22 +187,40 @@ class SubjectSearch:
 
     def _maximum(self) -> None:
         """Find MFR and FRMOL from below."""
-        options = self.options
-        width = MFR_WIDTH * options.relative_width
-        span = Span(self._max_pps, width=width, min_pps=options.min_pps)
-        finished = False
+        options, finished = self.options, False
         try:
-            while (load := next_load(self._readings, span)) is not None:
+            while (load := next_load(self._readings, self._span())) is not None:
                 done = min(1.0, len(self._readings) / MFR_TRIALS)
                 self.tell(self._first_share() * done, f"{self._label()}: MFR")
                 known = any(r.load_pps == load and r.valid for r in self._readings)
                 self._reading(load, options.final_ns if known else options.initial_ns)
                 self._limiter()
+            frmol = self._at_maximum() if self._rate_limit else {}
             finished = True
         finally:
-            found = maximum(self._readings, span)
+            found = maximum(self._readings, self._span())
             if found is not None:
+                found = replace(found, **frmol) if finished else found
                 self._keep_maximum(found, finished=finished)
+
+    def _span(self) -> Span:
+        """Return where to look for the MFR: behind a limiter no higher than its bucket needs.
+
+        With more, a core may have no time left, and the limiter then makes up for its pauses.
+        """
+        limit, options = self._rate_limit, self.options
+        max_pps = limit.priming.offered_pps if limit else self._max_pps
+        return Span(max_pps, width=MFR_WIDTH * options.relative_width, min_pps=options.min_pps)
+
+    def _at_maximum(self) -> dict[str, Any]:
+        """Return what is forwarded of the maximum, where the search of the MFR did not look."""
+        priming = self._priming
+        found = [
+            self._primed(self._max_pps, self.options.final_ns, priming) for _ in range(FRMOL_TRIALS)
+        ]
+        rates = tuple(one.rate_pps for one in found if one is not None)
+        self._priming = priming
+        return {"max_load_pps": self._max_pps, "max_load_rates_pps": rates} if rates else {}
 
     def _limiter(self) -> bool:
         """Look whether there is a limiter; if so, begin anew, with trials that are primed."""
@@ -285,7 +305,7 @@ class SubjectSearch:
             load_pps=load_pps,
             failing_load_pps=None,
             interval=interval(rates_pps),
-            whole_pps=median(whole) if whole else None,
+            whole_pps=median(whole) if whole and not self._rate_limit else None,
             trials=len(rates_pps),
             delay_p99_ns=median(delays) if delays else None,
             reason=status[1],

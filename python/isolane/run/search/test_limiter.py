@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ class Limited(Host):
     """Frames."""
     core_pps: float | None = 3e6
     """What its core can drop or forward, frames/s; None: nobody measures it."""
+    crowded: bool = False
+    """Whether a process of others takes all time that is left."""
 
     @contextmanager
     def bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
@@ -52,7 +55,8 @@ class LimitedBench(ArithmeticBench):
         passed_pps = load - lost / (setting.window_ns / 1e9)
         host.forwards = lambda _load: passed_pps
         if host.core_pps is not None:
-            host.cores = (core(0.0, max(0.0, 1 - load / host.core_pps)),)
+            left = max(0.0, 1 - load / host.core_pps)
+            host.cores = (core(left * host.crowded, left * (not host.crowded)),)
         seen = super().trial(setting)
         host.now_s += warmup_ns / 1e9
         if host.core_pps is not None:
@@ -94,6 +98,27 @@ def test_the_limit_is_found_whatever_its_bucket_holds(
     kept = RunFolder.open(tmp_path / "search").trials()
     assert kept[0].priming is None
     assert kept[-1].priming == limit.priming
+
+
+def test_the_limit_is_found_beside_a_process_that_takes_what_is_left(tmp_path: Path) -> None:
+    summary = search(tmp_path, Limited(bucket=LIMIT_PPS / 100, crowded=True))
+    limit = one(summary.searched).rate_limit
+    assert limit
+    assert limit.idle == 0.0
+    for name in ("NDR", "PDR", "MFR"):
+        assert rates(summary)[name].throughput_pps == pytest.approx(LIMIT_PPS, rel=0.005), name
+    assert {rate.whole_pps for rate in rates(summary).values()} == {None}, "no core is the limit"
+
+
+@pytest.mark.parametrize("falls", [0.97, 1.03])
+def test_a_core_that_others_use_is_no_limiter(falls: float, tmp_path: Path) -> None:
+    """It forwards a little less, or more, of a larger load."""
+
+    def beside(load: float) -> float:
+        return min(load, LIMIT_PPS * math.pow(falls, max(0.0, math.log2(load / LIMIT_PPS))))
+
+    host = Host(beside, cores=(core(0.5, 0.0),))
+    assert one(search(tmp_path, host).searched).rate_limit is None
 
 
 def test_without_priming_it_would_be_found_too_high(tmp_path: Path) -> None:
@@ -159,8 +184,8 @@ def test_delays_are_those_of_a_queue_that_was_empty(tmp_path: Path) -> None:
     assert (found["MFR"].throughput_pps or 0) <= 1.001 * LIMIT_PPS
 
 
-def tried(load: float, rate: float, idle: float | None) -> Tried:
-    return Tried(load, 50_000_000, rate, 1 - rate / load, None, None, met=True, idle=idle)
+def tried(load: float, rate: float, free: float | None) -> Tried:
+    return Tried(load, 50_000_000, rate, 1 - rate / load, None, None, met=True, free=free)
 
 
 @pytest.mark.parametrize(

@@ -305,10 +305,10 @@ def test_an_arm_without_a_valid_trial_ends_with_the_reason(tmp_path: Path) -> No
 
 def test_the_time_limit_ends_a_search_with_what_it_has(tmp_path: Path) -> None:
     host = Host()
-    summary = search(tmp_path, host, SearchOptions(limit_s=2.0))
+    summary = search(tmp_path, host, SearchOptions(limit_s=3.0))
     assert not summary.complete
-    assert summary.searched[0].reason == "the time limit of 2 s was reached"
-    assert host.now_s < 3
+    assert summary.searched[0].reason == "the time limit of 3 s was reached"
+    assert host.now_s < 4
     assert rates(summary)["MFR"].status == "found"
     pdr = rates(summary)["PDR"]
     assert pdr.status == "unfinished"

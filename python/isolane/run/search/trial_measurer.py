@@ -49,7 +49,9 @@ class Tried:
     met: bool
     """Whether the delay objective that was in force was met."""
     idle: float | None = None
-    """Part of its time that the DUT's busiest core had left; None where none is the DUT's."""
+    """Part of its time that the DUT's busiest core was idle; None where none is the DUT's."""
+    free: float | None = None
+    """The same with what processes of others used, which the routers would have had, or a part."""
 
 
 @dataclass
@@ -192,7 +194,8 @@ class TrialMeasurer(AbstractMeasurer):  # type: ignore[misc] # the library has n
                 delay_p99_ns=delay,
                 whole_pps=_whole_pps(rate_pps, observation),
                 met=limit is None or (delay is not None and delay <= limit),
-                idle=_idle(observation),
+                idle=_part(observation, "idle"),
+                free=_part(observation, "idle", "processes"),
             )
         )
         self.told()
@@ -227,8 +230,10 @@ def _parts(observation: Observation) -> list[dict[CorePartName, float]]:
     return [core.parts for core in observation.cores if core.part == "dut" and core.parts]
 
 
-def _idle(observation: Observation) -> float | None:
-    return min((part["idle"] for part in _parts(observation)), default=None)
+def _part(observation: Observation, *names: CorePartName) -> float | None:
+    """Return how much of its time the DUT's busiest core spent so; None where none is the DUT's."""
+    parts = _parts(observation)
+    return min((sum(part[name] for name in names) for part in parts), default=None)
 
 
 def _whole_pps(rate_pps: float, observation: Observation) -> float | None:
