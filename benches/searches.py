@@ -116,9 +116,20 @@ def bench(options: Options) -> Outcome:
         columns=("arm", "searches", "PDR, kpps", "MFR, kpps", "of the whole core", "s"),
         rows=rows,
         checks=[*path_checks(found), *shaper_checks(found)],
-        notes=["near, far: whether the generator's core shared a cache with the routers'."],
+        notes=[
+            "near, far: whether the generator's core shared a cache with the routers'.",
+            *(f"{one.searched.arm}, {one.how}: {why}" for one in found if (why := reason(one))),
+        ],
         data={"searches": [data(one) for one in found]},
     )
+
+
+def reason(one: Found) -> str | None:
+    """Say why a search ended early, or has found a limiter where there is none."""
+    limit = one.searched.rate_limit
+    if limit and one.searched.arm not in LIMITS_PPS:
+        return f"a limiter that is not there: {limit}"
+    return one.searched.reason
 
 
 def arms(found: list[Found]) -> tuple[str, ...]:
@@ -160,13 +171,13 @@ def path_checks(found: list[Found]) -> Iterator[Check]:
     longest = max(one.seconds for one in own)
     yield Check("a search of three paths takes under a minute", f"{longest:.0f} s", longest < IN_S)
     mfrs = [(one, pps) for one in own if (pps := one.whole_mfr)]
-    yield apart("MFR of the whole core", mfrs)
+    yield close_by("MFR of the whole core", mfrs)
     pdrs = [(one, pps) for one in own if one.how == ALONE and (pps := one.pps("PDR"))]
-    yield apart("PDR alone", pdrs)
+    yield close_by("PDR alone", pdrs)
 
 
-def apart(name: str, figures: list[tuple[Found, float]]) -> Check:
-    """Judge how far figures of one arm are from each other while the cores were where they were."""
+def close_by(name: str, figures: list[tuple[Found, float]]) -> Check:
+    """Judge how close figures of one arm are to each other while the cores were where they were."""
     groups: dict[tuple[str, bool], list[float]] = {}
     for one, pps in figures:
         groups.setdefault((one.searched.arm, one.far), []).append(pps)

@@ -26,7 +26,7 @@ queues of one that has to wait for others overflow with less."""
 TRIALS: Final = 3
 """Trials at one load that show whether the rate is a limit's: that of a core differs by more."""
 SAME: Final = 0.01
-APART: Final = 1.5
+DISTANCE: Final = 1.5
 """Where nobody knows the cores, or others use them: ratio of two loads of which equally much comes
 through."""
 FLOODS: Final = (4.0, 2.0)
@@ -41,7 +41,7 @@ Primed = Callable[[float, int, Priming | None], Tried | None]
 
 
 def suspected(tried: Sequence[Tried]) -> Tried | None:
-    """Return the trial of the highest load that a limiter may have made lose; None: there is none.
+    """Return the trial that tells best of a limiter: with most time left; None if none does.
 
     Where no core is the routers' (an external router), two loads of which equally much came
     through speak for a limit.
@@ -49,8 +49,12 @@ def suspected(tried: Sequence[Tried]) -> Tried | None:
     lossy = sorted(filter(_may_be_limited, tried), key=_load)
     known = [one for one in lossy if one.free is not None]
     if known:
-        return known[-1]
-    flat = [low for low, high in combinations(lossy, 2) if _apart(low, high) and _same((low, high))]
+        return max(known, key=lambda one: one.free or 0.0)
+    flat = [
+        low
+        for low, high in combinations(lossy, 2)
+        if _are_distant(low, high) and _same((low, high))
+    ]
     return flat[-1] if flat else None
 
 
@@ -76,46 +80,50 @@ def limit_of(seen: Tried, trial: Primed, options: SearchOptions, max_pps: float)
         found.append(one)
     if not _same(found):
         return None
-    floods = list(_floods(found, trial, max_pps))
+    rate_pps = median(one.rate_pps for one in found)
+    floods = list(_floods(rate_pps, trial, seen.window_ns, max_pps))
     # Where others use the core, only a rate that is the same at two loads is a limit's.
-    if any(one.idle is None or one.idle <= FREE for one in found) and not any(
-        _apart(seen, one) for one in floods
+    is_sure = all(one.idle is not None and one.idle > FREE for one in found)
+    if not is_sure and not any(
+        _are_distant(*pair) and _same(pair) for pair in combinations((found[0], *floods), 2)
     ):
         return None
-    flood_pps = max((one.load_pps for one in floods), default=seen.load_pps)
-    return _emptied(flood_pps, trial, options)
+    return _primed(max((seen, *floods), key=_load).load_pps, trial, options)
 
 
-def _floods(found: Sequence[Tried], trial: Primed, max_pps: float) -> Iterator[Tried]:
+def _floods(rate_pps: float, trial: Primed, window_ns: int, max_pps: float) -> Iterator[Tried]:
     """Try loads above the limit; the cores must have time to drop what is too much."""
-    rate_pps = median(one.rate_pps for one in found)
     for factor in FLOODS:
-        one = trial(min(factor * rate_pps, max_pps), found[0].window_ns, None)
-        if one is None or one.loss_ratio <= LOSSY or not _same((*found, one)):
-            continue
-        if one.free is None or one.free > MAX_IDLE:
+        one = trial(min(factor * rate_pps, max_pps), window_ns, None)
+        if one is not None and one.loss_ratio > LOSSY and (one.free is None or one.free > MAX_IDLE):
             yield one
 
 
-def _emptied(flood_pps: float, trial: Primed, options: SearchOptions) -> Limit:
-    """Prime for longer and longer, until a short window has no higher rate than a long one."""
+def _primed(flood_pps: float, trial: Primed, options: SearchOptions) -> Limit | None:
+    """Prime for longer and longer, until a short window has no higher rate than a long one.
+
+    None if nothing is lost then: whatever lost frames before, it was no limit.
+    """
     duration_ns = MIN_NS
     while True:
         priming = Priming(offered_pps=flood_pps, duration_ns=duration_ns)
         short = trial(flood_pps, options.initial_ns, priming)
         long = trial(flood_pps, options.final_ns, priming)
-        is_empty = short is not None and long is not None and _none_left(short, long, options)
-        if is_empty or 2 * duration_ns > MAX_NS:
-            idle = None if long is None else long.idle
-            return Limit(priming=priming, idle=idle, emptied=is_empty)
+        if short and long:
+            if long.loss_ratio <= LOSSY:
+                return None
+            is_empty = _none_left(short, long, options)
+            if is_empty or 2 * duration_ns > MAX_NS:
+                return Limit(priming=priming, idle=long.idle, emptied=is_empty)
+        elif 2 * duration_ns > MAX_NS:
+            return None
         duration_ns *= 2
 
 
 def _none_left(short: Tried, long: Tried, options: SearchOptions) -> bool:
     """Tell whether the bucket was empty when the windows began: what was left came in each."""
     some_pps = FRAMES * 1e9 / short.window_ns
-    is_flat = short.rate_pps <= (1 + options.relative_width) * long.rate_pps + some_pps
-    return is_flat and min(short.loss_ratio, long.loss_ratio) > LOSSY
+    return short.rate_pps <= (1 + options.relative_width) * long.rate_pps + some_pps
 
 
 def _may_be_limited(one: Tried) -> bool:
@@ -126,9 +134,9 @@ def _load(one: Tried) -> float:
     return one.load_pps
 
 
-def _apart(one: Tried, other: Tried) -> bool:
+def _are_distant(one: Tried, other: Tried) -> bool:
     low, high = sorted((one.load_pps, other.load_pps))
-    return high >= APART * low
+    return high >= DISTANCE * low
 
 
 def _same(tried: Sequence[Tried]) -> bool:

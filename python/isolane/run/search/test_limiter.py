@@ -193,7 +193,7 @@ def tried(load: float, rate: float, free: float | None) -> Tried:
     [
         ([], None),
         ([tried(1e5, 1e5, 0.9), tried(4e5, 1e5, 0.1)], None),
-        ([tried(4e5, 1e5, 0.5), tried(2e5, 1e5, 0.7)], 4e5),
+        ([tried(4e5, 1e5, 0.5), tried(2e5, 1e5, 0.7)], 2e5),
         ([tried(2e5, 1e5, None)], None),
         ([tried(2e5, 1e5, None), tried(4e5, 0.9e5, None)], None),
         ([tried(2e5, 1e5, None), tried(4e5, 1e5, None)], 2e5),
