@@ -15,6 +15,7 @@ from isolane.guests import QemuGuest, QemuPlan, UmlGuest, UmlPlan, VhostUserNic
 from isolane.guests.router_script import RouterSide, router_script
 from isolane.netback import Status, socket_of, status_of
 from isolane.procfs import threads_of
+from isolane.testbed.host_links import in_netns
 
 from tests.live import COMMAND, LIMIT_S, environment
 from tests.wires import bring_up, ip, pair
@@ -125,6 +126,16 @@ class BackEnd:
     def end(self, number: int = signal.SIGTERM) -> int:
         os.kill(self.process.pid, number)
         return self.process.wait(LIMIT_S)
+
+
+def dropped(ifname: str) -> int:
+    """Frames that an interface of the back-end's has not sent, as the kernel counts."""
+
+    def read() -> int:
+        table = Path("/proc/thread-self/net/dev").read_text()
+        return int(table.split(f"{ifname}:")[1].split()[11])
+
+    return int(in_netns(f"/run/netns/{DUT}", read))
 
 
 FILE = """\

@@ -5,8 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from tests.netback.back_end import ADDRESSES, DUT, far_mac, mac, outer
+from tests.netback.back_end import ADDRESSES, DUT, BackEnd, far_mac, mac, outer
+from tests.netback.far_end import of
 from tests.wires import bring_up, ip, pair
+
+
+def attached(one: BackEnd, number: int, there: bool = True) -> None:
+    """Wait until the back-end has found its interfaces, or that they are gone."""
+    names = [one.port(side, number) for side in (0, 1)]
+    one.until(f"attached: {there}", lambda s: all(of(s, name).attached is there for name in names))
 
 
 def netns_of(number: int) -> str:

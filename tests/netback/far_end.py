@@ -93,6 +93,10 @@ class Arrivals:
             self._raw.settimeout(LIMIT_S)
         return True
 
+    def take_error(self) -> None:
+        """Go on after the wire's end was down: its sockets are told once."""
+        self._raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
     def close(self) -> None:
         self._raw.close()
 

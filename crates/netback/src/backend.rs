@@ -4,17 +4,20 @@ use std::{
     collections::VecDeque,
     io,
     os::{fd::AsFd, unix::net::UnixStream},
-    sync::mpsc::{self, Receiver, Sender},
+    sync::mpsc::{self, Receiver},
     time::Duration,
 };
 
 use crate::{
-    Attachment, CutOff, MIN_FRAME_BYTES, NetHeader, PortCounters, PortSettings, UplinkCounters,
+    Attachment, CutOff, MIN_FRAME_BYTES, NetHeader, PortSettings,
     backlog::Backlogs,
+    carrier::Carriers,
+    clock::monotonic_ns,
     contain_cut_files,
     delivery::{Buffers, Delivery, Given, Work},
     forwarding::{Forwarding, Origin},
     guest::GuestSide,
+    handle::{Command, Counters, Handle},
     output::{Output, Planned},
     poller::{Interest, Poller},
     port::Port,
@@ -29,6 +32,8 @@ const GUEST_BATCH: u32 = 64;
 const MESSAGES: u32 = 16;
 /// Rounds of work between two looks at sockets.
 const ROUNDS: u32 = 64;
+/// Rounds of work between two looks at carriers: an interface that has lost its own drops what it is given.
+const CARRIER_ROUNDS: u32 = 8;
 
 /// Between two looks whether routers that frames wait for have provided buffers.
 const LOOK_NS: u64 = 50_000;
@@ -40,61 +45,11 @@ const LISTENER: u64 = 2;
 const CONNECTION: u64 = 3;
 const KICK: u64 = 4;
 const INTERFACE: u64 = 5;
+const CARRIER: u64 = 6;
 
 /// What the poller calls a descriptor.
 fn token(kind: u64, number: usize) -> u64 {
     kind << 32 | number as u64
-}
-
-/// All counters: of ports and of uplinks, in the order of their settings.
-pub type Counters = (Vec<PortCounters>, Vec<UplinkCounters>);
-
-enum Command {
-    Counters(Sender<Counters>),
-    Share(Sharing, Option<u64>, Sender<Result<(), Refused>>),
-    Stop,
-}
-
-/// What others do with a back-end that is at work.
-#[derive(Debug)]
-pub struct Handle {
-    commands: Sender<Command>,
-    wake: UnixStream,
-}
-
-/// The back-end has ended.
-#[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("the back-end has ended")]
-pub struct Ended;
-
-impl Handle {
-    /// What became of all frames so far.
-    pub fn counters(&self) -> Result<Counters, Ended> {
-        let (sender, told) = mpsc::channel();
-        self.tell(Command::Counters(sender))?;
-        told.recv().map_err(|_| Ended)
-    }
-
-    /// Has it share its uplinks like this from a moment on, ns of `CLOCK_MONOTONIC`, or from the
-    /// next frame on; that also cancels what was to come later. Frames that wait stay.
-    pub fn share(&self, sharing: Sharing, from_ns: Option<u64>) -> Result<(), Refused> {
-        let (sender, told) = mpsc::channel();
-        self.tell(Command::Share(sharing, from_ns, sender))?;
-        told.recv().map_err(|_| Ended)?
-    }
-
-    /// Has it end.
-    pub fn stop(&self) {
-        let _ = self.tell(Command::Stop);
-    }
-
-    fn tell(&self, command: Command) -> Result<(), Ended> {
-        use std::io::Write;
-        self.commands.send(command).map_err(|_| Ended)?;
-        // A full buffer wakes it as well.
-        let _ = (&self.wake).write(&[0]);
-        Ok(())
-    }
 }
 
 /// The back-end.
@@ -104,6 +59,7 @@ pub struct Netback {
     outputs: Vec<Output>,
     forwarding: Forwarding,
     poller: Poller,
+    carriers: Carriers,
     commands: Receiver<Command>,
     wake: UnixStream,
     /// How it is to share from when on, ns, the earliest first.
@@ -141,17 +97,20 @@ impl Netback {
         poller.add(woken.as_fd(), token(COMMAND, 0), Interest::Read)?;
         let settings: Vec<PortSettings> = ports.iter().map(|(one, _)| one.clone()).collect();
         let forwarding = Forwarding::of(&settings);
+        let carriers = Carriers::new()?;
+        poller.add(carriers.readable(), token(CARRIER, 0), Interest::Read)?;
         let mut outputs = Vec::new();
         for (number, (&uplink, link)) in uplinks.iter().zip(&sharing.links).enumerate() {
             let flows: Vec<usize> =
                 (0..settings.len()).filter(|&port| settings[port].uplink == number).collect();
             let output = Output::open(uplink, link, flows)?;
+            carriers.ask(uplink)?;
             poller.add(output.uplink.readable(), token(UPLINK, number), Interest::Read)?;
             outputs.push(output);
         }
         let mut opened = Vec::new();
         for (number, (settings, attachment)) in ports.into_iter().enumerate() {
-            let mut port = Port::new(settings, attachment)?;
+            let mut port = Port::new(settings, attachment, &carriers)?;
             if let Some(guest) = port.guest() {
                 poller.add(guest.listener(), token(LISTENER, number), Interest::Read)?;
             }
@@ -165,6 +124,7 @@ impl Netback {
             outputs,
             forwarding,
             poller,
+            carriers,
             commands: told,
             wake: woken,
             later: VecDeque::new(),
@@ -175,7 +135,8 @@ impl Netback {
             buffers: Buffers::new(),
         };
         netback.share(sharing).map_err(refused)?;
-        Ok((netback, Handle { commands, wake }))
+        netback.hear_of_carriers();
+        Ok((netback, Handle::new(commands, wake)))
     }
 
     /// What sends like this, by uplink.
@@ -232,6 +193,9 @@ impl Netback {
                     break;
                 }
                 worked += 1;
+                if worked % CARRIER_ROUNDS == 0 {
+                    self.hear_of_carriers();
+                }
             }
             let limit = if worked == ROUNDS { Some(Duration::ZERO) } else { self.rest() };
             if self.wait(limit)? {
@@ -404,13 +368,14 @@ impl Netback {
                 // What has arrived is taken in the next round.
                 UPLINK => self.outputs[number].uplink.take_error(),
                 COMMAND if self.obey() => return Ok(true),
+                CARRIER => self.hear_of_carriers(),
                 _ => {}
             }
         }
         let now_ns = monotonic_ns();
         for port in &mut self.ports {
             port.disable_kicks();
-            port.in_time(now_ns);
+            port.in_time(now_ns, &self.carriers);
         }
         Ok(false)
     }
@@ -448,6 +413,29 @@ impl Netback {
         }
     }
 
+    /// Has interfaces know whether they have a carrier.
+    fn hear_of_carriers(&mut self) {
+        let Self { carriers, outputs, ports, .. } = self;
+        let now_ns = monotonic_ns();
+        if carriers.hear(|ifindex, is_there| set_carrier(outputs, ports, ifindex, is_there, now_ns))
+        {
+            return;
+        }
+        for ifindex in self.ifindices() {
+            if self.carriers.ask(ifindex).is_err() {
+                // As where the kernel answers with an error.
+                set_carrier(&mut self.outputs, &mut self.ports, ifindex, true, now_ns);
+            }
+        }
+    }
+
+    /// Its interfaces.
+    fn ifindices(&mut self) -> Vec<u32> {
+        let uplinks = self.outputs.iter().map(|output| output.uplink.ifindex());
+        let interfaces = self.ports.iter_mut().filter_map(Port::interface_mut);
+        uplinks.chain(interfaces.map(|interface| interface.ifindex())).collect()
+    }
+
     /// Carries out commands; returns whether it is to end.
     fn obey(&mut self) -> bool {
         use std::io::Read;
@@ -468,18 +456,25 @@ impl Netback {
     }
 
     fn counters(&mut self) -> Counters {
+        self.hear_of_carriers();
         let ports = self.ports.iter_mut().map(Port::counted).collect();
         (ports, self.outputs.iter_mut().map(|output| output.uplink.counters()).collect())
     }
 }
 
-/// `CLOCK_MONOTONIC`, ns.
-fn monotonic_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live timespec.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    let whole = |part| u64::try_from(part).expect("that clock begins at 0");
-    whole(now.tv_sec) * 1_000_000_000 + whole(now.tv_nsec)
+/// Has an interface know whether it has a carrier, wherever it is used.
+fn set_carrier(
+    outputs: &mut [Output],
+    ports: &mut [Port],
+    ifindex: u32,
+    is_there: bool,
+    now_ns: u64,
+) {
+    let uplinks = outputs.iter_mut().map(|output| &mut output.uplink);
+    uplinks.filter(|one| one.ifindex() == ifindex).for_each(|one| one.set_carrier(is_there));
+    for interface in ports.iter_mut().filter_map(Port::interface_mut) {
+        interface.set_carrier(ifindex, is_there, now_ns);
+    }
 }
 
 /// A guest's pipe whose reader is gone is an error, not the end of the process.

@@ -176,7 +176,7 @@ mod tests {
     use isolane_sched::{BackPressure, FlowSettings, Kind};
 
     use super::*;
-    use crate::{Attachment, LinkSettings, NicSettings, PortSettings, Sharing};
+    use crate::{Attachment, LinkSettings, NicSettings, PortSettings, Sharing, carrier::Carriers};
 
     /// Two ports of one uplink without guests, the last octets of their addresses 1 and 2.
     fn ports() -> Vec<Port> {
@@ -191,7 +191,7 @@ mod tests {
                 max_wait_ns: 1_000_000,
             };
             let listener = UnixListener::bind_addr(&address).unwrap();
-            Port::new(settings, Attachment::Socket(listener)).unwrap()
+            Port::new(settings, Attachment::Socket(listener), &Carriers::new().unwrap()).unwrap()
         };
         vec![port(1), port(2)]
     }

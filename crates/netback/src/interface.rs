@@ -12,13 +12,14 @@
 use std::{
     ffi::CStr,
     io,
-    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     ptr,
     sync::atomic::{AtomicU32, Ordering},
 };
 
 use crate::{
     NET_HEADER_BYTES, NetHeader,
+    packet_socket::{self, keep_more_waiting, set},
     segmentation::MAX_MERGED_BYTES,
     staging::{MAX_FRAME_BYTES, frames_of},
     vlan::TAG_BYTES,
@@ -58,12 +59,30 @@ pub struct UplinkCounters {
     /// How often the interface had no space for a frame, which is offered again and not lost. The
     /// kernel counts each time as a frame that the interface dropped.
     pub retried: u64,
+    /// Whether the interface is up and has a carrier; frames wait while it does not.
+    pub carrier: bool,
+}
+
+/// How an interface took what it was offered last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// All of it.
+    Ready,
+    /// It left some: its queue is full, or as much is under way as the socket may have.
+    Full,
+    /// The same, and it has dropped the next frame, which is still here, and said so.
+    Refusing,
+    /// It takes nothing now, for another reason.
+    Stuck,
 }
 
 /// An interface, or none: frames come and go once it is bound to one.
 #[derive(Debug)]
 pub struct Interface {
     socket: OwnedFd,
+    ifindex: i32,
+    /// Whether it is up and has a carrier, as far as is known.
+    has_carrier: bool,
     rings: *mut u8,
     /// Of each ring.
     slots: u32,
@@ -72,10 +91,7 @@ pub struct Interface {
     receive_slot: u32,
     send_slot: u32,
     unsent: u32,
-    /// The interface takes nothing now, for another reason than a full queue.
-    stuck: bool,
-    /// The interface's queue is full.
-    full: bool,
+    state: State,
     counters: UplinkCounters,
 }
 
@@ -86,18 +102,11 @@ impl Interface {
     /// A socket in the calling thread's network namespace that is not bound yet, with so many slots in
     /// each ring: a multiple of 32.
     pub fn new(slots: u32) -> io::Result<Self> {
-        // Without a protocol nothing arrives before the rings are there.
-        // SAFETY: no pointers.
-        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is new and nobody else's.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+        let socket = packet_socket::open()?;
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         set(&socket, libc::PACKET_VERSION, &version)?;
         set(&socket, libc::PACKET_COPY_THRESH, &1)?;
-        keep_more_waiting(&socket)?;
+        keep_more_waiting(&socket, MERGED_WAITING_BYTES)?;
         set(&socket, PACKET_IGNORE_OUTGOING, &1)?;
         set(&socket, libc::PACKET_VNET_HDR, &1)?;
         let ring = libc::tpacket_req {
@@ -111,56 +120,50 @@ impl Interface {
         let rings = map(&socket, slots)?;
         Ok(Self {
             socket,
+            ifindex: 0,
+            has_carrier: false,
             rings,
             slots,
             long: vec![0; TAG_BYTES + MAX_MERGED_BYTES],
             receive_slot: 0,
             send_slot: 0,
             unsent: 0,
-            stuck: false,
-            full: false,
+            state: State::Ready,
             counters: UplinkCounters::default(),
         })
     }
 
-    /// Binds it to the interface with this index. It may have been bound to one that is gone by now.
-    pub fn bind(&mut self, ifindex: u32) -> io::Result<()> {
+    /// Binds it to the interface with this index, of whose carrier it is to be told. It may have been
+    /// bound to one that is gone by now.
+    pub(crate) fn bind(&mut self, ifindex: u32) -> io::Result<()> {
         let index = i32::try_from(ifindex).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let all = libc::packet_mreq {
-            mr_ifindex: index,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        set(&self.socket, libc::PACKET_ADD_MEMBERSHIP, &all)?;
-        bind(&self.socket, index)
+        (self.ifindex, self.has_carrier) = (index, false);
+        packet_socket::bind(&self.socket, index)
+    }
+
+    /// The interface that it is, or was, bound to.
+    pub(crate) fn ifindex(&self) -> u32 {
+        self.ifindex.unsigned_abs()
+    }
+
+    /// Takes note of whether the interface is up and has a carrier. Without one it would drop what it is
+    /// given, and not say so.
+    pub(crate) fn set_carrier(&mut self, is_there: bool) {
+        self.has_carrier = is_there;
+    }
+
+    pub(crate) fn has_carrier(&self) -> bool {
+        self.has_carrier
     }
 
     /// Whether the interface that it was bound to is still there.
-    #[must_use]
-    pub fn is_bound(&self) -> bool {
-        let mut address = address(0);
-        let mut length = size_of_val(&address) as libc::socklen_t;
-        // SAFETY: both pointers are to live values, and the length says how long the first is.
-        let failed = unsafe {
-            libc::getsockname(self.socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length)
-        };
-        failed == 0 && address.sll_ifindex > 0
+    pub(crate) fn is_bound(&self) -> bool {
+        packet_socket::is_bound(&self.socket)
     }
 
     /// Whether an interface of this name is there and in service.
-    #[must_use]
-    pub fn is_up(&self, name: &CStr) -> bool {
-        // SAFETY: all zeros are a value of this plain structure.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, &byte) in request.ifr_name.iter_mut().zip(name.to_bytes_with_nul()) {
-            *to = libc::c_char::from_ne_bytes([byte]);
-        }
-        // SAFETY: the pointer is to a live request.
-        let failed =
-            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) };
-        // SAFETY: the kernel has written the flags.
-        failed == 0 && unsafe { request.ifr_ifru.ifru_flags } & libc::IFF_UP as i16 != 0
+    pub(crate) fn is_up(&self, name: &CStr) -> bool {
+        packet_socket::is_up(&self.socket, name)
     }
 
     /// Gives on frames that have arrived, [`BATCH`] at most, each with what is left to do for it; returns
@@ -222,6 +225,12 @@ impl Interface {
         with_tag(&mut self.long[..TAG_BYTES + bytes], work_of(&work), slot)
     }
 
+    /// Whether a frame that is handed over now is sent: what is pushed without a carrier would wait here,
+    /// and go at once, whatever the link's rate is, when it comes.
+    pub(crate) fn takes_frames(&self) -> bool {
+        self.has_carrier && self.has_free_slot()
+    }
+
     /// Whether a frame can be handed over: the interface is done with the next slot.
     #[must_use]
     pub fn has_free_slot(&self) -> bool {
@@ -259,31 +268,41 @@ impl Interface {
         }
     }
 
-    /// Has the interface take what was pushed. What it does not take now it takes with the next call.
+    /// Has the interface take what was pushed. What it does not take now it takes with the next call, or
+    /// with the first once it has a carrier.
     pub fn flush(&mut self) {
-        (self.stuck, self.full) = (false, false);
+        let before = std::mem::replace(&mut self.state, State::Ready);
+        if !self.has_carrier {
+            return;
+        }
+        // A veth drops frames as its other end goes down, and says so, but no longer when linkwatch has
+        // been there.
+        if before == State::Refusing && !packet_socket::is_running(&self.socket, self.ifindex) {
+            self.state = State::Refusing;
+            return;
+        }
         while self.unsent > 0 {
             // SAFETY: without a buffer: the frames are in the ring.
             let sent =
                 unsafe { libc::send(self.socket.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT) };
             if sent >= 0 {
                 // It may have left off where as much was under way as the socket may have.
-                self.full = self.has_waiting();
-                if self.full {
+                if self.has_waiting() {
+                    self.state = State::Full;
                     return;
                 }
                 self.unsent = 0;
                 continue;
             }
-            match io::Error::last_os_error().raw_os_error() {
+            self.state = match io::Error::last_os_error().raw_os_error() {
                 // The kernel leaves the frame in its slot, to begin with it (`tpacket_snd()`).
                 Some(libc::ENOBUFS) => {
-                    self.full = true;
                     self.counters.retried += 1;
+                    State::Refusing
                 }
-                Some(libc::EAGAIN) => self.full = true, // as much is under way as the socket may have
-                _ => self.stuck = true,                 // it is down, or the kernel has no memory
-            }
+                Some(libc::EAGAIN) => State::Full, // as much is under way as the socket may have
+                _ => State::Stuck,                 // it is down, or the kernel has no memory
+            };
             return;
         }
     }
@@ -297,30 +316,18 @@ impl Interface {
     /// Whether the interface has no space now for what was pushed.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.full
+        matches!(self.state, State::Full | State::Refusing)
     }
 
     /// Whether the interface takes nothing for now. The poller would not tell when it does again.
     #[must_use]
     pub fn is_stuck(&self) -> bool {
-        self.stuck
+        self.state == State::Stuck
     }
 
-    /// Takes note of an error of the interface's, such as that it went down: until then the poller
-    /// tells of it again and again.
-    pub fn take_error(&self) {
-        let mut error: libc::c_int = 0;
-        let mut length = size_of_val(&error) as libc::socklen_t;
-        // SAFETY: both pointers are to live values, and the length says how long the first is.
-        unsafe {
-            libc::getsockopt(
-                self.socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_ERROR,
-                (&raw mut error).cast(),
-                &raw mut length,
-            )
-        };
+    /// Takes note of an error of the interface's, such as that it went down.
+    pub(crate) fn take_error(&self) {
+        packet_socket::take_error(&self.socket);
     }
 
     /// What became of its frames so far.
@@ -340,7 +347,7 @@ impl Interface {
         if failed == 0 {
             self.counters.ring_full += u64::from(told.tp_drops); // counted anew after each question
         }
-        self.counters
+        UplinkCounters { carrier: self.has_carrier, ..self.counters }
     }
 
     /// The descriptor that can be read when frames have arrived.
@@ -427,39 +434,9 @@ fn with_tag<'a>(
     Some((spaced, work.tagged()))
 }
 
-/// Lets merged segments wait, more of them than the host's administrator usually allows.
-fn keep_more_waiting(socket: &OwnedFd) -> io::Result<()> {
-    let limit = MERGED_WAITING_BYTES;
-    set_of(libc::SOL_SOCKET, socket, libc::SO_RCVBUFFORCE, &limit)
-        .or_else(|_| set_of(libc::SOL_SOCKET, socket, libc::SO_RCVBUF, &limit))
-}
-
 fn status<'a>(slot: *mut u8) -> &'a AtomicU32 {
     // SAFETY: a slot is aligned to 16 bytes and begins with its status, which both sides change.
     unsafe { AtomicU32::from_ptr(slot.cast()) }
-}
-
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    set_of(libc::SOL_PACKET, socket, option, value)
-}
-
-fn set_of<T>(
-    level: libc::c_int,
-    socket: &OwnedFd,
-    option: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
-    // SAFETY: the pointer is to a live value of that length.
-    let failed = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const *value).cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 fn map(socket: &OwnedFd, slots: u32) -> io::Result<*mut u8> {
@@ -475,29 +452,4 @@ fn map(socket: &OwnedFd, slots: u32) -> io::Result<*mut u8> {
         )
     };
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
-}
-
-fn bind(socket: &OwnedFd, ifindex: i32) -> io::Result<()> {
-    let address = address(ifindex);
-    // SAFETY: the pointer is to a live address of that length.
-    let failed = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of_val(&address) as libc::socklen_t,
-        )
-    };
-    if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn address(ifindex: i32) -> libc::sockaddr_ll {
-    libc::sockaddr_ll {
-        sll_family: libc::AF_PACKET as u16,
-        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
-        sll_ifindex: ifindex,
-        sll_hatype: 0,
-        sll_pkttype: 0,
-        sll_halen: 0,
-        sll_addr: [0; 8],
-    }
 }

@@ -7,6 +7,7 @@ use std::{ffi::CString, io, os::fd::BorrowedFd};
 
 use crate::{
     Delivered, MIN_FRAME_BYTES, NetHeader, Offloads, Transmitted,
+    carrier::Carriers,
     interface::{Interface, ROUTER_SLOTS},
     output::FULL_NS,
     poller::{Interest, Poller},
@@ -45,7 +46,7 @@ pub(crate) struct InterfaceSide {
 }
 
 impl InterfaceSide {
-    pub(crate) fn new(name: &str, checksums: bool) -> io::Result<Self> {
+    pub(crate) fn new(name: &str, checksums: bool, carriers: &Carriers) -> io::Result<Self> {
         let mut made = Self {
             name: CString::new(name)?,
             interface: Interface::new(ROUTER_SLOTS)?,
@@ -56,7 +57,7 @@ impl InterfaceSide {
             touched: false,
             watched: true,
         };
-        made.look(0);
+        made.look(0, carriers);
         Ok(made)
     }
 
@@ -71,8 +72,8 @@ impl InterfaceSide {
     }
 
     /// Does what was to be done by now.
-    pub(crate) fn in_time(&mut self, now_ns: u64) {
-        self.look(now_ns);
+    pub(crate) fn in_time(&mut self, now_ns: u64, carriers: &Carriers) {
+        self.look(now_ns, carriers);
         if self.flushes_at_ns.is_some_and(|at_ns| at_ns <= now_ns) {
             self.flush(now_ns);
         }
@@ -83,8 +84,21 @@ impl InterfaceSide {
         self.flushes_at_ns = self.interface.is_full().then_some(now_ns + FULL_NS);
     }
 
+    /// The interface that it has, or had.
+    pub(crate) fn ifindex(&self) -> u32 {
+        self.interface.ifindex()
+    }
+
+    /// Takes note of whether an interface has a carrier, if it is this one. What waits for it goes now.
+    pub(crate) fn set_carrier(&mut self, ifindex: u32, is_there: bool, now_ns: u64) {
+        if ifindex == self.interface.ifindex() {
+            self.interface.set_carrier(is_there);
+            self.flush(now_ns);
+        }
+    }
+
     /// Looks for the interface, if it is gone and the time has come.
-    fn look(&mut self, now_ns: u64) {
+    fn look(&mut self, now_ns: u64, carriers: &Carriers) {
         if self.looks_at_ns.is_none_or(|at_ns| now_ns < at_ns) {
             return;
         }
@@ -93,7 +107,8 @@ impl InterfaceSide {
             // SAFETY: a string that ends with 0.
             let index = unsafe { libc::if_nametoindex(self.name.as_ptr()) };
             // What is gone again by now, or takes no frames, is looked for again.
-            self.is_bound = index != 0 && self.interface.bind(index).is_ok();
+            self.is_bound =
+                index != 0 && self.interface.bind(index).is_ok() && carriers.ask(index).is_ok();
         }
         let is_there = self.is_bound && self.interface.is_up(&self.name);
         self.looks_at_ns = (!is_there).then_some(now_ns + LOOK_NS);

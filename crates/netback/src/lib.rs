@@ -21,8 +21,10 @@
 
 mod backend;
 mod backlog;
+mod carrier;
 mod chain;
 mod checksum;
+mod clock;
 mod cut_short;
 mod delivery;
 mod descriptor;
@@ -30,12 +32,14 @@ mod error;
 mod forwarding;
 mod frame;
 mod guest;
+mod handle;
 mod interface;
 mod interface_side;
 mod memory;
 mod message;
 mod notification;
 mod output;
+mod packet_socket;
 mod poller;
 mod port;
 mod prefetch;
@@ -52,7 +56,7 @@ mod staging;
 mod test_support;
 mod vlan;
 
-pub use backend::{Counters, Ended, Handle, Netback};
+pub use backend::Netback;
 pub use chain::{Chain, Segment};
 pub use cut_short::contain_cut_files;
 pub use error::CutOff;
@@ -60,6 +64,7 @@ pub use frame::{
     Delivered, FrameFormat, FrameWriter, MIN_FRAME_BYTES, NET_HEADER_BYTES, NetHeader, Offloads,
     Transmitted, copy_out,
 };
+pub use handle::{Counters, Ended, Handle};
 pub use interface::UplinkCounters;
 pub use memory::{GuestMemory, MAX_MEMORY_BYTES};
 pub use message::{

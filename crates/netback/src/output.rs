@@ -53,7 +53,7 @@ pub(crate) struct Output {
     until_ns: Option<u64>,
 }
 
-/// Between two tries to send by an interface that is down, and by one that is full.
+/// Between two tries to send by an interface that is said to be up and is not, and by one that is full.
 const AGAIN_NS: u64 = 10_000_000;
 pub(crate) const FULL_NS: u64 = 100_000;
 
@@ -94,7 +94,7 @@ impl Output {
                 self.until_ns = waits.then_some(free_ns);
                 break;
             }
-            let free = u32::from(free_ns <= now_ns && self.uplink.has_free_slot());
+            let free = u32::from(free_ns <= now_ns && self.uplink.takes_frames());
             match self.scheduler.hand_over(free, self.back_pressure, now_ns) {
                 Handover::Packet(staged) => {
                     let port = &mut ports[self.ports[staged.flow as usize]];
@@ -125,7 +125,9 @@ impl Output {
         if sent < self.batch {
             self.uplink.flush();
         }
-        if self.uplink.is_stuck() {
+        if !self.uplink.has_carrier() {
+            self.blocked = false; // the kernel tells when it has one
+        } else if self.uplink.is_stuck() {
             (self.blocked, self.until_ns) = (false, Some(now_ns + AGAIN_NS));
         } else if self.uplink.is_full() {
             (self.blocked, self.until_ns) = (false, Some(now_ns + FULL_NS));

@@ -4,6 +4,7 @@ use std::{io, os::unix::net::UnixListener};
 
 use crate::{
     CutOff, Delivered, MIN_FRAME_BYTES, NetHeader, NicSettings, Transmitted,
+    carrier::Carriers,
     guest::{Gone, GuestSide},
     interface_side::{InterfaceSide, Lost},
     segmentation::{MAX_MERGED_BYTES, Merged},
@@ -94,11 +95,15 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(settings: PortSettings, attachment: Attachment) -> io::Result<Self> {
+    pub(crate) fn new(
+        settings: PortSettings,
+        attachment: Attachment,
+        carriers: &Carriers,
+    ) -> io::Result<Self> {
         let side = match attachment {
             Attachment::Socket(listener) => Side::Guest(GuestSide::new(settings.nic, listener)?),
             Attachment::Interface(name) => {
-                Side::Interface(InterfaceSide::new(&name, settings.nic.offloads)?)
+                Side::Interface(InterfaceSide::new(&name, settings.nic.offloads, carriers)?)
             }
         };
         Ok(Self {
@@ -258,10 +263,10 @@ impl Port {
     }
 
     /// Does what was to be done by now: signals a guest again, looks for an interface that was gone.
-    pub(crate) fn in_time(&mut self, now_ns: u64) {
+    pub(crate) fn in_time(&mut self, now_ns: u64, carriers: &Carriers) {
         match &mut self.side {
             Side::Guest(guest) => guest.signal_again(now_ns),
-            Side::Interface(interface) => interface.in_time(now_ns),
+            Side::Interface(interface) => interface.in_time(now_ns, carriers),
         }
     }
 

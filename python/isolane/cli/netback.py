@@ -146,7 +146,8 @@ def _status(name: str | None, *, as_json: bool) -> None:
 
 def _link(uplink: UplinkStatus) -> str:
     lossy = "" if uplink.back_pressure == "on" else ", no back-pressure"
-    return f"{uplink.scheduler}{f', {uplink.rate}' if uplink.rate else ''}{lossy}"
+    without = "" if uplink.carrier else ", no carrier"
+    return f"{uplink.scheduler}{f', {uplink.rate}' if uplink.rate else ''}{lossy}{without}"
 
 
 def _print(status: Status) -> None:

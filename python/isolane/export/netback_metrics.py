@@ -59,6 +59,9 @@ _OF_PORT: Final[tuple[_Metric[PortStatus], ...]] = (
             lambda port: {"": port.cut_offs}),
 )  # fmt: skip
 _OF_UPLINK: Final[tuple[_Metric[UplinkStatus], ...]] = (
+    _Metric("carrier", "gauge", "",
+            "1 while the interface is up and has a carrier; frames wait while it does not.",
+            lambda uplink: {"": uplink.carrier}),
     _Metric("received_frames", "counter", "frames", "Frames that arrived.",
             lambda uplink: {"": uplink.received}),
     _Metric("sent_frames", "counter", "frames", "Frames handed to the interface.",

@@ -17,7 +17,7 @@ PORT = PortStatus(
 )  # fmt: skip
 LINK = UplinkStatus(
     name="eth1", scheduler="drr", back_pressure="on", rate="1Gbps", received=526, ring_full=11,
-    too_long=12, sent=900, refused=4, retried=5,
+    too_long=12, sent=900, refused=4, retried=5, carrier=True,
 )  # fmt: skip
 SHOWN = Status("edge", (PORT,), (LINK,))
 
@@ -37,6 +37,7 @@ def test_both_formats_have_every_counter() -> None:
     assert openmetrics["isolane_netback_port_not_sent_frames_total", by_reason] == 60
     uplink = (("back_end", "edge"), ("uplink", "eth1"))
     assert openmetrics["isolane_netback_uplink_received_frames_total", uplink] == 526
+    assert openmetrics["isolane_netback_uplink_carrier", uplink] == 1
 
 
 def test_units_end_names() -> None:

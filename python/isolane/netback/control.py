@@ -85,6 +85,8 @@ class UplinkStatus:
     retried: int
     """How often the interface had no space for a frame, which was offered again and is not lost;
     the kernel counts each time among what the interface dropped (``tx_dropped``)."""
+    carrier: bool
+    """Whether the interface is up and has a carrier; frames wait while it does not."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ NOTHING = PortStatus(
 )  # fmt: skip
 LINK = UplinkStatus(
     name="eth1", scheduler="drr", back_pressure="on", rate=None, received=0, ring_full=0,
-    too_long=0, sent=0, refused=0, retried=0,
+    too_long=0, sent=0, refused=0, retried=0, carrier=True,
 )  # fmt: skip
 
 

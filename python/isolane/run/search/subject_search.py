@@ -39,6 +39,8 @@ MFR_TRIALS: Final = 15
 """Trials that the maximum forwarding rate usually takes, for the progress."""
 FRMOL_TRIALS: Final = 3
 """Behind a limiter; else the MFR's own trials at the maximum tell."""
+LOOKS: Final = 3
+"""So often a limiter is looked for: each time takes a second, and others' pauses look like one."""
 MFR_WIDTH: Final = 4
 """The loads around the MFR are so many relative widths apart: it is no bound."""
 NO_FIGURES: Final = {
@@ -226,6 +228,8 @@ class SubjectSearch:
         """Look whether there is a limiter; if so, begin anew, with trials that are primed."""
         seen = suspected(self._measurer.tried)
         if self._rate_limit or seen is None or seen.load_pps in self._looked:
+            return False
+        if len(self._looked) >= LOOKS:
             return False
         if any(router.pattern.timing.kind == "ramp" for router in self.subject.routers):
             return False  # it begins with no load at all
