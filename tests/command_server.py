@@ -18,6 +18,7 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any, TextIO
@@ -150,7 +151,12 @@ def _reap() -> None:
 
 
 def leave(status: object) -> None:
-    """End as an interpreter does, without taking everything apart that was imported."""
+    """End as an interpreter does, without taking everything apart that was imported.
+
+    Threads come first: a pool of processes closes its queue from one, and multiprocessing's exit
+    functions close the same descriptors.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     code = status if isinstance(status, int) else 1
     try:

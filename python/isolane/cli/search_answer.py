@@ -140,7 +140,7 @@ def _limiter_words(rows: Sequence[Searched]) -> list[str]:
     if idle:
         part = percent(min(idle.values()))
         told += [
-            f"A shaper or policer limits {', '.join(idle)}.",
+            f"A shaper, policer or CPU cap limits {', '.join(idle)}.",
             f"The cores were idle for {part} % or more there.",
         ]
     if unsure := ", ".join(arm for arm in limited if arm not in idle):

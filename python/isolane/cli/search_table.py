@@ -83,7 +83,7 @@ def _limiter(limit: RateLimit) -> str:
     if not limit.emptied:
         still = "its bucket was not empty even then, so rates may be too high"
     return (
-        "a shaper or policer is the limit; each trial begins with "
+        "a shaper, policer or CPU cap is the limit; each trial begins with "
         f"{format_ns(priming.duration_ns)} of {format_pps(priming.offered_pps)}: {still}"
     )
 

@@ -131,7 +131,7 @@ def limited(one: Searched, idle: float | None, *, emptied: bool = True) -> Searc
 
 def test_a_shaper_that_is_the_limit_is_told() -> None:
     told = printed(limited(BRIDGE, 0.53), limited(MACVLAN, 0.4), DIRECT)
-    assert "A shaper or policer limits macvlan, bridge." in " ".join(told)
+    assert "A shaper, policer or CPU cap limits macvlan, bridge." in " ".join(told)
     assert "The cores were idle for 40 % or more there." in " ".join(told)
     assert "too high" not in " ".join(told)
     told = printed(limited(BRIDGE, None, emptied=False), MACVLAN)
@@ -145,8 +145,8 @@ def test_a_shaper_that_is_the_limit_is_told() -> None:
 def test_how_its_trials_begin_is_a_remark() -> None:
     (told,) = remarks(summary_of((limited(BRIDGE, 0.53),)))
     assert told == (
-        "bridge, victim alone: a shaper or policer is the limit; each trial begins with 50 ms of "
-        "400 kpps: its bucket is empty then"
+        "bridge, victim alone: a shaper, policer or CPU cap is the limit; each trial begins with "
+        "50 ms of 400 kpps: its bucket is empty then"
     )
     (told,) = remarks(summary_of((limited(BRIDGE, 0.53, emptied=False),)))
     assert told.endswith("its bucket was not empty even then, so rates may be too high")
