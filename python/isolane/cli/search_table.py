@@ -82,9 +82,12 @@ def _limiter(limit: RateLimit) -> str:
     priming, still = limit.priming, "its bucket is empty then"
     if not limit.emptied:
         still = "its bucket was not empty even then, so rates may be too high"
+    which = "a shaper, policer or CPU cap is the limit"
+    if not limit.idle:  # the rates alone tell
+        which = "the same comes through of any load, as if a shaper were the limit"
     return (
-        "a shaper, policer or CPU cap is the limit; each trial begins with "
-        f"{format_ns(priming.duration_ns)} of {format_pps(priming.offered_pps)}: {still}"
+        f"{which}; each trial begins with {format_ns(priming.duration_ns)} of "
+        f"{format_pps(priming.offered_pps)}: {still}"
     )
 
 

@@ -150,6 +150,9 @@ def test_how_its_trials_begin_is_a_remark() -> None:
     )
     (told,) = remarks(summary_of((limited(BRIDGE, 0.53, emptied=False),)))
     assert told.endswith("its bucket was not empty even then, so rates may be too high")
+    for unsure in (None, 0.0):
+        (told,) = remarks(summary_of((limited(BRIDGE, unsure),)))
+        assert "the same comes through of any load, as if a shaper were the limit; each" in told
 
 
 def test_cores_that_moved_are_a_remark() -> None:
