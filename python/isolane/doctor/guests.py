@@ -19,7 +19,7 @@ from isolane.guests.tiny_machine import KILL_WAIT_S
 
 _LIMIT_S: Final = 5.0
 _UML_LIMIT_S: Final = 10.0
-"""A whole Linux boots in 1.5 s where nobody else wants the cores."""
+"""A whole Linux boots in 0.5 s where nobody else wants the cores."""
 
 
 def _qemu_lacking() -> Answer | None:
