@@ -54,12 +54,24 @@ def remove_left(name: str, directory: Path = DIRECTORY) -> bool:
 
 
 def processes_of(folder: Path) -> list[int]:
-    """Return the processes that are the guest with this folder."""
+    """Return the processes that are the guest with this folder.
+
+    A folder of that name in a container that shares its processes with this host is another one.
+    """
     found = []
     marks = [(kind.PROGRAM.encode(), os.fsencode(kind.mark(folder))) for kind in _KINDS]
     for number, _ in named_processes():
         words = words_of(number)
         program = words[0].rpartition(b"/")[2] if words else b""
-        if any(program == kernel and own in words for kernel, own in marks):
+        marked = any(program == kernel and own in words for kernel, own in marks)
+        if marked and _sees_what_we_see(number, folder):
             found.append(number)
     return found
+
+
+def _sees_what_we_see(process: int, folder: Path) -> bool:
+    """Whether what a process finds where a folder is, or was, is the same as here."""
+    there = next(parent for parent in folder.parents if parent.exists())
+    with contextlib.suppress(OSError):  # it has ended, or finds nothing there
+        return Path(f"/proc/{process}/root{there}").samefile(there)
+    return False
