@@ -24,6 +24,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from isolane.children import die_with_parent
 from isolane.errors import TestbedError
+from isolane.guests.console import Console
 from isolane.guests.own_core import stay_on
 from isolane.procfs import children, descendants, family, thread_name, threads_of
 
@@ -38,11 +39,11 @@ _FILE: Final = re.compile(r"(?:^|\n)==> /proc/(\S+) <==\n")
 """How head(1) begins a file."""
 DIRECTORY: Final = Path("/run/isolane/guests")
 _HIDDEN: Final = ("/root", "/home")
-_LAST_LINES: Final = 5
-_STACK: Final = re.compile(r"\r?\n(?:\[[ .0-9]+\] )?(?:Stack:|CPU: \d+ PID:|Call Trace:)")
 _ENDING_S: Final = 1.0
 _UNBEGUN_S: Final = 1.0
 """How long unshare(1) may take to start its child, when the guest is ended at once."""
+_GATHER_S: Final = 0.0005
+"""How long more of an answer is waited for at a time: a serial line brings it letter by letter."""
 _COMM: Final = 15
 """Characters that the kernel keeps of a program's name."""
 _NAME: Final = re.compile(r"[a-z0-9_][a-z0-9_/]*")
@@ -106,7 +107,7 @@ class Guest(ABC):
         self.folder = directory / plan.name
         self._limit_s = limit_s
         self._process: subprocess.Popen[bytes] | None = None
-        self._console = b""
+        self._console = Console()
         self._deadline_s = 0.0
         self._asked: tuple[str, ...] = ()
         self._questions = 0
@@ -230,9 +231,7 @@ class Guest(ABC):
     def last_lines(self) -> str:
         """The last lines of its console, in one line; of a panic without the stack."""
         self._read_console(0.0)
-        text = self._console.decode(errors="replace")
-        lines = _STACK.split(text, maxsplit=1)[0].splitlines()
-        return " | ".join(line.strip() for line in lines[-_LAST_LINES:] if line.strip())
+        return self._console.last_lines
 
     def proc(self, name: str) -> str:
         """Read a file under ``/proc`` of the guest, such as ``net/dev``.
@@ -263,7 +262,7 @@ class Guest(ABC):
         assert process.stdin is not None
         self._asked = names
         self._questions += 1
-        self._console = b""
+        self._console.clear()
         files = " ".join(f"/proc/{name}" for name in names)
         try:
             os.write(process.stdin.fileno(), f"{self._questions} {files}\n".encode())
@@ -281,7 +280,7 @@ class Guest(ABC):
         # The line's end belongs to it: there is a 12 for each 1.
         begin, end = (f"{words} {self._questions}\n" for words in (_BEGIN, _END))
         self._await(end, f"did not answer for {', '.join(self._asked)}")
-        text = _lines(self._console).partition(begin)[2].partition(end)[0]
+        text = self._console.text.partition(begin)[2].partition(end)[0]
         _, *parts = _FILE.split(text)
         found = dict(zip(parts[::2], parts[1::2], strict=True))
         for name in self._asked:
@@ -362,14 +361,14 @@ done"""
         """Wait until the console says something."""
         deadline_s = time.monotonic() + self._limit_s
         while not self._says(words, failed, deadline_s, 0.1):
-            pass
+            time.sleep(_GATHER_S)
 
     def _says(self, words: str, failed: str, deadline_s: float, wait_s: float) -> bool:
         """Tell whether the console has said something, after a look at it."""
         running = self.is_running  # before the look: what it says at its end is seen, too
         left_s = max(0.0, deadline_s - time.monotonic())
         self._read_console(min(left_s, wait_s))
-        if words in _lines(self._console):
+        if self._console.says(words):
             return True
         if not running:
             raise self._failed(f"{failed} and has ended")
@@ -390,9 +389,4 @@ done"""
             if not selector.select(wait_s):
                 return
         while found := process.stdout.read(65_536):
-            self._console += found
-
-
-def _lines(console: bytes) -> str:
-    """Return what a console says, whose driver may end lines in two characters."""
-    return console.decode(errors="replace").replace("\r\n", "\n")
+            self._console.add(found)
