@@ -88,18 +88,19 @@ test: test-setup ## Set up, then test: is the code right? The same answer on any
 		>.build/test-result; \
 	cat .build/test-result; exit $$ended
 
-# What `make test` does at the same time, each by a make of its own: live tests that need the cores of
-# their test beds for themselves; live tests without one, then Rust's, which takes as long; all others.
+# What `make test` does at the same time, each by a make of its own: live tests with containers, which
+# are to have the cores of their test beds as far as possible; live tests with virtual machines or
+# without a test bed; Rust's, then all others.
 .PHONY: .test-alone .test-beside .test-pure
 .test-alone:
 	@$(MAKE) --no-print-directory test-live LIVE="root and not beside"
 .test-beside:
-	@ended=0; \
-	$(MAKE) --no-print-directory test-beside || ended=1; \
-	$(MAKE) --no-print-directory test-rust >/dev/null 2>&1 || ended=1; \
-	exit $$ended
+	@$(MAKE) --no-print-directory test-beside
 .test-pure:
-	@$(MAKE) --no-print-directory test-pure >/dev/null 2>&1
+	@ended=0; \
+	$(MAKE) --no-print-directory test-rust >/dev/null 2>&1 || ended=1; \
+	$(MAKE) --no-print-directory test-pure >/dev/null 2>&1 || ended=1; \
+	exit $$ended
 
 .PHONY: test-live
 test-live: test-setup ## Only the tests that change the host, one after the other; ARGS for pytest
@@ -110,7 +111,7 @@ LIVE := root
 .PHONY: test-beside
 test-beside: test-setup ## Only live tests that may run beside others, on a host of their own
 	@mkdir -p .build
-	@tools/private-host nice $(BIN)/pytest -m "root and beside" $(ARGS) >.build/pytest-beside.log 2>&1
+	@tools/private-host $(BIN)/pytest -m "root and beside" $(ARGS) >.build/pytest-beside.log 2>&1
 
 .PHONY: test-pure
 test-pure: setup ## Only the tests that change nothing, at idle priority

@@ -12,12 +12,14 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from isolane.testbed import NETNS_DIR, kernel
 
+from tests import machine
 from tests.commands import command_server
 from tests.live import changes, environment
 from tests.look import MARK, Look, look_around
@@ -66,6 +68,12 @@ def _host_as_before(request: pytest.FixtureRequest) -> Iterator[None]:
     finally:
         os.close(home)
     assert not left, f"left on the host (before, after): {left}"
+
+
+@pytest.fixture(autouse=True)
+def _beside(request: pytest.FixtureRequest) -> Iterator[None]:
+    with machine.shared() if request.node.get_closest_marker("beside") else nullcontext():
+        yield
 
 
 def remove(before: Look) -> None:

@@ -1,5 +1,7 @@
 """``tools/gate --soak N``: the live tests N times, every second time on a host that is disturbed.
 
+They run in the two lanes that they have in ``make test``.
+
 By turns a busy process on each core, and each core taken away as a hypervisor does it: nothing runs
 there for a while, the kernel's own workers neither, and then all goes on as if nothing had been.
 
@@ -15,7 +17,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -78,14 +81,28 @@ def disturbed(cores: set[int], how: Disturbance) -> Iterator[list[subprocess.Pop
             process.wait()
 
 
-def turn(report: Path, command: list[str]) -> list[str]:
-    """Run the live tests once; returns those that failed, one by one."""
-    report.unlink(missing_ok=True)
+def turn(lanes: Mapping[Path, list[str]]) -> list[str]:
+    """Run the live tests once; returns those that failed, one by one.
+
+    Parameters
+    ----------
+    lanes
+        What runs side by side: the JUnit report that is to come, and the command that writes it.
+    """
+    for report in lanes:
+        report.unlink(missing_ok=True)
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        return [name for found in pool.map(_lane, lanes, lanes.values()) for name in found]
+
+
+def _lane(report: Path, command: list[str]) -> list[str]:
     done = subprocess.run(command, cwd=ROOT, check=False, timeout=LIMIT_S)
     if not report.exists():
         return [f"no report: {' '.join(command)} ended with {done.returncode}"]
     failed = failures(report.read_text())
-    return failed or ([f"pytest ended with {done.returncode}"] if done.returncode else [])
+    if done.returncode and not failed:
+        return [f"{report.stem}: pytest ended with {done.returncode}"]
+    return failed
 
 
 def failures(report: str) -> list[str]:
@@ -107,13 +124,20 @@ def told(counts: Counter[str], turns: int) -> str:
 def main(turns: int) -> int:
     """Run all turns; the exit status is 1 if any test failed even once."""
     counts: Counter[str] = Counter()
-    report = ROOT / ".build" / "soak.xml"
-    report.parent.mkdir(exist_ok=True)
-    command = ["make", "test-live", f"ARGS=--junitxml={report} --quiet"]
+    folder = ROOT / ".build"
+    folder.mkdir(exist_ok=True)
+    lanes = {
+        (report := folder / f"soak-{lane}.xml"): [
+            "make",
+            f".test-{lane}",
+            f"ARGS=--quiet --junitxml={report}",
+        ]
+        for lane in ("alone", "beside")
+    }
     for number in range(1, turns + 1):
         began, how = time.monotonic(), TURNS[(number - 1) % len(TURNS)]
         with disturbed(os.sched_getaffinity(0), how):
-            found = turn(report, command)
+            found = turn(lanes)
         counts.update(set(found))
         print(f"soak: turn {number} of {turns}{how.words}: {len(found)} failed, "
               f"{time.monotonic() - began:.0f} s", flush=True)  # fmt: skip

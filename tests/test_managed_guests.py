@@ -21,6 +21,7 @@ from tests.managed_guests import CAP, bench
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.beside,
     pytest.mark.native,
     pytest.mark.usefixtures("needs_root", "needs_guest_kernel"),
 ]

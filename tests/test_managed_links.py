@@ -22,6 +22,7 @@ from tests.live_bench import Offer, live_bench
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.beside,
     pytest.mark.native,
     pytest.mark.usefixtures("needs_root", "needs_guest_kernel"),
 ]

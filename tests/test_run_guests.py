@@ -21,6 +21,7 @@ from tests.test_run_live import assert_sound, run
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.beside,
     pytest.mark.native,
     pytest.mark.usefixtures("needs_root", "needs_guest_kernel"),
 ]

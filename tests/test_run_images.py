@@ -15,6 +15,7 @@ from tests.live import assert_same_host, in_process, isolane, quiet_host
 
 pytestmark = [
     pytest.mark.root,
+    pytest.mark.beside,
     pytest.mark.native,
     pytest.mark.usefixtures("needs_root", "needs_qemu_guests"),
 ]

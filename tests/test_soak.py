@@ -34,13 +34,19 @@ def test_failures_and_errors_count_skips_do_not() -> None:
 
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_turn_without_a_report_or_with_a_bad_end_has_failed(status: int, tmp_path: Path) -> None:
-    report = tmp_path / "report.xml"
-    ends = [sys.executable, "-c", f"raise SystemExit({status})"]
-    assert soak.turn(report, ends)[0].startswith("no report: ")
+    report, other = tmp_path / "report.xml", tmp_path / "other.xml"
     good = "<testsuite><testcase classname='a' name='b'/></testsuite>"
-    writes = f"open({str(report)!r}, 'w').write({good!r}); raise SystemExit({status})"
-    found = soak.turn(report, [sys.executable, "-c", writes])
-    assert found == (["pytest ended with 1"] if status else [])
+
+    def writing(path: Path, status: int = 0) -> list[str]:
+        words = f"open({str(path)!r}, 'w').write({good!r}); raise SystemExit({status})"
+        return [sys.executable, "-c", words]
+
+    report.write_text(good)  # of the turn before
+    ends = [sys.executable, "-c", f"raise SystemExit({status})"]
+    (told,) = soak.turn({report: ends, other: writing(other)})
+    assert told.startswith("no report: ")
+    found = soak.turn({other: writing(other), report: writing(report, status)})
+    assert found == (["report: pytest ended with 1"] if status else [])
 
 
 def test_busy_processes_end() -> None:

@@ -14,6 +14,8 @@ from isolane.testbed import Counters, Testbed, Wire, kernel
 from isolane.testbed.bed_polling import RARE_PAUSE_NS
 from pyroute2 import NetNS
 
+from tests import machine
+
 pytestmark = pytest.mark.root
 
 LIMIT_S = 300.0
@@ -240,9 +242,10 @@ def polls() -> Any:
     os.mkdir(name, dir_fd=tracefs)
     try:
         write(tracefs, f"{name}/buffer_size_kb", "20000")
-        write(tracefs, f"{name}/events/napi/napi_poll/enable", "1")
-        yield seen
-        write(tracefs, f"{name}/events/napi/napi_poll/enable", "0")
+        with machine.alone():
+            write(tracefs, f"{name}/events/napi/napi_poll/enable", "1")
+            yield seen
+            write(tracefs, f"{name}/events/napi/napi_poll/enable", "0")
         with os.fdopen(os.open(f"{name}/trace", os.O_RDONLY, dir_fd=tracefs)) as trace:
             for line in trace:
                 if "napi_poll:" in line:

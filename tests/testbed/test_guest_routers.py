@@ -19,7 +19,7 @@ from isolane.testbed import UML, BedPlan, Machine, Testbed
 from tests.testbed.test_counters import blasted_until, of
 from tests.testbed.test_forwarding import assert_forwards
 
-pytestmark = [pytest.mark.root, pytest.mark.usefixtures("needs_guest_kernel")]
+pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.usefixtures("needs_guest_kernel")]
 
 FRAMES = 40
 MANY = 150_000
