@@ -121,7 +121,7 @@ test-pure: setup ## Only the tests that change nothing, at idle priority
 .PHONY: test-rust
 test-rust: setup ## Only Rust's tests, on a host of their own
 	@mkdir -p .build
-	@{ nice cargo test --workspace --locked --quiet --no-run && \
+	@unset MAKEFLAGS MFLAGS; { nice cargo test --workspace --locked --quiet --no-run && \
 	tools/private-host nice cargo test --workspace --locked --quiet && \
 	nice cargo run --package isolane-netback --example fuzz --locked --quiet -- 20000 7; } 2>&1 | \
 	tee .build/cargo-test.log

@@ -28,13 +28,13 @@ def shared() -> Iterator[None]:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Have none of those do anything meanwhile, nor their interfaces."""
+    """Have none of those do anything meanwhile, nor their interfaces. It cannot be nested."""
     with _locked(fcntl.LOCK_EX):
-        _await_removed_namespaces()
+        await_removed_namespaces()
         yield
 
 
-def _await_removed_namespaces() -> None:
+def await_removed_namespaces() -> None:
     """Wait until the kernel has cleared up the network namespaces that are on their way out.
 
     It takes them in turn, and so one last: whose interface has its other end here.

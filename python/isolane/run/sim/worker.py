@@ -6,6 +6,7 @@ import os
 import signal
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 
 def workers(jobs: int | None = None) -> int:
@@ -23,11 +24,23 @@ def executor(jobs: int) -> ProcessPoolExecutor:
 
 
 def stop(pool: ProcessPoolExecutor) -> None:
-    """Stop the workers at once, so that no long simulation outlives the command."""
-    processes = list((pool._processes or {}).values())  # noqa: SLF001 - public from Python 3.14 on
+    """Stop the workers at once, so that no long simulation outlives the command.
+
+    The pool's thread ends here, too. Python 3.11 wakes it when the command ends, by a pipe that the
+    thread may just be closing ("Bad file descriptor"); and it would wait for ever for the rest of a
+    result in whose middle a worker was stopped.
+    """
+    inside: Any = pool  # nothing that is public does it before Python 3.14
+    processes = list((inside._processes or {}).values())  # noqa: SLF001
+    thread, results = inside._executor_manager_thread, inside._result_queue  # noqa: SLF001
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         process.terminate()
+    for process in processes:
+        process.join()
+    results._writer.close()  # noqa: SLF001 - the last one that is open: the thread sees an end
+    if thread is not None:
+        thread.join()
 
 
 def _leave_signals() -> None:
