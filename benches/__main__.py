@@ -18,6 +18,7 @@ BENCHES: tuple[str, ...] = (
     "points",
     "accountant",
     "profile",
+    "run_profile",
     "enforcement",
     "charged",
     "links",

@@ -44,6 +44,26 @@ struct isl_profiled_core {
 	__u32 pending; /* samples of this softirq that are not anybody's yet */
 } profiled[MAX_CPUS];
 
+/* Which ticks count, by CLOCK_MONOTONIC; an end of 0: all. Written before the window begins. */
+struct isl_profile_window {
+	__u64 start_ns;
+	__u64 end_ns;
+	__u32 by_timer; /* ticks are those of the kernel's timer of a perf event */
+} profile_window;
+
+extern const void perf_swevent_hrtimer __ksym __weak;
+
+static __always_inline bool ticks_by_timer(void)
+{
+	return profile_window.by_timer && &perf_swevent_hrtimer;
+}
+
+static __always_inline bool counts(__u64 now_ns)
+{
+	return !profile_window.end_ns ||
+	       (now_ns >= profile_window.start_ns && now_ns < profile_window.end_ns);
+}
+
 static __always_inline struct isl_profiled_core *this_core(__u32 *cpu)
 {
 	*cpu = bpf_get_smp_processor_id();
@@ -58,21 +78,18 @@ static __always_inline __u32 frames(long bytes, __u32 max)
 	return found < max ? found : max;
 }
 
-static __always_inline void take(struct bpf_perf_event_data *context,
-				 struct isl_profiled_core *core, __u32 cpu)
+static __always_inline void take(void *context, struct isl_profiled_core *core, __u32 cpu,
+				 enum isl_profile_kind kind)
 {
 	__u64 pid_tgid = bpf_get_current_pid_tgid();
 	__u32 zero = 0, kernel, user, size;
 	struct sample *sample;
 	long bytes;
 
-	/* Idle cores are not always sampled, so that these say nothing. */
-	if (!(__u32)pid_tgid && !core->in_softirq)
-		return;
 	sample = bpf_map_lookup_elem(&isl_sample, &zero);
 	if (!sample)
 		return;
-	sample->record.kind = core->in_softirq ? ISL_IN_SOFTIRQ : ISL_IN_THREAD;
+	sample->record.kind = kind;
 	sample->record.core = cpu;
 	sample->record.thread = pid_tgid;
 	sample->record.process = pid_tgid >> 32;
@@ -100,7 +117,34 @@ int isl_tick(struct bpf_perf_event_data *context)
 	__u32 cpu;
 	struct isl_profiled_core *core = this_core(&cpu);
 
-	take(context, core, cpu);
+	if (!counts(began_ns))
+		return 0;
+	/* Idle cores are not always sampled, so that these say nothing; softirqs on them: see below. */
+	if (!(__u32)bpf_get_current_pid_tgid() && (!core->in_softirq || ticks_by_timer()))
+		return 0;
+	take(context, core, cpu, core->in_softirq ? ISL_IN_SOFTIRQ : ISL_IN_THREAD);
+	core->ns += bpf_ktime_get_ns() - began_ns;
+	return 0;
+}
+
+/*
+ * The timer ticks while the idle task is current, too, but of most kernels no event comes of it
+ * then, as if no softirq ran on top of it: on a core that is not busy, that is nearly all there is.
+ */
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(isl_prof_timer, struct hrtimer *timer)
+{
+	__u64 began_ns;
+	__u32 cpu;
+	struct isl_profiled_core *core = this_core(&cpu);
+
+	if (!core->in_softirq || !ticks_by_timer() || (__u32)bpf_get_current_pid_tgid() ||
+	    (void *)timer->function != (void *)&perf_swevent_hrtimer)
+		return 0;
+	began_ns = bpf_ktime_get_ns();
+	if (!counts(began_ns))
+		return 0;
+	take(ctx, core, cpu, ISL_BY_TIMER);
 	core->ns += bpf_ktime_get_ns() - began_ns;
 	return 0;
 }

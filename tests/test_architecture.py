@@ -53,6 +53,7 @@ ARROWS: dict[str, set[str]] = {
         "doctor",
         "testbed",
         "stats",
+        "cpu_profile",
         "enforce",
         "_native",
     },

@@ -195,6 +195,7 @@ enum isl_profile_kind {
 		1,	/* a sample; whose, the core's next record of one of those below tells */
 	ISL_POLLED = 2, /* the core's samples in softirqs so far were this interface's */
 	ISL_NOT_POLLED = 3, /* they were nobody's: the softirq has ended */
+	ISL_BY_TIMER = 4,   /* as ISL_IN_SOFTIRQ; the chain begins in the interrupt that took it */
 };
 
 #define ISL_KERNEL_FRAMES 127

@@ -54,6 +54,10 @@ struct sk_buff {
 	__u16 mac_header; /* offset from head */
 };
 
+struct hrtimer {
+	int (*function)(struct hrtimer *);
+};
+
 struct napi_struct {
 	struct net_device *dev;
 };

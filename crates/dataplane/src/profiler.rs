@@ -6,7 +6,6 @@ use std::{
     io,
     os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd},
     rc::Rc,
-    time::{Duration, Instant},
 };
 
 use libbpf_rs::{Link, RingBuffer, RingBufferBuilder, skel::Skel};
@@ -14,8 +13,9 @@ use libbpf_rs::{Link, RingBuffer, RingBufferBuilder, skel::Skel};
 use crate::{
     Result,
     load::{Family, Loaded, present},
+    monotonic_ns,
     skeletons::profile::{ProfileSkel, ProfileSkelBuilder, types},
-    symbols,
+    symbols::{self, Names},
 };
 
 const FAMILY: Family = Family {
@@ -24,10 +24,16 @@ const FAMILY: Family = Family {
 };
 const EVENTS: Family =
     Family { program: "profile", feature: "perf events of cores (CONFIG_PERF_EVENTS)" };
-/// How long the period stays the same. Each change loses what has passed of one.
-const TURN: Duration = Duration::from_secs(1);
-/// By how much of itself the rate is varied, so that it beats with nothing that is periodic.
+/// How long the period stays the same, ns. Each change loses what has passed of one.
+const TURN_NS: u64 = 1_000_000_000;
+/// Clocks of each core, which tick at rates of their own, so that they beat with nothing periodic.
+const CLOCKS: usize = 4;
+/// By how much of itself a rate is varied: one clock is as much faster as another one is slower.
 const VARIED: f64 = 0.2;
+/// What calls the timers that are due.
+const TIMER_INTERRUPT: &str = "hrtimer_interrupt";
+/// Outermost functions of an interrupt: on x86, on Arm.
+const ENTRIES: [&str; 2] = ["asm_sysvec_apic_timer_interrupt", "el1h_64_irq"];
 const HEAD_BYTES: usize = size_of::<types::isl_profile_record>();
 
 /// What the ticks are of.
@@ -100,6 +106,8 @@ struct Chain {
     name: [u8; 16],
     kernel: Vec<u64>,
     user: Vec<u64>,
+    /// Whether the chain begins in the interrupt that took it.
+    by_timer: bool,
 }
 
 #[derive(Default)]
@@ -120,45 +128,56 @@ pub struct Profiler {
     /// Of the cores, descriptors that `ticks` owns.
     events: Vec<RawFd>,
     pace: RefCell<Pace>,
+    names: Names,
 }
 
-/// The rate at which each core is sampled: it changes every second, and is right on average.
+/// The rates at which each core is sampled: they change every second; their sum does not.
 struct Pace {
     hz: f64,
-    /// Part of the rate that is added now.
-    varied: f64,
-    since: Instant,
-    turns: u64,
+    /// Part of its rate that is added to each clock's now.
+    varied: [f64; CLOCKS],
+    since_ns: u64,
+    /// Which ticks count: from, to.
+    window: (u64, u64),
     /// Samples of a busy core in the turns that are over.
     expected: f64,
     random: u64,
 }
 
 impl Pace {
-    fn new(hz: f64, now: Instant) -> Self {
-        Self { hz, varied: 0.0, since: now, turns: 0, expected: 0.0, random: 1 }
+    fn new(hz: f64, now_ns: u64) -> Self {
+        let (varied, window) = ([0.0; CLOCKS], (0, u64::MAX));
+        Self { hz, varied, since_ns: now_ns, window, expected: 0.0, random: 1 }
     }
 
-    fn now_hz(&self) -> f64 {
-        self.hz * (1.0 + self.varied)
+    /// The rate of each clock.
+    fn now_hz(&self) -> [f64; CLOCKS] {
+        self.varied.map(|varied| self.hz / CLOCKS as f64 * (1.0 + varied))
     }
 
-    fn end_turn(&mut self, now: Instant) {
-        self.expected += ((now - self.since).as_secs_f64() * self.now_hz()).floor();
-        self.since = now;
-        self.turns += 1;
-        // Each is followed by its opposite.
-        if self.turns % 2 == 0 {
-            self.varied = -self.varied;
-            return;
+    fn end_turn(&mut self, now_ns: u64) {
+        let (from_ns, to_ns) = (self.since_ns.max(self.window.0), now_ns.min(self.window.1));
+        let seconds = to_ns.saturating_sub(from_ns) as f64 / 1e9;
+        for hz in self.now_hz() {
+            // A turn that ends in the window loses what has passed of a period.
+            let ticks = seconds * hz;
+            self.expected += if to_ns == now_ns { ticks.floor() } else { ticks };
         }
-        // Knuth's MMIX generator: it has to be like nothing else, not unpredictable.
+        self.since_ns = now_ns;
+        for clock in (0..CLOCKS).step_by(2) {
+            let varied = VARIED * (2.0 * self.next_part() - 1.0);
+            (self.varied[clock], self.varied[clock + 1]) = (varied, -varied);
+        }
+    }
+
+    /// A number from 0 to 1, by Knuth's MMIX generator: it has to be like nothing else, not
+    /// unpredictable.
+    fn next_part(&mut self) -> f64 {
         self.random = self
             .random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let part = (self.random >> 11) as f64 / (1_u64 << 53) as f64;
-        self.varied = VARIED * (2.0 * part - 1.0);
+        (self.random >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
@@ -179,24 +198,27 @@ impl Profiler {
         let ring = builder.build().map_err(|error| FAMILY.refused(&error))?;
         let mut clock = Clock::Cycles;
         let (mut ticks, mut events) = (Vec::new(), Vec::new());
+        let pace = RefCell::new(Pace::new(hz as f64, monotonic_ns()));
         for &core in cores {
-            let event = match open(core, hz, clock) {
-                Err(_) if ticks.is_empty() => {
-                    clock = Clock::CpuClock;
-                    open(core, hz, clock)
-                }
-                opened => opened,
-            };
-            let refused = |source| EVENTS.refused_because(format!("core {core}: {source}"));
-            let event = event.map_err(refused)?;
-            let event = event.into_raw_fd();
-            events.push(event);
-            let link = skel.progs.isl_tick.attach_perf_event(event);
-            ticks.push(link.map_err(|error| FAMILY.refused(&error))?);
+            for hz in pace.borrow().now_hz() {
+                let event = match open(core, hz, clock) {
+                    Err(_) if ticks.is_empty() => {
+                        clock = Clock::CpuClock;
+                        open(core, hz, clock)
+                    }
+                    opened => opened,
+                };
+                let refused = |source| EVENTS.refused_because(format!("core {core}: {source}"));
+                let event = event.map_err(refused)?.into_raw_fd();
+                events.push(event);
+                let link = skel.progs.isl_tick.attach_perf_event(event);
+                ticks.push(link.map_err(|error| FAMILY.refused(&error))?);
+            }
         }
-        let pace = RefCell::new(Pace::new(hz as f64, Instant::now()));
-        let cores = cores.to_vec();
-        Ok(Self { ring, counts, ticks, skel, cores, clock, events, pace })
+        let bss = present(skel.maps.bss_data.as_deref_mut())?;
+        bss.profile_window.by_timer = u32::from(clock == Clock::CpuClock);
+        let (cores, names) = (cores.to_vec(), Names::new());
+        Ok(Self { ring, counts, ticks, skel, cores, clock, events, pace, names })
     }
 
     /// What the ticks are of.
@@ -205,36 +227,70 @@ impl Profiler {
         self.clock
     }
 
-    /// Takes what has come; to be called several times a second.
-    pub fn drain(&self) -> Result<()> {
-        let now = Instant::now();
+    /// Forgets what was sampled; from now on only ticks of a window count, on `CLOCK_MONOTONIC`,
+    /// ns.
+    pub fn begin(&mut self, start_ns: u64, end_ns: u64) -> Result<()> {
+        let bss = present(self.skel.maps.bss_data.as_deref_mut())?;
+        (bss.profile_window.start_ns, bss.profile_window.end_ns) = (u64::MAX, 1);
+        self.ring.consume().map_err(|error| FAMILY.refused(&error))?;
+        *self.counts.borrow_mut() = Counts::default();
+        self.turn(monotonic_ns())?;
         let mut pace = self.pace.borrow_mut();
-        if now - pace.since >= TURN {
-            pace.end_turn(now);
-            for &event in &self.events {
-                set_rate(event, pace.now_hz(), self.clock)
-                    .map_err(|source| EVENTS.refused_because(format!("its rate: {source}")))?;
-            }
+        (pace.window, pace.expected) = ((start_ns, end_ns), 0.0);
+        let bss = present(self.skel.maps.bss_data.as_deref_mut())?;
+        for core in &mut bss.profiled {
+            (core.lost, core.ns) = (0, 0);
+        }
+        (bss.profile_window.start_ns, bss.profile_window.end_ns) = (start_ns, end_ns);
+        Ok(())
+    }
+
+    /// Reads names anew: programs are loaded and unloaded, and addresses used again.
+    pub fn forget_names(&mut self) {
+        self.names = Names::new();
+    }
+
+    /// Takes what has come; to be called several times a second, where that is possible.
+    pub fn drain(&self) -> Result<()> {
+        let now_ns = monotonic_ns();
+        if now_ns - self.pace.borrow().since_ns >= TURN_NS {
+            self.turn(now_ns)?;
         }
         self.ring.consume().map_err(|error| FAMILY.refused(&error))
     }
 
-    /// Ends the sampling and tells the functions' names.
-    pub fn finish(mut self) -> Result<Profile> {
-        self.pace.borrow_mut().end_turn(Instant::now());
-        self.ticks.clear();
-        self.events.clear();
-        self.drain()?;
+    /// Changes the rate.
+    fn turn(&self, now_ns: u64) -> Result<()> {
+        let mut pace = self.pace.borrow_mut();
+        pace.end_turn(now_ns);
+        for (&event, hz) in self.events.iter().zip(pace.now_hz().into_iter().cycle()) {
+            set_rate(event, hz, self.clock)
+                .map_err(|source| EVENTS.refused_because(format!("its rate: {source}")))?;
+        }
+        Ok(())
+    }
+
+    /// What was sampled since [`Self::begin`], or since the start, with the functions' names.
+    pub fn taken(&self) -> Result<Profile> {
+        self.pace.borrow_mut().end_turn(monotonic_ns());
+        self.ring.consume().map_err(|error| FAMILY.refused(&error))?;
         let profiled = &present(self.skel.maps.bss_data.as_deref())?.profiled;
         let of_cores = || self.cores.iter().map(|&core| &profiled[core as usize % profiled.len()]);
         let mut counts = self.counts.borrow_mut();
         counts.end();
         Ok(Profile {
-            sampled: named(&counts.counted),
+            sampled: named(&counts.counted, &self.names),
             lost: of_cores().map(|core| core.lost).sum(),
-            expected: whole(self.pace.borrow().expected) * self.cores.len() as u64,
+            expected: whole(self.pace.borrow().expected * self.cores.len() as f64),
             program_ns: of_cores().map(|core| core.ns).sum(),
         })
+    }
+
+    /// Ends the sampling; then as [`Self::taken`].
+    pub fn finish(mut self) -> Result<Profile> {
+        self.ticks.clear();
+        self.events.clear();
+        self.taken()
     }
 }
 
@@ -257,9 +313,10 @@ impl Counts {
                 let addresses = record[HEAD_BYTES..].chunks_exact(8).map(address);
                 let mut kernel: Vec<_> = addresses.collect();
                 let user = kernel.split_off((word(6) as usize).min(kernel.len()));
-                let mut chain =
-                    Chain { core, thread: word(2), process: word(3), name: [0; 16], kernel, user };
-                if kind == types::isl_profile_kind::ISL_IN_SOFTIRQ {
+                let (thread, process, name) = (word(2), word(3), [0; 16]);
+                let by_timer = kind == types::isl_profile_kind::ISL_BY_TIMER;
+                let mut chain = Chain { core, thread, process, name, kernel, user, by_timer };
+                if by_timer || kind == types::isl_profile_kind::ISL_IN_SOFTIRQ {
                     // Whom it interrupted has nothing to do with it.
                     (chain.thread, chain.process, chain.user) = (0, 0, Vec::new());
                     self.pending.entry(core).or_default().push(chain);
@@ -297,32 +354,46 @@ fn address(bytes: &[u8]) -> u64 {
 }
 
 /// The samples with names in place of addresses, outermost first.
-fn named(counted: &HashMap<(Owner, Chain), u64>) -> Vec<Sampled> {
+fn named(counted: &HashMap<(Owner, Chain), u64>, names: &Names) -> Vec<Sampled> {
     let chains = || counted.keys().map(|(_, chain)| chain);
-    let kernel = symbols::of_kernel(chains().flat_map(|chain| chain.kernel.iter().copied()));
+    let kernel = names.of_kernel(chains().flat_map(|chain| chain.kernel.iter().copied()));
     let mut by_process: HashMap<u32, Vec<u64>> = HashMap::new();
     for chain in chains().filter(|chain| !chain.user.is_empty()) {
         by_process.entry(chain.process).or_default().extend(&chain.user);
     }
     let user: HashMap<u32, HashMap<u64, String>> = by_process
         .into_iter()
-        .map(|(process, found)| (process, symbols::of_process(process, found)))
+        .map(|(process, found)| (process, names.of_process(process, found)))
         .collect();
     let none = HashMap::new();
     let mut found: HashMap<Sampled, u64> = HashMap::new();
     for ((owner, chain), samples) in counted {
-        let name = chain.name.split(|&letter| letter == 0).next().unwrap_or(&[]);
         let sampled = Sampled {
             owner: *owner,
             core: chain.core,
-            name: String::from_utf8_lossy(name).into_owned(),
-            kernel: symbols::named(&chain.kernel, &kernel),
+            name: text(&chain.name),
+            kernel: interrupted(symbols::named(&chain.kernel, &kernel), chain.by_timer),
             user: symbols::named(&chain.user, user.get(&chain.process).unwrap_or(&none)),
             samples: 0,
         };
         *found.entry(sampled).or_default() += samples;
     }
     found.into_iter().map(|(sampled, samples)| Sampled { samples, ..sampled }).collect()
+}
+
+fn text(name: &[u8]) -> String {
+    let name = name.split(|&letter| letter == 0).next().unwrap_or(&[]);
+    String::from_utf8_lossy(name).into_owned()
+}
+
+/// A chain without the interrupt that took it, if it has that.
+fn interrupted(mut chain: Vec<String>, by_timer: bool) -> Vec<String> {
+    let timer = chain.iter().rposition(|name| name == TIMER_INTERRUPT).filter(|_| by_timer);
+    if let Some(timer) = timer {
+        let whole = chain[..timer].iter().rposition(|name| ENTRIES.iter().any(|of| name == of));
+        chain.truncate(whole.unwrap_or(timer).max(1));
+    }
+    chain
 }
 
 /// `struct perf_event_attr` of its first version (`PERF_ATTR_SIZE_VER0`).
@@ -347,10 +418,10 @@ const CPU_CLOCK: (u32, u64) = (1, 0);
 /// Bit `freq` of the flags.
 const BY_FREQUENCY: u64 = 1 << 10;
 
-fn open(core: u32, hz: u64, clock: Clock) -> io::Result<OwnedFd> {
+fn open(core: u32, hz: f64, clock: Clock) -> io::Result<OwnedFd> {
     let ((kind, config), period_or_hz, flags) = match clock {
-        Clock::Cycles => (CYCLES, hz, BY_FREQUENCY),
-        Clock::CpuClock => (CPU_CLOCK, 1_000_000_000 / hz.max(1), 0),
+        Clock::Cycles => (CYCLES, whole(hz).max(1), BY_FREQUENCY),
+        Clock::CpuClock => (CPU_CLOCK, whole(1e9 / hz), 0),
     };
     let size = u32::try_from(size_of::<EventAttributes>()).unwrap_or(u32::MAX);
     let attributes =
@@ -384,7 +455,7 @@ fn whole(value: f64) -> u64 {
 
 fn set_rate(event: RawFd, hz: f64, clock: Clock) -> io::Result<()> {
     let value = match clock {
-        Clock::Cycles => whole(hz),
+        Clock::Cycles => whole(hz).max(1),
         Clock::CpuClock => whole(1e9 / hz),
     };
     // SAFETY: the descriptor is an open event's, and the value lives as long as the call.
@@ -399,20 +470,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_varies_and_is_right_on_average() {
-        let mut now = Instant::now();
-        let mut pace = Pace::new(1000.0, now);
-        let mut rates = Vec::new();
-        for _ in 0..201 {
-            rates.push(pace.now_hz());
-            now += TURN;
-            pace.end_turn(now);
+    fn the_rates_vary_and_their_sum_does_not() {
+        let mut now_ns = 5;
+        let mut pace = Pace::new(1000.0, now_ns);
+        let mut seen = Vec::new();
+        for _ in 0..100 {
+            let rates = pace.now_hz();
+            assert!((rates.iter().sum::<f64>() - 1000.0).abs() < 1e-9, "{rates:?}");
+            seen.extend(rates);
+            now_ns += TURN_NS;
+            pace.end_turn(now_ns);
         }
-        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
-        assert!((mean - 1000.0).abs() < 1e-9, "{mean}");
-        assert!(rates.iter().all(|rate| (800.0..=1200.0).contains(rate)));
-        assert!(rates.iter().any(|rate| *rate < 850.0) && rates.iter().any(|rate| *rate > 1150.0));
-        assert!((pace.expected - 201_000.0).abs() <= 201.0, "{}", pace.expected);
+        assert!(seen.iter().all(|rate| (200.0..=300.0).contains(rate)));
+        assert!(seen.iter().any(|rate| *rate < 212.5) && seen.iter().any(|rate| *rate > 287.5));
+        assert!((pace.expected - 100_000.0).abs() <= 400.0, "{}", pace.expected);
+    }
+
+    #[test]
+    fn only_the_ticks_of_a_window_are_expected() {
+        let mut pace = Pace::new(1000.0, 0);
+        pace.window = (300_000_000, 800_000_000);
+        for (now_ns, expected) in [(200, 0.0), (2_000, 500.0), (3_000, 500.0)] {
+            pace.end_turn(now_ns * 1_000_000);
+            assert!((pace.expected - expected).abs() < 1e-9, "{}", pace.expected);
+        }
     }
 
     fn record(kind: types::isl_profile_kind, words: [u32; 7], chain: &[u64]) -> Vec<u8> {
@@ -449,6 +530,27 @@ mod tests {
     }
 
     #[test]
+    fn a_timers_interrupt_is_not_what_it_interrupted() {
+        let named = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<String>>();
+        let inner = [
+            "asm_sysvec_apic_timer_interrupt",
+            "sysvec_apic_timer_interrupt",
+            "hrtimer_interrupt",
+            "__hrtimer_run_queues",
+        ];
+        let outer = ["asm_sysvec_apic_timer_interrupt", "handle_softirqs", "veth_poll"];
+        let chain = named(&[outer, inner[..3].try_into().unwrap_or_default()].concat());
+        assert_eq!(interrupted(chain.clone(), true), named(&outer));
+        assert_eq!(interrupted(chain.clone(), false), chain);
+        assert_eq!(
+            interrupted(named(&["veth_poll", "hrtimer_interrupt", "f"]), true),
+            named(&["veth_poll"])
+        );
+        assert_eq!(interrupted(named(&inner), true).len(), 1);
+        assert!(interrupted(Vec::new(), true).is_empty());
+    }
+
+    #[test]
     fn a_threads_sample_has_both_chains_and_its_name() {
         let mut counts = Counts::default();
         let thread = types::isl_profile_kind::ISL_IN_THREAD;
@@ -456,7 +558,7 @@ mod tests {
             counts.take(&record(thread, [1, 7, 6, 0, 0, 1, 2], &[10, 20, 30]));
         }
         counts.take(&[1, 2, 3]);
-        let found = named(&counts.counted);
+        let found = named(&counts.counted, &Names::new());
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].owner, found[0].samples), (Owner::Thread(7), 3));
         assert_eq!(

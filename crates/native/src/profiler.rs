@@ -1,9 +1,11 @@
 //! The CPU profiler for Python.
 
-use isolane_dataplane::profiler::{Owner, Profiler as Engine};
+use isolane_dataplane::profiler::{Owner, Profile, Profiler as Engine};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{NativeError, raise, records::record};
+
+const CLOSED: &str = "the CPU profiler is closed";
 
 record! {
     /// Equal samples: where a core was, and whose work that is.
@@ -42,7 +44,11 @@ pub(crate) struct Profiler(Option<Engine>);
 
 impl Profiler {
     fn open(&self) -> PyResult<&Engine> {
-        self.0.as_ref().ok_or_else(|| NativeError::new_err("the CPU profiler is closed"))
+        self.0.as_ref().ok_or_else(|| NativeError::new_err(CLOSED))
+    }
+
+    fn open_mut(&mut self) -> PyResult<&mut Engine> {
+        self.0.as_mut().ok_or_else(|| NativeError::new_err(CLOSED))
     }
 }
 
@@ -65,34 +71,49 @@ impl Profiler {
         self.open()?.drain().map_err(raise)
     }
 
+    /// Forgets what was sampled; from now on only ticks of a window count, on CLOCK_MONOTONIC.
+    #[pyo3(signature = (*, start_ns, end_ns))]
+    fn begin(&mut self, start_ns: u64, end_ns: u64) -> PyResult<()> {
+        self.open_mut()?.begin(start_ns, end_ns).map_err(raise)
+    }
+
+    /// Reads names of functions anew, when they are next asked for.
+    fn forget_names(&mut self) -> PyResult<()> {
+        self.open_mut()?.forget_names();
+        Ok(())
+    }
+
+    /// Tells what was sampled since `begin`, with the functions' names.
+    fn taken(&self) -> PyResult<Sampling> {
+        self.open()?.taken().map(sampling).map_err(raise)
+    }
+
     /// Ends the sampling and tells the functions' names.
     fn finish(&mut self) -> PyResult<Sampling> {
-        let engine = self.0.take();
-        let engine = engine.ok_or_else(|| NativeError::new_err("the CPU profiler is closed"))?;
-        let profile = engine.finish().map_err(raise)?;
-        let chains = profile.sampled.into_iter().map(|one| SampledChain {
-            thread: if let Owner::Thread(thread) = one.owner { Some(thread) } else { None },
-            nic: if let Owner::Nic(netns, ifindex) = one.owner {
-                Some((netns, ifindex))
-            } else {
-                None
-            },
-            core: one.core,
-            name: one.name,
-            kernel: one.kernel,
-            user: one.user,
-            samples: one.samples,
-        });
-        Ok(Sampling {
-            chains: chains.collect(),
-            lost: profile.lost,
-            expected: profile.expected,
-            program_ns: profile.program_ns,
-        })
+        let engine = self.0.take().ok_or_else(|| NativeError::new_err(CLOSED))?;
+        engine.finish().map(sampling).map_err(raise)
     }
 
     /// Detaches.
     fn close(&mut self) {
         self.0 = None;
+    }
+}
+
+fn sampling(profile: Profile) -> Sampling {
+    let chains = profile.sampled.into_iter().map(|one| SampledChain {
+        thread: if let Owner::Thread(thread) = one.owner { Some(thread) } else { None },
+        nic: if let Owner::Nic(netns, ifindex) = one.owner { Some((netns, ifindex)) } else { None },
+        core: one.core,
+        name: one.name,
+        kernel: one.kernel,
+        user: one.user,
+        samples: one.samples,
+    });
+    Sampling {
+        chains: chains.collect(),
+        lost: profile.lost,
+        expected: profile.expected,
+        program_ns: profile.program_ns,
     }
 }

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from isolane.enforce.router_facts import Sample
     from isolane.enforce.work_owners import WorkOwners
 
+_BUSY = 0.9
+"""Part of the time above which a core hardly idles."""
 EPILOG = """Examples:
 
 \b
@@ -168,17 +170,15 @@ def _frames(counters: list[Sample]) -> dict[str, int]:
 
 
 def _write(folder: Path, profile: CpuProfile, found: ProfileFigures, router: str | None) -> None:
-    import json
-
-    from isolane.cpu_profile.folded import folded
-    from isolane.cpu_profile.speedscope import speedscope
-    from isolane.report.flame_graph import flame_graph
+    from isolane.report.profile_files import profile_files
 
     folder.mkdir(parents=True)
     title = f"Cores {', '.join(map(str, profile.cores))} for {profile.duration_ns / 1e9:.1f} s"
-    (folder / "profile.folded").write_text(folded(profile))
-    (folder / "profile.speedscope.json").write_text(json.dumps(speedscope(profile, title)))
-    (folder / "flame-graph.svg").write_text(flame_graph(profile, title, router))
+    files = profile_files(profile, title, router)
+    drawing = files.pop("svg")
+    for end, text in files.items():
+        (folder / f"profile.{end}").write_text(text)
+    (folder / "flame-graph.svg").write_text(drawing)
     (folder / "profile.json").write_text(found.model_dump_json(indent=2) + "\n")
 
 
@@ -206,3 +206,8 @@ def _print(found: ProfileFigures, *, details: bool) -> None:
         f"{found.all_samples} samples of {found.clock}{lost}; cores {100 * busy:.0f} % busy; "
         f"taking them took {100 * found.sampling_share:.2f} %"
     )
+    if found.clock == "cpu-clock" and busy < _BUSY:
+        typer.echo(
+            "that clock misses some of what is done on cores that are not busy: there CPU and "
+            "ns/frame are too low"
+        )

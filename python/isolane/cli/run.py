@@ -38,6 +38,7 @@ EPILOG = """Examples:
   isolane run --resume runs/scenario1          finishes an interrupted run
   isolane run EXPERIMENT.yaml --dry-run        checks everything, sends nothing
   isolane run EXPERIMENT.yaml --on sim         simulates it, without root
+  isolane run EXPERIMENT.yaml --cpu-profile 99 --details    what CPU time is spent on
   isolane run EXPERIMENT.yaml --json | jq .verdict
 """
 
@@ -61,6 +62,7 @@ def command(
     no_aa: opt.NoAa = False,
     twins: opt.ShowTwins = False,
     details: opt.Details = False,
+    cpu_profile: opt.CpuProfile = None,
 ) -> None:
     """Measure an experiment on this host, or simulate it.
 
@@ -76,7 +78,8 @@ def command(
     folder, source = _source(experiment, resume)
     given, kept = load_experiment(source), _kept(folder)
     given = given if arms is None else _reduced(given, arms, resumed=folder is not None)
-    spec = _repeated(given, repeats or _number(kept.get("repeats")))
+    sampled = _number(kept.get("cpu_profile")) if cpu_profile is None else cpu_profile
+    spec = _changed(given, repeats or _number(kept.get("repeats")), sampled)
     target = folder or output or Path("runs") / f"{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     capacity = _capacity(capacity_from, given, folder)
     several = invocations or _number(kept.get("invocations")) or 1
@@ -87,6 +90,9 @@ def command(
     plan = _Plan(
         spec, source, target, resumed, dry_run, given, capacity, several, with_twins, limit_s
     )
+    if cpu_profile and where is On.SIM:
+        message = "--cpu-profile samples real cores; leave out --on sim"
+        raise typer.BadParameter(message)
     if where is On.SIM:
         summary = _simulate(plan, _text(kept.get("profile")) if profile is None else profile)
     elif profile is not None:
@@ -133,12 +139,12 @@ def _reduced(spec: Experiment, arms: str, *, resumed: bool) -> Experiment:
     return only_arms(spec, [name.strip() for name in arms.split(",")])
 
 
-def _repeated(spec: Experiment, repeats: int | None) -> Experiment:
-    """Return the experiment with the repeats of the command line, if it has any."""
-    if repeats is None:
-        return spec
-    trial = spec.trial.model_copy(update={"repeats": repeats})
-    return spec.model_copy(update={"trial": trial})
+def _changed(spec: Experiment, repeats: int | None, cpu_profile: int | None) -> Experiment:
+    """Return the experiment with the repeats and the sampling of the command line, if any."""
+    asked = {"repeats": repeats, "cpu_profile": cpu_profile}
+    changes = {key: value for key, value in asked.items() if value is not None}
+    trial = spec.trial.model_copy(update=changes)
+    return spec.model_copy(update={"trial": trial}) if changes else spec
 
 
 def _source(experiment: Path | None, resume: Path | None) -> tuple[Path | None, Path]:
@@ -215,6 +221,8 @@ class _Plan:
         from isolane.run.resume import settings_of
 
         options = {"--on": on.value}
+        if self.spec.trial.cpu_profile != self.given.trial.cpu_profile:
+            options["--cpu-profile"] = str(self.spec.trial.cpu_profile)
         if self.capacity is not None:
             options["--capacity-from"] = f"{self.capacity.pps.median:g}pps"
         return settings_of(self.given, host, options, simulated)
@@ -241,6 +249,7 @@ class _Plan:
             "repeats": self.spec.trial.repeats,
             "invocations": self.invocations,
             "twins": int(self.with_twins),
+            "cpu_profile": self.spec.trial.cpu_profile,
             **options,
         }
         if self.resumed:

@@ -83,6 +83,16 @@ Details = Annotated[
         "--details", help="Print every router at every point, and what the findings rest on."
     ),
 ]
+CpuProfile = Annotated[
+    int | None,
+    typer.Option(
+        "--cpu-profile",
+        metavar="HZ",
+        min=0,
+        max=10_000,
+        help="Samples of each core a second, such as 99, to tell what CPU time is spent on.",
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
 ]

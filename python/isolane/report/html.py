@@ -13,6 +13,7 @@ from isolane.report.figures import figures
 from isolane.report.floor_table import NOTE, null_dut
 from isolane.report.loaded_run import Run
 from isolane.report.over_time import over_time
+from isolane.report.profile_section import profile_figure, profile_section
 from isolane.report.theme import css_colours
 from isolane.run.objective_words import objective_lines
 from isolane.run.quality_words import drift_words, lost_words, quality_words
@@ -23,7 +24,7 @@ def page(run: Run) -> str:
     """Write the whole page: styles, data, plots and the library that draws them."""
     summary = run.summary
     drawn = over_time(summary, run.trials, run.series)
-    shown = (*figures(summary), *([drawn] if drawn else []))
+    shown = (*figures(summary), *filter(None, (drawn, profile_figure(run))))
     tested = arm_tables.differences(summary), arm_tables.trends(summary)
     boxes = box_figure(summary)
     plots = with_plots((*shown, *([boxes] if boxes else [])))
@@ -61,6 +62,7 @@ def page(run: Run) -> str:
             for one in summary.drawings
         ],
         host=fact_lists.host(run.host),
+        profiled=profile_section(run),
         command=run.command,
         experiment=run.experiment,
         differences=tested[0],

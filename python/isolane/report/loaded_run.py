@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isolane.errors import NotSupported, SpecError
+from isolane.run.arm_profiles import with_profiles
 from isolane.run.capacity import kept_capacity
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import HostFacts, Summary, Trial
 from isolane.run.resume import refuse_other_experiment, refuse_search
 from isolane.run.series import TrialSeries
 from isolane.run.summary import summarise
+from isolane.run.trial_profile import TrialProfile
 from isolane.spec import load_experiment
 
 
@@ -28,6 +30,8 @@ class Run:
     trials: tuple[Trial, ...] = ()
     series: tuple[TrialSeries, ...] = ()
     """Empty in folders of older versions."""
+    profiles: tuple[TrialProfile, ...] = ()
+    """CPU profiles of trials; empty where none were asked for."""
 
     @property
     def command(self) -> str:
@@ -57,6 +61,7 @@ def read_run(path: Path) -> Run:
         text,
         tuple(_without_repeated(folder.trials())),
         tuple(folder.series()),
+        tuple(folder.profiles()),
     )
 
 
@@ -76,7 +81,7 @@ def _summary(folder: RunFolder) -> Summary:
         return known if known.missing is not None else _with_missing(known, folder, trials)
     started = min((trial.started_unix_s for trial in trials), default=time.time())
     finished = max((t.started_unix_s + t.window_s for t in trials), default=started)
-    return summarise(
+    summary = summarise(
         load_experiment(folder.path / EXPERIMENT),
         trials,
         known.drawings if known else (),
@@ -87,6 +92,7 @@ def _summary(folder: RunFolder) -> Summary:
         simulated=folder.host().simulated,
         method=folder.record.method(),
     )
+    return with_profiles(summary, trials, folder.profiles())
 
 
 def _with_missing(known: Summary, folder: RunFolder, trials: Sequence[Trial]) -> Summary:

@@ -22,6 +22,7 @@ from isolane.run.results import (
     RouterTrial,
 )
 from isolane.run.series import TrialSeries
+from isolane.run.trial_profile import TrialProfile
 from isolane.spec import Arm, PointRouter
 
 KERNEL_OVERLOAD_PPS = 2_000_000.0
@@ -58,6 +59,8 @@ class Setting:
     treats all of them alike. 0: this one's."""
     priming: Priming | None = None
     """What the warm-up begins with; None: with the trial's own load."""
+    cpu_profile: bool = False
+    """Whether to sample its window, where the experiment asks for a CPU profile."""
 
     @property
     def mid_ns(self) -> int:
@@ -98,6 +101,8 @@ class Observation:
     """Its trial number is not known yet: 0."""
     receiver_dropped: int = 0
     """Frames that the receiver had no room for, of all routers; they are part of `egress`."""
+    profile: TrialProfile | None = None
+    """Its trial number is not known yet: 0. None where it was not asked for."""
 
 
 class Bench(Protocol):

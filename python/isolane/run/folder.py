@@ -7,7 +7,7 @@ import errno
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
@@ -15,10 +15,11 @@ from pydantic_core import from_json
 from isolane.errors import MeasurementError, SpecError
 from isolane.files import replace
 from isolane.run.appending import append_line, complete_lines
-from isolane.run.record import Record
+from isolane.run.record import WORDS, Kind, Record
 from isolane.run.results import HostFacts, Summary, Trial
 from isolane.run.search_results import SearchSummary
 from isolane.run.series import TrialSeries
+from isolane.run.trial_profile import TrialProfile
 
 EXPERIMENT = "experiment.yaml"
 HOST = "host.json"
@@ -26,6 +27,8 @@ JOURNAL = "trials.jsonl"
 TABLE = "trials.parquet"
 SERIES = "series.jsonl"
 SERIES_TABLE = "series.parquet"
+PROFILES = "cpu-profiles.jsonl"
+JOURNALS: Final[Mapping[Kind, str]] = {"trial": JOURNAL, "series": SERIES, "profile": PROFILES}
 SUMMARY = "summary.json"
 SEARCH = "search.json"
 REPORT = "report.html"
@@ -149,7 +152,7 @@ class RunFolder:
         for number, line in enumerate(lines, start=1):
             location = f"{journal}, line {number}: this is not a trial of this version of Isolane"
             found.append(_parsed(line, Trial, location))
-        self.record.check_trials(journal, lines)
+        self.record.check_lines("trial", journal, lines)
         return found
 
     def append_trial(self, trial: Trial) -> None:
@@ -160,32 +163,27 @@ class RunFolder:
         MeasurementError
             If that failed (disk full, folder gone). What was written before stays readable.
         """
-        journal = self.path / JOURNAL
-        line = trial.model_dump_json().encode()
-        with _errors(self.record.path, "be written"):
-            self.record.announce_trial(journal, line)
-        with _errors(journal, "be written"):
-            append_line(journal, line)
-        with _errors(self.record.path, "be written"):
-            self.record.keep_trial(line)
+        self._append("trial", trial)
 
     def append_series(self, series: TrialSeries) -> None:
-        """Write a trial's time series, before the trial itself.
+        """Write a trial's time series, before the trial itself; raises as `append_trial`."""
+        self._append("series", series)
 
-        Raises
-        ------
-        MeasurementError
-            If that failed.
-        """
-        journal = self.path / SERIES
-        line = series.model_dump_json().encode()
+    def append_profile(self, profile: TrialProfile) -> None:
+        """Write a trial's CPU profile, before the trial itself; raises as `append_trial`."""
+        self._append("profile", profile)
+
+    def _append(self, kind: Kind, what: BaseModel) -> None:
+        journal = self.path / JOURNALS[kind]
+        line = what.model_dump_json().encode()
         with _errors(self.record.path, "be written"):
-            self.record.announce_series(journal, line)
+            self.record.announce(kind, journal, line)
         with _errors(journal, "be written"):
-            journal.touch()
+            if kind != "trial":  # which is there from the beginning, or somebody has removed it
+                journal.touch()
             append_line(journal, line)
         with _errors(self.record.path, "be written"):
-            self.record.keep_series(line)
+            self.record.keep(kind, line)
 
     def series(self) -> list[TrialSeries]:
         """Read the time series; empty in folders of older versions.
@@ -195,16 +193,33 @@ class RunFolder:
         MeasurementError
             If a line is not a time series, or was changed; it is named.
         """
-        journal = self.path / SERIES
+        # After a crash between series and trial, the trial that was done again has its number.
+        found = self._beside_trials("series", TrialSeries)
+        return list({series.trial: series for series in found}.values())
+
+    def profiles(self) -> list[TrialProfile]:
+        """Read the CPU profiles; empty where none were asked for.
+
+        Raises
+        ------
+        MeasurementError
+            If a line is not a CPU profile, or was changed; it is named.
+        """
+        found = self._beside_trials("profile", TrialProfile)
+        return list({profile.trial: profile for profile in found}.values())
+
+    def _beside_trials(self, kind: Kind, model: type[Data]) -> list[Data]:
+        journal = self.path / JOURNALS[kind]
         with _errors(journal, "be read"):
             lines = complete_lines(journal) if journal.is_file() else []
         found = []
         for number, line in enumerate(lines, start=1):
-            location = f"{journal}, line {number}: this is not a time series of this version"
-            found.append(_parsed(line, TrialSeries, location))
-        self.record.check_series(journal, lines)
-        # After a crash between series and trial, the trial that was done again has its number.
-        return list({series.trial: series for series in found}.values())
+            location = (
+                f"{journal}, line {number}: this is none of the {WORDS[kind]} of this version"
+            )
+            found.append(_parsed(line, model, location))
+        self.record.check_lines(kind, journal, lines)
+        return found
 
     def write_summary(self, summary: Summary) -> None:
         """Write or replace the summary, so that a crash leaves the old or the new one."""

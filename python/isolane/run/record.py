@@ -4,7 +4,7 @@
 trials depend on; then each file that is written, and each trial, adds its SHA-256. So results that
 somebody edited are noticed, and a run is continued only with the settings that it began with.
 
-A trial is recorded twice: before it is written and after that, and so is its time series. So a
+A trial is recorded twice: before it is written and after that; so is what else it gives. So a
 trial that is there without record was added by somebody, and one that is recorded twice and is not
 there was taken out; a crash leaves neither. Each line of the record also holds the digest of itself
 and all lines before it. There is no secret in this: it shows accidents and careless edits, not a
@@ -27,11 +27,15 @@ from isolane.run.method import METHOD
 
 RECORD = "record.jsonl"
 
-Kind = Literal["trial", "series"]
+Kind = Literal["trial", "series", "profile"]
 """What is recorded before it is written, under this key."""
-KEPT: Mapping[Kind, str] = {"trial": "kept", "series": "series_kept"}
+KEPT: Mapping[Kind, str] = {"trial": "kept", "series": "series_kept", "profile": "profile_kept"}
 """The key under which it is recorded again after that."""
-WORDS: Mapping[Kind, str] = {"trial": "trials", "series": "time series"}
+WORDS: Mapping[Kind, str] = {
+    "trial": "trials",
+    "series": "time series",
+    "profile": "CPU profiles",
+}
 
 
 @dataclass(frozen=True)
@@ -96,30 +100,16 @@ class Record:
         if self.exists:
             self._append({"file": name, "sha256": _digest(content)})
 
-    def announce_trial(self, journal: Path, line: bytes) -> None:
-        """Record a line that is about to be appended to the journal."""
-        self._announce("trial", journal, line)
-
-    def keep_trial(self, line: bytes) -> None:
-        """Record that the line announced is in the journal now."""
-        self._keep("trial", line)
-
-    def announce_series(self, journal: Path, line: bytes) -> None:
-        """Record a time series that is about to be appended to its journal."""
-        self._announce("series", journal, line)
-
-    def keep_series(self, line: bytes) -> None:
-        """Record that the time series announced is in its journal now."""
-        self._keep("series", line)
-
-    def _announce(self, kind: Kind, journal: Path, line: bytes) -> None:
+    def announce(self, kind: Kind, journal: Path, line: bytes) -> None:
+        """Record a line that is about to be appended to its journal."""
         if self.exists:
             if kind not in self._counted:
                 # A device in its place has no end; to append there fails, and says why.
                 self._counted[kind] = len(complete_lines(journal)) if journal.is_file() else 0
             self._append({kind: self._counted[kind] + 1, "sha256": _digest(line)})
 
-    def _keep(self, kind: Kind, line: bytes) -> None:
+    def keep(self, kind: Kind, line: bytes) -> None:
+        """Record that the line announced is in its journal now."""
         if self.exists and kind in self._counted:
             self._counted[kind] += 1
             self._append({KEPT[kind]: self._counted[kind], "sha256": _digest(line)})
@@ -135,22 +125,15 @@ class Record:
                 "put the original back, or measure anew"
             )
 
-    def check_trials(self, journal: Path, lines: Sequence[bytes]) -> None:
-        """Raise MeasurementError if the journal is not what the run wrote; the line is named."""
-        self._check_lines(journal, lines, "trial")
-
-    def check_series(self, journal: Path, lines: Sequence[bytes]) -> None:
-        """Do the same for the time series."""
-        self._check_lines(journal, lines, "series")
-
-    def _check_lines(self, journal: Path, lines: Sequence[bytes], kind: Kind) -> None:
+    def check_lines(self, kind: Kind, journal: Path, lines: Sequence[bytes]) -> None:
+        """Raise MeasurementError if a journal is not what the run wrote; the line is named."""
         if not self.exists:
             return
         entries = self._entries()
         # What crashed before it was in the journal was announced again under the same number.
         known = {int(str(e[kind])): str(e["sha256"]) for e in entries if kind in e}
         # Earlier versions recorded a trial once, after it was written: a crash may lack the last.
-        twice = "chain" in entries[0] or kind == "series"
+        twice = "chain" in entries[0] or kind != "trial"
         kept = max((int(str(e[KEPT[kind]])) for e in entries if KEPT[kind] in e), default=0)
         for number, line in enumerate(lines, start=1):
             if number in known and _digest(line) != known[number]:

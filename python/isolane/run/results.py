@@ -29,6 +29,7 @@ from isolane.run.missing import MissingPoint
 from isolane.run.objective_models import ObjectiveFinding
 from isolane.run.parts import PartCell, PartTime
 from isolane.run.priming import Priming
+from isolane.run.profile_models import ArmProfile
 from isolane.run.quality_models import CoreProbe, Quality
 from isolane.run.quality_models import NotMeasured as NotMeasured  # noqa: PLC0414 - of a summary
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
@@ -106,7 +107,7 @@ class RouterTrial(_Model):
     duplicated: int
     cpu_ns: int | None
     """Own CPU time in the window, ns: what ran in the router's own threads and polls; None where it
-    has neither. (Before ``cpu_parts`` a router alone on a shared path had its NIC's time here.)"""
+    has neither. (Older: also the NIC's of a router alone on a shared path.)"""
     cpu_share: float | None
     """``cpu_ns`` over the window times the number of DUT cores, 0 to 1."""
     cpu_ns_per_frame: float | None
@@ -116,8 +117,8 @@ class RouterTrial(_Model):
     """CPU time that this router caused in the window, ns, by why it was spent; None in older runs,
     which did not tell."""
     cpu_guest: dict[GuestCpu, int] | None = None
-    """``cpu_ns`` of a virtual machine by what it was for, ns; None for others, where there are more
-    guests than accounts, and from older versions."""
+    """``cpu_ns`` of a virtual machine by what it was for, ns; None for others, with too many of
+    them, and from older versions."""
     cpu_caused_ns: int | None = None
     """Sum of ``cpu_parts``."""
     cpu_caused_share: float | None = None
@@ -134,11 +135,9 @@ class RouterTrial(_Model):
     pattern: str = "constant"
     """When its frames were sent, and what was unusual about them."""
     mode: Mode = "forward"
-    """Whether it passed its frames on, or answered them: then delays are round-trip times, and what
-    is received are answers."""
+    """Where it answered its frames, delays are round-trip times, and answers are received."""
     receiver_lost: int | None = None
-    """Frames of the whole trial that it forwarded and that the receiver's full wires dropped; None
-    where nobody tells whose they were, and from older versions."""
+    """Forwarded, and then dropped by the receiver's full wires, in all; None: not told."""
     parts: tuple[PartTime, ...] | None = None
     """How long its frames took on each part of their way; None where that was not asked for."""
     negative_delays: int = 0
@@ -380,6 +379,8 @@ class Summary(_Model):
     """What became of the experiment's objectives, arm by arm."""
     arm_tests: ArmTests | None = None
     """None with one arm and one load, and from older versions."""
+    cpu_profiles: tuple[ArmProfile, ...] = ()
+    """By arm and point; empty where none were asked for, and from older versions."""
 
 
 class HostFacts(_Model):

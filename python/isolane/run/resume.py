@@ -116,6 +116,7 @@ def refuse_changes(
     folder.host()
     folder.summary()
     folder.series()
+    folder.profiles()
     _refuse_rounds(folder, repeats, invocations)
 
 

@@ -12,6 +12,7 @@ from itertools import groupby
 
 from isolane.errors import MeasurementError
 from isolane.run import generator_maximum
+from isolane.run.arm_profiles import with_profiles
 from isolane.run.attempts import Attempts, key_of
 from isolane.run.backend import (
     BackEnd,
@@ -159,7 +160,7 @@ class Run:
     def _summarise(self, started: float, *, complete: bool) -> Summary:
         order = [arm.name for arm in self.experiment.resolved_arms()]
         drawings = [self._drawings[name] for name in order if name in self._drawings]
-        return summarise(
+        summary = summarise(
             self.experiment,
             self._trials,
             drawings,
@@ -170,6 +171,7 @@ class Run:
             not_measured=tuple(dict.fromkeys(self._limits)),
             simulated=self.folder.host().simulated,
         )
+        return with_profiles(summary, self._trials, self.folder.profiles())
 
     @cached_property
     def _total(self) -> int:
@@ -366,6 +368,9 @@ class Run:
         if observation and observation.series:
             numbered = observation.series.model_copy(update={"trial": trial.trial})
             self.folder.append_series(numbered)
+        if observation and observation.profile and trial.purpose == "measure":
+            profile = observation.profile.model_copy(update={"trial": trial.trial})
+            self.folder.append_profile(profile)
         self.folder.append_trial(trial)
         log.info(
             "trial %d: %s, %s, round %d: %s%s",

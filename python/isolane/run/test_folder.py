@@ -10,7 +10,7 @@ from isolane.report import test_data as data
 from isolane.run import folder as run_folder
 from isolane.run import record
 from isolane.run.appending import append_line
-from isolane.run.folder import RunFolder
+from isolane.run.folder import JOURNAL, RunFolder
 from isolane.run.parquet import SCHEMA
 from isolane.run.results import Trial
 
@@ -74,6 +74,15 @@ def test_a_full_disk(folder: RunFolder, trials: list[Trial]) -> None:
     (folder.path / "trials.jsonl").symlink_to("/dev/full")
     with pytest.raises(MeasurementError, match="no space left on device; free some space"):
         folder.append_trial(trials[0])
+
+
+def test_a_journal_that_somebody_removes_is_not_begun_anew(
+    folder: RunFolder, trials: list[Trial]
+) -> None:
+    folder.append_trial(trials[0])
+    (folder.path / JOURNAL).unlink()
+    with pytest.raises(MeasurementError, match="cannot be written: no such file"):
+        folder.append_trial(trials[1])
 
 
 def test_a_summary_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:

@@ -294,7 +294,7 @@ def test_a_trial_that_a_crash_kept_from_the_record_is_no_edit(folder: RunFolder)
 
 def test_a_trial_that_a_crash_kept_from_the_journal_is_no_edit(folder: RunFolder) -> None:
     again = reopened(folder)
-    again.record.announce_trial(folder.path / "trials.jsonl", b"what did not come to be written")
+    again.record.announce("trial", folder.path / "trials.jsonl", b"what did not come to be written")
     assert len(reopened(folder).trials()) == 4
     again = reopened(folder)
     again.append_trial(data.trial("there", SPEC.points()[0], 0, 4))

@@ -185,7 +185,9 @@ def test_a_series_that_a_crash_kept_from_its_journal_is_no_edit(tmp_path: Path) 
     folder = RunFolder.create(tmp_path / "run", "isolane: 1", data.HOST)
     first = kept(folder, 0)
     again = RunFolder.open(folder.path)
-    again.record.announce_series(folder.path / "series.jsonl", b"what did not come to be written")
+    again.record.announce(
+        "series", folder.path / "series.jsonl", b"what did not come to be written"
+    )
     assert RunFolder.open(folder.path).series() == [first]
     second = kept(RunFolder.open(folder.path), 1)
     assert RunFolder.open(folder.path).series() == [first, second]

@@ -259,6 +259,7 @@ Version = Annotated[int, PlainValidator(_read_version), WithJsonSchema({"const":
 Cores = Annotated[int, PlainValidator(whole(1, 1024)), whole_schema(1, 1024)]
 Flows = Annotated[int, PlainValidator(whole(1, 100_000)), whole_schema(1, 100_000)]
 Repeats = Annotated[int, PlainValidator(whole(1, 1000)), whole_schema(1, 1000)]
+SampleRate = Annotated[int, PlainValidator(whole(0, 10_000)), whole_schema(0, 10_000)]
 Retries = Annotated[int, PlainValidator(whole(0, 10)), whole_schema(0, 10)]
 Threshold = Annotated[
     float,

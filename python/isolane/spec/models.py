@@ -234,6 +234,9 @@ class TrialPlan(SpecModel):
     capture_points: StrictBool = False
     """Stamp the frames of all routers but aggressors at capture points, and tell how long they take
     from one to the next. Live runs only."""
+    cpu_profile: f.SampleRate = 0
+    """Samples of each DUT core a second, 1 to 10000, to tell what CPU time is spent on; 0: none.
+    Live runs only."""
     null_dut: StrictBool = True
     """Measure each point once without a router: the floor of every delay. Live runs only."""
 

@@ -8,8 +8,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # not scipy.special, which takes 0.1 s: it is loaded when it is first used
 from numpy.typing import NDArray
-from scipy import special
 
 CONFIDENCE = 0.95
 RESAMPLES = 1_999
@@ -68,7 +68,7 @@ def coverage_of_ranks(n: int, rank: int) -> float:
     rank
         1 for the range of the values; at most half of `n`.
     """
-    return float(1 - 2 * special.bdtr(rank - 1, n, 0.5))
+    return float(1 - 2 * scipy.special.bdtr(rank - 1, n, 0.5))
 
 
 @cache
@@ -175,7 +175,9 @@ def _bounds(units: Sequence[float], confidence: float) -> Bounds | None:
     if coverage_of_ranks(count, rank) >= confidence:
         return Bounds(median, units[rank - 1], units[-rank], exact=True)
     half = (
-        special.stdtrit(count - 1, (1 + confidence) / 2) * np.std(units, ddof=1) / math.sqrt(count)
+        scipy.special.stdtrit(count - 1, (1 + confidence) / 2)
+        * np.std(units, ddof=1)
+        / math.sqrt(count)
     )
     middle = float(np.mean(units))
     low, high = min(median, middle - float(half)), max(median, middle + float(half))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import scipy  # not scipy.special, which takes 0.1 s: it is loaded when it is first used
 from numpy.typing import NDArray
-from scipy import special
 
 MIN_PAIRS = 3
 """With fewer pairs nothing can be said."""
@@ -60,7 +60,7 @@ def noise_floor(pairs: Sequence[tuple[float, float]], repeats: int, seed: int = 
     one, other = (figures[drawn] for drawn in _drawn(len(pairs), repeats, seed))
     differences = np.abs(np.median(one, axis=1) - np.median(other, axis=1))
     tail = (1 + CONFIDENCE) / 2
-    widened = special.stdtrit(len(pairs), tail) / special.ndtri(tail)
+    widened = scipy.special.stdtrit(len(pairs), tail) / scipy.special.ndtri(tail)
     return float(np.quantile(differences, PERCENTILE) * widened)
 
 

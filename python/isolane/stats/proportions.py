@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from scipy import special
+import scipy  # not scipy.special, which takes 0.1 s: it is loaded when it is first used
 
 from isolane.stats.intervals import CONFIDENCE
 
@@ -46,7 +46,7 @@ def wilson(count: int, total: int, confidence: float = CONFIDENCE) -> Counted:
     """
     if not 0 <= count <= total or total == 0:
         raise ValueError(f"{count} of {total} is no share")
-    z = float(special.ndtri((1 + confidence) / 2))
+    z = float(scipy.special.ndtri((1 + confidence) / 2))
     share = count / total
     middle = (share + z * z / (2 * total)) / (1 + z * z / total)
     half = z / (1 + z * z / total)

@@ -19,8 +19,8 @@ from functools import lru_cache
 from itertools import count
 
 import numpy as np
+import scipy  # not scipy.special, which takes 0.1 s: it is loaded when it is first used
 from numpy.typing import NDArray
-from scipy import special
 
 ERROR_RATE = 0.05
 """Probability with which a table may contain a wrong answer of one kind."""
@@ -45,8 +45,8 @@ def log_wealth(kept: Floats, number: Floats) -> Floats:
     """
     a, b = kept + 1, number - kept + 1
     with np.errstate(divide="ignore"):
-        upper_half = np.log(special.betaincc(a, b, 0.5))
-    logs: Floats = (number + 1) * np.log(2) + special.betaln(a, b) + upper_half
+        upper_half = np.log(scipy.special.betaincc(a, b, 0.5))
+    logs: Floats = (number + 1) * np.log(2) + scipy.special.betaln(a, b) + upper_half
     return logs
 
 

@@ -115,6 +115,9 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
     "enormous seed": ("seed: 1", f"seed: {10**30}", "trial.seed: "),
     "capture points as text": ("repeats: 1", "repeats: 1, capture_points: all",
                                "trial.capture_points: "),
+    "a profile with too many samples": ("repeats: 1", "repeats: 1, cpu_profile: 10001",
+                                        "trial.cpu_profile: .*0 to 10000"),
+    "a profile as yes": ("repeats: 1", "repeats: 1, cpu_profile: true", "trial.cpu_profile: "),
     "new flows to be answered": ("role: aggressor",
                                  "role: aggressor, traffic: {mode: echo, pattern: new-flows}",
                                  r"routers\[1\].traffic.pattern: .*nobody answers"),
@@ -162,6 +165,9 @@ ROWS: Final[dict[str, Row]] = {
         for name, (old, new, says) in CHANGED.items()
     },
     "repeats on the command line: 0": Row("run good.yaml --repeats 0", 2, "--repeats.*greater than or equal to 1"),
+    "samples beyond what a core has time for": Row("run good.yaml --cpu-profile 10001", 2, "--cpu-profile.*10000"),
+    "samples of a simulated host": Row("run good.yaml --on sim --cpu-profile 99", 2, "real cores; leave out --on sim"),
+    "samples as a word": Row("run good.yaml --cpu-profile often", 2, "--cpu-profile.*valid integer"),
     "repeats on the command line: NaN": Row("run good.yaml --repeats nan", 2, "--repeats.*valid integer"),
     "repeats on the command line: 2^70": Row(f"run good.yaml --repeats {2**70}", 2, "--repeats"),
     "an objective that is missed": Row(

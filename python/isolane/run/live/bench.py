@@ -14,6 +14,7 @@ from isolane.run.live import cpu_accounting, frame_accounting, guest_needs
 from isolane.run.live.cores import Cores
 from isolane.run.live.cpu_accounting import Accounts, CpuAccounting
 from isolane.run.live.cpu_agreement import Agreement, IdleReading, kernel_times_idle
+from isolane.run.live.cpu_sampling import CpuSampling
 from isolane.run.live.draining import QUIET_S, drained
 from isolane.run.live.external_limits import external_limits
 from isolane.run.live.generator_streams import trial_of
@@ -55,6 +56,8 @@ class Equipment:
     """The policy that is applied on the bed, if any."""
     points: Stamped | None = None
     """The capture points, where they are asked for."""
+    sampling: CpuSampling | None = None
+    """None where no core is known to be the routers'."""
 
 
 class LiveBench:
@@ -86,10 +89,18 @@ class LiveBench:
     def trial(self, setting: Setting) -> Observation:
         """Carry out one trial; see :class:`isolane.run.backend.Bench`."""
         try:
-            return self._trial(setting)
+            return self._profiled(setting, self._trial(setting))
         except _native.NativeError as error:
             self._equipment.bed.check_alive()  # whatever failed, this would be why
             raise MeasurementError(str(error)) from error
+
+    def _profiled(self, setting: Setting, found: Observation) -> Observation:
+        """Add the CPU profile of the window, where one was asked for."""
+        sampling = self._equipment.sampling
+        if sampling is None or not setting.cpu_profile:
+            return found
+        frames = {router.router: router.received_frames for router in found.routers}
+        return replace(found, profile=sampling.taken(frames, found.cores))
 
     def probe(self) -> tuple[CoreProbe, ...]:
         """Probe the DUT's cores; see :class:`isolane.run.backend.Probing`."""
@@ -245,7 +256,10 @@ class LiveBench:
         start_ns = _native.monotonic_ns() + lead_ns
         window_ns = start_ns + setting.warmup_ns
         self._changes.plan(start_ns - LEAD_NS, window_ns)
-        self._equipment.accountant.begin(start_ns=window_ns, end_ns=window_ns + setting.window_ns)
+        end_ns = window_ns + setting.window_ns
+        self._equipment.accountant.begin(start_ns=window_ns, end_ns=end_ns)
+        if self._equipment.sampling is not None and setting.cpu_profile:
+            self._equipment.sampling.begin(window_ns, end_ns)
         limit_s = (lead_ns + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
         self._equipment.receiver.begin(start_ns)
         try:

@@ -78,8 +78,8 @@ def open_accounts(
     free = first + len(routers)
     shared: dict[int, tuple[str, ...]] = {}
     guests = bed.guest_threads  # once: each look goes through all processes of the host
-    workers = _workers(guests, bed, managed)
-    own = set(workers)
+    its_workers = workers(guests, bed, managed)
+    own = set(its_workers)
     demux = None
     accountant.forget()
     for nic in bed.dut_interfaces:
@@ -95,7 +95,7 @@ def open_accounts(
             threads, demux = [*managed.nic_threads, *managed.pacemaker_threads], account
             accountant.sample_polls(account=account)
         _charge(accountant, threads, account)
-    for router, its in workers.items():
+    for router, its in its_workers.items():
         _charge(accountant, its, by_router[router])
         side = bed.host_sides.get(router)  # polled on top of the router's thread that sends
         if side is not None:
@@ -143,7 +143,7 @@ def _guest_accounts(
     return found
 
 
-def _workers(guests: GuestThreads, bed: MeasuredBed, managed: Managed) -> dict[str, set[int]]:
+def workers(guests: GuestThreads, bed: MeasuredBed, managed: Managed) -> dict[str, set[int]]:
     """Return the threads that work for one router alone, but for a guest's."""
     found: dict[str, set[int]] = {router: set() for router in guests}
     for router, its in bed.responder_threads.items():

@@ -16,6 +16,7 @@ from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench
 from isolane.run.live import guest_needs
 from isolane.run.live.bench import Equipment, LiveBench
 from isolane.run.live.cores import Cores, awake, divide, spared, staying_on
+from isolane.run.live.cpu_sampling import Asked, CpuSampling
 from isolane.run.live.generator_streams import flows_of
 from isolane.run.live.host import host_facts
 from isolane.run.live.image_routers import answered
@@ -170,10 +171,23 @@ class LiveBackEnd:
             if points is not None:
                 stack.enter_context(closing(points))
             managed = stack.enter_context(Managed(applied))
-            equipment = Equipment(
-                bed, receiver, accountant, self._loaded, cores, self._cookie, managed, points
-            )
+            sampling = self._sampling(bed, managed, cores)
+            of_bed = (bed, receiver, accountant, self._loaded, cores, self._cookie, managed)
+            equipment = Equipment(*of_bed, points, sampling)
             yield LiveBench(self._experiment, arm, routers, equipment)
+
+    def _sampling(self, bed: MeasuredBed, managed: Managed, cores: Cores) -> CpuSampling | None:
+        """Make ready to sample the routers' cores, where the experiment asks for it."""
+        asked = Asked(cores.dut, self._experiment.trial.cpu_profile)
+        if not asked.rate_hz or not asked.cores:
+            return None
+        try:
+            profiler = self._loaded.profiler(asked.cores, asked.rate_hz)
+        except _native.UnsupportedError as error:
+            raise NotSupported(f"not supported on this host: {error}") from error
+        except _native.NativeError as error:
+            raise MeasurementError(str(error)) from error
+        return CpuSampling(bed, managed, profiler, asked)
 
     def _stamped(self, bed: MeasuredBed, routers: Sequence[PointRouter]) -> Stamped | None:
         """Put programs at the capture points of a bed, where the experiment asks for them."""

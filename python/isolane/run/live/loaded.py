@@ -26,9 +26,11 @@ class GeneratorTrial(TypedDict):
 
 
 class Loaded:
-    """The generator and the CPU accountant; loads each when it is first asked for."""
+    """Generator, CPU accountant and CPU profiler; each is loaded when it is first asked for."""
 
     def __init__(self) -> None:
+        self._profiler: _native.Profiler | None = None
+        self._profiled: tuple[tuple[int, ...], int] = ((), 0)
         self._generator: _native.Generator | None = None
         self._accountant: _native.CpuAccountant | None = None
 
@@ -45,9 +47,21 @@ class Loaded:
             self._generator = _native.Generator(**trial)
         return self._generator
 
+    def profiler(self, cores: tuple[int, ...], rate_hz: int) -> _native.Profiler:
+        """Return a profiler of these cores."""
+        if self._profiler is None or self._profiled != (cores, rate_hz):
+            if self._profiler is not None:
+                self._profiler.close()
+            self._profiler = _native.Profiler(cores=list(cores), rate_hz=rate_hz)
+            self._profiled = (cores, rate_hz)
+        return self._profiler
+
     def close(self) -> None:
-        """Unload both; they are loaded again when asked for."""
+        """Unload all; they are loaded again when asked for."""
         self._generator = None
+        if self._profiler is not None:
+            self._profiler.close()
+            self._profiler = None
         if self._accountant is not None:
             self._accountant.close()
             self._accountant = None
