@@ -96,6 +96,17 @@ def named_processes() -> Iterator[tuple[int, str]]:
                 yield int(process.name), (process / "comm").read_text().rstrip("\n")
 
 
+def sees_same(process: int, folder: Path) -> bool:
+    """Tell whether what a process finds where a folder is, or was, is the same as here.
+
+    In a container that shares its processes with this host it is another one.
+    """
+    there = next(found for found in (folder, *folder.parents) if found.exists())
+    with suppress(OSError):  # it has ended, or finds nothing there
+        return Path(f"/proc/{process}/root{there}").samefile(there)
+    return False
+
+
 def words_of(process: int) -> tuple[bytes, ...]:
     """Return the command line of a process; nothing of a kernel thread, or one that has ended.
 

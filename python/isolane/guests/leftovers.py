@@ -14,7 +14,7 @@ from isolane.errors import TestbedError
 from isolane.guests.guest import DIRECTORY, Guest
 from isolane.guests.qemu import QemuGuest
 from isolane.guests.uml import UmlGuest
-from isolane.procfs import named_processes, words_of
+from isolane.procfs import named_processes, sees_same, words_of
 
 _KINDS: Final[tuple[type[Guest], ...]] = (UmlGuest, QemuGuest)
 _BY_ITSELF_S: Final = 2.0
@@ -64,14 +64,6 @@ def processes_of(folder: Path) -> list[int]:
         words = words_of(number)
         program = words[0].rpartition(b"/")[2] if words else b""
         marked = any(program == kernel and own in words for kernel, own in marks)
-        if marked and _sees_what_we_see(number, folder):
+        if marked and sees_same(number, folder.parent):
             found.append(number)
     return found
-
-
-def _sees_what_we_see(process: int, folder: Path) -> bool:
-    """Whether what a process finds where a folder is, or was, is the same as here."""
-    there = next(parent for parent in folder.parents if parent.exists())
-    with contextlib.suppress(OSError):  # it has ended, or finds nothing there
-        return Path(f"/proc/{process}/root{there}").samefile(there)
-    return False

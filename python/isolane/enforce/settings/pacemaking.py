@@ -18,9 +18,11 @@ from isolane.enforce.cpu_cgroups import Groups
 from isolane.enforce.host_access import Host
 from isolane.enforce.setting import Setting, Value
 from isolane.errors import TestbedError
-from isolane.procfs import words_of
+from isolane.procfs import sees_same, words_of
 
 MODULE = "isolane.pacemaker"
+FILES = Path("/run/isolane")
+"""Where what is in force is written down, which who sees the same has put into force."""
 _children: set[int] = set()
 """Pacemakers that this process has started and not yet seen the end of."""
 _READY_S = 10.0
@@ -52,7 +54,10 @@ class Pacemaker(Setting):
 
 
 def running(group: str) -> Iterator[tuple[int, str]]:
-    """Yield the pacemakers of a policy that run: process and work."""
+    """Yield the pacemakers of a policy that run: process and work.
+
+    Those of another Isolane, in a container that shares its processes with this host, are its own.
+    """
     _reap()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
@@ -61,7 +66,8 @@ def running(group: str) -> Iterator[tuple[int, str]]:
             if entry.stat().st_uid != os.geteuid():
                 continue
             words = words_of(int(entry.name))
-            if words[-3:-1] == (MODULE.encode(), group.encode()):
+            own = words[-3:-1] == (MODULE.encode(), group.encode())
+            if own and sees_same(int(entry.name), FILES):
                 yield int(entry.name), words[-1].decode()
 
 
