@@ -128,8 +128,8 @@ int isl_tick(struct bpf_perf_event_data *context)
 }
 
 /*
- * The timer ticks while the idle task is current, too, but of most kernels no event comes of it
- * then, as if no softirq ran on top of it: on a core that is not busy, that is nearly all there is.
+ * The timer ticks while the idle task is current, too, but Linux 6.18 makes no event of it then, as
+ * if no softirq ran on top of it: on a core that is not busy, that is nearly all there is.
  */
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(isl_prof_timer, struct hrtimer *timer)

@@ -5,34 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 from isolane.enforce.settings.pacemaking import MODULE, running
 
+from tests.own_mounts import BEGUN_AND_WAITING, in_own_mounts
+
 pytestmark = [pytest.mark.root, pytest.mark.usefixtures("needs_root")]
 
 GROUP = f"isolane-test-{os.getpid()}"
-BEGUN_AND_WAITING = "print(1, flush=True); input()"
 
 
-@contextmanager
-def like_a_pacemaker(first: str) -> Iterator[subprocess.Popen[str]]:
+def like_a_pacemaker(first: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """Have a process that looks like one, in mounts of its own, after a command in them."""
-    words = [sys.executable, "-c", BEGUN_AND_WAITING, MODULE, GROUP, "{}"]
-    with subprocess.Popen(
-        ["unshare", "--mount", "sh", "-ec", f'{first}\nexec "$@"', "sh", *words],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "1\n"
-        try:
-            yield process
-        finally:
-            process.kill()
+    words = (sys.executable, "-c", BEGUN_AND_WAITING, MODULE, GROUP, "{}")
+    return in_own_mounts(first, 'exec "$@"', *words)
 
 
 def test_a_pacemaker_that_sees_these_files_is_found() -> None:

@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 from isolane.guests import UmlGuest, remove_left
 from isolane.guests.leftovers import processes_of
 
+from tests.own_mounts import BEGUN_AND_WAITING, in_own_mounts
+
 pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.usefixtures("needs_root")]
 
-BEGUN_AND_WAITING = '"print(1, flush=True); input()"'
-LIKE_A_GUEST = f'exec -a {UmlGuest.PROGRAM} "{sys.executable}" -c {BEGUN_AND_WAITING} "$1"'
+LIKE_A_GUEST = f'exec -a {UmlGuest.PROGRAM} "{sys.executable}" -c "{BEGUN_AND_WAITING}" "$1"'
 
 
-@contextmanager
-def like_a_guest(folder: Path, first: str) -> Iterator[subprocess.Popen[str]]:
+def like_a_guest(folder: Path, first: str) -> AbstractContextManager[subprocess.Popen[str]]:
     """Have a process that looks like a guest's, in mounts of its own, after a command in them."""
-    script = f"{first}\n{LIKE_A_GUEST}"
-    with subprocess.Popen(
-        ["unshare", "--mount", "bash", "-ec", script, "bash", UmlGuest.mark(folder)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "1\n"
-        try:
-            yield process
-        finally:
-            process.kill()
+    return in_own_mounts(first, LIKE_A_GUEST, UmlGuest.mark(folder))
 
 
 def test_a_guest_with_these_files_is_found_and_ended(tmp_path: Path) -> None:

@@ -58,11 +58,11 @@ def _profiles(summary: Summary, target: Path) -> dict[str, Path]:
     """Write the files of CPU profiles, where there are any."""
     if not summary.cpu_profiles:
         return {}
-    from isolane.report.loaded_run import read_run
     from isolane.report.profile_files import write_profiles
+    from isolane.run.folder import RunFolder
 
-    run = read_run(target)
-    folder = write_profiles(target, summary, run.trials, run.profiles)
+    run = RunFolder.open(target)
+    folder = write_profiles(target, summary, run.trials(), run.profiles())
     return {} if folder is None else {"CPU profiles": folder}
 
 
