@@ -52,6 +52,7 @@ ARROWS: dict[str, set[str]] = {
         "spec",
         "doctor",
         "testbed",
+        "web",
         "stats",
         "cpu_profile",
         "enforce",

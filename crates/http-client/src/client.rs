@@ -5,6 +5,8 @@ use std::{
     collections::{BinaryHeap, VecDeque},
     os::fd::OwnedFd,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread,
+    time::Duration,
 };
 
 use rustix::{
@@ -88,7 +90,7 @@ impl<'a> Client<'a> {
     fn new(plan: &'a Plan, control: &'a Control) -> Result<Self> {
         let epoll =
             epoll::create(epoll::CreateFlags::CLOEXEC).map_err(Error::kernel("epoll_create1"))?;
-        let start_ns = now_ns();
+        let start_ns = plan.start_ns.unwrap_or_else(now_ns);
         let schedule = match plan.arrivals {
             Arrivals::Open { rate_millirps, poisson_seed } => {
                 Some(Schedule::new(rate_millirps, poisson_seed))
@@ -122,6 +124,7 @@ impl<'a> Client<'a> {
 
     fn run(&mut self) -> Result<()> {
         let mut events = Vec::with_capacity(MAX_EVENTS);
+        self.await_start();
         loop {
             let now_ns = now_ns();
             if self.control.stop.load(Ordering::Relaxed) {
@@ -144,6 +147,17 @@ impl<'a> Client<'a> {
         }
         self.report.window_ns = self.end_ns.saturating_sub(self.window_ns);
         Ok(())
+    }
+
+    /// Sleeps until the first requests are near.
+    fn await_start(&self) {
+        while !self.control.stop.load(Ordering::Relaxed) {
+            let left_ns = self.start_ns.saturating_sub(now_ns());
+            if left_ns == 0 {
+                break;
+            }
+            thread::sleep(Duration::from_nanos(left_ns.min(MAX_SLEEP_NS)));
+        }
     }
 
     /// Ends the window; nobody is to be blamed for requests that are not waited for.
@@ -384,6 +398,7 @@ impl<'a> Client<'a> {
             if self.counts(intended_ns) {
                 self.report.answered += 1;
                 self.report.latency.add(now_ns - intended_ns);
+                self.report.latency_sum_ns += now_ns - intended_ns;
             }
             self.ask_again(now_ns);
         }

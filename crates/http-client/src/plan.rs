@@ -36,6 +36,8 @@ pub struct Plan {
     pub keep_alive: bool,
     /// Connections with a request under way, at most; a request that is due waits for one.
     pub max_connections: usize,
+    /// When the warm-up begins, ns of `CLOCK_MONOTONIC`; None: at once.
+    pub start_ns: Option<u64>,
     /// Time before the window, ns: its requests count for nothing.
     pub warm_up_ns: u64,
     /// Time whose requests count, ns.

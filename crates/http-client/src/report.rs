@@ -85,6 +85,8 @@ pub struct Report {
     pub max_in_flight: usize,
     /// From a request's intended time to its answer's last byte.
     pub latency: Histogram,
+    /// Sum of these times, ns.
+    pub latency_sum_ns: u64,
     /// From the call to the established connection.
     pub connect: Histogram,
     /// From a request's intended time to its first call: what is the client's own doing.

@@ -11,6 +11,7 @@ use std::{
 };
 
 use isolane_http_client::{Arrivals, Control, Failure, Plan, Report, run};
+use rustix::time::{ClockId, clock_gettime};
 
 const MINUTES_NS: u64 = 600_000_000_000;
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -67,6 +68,11 @@ fn read_request(lines: &mut impl BufRead) -> Option<(String, bool)> {
     }
 }
 
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap()
+}
+
 fn plan(server: SocketAddr, path: &str) -> Plan {
     Plan {
         server,
@@ -75,6 +81,7 @@ fn plan(server: SocketAddr, path: &str) -> Plan {
         arrivals: Arrivals::Open { rate_millirps: 200_000, poisson_seed: None },
         keep_alive: false,
         max_connections: 100,
+        start_ns: None,
         warm_up_ns: 100_000_000,
         window_ns: 500_000_000,
         timeout_ns: MINUTES_NS,
@@ -101,6 +108,19 @@ fn an_open_loop_offers_what_it_is_asked_for() {
     assert_eq!((found.late.count(), found.connect.count()), (100, 100));
     assert!(found.completed <= 120 && found.completed_bytes == 5 * found.completed);
     assert!(found.latency.max_ns() >= found.connect.max_ns());
+}
+
+#[test]
+fn it_begins_when_it_is_told_to() {
+    let start_ns = monotonic_ns() + 300_000_000;
+    for arrivals in [plan(serve(), "/").arrivals, Arrivals::Closed { requests: 3 }] {
+        let later =
+            Plan { arrivals, start_ns: Some(start_ns), warm_up_ns: 0, ..plan(serve(), "/") };
+        let found = report(&later);
+        assert!(monotonic_ns() >= start_ns + later.window_ns);
+        assert!(found.offered > 0 && found.offered == found.answered);
+        assert!(found.latency.max_ns() < Some(MINUTES_NS), "counted from then on");
+    }
 }
 
 #[test]

@@ -29,7 +29,7 @@ enum Run {
 ///
 /// `server`: address and port, such as `[2001:db8::1]:80`. `rate_millirps` for an open loop, with equal
 /// times between requests or, with a `poisson_seed`, exponential ones; else `concurrency` for a closed
-/// loop. The thread enters the namespace of the file `netns` and is pinned to `core`, where it does
+/// loop. The warm-up begins at `start_ns` of the monotonic clock, or at once. The thread enters the namespace of the file `netns` and is pinned to `core`, where it does
 /// not sleep while answers are awaited.
 #[pyclass(frozen, module = "isolane._native")]
 pub(crate) struct HttpClient {
@@ -45,7 +45,7 @@ impl HttpClient {
     #[expect(clippy::too_many_arguments, reason = "keyword arguments of a Python constructor")]
     #[pyo3(signature = (*, server, host, path, keep_alive, max_connections, warm_up_ns, window_ns,
                         timeout_ns, rate_millirps = None, poisson_seed = None, concurrency = 0,
-                        netns = None, core = None))]
+                        netns = None, core = None, start_ns = None))]
     fn new(
         server: &str,
         host: String,
@@ -60,6 +60,7 @@ impl HttpClient {
         concurrency: usize,
         netns: Option<PathBuf>,
         core: Option<usize>,
+        start_ns: Option<u64>,
     ) -> PyResult<Self> {
         let server: SocketAddr = server
             .parse()
@@ -75,6 +76,7 @@ impl HttpClient {
             arrivals,
             keep_alive,
             max_connections,
+            start_ns,
             warm_up_ns,
             window_ns,
             timeout_ns,
@@ -194,6 +196,7 @@ impl From<&Report> for HttpReport {
             retried: report.retried,
             max_in_flight: report.max_in_flight,
             latency: Percentiles::from(&latency),
+            latency_sum_ns: report.latency_sum_ns,
             connect: Percentiles::from(&report.connect),
             late: Percentiles::from(&report.late),
         }

@@ -160,6 +160,8 @@ record! {
         max_in_flight: usize,
         /// From the intended time to the last byte; failed ones are `lost`.
         latency: Percentiles,
+        /// Sum of the times of those that were answered, ns.
+        latency_sum_ns: u64,
         /// From the call to the established connection.
         connect: Percentiles,
         /// From the intended time to the first call.

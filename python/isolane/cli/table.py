@@ -11,6 +11,7 @@ from isolane.cli.arm_tests_table import arm_tests_tables
 from isolane.cli.category_lines import category_table, sampling_line
 from isolane.cli.parts_table import parts_table
 from isolane.run.arm_test_words import note
+from isolane.run.flow_words import Flow, flow_in
 from isolane.run.quality_words import lost_words, quality_words
 from isolane.run.results import Cell, Delay, Interval, Summary
 from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, older_method, refusals, rows_of
@@ -119,12 +120,13 @@ def _table(summary: Summary, *, wide: bool, twins: bool) -> Table:
     for name in ("arm", "load", "router"):
         table.add_column(name, no_wrap=not wide)
     names = ["offered", "throughput", "delivered", "retained", "p50", "p99"]
-    names += ["loss", "CPU", "own ns/frame", "caused", "fair share +/-"] if wide else []
+    flow = flow_in(summary)
+    names += ["loss", "CPU", f"own ns/{flow.one}", "caused", "fair share +/-"] if wide else []
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     before = None
     for found in [*rows_of(summary), *(summary.twins if twins else ())]:
-        row = _missing(found) if isinstance(found, MissingRow) else _row(found)
+        row = _missing(found, flow) if isinstance(found, MissingRow) else _row(found, flow)
         if before is not None and before != row[0]:
             table.add_section()
         before = row[0]
@@ -132,19 +134,19 @@ def _table(summary: Summary, *, wide: bool, twins: bool) -> Table:
     return table
 
 
-def _row(cell: Cell) -> list[str]:
-    return [cell.arm, cell.point_label, cell.router, *_figures(cell)]
+def _row(cell: Cell, flow: Flow) -> list[str]:
+    return [cell.arm, cell.point_label, cell.router, *_figures(cell, flow)]
 
 
-def _missing(row: MissingRow) -> list[str]:
+def _missing(row: MissingRow, flow: Flow) -> list[str]:
     router, point = row.router, row.point
-    return [point.arm, point.point_label, router.router, format_pps(router.offered_pps), NO_VERDICT]
+    return [point.arm, point.point_label, router.router, flow.rate(router.offered_pps), NO_VERDICT]
 
 
-def _figures(cell: Cell) -> list[str]:
+def _figures(cell: Cell, flow: Flow) -> list[str]:
     return [
-        format_pps(cell.offered_pps.median),
-        format_pps(cell.throughput_pps.median),
+        flow.rate(cell.offered_pps.median),
+        flow.rate(cell.throughput_pps.median),
         _percent(cell.delivered),
         _percent(cell.retained) if cell.retained_reason is None else REFUSED,
         format_ns(cell.delay_p50_ns.median if cell.delay_p50_ns else None),

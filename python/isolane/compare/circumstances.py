@@ -44,6 +44,9 @@ def _hosts(before: HostFacts, after: HostFacts) -> Iterator[str]:
         then, now = getattr(before, fact), getattr(after, fact)
         if then != now:
             yield f"{name} {then or 'none'}, then {now or 'none'}"
+    then, now = before.bridge_netfilter, after.bridge_netfilter
+    if then != now and then is not None and now is not None:  # older versions did not tell
+        yield f"netfilter on bridges {then}, then {now}"
 
 
 def _world(host: HostFacts) -> str:

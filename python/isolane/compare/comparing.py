@@ -90,6 +90,8 @@ def _read(path: Path) -> _Run:
     folder = RunFolder.open(path)
     refuse_search(folder)
     experiment = load_experiment(path / EXPERIMENT)
+    if experiment.web:
+        raise SpecError(f"{path}: runs of web requests (mode http) cannot be compared yet")
     groups = usable(folder.trials(), [arm.name for arm in experiment.resolved_arms()])
     if not groups:
         raise SpecError(f"{path}: no trial of this run counts, so there is nothing to compare")

@@ -179,10 +179,17 @@ def test_other_loads_and_arms_are_not_compared(before: Path, tmp_path: Path) -> 
 def test_what_else_is_different_is_told(
     before: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = data.HOST.model_copy(update={"kernel": "Linux 6.19.0", "cores": 4})
-    monkeypatch.setattr(data, "HOST", other)
+    changes = {"kernel": "Linux 6.19.0", "cores": 4, "bridge_netfilter": "off"}
+    monkeypatch.setattr(data, "HOST", data.HOST.model_copy(update=changes))
     told = compare(before, made(tmp_path / "second"), 0.01).changed
-    assert told == ("kernel Linux 6.18.0 (synthetic), then Linux 6.19.0", "cores 2, then 4")
+    assert told == (
+        "kernel Linux 6.18.0 (synthetic), then Linux 6.19.0",
+        "cores 2, then 4",
+        "netfilter on bridges ip6tables, iptables, then off",
+    )
+    older = data.HOST.model_copy(update={"kernel": "Linux 6.18.0 (synthetic)", "cores": 2})
+    monkeypatch.setattr(data, "HOST", older.model_copy(update={"bridge_netfilter": None}))
+    assert compare(before, made(tmp_path / "older"), 0.01).changed == ()
 
 
 def test_a_machine_that_was_slower_the_second_time_is_told(tmp_path: Path) -> None:

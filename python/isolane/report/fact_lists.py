@@ -19,6 +19,7 @@ def host(facts: HostFacts) -> list[tuple[str, str]]:
         ("Clock source", facts.clocksource),
         ("Hypervisor", facts.hypervisor or "none found"),
         ("Mitigations", facts.mitigations),
+        *_of_bridges(facts),
         ("Versions", ", ".join(f"{name} {value}" for name, value in facts.versions.items())),
     ]
     for number, nic in enumerate(facts.nics, start=1):
@@ -26,6 +27,11 @@ def host(facts: HostFacts) -> list[tuple[str, str]]:
         rest = [f"{key} {value}" for key, value in nic.items() if key != "name" and value]
         pairs.append((name, "; ".join(rest) or "no details"))
     return pairs
+
+
+def _of_bridges(facts: HostFacts) -> list[tuple[str, str]]:
+    told = facts.bridge_netfilter
+    return [] if told is None else [("Netfilter on bridges", told)]
 
 
 def facts(summary: Summary) -> Sequence[tuple[str, str]]:

@@ -22,11 +22,13 @@ from isolane.report.plot_parts import (
 from isolane.report.points import Across, across
 from isolane.report.resources import cpu_figure, loss_figure
 from isolane.report.victim_figure import victim_figure
+from isolane.run.flow_words import FRAMES, REQUESTS, Flow, flow_in
 from isolane.run.results import Cell, Interval, PublishedCell, Summary
 from isolane.run.wording import delay_words
-from isolane.spec.units import format_ns, format_pps
+from isolane.spec.units import format_ns
 
 _KPPS = "format(datum.value, '~s')"
+_BETWEEN = " from the generator to the receiver"
 
 
 def figures(summary: Summary) -> tuple[Figure, ...]:
@@ -49,14 +51,14 @@ def figures(summary: Summary) -> tuple[Figure, ...]:
 def _together(summary: Summary, positions: Across) -> Figure | None:
     if positions.kind != "routers":
         return None
-    names, scaled = arms(summary), summary.capacity is not None
+    names, scaled, flow = arms(summary), summary.capacity is not None, flow_in(summary)
+    write = write_share if scaled else flow.rate
     rows = []
     for found in summary.aggregates:
         value = found.throughput_x if scaled else found.throughput_pps
         if value is not None:
-            write = write_share if scaled else format_pps
             tip = {"arm": found.arm, "point": found.point_label}
-            tip["frames per second"] = format_pps(found.throughput_pps.median)
+            tip[f"{flow.many} per second"] = flow.rate(found.throughput_pps.median)
             rows.append(
                 row_of(found.arm, positions.of(found.arm, found.point), value, write, **tip)
             )
@@ -67,8 +69,8 @@ def _together(summary: Summary, positions: Across) -> Figure | None:
         rows,
         names,
         positions.axis,
-        _throughput_axis(rows, scaled=scaled),
-        f"Throughput of all routers together: {said(rows, write_share if scaled else format_pps)}.",
+        _throughput_axis(rows, flow, scaled=scaled),
+        f"Throughput of all routers together: {said(rows, write)}.",
         gaps=gaps,
     )
     caption = "Throughput of all routers together, as more of them share the same cores."
@@ -77,11 +79,11 @@ def _together(summary: Summary, positions: Across) -> Figure | None:
     return Figure("together", title, caption, (panel,), legend)
 
 
-def _throughput_axis(rows: Sequence[Row], *, scaled: bool) -> Axis:
+def _throughput_axis(rows: Sequence[Row], flow: Flow, *, scaled: bool) -> Axis:
     top = max((row.high for row in rows), default=1.0)
     if scaled:
         return Axis("throughput, share of capacity", PERCENT, domain=(0, max(1.05 * top, 0.05)))
-    return Axis("throughput (frames per second)", _KPPS, domain=(0, max(1.05 * top, 1.0)))
+    return Axis(f"throughput ({flow.many} per second)", _KPPS, domain=(0, max(1.05 * top, 1.0)))
 
 
 def _hollow(rows: Sequence[Row]) -> tuple[Swatch, ...]:
@@ -111,16 +113,16 @@ def _throughput(summary: Summary, positions: Across) -> Figure | None:
         return None
     names = list(dict.fromkeys(cell.router for cell in summary.cells))[:MAX_SERIES]
     alone = len(names) == 1
-    scaled = summary.capacity is not None
-    write = write_share if scaled else format_pps
+    scaled, flow = summary.capacity is not None, flow_in(summary)
+    write = write_share if scaled else flow.rate
     rows: dict[str, list[Row]] = {} if not alone else {"": []}
     for cell in summary.cells:
         value = cell.throughput_x if scaled else cell.throughput_pps
         if value is None or cell.router not in names:
             continue
         tip = {"arm": cell.arm, "router": cell.router, "point": cell.point_label}
-        tip["offered"] = format_pps(cell.offered_pps.median)
-        tip["received"] = format_pps(cell.throughput_pps.median)
+        tip["offered"] = flow.rate(cell.offered_pps.median)
+        tip["received"] = flow.rate(cell.throughput_pps.median)
         series = cell.arm if alone else cell.router
         row = row_of(series, positions.of(cell.arm, cell.point), value, write, **tip)
         rows.setdefault("" if alone else cell.arm, []).append(row)
@@ -132,7 +134,7 @@ def _throughput(summary: Summary, positions: Across) -> Figure | None:
             )
     shown = arms(summary) if alone else names
     every = [row for found in rows.values() for row in found]
-    y = _throughput_axis(every, scaled=scaled)
+    y = _throughput_axis(every, flow, scaled=scaled)
     gaps = _throughput_gaps(summary, positions, names, alone=alone)
     rows = {arm: rows.get(arm, []) for arm in ([""] if alone else arms(summary))}
     panels = tuple(
@@ -147,13 +149,18 @@ def _throughput(summary: Summary, positions: Across) -> Figure | None:
         )
         for arm, found in rows.items()
     )
-    caption = "Frames per second that came out of each router" + (
-        ", as a share of what one router alone forwards at most." if scaled else "."
-    )
+    caption = _throughput_caption(flow, scaled=scaled)
     title = "Throughput against offered load"
     crosses = [gap for found in gaps.values() for gap in found]
     legend = (*line_swatches(shown), *_hollow(every), *gap_key(crosses))
     return Figure("throughput", title, caption, panels, legend, columns=len(panels))
+
+
+def _throughput_caption(flow: Flow, *, scaled: bool) -> str:
+    if flow is REQUESTS:
+        return "Requests per second that each router answered."
+    share = ", as a share of what one router alone forwards at most" if scaled else ""
+    return f"Frames per second that came out of each router{share}."
 
 
 def _throughput_gaps(
@@ -244,10 +251,13 @@ def _delay(summary: Summary, positions: Across) -> Figure | None:
     whose = "the router that waits longest" if len(routers) > 1 else f"{routers.pop()}'s frames"
     if focus[0].role == "victim" and len({cell.router for cell in focus}) == 1:
         whose = "the victim's frames"
+    flow = flow_in(summary)
+    whose = whose.replace(FRAMES.many, flow.many)
+    between = ", from when a request was due to its last byte" if flow is REQUESTS else _BETWEEN
+    lost = "Failed requests" if flow is REQUESTS else "Lost frames"
     caption = (
-        f"{kind.capitalize()} from the generator to the receiver, of {whose}. All panels share one "
-        "logarithmic scale. Lost frames are infinitely late: a percentile that they reach has no "
-        "point."
+        f"{kind.capitalize()}{between}, of {whose}. All panels share one logarithmic scale. {lost} "
+        "are infinitely late: a percentile that they reach has no point."
     )
     legend = (*line_swatches(names), *gap_key(gaps))
-    return Figure("delay", "How long frames take", caption, panels, legend)
+    return Figure("delay", f"How long {flow.many} take", caption, panels, legend)

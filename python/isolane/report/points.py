@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from isolane.report.chart import Axis
+from isolane.run.flow_words import flow_in
 from isolane.run.missing import MissingPoint
 from isolane.run.results import Cell, Summary
 
@@ -72,7 +73,7 @@ def across(summary: Summary) -> Across:
     rates = _positions(points, in_pps)
     if multiples is None and rates is not None and _distinct(rates):
         of_arm = _known(settings, in_pps)
-        return _across("load", f"{noun} (pps)", _RATE, rates, of_arm)
+        return _across("load", f"{noun} ({flow_in(summary).unit})", _RATE, rates, of_arm)
     labels = json.dumps([point.label for point in points.values()])
     numbers = {index: float(rank) for rank, index in enumerate(points)}
     return _across("point", "point", f"{labels}[datum.value]", numbers)

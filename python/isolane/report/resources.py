@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from isolane.report.chart import Axis, Figure, Gap, Row, Swatch, stacked_panel
 from isolane.report.points import Across
 from isolane.run import wording
+from isolane.run.flow_words import REQUESTS, flow_in
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import DROP_POINTS, Cell, CoreCell, DropPoint, Summary
 
@@ -117,7 +118,8 @@ def loss_figure(summary: Summary, positions: Across) -> Figure | None:
         return None
     top = min(1.0, max(1.1 * max(totals), 1e-6))
     names = [DROP_POINT_WORDS[where] for where in DROP_POINTS]
-    y = Axis("lost, share of offered frames", _PERCENT, domain=(0, top))
+    flow = flow_in(summary)
+    y = Axis(f"lost, share of offered {flow.many}", _PERCENT, domain=(0, top))
     panels = tuple(
         stacked_panel(
             f"{arm} · {group}",
@@ -125,7 +127,8 @@ def loss_figure(summary: Summary, positions: Across) -> Figure | None:
             names,
             positions.axis,
             y,
-            f"Frames of {group} lost in arm {arm}: at most {wording.percent(_top(rows))} %.",
+            f"{flow.many.capitalize()} of {group} lost in arm {arm}: at most "
+            f"{wording.percent(_top(rows))} %.",
             gaps=_gaps(summary, arm, positions),
         )
         for (arm, group), rows in found.items()
@@ -136,12 +139,14 @@ def loss_figure(summary: Summary, positions: Across) -> Figure | None:
         if where in used
     )
     caption = (
-        "Frames lost in a trial, its warm-up included, by drop point. Sent equals "
-        "received plus these, to the frame."
+        "Requests that failed. Offered equals answered plus these, to the request."
+        if flow is REQUESTS
+        else "Frames lost in a trial, its warm-up included, by drop point. Sent equals received "
+        "plus these, to the frame."
     )
     return Figure(
         "loss",
-        "Where frames were lost",
+        f"Where {flow.many} were lost",
         caption,
         panels,
         legend,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from isolane.run import wording
 from isolane.run.cells import sent_less
+from isolane.run.flow_words import FRAMES, Flow, flow_in, flow_of
 from isolane.run.quality_words import noise_row, normalised_rows
 from isolane.run.results import (
     Cell,
@@ -80,7 +82,12 @@ class _Column:
         """Return the entry of a cell."""
         if self.of_reference and cell.retained_reason is not None:
             return Value(REFUSED)
-        return value_of(self.pick(cell), self.write)
+        write = flow_of([cell.mode]).rate if self.write is RATE else self.write
+        return value_of(self.pick(cell), write)
+
+    def hint_of(self, flow: Flow) -> str:
+        """Return what its figures mean of frames, or of web requests."""
+        return self.hint if flow is FRAMES else _OF_REQUESTS.get(self.heading, self.hint)
 
     def has(self, cell: Cell) -> bool:
         """Tell whether there is anything to show of a cell."""
@@ -110,13 +117,29 @@ def _sent(cell: Cell) -> Interval | None:
     return value.model_copy(update={"low": value.median, "high": value.median})
 
 
+RATE: Final = format_pps
+"""Writes a rate of frames; of web requests another function does."""
+_OF_REQUESTS: Final = {
+    "Offered": "requests that were due per second",
+    "Received": "requests per second whose answers were complete in the window",
+    "Delivered": "requests answered over requests offered, in the window",
+    "Lost": "part of the requests that failed",
+    "Delay p50": "response time, from when the request was due to the last byte of its answer, "
+    "median; failed requests are infinitely late",
+    "max": "longest response time of a request that was answered, over all repeats",
+    "Late p99": "99th percentile of the client's lateness: first call minus due time",
+    "own/frame": "CPU time in the router's own threads and polls, per answered request",
+    "caused/frame": "all CPU time that the router caused, per answered request",
+}
+"""Heading -> what its figures mean where web requests stand for frames."""
+
 _COLUMNS = (
-    _Column("Offered", "offered load, frames per second", lambda c: c.offered_pps, format_pps),
+    _Column("Offered", "offered load, frames per second", lambda c: c.offered_pps, RATE),
     _Column(
         "Received",
         "throughput: frames received per second (RFC 2544)",
         lambda c: c.throughput_pps,
-        format_pps,
+        RATE,
     ),
     _Column(
         "Delivered",
@@ -137,7 +160,7 @@ _COLUMNS = (
         "Sent",
         "what the generator really sent of the offered load, where that was less",
         _sent,
-        format_pps,
+        RATE,
     ),
     _Column(
         "Delay p50",
@@ -221,7 +244,7 @@ def _bounds(interval: Interval, write: Callable[[float], str]) -> str:
 
 def results(summary: Summary) -> Table:
     """Every point that was asked for; a column that no cell has a figure for is left out."""
-    found = rows_of(summary)
+    found, flow = rows_of(summary), flow_in(summary)
     always = _COLUMNS[:2] if any(isinstance(row, MissingRow) for row in found) else ()
     columns = [
         column
@@ -229,12 +252,12 @@ def results(summary: Summary) -> Table:
         if column in always or any(column.has(cell) for cell in summary.cells)
     ]
     rows = tuple(
-        _missing(row, len(columns)) if isinstance(row, MissingRow) else _row(row, columns)
+        _missing(row, len(columns), flow) if isinstance(row, MissingRow) else _row(row, columns)
         for row in found
     )
     return Table(
         ("Arm", "Point", "Router", *(column.heading for column in columns)),
-        ("variant", "setting of the loads", "", *(column.hint for column in columns)),
+        ("variant", "setting of the loads", "", *(column.hint_of(flow) for column in columns)),
         rows,
         words=3,
     )
@@ -249,10 +272,10 @@ def _row(cell: Cell, columns: Sequence[_Column]) -> tuple[Value, ...]:
     )
 
 
-def _missing(row: MissingRow, columns: int) -> tuple[Value, ...]:
+def _missing(row: MissingRow, columns: int, flow: Flow) -> tuple[Value, ...]:
     """Say that there is no verdict, where the throughput would stand, and how many trials."""
     router, why = row.router, row.point.why.partition(", because ")[0]
-    offered = NOTHING if router.offered_pps is None else format_pps(router.offered_pps)
+    offered = NOTHING if router.offered_pps is None else flow.rate(router.offered_pps)
     words = (Value(row.point.arm), Value(row.point.point_label), Value(router.router))
     blank = [Value(NOTHING)] * (columns - 2)
     return (*words, Value(offered), Value(NO_VERDICT, f"({why})"), *blank)

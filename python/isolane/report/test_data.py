@@ -105,6 +105,7 @@ HOST = HostFacts(
     clocksource="tsc",
     hypervisor="kvm",
     mitigations="spectre_v2: Mitigation: IBRS",
+    bridge_netfilter="ip6tables, iptables",
     nics=({"name": "veth-a", "driver": "veth", "speed": "10 Gbit/s", "offloads": "gro, xdp"},),
 )
 

@@ -18,6 +18,7 @@ from isolane.report.plot_parts import (
     write_share,
 )
 from isolane.report.points import Across
+from isolane.run.flow_words import REQUESTS, Flow, flow_in
 from isolane.run.missing import MissingPoint
 from isolane.run.results import Cell, Interval, Summary
 from isolane.run.table_rows import REFUSED
@@ -61,18 +62,25 @@ def victim_figure(summary: Summary, positions: Across) -> Figure | None:
     if gaps and refused:
         key = (Swatch("no verdict or refused", "series", 0, "gap"),)
     legend = (*line_swatches(names[:MAX_SERIES]), *(key or gap_key(gaps)))
-    return Figure("victim", "What reaches the victim", _caption(refused), shown, legend)
+    return Figure(
+        "victim", "What reaches the victim", _caption(refused, flow_in(summary)), shown, legend
+    )
 
 
-def _caption(refused: Sequence[Gap]) -> str:
+def _came(flow: Flow) -> str:
+    return "answered" if flow is REQUESTS else "received"
+
+
+def _caption(refused: Sequence[Gap], flow: Flow) -> str:
     text = (
-        "The victim is always offered the same. Delivered: its received over its offered frames. "
+        f"The victim is always offered the same. Delivered: its {_came(flow)} over its offered "
+        f"{flow.many}. "
         "Retained: its throughput over what it had in the same round while the aggressor was "
         "offered least. On a host that isolates perfectly all lines stay at 100 %."
     )
     if refused:
         text += (
-            " Retained is refused (a cross) where the victim loses frames at that reference "
+            f" Retained is refused (a cross) where the victim loses {flow.many} at that reference "
             "already: a ratio to it would look the better the more is lost."
         )
     return text

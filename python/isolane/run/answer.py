@@ -91,6 +91,8 @@ def _use(rows: Sequence[AnswerRow]) -> str | None:
     first = rows[0]
     if first.finding is None:
         return first.arm if len(rows) > 1 and clearly_faster(rows) else None
+    if first.mode == "http":
+        return None  # what is answered, but late, is no isolation
     return first.arm if first.finding in ("isolated", "nearly isolated") else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isolane.run.flow_words import REQUESTS, flow_of
 from isolane.run.generator_models import MovedPoint
 from isolane.run.interval import Interval
 from isolane.run.more_repeats import MAX_REPEATS, repeats_needed
@@ -18,6 +19,8 @@ EQUAL = 0.995
 """From this share of the maximum on, no arm counts as forwarding more."""
 NOTHING = "-"
 WORST_AT = "worst at"
+LATE_ANSWERS = "How late is another question: compare p99, or state an objective for it."
+"""Findings are about what is answered at all; of web requests that is rarely what matters."""
 WORDS = ("arm", "finding", WORST_AT)
 """Headings of the columns that hold words."""
 
@@ -27,16 +30,19 @@ def headings(found: Answer) -> tuple[str, ...]:
     if not found.rows or found.rows[0].finding is None:
         at = f" at {found.total_at}" if found.total_at else ""
         return ("arm", f"together{at} (of best)")
-    answers = any(row.mode != "forward" for row in found.rows)
-    delay = "round trip p99 (alone)" if answers else "p99 (alone)"
-    return (*WORDS[:2], "victim keeps", WORST_AT, delay, "together (of best)")
+    return (*WORDS[:2], "victim keeps", WORST_AT, _delay(found.rows), "together (of best)")
+
+
+def _delay(rows: Sequence[AnswerRow]) -> str:
+    plain = {row.mode for row in rows} <= {"forward", "http"}
+    return "p99 (alone)" if plain else "round trip p99 (alone)"
 
 
 def figures(row: AnswerRow) -> tuple[str, ...]:
     """Return the texts of a row, under :func:`headings`."""
     total = NOTHING
     if row.total_pps is not None:
-        total = format_pps(row.total_pps.median)
+        total = flow_of([row.mode]).rate(row.total_pps.median)
         total = f">{total}" if row.total_is_bound else total
     if row.total_share is not None:
         total = f"{total} ({100 * row.total_share:.0f} %)"
@@ -132,17 +138,20 @@ def clearly_faster(rows: Sequence[AnswerRow]) -> bool:
 
 
 def _fastest(rows: Sequence[AnswerRow], host: str) -> str:
-    best = rows[0]
-    rate = format_pps(best.total_pps.median if best.total_pps else None)
+    best, flow = rows[0], flow_of(row.mode for row in rows)
+    rate = flow.rate(best.total_pps.median if best.total_pps else None)
     if len(rows) == 1:
-        return f"{host}, {best.arm} forwards {rate}."
+        return f"{host}, {best.arm} {flow.does} {rate}."
     if clearly_faster(rows):
-        return f"{host}, {best.arm} forwards more than any other arm: {rate}."
-    return f"{host}, no arm is clearly the fastest; {best.arm} forwards {rate}."
+        return f"{host}, {best.arm} {flow.does} more than any other arm: {rate}."
+    return f"{host}, no arm is clearly the fastest; {best.arm} {flow.does} {rate}."
 
 
 def _advice(rows: Sequence[AnswerRow], host: str) -> list[str]:
     best = rows[0]
+    if flow_of(row.mode for row in rows) is REQUESTS and best.keeps:
+        kept = f"{host}, the victim on {best.arm} is answered {_kept(best)} of its requests."
+        return [kept, LATE_ANSWERS]
     harmed = [row for row in rows if row.finding == "not isolated" and row.keeps]
     if best.finding in ("isolated", "nearly isolated"):
         verb = "use" if best.finding == "isolated" else "the nearest to isolated is"
@@ -165,19 +174,20 @@ def _advice(rows: Sequence[AnswerRow], host: str) -> list[str]:
 
 def _cost(best: AnswerRow, rows: Sequence[AnswerRow]) -> list[str]:
     """Say what the protection costs in throughput, against the arm that forwards the maximum."""
+    flow = flow_of(row.mode for row in rows)
     others = [row for row in rows if row is not best and row.total_pps]
     if not others or not best.total_pps:
         return []
     if best.total_is_bound:
-        return [f"{best.arm} forwarded all that it was offered."]
+        return [f"{best.arm} {flow.does.removesuffix('s')}ed all that it was offered."]
     top = max(others, key=_together)
     share = _together(best) / _together(top) if _together(top) else 1.0
     if share < EQUAL:
         at_least = "at least " if top.total_is_bound else ""
         less = percent(1 - share)
         ours = f"The routers of {best.arm} together"
-        return [f"{ours} forward {at_least}{less} % less than those of {top.arm}."]
-    return [] if any(row.total_is_bound for row in others) else ["No arm forwards more."]
+        return [f"{ours} {flow.do} {at_least}{less} % less than those of {top.arm}."]
+    return [] if any(row.total_is_bound for row in others) else [f"No arm {flow.does} more."]
 
 
 def _together(row: AnswerRow) -> float:

@@ -45,6 +45,8 @@ SAME = 1e-6
 
 def is_needed(experiment: Experiment, capacity: Capacity | None) -> bool:
     """Tell whether an experiment may ask for more than a generator sends."""
+    if experiment.web:  # clients are no generator of frames: where one is the limit, the trial says
+        return False
     return _asked_pps(experiment, heaviest(experiment, capacity), capacity) > SURE_PPS
 
 

@@ -30,6 +30,7 @@ _TYPES = {"str": pl.String, "int": pl.Int64, "float": pl.Float64, "bool": pl.Boo
 _NESTED = {
     *("lost", "delay", "due_delay", "lateness", "routers", "cores", "generator", "placement"),
     *("invalid", "cpu_parts", "cpu_guest", "cpu_audit", "probe", "window_shift", "gaps", "parts"),
+    "web",
 }
 
 

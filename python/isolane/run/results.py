@@ -23,6 +23,7 @@ from isolane.run.delays import GeneratorAudit as GeneratorAudit  # noqa: PLC0414
 from isolane.run.delays import Lateness as Lateness  # noqa: PLC0414 - the same
 from isolane.run.delays import NullDut as NullDut  # noqa: PLC0414 - a part of a summary
 from isolane.run.generator_models import GeneratorMaximum, MovedPoint
+from isolane.run.host_models import HostFacts as HostFacts  # noqa: PLC0414 - in a folder, too
 from isolane.run.interval import Interval as Interval  # noqa: PLC0414 - a part of a summary
 from isolane.run.invalid import InvalidKind
 from isolane.run.missing import MissingPoint
@@ -40,6 +41,7 @@ from isolane.run.verdict_models import Answer as Answer  # noqa: PLC0414 - a par
 from isolane.run.verdict_models import ArmVerdict as ArmVerdict  # noqa: PLC0414 - the same
 from isolane.run.verdict_models import Finding as Finding  # noqa: PLC0414 - the same
 from isolane.run.verdict_models import Verdict as Verdict  # noqa: PLC0414 - the same
+from isolane.run.web_results import WebTrial
 from isolane.spec.fields import Mode
 
 Status = Literal["ok", "no-verdict", "failed"]
@@ -149,6 +151,9 @@ class RouterTrial(_Model):
     """What ran it with real frames, if it is a virtual machine: its figures are no other's."""
     nic: str | None = None
     """NIC model of that virtual machine; None from older versions."""
+    web: WebTrial | None = None
+    """Of a load balancer, whose requests stand for frames in all other fields: ``received_pps``
+    are answers that were complete within the window, ``lost`` is what failed."""
 
     @property
     def held_up(self) -> bool:
@@ -381,20 +386,3 @@ class Summary(_Model):
     """None with one arm and one load, and from older versions."""
     cpu_profiles: tuple[ArmProfile, ...] = ()
     """By arm and point; empty where none were asked for, and from older versions."""
-
-
-class HostFacts(_Model):
-    """The machine that the run was made on."""
-
-    kernel: str
-    cpu: str
-    cores: int
-    memory_bytes: int
-    versions: dict[str, str]
-    clocksource: str
-    hypervisor: str | None
-    mitigations: str
-    nics: tuple[dict[str, str], ...]
-    """Interfaces that took part: name, driver, speed, offloads (ethtool -k, those that are on)."""
-    simulated: str | None = None
-    """Profile of a simulated host; None for a real one."""

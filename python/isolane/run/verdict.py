@@ -9,6 +9,7 @@ from isolane.run import wording
 from isolane.run.attacked_points import AttackedPoint
 from isolane.run.cells import sent_less
 from isolane.run.delivery import LOST
+from isolane.run.flow_words import REQUESTS, Flow, flow_of
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import (
     Aggregate,
@@ -60,7 +61,8 @@ def verdict(
         return Verdict(sentence=_nothing(trials), level="none", arms=arms)
     gaps = missing_words(cells, asked.missing)
     if not victims and not any(has_victim(point) for point in asked.missing):
-        sentence = f"{gaps}{_throughput(aggregates, capacity)}"
+        flow = flow_of(cell.mode for cell in cells)
+        sentence = f"{gaps}{_throughput(aggregates, capacity, flow)}"
         return Verdict(sentence=sentence, level="neutral")
     worst = worst_by_arm(asked.attacked)
     if not worst:
@@ -117,7 +119,7 @@ def missing_words(cells: Sequence[Cell], missing: Sequence[MissingPoint]) -> str
 def _load(cell: Cell) -> str:
     if cell.aggressor_x is not None:
         return f"{wording.multiple(cell.aggressor_x)} the capacity"
-    return format_pps(cell.aggressor_pps or 0)
+    return flow_of([cell.mode]).rate(cell.aggressor_pps or 0)
 
 
 def _attack(worst: Sequence[AttackedPoint]) -> str:
@@ -160,9 +162,10 @@ def _refused(worst: Sequence[AttackedPoint]) -> str:
     arms = [point.cell.arm for point in worst if point.cell.retained_reason]
     if not arms:
         return ""
+    many = flow_of(point.cell.mode for point in worst).many
     return (
         f" What the victim retains of its throughput alone is not told on {wording.listing(arms)}: "
-        f"more than {wording.percent(LOST)} % of its frames are lost there without the attack."
+        f"more than {wording.percent(LOST)} % of its {many} are lost there without the attack."
     )
 
 
@@ -246,28 +249,29 @@ def _nothing(trials: Sequence[Trial]) -> str:
     )
 
 
-def _throughput(aggregates: Sequence[Aggregate], capacity: Capacity | None) -> str:
+def _throughput(aggregates: Sequence[Aggregate], capacity: Capacity | None, flow: Flow) -> str:
     best: dict[str, Aggregate] = {}
     for found in aggregates:
         known = best.get(found.arm)
         if known is None or _rank(found) > _rank(known):
             best[found.arm] = found
     if len({found.routers for found in aggregates}) > 1:
-        parts = [_together(found, capacity) for found in best.values()]
+        parts = [_together(found, capacity, flow) for found in best.values()]
         return f"{_sentence(parts)}."
-    parts = [f"{found.arm} {_rate(found.throughput_pps)}" for found in best.values()]
+    parts = [f"{found.arm} {_rate(found.throughput_pps, flow)}" for found in best.values()]
     routers = wording.plural(next(iter(best.values())).routers, "router")
-    return f"The most that is forwarded through {routers}: {wording.listing(parts)}."
+    done = "answered by" if flow is REQUESTS else "forwarded through"
+    return f"The most that is {done} {routers}: {wording.listing(parts)}."
 
 
 def _rank(found: Aggregate) -> tuple[int, float]:
     return found.routers, found.throughput_pps.median
 
 
-def _together(found: Aggregate, capacity: Capacity | None) -> str:
+def _together(found: Aggregate, capacity: Capacity | None, flow: Flow) -> str:
     text = (
-        f"on {found.arm}, {wording.plural(found.routers, 'router')} together forward "
-        f"{_rate(found.throughput_pps)}"
+        f"on {found.arm}, {wording.plural(found.routers, 'router')} together {flow.do} "
+        f"{_rate(found.throughput_pps, flow)}"
     )
     if capacity is None or found.throughput_x is None:
         return text
@@ -278,13 +282,13 @@ def _together(found: Aggregate, capacity: Capacity | None) -> str:
     )
 
 
-def _rate(interval: Interval) -> str:
+def _rate(interval: Interval, flow: Flow) -> str:
     if interval.n < 2:
-        return format_pps(interval.median)
-    low, high = format_pps(interval.low), format_pps(interval.high)
-    if low.split()[1] == high.split()[1] == format_pps(interval.median).split()[1]:
+        return flow.rate(interval.median)
+    low, high = flow.rate(interval.low), flow.rate(interval.high)
+    if low.split()[1] == high.split()[1] == flow.rate(interval.median).split()[1]:
         low, high = low.split()[0], high.split()[0]
-    return f"{format_pps(interval.median)} [{low}, {high}]"
+    return f"{flow.rate(interval.median)} [{low}, {high}]"
 
 
 def _sentence(parts: Sequence[str]) -> str:

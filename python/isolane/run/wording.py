@@ -27,6 +27,8 @@ def digits(value: float, significant: int = 3) -> str:
 def delay_words(modes: Collection[Mode]) -> str:
     """Say what the delays of routers of these modes are."""
     there, back = "one-way delay", "round-trip time"
+    if "http" in modes:
+        return "response time"
     if "forward" not in modes:
         return back
     return there if set(modes) == {"forward"} else f"{there} or {back}"

@@ -117,6 +117,8 @@ class Arm:
     """How the network back-end sends, on path netback."""
     changes: tuple[SharesAt, ...] = ()
     """Shares that change while a trial runs, on path netback."""
+    bridge_netfilter: bool | None = None
+    """Whether bridges hand their frames to netfilter; None: as on the host that it runs on."""
 
     def router(self, group: str) -> ArmRouter:
         """Return the group's router in this arm; KeyError if there is none."""
@@ -204,6 +206,7 @@ def _given(router: Router, change: ArmChange | None) -> bool:
 def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:
     routers = tuple(resolve_router(router, change) for router in data.routers)
     moderation_ns = (change and change.moderation_ns) or data.dut.moderation_ns
+    filtered = None if change is None else change.bridge_netfilter
     return Arm(
         name=change.name if change else _name_after_path(routers),
         receive=(change and change.receive) or data.dut.receive,
@@ -213,6 +216,7 @@ def _resolve(data: ExperimentData, change: ArmChange | None) -> Arm:
         moderation_given=bool(moderation_ns),
         uplink=_uplink(change),
         changes=_changes(routers, change),
+        bridge_netfilter=data.dut.bridge_netfilter if filtered is None else filtered,
     )
 
 

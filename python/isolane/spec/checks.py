@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from isolane.spec.arms import ArmRouter, resolve_arms, resolve_router
+from isolane.spec.bridge_checks import bridge_misfits
 from isolane.spec.external_checks import external_misfits
 from isolane.spec.fields import MAX_ROUTERS, NicModel
 from isolane.spec.image_checks import image_misfits
@@ -21,6 +22,7 @@ from isolane.spec.pattern_checks import pattern_misfits
 from isolane.spec.policy_arms import misfits
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.services_checks import services_misfits
+from isolane.spec.web_checks import web_misfits
 
 RESERVED: Final = ("gen", "rcv", "dut", "total")
 """Names that routers cannot have, because the test bed and the tables use them."""
@@ -35,11 +37,13 @@ def structure(data: ExperimentData) -> tuple[Problem, ...]:
         _lists,
         _arm_names,
         _kinds_and_paths,
+        bridge_misfits,
         misfits,
         external_misfits,
         image_misfits,
         pattern_misfits,
         services_misfits,
+        web_misfits,
         objective_misfits,
         _capacity,
     )

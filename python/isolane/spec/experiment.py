@@ -51,6 +51,11 @@ class Experiment(ExperimentData):
         return in_x or (self.published is not None and bool(self.published.rows))
 
     @property
+    def web(self) -> tuple[str, ...]:
+        """Routers (groups) that are load balancers of web requests: all of them, or none."""
+        return tuple(r.name for r in self.routers if self.traffic_of(r.name).mode == "http")
+
+    @property
     def needs_maximum(self) -> bool:
         """Whether a router is offered as much as the generator can send."""
         return any(load.unit == "max" for loads in self.load.values() for load in loads)

@@ -55,7 +55,7 @@ NicModel = Literal["virtio", "e1000", "vfio", "vector"]
 Hypervisor = Literal["auto", "kvm", "uml", "tcg"]
 Receive = Literal["softirq", "threaded"]
 Role = Literal["victim", "aggressor", "router"]
-Mode = Literal["forward", "echo", "icmp-echo"]
+Mode = Literal["forward", "echo", "icmp-echo", "http"]
 
 MAX_ROUTERS: Final = 64
 MAX_NAME: Final = 12
@@ -325,7 +325,9 @@ OfferedLoad = Annotated[
     Load,
     PlainValidator(read_load),
     PlainSerializer(format_rate, return_type=str),
-    _rate_schema("pps|kpps|Mpps|bps|kbps|Mbps|Gbps|x", f"{RATES_ACCEPTED}, or {MAX}", MAX),
+    _rate_schema(
+        "pps|kpps|Mpps|bps|kbps|Mbps|Gbps|x|rps|krps|Mrps", f"{RATES_ACCEPTED}, or {MAX}", MAX
+    ),
 ]
 OfferedLoads = Annotated[
     tuple[OfferedLoad, ...],

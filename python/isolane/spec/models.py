@@ -28,6 +28,7 @@ from isolane.spec.quantities import Quantity, read_quantity
 from isolane.spec.schedulers import SchedulerWord, Switch
 from isolane.spec.services_models import Services
 from isolane.spec.units import Load, wire_bps
+from isolane.spec.web_models import DEFAULT_OBJECT_BYTES, ObjectSize
 
 DEFAULT_MODERATION_NS: Final = 50_000
 DEFAULT_THRESHOLD: Final = 0.01
@@ -49,6 +50,8 @@ class Dut(SpecModel):
     """Where frames are processed: in the softirq of the NIC's core, or in kernel threads."""
     moderation_ns: f.Moderation | None = Field(default=None, alias="moderation")
     """Interrupt moderation of the DUT's NICs, 5us to 1ms; default 50us."""
+    bridge_netfilter: Switch | None = None
+    """Whether bridges hand their frames to netfilter (br_netfilter); default: as on this host."""
 
 
 class Traffic(SpecModel):
@@ -65,7 +68,12 @@ class Traffic(SpecModel):
     mode: f.ModeWord = "forward"
     """What becomes of a frame: the router passes it on (forward), or answers it: a UDP server that
     Isolane starts in the router (echo), or the router's kernel (icmp-echo, as ping does). Delays
-    are round-trip times then."""
+    are round-trip times then. http: web requests in place of frames, through HAProxy in the router,
+    to a web server behind it."""
+    object_bytes: ObjectSize = Field(default=DEFAULT_OBJECT_BYTES, alias="object")
+    """In mode http: size of what a request asks for, 0B to 16MiB."""
+    keep_alive: StrictBool = False
+    """In mode http: many requests on a connection; else each has one of its own."""
 
     def frame_sizes(self) -> tuple[tuple[int, int], ...]:
         """Return the frame sizes (bytes with checksum) and their weights."""
@@ -94,6 +102,10 @@ class TrafficOverride(SpecModel):
     """UDP flows of the router."""
     mode: f.ModeWord | None = None
     """Whether it forwards its frames or answers them."""
+    object_bytes: ObjectSize | None = Field(default=None, alias="object")
+    """In mode http: size of what a request asks for."""
+    keep_alive: StrictBool | None = None
+    """In mode http: whether a connection takes many requests."""
     pattern: PatternValues = (PLAIN,)
     """When its frames are sent: poisson, bursts (such as bursts 1ms/4ms), ramp; and what they are:
     new-flows (each frame is of a flow of its own), fragments (the first ones of datagrams without a
@@ -171,6 +183,8 @@ class ArmChange(SpecModel):
     """Receive processing, instead of the DUT's."""
     moderation_ns: f.Moderation | None = Field(default=None, alias="moderation")
     """Interrupt moderation, instead of the DUT's."""
+    bridge_netfilter: Switch | None = None
+    """Whether bridges hand their frames to netfilter, instead of the DUT's."""
     kind: f.KindWord | None = None
     """Kind of all routers; with native and external they have no path."""
     cores: f.Cores | None = None
@@ -361,5 +375,6 @@ class ExperimentData(SpecModel):
         override = self.router(router).traffic
         if override is None:
             return self.traffic
-        changes = override.model_dump(exclude_none=True, exclude={"pattern"})
+        given = {name: getattr(override, name) for name in type(override).model_fields}
+        changes = {k: v for k, v in given.items() if v is not None and k != "pattern"}
         return self.traffic.model_copy(update=changes)

@@ -17,6 +17,7 @@ _NEVER_ANSWERED: Final[dict[Mode, tuple[FrameKind, ...]]] = {
     # Flows beyond those of one port are for other ports, at which nobody listens.
     "echo": ("new-flows", "fragments", *ENDING),
     "icmp-echo": ("fragments", *ENDING),
+    "http": FRAME_KINDS,
 }
 """Frames that end in a router without an answer to who sent them, by its mode."""
 MAX_ECHO_FLOWS: Final = 50_000

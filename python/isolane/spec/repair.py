@@ -16,7 +16,7 @@ from isolane.spec.checks import structure
 from isolane.spec.models import ExperimentData
 from isolane.spec.problems import Contradictions, Problem
 
-_DISPENSABLE = {"title", "description", "dut", "traffic", "trial", "published", "not_runnable"}
+_DISPENSABLE = {"title", "description", "dut", "trial", "published", "not_runnable"}
 """Keys of the first level that the structure does not depend on."""
 
 
@@ -35,7 +35,11 @@ def structure_problems(document: dict[str, Any], error: ValidationError) -> list
     if any(isinstance(cause, Contradictions) for cause in causes):
         return []  # the values were right and have been compared
     patched = copy.deepcopy(document)
-    if not all(_put_aside(patched, list(entry["loc"]), entry["type"]) for entry in details):
+    if not all(
+        _traffic_aside(patched, loc) or _put_aside(patched, loc, entry["type"])
+        for entry in details
+        for loc in [list(entry["loc"])]
+    ):
         return []
     try:
         return list(structure(ExperimentData.model_validate(patched)))
@@ -48,7 +52,7 @@ def _put_aside(document: Any, loc: list[str | int], kind: str) -> bool:
     match loc:
         case [str(first), *_] if first in _DISPENSABLE:
             document.pop(first, None)
-        case ["routers", int(), "role" | "traffic" | "address" | "policy", *_]:
+        case ["routers", int(), "role" | "address" | "policy", *_]:
             _delete(document, loc[:3])
         case _ if kind == "extra_forbidden":
             _delete(document, loc)
@@ -64,7 +68,7 @@ def _put_aside(document: Any, loc: list[str | int], kind: str) -> bool:
         case [
             "arms",
             int(),
-            "receive" | "moderation" | "cores" | "nic" | "policy",
+            "receive" | "moderation" | "cores" | "nic" | "policy" | "bridge_netfilter",
             *_,
         ]:
             _delete(document, loc[:3])
@@ -72,6 +76,15 @@ def _put_aside(document: Any, loc: list[str | int], kind: str) -> bool:
             _delete(document, loc)
         case _:
             return False
+    return True
+
+
+def _traffic_aside(document: Any, loc: list[str | int]) -> bool:
+    """Take a wrong key of traffic out, but for the mode, which the loads depend on."""
+    length = {"traffic": 2, "routers": 4}.get(str(loc[0]), 0)
+    if len(loc) < length or "traffic" not in loc[:3] or loc[length - 1] == "mode":
+        return False
+    _delete(document, loc[:length])
     return True
 
 

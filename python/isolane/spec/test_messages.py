@@ -38,7 +38,8 @@ CASES = {
     "unknown key": (
         changed("  cores: 1", "  coers: 1"),
         (
-            "bad.yaml:4: dut.coers: unknown key 'coers'; accepted: cores, receive, moderation "
+            "bad.yaml:4: dut.coers: unknown key 'coers'; accepted: cores, receive, moderation, "
+            "bridge_netfilter "
             "(did you mean cores?)"
         ),
     ),

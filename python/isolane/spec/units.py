@@ -17,7 +17,7 @@ from typing import Final, Literal
 from isolane.errors import SpecError
 from isolane.spec.problems import Refused, nearest, show
 
-RateUnit = Literal["pps", "bps", "x", "max"]
+RateUnit = Literal["pps", "bps", "x", "max", "rps"]
 
 WIRE_OVERHEAD_BYTES: Final = 20
 """Preamble (7), start of frame (1) and gap (12) that each Ethernet frame takes beside itself."""
@@ -46,6 +46,7 @@ DURATION_UNITS: Final[dict[str, int]] = {
 
 REQUEST_RATE_UNITS: Final[dict[str, int]] = {"rps": 0, "krps": 3, "Mrps": 6}
 """Accepted units of rates of requests a second: the power of ten."""
+REQUEST_RATES_ACCEPTED: Final = "a number with a unit (rps, krps, Mrps) such as 500rps"
 
 RATES_ACCEPTED: Final = f"a number with a unit ({', '.join(RATE_UNITS)}) such as 400kpps or 0.5x"
 BIT_RATES_ACCEPTED: Final = "a number with a unit (bps, kbps, Mbps, Gbps) such as 10Gbps"
@@ -67,16 +68,16 @@ class Load:
     ----------
     value : float
         Not negative, finite.
-    unit : "pps", "bps", "x" or "max"
-        Frames per second, frame bits per second, multiples of the capacity, or shares of what the
-        generator can send beside the other routers' loads.
+    unit : "pps", "bps", "x", "max" or "rps"
+        Frames per second, frame bits per second, multiples of the capacity, shares of what the
+        generator can send beside the other routers' loads, or web requests per second.
     """
 
     value: float
     unit: RateUnit
 
     def to_pps(self, capacity_pps: float | None, mean_frame_bytes: float) -> float:
-        """Return the rate in frames per second.
+        """Return the rate in frames per second, that of web requests in requests per second.
 
         Parameters
         ----------
@@ -90,7 +91,7 @@ class Load:
         ValueError
             If the load is in ``x`` and no capacity is known, or it is the generator's maximum.
         """
-        if self.unit == "pps":
+        if self.unit in ("pps", "rps"):
             return self.value
         if self.unit == "bps":
             return self.value / (8 * mean_frame_bytes)
@@ -121,8 +122,28 @@ def read_rate(value: object) -> Load:
 
 
 def read_load(value: object) -> Load:
-    """Return ``value``, a rate or ``max``, as a :class:`Load`, or raise :class:`Refused`."""
-    return Load(1.0, "max") if value == MAX else read_rate(value)
+    """Return ``value``, a rate, ``max``, or requests a second, as a :class:`Load`.
+
+    Raises
+    ------
+    Refused
+        If it is none of them.
+    """
+    if value == MAX:
+        return Load(1.0, "max")
+    if isinstance(value, str) and value.strip().endswith(tuple(REQUEST_RATE_UNITS)):
+        return Load(_request_rate(value), "rps")
+    return read_rate(value)
+
+
+def _request_rate(value: str) -> float:
+    number, unit = _split(
+        value, "rate of requests", tuple(REQUEST_RATE_UNITS), REQUEST_RATES_ACCEPTED
+    )
+    rate = float(number.scaleb(REQUEST_RATE_UNITS[unit]))
+    if rate and not 0.001 <= rate <= 1e7:
+        raise Refused(f"{show(value)} is out of range", "0rps, or 0.001rps to 10Mrps")
+    return rate
 
 
 def read_bit_rate(value: object) -> float:
@@ -209,9 +230,10 @@ def parse_request_rate(option: str, text: str) -> int:
     SpecError
         If it is no rate of requests, or out of range.
     """
-    accepted = "a number with a unit (rps, krps, Mrps) such as 500rps"
     try:
-        number, unit = _split(text, "rate of requests", tuple(REQUEST_RATE_UNITS), accepted)
+        number, unit = _split(
+            text, "rate of requests", tuple(REQUEST_RATE_UNITS), REQUEST_RATES_ACCEPTED
+        )
     except Refused as refused:
         raise SpecError(f"{option}: {refused}") from None
     millirps = number.scaleb(REQUEST_RATE_UNITS[unit] + 3)
@@ -225,6 +247,8 @@ def format_rate(load: Load) -> str:
     if load.unit == "max":
         return MAX
     units = [(name, power) for name, (base, power) in RATE_UNITS.items() if base == load.unit]
+    if load.unit == "rps":
+        units = list(REQUEST_RATE_UNITS.items())
     exact = Decimal(repr(float(load.value)))
     name, power = units[0]
     for larger, its_power in units[1:]:

@@ -19,6 +19,7 @@ from isolane.testbed.bed_plan import (
     Machine,
     Node,
     RouterPlan,
+    WebPlan,
     Wire,
 )
 from isolane.testbed.capture_points import CapturePoint
@@ -48,6 +49,7 @@ __all__ = [
     "PortChange",
     "RouterPlan",
     "Testbed",
+    "WebPlan",
     "Wire",
     "change_ports",
     "clean",

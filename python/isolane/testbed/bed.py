@@ -24,6 +24,7 @@ from isolane.testbed.loss_counters import Counters, Reader
 from isolane.testbed.namespace_thread import NamespaceThread
 from isolane.testbed.responders import BedResponders
 from isolane.testbed.silence import await_silence
+from isolane.testbed.web_servers import BedWebServers
 from isolane.testbed.wires import wires_of
 
 
@@ -64,6 +65,7 @@ class Testbed:
         self._back_end = BedBackEnd(self._layout, self._ns, journal)
         self._guests = BedGuests(self._layout, self._ns, journal, self._back_end)
         self._responders = BedResponders(self._layout, self._ns)
+        self._web = BedWebServers(self._layout, self._ns, plan.measure_cores[-1])
         self.receive_threads: dict[str, list[int]] = {}
         """DUT interface -> kernel threads that poll it; empty with ``softirq``."""
 
@@ -94,6 +96,7 @@ class Testbed:
         self._back_end.start()
         self._guests.start(builder.go_on)
         self._responders.start()
+        self._web.start()
         self._reader = Reader(self._layout, self._ns, self._guests, self._back_end)
         self.receive_threads = self._polling.assign()
         if self.plan.ip == 6 and self._layout.dut_nics:
@@ -135,6 +138,7 @@ class Testbed:
         self._taken_down = True
         if self._reader is not None:
             self._reader.close()
+        self._web.close()
         self._responders.close()
         self._guests.close()
         self._back_end.close()
@@ -212,7 +216,7 @@ class Testbed:
             nic.ifname: tuple(
                 router.name
                 for router in self._layout.routers
-                if router.gen_ifname == nic.gen_ifname
+                if nic.far_ifname in (router.gen_ifname, router.rcv_ifname)
             )
             for nic in self._layout.dut_nics
         }
@@ -245,7 +249,7 @@ class Testbed:
     @property
     def responder_threads(self) -> dict[str, list[int]]:
         """Router -> the threads that answer frames in it, where it is no guest."""
-        return self._responders.threads()
+        return self._responders.threads() | self._web.threads()
 
     @property
     def back_end_threads(self) -> tuple[list[int], tuple[str, ...]]:
@@ -343,6 +347,7 @@ class Testbed:
     def _check_alive(self) -> None:
         self._guests.check_alive()
         self._responders.check_alive()
+        self._web.check_alive()
         self._back_end.check_alive()
         for (name, ifname), index in self._ifindex.items():
             with contextlib.suppress(OSError, KeyError):

@@ -6,14 +6,18 @@ worked in.
 
 from __future__ import annotations
 
+import ipaddress
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 from isolane.errors import TestbedError
-from isolane.testbed import kernel, netns, services
+from isolane.testbed import bridge_netfilter, kernel, netns, services
 from isolane.testbed.bed_devices import (
     DUT,
+    GEN,
+    RCV,
     Bridge,
     End,
     Layout,
@@ -33,6 +37,14 @@ _CARRIER_S = 10.0
 """The kernel may report a change of carrier up to a second late."""
 _NTF_MASTER = 0x04
 _NUD_NOARP = 0x40  # in a bridge's table: static; "permanent" would mean the bridge's own address
+
+_OF_SERVERS: Final[Mapping[str, int | str]] = {
+    "ipv4/ip_local_port_range": "1024 65535",
+    "ipv4/ip_unprivileged_port_start": 0,  # their servers have no rights
+    "ipv4/tcp_max_syn_backlog": 65535,
+    "core/somaxconn": 65535,
+}
+"""Sysctls of a namespace with a web server or a client: many short connections."""
 
 Namespaces = dict[str, Namespace]
 
@@ -61,15 +73,16 @@ class Builder:
         """(namespace, interface) -> index."""
 
     def build(self) -> None:
-        """Do all steps in turn."""
+        """Do all steps in turn, beginning in the host's namespace."""
         layout = self._layout
+        of_bridges = bridge_netfilter.here()
         netns.make_directory(self._journal)
         for name in layout.netns:
             self.go_on()
             self._ns[name] = Namespace.create(name, self._journal)
             self._settings(name)
         for bridge in layout.bridges:
-            self._bridge(bridge)
+            self._bridge(bridge, of_bridges)
         for number, veth in enumerate(layout.veths):
             self.go_on()
             self._veth(veth, _FIRST_INDEX + number)
@@ -102,26 +115,35 @@ class Builder:
     def _settings(self, name: str) -> None:
         """Write the sysctls of a namespace before it has devices, which inherit ``default``."""
         namespace = self._ns[name]
-        routers = [r for r in self._layout.routers if r.netns == name and not (r.bare or r.guest)]
+        layout = self._layout
+        routers = [r for r in layout.routers if r.netns == name and not (r.bare or r.guest)]
+        talks = bool(routers) or (layout.web and name in (GEN, RCV))
         for scope in ("all", "default"):
             namespace.sysctl(f"ipv4/conf/{scope}/rp_filter", 0)
             namespace.sysctl(f"ipv4/conf/{scope}/send_redirects", 0)
-        if routers and self._layout.ip == 6:
+        if talks and layout.ip == 6:
             for key in ("accept_dad", "accept_ra", "autoconf", "router_solicitations"):
                 namespace.sysctl(f"ipv6/conf/default/{key}", 0)
             # Multicast listener reports cannot be switched off, but repeated at once, not within
             # seconds; Testbed waits until they are over.
             namespace.sysctl("ipv6/conf/default/mldv2_unsolicited_report_interval", 0)
             namespace.sysctl("ipv6/conf/default/addr_gen_mode", 1)  # no link-local addresses
-            namespace.sysctl("ipv6/conf/all/forwarding", 1)
+            namespace.sysctl("ipv6/conf/all/forwarding", int(bool(routers)))
         elif Path("/proc/sys/net/ipv6").exists():
             # An idle interface with IPv6 talks: router solicitations, multicast listener reports.
             namespace.sysctl("ipv6/conf/all/disable_ipv6", 1)
             namespace.sysctl("ipv6/conf/default/disable_ipv6", 1)
-        if routers and self._layout.ip == 4:
+        if routers and layout.ip == 4:
             namespace.sysctl("ipv4/ip_forward", 1)
+        if talks and layout.web:
+            for key, value in _OF_SERVERS.items():
+                namespace.sysctl(key, value)
 
-    def _bridge(self, bridge: Bridge) -> None:
+    def _bridge(self, bridge: Bridge, of_host: Mapping[str, bool]) -> None:
+        self._ns[bridge.netns].enter()
+        asked = self._layout.bridge_netfilter
+        for key, value in bridge_netfilter.settings(of_host, asked=asked).items():
+            self._ns[bridge.netns].sysctl(key, value)
         with step(f"making bridge {bridge.ifname}", "bridges (CONFIG_BRIDGE)"):
             self._ns[bridge.netns].links.link(
                 "add",
@@ -258,6 +280,22 @@ class Builder:
                 namespace.links.addr("add", index=index, address=address)
                 namespace.links.neigh(
                     "add", dst=neighbour, lladdr=mac, ifindex=index, state=_NUD_PERMANENT
+                )
+        if router.web is not None:
+            self._far_addresses(router)
+
+    def _far_addresses(self, router: RouterLayout) -> None:
+        """Give generator and receiver addresses of their own, to ask from and to answer at."""
+        for name, ifname, own, its, mac in (
+            (GEN, router.gen_ifname, router.src_ip, router.in_address, router.in_mac),
+            (RCV, router.rcv_ifname, router.dst_ip, router.out_address, router.out_mac),
+        ):
+            index, there = self.ifindex[name, ifname], ipaddress.ip_interface(its)
+            address, links = f"{own}/{there.network.prefixlen}", self._ns[name].links
+            with step(f"giving {ifname} the address {address}", f"IPv{self._layout.ip}"):
+                links.addr("add", index=index, address=address)
+                links.neigh(
+                    "add", dst=str(there.ip), lladdr=mac, ifindex=index, state=_NUD_PERMANENT
                 )
 
     def _services(self, router: RouterLayout) -> None:

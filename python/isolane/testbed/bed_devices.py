@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from isolane.spec.fields import Mode
 from isolane.spec.schedulers import Uplink
 from isolane.spec.services_models import Services
-from isolane.testbed.bed_plan import Machine
+from isolane.testbed.bed_plan import Machine, WebPlan
 
 GEN, RCV, DUT = "isolane-gen", "isolane-rcv", "isolane-dut"
 
@@ -110,6 +110,8 @@ class RouterLayout:
     """What its kernel does with each frame besides passing it on."""
     shaped: bool = False
     """What it sends goes through the qdisc of its wire."""
+    web: WebPlan | None = None
+    """It is a load balancer of web requests, between generator and receiver."""
 
     @property
     def answers(self) -> bool:
@@ -136,7 +138,10 @@ class DutNic:
     mac: str
     router: str | None
     core: int
-    gen_ifname: str
+    far_ifname: str
+    """The other end of its wire."""
+    far_netns: str = GEN
+    """The generator's, or the receiver's where frames come from there, too."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +180,13 @@ class Layout:
     dut_nics: list[DutNic] = field(default_factory=list)
     shared: list[SharedWire] = field(default_factory=list)
     back_end: BackEndLayout | None = None
+    bridge_netfilter: bool | None = None
+    """Whether its bridges hand their frames to netfilter; None: as the host's."""
+
+    @property
+    def web(self) -> bool:
+        """Whether its routers are load balancers: then frames go both ways."""
+        return any(router.web is not None for router in self.routers)
 
     @property
     def of_routers(self) -> list[tuple[str, str]]:

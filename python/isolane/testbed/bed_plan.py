@@ -48,6 +48,20 @@ UML: Final = Machine("uml", "vector")
 
 
 @dataclass(frozen=True)
+class WebPlan:
+    """What the web server behind a load balancer has, and how it is asked."""
+
+    object_bytes: int
+    keep_alive: bool
+    """Whether the load balancer keeps its connections to that server, too."""
+
+    @property
+    def path(self) -> str:
+        """Where the object is, as a request names it."""
+        return f"/{self.object_bytes}"
+
+
+@dataclass(frozen=True)
 class RouterPlan:
     """One virtual router."""
 
@@ -68,6 +82,8 @@ class RouterPlan:
     """What a container does with each frame besides passing it on."""
     shaped: bool = False
     """On path tap: a policy limits what it sends, so frames must not go past the wire's qdisc."""
+    web: WebPlan | None = None
+    """Of a router that is a load balancer, which has mode http."""
 
     @property
     def asks(self) -> bool:
@@ -91,6 +107,8 @@ class BedPlan:
     ip: Literal[4, 6]
     uplink: Uplink = DEFAULT_UPLINK
     """How the network back-end sends, for routers of path netback."""
+    bridge_netfilter: bool | None = None
+    """Whether bridges hand their frames to netfilter; None: as in this namespace."""
 
 
 @dataclass(frozen=True)

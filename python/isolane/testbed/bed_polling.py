@@ -32,15 +32,18 @@ class BedPolling:
     def receiver_pause_ns(self) -> int:
         """Pause between two polls of a receiver's interface in a trial, ns.
 
-        Longer with more interfaces, whose timers share a core; a ring of 256 frames bears it.
+        Longer with more interfaces, whose timers share a core; a ring of 256 frames bears it. Web
+        servers and clients need that core, too: there it is the pause of the DUT's NICs.
         """
+        if self._layout.web:
+            return max(self._plan.moderation_ns, RECEIVER_PAUSE_NS)
         wires = sum(veth.rx.netns == RCV for veth in self._layout.veths)
         return RECEIVER_PAUSE_NS * max(2, wires)
 
     def assign(self) -> dict[str, list[int]]:
         """Assign each receiving interface to its core; return the kernel threads of DUT NICs."""
         for receiving in self._receiving():
-            threads.arm(self._ns[RCV], receiving.ifname, RARE_PAUSE_NS)
+            threads.arm(receiving.namespace, receiving.ifname, RARE_PAUSE_NS)
             threads.start_polling(receiving)
         found: dict[str, list[int]] = {}
         if self._plan.receive == "threaded":
@@ -52,28 +55,31 @@ class BedPolling:
         return found
 
     def _receiving(self) -> list[Polled]:
-        """Return the receiver's interfaces: in the softirq of the last measuring core.
+        """Return the receiver's interfaces, and the generator's where it is answered.
+
+        They are polled in the softirq of the last measuring core.
 
         They are polled by timer, so that a router that sends wakes nobody: the CPU accounting would
         charge it with a wake-up per frame, which costs several microseconds in a virtual machine.
         """
+        to_receiver = [(v.tx, v.rx) for v in self._layout.veths if v.rx.netns == RCV]
+        answers = [(v.rx, v.tx) for v in self._layout.veths if v.tx.netns == GEN and v.tx.nic]
         return [
             Polled(
-                namespace=self._ns[RCV],
-                ifname=veth.rx.ifname,
-                mac=veth.rx.mac,
+                namespace=self._ns[end.netns],
+                ifname=end.ifname,
+                mac=end.mac,
                 core=self._plan.measure_cores[-1],
-                sender=self._ns[veth.tx.netns],
-                sender_ifname=veth.tx.ifname,
+                sender=self._ns[sender.netns],
+                sender_ifname=sender.ifname,
             )
-            for veth in self._layout.veths
-            if veth.rx.netns == RCV
+            for sender, end in (*to_receiver, *answers)
         ]
 
     def receive_every(self, pause_ns: int) -> None:
         """Have the receiver's interfaces polled so often, from their next poll on."""
         for receiving in self._receiving():
-            self._ns[RCV].write(receiving.ifname, "gro_flush_timeout", pause_ns)
+            receiving.namespace.write(receiving.ifname, "gro_flush_timeout", pause_ns)
 
     def start(self) -> None:
         """Start timed polling of the DUT's NICs, each on its core."""
@@ -81,8 +87,8 @@ class BedPolling:
         for nic in self._layout.dut_nics:
             dut = self._ns[nic.netns]
             threads.arm(dut, nic.ifname, self._plan.moderation_ns)
-            sender = self._ns[GEN]
-            polled = Polled(dut, nic.ifname, nic.mac, nic.core, sender, nic.gen_ifname)
+            sender = self._ns[nic.far_netns]
+            polled = Polled(dut, nic.ifname, nic.mac, nic.core, sender, nic.far_ifname)
             threads.start_polling(polled)
 
     def stop(self) -> None:

@@ -76,7 +76,7 @@ def _points_of(layout: Layout, router: RouterLayout) -> Iterator[tuple[str, tupl
     if router.bare:
         return
     own = router.netns, router.in_ifname
-    nic = next((n for n in layout.dut_nics if n.gen_ifname == router.gen_ifname), None)
+    nic = next((n for n in layout.dut_nics if n.far_ifname == router.gen_ifname), None)
     leaving = router.netns, router.out_ifname
     if router.host_side is not None:
         # XDP takes frames from the NIC to the router, and from the router to the NIC.

@@ -73,7 +73,7 @@ def make_layout(plan: BedPlan) -> Layout:
         test bed's own namespaces, a subnet that does not fit.
     """
     _check(plan)
-    layout = Layout(plan.ip)
+    layout = Layout(plan.ip, bridge_netfilter=plan.bridge_netfilter)
     for path in _WIRE:
         members = [i for i, router in enumerate(plan.routers) if router.path == path]
         if members:
@@ -127,20 +127,24 @@ def _shared_wire(layout: Layout, plan: BedPlan, path: str, members: list[int]) -
     nic = DutNic(DUT, nic_in, mac(_IN, number), None, plan.dut_cores[0], gen)
     layout.dut_nics.append(nic)
     asking = any(plan.routers[i].asks for i in members)
+    web = any(plan.routers[i].web for i in members)
     layout.veths += [
         Veth(
-            End(GEN, gen, mac(_GEN, number)),
+            End(GEN, gen, mac(_GEN, number), nic=web),
             End(DUT, nic_in, nic.mac, nic=True, master=bridges[0], floods=asking),
         ),
         Veth(
-            End(DUT, nic_out, mac(_OUT, number), master=bridges[1], floods=asking),
+            End(DUT, nic_out, mac(_OUT, number), nic=web, master=bridges[1], floods=asking),
             End(RCV, rcv, mac(_RCV, number), nic=True),
         ),
     ]
+    if web:  # what is asked for comes in there
+        out = DutNic(DUT, nic_out, mac(_OUT, number), None, plan.dut_cores[0], rcv, RCV)
+        layout.dut_nics.append(out)
     if path == "bridge":
         to_routers = [(mac(_IN, i), f"{PREFIX}p{i}") for i in members]
         to_receiver = [(mac(_RCV, number), nic_out)]
-        if asking:  # and are answered
+        if asking or web:  # and are answered
             to_routers.append((mac(_GEN, number), nic_in))
             to_receiver += [(mac(_OUT, i), f"{PREFIX}q{i}") for i in members]
         layout.bridges += [
@@ -210,6 +214,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             port=router.port,
             services=router.services,
             shaped=router.shaped,
+            web=router.web,
         )
     )
 
@@ -228,15 +233,17 @@ def _attach(
     two = router.kind == "vm" and router.path != "isolane"
     kinds = (_HOST_IN, _HOST_OUT) if two else (_IN, _OUT)
     in_mac, out_mac = (mac(kind, number) for kind in kinds)
-    counted = {"egress": (netns, out_if)}
+    counted, web = {"egress": (netns, out_if)}, router.web is not None
     taps = _taps(layout, number, router, netns)
     if router.path in _OWN_WIRE:
         gen, rcv = f"{PREFIX}g{number}", f"{PREFIX}r{number}"
         layout.veths += [
-            Veth(End(GEN, gen, mac(_GEN, number)), End(netns, in_if, in_mac, nic=True)),
-            Veth(End(netns, out_if, out_mac), End(RCV, rcv, mac(_RCV, number), nic=True)),
+            Veth(End(GEN, gen, mac(_GEN, number), nic=web), End(netns, in_if, in_mac, nic=True)),
+            Veth(End(netns, out_if, out_mac, nic=web), End(RCV, rcv, mac(_RCV, number), nic=True)),
         ]
         layout.dut_nics.append(DutNic(netns, in_if, in_mac, router.name, core, gen))
+        if web:
+            layout.dut_nics.append(DutNic(netns, out_if, out_mac, router.name, core, rcv, RCV))
         return _Attached(core, gen, rcv, number, {"nic_queue": (GEN, gen), **counted}, taps)
     letter, wire = _WIRE[router.path]
     if router.path in ("bridge", "isolane"):

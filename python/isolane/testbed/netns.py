@@ -115,7 +115,7 @@ class Namespace:
         """Move the calling thread into this namespace."""
         kernel.setns_net(self._fd)
 
-    def sysctl(self, key: str, value: int) -> None:
+    def sysctl(self, key: str, value: int | str) -> None:
         """Write ``/proc/sys/net/<key>`` of this namespace; the thread must have entered it."""
         with step(f"setting net/{key} in {self.name}", f"the sysctl net/{key}"):
             Path(f"/proc/sys/net/{key}").write_text(str(value))

@@ -35,6 +35,8 @@ class RequestPlan:
     netns: str | None = None
     """The file of a network namespace."""
     core: int | None = None
+    start_ns: int | None = None
+    """When the warm-up begins, ns of the monotonic clock; None: at once."""
 
 
 def allow_connections(needed: int, preferred: int) -> int:
@@ -100,6 +102,7 @@ class Requesting:
                 concurrency=plan.concurrency,
                 netns=plan.netns,
                 core=plan.core,
+                start_ns=plan.start_ns,
             )
         except _native.NativeError as error:
             raise SpecError(str(error)) from error
@@ -123,6 +126,19 @@ class Requesting:
         """End the window now; what is under way is left out of the report."""
         self._client.stop()
 
+    def native_report(self) -> _native.HttpReport:
+        """Return what became of the requests of the window, as it was counted.
+
+        Raises
+        ------
+        MeasurementError
+            If the client could not begin, or the kernel stood in its way.
+        """
+        try:
+            return self._client.report()
+        except _native.NativeError as error:
+            raise MeasurementError(str(error)) from error
+
     def report(self) -> dict[str, Any]:
         """Return what became of the requests of the window: counts, rates a second, times in ns.
 
@@ -131,10 +147,7 @@ class Requesting:
         MeasurementError
             If the client could not begin, or the kernel stood in its way.
         """
-        try:
-            found = self._client.report()
-        except _native.NativeError as error:
-            raise MeasurementError(str(error)) from error
+        found = self.native_report()
         seconds = found.window_ns / 1e9
         return {
             "url": str(self.plan.url),

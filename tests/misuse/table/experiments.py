@@ -7,6 +7,13 @@ from typing import Final
 from tests.misuse.files import GOOD, good
 from tests.misuse.row import Row
 
+WEB: Final = """\
+isolane: 1
+name: web
+traffic: {mode: http, object: 1KiB}
+routers: [{name: one, role: victim, path: direct}]
+load: {one: 50rps}
+"""
 LOAD: Final = "{one: 5kpps, two: [2kpps, 5kpps]}"
 ONE: Final = "- {name: one, role: victim}"
 
@@ -64,6 +71,8 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
     "router named by two dots": (ONE, "- {name: .., role: victim}", r"routers\[0\].name: "),
     "router named as a part of the bed": (ONE, "- {name: gen, role: victim}", "gen"),
     "unknown role": ("role: victim", "role: bystander", r"routers\[0\].role: .*victim"),
+    "netfilter on bridges, perhaps": ("flows: 2", "flows: 2}\ndut: {bridge_netfilter: maybe",
+                                      "dut.bridge_netfilter: .*on, off"),
     "unknown kind": ("role: victim", "role: victim, kind: toaster", r"routers\[0\].kind: "),
     "unknown path": ("path: direct", "path: brigde", r"arms\[0\].path: .*bridge"),
     "count of none": ("role: victim", "role: victim, count: 0", r"routers\[0\].count: "),
@@ -251,6 +260,34 @@ ROWS: Final[dict[str, Row]] = {
     "a scheduler where nobody schedules": Row(
         "run x.yaml", 2, "scheduler of arm 'direct', in which no router has path netback",
         files={"x.yaml": good("path: direct}", "path: direct, scheduler: drr}")},
+    ),
+    "netfilter on no bridge": Row(
+        "run x.yaml", 2, "bridge_netfilter of arm 'direct', in which no router has path bridge",
+        files={"x.yaml": good("path: direct}", "path: direct, bridge_netfilter: off}")},
+    ),
+    "netfilter on a simulated bridge": Row(
+        "run x.yaml --on sim", 3, "arm direct: bridge_netfilter cannot be simulated.*live",
+        files={"x.yaml": good("path: direct}", "path: bridge, bridge_netfilter: on}")},
+    ),
+    "requests of a router that is sent frames": Row(
+        "run x.yaml", 2, "load 50rps of 'one', which is sent frames; accepted: .*traffic.mode: http",
+        files={"x.yaml": good("one: 5kpps", "one: 50rps")},
+    ),
+    "web requests on a simulated host": Row(
+        "run x.yaml --on sim", 3, "router one: mode http cannot be simulated",
+        files={"x.yaml": WEB},
+    ),
+    "a search for a rate of web requests": Row(
+        "search x.yaml", 2, "router one: with mode http .*a search looks for a rate of frames",
+        files={"x.yaml": WEB},
+    ),
+    "a web object without a unit": Row(
+        "run x.yaml", 2, "traffic.object: 1024 has no unit; accepted: .*1KiB",
+        files={"x.yaml": WEB.replace("object: 1KiB", "object: 1024")},
+    ),
+    "a load balancer in a virtual machine": Row(
+        "run x.yaml", 2, "vm 'one' on path tap with mode http",
+        files={"x.yaml": WEB.replace("path: direct", "kind: vm, path: tap")},
     ),
     "a rate of no link": Row(
         "run x.yaml", 2, "uplink_rate of arm 'direct', in which no router has path netback",

@@ -10,26 +10,20 @@ from isolane import _native
 from isolane.errors import MeasurementError
 from isolane.procfs import core_ticks
 from isolane.run.backend import Observation, Setting
-from isolane.run.live import cpu_accounting, frame_accounting, guest_needs
-from isolane.run.live.cores import Cores
-from isolane.run.live.cpu_accounting import Accounts, CpuAccounting
-from isolane.run.live.cpu_agreement import Agreement, IdleReading, kernel_times_idle
-from isolane.run.live.cpu_sampling import CpuSampling
+from isolane.run.live import frame_accounting, guest_needs
+from isolane.run.live.bridge_limits import bridge_limits
+from isolane.run.live.cpu_agreement import IdleReading
 from isolane.run.live.draining import QUIET_S, drained
 from isolane.run.live.external_limits import external_limits
 from isolane.run.live.generator_streams import trial_of
-from isolane.run.live.host import nic_facts
 from isolane.run.live.live_observation import Raw, came_in_window, observe
 from isolane.run.live.loaded import Loaded
-from isolane.run.live.managed import Managed
-from isolane.run.live.measured_bed import MeasuredBed
-from isolane.run.live.speed_probe import probe
+from isolane.run.live.measured_bench import CommonEquipment, MeasuredBench
 from isolane.run.live.stamped import Stamped
 from isolane.run.live.timed_changes import TimedChanges
-from isolane.run.quality_models import CoreProbe
-from isolane.run.results import Drawing, Edge, Node, NotMeasured
+from isolane.run.results import NotMeasured
 from isolane.run.series import RouterSeries, TrialSeries, bins_of, padded
-from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_ns
+from isolane.spec import Arm, Experiment, PointRouter, format_ns
 from isolane.testbed import Counters
 
 LEAD_NS = 15_000_000
@@ -42,25 +36,18 @@ FAR_QUIET_S = 0.2
 
 
 @dataclass(frozen=True)
-class Equipment:
+class Equipment(CommonEquipment):
     """The parts of a bench; all of them outlive a trial."""
 
-    bed: MeasuredBed
     receiver: _native.Receiver
-    accountant: _native.CpuAccountant
     loaded: Loaded
     """What outlives the bed, too: the accountant is from there."""
-    cores: Cores
     cookie: int
-    managed: Managed
-    """The policy that is applied on the bed, if any."""
     points: Stamped | None = None
     """The capture points, where they are asked for."""
-    sampling: CpuSampling | None = None
-    """None where no core is known to be the routers'."""
 
 
-class LiveBench:
+class LiveBench(MeasuredBench):
     """A built test bed, ready for trials."""
 
     def __init__(
@@ -70,45 +57,16 @@ class LiveBench:
         routers: Sequence[PointRouter],
         equipment: Equipment,
     ) -> None:
-        self._arm = arm
-        self._kinds: dict[str, ArmRouter] = {r.name: arm.router(r.group) for r in routers}
+        super().__init__(arm, routers, equipment)
         self._traffic = [experiment.traffic_of(router.name) for router in routers]
         self._equipment = equipment
         self._wants_parts = experiment.trial.capture_points
         self._changes = TimedChanges(arm, routers)
-        names = [router.name for router in routers]
-        self._accounts: Accounts = cpu_accounting.open_accounts(
-            equipment.accountant, equipment.bed, names, equipment.managed
-        )
 
     @property
     def equipment(self) -> Equipment:
         """What it works with."""
         return self._equipment
-
-    def trial(self, setting: Setting) -> Observation:
-        """Carry out one trial; see :class:`isolane.run.backend.Bench`."""
-        try:
-            return self._profiled(setting, self._trial(setting))
-        except _native.NativeError as error:
-            self._equipment.bed.check_alive()  # whatever failed, this would be why
-            raise MeasurementError(str(error)) from error
-
-    def _profiled(self, setting: Setting, found: Observation) -> Observation:
-        """Add the CPU profile of the window, where one was asked for."""
-        sampling = self._equipment.sampling
-        if sampling is None or not setting.cpu_profile:
-            return found
-        frames = {router.router: router.received_frames for router in found.routers}
-        return replace(found, profile=sampling.taken(frames, found.cores))
-
-    def probe(self) -> tuple[CoreProbe, ...]:
-        """Probe the DUT's cores; see :class:`isolane.run.backend.Probing`."""
-        try:
-            cores = self._equipment.cores
-            return probe(cores.dut, generator=cores.measure[0])
-        except (_native.NativeError, OSError) as error:
-            raise MeasurementError(f"the DUT's cores could not be probed: {error}") from error
 
     def _trial(self, setting: Setting) -> Observation:
         tools = self._equipment
@@ -176,26 +134,6 @@ class LiveBench:
         )
         return observe(raw)
 
-    def _cpu(self, setting: Setting, before: IdleReading) -> tuple[CpuAccounting, Agreement]:
-        """Read the CPU accountant, and what the kernel says of the same time."""
-        tools, cores = self._equipment, len(before.ticks)
-        ticks = core_ticks()
-        after = IdleReading.take(tools.accountant, ticks)
-        uses = tools.accountant.read(cores=cores)
-        accounting = CpuAccounting(
-            uses,
-            self._accounts,
-            tools.cores,
-            setting.window_ns,
-            (before.ticks, ticks),
-            tools.accountant.poll_sums(),
-        )
-        events = tools.accountant.events(cores=cores)
-        idle = (before, after) if kernel_times_idle() else None
-        uncompared = tools.accountant.uncompared_ns(cores=cores)
-        early = tools.accountant.early_ns(cores=cores)
-        return accounting, Agreement(uses, setting.window_ns, events, uncompared, early, idle)
-
     def _drained(
         self, sent: int, before: Counters, setting: Setting
     ) -> tuple[list[_native.StreamReceived], Counters]:
@@ -256,10 +194,7 @@ class LiveBench:
         start_ns = _native.monotonic_ns() + lead_ns
         window_ns = start_ns + setting.warmup_ns
         self._changes.plan(start_ns - LEAD_NS, window_ns)
-        end_ns = window_ns + setting.window_ns
-        self._equipment.accountant.begin(start_ns=window_ns, end_ns=end_ns)
-        if self._equipment.sampling is not None and setting.cpu_profile:
-            self._equipment.sampling.begin(window_ns, end_ns)
+        self._watch(setting, window_ns)
         limit_s = (lead_ns + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
         self._equipment.receiver.begin(start_ns)
         try:
@@ -278,23 +213,10 @@ class LiveBench:
         pause = format_ns(self._equipment.bed.receiver_moderation_ns)
         return (
             *guest_needs.limits(self._arm),
+            *bridge_limits(self._arm, self._traffic[0].ip),
             NotMeasured(
                 what="Delays more exactly than the receiver polls",
                 why=f"on {self._arm.name} it polls its interfaces every {pause} (and some tens of "
                 "microseconds late in a virtual machine), so each delay is up to so much too long",
             ),
-        )
-
-    def nics(self) -> tuple[dict[str, str], ...]:
-        """Describe the DUT's receiving interfaces; see :class:`isolane.run.backend.Bench`."""
-        return tuple(nic_facts(netns, ifname) for netns, ifname in self._equipment.bed.nics)
-
-    def drawing(self) -> Drawing:
-        """Draw the set-up; see :class:`isolane.run.backend.Bench`."""
-        chosen = {name: self._equipment.managed.cores(name) for name in self._kinds}
-        nodes, edges = self._equipment.bed.drawing({n: c for n, c in chosen.items() if c})
-        return Drawing(
-            arm=self._arm.name,
-            nodes=tuple(Node(**vars(node)) for node in nodes),
-            edges=tuple(Edge(**vars(edge)) for edge in edges),
         )

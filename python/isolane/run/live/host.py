@@ -13,6 +13,7 @@ from pathlib import Path
 from isolane import __version__
 from isolane.procfs import memory_info
 from isolane.run.results import HostFacts
+from isolane.testbed import bridge_netfilter
 
 PACKAGES = ("pyroute2", "polars", "scipy", "pydantic", "altair")
 TOOLS = ("clang", "ip", "ethtool")
@@ -32,6 +33,7 @@ def host_facts() -> HostFacts:
         hypervisor=_hypervisor(cpuinfo),
         mitigations=_mitigations(),
         nics=(),
+        bridge_netfilter=bridge_netfilter.described(bridge_netfilter.here()),
     )
 
 

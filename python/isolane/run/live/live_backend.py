@@ -23,15 +23,27 @@ from isolane.run.live.image_routers import answered
 from isolane.run.live.loaded import Loaded
 from isolane.run.live.managed import Managed, clear_leftovers, limits_own_wire, policy_of
 from isolane.run.live.measured_bed import MeasuredBed
+from isolane.run.live.measured_bench import CommonEquipment
 from isolane.run.live.stamped import Stamped, stamped
+from isolane.run.live.web_bench import WebBench, web_plan
 from isolane.run.results import HostFacts
 from isolane.run.series import AFTER_NS
 from isolane.run.sim.catalogue import has_model
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, Policy
 from isolane.spec.external_models import External
 from isolane.spec.port_keys import port_keys
-from isolane.testbed import UML, BedPlan, DiskImage, Journal, Machine, RouterPlan, Testbed
-from isolane.testbed.services import refuse_lacking
+from isolane.testbed import (
+    UML,
+    BedPlan,
+    DiskImage,
+    Journal,
+    Machine,
+    RouterPlan,
+    Testbed,
+    WebPlan,
+    services,
+    web_servers,
+)
 
 FLOOD_PPS = 5_000_000.0
 """More frames/s than one core sends."""
@@ -65,7 +77,9 @@ class LiveBackEnd:
         if why:
             raise NotSupported(f"{self._experiment.name} cannot be run on this host: {why}")
         guest_needs.refuse(self._experiment, [guest_needs.decided(arm) for arm in arms])
-        refuse_lacking(r.group for arm in arms for r in arm.routers if r.services)
+        routers = [router for arm in arms for router in arm.routers]
+        services.refuse_lacking(router.group for router in routers if router.services)
+        web_servers.refuse_lacking(self._experiment.web)
         clear_leftovers()
         for arm in arms:
             divide(arm.cores)
@@ -106,7 +120,8 @@ class LiveBackEnd:
                 yield bench
             return
         arm = guest_needs.decided(arm)
-        with self._bench(arm, routers, tuple(_router_plan(arm, r) for r in routers)) as bench:
+        plans = tuple(_router_plan(arm, r, web_plan(self._experiment, r)) for r in routers)
+        with self._bench(arm, routers, plans) as bench:
             yield bench
 
     @contextmanager
@@ -130,12 +145,31 @@ class LiveBackEnd:
             measure_cores=cores.measure,
             ip=self._experiment.traffic_of(routers[0].name).ip,
             uplink=arm.uplink,
+            bridge_netfilter=arm.bridge_netfilter,
         )
         with awake(), staying_on(cores.measure), Testbed(plan, self._journal) as bed:
+            if self._experiment.web:
+                with self._web_bench(arm, routers, bed, cores) as web:
+                    yield web
+                return
             policy = policy_of(arm, routers, bed, cores, self._experiment.traffic.line_rate_bps)
             applied = None if policy is None else (bed, policy)
             with answered(bed), self._measuring(arm, routers, bed, cores, applied) as bench:
                 yield bench
+
+    @contextmanager
+    def _web_bench(
+        self, arm: Arm, routers: Sequence[PointRouter], bed: MeasuredBed, cores: Cores
+    ) -> Iterator[Bench]:
+        """Put clients and CPU accountant on a bed whose routers are load balancers."""
+        try:
+            accountant = self._loaded.accountant()
+        except _native.UnsupportedError as error:
+            raise NotSupported(f"not supported on this host: {error}") from error
+        with Managed(None) as managed:
+            sampling = self._sampling(bed, managed, cores)
+            equipment = CommonEquipment(bed, accountant, cores, managed, sampling)
+            yield WebBench(self._experiment, arm, routers, equipment)
 
     @contextmanager
     def _external_bench(self, arm: Arm, routers: Sequence[PointRouter]) -> Iterator[Bench]:
@@ -172,8 +206,8 @@ class LiveBackEnd:
                 stack.enter_context(closing(points))
             managed = stack.enter_context(Managed(applied))
             sampling = self._sampling(bed, managed, cores)
-            of_bed = (bed, receiver, accountant, self._loaded, cores, self._cookie, managed)
-            equipment = Equipment(*of_bed, points, sampling)
+            common = (bed, accountant, cores, managed, sampling)
+            equipment = Equipment(*common, receiver, self._loaded, self._cookie, points)
             yield LiveBench(self._experiment, arm, routers, equipment)
 
     def _sampling(self, bed: MeasuredBed, managed: Managed, cores: Cores) -> CpuSampling | None:
@@ -234,7 +268,7 @@ def _subnet(router: PointRouter) -> str | None:
     return str(router.address) if router.address else None
 
 
-def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
+def _router_plan(arm: Arm, router: PointRouter, web: WebPlan | None) -> RouterPlan:
     kind = arm.router(router.group)
     # refuse_simulated() has refused every other kind and path.
     assert kind.kind in ("native", "container", "vm")
@@ -252,6 +286,7 @@ def _router_plan(arm: Arm, router: PointRouter) -> RouterPlan:
         mode=router.mode,
         services=kind.services,
         shaped=limits_own_wire(kind),
+        web=web,
     )
 
 

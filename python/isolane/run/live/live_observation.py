@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from isolane import _native
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.cpu_causes import Parts
-from isolane.run.invalid import InvalidKind, InvalidReason, disturbances, proven
+from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.live.cpu_accounting import CpuAccounting, Handled
 from isolane.run.live.cpu_agreement import Agreement
+from isolane.run.live.machine_faults import machine_faults, misplaced
 from isolane.run.parts import PartTime, with_last
 from isolane.run.results import Delay, DropPoint, GeneratorAudit, Lateness, RouterTrial
 from isolane.run.router_cpu import FAR_CPU, RouterCpu, router_cpu
@@ -262,14 +263,7 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
         yield from _delays_invalid(router)
     sent = sum(router.offered_total - router.lost["generator"] for router in routers)
     yield from _receiver_limit(raw, routers, sent)
-    placement = raw.cpu.placement()
-    frames = placement.frames_on_dut + placement.frames_elsewhere
-    if placement.frames_elsewhere > limit * frames:
-        yield InvalidReason(
-            InvalidKind.MISPLACED,
-            f"{placement.frames_elsewhere} of {frames} frames were received away from the DUT's "
-            "cores",
-        )
+    yield from misplaced(raw.cpu, limit)
     unaccounted = sum(abs(router.lost["unaccounted"]) for router in routers)
     if unaccounted:
         text = f"{unaccounted} frames are unaccounted for"
@@ -277,8 +271,7 @@ def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason
     if raw.sent.failed:
         text = f"{raw.sent.failed} frames could not be built"
         yield InvalidReason(InvalidKind.NOT_BUILT, text)
-    yield from raw.agreement.invalid(limit)
-    yield from _disturbed(raw)
+    yield from machine_faults(raw.setting, raw.cpu, raw.agreement)
 
 
 def _receiver_limit(raw: Raw, routers: Sequence[RouterTrial], sent: int) -> Iterator[InvalidReason]:
@@ -297,12 +290,3 @@ def _receiver_limit(raw: Raw, routers: Sequence[RouterTrial], sent: int) -> Iter
                 InvalidKind.RECEIVER_LIMIT,
                 f"the receiver was the limit: its wires dropped {lost} frames of {router.router}",
             )
-
-
-def _disturbed(raw: Raw) -> Iterator[InvalidReason]:
-    """Yield who else used a DUT core in the window."""
-    for core in raw.cpu.cores.dut:
-        stolen = raw.cpu.stolen(core)
-        if not raw.cpu.stolen_exactly(core):
-            stolen = proven(stolen, raw.setting.window_ns)
-        yield from disturbances(core, raw.cpu.of_others(core), stolen, raw.setting.budget)

@@ -47,8 +47,13 @@ def subjects_of(
     Raises
     ------
     SpecError
-        If a name is not one of the experiment's.
+        If a name is not one of the experiment's, or it has no frames.
     """
+    if experiment.web:
+        raise SpecError(
+            f"router {experiment.web[0]}: with mode http it is asked for web objects, and a search "
+            "looks for a rate of frames"
+        )
     if together:
         fullest = max(experiment.points(), key=lambda point: len(point.routers)).routers
         for router in fullest:

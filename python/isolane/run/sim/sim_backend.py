@@ -55,6 +55,7 @@ class SimBackEnd:
         _refuse_patterns(self.experiment)
         _refuse_services(self.experiment)
         for arm in arms:
+            _refuse_bridge_netfilter(arm)
             kinds = {router.kind for router in arm.routers}
             if "xen" in kinds and len(kinds) > 1:
                 raise NotSupported(
@@ -226,6 +227,14 @@ def _refuse_services(experiment: Experiment) -> None:
                     f"router {router.group}: services ({router.services}) cannot be simulated, "
                     "because no profile says what they cost; run it live"
                 )
+
+
+def _refuse_bridge_netfilter(arm: Arm) -> None:
+    if arm.bridge_netfilter is not None:
+        raise NotSupported(
+            f"arm {arm.name}: bridge_netfilter cannot be simulated, because no profile says what "
+            "it costs; run it live"
+        )
 
 
 def _refuse_patterns(experiment: Experiment) -> None:

@@ -183,6 +183,13 @@ def test_what_frames_are_is_not_simulated(tmp_path: Path) -> None:
         run(spec, tmp_path / "run")
 
 
+def test_netfilter_on_bridges_is_not_simulated(tmp_path: Path) -> None:
+    spec = experiment("kind: container, path: bridge")
+    dut = spec.dut.model_copy(update={"bridge_netfilter": False})
+    with pytest.raises(NotSupported, match="bridge_netfilter cannot be simulated"):
+        run(spec.model_copy(update={"dut": dut}), tmp_path / "run")
+
+
 def test_a_simulated_host_answers_nobody_and_has_no_capture_points(tmp_path: Path) -> None:
     asked = experiment("kind: container, path: sriov, traffic: {mode: icmp-echo}", b="100kpps")
     with pytest.raises(NotSupported, match="router a: mode icmp-echo cannot be simulated"):

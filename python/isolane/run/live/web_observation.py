@@ -1,0 +1,213 @@
+"""Turns what became of a trial's web requests into its observation, with every invalid reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from isolane import _native
+from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.cpu_causes import Parts
+from isolane.run.invalid import InvalidKind, InvalidReason
+from isolane.run.live.cpu_accounting import CpuAccounting, Handled
+from isolane.run.live.cpu_agreement import Agreement
+from isolane.run.live.machine_faults import machine_faults, misplaced
+from isolane.run.results import (
+    DROP_POINTS,
+    CoreTrial,
+    Delay,
+    DropPoint,
+    GeneratorAudit,
+    Lateness,
+    RouterTrial,
+)
+from isolane.run.router_cpu import router_cpu
+from isolane.run.web_results import WebTrial
+from isolane.spec import ArmRouter, format_ns
+
+LATE = 0.2
+"""Share of a response time that may be the client's own lateness."""
+BUSY = 0.98
+"""Part of a core's time above which it is taken for the limit."""
+_OWN_LIMITS = {"out_of_ports": "local port", "out_of_files": "descriptor"}
+"""Failures that are this host's own, and what was not to be had."""
+
+
+@dataclass(frozen=True)
+class WebRaw:
+    """All that was counted in one trial; reports are in the order of the demands."""
+
+    setting: Setting
+    kinds: Mapping[str, ArmRouter]
+    reports: Sequence[_native.HttpReport]
+    max_connections: int
+    """That each client may have."""
+    object_bytes: Sequence[int]
+    cpu: CpuAccounting
+    agreement: Agreement
+
+
+def observe_web(raw: WebRaw) -> Observation:
+    """Return the observation: requests stand where frames do."""
+    handled = {
+        demand.router.name: Handled(taken=found.answered, dropped=0, sent=found.answered)
+        for demand, found in zip(raw.setting.demands, raw.reports, strict=True)
+    }
+    causes = raw.cpu.causes(handled)
+    cores = raw.cpu.of_cores(handled)
+    routers = tuple(
+        _router(raw, i, demand, causes[demand.router.name])
+        for i, demand in enumerate(raw.setting.demands)
+    )
+    return Observation(
+        routers=routers,
+        cores=cores,
+        generator=_audit(raw),
+        placement=raw.cpu.placement(),
+        conserved=all(one.offered_total == one.received_total + _lost(one) for one in routers),
+        invalid=tuple(_invalid(raw, routers, cores)),
+        cpu_audit=raw.agreement.of_cores(),
+    )
+
+
+def _lost(router: RouterTrial) -> int:
+    return sum(router.lost.values())
+
+
+def _router(raw: WebRaw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
+    found, window_s = raw.reports[i], raw.setting.window_ns / 1e9
+    kind = raw.kinds[demand.router.name]
+    failed = sum(found.failed.values())
+    lost: dict[DropPoint, int] = dict.fromkeys(DROP_POINTS, 0)
+    lost["unanswered"] = failed
+    delay = _delay(found)
+    return RouterTrial(
+        router=demand.router.name,
+        group=demand.router.group,
+        role=demand.router.role,
+        kind=kind.kind,
+        path=kind.path,
+        pattern=str(demand.router.pattern),
+        mode=demand.router.mode,
+        load_x=demand.load_x,
+        offered_pps=demand.offered_pps,
+        intended_pps=demand.intended_pps,
+        generated_pps=found.offered / window_s,
+        received_pps=found.completed / window_s,
+        offered_frames=found.offered,
+        generated_frames=found.offered,
+        received_frames=found.answered,
+        offered_total=found.offered,
+        received_total=found.answered,
+        lost=lost,
+        loss_ratio=failed / found.offered if found.offered else None,
+        delay=delay,
+        due_delay=delay,
+        lateness=_lateness(found.late),
+        reordered=0,
+        duplicated=0,
+        web=WebTrial(
+            object_bytes=raw.object_bytes[i],
+            failed={why: count for why, count in found.failed.items() if count},
+            statuses=found.statuses,
+            content_bps=8 * found.completed_bytes / window_s,
+            connections=found.connections,
+            connect_p50_ns=found.connect.p50_ns,
+            connect_p99_ns=found.connect.p99_ns,
+            max_in_flight=found.max_in_flight,
+        ),
+        **router_cpu(parts, found.answered, raw.setting.window_ns * len(raw.cpu.cores.dut)),
+    )
+
+
+def _delay(found: _native.HttpReport) -> Delay | None:
+    times = found.latency
+    if not times.count:
+        return None
+    return Delay(mean_ns=found.latency_sum_ns / times.count, **times.as_dict())
+
+
+def _lateness(late: _native.Percentiles) -> Lateness | None:
+    if not late.count or late.p50_ns is None or late.p99_ns is None or late.p999_ns is None:
+        return None
+    return Lateness(
+        count=late.count,
+        missed=0,
+        p50_ns=late.p50_ns,
+        p99_ns=late.p99_ns,
+        p999_ns=late.p999_ns,
+        max_ns=late.max_ns,
+    )
+
+
+def _audit(raw: WebRaw) -> GeneratorAudit:
+    window_s = raw.setting.window_ns / 1e9
+    requested = sum(demand.offered_pps for demand in raw.setting.demands)
+    achieved = sum(found.offered for found in raw.reports) / window_s
+    late = [found.late for found in raw.reports if found.late.count]
+    return GeneratorAudit(
+        requested_pps=requested,
+        achieved_pps=achieved,
+        rate_error=achieved / requested - 1 if requested else 0.0,
+        departure_p50_ns=max((one.p50_ns or 0.0 for one in late), default=None),
+        departure_p99_ns=max((one.p99_ns or 0.0 for one in late), default=None),
+        departure_max_ns=max((float(one.max_ns) for one in late), default=None),
+        busy=0.0,
+        saturated=False,
+    )
+
+
+def _invalid(
+    raw: WebRaw, routers: Sequence[RouterTrial], cores: Sequence[CoreTrial]
+) -> Iterator[InvalidReason]:
+    """Yield every reason why the trial gives no verdict, or tells less."""
+    for router, found in zip(routers, raw.reports, strict=True):
+        yield from _own_limits(raw, router, found)
+        yield from _late(router)
+    yield from _busy(cores)
+    yield from misplaced(raw.cpu, raw.setting.budget.limit)
+    yield from machine_faults(raw.setting, raw.cpu, raw.agreement)
+
+
+def _own_limits(
+    raw: WebRaw, router: RouterTrial, found: _native.HttpReport
+) -> Iterator[InvalidReason]:
+    for why, what in _OWN_LIMITS.items():
+        if count := found.failed.get(why, 0):
+            yield InvalidReason(
+                InvalidKind.GENERATOR_LIMIT,
+                f"this host was the limit: {count} requests to {router.router} found no {what}",
+            )
+    if found.max_in_flight >= raw.max_connections:
+        yield InvalidReason(
+            InvalidKind.GENERATOR_LIMIT,
+            f"the client was the limit: all {raw.max_connections} connections to {router.router} "
+            "were in use, and requests that were due waited for one",
+        )
+
+
+def _late(router: RouterTrial) -> Iterator[InvalidReason]:
+    """Yield why the response times of one router cannot be told; an aggressor's are not."""
+    late, delay = router.lateness, router.delay
+    if router.role == "aggressor" or late is None or delay is None:
+        return
+    told = (("median", late.p50_ns, delay.p50_ns), ("99th percentile", late.p99_ns, delay.p99_ns))
+    for name, late_ns, delay_ns in told:
+        if late_ns > LATE * delay_ns:
+            yield InvalidReason(
+                InvalidKind.LATE,
+                f"the client was late by {format_ns(late_ns)} for {router.router} ({name}), "
+                f"which is more than a fifth of the response time of {format_ns(delay_ns)}",
+            )
+            return
+
+
+def _busy(cores: Sequence[CoreTrial]) -> Iterator[InvalidReason]:
+    """Yield that the clients' and the web server's core was the limit, if it had no time left."""
+    for core in cores:
+        if core.part == "measure" and core.idle < 1 - BUSY:
+            yield InvalidReason(
+                InvalidKind.GENERATOR_LIMIT,
+                f"the client and the web server were the limit: their core {core.core} was busy "
+                f"for {100 * (1 - core.idle):.0f} % of the window",
+            )

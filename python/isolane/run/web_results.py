@@ -1,0 +1,27 @@
+"""The result format of web requests: what is told of them besides what is told of frames."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class WebTrial(BaseModel):
+    """What became of one load balancer's requests in the window of one trial."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
+
+    object_bytes: int
+    """What each of them asked for."""
+    failed: dict[str, int]
+    """By reason, those that there were: ``refused``, ``reset``, ``timed_out``, ``status``, ..."""
+    statuses: dict[int, int]
+    """By status code: answers of 400 and more."""
+    content_bps: float
+    """Content of the answers that were complete within the window, bit/s, without headers."""
+    connections: int
+    """Begun for these requests."""
+    connect_p50_ns: float | None
+    """From the call to the established connection; None: there was none."""
+    connect_p99_ns: float | None
+    max_in_flight: int
+    """Requests under way at most."""

@@ -1,0 +1,82 @@
+"""Web requests in experiments: what is read, what does not go together."""
+
+from __future__ import annotations
+
+import pytest
+
+from isolane.errors import SpecError
+from isolane.spec import Experiment, parse_experiment
+from isolane.spec.web_models import format_size
+
+TEXT = """
+isolane: 1
+name: web
+traffic: {mode: http, object: 16KiB}
+routers:
+  - {name: lb, role: victim}
+  - {name: other, role: aggressor, traffic: {object: 0B, keep_alive: true}}
+load: {lb: 500rps, other: [0rps, 2.5krps]}
+arms:
+  - {name: one, path: bridge}
+  - {name: bare, path: direct}
+"""
+
+
+def read(*changes: tuple[str, str]) -> Experiment:
+    text = TEXT
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return parse_experiment(text)
+
+
+def test_what_is_asked_for_and_how_often() -> None:
+    found = read()
+    assert parse_experiment(found.to_yaml()) == found
+    assert found.web == ("lb", "other")
+    lb, other = found.traffic_of("lb"), found.traffic_of("other")
+    assert (lb.object_bytes, lb.keep_alive) == (16 << 10, False)
+    assert (other.object_bytes, other.keep_alive) == (0, True)
+    loads = [[str(router.load) for router in point.routers] for point in found.points()]
+    assert loads == [["500rps", "0rps"], ["500rps", "2.5krps"]]
+    assert [point.routers[1].load.to_pps(None, 64) for point in found.points()] == [0, 2500]
+    assert not found.needs_capacity
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("0B", 0), ("1B", 1), ("1kB", 1000), ("1KiB", 1024), ("64 KiB", 65536), ("16MiB", 1 << 24)],
+)
+def test_sizes_are_read_and_written_the_same(text: str, size: int) -> None:
+    assert read(("object: 16KiB", f"object: {text}")).traffic.object_bytes == size
+    assert format_size(size) == text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("object: 16KiB", "object: 1024", "1024 has no unit.*1KiB"),
+        ("object: 16KiB", "object: 17MiB", "too large.*16MiB"),
+        ("object: 16KiB", "object: many", "'many' is not the size of an object"),
+        ("lb: 500rps", "lb: 500pps", "load 500pps of 'lb', which is asked for web objects.*500rps"),
+        ("lb: 500rps", "lb: 0.5x", "load 0.5x of 'lb', which is asked for web objects"),
+        ("lb: 500rps", "lb: max", "load max of 'lb', which is asked for web objects"),
+        ("lb: 500rps", "lb: 1e9rps", "out of range.*10Mrps"),
+        ("lb: 500rps", "lb: rps", "'rps' is not a rate of requests"),
+        ("mode: http, object: 16KiB", "ip: 4", "load 500rps of 'lb', which is sent frames"),
+        ("mode: http, ", "", "object without mode http"),
+        ("{object: 0B, ", "{mode: forward, ", "keep_alive of 'other', whose mode is not http"),
+        ("{object: 0B, keep_alive: true}", "{mode: echo}", "mode echo of 'other' beside http"),
+        ("keep_alive: true}", "pattern: ramp}", "pattern ramp of 'other' with mode http"),
+        ("keep_alive: true}", "pattern: fragments}", "nobody answers such frames"),
+        ("path: direct", "path: isolane", "on path isolane with mode http in arm 'bare'"),
+        ("path: direct", "kind: vm, path: tap", "vm 'lb' on path tap with mode http"),
+        ("path: direct", "path: direct, policy: {lb: {cpu_weight: 2}}", "a policy of 'lb'"),
+        ("name: lb,", "name: lb, services: {nat: true},", "services of router 'lb' with mode http"),
+        ("arms:", "trial: {capture_points: true}\narms:", "capture points with mode http"),
+        ("arms:", "objectives: [lb throughput >= 5kpps]\narms:", "throughput.*with mode http"),
+    ],
+)
+def test_what_is_refused(old: str, new: str, told: str) -> None:
+    with pytest.raises(SpecError, match=told):
+        read((old, new))

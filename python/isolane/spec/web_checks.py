@@ -1,0 +1,91 @@
+"""Checks of web requests: who can be a load balancer, and how much it can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from isolane.spec.arms import ArmRouter, resolve_router
+from isolane.spec.load_points import patterns_of
+from isolane.spec.models import ArmChange, ExperimentData
+from isolane.spec.problems import Loc, Problem, show
+from isolane.spec.units import RATES_ACCEPTED, REQUEST_RATES_ACCEPTED
+
+_KINDS: Final = {"native": ("none",), "container": ("direct", "bridge", "macvlan")}
+"""Of routers that can be load balancers, with their paths."""
+_KEYS: Final = {"object_bytes": "object", "keep_alive": "keep_alive"}
+_TIMINGS: Final = ("constant", "poisson")
+
+
+def web_misfits(data: ExperimentData) -> Iterator[Problem]:
+    """Yield what does not go together with web requests, or without them."""
+    web = {r.name for r in data.routers if data.traffic_of(r.name).mode == "http"}
+    yield from _keys(data, web)
+    yield from _loads(data, web)
+    if not web:
+        return
+    for i, router in enumerate(data.routers):
+        loc: Loc = ("routers", i, "traffic", "mode")
+        if router.name not in web:
+            what = f"mode {data.traffic_of(router.name).mode} of {show(router.name)} beside http"
+            yield Problem(loc, what, "mode http for all routers, or for none")
+        for pattern in patterns_of(router):
+            if pattern.timing.kind not in _TIMINGS:
+                what = f"pattern {pattern} of {show(router.name)} with mode http"
+                yield Problem(("routers", i, "traffic", "pattern"), what, " or ".join(_TIMINGS))
+    if data.trial.capture_points:
+        what = "capture points with mode http: they look for frames of the generator"
+        yield Problem(("trial", "capture_points"), what, "false")
+    for i, objective in enumerate(data.objectives):
+        if objective.metric == "throughput":
+            what = f"objective {show(objective.text)} with mode http"
+            yield Problem(("objectives", i), what, "delivered, retained, loss, or a response time")
+    if data.published is not None:
+        yield Problem(("published",), "published figures with mode http", "none")
+    yield from _arms(data, web)
+
+
+def _keys(data: ExperimentData, web: Collection[str]) -> Iterator[Problem]:
+    for field, key in _KEYS.items():
+        default = type(data.traffic).model_fields[field].default
+        if getattr(data.traffic, field) != default and not web:
+            yield Problem(("traffic", key), f"{key} without mode http", f"leave {key} out")
+        for i, router in enumerate(data.routers):
+            given = router.traffic is not None and getattr(router.traffic, field) is not None
+            if given and router.name not in web:
+                what = f"{key} of {show(router.name)}, whose mode is not http"
+                yield Problem(("routers", i, "traffic", key), what, f"leave {key} out")
+
+
+def _loads(data: ExperimentData, web: Collection[str]) -> Iterator[Problem]:
+    for router in data.routers:
+        loads = data.load.get(router.name, ())
+        for step, load in enumerate(loads):
+            loc: Loc = ("load", router.name, step) if len(loads) > 1 else ("load", router.name)
+            if router.name in web and load.unit != "rps":
+                what = f"load {load} of {show(router.name)}, which is asked for web objects"
+                yield Problem(loc, what, REQUEST_RATES_ACCEPTED)
+            if router.name not in web and load.unit == "rps":
+                what = f"load {load} of {show(router.name)}, which is sent frames"
+                yield Problem(loc, what, f"{RATES_ACCEPTED}; or traffic.mode: http")
+
+
+def _arms(data: ExperimentData, web: Collection[str]) -> Iterator[Problem]:
+    changes: tuple[ArmChange | None, ...] = data.arms or (None,)
+    for i, change in enumerate(changes):
+        for j, router in enumerate(data.routers):
+            loc: Loc = ("arms", i) if change else ("routers", j)
+            suffix = f" in arm {show(change.name)}" if change else ""
+            if router.name in web:
+                yield from _of_router(resolve_router(router, change), suffix, loc)
+
+
+def _of_router(router: ArmRouter, suffix: str, loc: Loc) -> Iterator[Problem]:
+    paths = _KINDS.get(router.kind)
+    if paths is None or router.path not in paths:
+        what = f"{router.kind} {show(router.group)} on path {router.path} with mode http{suffix}"
+        accepted = "native, or container on path direct, bridge or macvlan"
+        yield Problem(loc, what, accepted)
+    elif router.policy is not None:
+        what = f"a policy of {show(router.group)} with mode http{suffix}"
+        yield Problem(loc, what, "no policy")
