@@ -36,5 +36,6 @@ def flow_of(modes: Iterable[Mode]) -> Flow:
 
 
 def flow_in(summary: Summary) -> Flow:
-    """Return what the routers of a run were offered."""
-    return flow_of(cell.mode for cell in summary.cells)
+    """Return what the routers of a run were offered, or were to be."""
+    missing = (router.mode for point in summary.missing or () for router in point.routers)
+    return flow_of([*(cell.mode for cell in summary.cells), *missing])

@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from isolane.spec.fields import Mode
+
 NOT_MADE = "no trial was made, because the run ended before it"
 
 
@@ -23,7 +25,8 @@ class MissingRouter(_Model):
     load_x: float | None
     """None without a capacity."""
     offered_pps: float | None
-    """None for a load in x without a capacity."""
+    """None for a load in x without a capacity, and of a closed loop."""
+    mode: Mode = "forward"
 
 
 class MissingPoint(_Model):

@@ -38,7 +38,8 @@ def _missing(
             group=router.group,
             role=router.role,
             load_x=demand.load_x if demand else _in_x(router.load),
-            offered_pps=demand.offered_pps if demand else None,
+            offered_pps=demand.offered_pps if demand and router.load.unit != "conn" else None,
+            mode=router.mode,
         )
         for router, demand in zip(point.routers, demands, strict=True)
     ]
