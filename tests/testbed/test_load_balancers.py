@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from isolane.enforce.find.conftest import wait_for
 from isolane.errors import MeasurementError, NotSupported
-from isolane.run.live.web_bench import MAX_CONNECTIONS
+from isolane.spec.units import MAX_CONNECTIONS
 from isolane.testbed import BedPlan, RouterPlan, Testbed, WebPlan, Wire
-from isolane.testbed.web_servers import HTTP_PORT, at, refuse_lacking
+from isolane.testbed.web_servers import HTTP_PORT, at, path_of, refuse_lacking
 from isolane.web.requesting import Requesting, RequestPlan
 from isolane.web.url import Url
 
@@ -49,13 +49,13 @@ def asked(wire: Wire, web: WebPlan, path: str | None = None) -> dict[str, Any]:
     """Ask a load balancer for its object, one request after the other."""
     server = at(wire.router_ip)
     plan = RequestPlan(
-        url=Url(server, wire.router_ip, HTTP_PORT, path or web.path),
+        url=Url(server, wire.router_ip, HTTP_PORT, path or path_of(web.sizes[0])),
         server=server,
         rate_millirps=1_000_000,
         concurrency=0,
         poisson=False,
         keep_alive=web.keep_alive,
-        max_connections=MAX_CONNECTIONS,
+        max_connections=1 if web.keep_alive else MAX_CONNECTIONS,
         warm_up_ns=0,
         window_ns=REQUESTS * 1_000_000,
         timeout_ns=MINUTES_NS,
@@ -88,13 +88,13 @@ def what_is_wrong(bed: Testbed) -> str:
 def test_requests_are_answered_by_the_web_server_behind_it(
     path: str, routers: int, ip: int, receive: str, keep_alive: bool, journal: Any
 ) -> None:
-    web = WebPlan(16 << 10, keep_alive)
+    web = WebPlan((16 << 10,), keep_alive)
     with Testbed(bed_plan(path, routers, ip, web, receive), journal) as bed:
         for wire in bed.wires:
             found = asked(wire, web)
             assert (found["offered"], found["answered"]) == (REQUESTS, REQUESTS), found
             assert found["rate_bps"] == pytest.approx(8 * found["rate_rps"] * (16 << 10))
-            assert (found["connections"] == REQUESTS) is not keep_alive
+            assert found["connections"] == (1 if keep_alive else REQUESTS)
         assert asked(bed.wires[0], web, "/nothing")["statuses"] == {404: REQUESTS}
         assert set(bed.responder_threads) == {f"lb-{i}" for i in range(routers)}
         assert all(len(threads) == 1 for threads in bed.responder_threads.values())
@@ -102,7 +102,7 @@ def test_requests_are_answered_by_the_web_server_behind_it(
 
 
 def test_servers_have_no_rights_and_see_no_file_that_stays(journal: Any) -> None:
-    with Testbed(bed_plan("direct", 1, 4, WebPlan(0, keep_alive=False)), journal) as bed:
+    with Testbed(bed_plan("direct", 1, 4, WebPlan((0,), keep_alive=False)), journal) as bed:
         (haproxy,) = bed.responder_threads["lb-0"]
         status = Path(f"/proc/{haproxy}/status").read_text()
         assert "CapEff:\t0000000000000000" in status
@@ -110,7 +110,7 @@ def test_servers_have_no_rights_and_see_no_file_that_stays(journal: Any) -> None
 
 
 def test_a_load_balancer_that_dies_is_named_with_its_last_words(journal: Any) -> None:
-    with Testbed(bed_plan("direct", 1, 4, WebPlan(0, keep_alive=False)), journal) as bed:
+    with Testbed(bed_plan("direct", 1, 4, WebPlan((0,), keep_alive=False)), journal) as bed:
         (haproxy,) = bed.responder_threads["lb-0"]
         os.kill(haproxy, signal.SIGKILL)
         told = wait_for(lambda: what_is_wrong(bed))

@@ -22,6 +22,7 @@ from isolane.report.plot_parts import (
 from isolane.report.points import Across, across
 from isolane.report.resources import cpu_figure, loss_figure
 from isolane.report.victim_figure import victim_figure
+from isolane.report.web_figure import content_figure
 from isolane.run.flow_words import FRAMES, REQUESTS, Flow, flow_in
 from isolane.run.results import Cell, Interval, PublishedCell, Summary
 from isolane.run.wording import delay_words
@@ -40,6 +41,7 @@ def figures(summary: Summary) -> tuple[Figure, ...]:
         victim_figure(summary, positions),
         _together(summary, positions),
         _throughput(summary, positions),
+        content_figure(summary, positions),
         _delay(summary, positions),
         parts_figure(summary, positions),
         cpu_figure(summary, positions),
@@ -150,7 +152,8 @@ def _throughput(summary: Summary, positions: Across) -> Figure | None:
         for arm, found in rows.items()
     )
     caption = _throughput_caption(flow, scaled=scaled)
-    title = "Throughput against offered load"
+    over = "size of the object" if positions.kind == "object" else "offered load"
+    title = f"Throughput against {over}"
     crosses = [gap for found in gaps.values() for gap in found]
     legend = (*line_swatches(shown), *_hollow(every), *gap_key(crosses))
     return Figure("throughput", title, caption, panels, legend, columns=len(panels))

@@ -12,7 +12,7 @@ from isolane.run.flow_words import flow_in
 from isolane.run.missing import MissingPoint
 from isolane.run.results import Cell, Summary
 
-Kind = Literal["load", "routers", "point"]
+Kind = Literal["load", "routers", "object", "point"]
 
 _MULTIPLE = "format(datum.value, '.3~g') + 'x'"
 _RATE = "format(datum.value, '.3~s')"
@@ -57,6 +57,8 @@ def across(summary: Summary) -> Across:
     counts = {index: float(point.routers) for index, point in points.items()}
     if len(set(counts.values())) > 1 and _distinct(counts):
         return _across("routers", "number of routers", "format(datum.value, 'd')", counts)
+    if (sizes := _sizes(summary)) is not None and set(sizes) == set(points):
+        return _across("object", "object (bytes)", _RATE, sizes)
     attacked = any(point.aggressor_pps is not None for point in points.values())
     noun = "aggressor's load" if attacked else "offered load"
 
@@ -77,6 +79,18 @@ def across(summary: Summary) -> Across:
     labels = json.dumps([point.label for point in points.values()])
     numbers = {index: float(rank) for rank, index in enumerate(points)}
     return _across("point", "point", f"{labels}[datum.value]", numbers)
+
+
+def _sizes(summary: Summary) -> dict[int, float] | None:
+    """Return the size of what a load balancer is asked for at each point, where that differs."""
+    for router in dict.fromkeys(cell.router for cell in summary.cells):
+        own = [cell for cell in summary.cells if cell.router == router]
+        sizes = {
+            cell.point: float(cell.object_bytes) for cell in own if cell.object_bytes is not None
+        }
+        if len(sizes) > 1 and _distinct(sizes):
+            return sizes
+    return None
 
 
 def _across(

@@ -21,7 +21,7 @@ from isolane.run.summary import units
 from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, refusals, rows_of
 from isolane.run.verdict import basis, evidence
 from isolane.run.victim_findings import by_finding
-from isolane.spec.units import format_ns, format_pps
+from isolane.spec.units import format_bps, format_ns, format_pps
 from isolane.stats import BOOTSTRAP_FROM, MIN_UNITS
 
 NOTHING = "–"  # noqa: RUF001 - an en dash is what a table says nothing with
@@ -155,6 +155,7 @@ _COLUMNS = (
         _share,
         of_reference=True,
     ),
+    _Column("Content", "of answers complete in the window", lambda c: c.content_bps, format_bps),
     _Column("Lost", "frame loss ratio", lambda c: c.loss_ratio, _share),
     _Column(
         "Sent",
@@ -256,7 +257,7 @@ def results(summary: Summary) -> Table:
         for row in found
     )
     return Table(
-        ("Arm", "Point", "Router", *(column.heading for column in columns)),
+        ("Arm", "Point", "Router", *(c.heading.replace(FRAMES.one, flow.one) for c in columns)),
         ("variant", "setting of the loads", "", *(column.hint_of(flow) for column in columns)),
         rows,
         words=3,

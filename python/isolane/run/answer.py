@@ -91,8 +91,6 @@ def _use(rows: Sequence[AnswerRow]) -> str | None:
     first = rows[0]
     if first.finding is None:
         return first.arm if len(rows) > 1 and clearly_faster(rows) else None
-    if first.mode == "http":
-        return None  # what is answered, but late, is no isolation
     return first.arm if first.finding in ("isolated", "nearly isolated") else None
 
 
@@ -130,9 +128,11 @@ def _size(found: Aggregate) -> tuple[int, float]:
 def _row(
     arm: str, finding: Finding | None, total: Aggregate | None, cells: Sequence[Cell]
 ) -> AnswerRow:
+    modes = [cell.mode for cell in cells if cell.arm == arm]
     return AnswerRow(
         arm=arm,
         finding=finding,
+        mode="http" if "http" in modes else "forward",
         keeps=None,
         keeps_at=None,
         delay_p99_ns=None,
@@ -145,6 +145,8 @@ def _row(
 
 def _all_came_through(total: Aggregate, cells: Sequence[Cell]) -> bool:
     own = [cell for cell in cells if (cell.arm, cell.point) == (total.arm, total.point)]
+    if any(cell.closed for cell in own):
+        return False  # it is asked for no more than it answers
     return total.throughput_pps.median >= (1 - LOSSLESS) * sum(map(sent_pps, own))
 
 

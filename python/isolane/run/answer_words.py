@@ -19,8 +19,8 @@ EQUAL = 0.995
 """From this share of the maximum on, no arm counts as forwarding more."""
 NOTHING = "-"
 WORST_AT = "worst at"
-LATE_ANSWERS = "How late is another question: compare p99, or state an objective for it."
-"""Findings are about what is answered at all; of web requests that is rarely what matters."""
+PROMPT = "Its p99 stays within twice that alone."
+LATE = "There it is not answered, or waits more than twice as long (p99)."
 WORDS = ("arm", "finding", WORST_AT)
 """Headings of the columns that hold words."""
 
@@ -149,9 +149,8 @@ def _fastest(rows: Sequence[AnswerRow], host: str) -> str:
 
 def _advice(rows: Sequence[AnswerRow], host: str) -> list[str]:
     best = rows[0]
-    if flow_of(row.mode for row in rows) is REQUESTS and best.keeps:
-        kept = f"{host}, the victim on {best.arm} is answered {_kept(best)} of its requests."
-        return [kept, LATE_ANSWERS]
+    if flow_of(row.mode for row in rows) is REQUESTS:
+        return _web_advice(rows, host)
     harmed = [row for row in rows if row.finding == "not isolated" and row.keeps]
     if best.finding in ("isolated", "nearly isolated"):
         verb = "use" if best.finding == "isolated" else "the nearest to isolated is"
@@ -170,6 +169,16 @@ def _advice(rows: Sequence[AnswerRow], host: str) -> list[str]:
         worst = min(harmed, key=_keeps)
         return [f"{host}, {worst.arm} does not isolate the victim: it keeps {_kept(worst)}."]
     return []
+
+
+def _web_advice(rows: Sequence[AnswerRow], host: str) -> list[str]:
+    best, late = rows[0], [row.arm for row in rows if row.finding == "not isolated"]
+    if best.finding in ("isolated", "nearly isolated"):
+        told = [f"{host}, use {best.arm}: its victim is answered {_kept(best)} of its requests."]
+        return [*told, PROMPT]
+    if late and len(late) == len(rows):
+        return [f"{host}, no arm isolates the victim.", LATE]
+    return [f"{host}, the victim is not isolated on {_some(late)}.", LATE] if late else []
 
 
 def _cost(best: AnswerRow, rows: Sequence[AnswerRow]) -> list[str]:

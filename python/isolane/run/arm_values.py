@@ -87,9 +87,9 @@ def _observed(trial: Trial, value: float, *, several: bool) -> Observed:
         label=trial.point_label,
         repeat=trial.repeat,
         unit=trial.invocation if several else trial.repeat,
-        offered_pps=sum(router.offered_pps for router in routers),
-        aggressors_pps=sum(router.offered_pps for router in aggressors_of(trial)),
-        all_pps=sum(router.offered_pps for router in trial.routers),
+        offered_pps=sum(router.asked_pps for router in routers),
+        aggressors_pps=sum(router.asked_pps for router in aggressors_of(trial)),
+        all_pps=sum(router.asked_pps for router in trial.routers),
         routers=len(trial.routers),
         asked=tuple((router.router, router.mode) for router in routers),
         value=value,
@@ -132,7 +132,7 @@ class TwoArms:
         """Return the values of both arms less the median at their load: the median of each unit."""
         middles = {
             point: finite_median([scale(one.value) for one in self._at(point)])
-            for point in {one.point for one in self.first}
+            for point in {one.point for one in (*self.first, *self.second)}
         }
         return _centred(self.first, middles, scale), _centred(self.second, middles, scale)
 

@@ -156,6 +156,11 @@ class RouterTrial(_Model):
     are answers that were complete within the window, ``lost`` is what failed."""
 
     @property
+    def asked_pps(self) -> float:
+        """What it was to be offered; 0 of a closed loop, where nobody says how much that is."""
+        return 0.0 if self.web is not None and self.web.closed else self.offered_pps
+
+    @property
     def held_up(self) -> bool:
         """Whether what the generator missed is gone in a few stalls, and the others were on time.
 
@@ -283,6 +288,12 @@ class Cell(_Model):
     mode: Mode = "forward"
     """Whether it passed its frames on, or answered them: then delays are round-trip times."""
     parts: tuple[PartCell, ...] = ()
+    object_bytes: int | None = None
+    """Of a load balancer: what it was asked for."""
+    closed: bool = False
+    """Whether so many requests were always under way: `offered_pps` is what was asked then."""
+    content_bps: Interval | None = None
+    """Content of its answers that were complete in the window, bit/s, without headers."""
 
 
 class PublishedCell(_Model):

@@ -102,6 +102,36 @@ def test_the_finding_follows_the_interval(
         assert "Undecided on direct, bridge and macvlan" in found.verdict.sentence
 
 
+@pytest.mark.parametrize(
+    ("times", "finding", "told"),
+    [
+        (1.0, "isolated", "p99 stays within twice"),
+        (1.9, "isolated", "use macvlan"),
+        (2.6, "not isolated", "waits more than twice as long"),
+    ],
+)
+def test_a_load_balancers_victim_that_is_late_is_not_isolated(
+    times: float, finding: str, told: str, tmp_path: Path
+) -> None:
+    def late(trial: Trial) -> Trial:
+        if trial.purpose == "capacity":
+            return trial
+        routers = []
+        for router in victims(lambda _trial: 1.0)(trial).routers:
+            assert router.delay is not None or router.role != "victim"
+            changes: dict[str, object] = {"mode": "http"}
+            if router.role == "victim" and router.delay is not None:
+                p99_ns = 1e6 * (times if trial.point else 1.0)
+                changes["delay"] = router.delay.model_copy(update={"p99_ns": p99_ns})
+            routers.append(router.model_copy(update=changes))
+        return trial.model_copy(update={"routers": tuple(routers)})
+
+    found = summary_of(tmp_path, repeats=6, change=late)
+    assert found.verdict.arms[0].finding == finding
+    assert found.answer is not None
+    assert told in " ".join(found.answer.sentences)
+
+
 def test_a_good_median_alone_isolates_nobody(tmp_path: Path) -> None:
     """Two of five trials go wrong: the median is perfect, and nothing is known."""
     found, arm = judged(tmp_path, lambda t: 0.7 if t.point == 4 and t.repeat < 2 else 1.0)

@@ -27,6 +27,10 @@ GOOD = 0.99
 BAD = 0.95
 """... and one to which less than this is delivered is not."""
 
+SLOW = 2.0
+"""Of web requests hardly any is lost, but all are late: a victim whose p99 is more than so many
+times that alone is not isolated."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -82,6 +86,8 @@ def _finding(points: Sequence[AttackedPoint], *, complete: bool, idle: bool) -> 
         return "overloaded alone" if alone else "undecided"
     if low < GOOD:
         return "nearly isolated"
+    if not all(map(_surely_prompt, points)):
+        return "undecided"
     return "never overloaded" if idle else "isolated"
 
 
@@ -92,7 +98,19 @@ def _harmed(point: AttackedPoint) -> bool:
     in the same round counts.
     """
     bounds = point.kept if point.cell.retained_reason else point.delivered
-    return bounds is not None and bounds.high < BAD
+    return (bounds is not None and bounds.high < BAD) or _surely_late(point.cell)
+
+
+def _surely_late(cell: Cell) -> bool:
+    inflation = cell.delay_inflation if cell.mode == "http" else None
+    return inflation is not None and inflation.n > 1 and inflation.low > SLOW
+
+
+def _surely_prompt(point: AttackedPoint) -> bool:
+    if point.cell.mode != "http":
+        return True
+    inflation = point.cell.delay_inflation
+    return inflation is not None and inflation.high <= SLOW
 
 
 def worst(points: Sequence[AttackedPoint]) -> AttackedPoint:
@@ -169,6 +187,8 @@ def _lacks_reference(cell: Cell, cells: Sequence[Cell], missing: Sequence[Missin
 
 def _is_short(cell: Cell) -> bool:
     """Tell whether a router lost something, or answered fewer requests than it was asked."""
+    if cell.closed:
+        return True  # it was asked for as much as it answers
     if cell.mode == "http" and cell.throughput_pps.high < (1 - LOST) * cell.offered_pps.median:
         return True  # they were answered when the load had ended
     return cell.loss_ratio is not None and cell.loss_ratio.high > LOST

@@ -10,6 +10,8 @@ class WebTrial(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
+    closed: bool
+    """Whether so many requests were always under way; then ``offered_pps`` is an outcome."""
     object_bytes: int
     """What each of them asked for."""
     failed: dict[str, int]

@@ -326,7 +326,7 @@ OfferedLoad = Annotated[
     PlainValidator(read_load),
     PlainSerializer(format_rate, return_type=str),
     _rate_schema(
-        "pps|kpps|Mpps|bps|kbps|Mbps|Gbps|x|rps|krps|Mrps", f"{RATES_ACCEPTED}, or {MAX}", MAX
+        "pps|kpps|Mpps|bps|kbps|Mbps|Gbps|x|rps|krps|Mrps|conn", f"{RATES_ACCEPTED}, or {MAX}", MAX
     ),
 ]
 OfferedLoads = Annotated[

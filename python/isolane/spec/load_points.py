@@ -11,6 +11,7 @@ from isolane.spec.models import ExperimentData, Router
 from isolane.spec.patterns import PLAIN, Pattern
 from isolane.spec.subnets import Network, default_subnet
 from isolane.spec.units import Load
+from isolane.spec.web_models import DEFAULT_OBJECT_BYTES, format_size
 
 T = TypeVar("T")
 
@@ -31,6 +32,8 @@ class PointRouter:
     """What is unusual about the frames that it is sent."""
     mode: Mode = "forward"
     """Whether it passes its frames on, or answers them."""
+    object_bytes: int = DEFAULT_OBJECT_BYTES
+    """With mode http: what it is asked for."""
 
     @property
     def answers(self) -> bool:
@@ -54,11 +57,15 @@ class Point:
 
 def sweeps(data: ExperimentData) -> Iterator[tuple[tuple[str | int, ...], int]]:
     """Yield location and length of each list of the sweep, in the file's order."""
+    if len(data.traffic.object_bytes) > 1:
+        yield ("traffic", "object"), len(data.traffic.object_bytes)
     for i, router in enumerate(data.routers):
         if len(router.count) > 1:
             yield ("routers", i, "count"), len(router.count)
         if len(patterns_of(router)) > 1:
             yield ("routers", i, "traffic", "pattern"), len(patterns_of(router))
+        if len(own_objects(router)) > 1:
+            yield ("routers", i, "traffic", "object"), len(own_objects(router))
     for name, loads in data.load.items():
         if len(loads) > 1:
             yield ("load", name), len(loads)
@@ -67,6 +74,11 @@ def sweeps(data: ExperimentData) -> Iterator[tuple[tuple[str | int, ...], int]]:
 def patterns_of(router: Router) -> tuple[Pattern, ...]:
     """Return a router's traffic patterns, one for all points or one for each."""
     return (PLAIN,) if router.traffic is None else router.traffic.pattern
+
+
+def own_objects(router: Router) -> tuple[int, ...]:
+    """Return the sizes of web objects that a router has for itself; none: those of all."""
+    return (router.traffic and router.traffic.object_bytes) or ()
 
 
 def at(values: Sequence[T], step: int) -> T:
@@ -112,8 +124,11 @@ def _members(data: ExperimentData, router: Router, step: int) -> Iterator[PointR
     for i, name in enumerate(router.member_names(count)):
         address = subnet_of(router, i) or default_subnet(data.traffic.ip, number + i)
         pattern = at(patterns_of(router), step)
-        mode = data.traffic_of(router.name).mode
-        yield PointRouter(name, router.name, router.role, load, address, pattern, mode)
+        traffic = data.traffic_of(router.name)
+        size = at(traffic.object_bytes, step)
+        yield PointRouter(
+            name, router.name, router.role, load, address, pattern, traffic.mode, size
+        )
 
 
 def _label(data: ExperimentData, step: int) -> str:
@@ -123,6 +138,13 @@ def _label(data: ExperimentData, step: int) -> str:
             count = router.count[step]
             of = "" if len(data.routers) == 1 else f"{router.name} "
             parts.append(f"{count} {of}router{'' if count == 1 else 's'}")
+    if len(data.traffic.object_bytes) > 1:
+        parts.append(f"objects of {format_size(data.traffic.object_bytes[step])}")
+    parts += [
+        f"{router.name} {format_size(own_objects(router)[step])}"
+        for router in data.routers
+        if len(own_objects(router)) > 1
+    ]
     for router in data.routers:
         loads, patterns = data.load[router.name], patterns_of(router)
         if len(loads) > 1 or len(patterns) > 1:

@@ -28,7 +28,7 @@ from isolane.spec.quantities import Quantity, read_quantity
 from isolane.spec.schedulers import SchedulerWord, Switch
 from isolane.spec.services_models import Services
 from isolane.spec.units import Load, wire_bps
-from isolane.spec.web_models import DEFAULT_OBJECT_BYTES, ObjectSize
+from isolane.spec.web_models import DEFAULT_OBJECT_BYTES, ObjectSizes
 
 DEFAULT_MODERATION_NS: Final = 50_000
 DEFAULT_THRESHOLD: Final = 0.01
@@ -70,8 +70,8 @@ class Traffic(SpecModel):
     Isolane starts in the router (echo), or the router's kernel (icmp-echo, as ping does). Delays
     are round-trip times then. http: web requests in place of frames, through HAProxy in the router,
     to a web server behind it."""
-    object_bytes: ObjectSize = Field(default=DEFAULT_OBJECT_BYTES, alias="object")
-    """In mode http: size of what a request asks for, 0B to 16MiB."""
+    object_bytes: ObjectSizes = Field(default=(DEFAULT_OBJECT_BYTES,), alias="object")
+    """In mode http: size of what a request asks for, 0B to 16MiB; a list sweeps it."""
     keep_alive: StrictBool = False
     """In mode http: many requests on a connection; else each has one of its own."""
 
@@ -102,8 +102,8 @@ class TrafficOverride(SpecModel):
     """UDP flows of the router."""
     mode: f.ModeWord | None = None
     """Whether it forwards its frames or answers them."""
-    object_bytes: ObjectSize | None = Field(default=None, alias="object")
-    """In mode http: size of what a request asks for."""
+    object_bytes: ObjectSizes | None = Field(default=None, alias="object")
+    """In mode http: size of what a request asks for; a list sweeps it."""
     keep_alive: StrictBool | None = None
     """In mode http: whether a connection takes many requests."""
     pattern: PatternValues = (PLAIN,)

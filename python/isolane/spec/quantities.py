@@ -83,4 +83,5 @@ def read_quantity(value: object) -> Quantity:
         raise Refused(refused.problem.what, ACCEPTED) from None
     assert load.unit != "max", "no rate is written so"
     assert load.unit != "rps", "no rate of frames is written so"
+    assert load.unit != "conn", "no rate is written so"
     return Quantity(load.value, load.unit)

@@ -36,8 +36,8 @@ def table(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def test_there_are_eighteen() -> None:
-    assert len(SHIPPED) == 18
+def test_there_are_twenty() -> None:
+    assert len(SHIPPED) == 20
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -56,7 +56,11 @@ def test_its_page_tells_its_command_and_loads(path: Path) -> None:
     for name, loads in experiment.load.items():
         (line,) = [line for line in page.splitlines() if line.startswith(f"| `load.{name}`")]
         words = [word.strip(",") for word in line.split()]
-        found = [read_load(word) for word in words if re.fullmatch(r"[0-9.]+(x|kpps)|max", word)]
+        found = [
+            read_load(word)
+            for word in words
+            if re.fullmatch(r"[0-9.]+(x|kpps|k?rps|conn)|max", word)
+        ]
         assert {found[0], found[-1]} == {loads[0], loads[-1]}
 
 
@@ -100,6 +104,20 @@ def test_only_the_victim_of_round_trips_answers() -> None:
         assert str(point.routers[0].load) == "10kpps"
     assert it.capacity_reference().router == "aggressor"
     assert it.trial.repeats >= MIN_UNITS
+
+
+def test_load_balancers_are_compared_by_objects_and_beside_one_another() -> None:
+    study = load_experiment(ROOT / "experiments" / "papers" / "haproxy2012" / "connections.yaml")
+    sizes = [point.routers[0].object_bytes >> 10 for point in study.points()]
+    assert sizes == [0, 1, 2, 4, 8, 16, 32, 48, 64]
+    assert not study.traffic.keep_alive
+    assert [arm.router("lb").kind for arm in study.resolved_arms()] == [
+        "native",
+        *["container"] * 3,
+    ]
+    two = load_experiment(ROOT / "experiments" / "load-balancers.yaml")
+    assert two.web == ("victim", "neighbour")
+    assert two.trial.repeats >= MIN_UNITS
 
 
 def test_managed_neighbour_shows_both_sides_within_its_budget() -> None:

@@ -35,8 +35,8 @@ def test_what_is_asked_for_and_how_often() -> None:
     assert parse_experiment(found.to_yaml()) == found
     assert found.web == ("lb", "other")
     lb, other = found.traffic_of("lb"), found.traffic_of("other")
-    assert (lb.object_bytes, lb.keep_alive) == (16 << 10, False)
-    assert (other.object_bytes, other.keep_alive) == (0, True)
+    assert (lb.object_bytes, lb.keep_alive) == ((16 << 10,), False)
+    assert (other.object_bytes, other.keep_alive) == ((0,), True)
     loads = [[str(router.load) for router in point.routers] for point in found.points()]
     assert loads == [["500rps", "0rps"], ["500rps", "2.5krps"]]
     assert [point.routers[1].load.to_pps(None, 64) for point in found.points()] == [0, 2500]
@@ -48,7 +48,7 @@ def test_what_is_asked_for_and_how_often() -> None:
     [("0B", 0), ("1B", 1), ("1kB", 1000), ("1KiB", 1024), ("64 KiB", 65536), ("16MiB", 1 << 24)],
 )
 def test_sizes_are_read_and_written_the_same(text: str, size: int) -> None:
-    assert read(("object: 16KiB", f"object: {text}")).traffic.object_bytes == size
+    assert read(("object: 16KiB", f"object: {text}")).traffic.object_bytes == (size,)
     assert format_size(size) == text.replace(" ", "")
 
 
@@ -62,6 +62,10 @@ def test_sizes_are_read_and_written_the_same(text: str, size: int) -> None:
         ("lb: 500rps", "lb: 0.5x", "load 0.5x of 'lb', which is asked for web objects"),
         ("lb: 500rps", "lb: max", "load max of 'lb', which is asked for web objects"),
         ("lb: 500rps", "lb: 1e9rps", "out of range.*10Mrps"),
+        ("lb: 500rps", "lb: 64conn", "load 64conn of 'lb', a victim: slow answers would spare it"),
+        ("0rps, 2.5krps", "0rps, 1.5conn", "out of range.*1conn to 8000conn"),
+        ("0rps, 2.5krps", "0rps, 9000conn", "out of range"),
+        ("object: 16KiB", "object: [0B, 1KiB, 2KiB]", "a list of 2 values beside traffic.object"),
         ("lb: 500rps", "lb: rps", "'rps' is not a rate of requests"),
         ("mode: http, object: 16KiB", "ip: 4", "load 500rps of 'lb', which is sent frames"),
         ("mode: http, ", "", "object without mode http"),
@@ -80,3 +84,20 @@ def test_sizes_are_read_and_written_the_same(text: str, size: int) -> None:
 def test_what_is_refused(old: str, new: str, told: str) -> None:
     with pytest.raises(SpecError, match=told):
         read((old, new))
+
+
+def test_sizes_are_swept_with_the_loads_and_tell_points_apart() -> None:
+    found = read(("object: 16KiB", "object: [0B, 64KiB]"))
+    assert parse_experiment(found.to_yaml()) == found
+    labels = [point.label for point in found.points()]
+    assert labels == ["objects of 0B, other 0rps", "objects of 64KiB, other 2.5krps"]
+    sizes = [[router.object_bytes for router in point.routers] for point in found.points()]
+    assert sizes == [[0, 0], [64 << 10, 0]]
+
+
+def test_a_router_can_have_sizes_of_its_own_and_a_closed_loop() -> None:
+    found = read(("object: 0B,", "object: [1kB, 2kB],"), ("[0rps, 2.5krps]", "64conn"))
+    assert [point.label for point in found.points()] == ["other 1kB", "other 2kB"]
+    loads = [point.routers[1].load for point in found.points()]
+    assert [str(load) for load in loads] == ["64conn", "64conn"]
+    assert loads[0].to_pps(None, 64) == 0

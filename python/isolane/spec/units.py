@@ -17,7 +17,7 @@ from typing import Final, Literal
 from isolane.errors import SpecError
 from isolane.spec.problems import Refused, nearest, show
 
-RateUnit = Literal["pps", "bps", "x", "max", "rps"]
+RateUnit = Literal["pps", "bps", "x", "max", "rps", "conn"]
 
 WIRE_OVERHEAD_BYTES: Final = 20
 """Preamble (7), start of frame (1) and gap (12) that each Ethernet frame takes beside itself."""
@@ -46,6 +46,10 @@ DURATION_UNITS: Final[dict[str, int]] = {
 
 REQUEST_RATE_UNITS: Final[dict[str, int]] = {"rps": 0, "krps": 3, "Mrps": 6}
 """Accepted units of rates of requests a second: the power of ten."""
+CONNECTIONS: Final = "conn"
+"""Unit of a closed loop: so many requests under way at any time, each on its connection."""
+MAX_CONNECTIONS: Final = 8_000
+"""Of each client: as many as its load balancer takes."""
 REQUEST_RATES_ACCEPTED: Final = "a number with a unit (rps, krps, Mrps) such as 500rps"
 
 RATES_ACCEPTED: Final = f"a number with a unit ({', '.join(RATE_UNITS)}) such as 400kpps or 0.5x"
@@ -68,9 +72,10 @@ class Load:
     ----------
     value : float
         Not negative, finite.
-    unit : "pps", "bps", "x", "max" or "rps"
+    unit : "pps", "bps", "x", "max", "rps" or "conn"
         Frames per second, frame bits per second, multiples of the capacity, shares of what the
-        generator can send beside the other routers' loads, or web requests per second.
+        generator can send beside the other routers' loads, web requests per second, or web
+        requests under way at any time (a closed loop).
     """
 
     value: float
@@ -78,6 +83,8 @@ class Load:
 
     def to_pps(self, capacity_pps: float | None, mean_frame_bytes: float) -> float:
         """Return the rate in frames per second, that of web requests in requests per second.
+
+        That of a closed loop is not known beforehand: 0.
 
         Parameters
         ----------
@@ -93,6 +100,8 @@ class Load:
         """
         if self.unit in ("pps", "rps"):
             return self.value
+        if self.unit == "conn":
+            return 0.0
         if self.unit == "bps":
             return self.value / (8 * mean_frame_bytes)
         if capacity_pps is None or self.unit == "max":
@@ -122,7 +131,7 @@ def read_rate(value: object) -> Load:
 
 
 def read_load(value: object) -> Load:
-    """Return ``value``, a rate, ``max``, or requests a second, as a :class:`Load`.
+    """Return ``value``, a rate, ``max``, or web requests, as a :class:`Load`.
 
     Raises
     ------
@@ -133,7 +142,17 @@ def read_load(value: object) -> Load:
         return Load(1.0, "max")
     if isinstance(value, str) and value.strip().endswith(tuple(REQUEST_RATE_UNITS)):
         return Load(_request_rate(value), "rps")
+    if isinstance(value, str) and value.strip().endswith(CONNECTIONS):
+        return Load(_connections(value), "conn")
     return read_rate(value)
+
+
+def _connections(value: str) -> float:
+    accepted = f"1{CONNECTIONS} to {MAX_CONNECTIONS}{CONNECTIONS}, a whole number"
+    number, _ = _split(value, "number of connections", (CONNECTIONS,), accepted)
+    if number != number.to_integral_value() or not 1 <= number <= MAX_CONNECTIONS:
+        raise Refused(f"{show(value)} is out of range", accepted)
+    return float(number)
 
 
 def _request_rate(value: str) -> float:
@@ -249,6 +268,8 @@ def format_rate(load: Load) -> str:
     units = [(name, power) for name, (base, power) in RATE_UNITS.items() if base == load.unit]
     if load.unit == "rps":
         units = list(REQUEST_RATE_UNITS.items())
+    if load.unit == "conn":
+        units = [(CONNECTIONS, 0)]
     exact = Decimal(repr(float(load.value)))
     name, power = units[0]
     for larger, its_power in units[1:]:

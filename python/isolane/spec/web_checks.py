@@ -14,6 +14,7 @@ from isolane.spec.units import RATES_ACCEPTED, REQUEST_RATES_ACCEPTED
 _KINDS: Final = {"native": ("none",), "container": ("direct", "bridge", "macvlan")}
 """Of routers that can be load balancers, with their paths."""
 _KEYS: Final = {"object_bytes": "object", "keep_alive": "keep_alive"}
+_CLOSED: Final = "a number of requests that are always under way, such as 64conn"
 _TIMINGS: Final = ("constant", "poisson")
 
 
@@ -62,10 +63,13 @@ def _loads(data: ExperimentData, web: Collection[str]) -> Iterator[Problem]:
         loads = data.load.get(router.name, ())
         for step, load in enumerate(loads):
             loc: Loc = ("load", router.name, step) if len(loads) > 1 else ("load", router.name)
-            if router.name in web and load.unit != "rps":
+            if router.name in web and load.unit not in ("rps", "conn"):
                 what = f"load {load} of {show(router.name)}, which is asked for web objects"
+                yield Problem(loc, what, f"{REQUEST_RATES_ACCEPTED}; or {_CLOSED}")
+            if router.name in web and load.unit == "conn" and router.role == "victim":
+                what = f"load {load} of {show(router.name)}, a victim: slow answers would spare it"
                 yield Problem(loc, what, REQUEST_RATES_ACCEPTED)
-            if router.name not in web and load.unit == "rps":
+            if router.name not in web and load.unit in ("rps", "conn"):
                 what = f"load {load} of {show(router.name)}, which is sent frames"
                 yield Problem(loc, what, f"{RATES_ACCEPTED}; or traffic.mode: http")
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from typing import Annotated, Final
 
-from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    WrapSerializer,
+)
 
+from isolane.spec.fields import as_list, as_written
 from isolane.spec.problems import Refused, show
 
 DEFAULT_OBJECT_BYTES: Final = 1024
@@ -40,4 +47,9 @@ ObjectSize = Annotated[
     PlainValidator(_read_size),
     PlainSerializer(format_size, return_type=str),
     WithJsonSchema({"type": "string", "pattern": _PATTERN}),
+]
+ObjectSizes = Annotated[
+    tuple[ObjectSize, ...],
+    BeforeValidator(as_list, json_schema_input_type=ObjectSize | list[ObjectSize]),
+    WrapSerializer(as_written),
 ]

@@ -31,6 +31,7 @@ from isolane.testbed.netns import GROUP, Namespace, step
 
 _IFF_UP, _IFF_NOARP, _IFF_ALLMULTI = 0x1, 0x80, 0x200
 _NUD_PERMANENT = 0x80
+_IFA_F_NODAD = 0x02
 _MTU = 1500
 _FIRST_INDEX = 1000
 _CARRIER_S = 10.0
@@ -277,12 +278,21 @@ class Builder:
         for ifname, address, neighbour, mac in sides:
             index = self.ifindex[router.netns, ifname]
             with step(f"giving {ifname} the address {address}", f"IPv{self._layout.ip}"):
-                namespace.links.addr("add", index=index, address=address)
+                self._add_address(namespace, index, address)
                 namespace.links.neigh(
                     "add", dst=neighbour, lladdr=mac, ifindex=index, state=_NUD_PERMANENT
                 )
         if router.web is not None:
             self._far_addresses(router)
+
+    def _add_address(self, namespace: Namespace, index: int, address: str) -> None:
+        """Give an interface an address that can be used at once.
+
+        Without the flag the kernel would look for duplicates of an IPv6 address, or, where that is
+        switched off, would call it off later.
+        """
+        flags = _IFA_F_NODAD if self._layout.ip == 6 else 0
+        namespace.links.addr("add", index=index, address=address, flags=flags)
 
     def _far_addresses(self, router: RouterLayout) -> None:
         """Give generator and receiver addresses of their own, to ask from and to answer at."""
@@ -293,7 +303,7 @@ class Builder:
             index, there = self.ifindex[name, ifname], ipaddress.ip_interface(its)
             address, links = f"{own}/{there.network.prefixlen}", self._ns[name].links
             with step(f"giving {ifname} the address {address}", f"IPv{self._layout.ip}"):
-                links.addr("add", index=index, address=address)
+                self._add_address(self._ns[name], index, address)
                 links.neigh(
                     "add", dst=str(there.ip), lladdr=mac, ifindex=index, state=_NUD_PERMANENT
                 )

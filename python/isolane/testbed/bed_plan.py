@@ -51,14 +51,10 @@ UML: Final = Machine("uml", "vector")
 class WebPlan:
     """What the web server behind a load balancer has, and how it is asked."""
 
-    object_bytes: int
+    sizes: tuple[int, ...]
+    """Of the objects, bytes."""
     keep_alive: bool
     """Whether the load balancer keeps its connections to that server, too."""
-
-    @property
-    def path(self) -> str:
-        """Where the object is, as a request names it."""
-        return f"/{self.object_bytes}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from isolane.testbed.bed_plan import BedPlan, Path, RouterPlan, WebPlan
 from isolane.testbed.layout import make_layout
 from isolane.testbed.web_servers import at, origin_script, refuse_lacking
 
-WEB = WebPlan(1024, keep_alive=False)
+WEB = WebPlan((1024,), keep_alive=False)
 
 
 def test_the_origin_serves_each_size_once_and_has_no_rights() -> None:

@@ -90,6 +90,11 @@ def origin_script(addresses: Sequence[str], sizes: Iterable[int], nginx: str) ->
     )
 
 
+def path_of(size: int) -> str:
+    """Return where the object of a size is, as a request names it. Pure."""
+    return f"/{size}"
+
+
 def at(address: str, port: int = HTTP_PORT) -> str:
     """Return an address, with or without a prefix's length, with a port. Pure."""
     ip = ipaddress.ip_interface(address).ip
@@ -194,7 +199,7 @@ class BedWebServers:
 
     def _origin_of(self, routers: Sequence[RouterLayout]) -> _Command:
         addresses = [at(router.dst_ip) for router in routers]
-        sizes = [router.web.object_bytes for router in routers if router.web is not None]
+        sizes = [size for router in routers if router.web for size in router.web.sizes]
         script = origin_script(addresses, sizes, _found("nginx") or "nginx")
         words = ["unshare", "--mount", "sh", "-c", script]
         return _Command(RCV, "the web server", routers[-1].dst_ip, words, self._origin_core)

@@ -12,7 +12,6 @@ from isolane.web.url import Url
 
 OTHER_FILES = 64
 """Descriptors that the process needs besides its connections."""
-SEED = 1
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,8 @@ class RequestPlan:
     netns: str | None = None
     """The file of a network namespace."""
     core: int | None = None
+    seed: int = 1
+    """Of a Poisson process."""
     start_ns: int | None = None
     """When the warm-up begins, ns of the monotonic clock; None: at once."""
 
@@ -98,7 +99,7 @@ class Requesting:
                 window_ns=plan.window_ns,
                 timeout_ns=plan.timeout_ns,
                 rate_millirps=plan.rate_millirps,
-                poisson_seed=SEED if plan.poisson else None,
+                poisson_seed=plan.seed if plan.poisson else None,
                 concurrency=plan.concurrency,
                 netns=plan.netns,
                 core=plan.core,

@@ -23,6 +23,7 @@ from isolane.spec import ArmRouter, Load, PointRouter
 
 ASKED, ANSWERED, IN_WINDOW = 500, 480, 470
 LATE = float("inf")
+OPEN = Load(1000, "rps")
 LATENCY = percentiles(
     ANSWERED, lost=20, p50_ns=2e5, p90_ns=3e5, p99_ns=LATE, p999_ns=LATE, p9999_ns=LATE, max_ns=9e5
 )
@@ -40,14 +41,19 @@ def report(**changed: Any) -> HttpReport:
     return HttpReport(**usual | changed)
 
 
-def raw(role: str = "victim", found: HttpReport | None = None, **changed: Any) -> WebRaw:
-    router = PointRouter("one", "one", role, Load(1000, "rps"), mode="http")  # type: ignore[arg-type]
+def raw(
+    role: str = "victim",
+    found: HttpReport | None = None,
+    load: Load = OPEN,
+    **changed: Any,
+) -> WebRaw:
+    router = PointRouter("one", "one", role, load, mode="http")  # type: ignore[arg-type]
+    offered = load.to_pps(None, 64)
     usual = WebRaw(
-        setting=Setting((Demand(router, 1000.0, None),), 100_000_000, WINDOW_NS),
+        setting=Setting((Demand(router, offered, None),), 100_000_000, WINDOW_NS),
         kinds={"one": ArmRouter("one", "container", "bridge")},
         reports=[report() if found is None else found],
         max_connections=8000,
-        object_bytes=[1024],
         cpu=accounting(idle=0.5),
         agreement=agreement(accounting()),
     )
@@ -110,6 +116,18 @@ def test_a_core_without_time_left_for_clients_is_the_limit() -> None:
     (reason,) = observe_web(raw(cpu=cpu)).invalid
     assert reason.kind is InvalidKind.GENERATOR_LIMIT
     assert "their core 0 was busy for 100 % of the window" in reason.text
+    cpu.uses[1][10] = use(WINDOW_NS, 0, 100, ANSWERED)
+    cpu.uses[1][IDLE] = use(thread_ns=0)
+    (reason,) = observe_web(raw(cpu=cpu, agreement=agreement(cpu))).invalid
+    assert reason.kind is InvalidKind.LATE, "the routers were at theirs, too"
+    assert "core 0 was busy for 100 %" in reason.text
+
+
+def test_a_closed_loop_has_the_rate_at_which_it_was_answered() -> None:
+    late = percentiles(ASKED, p50_ns=50_000, p99_ns=1e6, p999_ns=1e6, max_ns=1e6)
+    seen = observe_web(raw("router", report(late=late), Load(64, "conn")))
+    assert seen.routers[0].offered_pps == ASKED / 0.5
+    assert seen.invalid == ()
 
 
 def test_a_router_that_nothing_is_asked_of_has_no_figures() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Final
@@ -16,8 +17,9 @@ from isolane.run.live.measured_bench import CommonEquipment, MeasuredBench
 from isolane.run.live.web_observation import WebRaw, observe_web
 from isolane.run.results import NotMeasured
 from isolane.spec import Arm, Experiment, PointRouter, format_ns
+from isolane.spec.units import MAX_CONNECTIONS
 from isolane.testbed import WebPlan, Wire
-from isolane.testbed.web_servers import HTTP_PORT, at
+from isolane.testbed.web_servers import HTTP_PORT, at, path_of
 from isolane.web.requesting import Requesting, RequestPlan, allow_connections
 from isolane.web.url import Url
 
@@ -26,8 +28,6 @@ LEAD_NS: Final = 20_000_000
 TIMEOUT_NS: Final = 2_000_000_000
 """A request fails so long after its intended time."""
 STUCK_S: Final = 10.0
-MAX_CONNECTIONS: Final = 8_000
-"""Of each client: as many as its load balancer takes."""
 
 
 _NONE: Final = _native.Percentiles(
@@ -47,6 +47,11 @@ def web_plan(experiment: Experiment, router: PointRouter) -> WebPlan | None:
         return None
     traffic = experiment.traffic_of(router.name)
     return WebPlan(traffic.object_bytes, traffic.keep_alive)
+
+
+def is_closed(demand: Demand) -> bool:
+    """Tell whether a router always has so many requests under way, whatever their rate."""
+    return demand.router.load.unit == "conn"
 
 
 class WebBench(MeasuredBench):
@@ -85,7 +90,6 @@ class WebBench(MeasuredBench):
                     NOBODY_ASKED if client is None else client.native_report() for client in clients
                 ],
                 max_connections=self._max_connections,
-                object_bytes=[plan.object_bytes for plan in self._plans],
                 cpu=cpu,
                 agreement=agreement,
             )
@@ -96,7 +100,7 @@ class WebBench(MeasuredBench):
         each = zip(setting.demands, self._common.bed.wires, self._plans, strict=True)
         return [
             Requesting(self._plan(setting, demand, wire, plan, start_ns))
-            if demand.offered_pps
+            if demand.offered_pps or is_closed(demand)
             else None
             for demand, wire, plan in each
         ]
@@ -104,13 +108,15 @@ class WebBench(MeasuredBench):
     def _plan(
         self, setting: Setting, demand: Demand, wire: Wire, web: WebPlan, start_ns: int
     ) -> RequestPlan:
-        server = at(wire.router_ip)
+        server, router = at(wire.router_ip), demand.router
+        closed = is_closed(demand)
         return RequestPlan(
-            url=Url(server, wire.router_ip, HTTP_PORT, web.path),
+            url=Url(server, wire.router_ip, HTTP_PORT, path_of(router.object_bytes)),
             server=server,
-            rate_millirps=round(1000 * demand.offered_pps),
-            concurrency=0,
-            poisson=demand.router.pattern.timing.kind == "poisson",
+            rate_millirps=None if closed else round(1000 * demand.offered_pps),
+            concurrency=max(1, round(router.load.value)) if closed else 0,
+            poisson=not closed and router.pattern.timing.kind == "poisson",
+            seed=1 + zlib.crc32(f"{setting.label}/{router.name}".encode()),
             keep_alive=web.keep_alive,
             max_connections=self._max_connections,
             warm_up_ns=setting.warmup_ns,

@@ -28,7 +28,9 @@ from isolane.spec import ArmRouter, format_ns
 LATE = 0.2
 """Share of a response time that may be the client's own lateness."""
 BUSY = 0.98
-"""Part of a core's time above which it is taken for the limit."""
+"""Part of its time above which the clients' core is taken for the limit."""
+AT_LIMIT = 0.95
+"""Part of their time above which the routers' cores are at theirs: they could do that much more."""
 _OWN_LIMITS = {"out_of_ports": "local port", "out_of_files": "descriptor"}
 """Failures that are this host's own, and what was not to be had."""
 
@@ -42,7 +44,6 @@ class WebRaw:
     reports: Sequence[_native.HttpReport]
     max_connections: int
     """That each client may have."""
-    object_bytes: Sequence[int]
     cpu: CpuAccounting
     agreement: Agreement
 
@@ -81,6 +82,8 @@ def _router(raw: WebRaw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
     lost: dict[DropPoint, int] = dict.fromkeys(DROP_POINTS, 0)
     lost["unanswered"] = failed
     delay = _delay(found)
+    # Of a closed loop it is known only now; in an open one a client offers all that is due.
+    offered_pps = demand.offered_pps or found.offered / window_s
     return RouterTrial(
         router=demand.router.name,
         group=demand.router.group,
@@ -90,9 +93,9 @@ def _router(raw: WebRaw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         pattern=str(demand.router.pattern),
         mode=demand.router.mode,
         load_x=demand.load_x,
-        offered_pps=demand.offered_pps,
+        offered_pps=offered_pps,
         intended_pps=demand.intended_pps,
-        generated_pps=found.offered / window_s,
+        generated_pps=offered_pps,
         received_pps=found.completed / window_s,
         offered_frames=found.offered,
         generated_frames=found.offered,
@@ -107,7 +110,8 @@ def _router(raw: WebRaw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         reordered=0,
         duplicated=0,
         web=WebTrial(
-            object_bytes=raw.object_bytes[i],
+            closed=demand.router.load.unit == "conn",
+            object_bytes=demand.router.object_bytes,
             failed={why: count for why, count in found.failed.items() if count},
             statuses=found.statuses,
             content_bps=8 * found.completed_bytes / window_s,
@@ -162,26 +166,32 @@ def _invalid(
 ) -> Iterator[InvalidReason]:
     """Yield every reason why the trial gives no verdict, or tells less."""
     for router, found in zip(routers, raw.reports, strict=True):
-        yield from _own_limits(raw, router, found)
-        yield from _late(router)
+        yield from _own_limits(router, found)
+        if router.web is not None and not router.web.closed:
+            # In a closed loop a request is due when the one before it is answered.
+            yield from _late(router)
+            yield from _waiting(router, found, raw.max_connections)
     yield from _busy(cores)
     yield from misplaced(raw.cpu, raw.setting.budget.limit)
     yield from machine_faults(raw.setting, raw.cpu, raw.agreement)
 
 
-def _own_limits(
-    raw: WebRaw, router: RouterTrial, found: _native.HttpReport
-) -> Iterator[InvalidReason]:
+def _own_limits(router: RouterTrial, found: _native.HttpReport) -> Iterator[InvalidReason]:
     for why, what in _OWN_LIMITS.items():
         if count := found.failed.get(why, 0):
             yield InvalidReason(
                 InvalidKind.GENERATOR_LIMIT,
                 f"this host was the limit: {count} requests to {router.router} found no {what}",
             )
-    if found.max_in_flight >= raw.max_connections:
+
+
+def _waiting(
+    router: RouterTrial, found: _native.HttpReport, max_connections: int
+) -> Iterator[InvalidReason]:
+    if found.max_in_flight >= max_connections:
         yield InvalidReason(
             InvalidKind.GENERATOR_LIMIT,
-            f"the client was the limit: all {raw.max_connections} connections to {router.router} "
+            f"the client was the limit: all {max_connections} connections to {router.router} "
             "were in use, and requests that were due waited for one",
         )
 
@@ -203,11 +213,19 @@ def _late(router: RouterTrial) -> Iterator[InvalidReason]:
 
 
 def _busy(cores: Sequence[CoreTrial]) -> Iterator[InvalidReason]:
-    """Yield that the clients' and the web server's core was the limit, if it had no time left."""
+    """Yield that the clients' and the web server's core had no time left.
+
+    Where the routers' had none either, they were at their limit all the same; but how long an
+    answer took is not their doing alone.
+    """
+    routers_busy = all(core.idle < 1 - AT_LIMIT for core in cores if core.part == "dut")
     for core in cores:
-        if core.part == "measure" and core.idle < 1 - BUSY:
-            yield InvalidReason(
-                InvalidKind.GENERATOR_LIMIT,
-                f"the client and the web server were the limit: their core {core.core} was busy "
-                f"for {100 * (1 - core.idle):.0f} % of the window",
-            )
+        if core.part != "measure" or core.idle >= 1 - BUSY:
+            continue
+        busy = f"their core {core.core} was busy for {100 * (1 - core.idle):.0f} % of the window"
+        if routers_busy:
+            what = "client and web server waited for each other as well as for the routers"
+            yield InvalidReason(InvalidKind.LATE, f"{what}: {busy}")
+        else:
+            what = "the client and the web server were the limit"
+            yield InvalidReason(InvalidKind.GENERATOR_LIMIT, f"{what}: {busy}")
