@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from isolane.enforce.find.conftest import wait_for
-from isolane.errors import MeasurementError, NotSupported
+from isolane.errors import MeasurementError, NotSupported, TestbedError
 from isolane.spec.units import MAX_CONNECTIONS
 from isolane.testbed import BedPlan, RouterPlan, Testbed, WebPlan, Wire
 from isolane.testbed.web_servers import HTTP_PORT, at, path_of, refuse_lacking
@@ -115,3 +115,32 @@ def test_a_load_balancer_that_dies_is_named_with_its_last_words(journal: Any) ->
         os.kill(haproxy, signal.SIGKILL)
         told = wait_for(lambda: what_is_wrong(bed))
     assert "HAProxy of router lb-0 has ended; it says: nothing" in told
+
+
+OWN = """\
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 30s
+    timeout server 30s
+frontend web
+    bind "${ISOLANE_LISTEN}"
+    http-request return status 200 content-type text/plain string mine
+"""
+
+
+def test_a_load_balancer_has_the_configuration_that_it_is_given(journal: Any) -> None:
+    web = WebPlan((1024,), keep_alive=False, configuration=OWN)
+    with Testbed(bed_plan("direct", 1, 4, web), journal) as bed:
+        found = asked(bed.wires[0], web)
+    assert found["answered"] == REQUESTS
+    assert found["rate_bps"] == pytest.approx(8 * found["rate_rps"] * len("mine"))
+
+
+def test_a_configuration_that_is_none_is_told_with_haproxys_words(journal: Any) -> None:
+    web = WebPlan((1024,), keep_alive=False, configuration="frontend web\n  bnid :80\n")
+    with (
+        pytest.raises(TestbedError, match=r"HAProxy of router lb-0 did not start; it says:.*bnid"),
+        Testbed(bed_plan("direct", 1, 4, web), journal),
+    ):
+        pass

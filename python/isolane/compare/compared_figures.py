@@ -27,8 +27,11 @@ def values_of(figure: Figure, runs: Runs) -> list[float]:
 
 
 def offered(runs: Runs) -> float:
-    """Return what a router was sent, frames/s: the median over the trials."""
-    return median(router.generated_pps for _, router in runs)
+    """Return what a router was sent, frames/s: the median over the trials.
+
+    Of a closed loop, which asks for as much as it is answered, 0.
+    """
+    return median(router.generated_pps if router.asked_pps else 0.0 for _, router in runs)
 
 
 def routers_of(trials: Sequence[Trial]) -> Mapping[str, Runs]:

@@ -15,12 +15,14 @@ from isolane.compare.comparison_models import LIMIT, Comparison, Difference, Out
 from isolane.errors import SpecError
 from isolane.run.cells import usable
 from isolane.run.delivery import SAME_LOAD, Runs
+from isolane.run.flow_words import Flow, flow_of
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.quality_models import NoiseFigure
 from isolane.run.results import Trial
 from isolane.run.resume import refuse_search
 from isolane.run.trial_figures import FIGURES, Figure
-from isolane.spec import format_pps, load_experiment
+from isolane.spec import load_experiment
+from isolane.spec.fields import Mode
 from isolane.stats.shifts import Shift, adjusted, shift
 
 ROUNDING: Final = 1e-9
@@ -48,6 +50,7 @@ class _Pair:
     before: Sequence[float]
     after: Sequence[float]
     reason: str | None
+    mode: Mode
 
 
 def compare(before: Path, after: Path, tolerance: float) -> Comparison:
@@ -90,8 +93,6 @@ def _read(path: Path) -> _Run:
     folder = RunFolder.open(path)
     refuse_search(folder)
     experiment = load_experiment(path / EXPERIMENT)
-    if experiment.web:
-        raise SpecError(f"{path}: runs of web requests (mode http) cannot be compared yet")
     groups = usable(folder.trials(), [arm.name for arm in experiment.resolved_arms()])
     if not groups:
         raise SpecError(f"{path}: no trial of this run counts, so there is nothing to compare")
@@ -113,22 +114,24 @@ def _pairs(key: Key, before: Sequence[Trial], after: Sequence[Trial]) -> Iterato
 
 
 def _of_router(key: Key, router: str, before: Runs, after: Runs) -> Iterator[_Pair]:
-    sent = offered(before), offered(after)
+    sent, mode = (offered(before), offered(after)), before[0][1].mode
+    if after[0][1].mode != mode:
+        return  # frames and requests have nothing in common
     in_capacities = all(router.load_x is not None for _, router in (*before, *after))
     for figure in FIGURES:
         values = values_of(figure, before), values_of(figure, after)
         if all(values):
             # At the same multiple of what a router forwards, it is to lose the same part.
             is_part = in_capacities and not figure.relative
-            reason = None if is_part else _another_load(*sent, in_capacities=in_capacities)
-            yield _Pair(*key, router, figure, *values, reason)
+            told = _another_load(*sent, flow_of([mode]), in_capacities=in_capacities)
+            yield _Pair(*key, router, figure, *values, None if is_part else told, mode)
 
 
-def _another_load(before: float, after: float, *, in_capacities: bool) -> str | None:
+def _another_load(before: float, after: float, flow: Flow, *, in_capacities: bool) -> str | None:
     """Say why nothing is compared, where both runs do not mean the same load by its name."""
     if abs(after - before) <= SAME_LOAD * max(before, after):
         return None
-    told = f"{format_pps(before)} were sent, then {format_pps(after)}"
+    told = f"{flow.rate(before)} were sent, then {flow.rate(after)}"
     return f"{told} (--capacity-from gives two runs the same 1x)" if in_capacities else told
 
 
@@ -177,6 +180,7 @@ def _difference(
         outcome=outcome,
         beyond_tolerance=outcome == "worse" and (near is None or near > tolerance + ROUNDING),
         reason=pair.reason,
+        mode=pair.mode,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict
 
 from isolane.run.arm_test_models import FigureName
+from isolane.spec.fields import Mode
 
 Outcome = Literal["better", "worse", "no difference shown", "not compared"]
 LIMIT: Final = 0.05
@@ -25,7 +26,8 @@ class Difference(_Model):
     router: str
     figure: FigureName
     before: float
-    """Median over the first run's trials: frames/s, a part of 1 (loss), ns (delays, CPU)."""
+    """Median over the first run's trials: frames/s or answers/s, a part of 1 (loss), ns (delays,
+    CPU)."""
     after: float
     values: tuple[int, int]
     """Independent values behind both: trials, or invocations where there are several."""
@@ -47,6 +49,8 @@ class Difference(_Model):
     """Whether it is worse by more than the tolerance, as far as its interval tells."""
     reason: str | None = None
     """Why it is not compared."""
+    mode: Mode = "forward"
+    """With http, throughput is in answers/s, and delays are response times."""
 
 
 class Comparison(_Model):

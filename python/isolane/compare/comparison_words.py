@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from isolane.compare.comparison_models import LIMIT, Comparison, Difference
+from isolane.run.flow_words import flow_of
 from isolane.run.wording import digits, listing, plural
-from isolane.spec import format_ns, format_pps
+from isolane.spec import format_ns
 from isolane.stats.shifts import smallest_p
 
 MAX_POINTS: Final = 2
@@ -64,7 +65,7 @@ def _left_out(found: Comparison) -> Iterator[str]:
 def value(each: Difference, what: float) -> str:
     """Write a figure's value with its unit."""
     if each.figure == "throughput":
-        return format_pps(what)
+        return flow_of([each.mode]).rate(what)
     return percent(what) if each.figure == "loss" else format_ns(what)
 
 

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from isolane.compare import Comparison, Difference, compare
+from isolane.compare.comparison_words import value
 from isolane.errors import SpecError
 from isolane.report import test_data as data
 from isolane.report.comparison import page
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import RouterTrial, Trial
+from isolane.run.web_results import WebTrial
 from isolane.spec import Experiment
 
 Change = Callable[[Trial, RouterTrial], dict[str, object]]
@@ -190,6 +192,48 @@ def test_what_else_is_different_is_told(
     older = data.HOST.model_copy(update={"kernel": "Linux 6.18.0 (synthetic)", "cores": 2})
     monkeypatch.setattr(data, "HOST", older.model_copy(update={"bridge_netfilter": None}))
     assert compare(before, made(tmp_path / "older"), 0.01).changed == ()
+
+
+def as_web(closed: bool) -> Change:
+    """Make web requests of a run's frames; a closed loop was asked twice as much."""
+    web = WebTrial(
+        closed=closed, object_bytes=1024, failed={}, statuses={}, content_bps=1e6, connections=9,
+        connect_p50_ns=None, connect_p99_ns=None, max_in_flight=1,
+    )  # fmt: skip
+
+    def change(_: Trial, router: RouterTrial) -> dict[str, object]:
+        times = 2.0 if closed else 1.0
+        rates = ("offered_pps", "generated_pps")
+        return {
+            "mode": "http", "web": web, "load_x": None,
+            **{rate: times * getattr(router, rate) for rate in rates},
+        }  # fmt: skip
+
+    return change
+
+
+def test_runs_of_web_requests_are_compared_in_requests(tmp_path: Path) -> None:
+    first = made(tmp_path / "one", as_web(closed=False), seed=1)
+    found = compare(first, made(tmp_path / "two", as_web(closed=False)), 0.01)
+    rates = [each for each in found.differences if each.figure == "throughput"]
+    assert {each.mode for each in rates} == {"http"}
+    assert {value(each, each.before).split()[-1] for each in rates} <= {"rps", "krps", "Mrps"}
+    assert not any(each.reason for each in rates)
+
+
+def test_closed_loops_are_compared_whatever_they_were_asked(tmp_path: Path) -> None:
+    first = made(tmp_path / "one", as_web(closed=True), seed=1)
+
+    def faster(trial: Trial, router: RouterTrial) -> dict[str, object]:
+        changes = as_web(closed=True)(trial, router)
+        return changes | {"generated_pps": 3 * router.generated_pps}
+
+    found = compare(first, made(tmp_path / "two", faster), 0.01)
+    assert not any(each.reason for each in found.differences)
+
+
+def test_requests_and_frames_have_nothing_in_common(before: Path, tmp_path: Path) -> None:
+    assert compare(before, made(tmp_path / "web", as_web(closed=False)), 0.01).differences == ()
 
 
 def test_a_machine_that_was_slower_the_second_time_is_told(tmp_path: Path) -> None:

@@ -47,6 +47,8 @@ class ArmRouter:
     """Virtual CPUs of a virtual machine; None: the default, one."""
     services: Services | None = None
     """What it does with each frame besides passing it on; None: nothing."""
+    haproxy: str | None = None
+    """File of a load balancer's configuration; None: the one that is shipped."""
 
     @property
     def live_hypervisor(self) -> Hypervisor | None:
@@ -146,8 +148,9 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     path: RouterPath = (change and change.path) or router.path or "none"
     given = ((change and change.services) or {}).get(router.name, router.services)
     services = given if given is not None and given.any else None
+    haproxy = (change and change.haproxy) or router.haproxy
     if kind == "native":
-        return ArmRouter(router.name, kind, "none", services=services)
+        return ArmRouter(router.name, kind, "none", services=services, haproxy=haproxy)
     if kind == "external":
         there = ((change and change.external) or {}).get(router.name, router.external)
         return ArmRouter(router.name, kind, "none", external=there, services=services)
@@ -155,7 +158,7 @@ def resolve_router(router: Router, change: ArmChange | None) -> ArmRouter:
     if kind != "vm":
         managed = path == "isolane" or (path == "direct" and manages(router, change))
         own = policy if managed else None
-        return ArmRouter(router.name, kind, path, policy=own, services=services)
+        return ArmRouter(router.name, kind, path, policy=own, services=services, haproxy=haproxy)
     hypervisor = (change and change.hypervisor) or router.hypervisor or "auto"
     model = (change and change.nic) or router.nic
     nic = model or default_nic(kind, path, hypervisor)

@@ -20,7 +20,7 @@ from pydantic import (
 from isolane.spec import fields as f
 from isolane.spec.base import SpecModel
 from isolane.spec.external_models import External
-from isolane.spec.image_models import ImageValue, MemoryMb, Vcpus
+from isolane.spec.image_models import FileName, ImageValue, MemoryMb, Vcpus
 from isolane.spec.objectives import ObjectiveValue
 from isolane.spec.patterns import PLAIN, PatternValues
 from isolane.spec.policy_models import PolicyKeys
@@ -150,6 +150,8 @@ class Router(SpecModel):
     """Of a container: what it does with each frame besides passing it on."""
     external: External | None = None
     """Of an external router: the interfaces that lead to it, and its addresses there."""
+    haproxy: FileName | None = None
+    """With mode http: a configuration for HAProxy in it; default: the one that is shipped."""
 
     def member_names(self, count: int | None = None) -> tuple[str, ...]:
         """Return the names of the members when there are ``count`` (default: the largest count)."""
@@ -216,6 +218,8 @@ class ArmChange(SpecModel):
     """By router: what it does with each frame in this arm, in place of its own services."""
     external: dict[f.RouterName, External] | None = None
     """By router: where it is in this arm, if it is external."""
+    haproxy: FileName | None = None
+    """A configuration for HAProxy in all load balancers."""
 
 
 class CapacityChoice(SpecModel):

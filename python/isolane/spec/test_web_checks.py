@@ -101,3 +101,21 @@ def test_a_router_can_have_sizes_of_its_own_and_a_closed_loop() -> None:
     loads = [point.routers[1].load for point in found.points()]
     assert [str(load) for load in loads] == ["64conn", "64conn"]
     assert loads[0].to_pps(None, 64) == 0
+
+
+def test_a_configuration_is_an_arms_or_a_routers_own() -> None:
+    found = read(
+        ("name: lb,", "name: lb, haproxy: mine.cfg,"),
+        ("path: direct", "path: direct, haproxy: a.cfg"),
+    )
+    one, bare = found.resolved_arms()
+    assert [arm.router("lb").haproxy for arm in (one, bare)] == ["mine.cfg", "a.cfg"]
+    assert [arm.router("other").haproxy for arm in (one, bare)] == [None, "a.cfg"]
+    forward = TEXT.replace("mode: http, object: 16KiB", "ip: 4").replace("rps", "pps")
+    forward = forward.replace(", traffic: {object: 0B, keep_alive: true}", "")
+    for old, told in (
+        ("name: lb,", "haproxy of 'lb', whose mode is not http"),
+        ("name: one,", "haproxy of arm 'one' without mode http"),
+    ):
+        with pytest.raises(SpecError, match=told):
+            parse_experiment(forward.replace(old, f"{old} haproxy: mine.cfg,"))

@@ -22,6 +22,7 @@ def web_misfits(data: ExperimentData) -> Iterator[Problem]:
     """Yield what does not go together with web requests, or without them."""
     web = {r.name for r in data.routers if data.traffic_of(r.name).mode == "http"}
     yield from _keys(data, web)
+    yield from _configurations(data, web)
     yield from _loads(data, web)
     if not web:
         return
@@ -56,6 +57,17 @@ def _keys(data: ExperimentData, web: Collection[str]) -> Iterator[Problem]:
             if given and router.name not in web:
                 what = f"{key} of {show(router.name)}, whose mode is not http"
                 yield Problem(("routers", i, "traffic", key), what, f"leave {key} out")
+
+
+def _configurations(data: ExperimentData, web: Collection[str]) -> Iterator[Problem]:
+    for i, router in enumerate(data.routers):
+        if router.haproxy is not None and router.name not in web:
+            what = f"haproxy of {show(router.name)}, whose mode is not http"
+            yield Problem(("routers", i, "haproxy"), what, "traffic.mode: http, or leave it out")
+    for i, change in enumerate(data.arms):
+        if change.haproxy is not None and not web:
+            what = f"haproxy of arm {show(change.name)} without mode http"
+            yield Problem(("arms", i, "haproxy"), what, "traffic.mode: http, or leave it out")
 
 
 def _loads(data: ExperimentData, web: Collection[str]) -> Iterator[Problem]:

@@ -55,6 +55,8 @@ class WebPlan:
     """Of the objects, bytes."""
     keep_alive: bool
     """Whether the load balancer keeps its connections to that server, too."""
+    configuration: str | None = None
+    """Of HAProxy, as text; None: the one that is shipped."""
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ class BedWebServers:
         for router in routers:
             config = os.memfd_create("haproxy.cfg", 0)
             try:
-                os.write(config, (resources.files("isolane.testbed") / "haproxy.cfg").read_bytes())
+                os.write(config, configuration_of(router).encode())
                 self._balancers[router.name] = self._started(_balancer(router, config))
             finally:
                 os.close(config)
@@ -247,6 +247,12 @@ class BedWebServers:
         if self._origin is not None:
             self._origin.end()
             self._origin = None
+
+
+def configuration_of(router: RouterLayout) -> str:
+    """Return the configuration of a load balancer: its own, or the one that is shipped. Pure."""
+    own = router.web and router.web.configuration
+    return own or (resources.files("isolane.testbed") / "haproxy.cfg").read_text()
 
 
 def _balancer(router: RouterLayout, config: int) -> _Command:

@@ -285,6 +285,10 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml", 2, "traffic.object: 1024 has no unit; accepted: .*1KiB",
         files={"x.yaml": WEB.replace("object: 1KiB", "object: 1024")},
     ),
+    "a load balancer's configuration that is not there": Row(
+        "run x.yaml", 2, "haproxy of router one: none.cfg: No such file",
+        files={"x.yaml": WEB.replace("path: direct", "path: direct, haproxy: none.cfg")},
+    ),
     "a load balancer in a virtual machine": Row(
         "run x.yaml", 2, "vm 'one' on path tap with mode http",
         files={"x.yaml": WEB.replace("path: direct", "kind: vm, path: tap")},

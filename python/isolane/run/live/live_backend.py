@@ -80,6 +80,9 @@ class LiveBackEnd:
         routers = [router for arm in arms for router in arm.routers]
         services.refuse_lacking(router.group for router in routers if router.services)
         web_servers.refuse_lacking(self._experiment.web)
+        for arm in arms:
+            for router in self._experiment.points()[0].routers:
+                web_plan(self._experiment, arm, router)
         clear_leftovers()
         for arm in arms:
             divide(arm.cores)
@@ -120,7 +123,7 @@ class LiveBackEnd:
                 yield bench
             return
         arm = guest_needs.decided(arm)
-        plans = tuple(_router_plan(arm, r, web_plan(self._experiment, r)) for r in routers)
+        plans = tuple(_router_plan(arm, r, web_plan(self._experiment, arm, r)) for r in routers)
         with self._bench(arm, routers, plans) as bench:
             yield bench
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
 from isolane import _native
-from isolane.errors import MeasurementError
+from isolane.errors import MeasurementError, SpecError
 from isolane.procfs import core_ticks
 from isolane.run.backend import Demand, Observation, Setting
 from isolane.run.live.bridge_limits import bridge_limits
@@ -41,12 +42,23 @@ NOBODY_ASKED: Final = _native.HttpReport(
 )  # fmt: skip
 
 
-def web_plan(experiment: Experiment, router: PointRouter) -> WebPlan | None:
-    """Return what is asked of a router; None if it is no load balancer."""
+def web_plan(experiment: Experiment, arm: Arm, router: PointRouter) -> WebPlan | None:
+    """Return what is asked of a router; None if it is no load balancer.
+
+    Raises
+    ------
+    SpecError
+        If its configuration cannot be read.
+    """
     if router.mode != "http":
         return None
-    traffic = experiment.traffic_of(router.name)
-    return WebPlan(traffic.object_bytes, traffic.keep_alive)
+    traffic, file = experiment.traffic_of(router.name), arm.router(router.group).haproxy
+    try:
+        own = None if file is None else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise SpecError(f"haproxy of router {router.name}: {file}: {why}") from None
+    return WebPlan(traffic.object_bytes, traffic.keep_alive, own)
 
 
 def is_closed(demand: Demand) -> bool:
@@ -65,7 +77,7 @@ class WebBench(MeasuredBench):
         equipment: CommonEquipment,
     ) -> None:
         super().__init__(arm, routers, equipment)
-        self._plans = [plan for r in routers if (plan := web_plan(experiment, r)) is not None]
+        self._kept = [experiment.traffic_of(router.name).keep_alive for router in routers]
         self._ip = experiment.traffic.ip
         allowed = allow_connections(len(routers), len(routers) * MAX_CONNECTIONS)
         self._max_connections = allowed // len(routers)
@@ -97,16 +109,16 @@ class WebBench(MeasuredBench):
 
     def _clients(self, setting: Setting, start_ns: int) -> list[Requesting | None]:
         """Return a client for each router; None for one that nothing is asked of."""
-        each = zip(setting.demands, self._common.bed.wires, self._plans, strict=True)
+        each = zip(setting.demands, self._common.bed.wires, self._kept, strict=True)
         return [
-            Requesting(self._plan(setting, demand, wire, plan, start_ns))
+            Requesting(self._plan(setting, demand, wire, start_ns, keep_alive=kept))
             if demand.offered_pps or is_closed(demand)
             else None
-            for demand, wire, plan in each
+            for demand, wire, kept in each
         ]
 
     def _plan(
-        self, setting: Setting, demand: Demand, wire: Wire, web: WebPlan, start_ns: int
+        self, setting: Setting, demand: Demand, wire: Wire, start_ns: int, *, keep_alive: bool
     ) -> RequestPlan:
         server, router = at(wire.router_ip), demand.router
         closed = is_closed(demand)
@@ -117,7 +129,7 @@ class WebBench(MeasuredBench):
             concurrency=max(1, round(router.load.value)) if closed else 0,
             poisson=not closed and router.pattern.timing.kind == "poisson",
             seed=1 + zlib.crc32(f"{setting.label}/{router.name}".encode()),
-            keep_alive=web.keep_alive,
+            keep_alive=keep_alive,
             max_connections=self._max_connections,
             warm_up_ns=setting.warmup_ns,
             window_ns=setting.window_ns,
