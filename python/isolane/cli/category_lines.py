@@ -7,6 +7,7 @@ from rich.table import Table
 from isolane.cpu_profile.categories import Category
 from isolane.cpu_profile.category_table import OwnerFigures
 from isolane.run.arm_profiles import at_last_point
+from isolane.run.flow_words import flow_in
 from isolane.run.results import Summary
 
 
@@ -17,7 +18,7 @@ def category_table(summary: Summary) -> Table | None:
         return None
     label = next(iter(arms.values())).point_label
     per_frame = all(one.figures.all.ns_per_frame for one in arms.values())
-    unit = "CPU time of a frame, ns" if per_frame else "% of the cores' time"
+    unit = f"CPU time of a {flow_in(summary).one}, ns" if per_frame else "% of the cores' time"
     title = f"Where the processor goes at {label}: {unit}"
     table = Table(
         title=title, title_justify="left", min_width=len(title),

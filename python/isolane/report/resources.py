@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from isolane.report.chart import Axis, Figure, Gap, Row, Swatch, stacked_panel
 from isolane.report.points import Across
 from isolane.run import wording
-from isolane.run.flow_words import REQUESTS, flow_in
+from isolane.run.flow_words import REQUESTS, flow_in, flow_of
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import DROP_POINTS, Cell, CoreCell, DropPoint, Summary
 
@@ -174,7 +174,7 @@ def _losses(cells: Sequence[Cell], positions: Across) -> list[Row]:
                 "point": own[0].point_label,
                 "lost at": DROP_POINT_WORDS[where],
                 "share of offered": f"{wording.percent(value)} %",
-                "frames per trial": f"{frames:,.0f}",
+                f"{flow_of([own[0].mode]).many} per trial": f"{frames:,.0f}",
             }
             rows.append(
                 Row(

@@ -183,20 +183,19 @@ def _web_advice(rows: Sequence[AnswerRow], host: str) -> list[str]:
 
 def _cost(best: AnswerRow, rows: Sequence[AnswerRow]) -> list[str]:
     """Say what the protection costs in throughput, against the arm that forwards the maximum."""
-    flow = flow_of(row.mode for row in rows)
     others = [row for row in rows if row is not best and row.total_pps]
     if not others or not best.total_pps:
         return []
     if best.total_is_bound:
-        return [f"{best.arm} {flow.does.removesuffix('s')}ed all that it was offered."]
+        return [f"{best.arm} forwarded all that it was offered."]
     top = max(others, key=_together)
     share = _together(best) / _together(top) if _together(top) else 1.0
     if share < EQUAL:
         at_least = "at least " if top.total_is_bound else ""
         less = percent(1 - share)
         ours = f"The routers of {best.arm} together"
-        return [f"{ours} {flow.do} {at_least}{less} % less than those of {top.arm}."]
-    return [] if any(row.total_is_bound for row in others) else [f"No arm {flow.does} more."]
+        return [f"{ours} forward {at_least}{less} % less than those of {top.arm}."]
+    return [] if any(row.total_is_bound for row in others) else ["No arm forwards more."]
 
 
 def _together(row: AnswerRow) -> float:

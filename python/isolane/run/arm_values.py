@@ -40,6 +40,8 @@ class Observed:
     asked: tuple[tuple[str, str], ...]
     """These routers, and whether they pass frames on or answer."""
     value: float
+    closed: bool = False
+    """Whether one of all is asked in a closed loop, of which nobody says how much it is."""
 
 
 ByArm = Mapping[str, Sequence[Observed]]
@@ -91,6 +93,7 @@ def _observed(trial: Trial, value: float, *, several: bool) -> Observed:
         aggressors_pps=sum(router.asked_pps for router in aggressors_of(trial)),
         all_pps=sum(router.asked_pps for router in trial.routers),
         routers=len(trial.routers),
+        closed=any(router.closed for router in trial.routers),
         asked=tuple((router.router, router.mode) for router in routers),
         value=value,
     )
@@ -185,7 +188,7 @@ def trend_values(own: Sequence[Observed]) -> tuple[Varied, list[float], list[flo
     The number of routers, if each point has another one; else the aggressors' load, if that
     varies; else the load of all routers, frames/s. Each unit counts once at each point.
     """
-    points = {one.point: one for one in own}
+    points = {one.point: one for one in own if not one.closed}
     routers = {point: float(one.routers) for point, one in points.items()}
     attacks = {point: _rounded(one.aggressors_pps) for point, one in points.items()}
     varied: Varied = "offered load"
@@ -196,7 +199,8 @@ def trend_values(own: Sequence[Observed]) -> tuple[Varied, list[float], list[flo
         varied, settings = "aggressor's load", attacks
     units: dict[tuple[int, int], list[float]] = defaultdict(list)
     for one in own:
-        units[one.point, one.unit].append(one.value)
+        if not one.closed:  # nobody says how much a closed loop is
+            units[one.point, one.unit].append(one.value)
     at = [settings[point] for point, _ in units]
     return varied, at, [median(values) for values in units.values()]
 

@@ -34,6 +34,8 @@ def given_capacity(text: str, experiment: Experiment) -> Capacity:
     SpecError
         If it is neither, or the run has no capacity.
     """
+    if experiment.web:
+        raise SpecError("--capacity-from: web requests (mode http) have no capacity; leave it out")
     if Path(text).is_dir():
         return _of_folder(Path(text), experiment)
     try:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from isolane.run.delivery import ByRound, Runs, delays, over, tells_delays
+from isolane.run.flow_words import flow_of
 from isolane.run.results import Cell, Delay, Interval, Lateness, NotMeasured, Trial
 from isolane.run.wording import plural
 from isolane.stats import paired_ratios
@@ -80,7 +81,8 @@ def without_delay(trials: Sequence[Trial], found: Sequence[Cell]) -> Iterator[No
         )
     for cell in found:
         if cell.delay_p50_ns is None and cell.offered_pps.median > 0:
-            why = "not one of its frames arrived in the window"
+            came = "was answered" if cell.mode == "http" else "arrived"
+            why = f"not one of its {flow_of([cell.mode]).many} {came} in the window"
             if cell.throughput_pps.median > 0:
                 why = "the delays of each of its trials are invalid"
             what = f"Delay of {cell.router} on {cell.arm} at {cell.point_label}"

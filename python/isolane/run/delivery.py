@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from isolane.run.flow_words import flow_of
 from isolane.run.invalid import ABOUT_CPU, ABOUT_DELAY, MADE_AGAIN, InvalidKind
 from isolane.run.missing import MissingPoint, in_arm
 from isolane.run.results import Delay, Interval, RouterTrial, Trial
@@ -170,10 +171,10 @@ def reference_of(
     ]
     if len(rivals) < 2:
         return None
-    best = min(rivals, key=lambda found: _attack_pps(found[0][0]))
+    best = min(rivals, key=lambda found: _weight(found[0][0]))
     min_pps = _attack_pps(best[0][0])
     absent = (point for point in in_arm(missing, arm) if _same_victim(point, router))
-    if any((point.aggressor_pps or 0) < min_pps for point in absent):
+    if any((point.aggressor_pps or 0) < min_pps for point in absent if not point.closed):
         return None
     return Reference(best[0][0].point, best, _refused(best))
 
@@ -184,12 +185,19 @@ def _refused(runs: Runs) -> str | None:
         return None
     return (
         f"at the reference point, {runs[0][0].point_label}, {percent(median(losses))} % of its "
-        f"frames are lost already (more than {percent(LOST)} %)"
+        f"{flow_of([runs[0][1].mode]).many} are lost already (more than {percent(LOST)} %)"
     )
 
 
 def _attack_pps(trial: Trial) -> float:
     return sum(router.offered_pps for router in aggressors_of(trial))
+
+
+def _weight(trial: Trial) -> tuple[bool, float, int]:
+    """Order points by how much the aggressors are offered; a closed loop is more than any rate."""
+    rivals = aggressors_of(trial)
+    closed = any(router.closed for router in rivals)
+    return closed, sum(router.asked_pps for router in rivals), trial.point
 
 
 def _same_victim(point: MissingPoint, router: RouterTrial) -> bool:

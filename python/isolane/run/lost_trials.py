@@ -57,7 +57,8 @@ def _of_arm(
     invalid = [trial for trial in own if trial.status == "no-verdict"]
     lost = len({key_of(trial) for trial in _lost(own)})
     found, worst, best = findings if lost else (None, None, None)
-    if found == "no verdict":  # there is nothing that could change
+    late = any(router.mode == "http" for trial in own for router in trial.routers)
+    if found == "no verdict" or late:  # nothing could change, or by how late answers would be
         found, worst, best = None, None, None
     return LostTrials(
         arm=arm,

@@ -27,6 +27,7 @@ class MissingRouter(_Model):
     offered_pps: float | None
     """None for a load in x without a capacity, and of a closed loop."""
     mode: Mode = "forward"
+    closed: bool = False
 
 
 class MissingPoint(_Model):
@@ -44,6 +45,11 @@ class MissingPoint(_Model):
     """Of these, trials that failed."""
     reason: str | None
     """Reason of the first of them; None if no trial was made."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether one of its routers was to be asked in a closed loop."""
+        return any(router.closed for router in self.routers)
 
     @property
     def why(self) -> str:

@@ -31,6 +31,7 @@ from isolane.run.objective_models import ObjectiveFinding
 from isolane.run.parts import PartCell, PartTime
 from isolane.run.priming import Priming
 from isolane.run.profile_models import ArmProfile
+from isolane.run.published_models import PublishedCell as PublishedCell  # noqa: PLC0414 - of it
 from isolane.run.quality_models import CoreProbe, Quality
 from isolane.run.quality_models import NotMeasured as NotMeasured  # noqa: PLC0414 - of a summary
 from isolane.run.setup_drawing import Drawing as Drawing  # noqa: PLC0414 - a part of a summary
@@ -156,9 +157,14 @@ class RouterTrial(_Model):
     are answers that were complete within the window, ``lost`` is what failed."""
 
     @property
+    def closed(self) -> bool:
+        """Whether it was asked in a closed loop, so that `offered_pps` is an outcome."""
+        return self.web is not None and self.web.closed
+
+    @property
     def asked_pps(self) -> float:
         """What it was to be offered; 0 of a closed loop, where nobody says how much that is."""
-        return 0.0 if self.web is not None and self.web.closed else self.offered_pps
+        return 0.0 if self.closed else self.offered_pps
 
     @property
     def held_up(self) -> bool:
@@ -294,20 +300,6 @@ class Cell(_Model):
     """Whether so many requests were always under way: `offered_pps` is what was asked then."""
     content_bps: Interval | None = None
     """Content of its answers that were complete in the window, bit/s, without headers."""
-
-
-class PublishedCell(_Model):
-    """A published figure beside the measured one, both as shares of the one-router capacity."""
-
-    arm: str
-    point: int | None
-    point_label: str
-    router: str
-    metric: str
-    published: float | None
-    measured: float | None
-    difference: float | None
-    note: str
 
 
 class Capacity(_Model):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from pydantic import BaseModel
 
@@ -43,11 +46,21 @@ def settings_of(
     simulated
         The profile and paths of a simulated host, by name; empty for a real one.
     """
-    found = experiment_settings(experiment)
+    found = experiment_settings(experiment) | _files(experiment)
     found |= {f"host.{key}": str(getattr(host, key)) for key in HOST_KEYS}
     found |= options
     for name, data in simulated.items():
         found |= dict(_flat(name, _dumped(data)))
+    return found
+
+
+def _files(experiment: Experiment) -> dict[str, str]:
+    """Return what is in the files that load balancers are configured by, in short."""
+    names = {router.haproxy for arm in experiment.resolved_arms() for router in arm.routers}
+    found = {}
+    for name in sorted(filter(None, names)):
+        with suppress(OSError):  # a run that needs it says so
+            found[f"haproxy.{name}"] = hashlib.sha256(Path(name).read_bytes()).hexdigest()
     return found
 
 

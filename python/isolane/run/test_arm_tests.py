@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from isolane.report import test_data as data
 from isolane.run.arm_test_models import ArmDifference, ArmTests
 from isolane.run.arm_tests import TESTED, compared_arms, rounds_needed
-from isolane.run.arm_values import Observed
+from isolane.run.arm_values import Observed, trend_values
 from isolane.run.quality_models import NoiseFloor
 from isolane.run.results import Trial
 from isolane.run.test_cells import summary_of, without
@@ -224,3 +225,13 @@ def test_a_load_without_effect_is_no_trend(tmp_path: Path) -> None:
     found = compared(tmp_path, change=even)
     assert {t.outcome for t in found.trends if t.figure == "p50"} == {"no trend shown"}
     assert {t.outcome for t in found.trends if t.figure == "p99"} == {"rises"}
+
+
+def test_a_closed_loop_has_no_load_that_a_trend_could_be_over() -> None:
+    own = [seen(point, repeat, 1e5 * (point + 1)) for point in range(3) for repeat in range(6)]
+    own += [replace(seen(3, repeat, 9e5), aggressors_pps=0.0, closed=True) for repeat in range(6)]
+    varied, settings, figures = trend_values(own)
+    assert varied == "aggressor's load"
+    assert len(settings) == len(figures) == 18
+    assert max(figures) == 3e5
+    assert trend_values([one for one in own if one.closed])[1:] == ([], [])

@@ -54,6 +54,19 @@ def test_an_unchanged_run_may_go_on(folder: RunFolder) -> None:
     refuse_changes(reopened(folder), settings(), 5)
 
 
+def test_what_a_load_balancer_is_configured_by_is_a_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    web = TEXT.replace("pps", "rps").replace("routers:", "traffic: {mode: http}\nrouters:")
+    web = web.replace("path: bridge", "path: bridge, haproxy: own.cfg")
+    assert not [key for key in settings(web) if key.startswith("haproxy.")], "it is not there yet"
+    Path("own.cfg").write_text("first")
+    before = settings(web)["haproxy.own.cfg"]
+    Path("own.cfg").write_text("second")
+    assert settings(web)["haproxy.own.cfg"] != before
+
+
 CHANGES = {
     "load": ("victim: 20kpps", "victim: 30kpps", "load.victim: 20kpps in the folder's trials, 30k"),
     "a point": ("300kpps]", "400kpps]", "load.noise: [0pps, 300kpps] in the folder's trials, [0p"),

@@ -127,9 +127,18 @@ def test_a_load_balancers_victim_that_is_late_is_not_isolated(
         return trial.model_copy(update={"routers": tuple(routers)})
 
     found = summary_of(tmp_path, repeats=6, change=late)
-    assert found.verdict.arms[0].finding == finding
+    arm = found.verdict.arms[0]
+    assert arm.finding == finding
+    assert arm.inflation is not None
+    assert arm.inflation.median == pytest.approx(times)
     assert found.answer is not None
     assert told in " ".join(found.answer.sentences)
+    assert f"{times:g} [" in found.verdict.sentence
+    assert "times alone" in dict(evidence(found.verdict))["direct"]
+    assert "p99 over p99 alone" in str(basis(found.verdict))
+    (tmp_path / "few").mkdir()
+    few = summary_of(tmp_path / "few", repeats=4, change=late)
+    assert few.verdict.arms[0].finding == "undecided", "too few rounds have no interval"
 
 
 def test_a_good_median_alone_isolates_nobody(tmp_path: Path) -> None:

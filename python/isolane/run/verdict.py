@@ -73,6 +73,8 @@ def verdict(
         return Verdict(sentence=sentence.strip(), level="none", arms=arms)
     served = worst[0].shown.median >= GOOD
     sentence = _stood(asked, worst, complete=not gaps) if served else _attack(worst)
+    if served and any(arm.inflation is not None for arm in arms):
+        sentence = _late(arms)
     more = f"{_refused(worst)}{_undecided(arms)}{_caution(cells, worst, capacity)}"
     return Verdict(sentence=f"{gaps}{sentence}{more}", level=_level(arms), arms=arms)
 
@@ -157,6 +159,17 @@ def _stood(asked: Asked, worst: Sequence[AttackedPoint], *, complete: bool) -> s
     )
 
 
+def _late(arms: Sequence[ArmVerdict]) -> str:
+    """Say how much longer web requests take, which is what their arms are judged by."""
+    parts = [f"{_times(arm.inflation)} on {arm.arm}" for arm in arms if arm.inflation is not None]
+    return f"The victim is answered; at worst its p99 is that alone times {wording.listing(parts)}."
+
+
+def _times(inflation: Interval) -> str:
+    low, high = wording.digits(inflation.low), wording.digits(inflation.high)
+    return f"{wording.digits(inflation.median)} [{low}, {high}]"
+
+
 def _refused(worst: Sequence[AttackedPoint]) -> str:
     """Say on which arms the victim is overloaded without an attack."""
     arms = [point.cell.arm for point in worst if point.cell.retained_reason]
@@ -182,7 +195,11 @@ def _undecided(arms: Sequence[ArmVerdict]) -> str:
 def evidence(verdict: Verdict) -> list[tuple[str, str]]:
     """Return for each arm the figure that its finding rests on; none before method 2."""
     return [
-        (arm.arm, f"{_delivered(arm)} at {arm.point_label}, the worst of its points under attack")
+        (
+            arm.arm,
+            f"{_delivered(arm)} at {arm.point_label}, the worst of its points under attack"
+            + ("" if arm.inflation is None else f"; p99 up to {_times(arm.inflation)} times alone"),
+        )
         for arm in verdict.arms
         if arm.points
     ]
@@ -204,6 +221,8 @@ def basis(verdict: Verdict) -> str | None:
         "The findings rest on 95 % intervals of what is delivered, which hold for all points of an "
         f"arm at once. They are made of {_sample(found)}"
     )
+    if any(arm.inflation is not None for arm in known):
+        text += ". Those of p99 over p99 alone hold at each point by itself"
     if not all(arm.exact for arm in known):
         text += "; these are too few for exact intervals, so their errors are taken as normal"
     return f"{text}."

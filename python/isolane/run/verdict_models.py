@@ -37,6 +37,8 @@ class ArmVerdict(_Model):
     """The worst point."""
     points: int = 0
     """Points under attack, of all victims, that the finding is about."""
+    inflation: Interval | None = None
+    """Of web requests: the victim's p99 over that alone, at the point where it is highest."""
     exact: bool | None = None
     """False: there are too few values for an exact interval, so the errors are taken as normal."""
 

@@ -31,6 +31,9 @@ SLOW = 2.0
 """Of web requests hardly any is lost, but all are late: a victim whose p99 is more than so many
 times that alone is not isolated."""
 
+ROUNDS = 5
+"""So many rounds have an interval that decides about it: of six and more it holds 95 %."""
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -64,9 +67,11 @@ def _judged(arm: str, cells: Sequence[Cell], asked: Asked, *, idle: bool) -> Arm
         return ArmVerdict(arm=arm, finding=finding)
     found = worst(points)
     bounds = found.delivered
+    inflations = [point.cell.delay_inflation for point in points if point.cell.mode == "http"]
     return ArmVerdict(
         arm=arm,
         finding=finding,
+        inflation=max(filter(None, inflations), key=lambda one: one.median, default=None),
         delivered=found.shown if bounds is not None else None,
         point_label=found.cell.point_label,
         points=len(points),
@@ -84,10 +89,10 @@ def _finding(points: Sequence[AttackedPoint], *, complete: bool, idle: bool) -> 
         # What is lost at the reference point, too, is not the aggressor's doing.
         alone = any(point.cell.retained_reason for point in points)
         return "overloaded alone" if alone else "undecided"
-    if low < GOOD:
-        return "nearly isolated"
     if not all(map(_surely_prompt, points)):
         return "undecided"
+    if low < GOOD:
+        return "nearly isolated"
     return "never overloaded" if idle else "isolated"
 
 
@@ -103,14 +108,14 @@ def _harmed(point: AttackedPoint) -> bool:
 
 def _surely_late(cell: Cell) -> bool:
     inflation = cell.delay_inflation if cell.mode == "http" else None
-    return inflation is not None and inflation.n > 1 and inflation.low > SLOW
+    return inflation is not None and inflation.n >= ROUNDS and inflation.low > SLOW
 
 
 def _surely_prompt(point: AttackedPoint) -> bool:
     if point.cell.mode != "http":
         return True
     inflation = point.cell.delay_inflation
-    return inflation is not None and inflation.high <= SLOW
+    return inflation is not None and inflation.n >= ROUNDS and inflation.high <= SLOW
 
 
 def worst(points: Sequence[AttackedPoint]) -> AttackedPoint:
@@ -129,7 +134,8 @@ def worst(points: Sequence[AttackedPoint]) -> AttackedPoint:
 def _decisive(points: Sequence[AttackedPoint]) -> Sequence[AttackedPoint]:
     harmed = [point for point in points if _harmed(point)]
     missed = ([point for point in points if _low(point) < bar] for bar in (BAD, GOOD))
-    return next(filter(None, (harmed, *missed)), points)
+    late = [point for point in points if not _surely_prompt(point)]
+    return next(filter(None, (harmed, *missed, late)), points)
 
 
 def _low(point: AttackedPoint) -> float:
@@ -180,7 +186,7 @@ def _lacks_reference(cell: Cell, cells: Sequence[Cell], missing: Sequence[Missin
     for point in missing:
         router = point.named(cell.router)
         pps = router.offered_pps if router else None
-        if pps is not None and same_load(pps, offered_pps):
+        if pps is not None and same_load(pps, offered_pps) and not point.closed:
             attacks.append(point.aggressor_pps or 0)
     return len(attacks) > 1 and (cell.aggressor_pps or 0) > min(attacks)
 
@@ -189,7 +195,7 @@ def _is_short(cell: Cell) -> bool:
     """Tell whether a router lost something, or answered fewer requests than it was asked."""
     if cell.closed:
         return True  # it was asked for as much as it answers
-    if cell.mode == "http" and cell.throughput_pps.high < (1 - LOST) * cell.offered_pps.median:
+    if cell.mode == "http" and cell.throughput_pps.high < (1 - LOST) * sent_pps(cell):
         return True  # they were answered when the load had ended
     return cell.loss_ratio is not None and cell.loss_ratio.high > LOST
 

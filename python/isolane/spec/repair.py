@@ -82,7 +82,7 @@ def _put_aside(document: Any, loc: list[str | int], kind: str) -> bool:
 def _traffic_aside(document: Any, loc: list[str | int]) -> bool:
     """Take a wrong key of traffic out, but for the mode, which the loads depend on."""
     length = {"traffic": 2, "routers": 4}.get(str(loc[0]), 0)
-    if len(loc) < length or "traffic" not in loc[:3] or loc[length - 1] == "mode":
+    if not 0 < length <= len(loc) or loc[length - 2] != "traffic" or loc[length - 1] == "mode":
         return False
     _delete(document, loc[:length])
     return True

@@ -119,3 +119,16 @@ def test_a_configuration_is_an_arms_or_a_routers_own() -> None:
     ):
         with pytest.raises(SpecError, match=told):
             parse_experiment(forward.replace(old, f"{old} haproxy: mine.cfg,"))
+
+
+def test_a_closed_loop_is_divided_evenly_or_refused() -> None:
+    group = ("name: other, ", "name: other, count: [2, 4], ")
+    found = read(group, ("[0rps, 2.5krps]", "8conn"))
+    assert [str(point.routers[1].load) for point in found.points()] == ["4conn", "2conn"]
+    with pytest.raises(SpecError, match="load 6conn of 'other', divided among 4; accepted: a mult"):
+        read(group, ("[0rps, 2.5krps]", "6conn"))
+
+
+def test_a_router_may_be_called_traffic() -> None:
+    with pytest.raises(SpecError, match=r"load.traffic.*'fast'"):
+        parse_experiment(TEXT.replace("lb", "traffic").replace("traffic: 500rps", "traffic: fast"))

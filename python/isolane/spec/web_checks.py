@@ -81,6 +81,10 @@ def _loads(data: ExperimentData, web: Collection[str]) -> Iterator[Problem]:
             if router.name in web and load.unit == "conn" and router.role == "victim":
                 what = f"load {load} of {show(router.name)}, a victim: slow answers would spare it"
                 yield Problem(loc, what, REQUEST_RATES_ACCEPTED)
+            shared = [n for n in router.count if load.unit == "conn" and load.value % n]
+            if shared:
+                what = f"load {load} of {show(router.name)}, divided among {shared[0]}"
+                yield Problem(loc, what, f"a multiple of {shared[0]}, such as {shared[0]}conn")
             if router.name not in web and load.unit in ("rps", "conn"):
                 what = f"load {load} of {show(router.name)}, which is sent frames"
                 yield Problem(loc, what, f"{RATES_ACCEPTED}; or traffic.mode: http")

@@ -96,7 +96,7 @@ class Testbed:
         self._back_end.start()
         self._guests.start(builder.go_on)
         self._responders.start()
-        self._web.start()
+        self._web.start(builder.go_on)
         self._reader = Reader(self._layout, self._ns, self._guests, self._back_end)
         self.receive_threads = self._polling.assign()
         if self.plan.ip == 6 and self._layout.dut_nics:

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import resources
@@ -167,8 +167,13 @@ class BedWebServers:
         self._balancers: dict[str, _Server] = {}
         self._origin: _Server | None = None
 
-    def start(self) -> None:
+    def start(self, go_on: Callable[[], None]) -> None:
         """Start all of them, and wait until they answer.
+
+        Parameters
+        ----------
+        go_on
+            Raises when the building of the test bed was interrupted.
 
         Raises
         ------
@@ -190,7 +195,7 @@ class BedWebServers:
             finally:
                 os.close(config)
         for server in self._servers:
-            self._await(server)
+            self._await(server, go_on)
 
     @property
     def _servers(self) -> list[_Server]:
@@ -219,10 +224,11 @@ class BedWebServers:
         )
         return _Server(command, process, said)
 
-    def _await(self, server: _Server) -> None:
+    def _await(self, server: _Server, go_on: Callable[[], None]) -> None:
         deadline, name = time.monotonic() + _READY_S, server.command.name
         self._ns[server.command.netns].enter()
         while not server.answers():
+            go_on()
             if server.process.poll() is not None:
                 raise TestbedError(f"{name} did not start; it says: {server.last_words()}")
             if time.monotonic() > deadline:

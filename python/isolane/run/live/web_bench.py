@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -29,6 +30,8 @@ LEAD_NS: Final = 20_000_000
 TIMEOUT_NS: Final = 2_000_000_000
 """A request fails so long after its intended time."""
 STUCK_S: Final = 10.0
+_OTHER_PROCESSES: Final = re.compile(r"^\s*(master-worker|daemon|program)\b", re.MULTILINE)
+"""What in a configuration would start processes that nobody accounts for."""
 
 
 _NONE: Final = _native.Percentiles(
@@ -58,6 +61,11 @@ def web_plan(experiment: Experiment, arm: Arm, router: PointRouter) -> WebPlan |
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text"
         raise SpecError(f"haproxy of router {router.name}: {file}: {why}") from None
+    if own is not None and (found := _OTHER_PROCESSES.search(own)):
+        raise SpecError(
+            f"haproxy of router {router.name}: {file}: {found[1]}: HAProxy is one process here; "
+            "leave it out"
+        )
     return WebPlan(traffic.object_bytes, traffic.keep_alive, own)
 
 
@@ -79,8 +87,10 @@ class WebBench(MeasuredBench):
         super().__init__(arm, routers, equipment)
         self._kept = [experiment.traffic_of(router.name).keep_alive for router in routers]
         self._ip = experiment.traffic.ip
-        allowed = allow_connections(len(routers), len(routers) * MAX_CONNECTIONS)
-        self._max_connections = allowed // len(routers)
+        asked = [r.load for point in experiment.points() for r in point.routers]
+        largest = max((round(load.value) for load in asked if load.unit == "conn"), default=1)
+        count = len(routers)
+        self._max_connections = allow_connections(count * largest, count * MAX_CONNECTIONS) // count
 
     def _trial(self, setting: Setting) -> Observation:
         tools = self._common
@@ -126,7 +136,7 @@ class WebBench(MeasuredBench):
             url=Url(server, wire.router_ip, HTTP_PORT, path_of(router.object_bytes)),
             server=server,
             rate_millirps=None if closed else round(1000 * demand.offered_pps),
-            concurrency=max(1, round(router.load.value)) if closed else 0,
+            concurrency=round(router.load.value) if closed else 0,
             poisson=not closed and router.pattern.timing.kind == "poisson",
             seed=1 + zlib.crc32(f"{setting.label}/{router.name}".encode()),
             keep_alive=keep_alive,
