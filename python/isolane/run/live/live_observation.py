@@ -11,17 +11,16 @@ from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.live.cpu_accounting import CpuAccounting, Handled
 from isolane.run.live.cpu_agreement import Agreement
+from isolane.run.live.lateness import lateness_of, too_late
 from isolane.run.live.machine_faults import machine_faults, misplaced
 from isolane.run.parts import PartTime, with_last
-from isolane.run.results import Delay, DropPoint, GeneratorAudit, Lateness, RouterTrial
+from isolane.run.results import Delay, DropPoint, GeneratorAudit, RouterTrial
 from isolane.run.router_cpu import FAR_CPU, RouterCpu, router_cpu
 from isolane.run.series import TrialSeries, gaps_of, merged, window_shift
 from isolane.run.steady_models import Gaps, WindowShift
-from isolane.spec import ArmRouter, format_ns, format_pps
+from isolane.spec import ArmRouter, format_pps
 from isolane.spec.patterns import EVENLY
 
-LATE = 0.2
-"""Share of a delay that may be the generator's lateness."""
 NEGATIVE = 0.0001
 """Share of the frames that may arrive before they were sent."""
 
@@ -138,7 +137,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         loss_ratio=1 - arrived / forwarded if forwarded else None,
         delay=_delay(raw.delays[i], received.delay_sum_ns),
         due_delay=_delay(raw.due_delays[i], received.due_sum_ns),
-        lateness=_lateness(raw.sent.lateness[i]),
+        lateness=lateness_of(raw.sent.lateness[i]),
         negative_delays=received.negative,
         reordered=received.reordered,
         duplicated=received.duplicated,
@@ -192,19 +191,6 @@ def _delay(delay: _native.Percentiles, sum_ns: int) -> Delay | None:
     return Delay(mean_ns=sum_ns / delay.count, **delay.as_dict())
 
 
-def _lateness(late: _native.Percentiles) -> Lateness | None:
-    if not late.count or late.p50_ns is None or late.p99_ns is None or late.p999_ns is None:
-        return None
-    return Lateness(
-        count=late.count,
-        missed=late.lost,
-        p50_ns=late.p50_ns,
-        p99_ns=late.p99_ns,
-        p999_ns=late.p999_ns,
-        max_ns=late.max_ns,
-    )
-
-
 def _audit(raw: Raw) -> GeneratorAudit:
     window_s = raw.setting.window_ns / 1e9
     streams = raw.sent.streams
@@ -232,18 +218,7 @@ def _delays_invalid(router: RouterTrial) -> Iterator[InvalidReason]:
             f"{router.negative_delays} frames of {router.router} arrived before they were sent: "
             "the clocks of generator and receiver differ",
         )
-    late, delay = router.lateness, router.due_delay
-    if router.role == "aggressor" or late is None or delay is None:
-        return
-    told = (("median", late.p50_ns, delay.p50_ns), ("99th percentile", late.p99_ns, delay.p99_ns))
-    for name, late_ns, delay_ns in told:
-        if late_ns > LATE * delay_ns:
-            yield InvalidReason(
-                InvalidKind.LATE,
-                f"the generator was late by {format_ns(late_ns)} for {router.router} ({name}), "
-                f"which is more than a fifth of the delay of {format_ns(delay_ns)}",
-            )
-            return
+    yield from too_late(router, router.due_delay, "the generator", "delay")
 
 
 def _invalid(raw: Raw, routers: Sequence[RouterTrial]) -> Iterator[InvalidReason]:

@@ -11,6 +11,7 @@ from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.live.cpu_accounting import CpuAccounting, Handled
 from isolane.run.live.cpu_agreement import Agreement
+from isolane.run.live.lateness import lateness_of, too_late
 from isolane.run.live.machine_faults import machine_faults, misplaced
 from isolane.run.results import (
     DROP_POINTS,
@@ -18,15 +19,12 @@ from isolane.run.results import (
     Delay,
     DropPoint,
     GeneratorAudit,
-    Lateness,
     RouterTrial,
 )
 from isolane.run.router_cpu import router_cpu
 from isolane.run.web_results import WebTrial
-from isolane.spec import ArmRouter, format_ns
+from isolane.spec import ArmRouter
 
-LATE = 0.2
-"""Share of a response time that may be the client's own lateness."""
 BUSY = 0.98
 """Part of its time above which the clients' core is taken for the limit."""
 AT_LIMIT = 0.95
@@ -105,7 +103,7 @@ def _router(raw: WebRaw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         lost=lost,
         loss_ratio=failed / found.offered if found.offered else None,
         delay=delay,
-        lateness=_lateness(found.late),
+        lateness=lateness_of(found.late),
         reordered=0,
         duplicated=0,
         web=WebTrial(
@@ -128,19 +126,6 @@ def _delay(found: _native.HttpReport) -> Delay | None:
     if not times.count:
         return None
     return Delay(mean_ns=found.latency_sum_ns / times.count, **times.as_dict())
-
-
-def _lateness(late: _native.Percentiles) -> Lateness | None:
-    if not late.count or late.p50_ns is None or late.p99_ns is None or late.p999_ns is None:
-        return None
-    return Lateness(
-        count=late.count,
-        missed=0,
-        p50_ns=late.p50_ns,
-        p99_ns=late.p99_ns,
-        p999_ns=late.p999_ns,
-        max_ns=late.max_ns,
-    )
 
 
 def _audit(raw: WebRaw) -> GeneratorAudit:
@@ -169,7 +154,7 @@ def _invalid(
         yield from _own_limits(router, found)
         if router.web is not None and not router.web.closed:
             # In a closed loop a request is due when the one before it is answered.
-            yield from _late(router)
+            yield from too_late(router, router.delay, "the client", "response time")
             yield from _waiting(router, found, raw.max_connections)
     yield from _busy(cores)
     yield from misplaced(raw.cpu, raw.setting.budget.limit)
@@ -194,22 +179,6 @@ def _waiting(
             f"the client was the limit: all {max_connections} connections to {router.router} "
             "were in use, and requests that were due waited for one",
         )
-
-
-def _late(router: RouterTrial) -> Iterator[InvalidReason]:
-    """Yield why the response times of one router cannot be told; an aggressor's are not."""
-    late, delay = router.lateness, router.delay
-    if router.role == "aggressor" or late is None or delay is None:
-        return
-    told = (("median", late.p50_ns, delay.p50_ns), ("99th percentile", late.p99_ns, delay.p99_ns))
-    for name, late_ns, delay_ns in told:
-        if late_ns > LATE * delay_ns:
-            yield InvalidReason(
-                InvalidKind.LATE,
-                f"the client was late by {format_ns(late_ns)} for {router.router} ({name}), "
-                f"which is more than a fifth of the response time of {format_ns(delay_ns)}",
-            )
-            return
 
 
 def _busy(cores: Sequence[CoreTrial]) -> Iterator[InvalidReason]:
