@@ -13,7 +13,7 @@ from isolane.cli.progress import progress
 from isolane.cli.run_options import HtmlReport
 
 if TYPE_CHECKING:
-    from isolane.reproduce.model import Reproduction
+    from isolane.reproduce.model import Claim, Reproduction
     from isolane.reproduce.workers import Progress
 
 EPILOG = """Examples:
@@ -23,6 +23,7 @@ EPILOG = """Examples:
   isolane reproduce rathore2013 --details              each value, published and simulated
   isolane reproduce rathore2013 --figure 7 --output figure7.html
   isolane reproduce ahn --json | jq '.rows[].relative_error'
+  isolane reproduce adamczyk2012 --live RUN            beside a run with real frames
 """
 
 
@@ -50,6 +51,14 @@ def command(
             "--profile", metavar="NAME|FILE", help="Use this host profile instead of the paper's."
         ),
     ] = None,
+    live: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--live",
+            metavar="RUN",
+            help="Show a run of one of the paper's experiments beside it; can be repeated.",
+        ),
+    ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the simulations.")
     ] = 1,
@@ -65,6 +74,7 @@ def command(
     that are finished. Needs no root.
     """
     from isolane.cli import signals
+    from isolane.errors import SpecError
     from isolane.files import check_output
     from isolane.reproduce.model import Options
     from isolane.reproduce.registry import chosen
@@ -73,10 +83,12 @@ def command(
 
     it = find(paper)
     figures = chosen(it, figure)
+    if live and not it.live:
+        raise SpecError(f"--live: runs cannot stand beside {paper}; accepted: adamczyk2012")
     if output is not None:
         check_output(output)
     with _progress() as watch, Pool(jobs, watch) as pool:
-        found = it.reproduce(figures, Options(seed=seed, profile=profile), pool)
+        found = it.reproduce(figures, Options(seed, profile, runs=tuple(live or ())), pool)
     try:  # a report that cannot be written does not keep the tables from being printed
         if output is not None:
             _write(found, output)
@@ -121,25 +133,35 @@ def print_reproduction(found: Reproduction) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from isolane.report.words import HEADINGS, cells, sentence
+    from isolane.report.words import cells, headings, sentence
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 160  # a file has no width: print whole cells
     console.print(f"{found.title}\n{found.source}\nhost profile: {found.profile}", markup=False)
+    live = found.live is not None
     for figure in dict.fromkeys(row.figure for row in found.rows):
         console.print(f"\n{figure}", style="bold", markup=False)
         table = Table(header_style="bold", pad_edge=False, box=None)
-        for name in HEADINGS:
-            table.add_column(name, justify="right" if name in HEADINGS[3:6] else "left")
+        for name in headings(live=live):
+            figures = ("published", "simulated", "live", "error")
+            table.add_column(name, justify="right" if name in figures else "left")
         for row in found.rows:
             if row.figure == figure:
-                table.add_row(*cells(row))
+                table.add_row(*cells(row, live=live))
         console.print(table, markup=False)
     console.print()
     for claim in found.claims:
-        word = "reproduced" if claim.reproduced else "not reproduced"
-        console.print(f"{word}: {claim.text} ({claim.figure}): {claim.evidence}", markup=False)
+        console.print(_claimed("", claim), markup=False)
+    if found.live is not None:
+        for claim in found.live.claims:
+            console.print(_claimed("live, ", claim), markup=False)
+        console.print(f"live: {found.live.where}: {', '.join(found.live.runs)}", markup=False)
     for note in found.notes:
         console.print(f"note: {note}", markup=False)
     console.print(f"\n{sentence(found)}", style="bold", markup=False)
+
+
+def _claimed(where: str, claim: Claim) -> str:
+    word = "reproduced" if claim.reproduced else "not reproduced"
+    return f"{where}{word}: {claim.text} ({claim.figure}): {claim.evidence}"

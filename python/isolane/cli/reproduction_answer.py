@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -29,7 +29,9 @@ def print_reproduction_answer(found: Reproduction, console: Console | None = Non
     figures = list(dict.fromkeys(row.figure for row in found.rows))
     if figures:
         console.print(_table(found, figures))
-    missed = [claim for claim in found.claims if not claim.reproduced]
+    missed = [("", claim) for claim in found.claims if not claim.reproduced]
+    if found.live is not None:
+        missed += [(" live", claim) for claim in found.live.claims if not claim.reproduced]
     left = max(MIN_CLAIMS, LINES - used - len(figures) - 3)
     shown = missed if len(missed) <= left else missed[: left - 1]
     for line in _lines(shown, len(missed)):
@@ -38,10 +40,10 @@ def print_reproduction_answer(found: Reproduction, console: Console | None = Non
     console.print(told, highlight=False, markup=False)
 
 
-def _lines(shown: list[Claim], count: int) -> Iterator[str]:
-    for claim in shown:
+def _lines(shown: list[tuple[str, Claim]], count: int) -> Iterator[str]:
+    for where, claim in shown:
         yield textwrap.shorten(
-            f"not reproduced, {claim.figure}: {claim.text}", WIDTH, placeholder=" …"
+            f"not reproduced{where}, {claim.figure}: {claim.text}", WIDTH, placeholder=" …"
         )
     if count > len(shown):
         yield f"not reproduced: {plural(count - len(shown), 'more claim')}"
@@ -50,19 +52,27 @@ def _lines(shown: list[Claim], count: int) -> Iterator[str]:
 def _table(found: Reproduction, figures: list[str]) -> Table:
     table = Table(header_style="bold", pad_edge=False, box=None, padding=(0, 2, 0, 0))
     table.add_column("figure", no_wrap=True)
-    for name in ("claims reproduced", "published values", "mean error", "largest", "fitted"):
+    live = ("live",) if found.live is not None else ()
+    for name in (
+        "claims reproduced", *live, "published values", "mean error", "largest", "fitted"
+    ):  # fmt: skip
         table.add_column(name, justify="right", no_wrap=True)
     for figure in figures:
         rows = [row for row in found.rows if row.figure == figure]
-        claims = [claim for claim in found.claims if claim.figure == figure]
-        held, error = sum(claim.reproduced for claim in claims), errors(rows)
+        error = errors(rows)
         fitted = sum(row.fitted for row in rows if row.relative_error is not None)
         table.add_row(
             figure,
-            f"{held} of {len(claims)}" if claims else NOTHING,
+            _held(found.claims, figure),
+            *((_held(found.live.claims, figure),) if found.live is not None else ()),
             f"{error.count}" if error.count else NOTHING,
             f"{100 * error.mean:.1f} %" if error.count else NOTHING,
             f"{100 * error.largest:.1f} %" if error.count else NOTHING,
             f"{fitted}" if error.count else NOTHING,
         )
     return table
+
+
+def _held(claims: Sequence[Claim], figure: str) -> str:
+    own = [claim for claim in claims if claim.figure == figure]
+    return f"{sum(claim.reproduced for claim in own)} of {len(own)}" if own else NOTHING

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from isolane.report.assets import environment, with_plots
 from isolane.report.chart import Axis, Figure, Panel, Swatch, line_panel, stacked_panel
 from isolane.report.chart import Row as Drawn
-from isolane.report.words import HEADINGS, cells, sentence
+from isolane.report.words import cells, headings, sentence
 from isolane.reproduce.model import Plot, PlotPoint, Reproduction, Row
 
 
@@ -24,16 +24,19 @@ def page(found: Reproduction) -> str:
             found=found,
             level=level if found.claims else "none",
             sentence=sentence(found),
-            headings=HEADINGS,
-            tables=_tables(found.rows),
+            headings=headings(live=found.live is not None),
+            tables=_tables(found.rows, live=found.live is not None),
+            live_claims={claim.text: claim for claim in found.live.claims} if found.live else {},
             **with_plots(shown),
         )
     )
 
 
-def _tables(rows: Sequence[Row]) -> list[tuple[str, list[tuple[str, ...]]]]:
+def _tables(rows: Sequence[Row], *, live: bool) -> list[tuple[str, list[tuple[str, ...]]]]:
     figures = dict.fromkeys(row.figure for row in rows)
-    return [(name, [cells(row) for row in rows if row.figure == name]) for name in figures]
+    return [
+        (name, [cells(row, live=live) for row in rows if row.figure == name]) for name in figures
+    ]
 
 
 def _figure(plot: Plot, number: int) -> Figure:

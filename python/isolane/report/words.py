@@ -21,6 +21,10 @@ def sentence(found: Reproduction) -> str:
             f"; over {wording.plural(error.count, 'published figure')} the mean error is "
             f"{100 * error.mean:.1f} %, the largest {100 * error.largest:.1f} %"
         )
+    if found.live is not None:
+        claims = found.live.claims
+        held = sum(claim.reproduced for claim in claims)
+        text += f"; live {held} of {wording.plural(len(claims), 'claim')}"
     return f"{text}."
 
 
@@ -29,22 +33,36 @@ def offered(row: Row) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in row.offered.items())
 
 
-def cells(row: Row) -> tuple[str, ...]:
-    """Write a row as the tables show it, after its figure."""
+def cells(row: Row, *, live: bool = False) -> tuple[str, ...]:
+    """Write a row as the tables show it, after its figure; on request with what was measured."""
     error = row.relative_error
-    between = "" if row.low is None or row.high is None else f" [{row.low:.4g}, {row.high:.4g}]"
+    measured = _value(row.live, row.live_low, row.live_high, row.unit, NOTHING)
     return (
         row.configuration,
         f"{offered(row)} {row.offered_unit}".strip(),
         row.quantity,
         NOTHING if row.published is None else f"{row.published:g} {row.unit}",
-        NO_RESULT if row.simulated is None else f"{row.simulated:.4g} {row.unit}{between}",
+        _value(row.simulated, row.low, row.high, row.unit, NO_RESULT),
+        *((measured,) if live else ()),
         "" if error is None else f"{100 * error:+.1f} %",
         "fitted" if row.fitted and row.published is not None else "",
         row.note,
     )
 
 
-HEADINGS = (
-    "configuration", "offered", "quantity", "published", "simulated", "error", "", "note",
-)  # fmt: skip
+def _value(
+    value: float | None, low: float | None, high: float | None, unit: str, nothing: str
+) -> str:
+    if value is None:
+        return nothing
+    between = "" if low is None or high is None else f" [{low:.4g}, {high:.4g}]"
+    return f"{value:.4g} {unit}{between}"
+
+
+def headings(*, live: bool) -> tuple[str, ...]:
+    """Return what stands above the cells of a row."""
+    measured = ("live",) if live else ()
+    return (
+        "configuration", "offered", "quantity", "published", "simulated", *measured, "error", "",
+        "note",
+    )  # fmt: skip

@@ -44,6 +44,11 @@ class Row(_Model):
     fitted: bool = False
     """Whether the profile was fitted to this figure; otherwise it is a prediction."""
     note: str = ""
+    live: float | None = None
+    """Measured with real frames; None where no such run was given."""
+    live_low: float | None = None
+    """95 % confidence interval of `live`, where there are repeats."""
+    live_high: float | None = None
 
     @computed_field  # type: ignore[prop-decorator]  # pydantic's way
     @property
@@ -66,6 +71,17 @@ class Claim(_Model):
     """Computed from the figures."""
     evidence: str
     """One sentence with the figures that decided it."""
+
+
+class Live(_Model):
+    """What runs of the same experiments with real frames gave."""
+
+    where: str
+    """Hosts and days."""
+    runs: tuple[str, ...]
+    """Their folders."""
+    claims: tuple[Claim, ...]
+    """The same claims, as far as all that they need was measured."""
 
 
 class PlotPoint(_Model):
@@ -105,6 +121,8 @@ class Reproduction(_Model):
     plots: tuple[Plot, ...]
     notes: tuple[str, ...] = ()
     """Notes for the reader, such as what the model leaves out."""
+    live: Live | None = None
+    """None where no runs were given."""
     complete: bool = True
     """False if the reproduction was interrupted."""
 
@@ -132,6 +150,8 @@ class Options:
     scale: float = 1.0
     """Simulated time and repeats relative to the paper's reproduction at full length; tests use
     less."""
+    runs: tuple[Path, ...] = ()
+    """Folders of runs with real frames, to stand beside the simulation."""
 
     def __post_init__(self) -> None:
         """Refuse an empty name, which would be taken for none."""
@@ -147,6 +167,14 @@ class Paper(Protocol):
     source: str
     figures: Mapping[str, str]
     """What ``--figure`` accepts, with a line on each: ``{"4": "throughput of ..."}``."""
+    live: tuple[str, ...]
+    """Names of the experiments whose runs can stand beside the simulation."""
 
     def reproduce(self, figures: Sequence[str], options: Options, workers: Workers) -> Reproduction:
-        """Simulate these figures (keys of `figures`) and put them beside the published ones."""
+        """Simulate these figures (keys of `figures`) and put them beside the published ones.
+
+        Raises
+        ------
+        SpecError
+            If a file or a run that the options name cannot be used.
+        """

@@ -107,7 +107,8 @@ class TrafficOverride(SpecModel):
     keep_alive: StrictBool | None = None
     """In mode http: whether a connection takes many requests."""
     pattern: PatternValues = (PLAIN,)
-    """When its frames are sent: poisson, bursts (such as bursts 1ms/4ms), ramp; and what they are:
+    """When its frames are sent: poisson, bursts (such as bursts 1ms/4ms), ramp, from (such as from
+    2s: none before that time of the window); and what they are:
     new-flows (each frame is of a flow of its own), fragments (the first ones of datagrams without a
     rest), ttl-expired, no-route, to-router (for the router itself). Several with + between them, or
     nothing unusual: constant. A list sweeps it."""

@@ -11,6 +11,7 @@ from isolane.spec.load_points import patterns_of
 from isolane.spec.models import ExperimentData, Router
 from isolane.spec.patterns import CONSTANT, ENDING, FRAME_KINDS, FrameKind, Pattern
 from isolane.spec.problems import Loc, Problem, listed, show
+from isolane.spec.units import format_duration_ns
 
 _NEVER_ANSWERED: Final[dict[Mode, tuple[FrameKind, ...]]] = {
     "forward": (),
@@ -52,6 +53,10 @@ def _of_router(
     if pattern.ends and router.role == "victim":
         what = f"pattern {pattern} of {name}, a victim, whose frames are to come back"
         yield Problem(loc, what, listed(_PASSED_ON))
+    if pattern.timing.from_ns >= data.trial.duration_ns:
+        window = format_duration_ns(data.trial.duration_ns)
+        what = f"pattern {pattern} of {name} with a window of {window}: it would send nothing"
+        yield Problem(loc, what, "an earlier time, or a longer trial.duration")
     if "fragments" in pattern.frames and data.traffic.ip == 6:
         what = f"pattern fragments of {name} with IPv6"
         yield Problem(loc, what, "another pattern, or traffic.ip: 4")

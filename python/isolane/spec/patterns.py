@@ -22,11 +22,12 @@ FrameKind = Literal["new-flows", "fragments", "ttl-expired", "no-route", "to-rou
 FRAME_KINDS: Final[tuple[FrameKind, ...]] = get_args(FrameKind)
 ENDING: Final[tuple[FrameKind, ...]] = ("ttl-expired", "no-route", "to-router")
 """Frames that no router passes on: it answers them, or drops them."""
-TimingKind = Literal["constant", "poisson", "bursts", "ramp"]
+TimingKind = Literal["constant", "poisson", "bursts", "ramp", "from"]
 TIMING_KINDS: Final[tuple[TimingKind, ...]] = get_args(TimingKind)
 CONSTANT: Final = "constant"
 """The word for ordinary frames of known flows, at a constant rate."""
 _SHORTEST_NS, _LONGEST_NS = parse_duration_ns("100us"), parse_duration_ns("1s")
+_LATEST_NS = parse_duration_ns("1h")
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,28 @@ class Timing:
     """Of bursts: how long one lasts, ns."""
     period_ns: int = 0
     """Of bursts: from the beginning of one to that of the next, ns."""
+    from_ns: int = 0
+    """Of ``from``: when the first frame is sent, ns from the start of the window."""
 
     @property
     def steady(self) -> bool:
         """Whether the rate is the same all the time, but for chance."""
         return self.kind in ("constant", "poisson")
 
+    def within(self, window_ns: int) -> Timing:
+        """Return what is left of it in a window: ``from`` a time beyond its end is for longer ones.
+
+        Trials beside those of the experiment, such as the null DUT's, have such windows.
+        """
+        return EVENLY if self.kind == "from" and self.from_ns >= window_ns else self
+
+    def while_sending_pps(self, load_pps: float, window_ns: int) -> float:
+        """Return the rate of ``from`` while it sends, frames/s: the load is the window's mean."""
+        return load_pps * window_ns / (window_ns - self.from_ns)
+
     def __str__(self) -> str:
+        if self.kind == "from":
+            return f"from {format_duration_ns(self.from_ns)}"
         if self.kind != "bursts":
             return self.kind
         return f"bursts {format_duration_ns(self.on_ns)}/{format_duration_ns(self.period_ns)}"
@@ -117,6 +133,8 @@ def _read_word(word: object) -> FrameKind | Timing:
         return BURSTS
     if isinstance(text, str) and text.startswith("bursts "):
         return _read_bursts(text)
+    if isinstance(text, str) and (text == "from" or text.startswith("from ")):
+        return _read_from(text)
     known = (CONSTANT, *TIMING_KINDS[1:], *FRAME_KINDS)
     hint = nearest(text, known) if isinstance(text, str) else ""
     accepted = f"{listed(known)}, or several such as {EXAMPLE}"
@@ -136,9 +154,18 @@ def _read_bursts(text: str) -> Timing:
     return Timing("bursts", on_ns, period_ns)
 
 
+def _read_from(text: str) -> Timing:
+    accepted = "from TIME such as from 2s: TIME from 100us, and shorter than the window"
+    from_ns = read_duration_ns(text.removeprefix("from").strip()) if text != "from" else 0
+    if not _SHORTEST_NS <= from_ns <= _LATEST_NS:
+        raise Refused(f"{show(text)} does not say from when on, or is out of range", accepted)
+    return Timing("from", from_ns=from_ns)
+
+
 EXAMPLE: Final = "bursts+ttl-expired"
 _TIME: Final = r"[0-9.]+ ?(us|µs|ms|s)"
-_WORD: Final = rf"({'|'.join(FRAME_KINDS)}|poisson|ramp|bursts( {_TIME} ?/ ?{_TIME})?)"
+_TIMING: Final = rf"poisson|ramp|bursts( {_TIME} ?/ ?{_TIME})?|from {_TIME}"
+_WORD: Final = rf"({'|'.join(FRAME_KINDS)}|{_TIMING})"
 OnePattern = Annotated[
     Pattern,
     PlainValidator(read_pattern),

@@ -35,6 +35,8 @@ def experiment(pattern: str, load: str = "1x", victim: str = "", ip: int = 4) ->
         ("ttl-expired + new-flows", Pattern(("new-flows", "ttl-expired")), True),
         ("poisson", Pattern(timing=Timing("poisson")), False),
         ("ramp+no-route", Pattern(("no-route",), Timing("ramp")), True),
+        ("from 1500ms", Pattern(timing=Timing("from", from_ns=1_500_000_000)), False),
+        ("from 100us+no-route", Pattern(("no-route",), Timing("from", from_ns=100_000)), True),
         ("bursts", Pattern(timing=Timing("bursts", 1_000_000, 4_000_000)), False),
         ("bursts 200us/0.5s", Pattern(timing=Timing("bursts", 200_000, 500_000_000)), False),
         (
@@ -64,6 +66,11 @@ def test_words_are_read_and_written(written: str, read: Pattern, *, ends: bool) 
         ("bursts 1us/1ms", "out of range"),
         ("bursts 1ms/2s", "out of range"),
         ("bursts 1/2ms", "unit"),
+        ("from", "'from' does not say from when on"),
+        ("from 0s", "out of range; accepted: from TIME such as from 2s"),
+        ("from 2h", "out of range"),
+        ("from 5", "unit"),
+        ("from 1s+ramp", "patterns from 1s, ramp together"),
         (7, "pattern 7 is not known"),
         (None, "is not known"),
     ],
@@ -99,6 +106,7 @@ def test_patterns_alone_are_a_sweep() -> None:
         ({"pattern": "[constant, fragments]", "load": "[0x, 1x, 2x]"}, "a list of 3 values"),
         ({"victim": ", traffic: {pattern: no-route}"}, "no-route of 'victim', a victim"),
         ({"victim": "", "pattern": "fragments", "ip": 6}, "fragments of 'noise' with IPv6"),
+        ({"pattern": "from 500ms"}, "from 500ms of 'noise' with a window of 500ms: it would send"),
     ],
 )
 def test_what_does_not_fit_is_named(change: dict[str, str], words: str) -> None:

@@ -36,8 +36,8 @@ def table(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def test_there_are_twenty() -> None:
-    assert len(SHIPPED) == 20
+def test_there_are_twenty_four() -> None:
+    assert len(SHIPPED) == 24
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -80,7 +80,8 @@ def test_bad_neighbours_differ_in_their_frames_alone() -> None:
     bad = [point.group("neighbour")[0] for point in it.points()[1:]]
     assert len({router.load for router in bad}) == 1
     assert {kind for router in bad for kind in router.pattern.frames} == set(FRAME_KINDS)
-    assert {router.pattern.timing.kind for router in bad} == set(TIMING_KINDS)
+    # A neighbour that begins later is no worse than one that was there before.
+    assert {router.pattern.timing.kind for router in bad} == {*TIMING_KINDS} - {"from"}
     assert [bad[0].pattern, it.points()[0].group("neighbour")[0].load.value] == [PLAIN, 0]
     assert it.trial.repeats >= MIN_UNITS
 

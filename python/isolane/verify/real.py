@@ -22,7 +22,7 @@ from isolane.run.backend import KERNEL_OVERLOAD_PPS, Demand
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import MADE_AGAIN, InvalidKind, InvalidReason, disturbances, proven
 from isolane.run.live.cores import awake
-from isolane.run.live.generator_streams import load_of, stream
+from isolane.run.live.generator_streams import segments_of, stream
 from isolane.run.live.target import resolve
 from isolane.run.live.traffic import Target, host_cookie
 from isolane.spec import Load, PointRouter, Policy, Traffic
@@ -183,7 +183,7 @@ class _RealTrials:
                     demand := _demand(name, scenario),
                     _wire(name, target),
                     traffic,
-                    [load_of(demand, end_ns)],
+                    segments_of(demand, end_ns),
                 )
                 for name, target in zip(self.routers, targets, strict=True)
             ],

@@ -48,6 +48,7 @@ OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "flows of 1.5": (f"{TO} -r 1pps -f 1.5", "--flows.*valid integer"),
     "pattern of words": (f"{TO} -r 1pps --pattern waves", "'waves' is not known"),
     "pattern of a ramp": (f"{TO} -r 1pps --pattern ramp", "give a schedule"),
+    "pattern of a time": (f"{TO} -r 1pps --pattern from:1s", "give a schedule"),
     "pattern for no route": (f"{TO} -r 1pps --pattern no-route", "as the destination"),
     "bursts without end": (f"{TO} -r 1pps --pattern 'bursts 1s/1ms'", "out of range"),
     "bursts of steps": (f"{TO} --schedule 1s:1pps,1s:2pps --pattern poisson", "one segment"),

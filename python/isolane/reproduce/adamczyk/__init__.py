@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from isolane.reproduce.adamczyk import adamczyk_claims, guest_rows, throughput_plots
+from isolane.errors import SpecError
+from isolane.reproduce.adamczyk import adamczyk_claims, guest_rows, live_runs, throughput_plots
+from isolane.reproduce.adamczyk.guest_rows import Found
+from isolane.reproduce.adamczyk.live_runs import LiveRuns
 from isolane.reproduce.adamczyk.runs import load_host, simulate
-from isolane.reproduce.model import Options, Reproduction, Workers
+from isolane.reproduce.model import Live, Options, Reproduction, Workers
 
 EXPERIMENTS: Mapping[str, tuple[str, ...]] = {
     "5": ("equal-rates",),
@@ -40,6 +43,15 @@ NOTES = (
 )
 
 
+LIVE_NOTES = (
+    (
+        "Live: guests under User-Mode Linux forward what a generator sends them, where the paper's "
+        "run iperf. The link is a token bucket of 4 ms. Rates count what a frame takes on the "
+        "wire, 1,538 bytes; in the simulation they count the frame, 1,518."
+    ),
+)
+
+
 @dataclass(frozen=True)
 class Adamczyk:
     """The paper; see :class:`isolane.reproduce.model.Paper`."""
@@ -50,6 +62,7 @@ class Adamczyk:
         "Adamczyk, Chydzinski: Performance Isolation Issues in Network Virtualization in Xen, "
         "International Journal on Advances in Networks and Services 5(1-2), 2012"
     )
+    live: tuple[str, ...] = tuple(live_runs.OF)
     figures: Mapping[str, str] = field(
         default_factory=lambda: {
             "5": "experiment 1: equal rates, the second guest 5 s later",
@@ -67,21 +80,53 @@ class Adamczyk:
 
     def reproduce(self, figures: Sequence[str], options: Options, workers: Workers) -> Reproduction:
         """Simulate these figures; see :class:`isolane.reproduce.model.Paper`."""
+        live = live_runs.read(options.runs) if options.runs else None
+        if live is not None:
+            figures = _measured(figures, live.found)
         shown = list(dict.fromkeys(EXPERIMENTS[figure][0] for figure in figures))
         needed = list(dict.fromkeys(name for figure in figures for name in EXPERIMENTS[figure]))
         found = simulate(needed, options, workers)
         host = load_host(options.profile)
+        rows, plots = guest_rows.of(found, shown), throughput_plots.of(found, shown)
+        if live is not None:
+            rows = guest_rows.with_live(rows, guest_rows.of(live.found, shown))
+            plots = throughput_plots.with_live(plots, throughput_plots.of(live.fine, shown))
         return Reproduction(
             paper=self.name,
             title=self.title,
             source=self.source,
             profile=f"{host.name}: {host.title}; not fitted",
-            rows=guest_rows.of(found, shown),
+            rows=rows,
             claims=adamczyk_claims.of(found, shown),
-            plots=throughput_plots.of(found, shown),
-            notes=NOTES,
+            plots=plots,
+            notes=(*NOTES, *(LIVE_NOTES if live is not None else ())),
+            live=_told(live, options, shown),
             complete=not workers.interrupted,
         )
+
+
+def _measured(figures: Sequence[str], found: Found) -> tuple[str, ...]:
+    """Return the figures of which there are runs.
+
+    Raises
+    ------
+    SpecError
+        If there is none.
+    """
+    known = tuple(figure for figure in figures if EXPERIMENTS[figure][0] in found)
+    if not known:
+        has = [figure for figure, names in EXPERIMENTS.items() if names[0] in found]
+        raise SpecError(
+            f"--live: these runs are of figure {', '.join(has)}, which was not asked for"
+        )
+    return known
+
+
+def _told(live: LiveRuns | None, options: Options, shown: Sequence[str]) -> Live | None:
+    if live is None:
+        return None
+    claims = adamczyk_claims.of(live.found, shown)
+    return Live(where=live.where, runs=tuple(map(str, options.runs)), claims=claims)
 
 
 PAPER = Adamczyk()

@@ -250,7 +250,7 @@ def _minimum_rates(found: Found) -> Iterator[Claim]:
         / m.after_warmup(variants["wfq"], "vm2").mean()
     )
     min_mbps = float(m.after_warmup(variants["minimum"], "vm1").min())
-    wanted = 60 * m.payload_share()
+    wanted = 60 * m.payload_share(variants["minimum"])
     yield Claim(
         figure="beyond",
         text="Not in the paper: WFQ with weights 2 and 1 gives 2:1, whatever the connections.",

@@ -21,6 +21,21 @@ def of(found: Found, names: Sequence[str]) -> tuple[Row, ...]:
     )
 
 
+def with_live(rows: Sequence[Row], live: Sequence[Row]) -> tuple[Row, ...]:
+    """Put what was measured beside what was simulated; what was measured alone is left out."""
+    known = {_key(row): row for row in live}
+    return tuple(
+        row.model_copy(update={"live": own.simulated, "live_low": own.low, "live_high": own.high})
+        if (own := known.get(_key(row))) is not None
+        else row
+        for row in rows
+    )
+
+
+def _key(row: Row) -> tuple[str, str, str]:
+    return row.figure, row.configuration, row.quantity
+
+
 def _rows(repeats: Repeats) -> Iterator[Row]:
     for vm in repeats.variant.guests:
         for quantity, data in _windows(repeats, vm):

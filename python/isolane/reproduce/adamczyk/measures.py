@@ -62,12 +62,12 @@ def lost_to_the_other(repeats: Repeats, vm: str) -> float:
     if rate is None:
         return float("nan")
     mine = float(after_warmup(repeats, vm).mean())
-    return 1 - mine / (rate * payload_share())
+    return 1 - mine / (rate * payload_share(repeats))
 
 
-def payload_share() -> float:
+def payload_share(repeats: Repeats) -> float:
     """Return UDP payload over what netback counts, of a full datagram."""
-    return 1472 / 1518
+    return 1472 / repeats.counted_bytes
 
 
 def share(repeats: Repeats, vm: str = "vm1") -> Series:

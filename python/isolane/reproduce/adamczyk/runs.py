@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from isolane.reproduce.adamczyk.spec import Variant, XenExperiment, XenHost
-from isolane.reproduce.adamczyk.variant_model import HEADER_BYTES, model
+from isolane.reproduce.adamczyk.variant_model import FRAME_BYTES, HEADER_BYTES, model
 from isolane.reproduce.model import Options, Workers
 from isolane.run.sim.engine import simulate_model
 from isolane.spec.loader import load_file, parse_file
@@ -54,6 +54,8 @@ class Repeats:
     experiment: XenExperiment
     variant: Variant
     courses: tuple[Course, ...]
+    counted_bytes: int = FRAME_BYTES
+    """What a rate counts of a full datagram's frame."""
 
     def series(self, vm: str) -> Series:
         """Return throughput in time, shape (repeats, bins), Mbit/s."""

@@ -17,6 +17,23 @@ def of(found: Found, names: Sequence[str]) -> tuple[Plot, ...]:
     return tuple(_plot(repeats) for name in names for repeats in found.get(name, {}).values())
 
 
+def with_live(plots: Sequence[Plot], live: Sequence[Plot]) -> tuple[Plot, ...]:
+    """Draw what was measured into the plots of what was simulated."""
+    known = {(plot.figure, plot.title): plot for plot in live}
+    return tuple(
+        _both(plot, known[plot.figure, plot.title]) if (plot.figure, plot.title) in known else plot
+        for plot in plots
+    )
+
+
+def _both(plot: Plot, live: Plot) -> Plot:
+    points = tuple(
+        point.model_copy(update={"series": f"{point.series}, live"}) for point in live.points
+    )
+    caption = f"{plot.caption} {live.caption.replace('Simulated', 'Live').split('.')[0]}."
+    return plot.model_copy(update={"points": (*plot.points, *points), "caption": caption})
+
+
 def _plot(repeats: Repeats) -> Plot:
     sample = repeats.experiment.name in SAMPLES or len(repeats.courses) < 2
     what = "one run" if sample else f"mean of {len(repeats.courses)} runs, 95 % confidence"

@@ -12,6 +12,8 @@ Json = dict[str, Any]
 
 HEADER_BYTES: Final = 14 + 20 + 8 + 4
 """Ethernet, IPv4, UDP, checksum: a datagram of 1,500 bytes is a frame of 1,518."""
+FRAME_BYTES: Final = 1472 + HEADER_BYTES
+"""Of a full datagram."""
 PHASE_S: Final = 0.1
 """Programs that are started together begin to send at most this long after one another."""
 NS: Final = 1e9

@@ -70,6 +70,7 @@ class Ahn:
     name: str = "ahn"
     title: str = "Performance analysing for virtual router on Xen hypervisor"
     source: str = "Ahn, Lee, Yoo: Performance Analysing for Virtual Router on Xen Hypervisor"
+    live: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(
         default_factory=lambda: {
             "table1": "forwarding rate and CPU utilization",

@@ -46,6 +46,7 @@ class Oliveira:
         "de Oliveira Filho, Freitas, do Carmo, Sadok, Kelner: Measuring the impact of SR-IOV and "
         "virtualization on packet round-trip time, 2024"
     )
+    live: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(
         default_factory=lambda: {key: shown.title for key, shown in FIGURES.items()}
     )

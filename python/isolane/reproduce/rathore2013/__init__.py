@@ -42,6 +42,7 @@ class Rathore:
         "Rathore, Hidell, Sjödin: KVM vs. LXC: Comparing Performance and Isolation of "
         "Hardware-Assisted Virtual Routers, American Journal of Networks and Communications, 2013"
     )
+    live: tuple[str, ...] = ()
     figures: Mapping[str, str] = field(
         default_factory=lambda: {
             "4": "throughput against offered load, five configurations",

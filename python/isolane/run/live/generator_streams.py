@@ -81,14 +81,6 @@ def _destination(pattern: Pattern, wire: Wire, ip: int) -> str:
     return NOWHERE[ip] if "no-route" in pattern.frames else wire.dst_ip
 
 
-def _rates_millipps(pattern: Pattern, load_pps: float, mid_ns: int, end_ns: int) -> tuple[int, int]:
-    """Return the rates at the start and at the end; a ramp has grown to the load at ``mid_ns``."""
-    load = round(load_pps * MILLIPPS)
-    if pattern.timing.kind == "ramp":
-        return 0, round(load_pps * MILLIPPS * end_ns / mid_ns)
-    return load, load
-
-
 def _seed(pattern: Pattern, label: str) -> int:
     """Return what a Poisson process of a trial begins with, 1 or more; 0: there is none."""
     return 1 + zlib.crc32(label.encode()) % (2**32 - 1) if pattern.timing.kind == "poisson" else 0
@@ -130,33 +122,51 @@ def pattern_keys(pattern: Pattern, flows: int, label: str) -> PatternKeys:
     }
 
 
-def load_of(demand: Demand, duration_ns: int, mid_ns: int = 0) -> _native.Segment:
+def _segment(duration_ns: int, start_pps: float, end_pps: float) -> _native.Segment:
+    return _native.Segment(
+        duration_ns=duration_ns,
+        start_rate_millipps=round(start_pps * MILLIPPS),
+        end_rate_millipps=round(end_pps * MILLIPPS),
+    )
+
+
+def segments_of(
+    demand: Demand, duration_ns: int, window_ns: tuple[int, int] | None = None
+) -> list[_native.Segment]:
     """Describe when one router's load is sent, whose mean rate in the window is the demand.
 
     Parameters
     ----------
     duration_ns
         How long it is sent.
-    mid_ns
-        The middle of the window; 0: of the duration.
+    window_ns
+        When the window begins and ends; None: it is all of the time.
     """
-    pattern, middle_ns = demand.router.pattern, mid_ns or duration_ns // 2
-    start, end = _rates_millipps(pattern, demand.offered_pps, middle_ns, duration_ns)
-    return _native.Segment(
-        duration_ns=duration_ns, start_rate_millipps=start, end_rate_millipps=end
-    )
+    begin_ns, end_ns = window_ns or (0, duration_ns)
+    timing, load_pps = demand.router.pattern.timing.within(end_ns - begin_ns), demand.offered_pps
+    if timing.kind == "from":
+        silent_ns = begin_ns + timing.from_ns
+        within_pps = timing.while_sending_pps(load_pps, end_ns - begin_ns)
+        return [
+            _segment(silent_ns, 0.0, 0.0),
+            _segment(duration_ns - silent_ns, within_pps, within_pps),
+        ]
+    if timing.kind == "ramp":  # which has grown to the load in the middle of the window
+        middle_ns = (begin_ns + end_ns) // 2
+        return [_segment(duration_ns, 0.0, load_pps * duration_ns / middle_ns)]
+    return [_segment(duration_ns, load_pps, load_pps)]
 
 
 def _segments(setting: Setting, demand: Demand, end_ns: int) -> list[_native.Segment]:
     """Describe one router's load in a trial, after what primes the router."""
+    primed_ns = setting.priming.duration_ns if setting.priming is not None else 0
+    begin_ns = setting.warmup_ns - primed_ns
+    window_ns = begin_ns, begin_ns + setting.window_ns
+    segments = segments_of(demand, end_ns - primed_ns, window_ns)
     if setting.priming is None:
-        return [load_of(demand, end_ns, setting.mid_ns)]
-    primed_ns = setting.priming.duration_ns
-    rate = round(setting.priming_pps(demand) * MILLIPPS)
-    priming = _native.Segment(
-        duration_ns=primed_ns, start_rate_millipps=rate, end_rate_millipps=rate
-    )
-    return [priming, load_of(demand, end_ns - primed_ns, setting.mid_ns - primed_ns)]
+        return segments
+    rate_pps = setting.priming_pps(demand)
+    return [_segment(primed_ns, rate_pps, rate_pps), *segments]
 
 
 def stream(

@@ -129,8 +129,9 @@ def parse_pattern(text: str) -> Pattern:
         pattern = read_pattern(text.replace(":", " "))
     except Refused as error:
         raise SpecError(str(error)) from None
-    if pattern.timing.kind == "ramp":
-        raise SpecError("pattern: for a ramp give a schedule, such as 10s:0pps-1Mpps")
+    if pattern.timing.kind in ("ramp", "from"):
+        example = {"ramp": "10s:0pps-1Mpps", "from": "5s:0pps,5s:1Mpps"}[pattern.timing.kind]
+        raise SpecError(f"pattern: for {pattern.timing.kind} give a schedule, such as {example}")
     for kind in ("no-route", "to-router"):
         if kind in pattern.frames:
             raise SpecError(f"pattern: for {kind} give such an address as the destination (to)")

@@ -14,6 +14,7 @@ from isolane.run.live.generator_streams import LATE_NS, size_cycle
 from isolane.run.priming import Priming
 from isolane.spec import IMIX, Load, PointRouter, Traffic
 from isolane.spec.fields import Mode
+from isolane.spec.patterns import read_pattern
 from isolane.testbed import Wire
 
 weights = st.lists(st.integers(1, 5), min_size=1, max_size=4)
@@ -102,3 +103,33 @@ def test_a_warm_up_may_begin_with_another_load(
             for each in segments
         ]
         assert found == [(primed_ns, before, before)] * bool(primed_ns) + [(own_ns, own, own)]
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(
+    ("pattern", "window_ns", "rates"),
+    [
+        # Over the window, 0.1 to 0.3 s, the mean is 1,000 frames a second in each of them.
+        ("constant", (100, 300), [(300, 1_000, 1_000)]),
+        ("ramp", (100, 300), [(300, 0, 1_500)]),
+        ("from 50ms", (100, 300), [(150, 0, 0), (150, 1_333.333, 1_333.333)]),
+        # A window that is over before the time.
+        ("from 200ms", (100, 300), [(300, 1_000, 1_000)]),
+        ("from 150ms", None, [(150, 0, 0), (150, 2_000, 2_000)]),
+    ],
+)
+def test_the_load_is_the_mean_of_the_window(
+    pattern: str, window_ns: tuple[int, int] | None, rates: list[tuple[int, float, float]]
+) -> None:
+    router = PointRouter("one", "one", "victim", Load(1000, "pps"), pattern=read_pattern(pattern))
+    window = tuple(ms * 1_000_000 for ms in window_ns) if window_ns else None
+    segments = generator_streams.segments_of(
+        Demand(router, 1000.0, None),
+        300_000_000,
+        window,  # type: ignore[arg-type]
+    )
+    found = [
+        (each.duration_ns / 1e6, each.start_rate_millipps / 1e3, each.end_rate_millipps / 1e3)
+        for each in segments
+    ]
+    assert found == rates

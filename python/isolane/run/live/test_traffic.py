@@ -36,7 +36,12 @@ def test_a_stream_has_a_pattern_of_its_own() -> None:
     assert stream.pattern == read_pattern("bursts 1ms/5ms+fragments")
     assert parse_stream("size=128", stream).pattern == stream.pattern
     assert len(native_streams([stream], [TARGET])) == 1
-    for text, words in (("ramp", "schedule"), ("to-router", "destination"), ("x", "not known")):
+    for text, words in (
+        ("ramp", "0pps-1Mpps"),
+        ("from:1s", "5s:0pps"),
+        ("to-router", "destination"),
+        ("x", "not known"),
+    ):
         with pytest.raises(SpecError, match=words):
             parse_stream(f"pattern={text}", DEFAULT)
 

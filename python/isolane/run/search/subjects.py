@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from isolane.errors import SpecError
 from isolane.spec import Arm, Experiment, PointRouter
+from isolane.spec.patterns import EVENLY
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _named(experiment: Experiment, names: Sequence[str]) -> list[PointRouter]:
                 f"--router {name}: the experiment has no such router; it has {accepted}"
             )
         _refuse_ending(router)
-        found.append(router)
+        found.append(_at_once(router))
     return found
 
 
@@ -88,6 +89,13 @@ def _refuse_ending(router: PointRouter) -> None:
             f"router {router.name}: with pattern {router.pattern} none of its frames comes back, "
             "and a search looks for the load at which all do"
         )
+
+
+def _at_once(router: PointRouter) -> PointRouter:
+    """Return a router whose frames begin with a trial: windows are not the experiment's."""
+    if router.pattern.timing.kind != "from":
+        return router
+    return replace(router, pattern=replace(router.pattern, timing=EVENLY))
 
 
 def _different(experiment: Experiment, arm: Arm) -> list[PointRouter]:
@@ -101,5 +109,5 @@ def _different(experiment: Experiment, arm: Arm) -> list[PointRouter]:
         traffic = (experiment.traffic_of(group), first.pattern)
         sort = (replace(arm.router(group), group=""), *traffic)
         if not first.pattern.ends:
-            found.setdefault(repr(sort), first)
+            found.setdefault(repr(sort), _at_once(first))
     return list(found.values())

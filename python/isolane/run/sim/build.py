@@ -122,6 +122,9 @@ def _traffic(experiment: Experiment, setting: Setting, end_ns: int) -> tuple[to.
             sizes = tuple(size for size, weight in weighted for _ in range(weight))
             frame_bytes = sizes[0] if len(sizes) == 1 else sizes
             pattern, begins_ns = _pattern(demand, setting), 0
+            timing = demand.router.pattern.timing.within(setting.window_ns)
+            if timing.kind == "from":
+                begins_ns = setting.warmup_ns + timing.from_ns
             if setting.priming is not None:
                 begins_ns = setting.priming.duration_ns
                 above = to.Pattern("cbr", setting.priming_pps(demand))
@@ -131,7 +134,8 @@ def _traffic(experiment: Experiment, setting: Setting, end_ns: int) -> tuple[to.
 
 
 def _pattern(demand: Demand, setting: Setting) -> to.Pattern:
-    timing, pps = demand.router.pattern.timing, demand.offered_pps
+    pps = demand.offered_pps
+    timing = demand.router.pattern.timing.within(setting.window_ns)
     match timing.kind:
         case "poisson":
             return to.Pattern("poisson", pps)
@@ -139,6 +143,8 @@ def _pattern(demand: Demand, setting: Setting) -> to.Pattern:
             return to.Pattern("on-off", pps, on_ns=timing.on_ns, period_ns=timing.period_ns)
         case "ramp":
             return to.Pattern("ramp", pps, mid_ns=setting.mid_ns)
+        case "from":
+            return to.Pattern("cbr", timing.while_sending_pps(pps, setting.window_ns))
         case "constant":
             return to.Pattern("cbr", pps)
 

@@ -156,9 +156,9 @@ def test_the_series_of_a_trial_has_every_frame(tmp_path: Path) -> None:
 
 
 def test_patterns_say_when_frames_are_sent(tmp_path: Path) -> None:
-    patterns = "[constant, poisson, bursts 5ms/20ms, ramp]"
+    patterns = "[constant, poisson, bursts 5ms/20ms, ramp, from 30ms]"
     kind = f"kind: container, path: sriov, traffic: {{pattern: {patterns}}}"
-    spec = experiment(kind, a="100kpps", b="[100kpps, 100kpps, 100kpps, 100kpps]", repeats=1)
+    spec = experiment(kind, a="100kpps", b=f"[{', '.join(['100kpps'] * 5)}]", repeats=1)
     run(spec, tmp_path / "run")
     opened = RunFolder.open(tmp_path / "run")
     found = {trial.routers[1].pattern: trial.routers[1] for trial in opened.trials()}
@@ -166,12 +166,14 @@ def test_patterns_say_when_frames_are_sent(tmp_path: Path) -> None:
         trial.routers[1].pattern: series.routers[1].sent
         for trial, series in zip(opened.trials(), opened.series(), strict=True)
     }
-    assert set(found) == {"constant", "poisson", "bursts 5ms/20ms", "ramp"}
+    assert set(found) == {"constant", "poisson", "bursts 5ms/20ms", "ramp", "from 30ms"}
     for pattern, router in found.items():
         # 50 ms have two bursts and a half: the warm-up of 10 ms takes one.
         wanted = 0.8 * 5000 if "bursts" in pattern else 5000
         assert abs(router.offered_frames - wanted) < 300, pattern
     assert [frames > 0 for frames in sent["bursts 5ms/20ms"][:6]] == [True, False] * 3
+    # 2.5 times the load for the last 20 ms of a window of 50, after a warm-up of 10.
+    assert sent["from 30ms"][:6] == (0, 0, 0, 0, 2500, 2500)
     assert list(sent["ramp"][:6]) == sorted(sent["ramp"][:6])
     assert len(set(sent["constant"][:6])) <= 2 < len(set(sent["poisson"][:6]))
 

@@ -1,0 +1,182 @@
+"""Runs that are made up, of the shipped experiments, beside the simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from isolane.cli.reproduction_answer import print_reproduction_answer
+from isolane.errors import SpecError
+from isolane.report import test_data as data
+from isolane.report.reproduction import page
+from isolane.reproduce.adamczyk import PAPER, adamczyk_claims, live_runs
+from isolane.reproduce.model import Options
+from isolane.reproduce.workers import Pool
+from isolane.run.results import Trial
+from isolane.run.series import RouterSeries, TrialSeries
+from isolane.spec import Point
+
+PAPERS = Path(__file__).parents[4] / "experiments" / "papers" / "adamczyk2012"
+BIN_NS, WARMUP_NS = 10_000_000, 1_000_000_000
+FRAMES_A_MBPS = 1e6 / 8 / 1472
+"""Full datagrams a second."""
+Course = Callable[[Trial, float], tuple[float, ...]]
+"""What each guest gets, Mbit/s of payload, at a second of a trial's window."""
+
+
+def made(folder: Path, file: str, course: Course | None, text: str = "") -> Path:
+    """A run of a shipped experiment whose guests get what `course` says; None: without series."""
+    given = text or (PAPERS / f"{file}.yaml").read_text(encoding="utf-8")
+    folder.mkdir()
+    found = data.experiment(folder, given)
+    numbered = enumerate(
+        (repeat, arm, point)
+        for repeat in range(2)
+        for arm in found.resolved_arms()
+        for point in found.points()
+    )
+    trials = [
+        with_patterns(data.trial(arm.name, point, repeat, number), point)
+        for number, (repeat, arm, point) in numbered
+    ]
+    run = data.run_folder(folder / "run", given, 2, trials)
+    if course is not None:
+        for trial in trials:
+            run.append_series(series(trial, course, found.trial.duration_ns))
+    return run.path
+
+
+def with_patterns(trial: Trial, point: Point) -> Trial:
+    patterns = {router.name: str(router.pattern) for router in point.routers}
+    routers = [one.model_copy(update={"pattern": patterns[one.router]}) for one in trial.routers]
+    return trial.model_copy(update={"routers": tuple(routers)})
+
+
+def series(trial: Trial, course: Course, window_ns: int) -> TrialSeries:
+    bins = (WARMUP_NS + window_ns) // BIN_NS
+    seconds = [(i * BIN_NS - WARMUP_NS) / 1e9 for i in range(bins)]
+    columns = np.array([course(trial, second) for second in seconds]).T
+    frames = np.diff(np.floor(np.cumsum(columns * FRAMES_A_MBPS * BIN_NS / 1e9, axis=1)), prepend=0)
+    return TrialSeries(
+        trial=trial.trial,
+        bin_ns=BIN_NS,
+        warmup_ns=WARMUP_NS,
+        window_ns=window_ns,
+        routers=tuple(
+            RouterSeries(
+                router=router.router,
+                sent=tuple(map(int, row)),
+                received=tuple(map(int, row)),
+                delay_p99_ns=(None,) * bins,
+            )
+            for router, row in zip(trial.routers, frames, strict=True)
+        ),
+    )
+
+
+def shared(trial: Trial, second: float) -> tuple[float, ...]:
+    """By what is offered, as where nobody looks at the link."""
+    if second < 0:
+        return (0.0, 0.0)
+    share = {0: 1 / 3, 1: 1 / 4}[trial.point] if trial.arm == "unmodified" else 1 / 2
+    return (95 * share, 95 * (1 - share))
+
+
+def limited(trial: Trial, second: float) -> tuple[float, ...]:
+    """Rates are kept; beside the second guest an old back-end takes more of higher ones."""
+    word, _, rate_words = trial.arm.partition("-")
+    rate = float(rate_words) * 1472 / 1538
+    if second < 5:
+        return (rate, 0.0) if second >= 0 else (0.0, 0.0)
+    if word == "improved":
+        return (rate, rate)
+    swing = (float(rate_words) - 22) * (1 if trial.repeat else -1)
+    return (rate * (0.95 if rate < 30 else 0.85) + swing / 5, rate - swing / 5)
+
+
+def test_frames_become_payload_of_seconds(tmp_path: Path) -> None:
+    path = made(tmp_path / "five", "fig5-equal-rates", limited)
+    live = live_runs.read([path])
+    it = live.found["equal-rates"]["rate-25"]
+    assert it.series("vm1").shape == (2, 15)
+    assert live.fine["equal-rates"]["rate-25"].series("vm1").shape == (2, 150)
+    assert it.variant.guests["vm2"].start == 5
+    # To a frame a second.
+    assert it.series("vm1")[0, :5] == pytest.approx(25 * 1472 / 1538, abs=1 / FRAMES_A_MBPS)
+    assert "An imaginary CPU" in live.where
+    assert "2025-06-15" in live.where
+
+
+def test_claims_are_decided_by_runs_as_by_simulations(tmp_path: Path) -> None:
+    five = made(tmp_path / "five", "fig5-equal-rates", limited)
+    eight = made(tmp_path / "eight", "fig8-connections", shared)
+    live = live_runs.read([five, eight])
+    names = ["equal-rates", "equal-rates-improved", "connections"]
+    claims = {claim.text: claim for claim in adamczyk_claims.of(live.found, names)}
+    assert len(claims) == 3 + 2 + 3, "nothing of a guest that is alone"
+    missed = [text for text, claim in claims.items() if not claim.reproduced]
+    assert missed == ["There are some fluctuations even if only one adapter is transmitting."]
+    more = claims["A VM with three connections gets more than one with a single connection."]
+    assert "75.0%" in more.evidence
+    (alike,) = [text for text in claims if text.startswith("Isolation is not too bad")]
+    assert "5." in claims[alike].evidence
+
+
+def test_a_run_that_is_another_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = made(tmp_path / "good", "fig8-connections", shared)
+    text = (PAPERS / "fig8-connections.yaml").read_text(encoding="utf-8")
+
+    def refused(words: str, *paths: Path) -> None:
+        with pytest.raises(SpecError, match=words):
+            live_runs.read(paths)
+
+    refused("another run that was given has connections, too", good, good)
+    other = made(tmp_path / "other", "", shared, text.replace("fig8-connections", "mine"))
+    refused("a run of adamczyk2012-mine; accepted: runs of adamczyk2012-fig5", other)
+    for change, words in (
+        (("back_pressure: off", "back_pressure: on"), "back_pressure is True, and the paper's Fal"),
+        (("scheduler: credit", "scheduler: drr"), "scheduler is drr, and the paper's credit"),
+        (("100Mbps", "90Mbps"), "uplink_rate is 90000000.0, and the paper's 100000000.0"),
+    ):
+        path = made(tmp_path / change[1].split()[-1], "", shared, text.replace(*change))
+        refused(words, path)
+    limits = (PAPERS / "fig5-equal-rates.yaml").read_text(encoding="utf-8")
+    path = made(
+        tmp_path / "rates", "", limited, limits.replace("vm2: {rate_max: 30", "vm2: {rate_max: 31")
+    )
+    refused("arm rate-30: rate_max of vm2 is 31000000.0 bit/s, and the paper's 30000000.0", path)
+    bare = made(tmp_path / "bare", "fig8-connections", None)
+    refused("trial 0 has no time series", bare)
+    monkeypatch.setattr(data, "HOST", data.HOST.model_copy(update={"simulated": "veth"}))
+    refused("this run is simulated", made(tmp_path / "simulated", "fig8-connections", shared))
+
+
+@pytest.mark.native
+def test_a_run_stands_beside_the_simulation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = made(tmp_path / "eight", "fig8-connections", shared)
+    with Pool(jobs=1) as pool:
+        found = PAPER.reproduce(tuple(PAPER.figures), Options(scale=0.05, runs=(path,)), pool)
+        with pytest.raises(SpecError, match="of figure 8, which was not asked for"):
+            PAPER.reproduce(["7"], Options(scale=0.05, runs=(path,)), pool)
+    assert {row.figure for row in found.rows} == {"figure 8"}, "only what was measured"
+    second = found.rows[1]
+    assert (second.quantity, second.unit) == ("throughput of vm2", "Mbit/s")
+    assert second.live == pytest.approx(95 * 2 / 3, abs=0.1)
+    assert {point.series for point in found.plots[0].points} == {
+        "vm1", "vm2", "vm1, live", "vm2, live"
+    }  # fmt: skip
+    assert found.live is not None
+    assert [claim.reproduced for claim in found.live.claims] == [True] * 3
+    written = page(found)
+    assert written.count("live: <strong>✓ reproduced</strong>") == 3
+    assert "and live" in written
+    print_reproduction_answer(found)
+    told = capsys.readouterr().out
+    assert "; live 3 of 3 claims" in told
+    (row,) = [line for line in told.splitlines() if line.startswith("figure 8")]
+    assert row.split()[2:8] == [*row.split()[2:5], "3", "of", "3"]
