@@ -107,7 +107,7 @@ def test_another_scheduler_takes_over_what_waits(tmp_path: Path) -> None:
         changed(f"{NAME}/n1", SLOW)
         send([one.frame(0, size=size) for size in range(1014, 1014 + SENT)])
         one.until("they wait", lambda s: of(s, port).waiting == STAGED)
-        for scheduler in ("credit", "wfq", "hierarchical", "wrr"):
+        for scheduler in ("credit", "credit-random", "wfq", "hierarchical", "wrr"):
             changed(f"{NAME}/n1", f"scheduler={scheduler}")
             assert of(one.status(), port).waiting == STAGED
         assert "did you mean wrr?" in refused(f"{NAME}/n1", "scheduler=wrrr")

@@ -96,7 +96,8 @@ impl Kind {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Fifo => "fifo",
-            Self::Credit { .. } => "credit",
+            Self::Credit { order: Order::InTurn, .. } => "credit",
+            Self::Credit { order: Order::Random(_), .. } => "credit-random",
             Self::RoundRobin => "round-robin",
             Self::Wrr { .. } => "wrr",
             Self::Drr { .. } => "drr",
@@ -107,13 +108,18 @@ impl Kind {
     }
 
     /// The discipline with this name and default settings: a quantum of 1,518 bytes, bursts of ten
-    /// such frames, credit in turn each 50 ms, no look at the end of transmissions.
+    /// such frames, credit each 50 ms, no look at the end of transmissions. The order of
+    /// `credit-random` is the same each time.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
         let quantum_bytes = 1_518;
         Some(match name {
             "fifo" => Self::Fifo,
             "credit" => Self::Credit { period_ns: 50_000_000, order: Order::InTurn },
+            "credit-random" => {
+                let order = Order::Random(Prng::new(1, name));
+                Self::Credit { period_ns: 50_000_000, order }
+            }
             "round-robin" => Self::RoundRobin,
             "wrr" => Self::Wrr { transmission: None },
             "drr" => Self::Drr { quantum_bytes },

@@ -9,7 +9,7 @@ from isolane.report.assets import environment, with_plots
 from isolane.report.chart import Axis, Figure, Panel, Swatch, line_panel, stacked_panel
 from isolane.report.chart import Row as Drawn
 from isolane.report.words import cells, headings, sentence
-from isolane.reproduce.model import Plot, PlotPoint, Reproduction, Row
+from isolane.reproduce.model import Claim, Plot, PlotPoint, Reproduction, Row
 
 
 def page(found: Reproduction) -> str:
@@ -26,10 +26,19 @@ def page(found: Reproduction) -> str:
             sentence=sentence(found),
             headings=headings(live=found.live is not None),
             tables=_tables(found.rows, live=found.live is not None),
-            live_claims={claim.text: claim for claim in found.live.claims} if found.live else {},
+            claims=_claims(found),
             **with_plots(shown),
         )
     )
+
+
+def _claims(found: Reproduction) -> list[tuple[Claim, list[tuple[str, Claim]]]]:
+    """Return each claim with what simulation and runs make of it, those of the former first."""
+    decided = [("", claim) for claim in found.claims]
+    decided += [("live: ", claim) for claim in (found.live.claims if found.live else ())]
+    first = {claim.text: claim for _, claim in reversed(decided)}
+    texts = dict.fromkeys(claim.text for _, claim in decided)
+    return [(first[text], [it for it in decided if it[1].text == text]) for text in texts]
 
 
 def _tables(rows: Sequence[Row], *, live: bool) -> list[tuple[str, list[tuple[str, ...]]]]:

@@ -21,7 +21,7 @@ def sentence(found: Reproduction) -> str:
             f"; over {wording.plural(error.count, 'published figure')} the mean error is "
             f"{100 * error.mean:.1f} %, the largest {100 * error.largest:.1f} %"
         )
-    if found.live is not None:
+    if found.live is not None and found.live.claims:
         claims = found.live.claims
         held = sum(claim.reproduced for claim in claims)
         text += f"; live {held} of {wording.plural(len(claims), 'claim')}"

@@ -79,7 +79,7 @@ class Live(_Model):
     where: str
     """Hosts and days."""
     runs: tuple[str, ...]
-    """Their folders."""
+    """Each: its folder, what it is of, how many trials, and how long."""
     claims: tuple[Claim, ...]
     """The same claims, as far as all that they need was measured."""
 

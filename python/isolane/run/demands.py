@@ -69,8 +69,12 @@ def demands_of(experiment: Experiment, point: Point, scale: Scale, arm: str) -> 
 
 def highest_pps(experiment: Experiment, scale: Scale) -> float:
     """Return the highest offered load of all points and arms, frames/s."""
+    window_ns = experiment.trial.duration_ns
     return max(
-        offered_pps(demands_of(experiment, point, scale, arm.name))
+        sum(
+            demand.router.pattern.timing.while_sending_pps(demand.offered_pps, window_ns)
+            for demand in demands_of(experiment, point, scale, arm.name)
+        )
         for arm in experiment.resolved_arms()
         for point in experiment.points()
     )

@@ -115,7 +115,11 @@ def _wire_bps(data: ExperimentData, routers: list[PointRouter], line: Line) -> f
     units = {"pps", "bps"} if given is None else {"pps", "bps", "x"}
     known = [router for router in routers if router.load.unit in units]
     return sum(
-        traffic.wire_bps(router.load.to_pps(given, traffic.mean_frame_bytes))
+        traffic.wire_bps(
+            router.pattern.timing.while_sending_pps(
+                router.load.to_pps(given, traffic.mean_frame_bytes), data.trial.duration_ns
+            )
+        )
         for router, traffic in ((r, data.traffic_of(r.group)) for r in known)
     )
 

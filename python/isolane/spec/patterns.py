@@ -55,8 +55,12 @@ class Timing:
         return EVENLY if self.kind == "from" and self.from_ns >= window_ns else self
 
     def while_sending_pps(self, load_pps: float, window_ns: int) -> float:
-        """Return the rate of ``from`` while it sends, frames/s: the load is the window's mean."""
-        return load_pps * window_ns / (window_ns - self.from_ns)
+        """Return the rate of ``from`` while it sends, frames/s: the load is the window's mean.
+
+        Of bursts and ramps the mean as well: what is more for a moment waits, or is lost.
+        """
+        left_ns = window_ns - self.within(window_ns).from_ns
+        return load_pps * window_ns / left_ns
 
     def __str__(self) -> str:
         if self.kind == "from":
@@ -164,7 +168,7 @@ def _read_from(text: str) -> Timing:
 
 EXAMPLE: Final = "bursts+ttl-expired"
 _TIME: Final = r"[0-9.]+ ?(us|µs|ms|s)"
-_TIMING: Final = rf"poisson|ramp|bursts( {_TIME} ?/ ?{_TIME})?|from {_TIME}"
+_TIMING: Final = rf"poisson|ramp|bursts( {_TIME} ?/ ?{_TIME})?|from [0-9.]+ ?(us|µs|ms|s|min|h)"
 _WORD: Final = rf"({'|'.join(FRAME_KINDS)}|{_TIMING})"
 OnePattern = Annotated[
     Pattern,

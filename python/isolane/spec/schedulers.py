@@ -12,7 +12,15 @@ from isolane.spec.problems import Refused, show
 from isolane.spec.units import Load, format_rate
 
 SchedulerName = Literal[
-    "fifo", "round-robin", "wrr", "drr", "wfq", "strict-priority", "hierarchical", "credit"
+    "fifo",
+    "round-robin",
+    "wrr",
+    "drr",
+    "wfq",
+    "strict-priority",
+    "hierarchical",
+    "credit",
+    "credit-random",
 ]
 PortKey = Literal["weight", "priority", "rate_min", "rate_max"]
 DEFAULT_SCHEDULER: Final[SchedulerName] = "drr"
@@ -25,6 +33,7 @@ KEYS: Final[dict[SchedulerName, tuple[PortKey, ...]]] = {
     "strict-priority": ("priority",),
     "hierarchical": ("weight", "priority", "rate_min", "rate_max"),
     "credit": ("rate_max",),
+    "credit-random": ("rate_max",),
 }
 
 

@@ -45,8 +45,8 @@ NOTES = (
 
 LIVE_NOTES = (
     (
-        "Live: guests under User-Mode Linux forward what a generator sends them, where the paper's "
-        "run iperf. The link is a token bucket of 4 ms. Rates count what a frame takes on the "
+        "Live: virtual machines forward what a generator sends them, where the paper's run iperf. "
+        "The link is a token bucket of 4 ms. Rates count what a frame takes on the "
         "wire, 1,538 bytes; in the simulation they count the frame, 1,518."
     ),
 )
@@ -100,7 +100,7 @@ class Adamczyk:
             claims=adamczyk_claims.of(found, shown),
             plots=plots,
             notes=(*NOTES, *(LIVE_NOTES if live is not None else ())),
-            live=_told(live, options, shown),
+            live=_told(live, shown),
             complete=not workers.interrupted,
         )
 
@@ -122,11 +122,11 @@ def _measured(figures: Sequence[str], found: Found) -> tuple[str, ...]:
     return known
 
 
-def _told(live: LiveRuns | None, options: Options, shown: Sequence[str]) -> Live | None:
+def _told(live: LiveRuns | None, shown: Sequence[str]) -> Live | None:
     if live is None:
         return None
     claims = adamczyk_claims.of(live.found, shown)
-    return Live(where=live.where, runs=tuple(map(str, options.runs)), claims=claims)
+    return Live(where=live.where, runs=live.told, claims=claims)
 
 
 PAPER = Adamczyk()

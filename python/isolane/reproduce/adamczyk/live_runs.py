@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,22 +13,20 @@ import numpy as np
 from isolane.errors import SpecError
 from isolane.reproduce.adamczyk import runs
 from isolane.reproduce.adamczyk.guest_rows import Found
+from isolane.reproduce.adamczyk.live_settings import ON_WIRE_BYTES, differences
 from isolane.reproduce.adamczyk.runs import Course, Repeats, Series
-from isolane.reproduce.adamczyk.spec import VMS, Variant
+from isolane.reproduce.adamczyk.spec import Variant
 from isolane.reproduce.adamczyk.variant_model import FRAME_BYTES, HEADER_BYTES
 from isolane.run.cells import usable
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import HostFacts, Trial
 from isolane.run.resume import refuse_search
 from isolane.run.series import TrialSeries
-from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, Experiment, load_experiment
-from isolane.spec.patterns import read_pattern
+from isolane.spec import Experiment, load_experiment
 
 RATES: Final = (25, 30, 35, 40)
 BIN_S, FINE_BIN_S = 1.0, 0.1
 """Widths of bins: for the claims, as in the simulation, and for the curves."""
-
-ON_WIRE_BYTES: Final = FRAME_BYTES + WIRE_OVERHEAD_BYTES
 
 _Key = tuple[str, int]
 """Arm and point."""
@@ -45,6 +43,7 @@ OF: Final[Mapping[str, Mapping[_Key, tuple[str, str]]]] = {
     },
     "adamczyk2012-fig7-no-rate": {
         ("unmodified", 0): ("no-rate", "unmodified"),
+        ("in-turn", 0): ("no-rate", "in-turn"),
         ("looks", 0): ("no-rate", "looks"),
         ("improved", 0): ("no-rate-improved", "improved"),
     },
@@ -67,6 +66,8 @@ class LiveRuns:
     """The same in narrow bins."""
     where: str
     """The hosts that they were made on, and when."""
+    told: tuple[str, ...]
+    """Each run: its folder, what it is of, how many trials, and how long."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ class _Run:
     groups: Mapping[_Key, Sequence[Trial]]
     series: Mapping[int, TrialSeries]
 
+    def __str__(self) -> str:
+        repeats = min(map(len, self.groups.values()))
+        window_s = self.experiment.trial.duration_ns / 1e9
+        return f"{self.path} ({self.experiment.name}: {repeats} trials of {window_s:g} s each)"
+
 
 def read(paths: Sequence[Path]) -> LiveRuns:
     """Read runs of the shipped experiments of this paper.
@@ -84,13 +90,14 @@ def read(paths: Sequence[Path]) -> LiveRuns:
     Raises
     ------
     SpecError
-        If one is no such run, is simulated, was made with other settings, or has the same as
-        another one.
+        If one is no such run, is simulated, was made with other settings, is too short, or has the
+        same as another one.
     """
     coarse: dict[str, dict[str, Repeats]] = {}
     fine: dict[str, dict[str, Repeats]] = {}
     where: dict[str, None] = {}
-    for run in map(_open, paths):
+    read_runs = [_open(path) for path in paths]
+    for run in read_runs:
         for key, trials in run.groups.items():
             name, variant = OF[run.experiment.name][key]
             if variant in coarse.get(name, {}):
@@ -99,7 +106,7 @@ def read(paths: Sequence[Path]) -> LiveRuns:
             fine.setdefault(name, {})[variant] = _repeats(run, name, variant, trials, FINE_BIN_S)
             day = time.strftime("%Y-%m-%d", time.gmtime(trials[0].started_unix_s))
             where[f"{run.host.cpu}, {run.host.kernel}, {day}"] = None
-    return LiveRuns(coarse, fine, "; ".join(where))
+    return LiveRuns(coarse, fine, "; ".join(where), tuple(map(str, read_runs)))
 
 
 def _open(path: Path) -> _Run:
@@ -113,11 +120,12 @@ def _open(path: Path) -> _Run:
         )
     if host.simulated is not None:
         raise SpecError(f"{path}: this run is simulated; accepted: runs with real frames")
-    all_groups = usable(folder.trials(), [arm.name for arm in experiment.resolved_arms()])
-    groups = {key: trials for key, trials in all_groups.items() if key in known}
-    if not groups:
-        raise SpecError(f"{path}: no trial of this run counts")
-    return _Run(path, experiment, host, groups, {one.trial: one for one in folder.series()})
+    groups = usable(folder.trials(), [arm.name for arm in experiment.resolved_arms()])
+    used = {key: trials for key, trials in groups.items() if key in known}
+    if not used:
+        arms = ", ".join(dict.fromkeys(arm for arm, _ in known))
+        raise SpecError(f"{path}: no trial of arm {arms} counts")
+    return _Run(path, experiment, host, used, {one.trial: one for one in folder.series()})
 
 
 def _repeats(
@@ -125,60 +133,39 @@ def _repeats(
 ) -> Repeats:
     simulated = runs.load_experiment(name)
     (variant,) = (one for one in simulated.variants if one.name == variant_name)
-    arms = {arm.name: arm for arm in run.experiment.resolved_arms()}
-    arm = arms[trials[0].arm]
-    variant = _as_run(variant, trials[0])
-    for wrong in _differences(arm, variant):
-        raise SpecError(f"{run.path}, arm {arm.name}: {wrong}; accepted: the file as it is shipped")
+    for wrong in differences(run.experiment, variant, trials[0]):
+        raise SpecError(
+            f"{run.path}, arm {trials[0].arm}: {wrong}; accepted: the file as it is shipped"
+        )
+    _refuse_short(run, variant)
     courses = tuple(_course(run, trial, width_s) for trial in trials)
-    bins = len(courses[0].mbps[VMS[0]])
+    bins = len(courses[0].mbps[trials[0].routers[0].router])
     update = {"duration": bins * width_s, "bin": width_s, "repeats": len(courses)}
     return Repeats(simulated.model_copy(update=update), variant, courses, ON_WIRE_BYTES)
 
 
-def _as_run(variant: Variant, trial: Trial) -> Variant:
-    """Return a variant whose guests begin when those of the run did."""
-    starts = {one.router: read_pattern(one.pattern).timing.from_ns / 1e9 for one in trial.routers}
-    guests = {
-        vm: guest.model_copy(update={"start": starts.get(vm, 0.0)})
-        for vm, guest in variant.guests.items()
-    }
-    return variant.model_copy(update={"guests": guests})
-
-
-def _differences(arm: Arm, variant: Variant) -> Iterator[str]:
-    """Say what an arm has otherwise than the variant that it stands for."""
-    link_bps = runs.load_host(None).link_mbps * 1e6
-    uplink = arm.uplink
-    for what, has, wanted in (
-        ("scheduler", uplink.scheduler, variant.scheduler),
-        ("back_pressure", uplink.back_pressure, variant.look),
-        ("uplink_rate", uplink.rate_bps, link_bps),
-    ):
-        if has != wanted:
-            yield f"{what} is {has}, and the paper's {wanted}"
-    for vm, guest in variant.guests.items():
-        policy = arm.router(vm).policy
-        rate_max = policy.rate_max.egress if policy is not None else None
-        has_bps = rate_max.bps if rate_max is not None else None
-        wanted_bps = guest.rate_max * 1e6 if guest.rate_max is not None else None
-        if has_bps != wanted_bps:
-            yield f"rate_max of {vm} is {has_bps} bit/s, and the paper's {wanted_bps}"
+def _refuse_short(run: _Run, variant: Variant) -> None:
+    """Refuse windows in which too little of all guests together is to be seen."""
+    last_s = max(guest.start for guest in variant.guests.values())
+    shortest_s = last_s + runs.MIN_S
+    window_s = run.experiment.trial.duration_ns / 1e9
+    if window_s < shortest_s:
+        raise SpecError(
+            f"{run.path}: a window of {window_s:g} s is too short for what the paper says; "
+            f"accepted: {shortest_s:g} s and more"
+        )
 
 
 def _course(run: _Run, trial: Trial, width_s: float) -> Course:
     series = run.series.get(trial.trial)
     if series is None:
         raise SpecError(f"{run.path}: trial {trial.trial} has no time series")
-    each = round(width_s * 1e9) // series.bin_ns
-    if not each:
-        raise SpecError(f"{run.path}: its trials are so long that bins are wider than {width_s} s")
-    window = series.window()
-    used = len(window) // each * each
+    begin_s, window_s = series.warmup_ns / 1e9, series.window_ns / 1e9
+    edges = begin_s + width_s * np.arange(int(window_s / width_s + 1e-9) + 1)
     mbps: dict[str, Series] = {}
     for router in series.routers:
-        payload = run.experiment.traffic_of(router.router).mean_frame_bytes - HEADER_BYTES
-        frames = np.array([router.received[i] for i in window[:used]], dtype=float)
-        mbps[router.router] = frames.reshape(-1, each).sum(axis=1) * payload * 8 / width_s / 1e6
-    lost = sum(router.lost.get("egress", 0) for router in trial.routers)
-    return Course(mbps, lost)
+        ends = series.bin_ns / 1e9 * np.arange(len(router.received) + 1)
+        until = np.interp(edges, ends, np.concatenate(([0.0], np.cumsum(router.received))))
+        payload = FRAME_BYTES - HEADER_BYTES
+        mbps[router.router] = np.diff(until) * payload * 8 / width_s / 1e6
+    return Course(mbps, None)

@@ -42,15 +42,20 @@ def means(data: Series) -> Series:
 def half_width(repeats: Repeats, of: int = PAPERS_REPEATS) -> float:
     """Return half the width of the 95 % confidence interval in time, Mbit/s.
 
-    The mean over bins, while all send, and guests; NaN of a single repeat.
+    The mean over bins, while all send, and guests.
 
     Parameters
     ----------
     of
         Of so many repeats, whose deviation is estimated from all that there are.
+
+    Raises
+    ------
+    KeyError
+        If there is a single repeat, which does not tell.
     """
     if len(repeats.courses) < 2:
-        return float("nan")
+        raise KeyError(repeats.variant.name)
     quantile = float(special.stdtrit(of - 1, (1 + CONFIDENCE) / 2))
     deviations = [after_warmup(repeats, vm).std(axis=0, ddof=1) for vm in repeats.variant.guests]
     return quantile * float(np.mean(deviations)) / math.sqrt(of)

@@ -43,8 +43,8 @@ class Course:
 
     mbps: Mapping[str, Series]
     """Throughput by guest, UDP payload received, Mbit/s; one value a bin."""
-    lost_after_netback: int
-    """Frames that were scheduled and found the output buffer full."""
+    lost_after_netback: int | None
+    """Frames that were scheduled and found the output buffer full; None: not told."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Repeats:
         """Return the bins that lie within these times, shape (repeats, bins)."""
         width = self.experiment.bin
         first = math.ceil(begin_s / width - 1e-9)
-        last = min(end_s, self.experiment.duration) / width
+        last = max(0.0, min(end_s, self.experiment.duration) / width)
         return self.series(vm)[:, first : math.floor(last + 1e-9)]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from isolane.cli.reproduce import print_reproduction
 from isolane.cli.reproduction_answer import print_reproduction_answer
 from isolane.errors import SpecError
 from isolane.report import test_data as data
@@ -23,7 +26,7 @@ PAPERS = Path(__file__).parents[4] / "experiments" / "papers" / "adamczyk2012"
 BIN_NS, WARMUP_NS = 10_000_000, 1_000_000_000
 FRAMES_A_MBPS = 1e6 / 8 / 1472
 """Full datagrams a second."""
-Course = Callable[[Trial, float], tuple[float, ...]]
+Course = Callable[[Trial, float], Sequence[float]]
 """What each guest gets, Mbit/s of payload, at a second of a trial's window."""
 
 
@@ -51,7 +54,10 @@ def made(folder: Path, file: str, course: Course | None, text: str = "") -> Path
 
 def with_patterns(trial: Trial, point: Point) -> Trial:
     patterns = {router.name: str(router.pattern) for router in point.routers}
-    routers = [one.model_copy(update={"pattern": patterns[one.router]}) for one in trial.routers]
+    routers = [
+        one.model_copy(update={"pattern": patterns[one.router], "kind": "vm", "path": "netback"})
+        for one in trial.routers
+    ]
     return trial.model_copy(update={"routers": tuple(routers)})
 
 
@@ -120,36 +126,101 @@ def test_claims_are_decided_by_runs_as_by_simulations(tmp_path: Path) -> None:
     missed = [text for text, claim in claims.items() if not claim.reproduced]
     assert missed == ["There are some fluctuations even if only one adapter is transmitting."]
     more = claims["A VM with three connections gets more than one with a single connection."]
-    assert "75.0%" in more.evidence
-    (alike,) = [text for text in claims if text.startswith("Isolation is not too bad")]
-    assert "5." in claims[alike].evidence
+    assert more.evidence.startswith("its share is 75.0%")
+    (alike,) = [claim for text, claim in claims.items() if text.startswith("Isolation is not too")]
+    losses = [float(part) for part in re.findall(r"([0-9.]+)% \(95", alike.evidence)]
+    assert losses == pytest.approx([5, 5, 15, 15], abs=0.1), "in the mean of both repeats"
+    assert live.told[1].endswith("(adamczyk2012-fig8-connections: 2 trials of 10 s each)")
 
 
-def test_a_run_that_is_another_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def even(trial: Trial, second: float) -> tuple[float, ...]:
+    return (47.0, 47.0) if trial.arm != "unmodified" or second % 4 < 2 else (90.0, 4.0)
+
+
+def following(_: Trial, second: float) -> tuple[float, ...]:
+    first = 30 - max(0, int(second))
+    return (95 * first / 31, 95 * (31 - first) / 31)
+
+
+def test_figures_without_repeats_or_neighbours_are_decided_as_well(tmp_path: Path) -> None:
+    alone = made(tmp_path / "alone", "fig5-alone", lambda _, second: (second >= 0) * [81.0] or [0])
+    (claim,) = adamczyk_claims.of(live_runs.read([alone]).found, ["equal-rates"])
+    assert (claim.reproduced, claim.evidence[:35]) == (True, "alone, at a rate of 85 Mbit/s: 81.0")
+    seven = made(tmp_path / "seven", "fig7-no-rate", even)
+    ten = made(tmp_path / "ten", "fig10-priorities", following)
+    found = live_runs.read([seven, ten]).found
+    names = ["no-rate", "no-rate-improved", "priorities"]
+    claims = adamczyk_claims.of(found, names)
+    assert [claim.reproduced for claim in claims] == [True, False, True, True, True, True]
+    assert "frames lost" not in claims[2].evidence, "which nobody has counted"
+    single = {name: its for name, its in found.items() if name != "priorities"}
+    once = {
+        name: {variant: replace(it, courses=it.courses[:1]) for variant, it in its.items()}
+        for name, its in single.items()
+    }
+    assert len(adamczyk_claims.of(once, names)) == 4
+
+
+def test_one_repeat_has_no_interval_and_so_no_claim_about_it(tmp_path: Path) -> None:
+    found = live_runs.read([made(tmp_path / "five", "fig5-equal-rates", limited)]).found
+    once = {
+        name: {variant: replace(it, courses=it.courses[:1]) for variant, it in its.items()}
+        for name, its in found.items()
+    }
+    (claim,) = adamczyk_claims.of(once, list(once))
+    assert claim.text.startswith("The actual rate")
+
+
+def test_bins_of_any_width_give_the_same_rates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.BIN_NS", 80_000_000)
+    path = made(tmp_path / "five", "fig5-equal-rates", limited)
+    it = live_runs.read([path]).found["equal-rates"]["rate-25"]
+    assert it.series("vm1").shape == (2, 15)
+    assert it.series("vm1")[0, 1:4] == pytest.approx(25 * 1472 / 1538, rel=0.01)
+
+
+def refused(words: str, *paths: Path) -> None:
+    with pytest.raises(SpecError, match=words):
+        live_runs.read(paths)
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "words"),
+    [
+        ("fig8", "fig8-connections", "mine", "of adamczyk2012-mine; accepted: runs of"),
+        ("fig8", "pressure: off", "pressure: on", "back_pressure is True"),
+        ("fig8", "credit-random", "drr", "scheduler is drr, and the paper's credit-r"),
+        ("fig8", "100Mbps", "90Mbps", "uplink_rate is 90000000.0, and the paper's 10"),
+        ("fig8", "[16.2kpps, 24.3kpps]", "[24.3kpps, 16.2kpps]", "vm2 is offered 24300 pps"),
+        ("fig8", "frame_size: 1518", "frame_size: 1024", "with frames of 1024 bytes"),
+        ("fig8", "vm2", "other", "routers are vm1, other, and the paper's vm1, vm2"),
+        ("fig8", "name: unmodified", "name: else", "no trial of arm unmodified counts"),
+        ("fig8", "duration: 10s", "duration: 3s", "window of 3 s is too short .* 4 s"),
+        ("fig5", "from 5s", "from 4s", "vm2 sends from 4s, and the paper's from 5 s"),
+        ("fig5", "from 5s", "constant", "vm2 sends constant, and the paper's from 5 s"),
+        ("fig5", "vm2: {rate_max: 30", "vm2: {rate_max: 31", "rate-30: rate_max of vm2 is 310"),
+        ("fig10", "link_weight: 29", "link_weight: 28", "weights do not change as the paper's"),
+    ],
+)
+def test_a_run_with_other_settings_is_refused(
+    file: str, before: str, after: str, words: str, tmp_path: Path
+) -> None:
+    names = {"fig5": "equal-rates", "fig8": "connections", "fig10": "priorities"}
+    text = (PAPERS / f"{file}-{names[file]}.yaml").read_text(encoding="utf-8")
+    assert before in text
+    path = made(tmp_path / "run", "", lambda trial, _: [1.0] * len(trial.routers),
+                text.replace(before, after))  # fmt: skip
+    refused(words, path)
+
+
+def test_what_is_no_run_with_real_frames_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     good = made(tmp_path / "good", "fig8-connections", shared)
-    text = (PAPERS / "fig8-connections.yaml").read_text(encoding="utf-8")
-
-    def refused(words: str, *paths: Path) -> None:
-        with pytest.raises(SpecError, match=words):
-            live_runs.read(paths)
-
     refused("another run that was given has connections, too", good, good)
-    other = made(tmp_path / "other", "", shared, text.replace("fig8-connections", "mine"))
-    refused("a run of adamczyk2012-mine; accepted: runs of adamczyk2012-fig5", other)
-    for change, words in (
-        (("back_pressure: off", "back_pressure: on"), "back_pressure is True, and the paper's Fal"),
-        (("scheduler: credit", "scheduler: drr"), "scheduler is drr, and the paper's credit"),
-        (("100Mbps", "90Mbps"), "uplink_rate is 90000000.0, and the paper's 100000000.0"),
-    ):
-        path = made(tmp_path / change[1].split()[-1], "", shared, text.replace(*change))
-        refused(words, path)
-    limits = (PAPERS / "fig5-equal-rates.yaml").read_text(encoding="utf-8")
-    path = made(
-        tmp_path / "rates", "", limited, limits.replace("vm2: {rate_max: 30", "vm2: {rate_max: 31")
-    )
-    refused("arm rate-30: rate_max of vm2 is 31000000.0 bit/s, and the paper's 30000000.0", path)
-    bare = made(tmp_path / "bare", "fig8-connections", None)
-    refused("trial 0 has no time series", bare)
+    refused("trial 0 has no time series", made(tmp_path / "bare", "fig8-connections", None))
     monkeypatch.setattr(data, "HOST", data.HOST.model_copy(update={"simulated": "veth"}))
     refused("this run is simulated", made(tmp_path / "simulated", "fig8-connections", shared))
 
@@ -175,6 +246,10 @@ def test_a_run_stands_beside_the_simulation(
     written = page(found)
     assert written.count("live: <strong>✓ reproduced</strong>") == 3
     assert "and live" in written
+    print_reproduction(found)
+    details = capsys.readouterr().out
+    assert details.count("live, reproduced: ") == 3
+    assert "fig8-connections: 2 trials of 10 s each)" in " ".join(details.split())
     print_reproduction_answer(found)
     told = capsys.readouterr().out
     assert "; live 3 of 3 claims" in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from isolane.reproduce.adamczyk.guest_rows import Found
+from isolane.reproduce.adamczyk.live_runs import FINE_BIN_S
 from isolane.reproduce.adamczyk.runs import Repeats, interval
 from isolane.reproduce.model import Plot, PlotPoint
 
@@ -30,7 +31,8 @@ def _both(plot: Plot, live: Plot) -> Plot:
     points = tuple(
         point.model_copy(update={"series": f"{point.series}, live"}) for point in live.points
     )
-    caption = f"{plot.caption} {live.caption.replace('Simulated', 'Live').split('.')[0]}."
+    what = live.caption.partition(".")[0].replace("Simulated", f"Live in bins of {FINE_BIN_S:g} s")
+    caption = f"{plot.caption} {what}."
     return plot.model_copy(update={"points": (*plot.points, *points), "caption": caption})
 
 

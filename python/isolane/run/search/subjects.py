@@ -59,7 +59,8 @@ def subjects_of(
         fullest = max(experiment.points(), key=lambda point: len(point.routers)).routers
         for router in fullest:
             _refuse_ending(router)
-        return tuple(Subject(arm, fullest) for arm in experiment.resolved_arms())
+        at_once = tuple(map(_at_once, fullest))
+        return tuple(Subject(arm, at_once) for arm in experiment.resolved_arms())
     return tuple(
         Subject(arm, (router,))
         for arm in experiment.resolved_arms()
@@ -105,9 +106,9 @@ def _different(experiment: Experiment, arm: Arm) -> list[PointRouter]:
     groups = dict.fromkeys([reference, *(router.group for router in routers)])
     found: dict[str, PointRouter] = {}
     for group in groups:
-        first = next(router for router in routers if router.group == group)
+        first = _at_once(next(router for router in routers if router.group == group))
         traffic = (experiment.traffic_of(group), first.pattern)
         sort = (replace(arm.router(group), group=""), *traffic)
         if not first.pattern.ends:
-            found.setdefault(repr(sort), _at_once(first))
+            found.setdefault(repr(sort), first)
     return list(found.values())

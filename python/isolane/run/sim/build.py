@@ -126,7 +126,7 @@ def _traffic(experiment: Experiment, setting: Setting, end_ns: int) -> tuple[to.
             if timing.kind == "from":
                 begins_ns = setting.warmup_ns + timing.from_ns
             if setting.priming is not None:
-                begins_ns = setting.priming.duration_ns
+                begins_ns = max(begins_ns, setting.priming.duration_ns)
                 above = to.Pattern("cbr", setting.priming_pps(demand))
                 found.append(to.Traffic(f"{name}/priming", name, frame_bytes, above, begins_ns))
             found.append(to.Traffic(name, name, frame_bytes, pattern, end_ns, begins_ns))

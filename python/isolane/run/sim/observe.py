@@ -16,7 +16,7 @@ from isolane.run.sim.build import SimModel
 from isolane.run.sim.causes import causes, core_trial
 from isolane.run.steady_models import WindowShift
 from isolane.spec import format_pps
-from isolane.spec.patterns import EVENLY, read_pattern
+from isolane.spec.patterns import read_pattern
 
 Json = Mapping[str, Any]
 
@@ -91,7 +91,7 @@ def _wire_limits(routers: Sequence[RouterTrial], setting: Setting) -> tuple[Inva
         )
         for router in routers
         if router.role != "aggressor"
-        and read_pattern(router.pattern).timing == EVENLY
+        and read_pattern(router.pattern).timing.kind in ("constant", "from")
         and router.generated_pps + one_frame_pps < router.offered_pps * (1 - setting.budget.limit)
     )
 

@@ -125,6 +125,8 @@ class PacketScheduler:
     overhead_bytes: int
     settings: tuple[FlowSettings, ...]
     quantum_bytes: int | None = None
+    random: bool | None = None
+    """Of ``credit``: in which order it serves."""
 
 
 @dataclass(frozen=True)

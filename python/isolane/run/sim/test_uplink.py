@@ -62,6 +62,14 @@ def rates(seen: Observation) -> list[float]:
     return [router.received_pps for router in seen.routers]
 
 
+@pytest.mark.parametrize("scheduler", ["credit", "credit-random"])
+def test_without_shares_what_is_offered_decides_where_nobody_looks(scheduler: str) -> None:
+    lossy = f"scheduler: {scheduler}, uplink_rate: 100Mbps, back_pressure: off"
+    got = rates(trial(lossy, 8, 24))
+    assert sum(got) == pytest.approx(LINK_PPS, rel=2e-3)
+    assert got[1] / sum(got) > 0.6
+
+
 @pytest.mark.parametrize("scheduler", ["drr", "wfq", "hierarchical"])
 def test_shares_follow_the_weights(scheduler: str) -> None:
     weights = "policy: {one: {link_weight: 4}, two: {link_weight: 1}}"

@@ -20,6 +20,8 @@ def packet_scheduler(arm: Arm, routers: Sequence[PointRouter]) -> PacketSchedule
     """Return the packet scheduler of an arm's uplink, with what it guarantees to each router."""
     kind = arm.uplink.scheduler
     settings = tuple(_flow(r.name, arm.router(r.group).policy, kind) for r in routers)
+    if kind == "credit-random":
+        return PacketScheduler("credit", WIRE_OVERHEAD_BYTES, settings, random=True)
     return PacketScheduler(kind, WIRE_OVERHEAD_BYTES, settings)
 
 
