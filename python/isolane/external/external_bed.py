@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -139,6 +139,9 @@ class ExternalBed:
                 for side in (router.ingress, router.egress)
             )
         )
+
+    def work(self, routers: Collection[str]) -> None:
+        """Do nothing: what the user's routers do is not Isolane's to say."""
 
     def receive_often(self) -> None:
         """Do nothing: the kernel decides when it polls the user's interfaces."""

@@ -51,11 +51,15 @@ ANSWERING: Final = f"""\
 echo '{READY}'
 while read -r number files; do
     echo "{_BEGIN} $number"
-    head -v -n 1000000000 $files 2>/dev/null
+    case $files in
+    -*) kill $files $work ;;
+    *) head -v -n 1000000000 $files 2>/dev/null ;;
+    esac
     echo "{_END} $number"
 done"""
 """Shell commands that the guest's first process ends with: ready, and answering from then on. One
-process that is started for all files: that is what takes the time."""
+process that is started for all files: that is what takes the time. With a signal in place of files
+it goes to the process ``$work``, which its script has started."""
 
 
 @dataclass(frozen=True)
@@ -258,16 +262,32 @@ class Guest(ABC):
         for name in names:
             if process is None or process.stdin is None or not _NAME.fullmatch(name):
                 raise TestbedError(f"guest {self._name} cannot be asked for {name!r}")
-        assert process is not None
-        assert process.stdin is not None
         self._asked = names
+        self._tell(" ".join(f"/proc/{name}" for name in names))
+
+    def _tell(self, words: str) -> None:
+        """Send the guest a line, with a number of its own."""
+        process = self._process
+        if process is None or process.stdin is None:
+            raise TestbedError(f"guest {self._name} is not started")
         self._questions += 1
         self._console.clear()
-        files = " ".join(f"/proc/{name}" for name in names)
         try:
-            os.write(process.stdin.fileno(), f"{self._questions} {files}\n".encode())
+            os.write(process.stdin.fileno(), f"{self._questions} {words}\n".encode())
         except BrokenPipeError:
             raise self._failed("has ended") from None
+
+    def work(self, *, on: bool) -> None:
+        """Have the program that its script has started as ``$work`` go on, or stop.
+
+        Raises
+        ------
+        TestbedError
+            If the guest has ended, or does not answer within its time.
+        """
+        self._tell("-CONT" if on else "-STOP")
+        self._asked = ("work",)
+        self._await(f"{_END} {self._questions}\n", "did not answer")
 
     def answer(self) -> dict[str, str]:
         """Return the files that it was asked for last, by name.

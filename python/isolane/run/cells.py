@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from statistics import median
+from typing import TypedDict
 
 from isolane.run.cpu_results import CorePartName
 from isolane.run.delay_cells import delay_figures, inflation
@@ -23,6 +24,7 @@ from isolane.run.delivery import (
     shares,
     tells_cpu,
     throughputs,
+    working,
 )
 from isolane.run.missing import MissingPoint
 from isolane.run.part_cells import part_cells
@@ -188,8 +190,16 @@ def aggregates(groups: Groups, capacity: Capacity | None) -> tuple[Aggregate, ..
     return tuple(found)
 
 
-def _attack(trials: Sequence[Trial]) -> dict[str, float | None]:
-    """Return what the aggressors were offered: where they were sent clearly less, that."""
+class Attack(TypedDict):
+    """What aggressors do at a point, as a cell has it."""
+
+    aggressor_x: float | None
+    aggressor_pps: float | None
+    working: int
+
+
+def _attack(trials: Sequence[Trial]) -> Attack:
+    """Return what the aggressors were offered, where they were sent clearly less that, and did."""
     of_one: dict[str, list[RouterTrial]] = defaultdict(list)
     for trial in trials:
         for router in aggressors_of(trial):
@@ -206,6 +216,7 @@ def _attack(trials: Sequence[Trial]) -> dict[str, float | None]:
         "aggressor_pps": _total(
             [r.offered_pps * part for r, part in zip(first, parts, strict=True)]
         ),
+        "working": working(trials[0]),
     }
 
 

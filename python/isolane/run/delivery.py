@@ -14,6 +14,7 @@ from isolane.run.results import Delay, Interval, RouterTrial, Trial
 from isolane.run.wording import percent
 from isolane.spec import Experiment
 from isolane.spec.patterns import read_pattern
+from isolane.spec.work_models import NO_WORK
 from isolane.stats import estimate, share_errors
 
 SAME_LOAD = 0.01
@@ -172,9 +173,9 @@ def reference_of(
     if len(rivals) < 2:
         return None
     best = min(rivals, key=lambda found: _weight(found[0][0]))
-    min_pps = _attack_pps(best[0][0])
+    least = attack_of(best[0][0])
     absent = (point for point in in_arm(missing, arm) if _same_victim(point, router))
-    if any((point.aggressor_pps or 0) < min_pps for point in absent if not point.closed):
+    if any(point.attack < least for point in absent if not point.closed):
         return None
     return Reference(best[0][0].point, best, _refused(best))
 
@@ -189,15 +190,24 @@ def _refused(runs: Runs) -> str | None:
     )
 
 
-def _attack_pps(trial: Trial) -> float:
-    return sum(router.offered_pps for router in aggressors_of(trial))
+def attack_of(trial: Trial) -> tuple[float, int]:
+    """Return how heavy the attack is: load of the aggressors first, then how many work besides."""
+    return sum(router.offered_pps for router in aggressors_of(trial)), working(trial)
 
 
-def _weight(trial: Trial) -> tuple[bool, float, int]:
-    """Order points by how much the aggressors are offered; a closed loop is more than any rate."""
+def working(trial: Trial) -> int:
+    """Return how many aggressors work besides."""
+    return sum(router.work != NO_WORK for router in aggressors_of(trial))
+
+
+def _weight(trial: Trial) -> tuple[bool, float, int, int]:
+    """Order points by how much the aggressors are offered; a closed loop is more than any rate.
+
+    Of equal ones that comes first in which fewer of them work besides.
+    """
     rivals = aggressors_of(trial)
     closed = any(router.closed for router in rivals)
-    return closed, sum(router.asked_pps for router in rivals), trial.point
+    return closed, sum(router.asked_pps for router in rivals), working(trial), trial.point
 
 
 def _same_victim(point: MissingPoint, router: RouterTrial) -> bool:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from isolane.run.attempts import key_of
+from isolane.run.delivery import attack_of
 from isolane.run.quality_models import LostTrials
 from isolane.run.results import Finding, RouterTrial, Trial, Verdict
 
@@ -89,17 +90,13 @@ def _imputed(measured: Sequence[Trial], *, received: bool) -> Iterator[Trial]:
         if copy is None:
             continue  # the point is missing, and the finding says so
         number += 1
-        reference = _attack_pps(copy) == min(
-            _attack_pps(trial) for key, trial in valid.items() if key[0] == lost.arm
+        reference = attack_of(copy) == min(
+            attack_of(trial) for key, trial in valid.items() if key[0] == lost.arm
         )
         # What a victim has when nobody attacks is no question; only that round's is missing.
         routers = copy.routers if reference else tuple(_as(r, received) for r in copy.routers)
         update = {"trial": number, "repeat": lost.repeat, "routers": routers}
         yield copy.model_copy(update={**update, "invocation": lost.invocation})
-
-
-def _attack_pps(trial: Trial) -> float:
-    return sum(router.offered_pps for router in trial.routers if router.role == "aggressor")
 
 
 def _as(router: RouterTrial, received: bool) -> RouterTrial:  # noqa: FBT001 - which extreme

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from isolane.spec.fields import Mode
+from isolane.spec.work_models import NO_WORK, Work
 
 NOT_MADE = "no trial was made, because the run ended before it"
 
@@ -28,6 +29,7 @@ class MissingRouter(_Model):
     """None for a load in x without a capacity, and of a closed loop."""
     mode: Mode = "forward"
     closed: bool = False
+    work: Work = NO_WORK
 
 
 class MissingPoint(_Model):
@@ -74,6 +76,12 @@ class MissingPoint(_Model):
     def aggressor_pps(self) -> float | None:
         """Offered load of all aggressors together, frames/s; None without any."""
         return _total(router.offered_pps for router in self.routers if router.role == "aggressor")
+
+    @property
+    def attack(self) -> tuple[float, int]:
+        """How heavy the attack was to be: see :attr:`isolane.run.results.Cell.attack`."""
+        working = sum(r.role == "aggressor" and r.work != NO_WORK for r in self.routers)
+        return self.aggressor_pps or 0.0, working
 
     def named(self, router: str) -> MissingRouter | None:
         """Return one of the routers; None where the point does not have it."""

@@ -40,6 +40,7 @@ def _missing(
             load_x=demand.load_x if demand else _in_x(router.load),
             offered_pps=demand.offered_pps if demand and router.load.unit != "conn" else None,
             mode=router.mode,
+            work=router.work,
             closed=router.load.unit == "conn",
         )
         for router, demand in zip(point.routers, demands, strict=True)

@@ -44,6 +44,7 @@ from isolane.run.verdict_models import Finding as Finding  # noqa: PLC0414 - the
 from isolane.run.verdict_models import Verdict as Verdict  # noqa: PLC0414 - the same
 from isolane.run.web_results import WebTrial
 from isolane.spec.fields import Mode
+from isolane.spec.work_models import NO_WORK, Work
 
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure", "twin", "search", "null-dut", "generator"]
@@ -137,6 +138,8 @@ class RouterTrial(_Model):
     """What the experiment asks for, where that is more than can be sent; None: `offered_pps`."""
     pattern: str = "constant"
     """When its frames were sent, and what was unusual about them."""
+    work: Work = NO_WORK
+    """What a program in it did besides."""
     mode: Mode = "forward"
     """Where it answered its frames, delays are round-trip times, and answers are received."""
     receiver_lost: int | None = None
@@ -270,6 +273,8 @@ class Cell(_Model):
     """Offered load of all aggressors at this point together, in capacities; None without any."""
     aggressor_pps: float | None = None
     """The same in frames per second."""
+    working: int = 0
+    """Aggressors at this point that did work besides."""
     delivered: Interval | None = None
     """Received over generated frames in the window; None where there were none, or before
     method 2."""
@@ -300,6 +305,11 @@ class Cell(_Model):
     """Whether so many requests were always under way: `offered_pps` is what was asked then."""
     content_bps: Interval | None = None
     """Content of its answers that were complete in the window, bit/s, without headers."""
+
+    @property
+    def attack(self) -> tuple[float, int]:
+        """How heavy the attack is: load of the aggressors first, then how many work besides."""
+        return self.aggressor_pps or 0.0, self.working
 
 
 class Capacity(_Model):

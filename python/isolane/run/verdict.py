@@ -91,7 +91,7 @@ def _level(arms: Sequence[ArmVerdict]) -> Literal["good", "bad", "neutral", "non
 def missing_points(missing: Sequence[MissingPoint]) -> list[str]:
     """Say at which points there is no verdict, and why; the heaviest attack first."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for point in sorted(missing, key=lambda point: -(point.aggressor_pps or 0)):
+    for point in sorted(missing, key=lambda point: point.attack, reverse=True):
         groups.setdefault((point.point_label, point.why), []).append(point.arm)
     return [
         f"No verdict at {label} on {wording.listing(arms)}: {why}."
@@ -119,9 +119,10 @@ def missing_words(cells: Sequence[Cell], missing: Sequence[MissingPoint]) -> str
 
 
 def _load(cell: Cell) -> str:
+    load = flow_of([cell.mode]).rate(cell.aggressor_pps or 0)
     if cell.aggressor_x is not None:
-        return f"{wording.multiple(cell.aggressor_x)} the capacity"
-    return flow_of([cell.mode]).rate(cell.aggressor_pps or 0)
+        load = f"{wording.multiple(cell.aggressor_x)} the capacity"
+    return f"{load} and working besides" if cell.working else load
 
 
 def _attack(worst: Sequence[AttackedPoint]) -> str:
@@ -146,7 +147,7 @@ def _victim(cell: Cell) -> str:
 
 def _stood(asked: Asked, worst: Sequence[AttackedPoint], *, complete: bool) -> str:
     tried = (point.cell for points in asked.attacked.values() for point in points)
-    heaviest = max(tried, key=lambda cell: cell.aggressor_pps or 0)
+    heaviest = max(tried, key=lambda cell: cell.attack)
     parts = [f"{share} on {arms}" for share, arms in _by_share(worst)]
     if not complete:
         return (

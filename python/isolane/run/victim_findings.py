@@ -127,8 +127,13 @@ def worst(points: Sequence[AttackedPoint]) -> AttackedPoint:
     """
     return min(
         _decisive(points),
-        key=lambda p: (round(p.shown.median, 3), p.shown.low, -(p.cell.aggressor_pps or 0)),
+        key=lambda p: (round(p.shown.median, 3), p.shown.low, _lightest_last(p.cell)),
     )
+
+
+def _lightest_last(cell: Cell) -> tuple[float, int]:
+    pps, working = cell.attack
+    return -pps, -working
 
 
 def _decisive(points: Sequence[AttackedPoint]) -> Sequence[AttackedPoint]:
@@ -179,7 +184,7 @@ def _lacks_reference(cell: Cell, cells: Sequence[Cell], missing: Sequence[Missin
         return False
     offered_pps = cell.offered_pps.median
     attacks = [
-        other.aggressor_pps or 0
+        other.attack
         for other in cells
         if other.router == cell.router and same_load(other.offered_pps.median, offered_pps)
     ]
@@ -187,8 +192,8 @@ def _lacks_reference(cell: Cell, cells: Sequence[Cell], missing: Sequence[Missin
         router = point.named(cell.router)
         pps = router.offered_pps if router else None
         if pps is not None and same_load(pps, offered_pps) and not point.closed:
-            attacks.append(point.aggressor_pps or 0)
-    return len(attacks) > 1 and (cell.aggressor_pps or 0) > min(attacks)
+            attacks.append(point.attack)
+    return len(attacks) > 1 and cell.attack > min(attacks)
 
 
 def _is_short(cell: Cell) -> bool:
@@ -208,8 +213,8 @@ def never_overloaded(cells: Sequence[Cell], capacity: Capacity | None) -> str | 
     """
     if not any(cell.role == "aggressor" for cell in cells):
         return None
-    if any(_is_short(cell) for cell in cells):
-        return None
+    if any(_is_short(cell) or cell.working for cell in cells):
+        return None  # work takes all of a core that it can get
     offered: dict[tuple[str, int], float] = defaultdict(float)
     for cell in cells:
         offered[cell.arm, cell.point] += sent_pps(cell)

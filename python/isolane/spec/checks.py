@@ -23,6 +23,7 @@ from isolane.spec.policy_arms import misfits
 from isolane.spec.problems import Loc, Problem, listed, nearest, show
 from isolane.spec.services_checks import services_misfits
 from isolane.spec.web_checks import web_misfits
+from isolane.spec.work_checks import work_misfits
 
 RESERVED: Final = ("gen", "rcv", "dut", "total")
 """Names that routers cannot have, because the test bed and the tables use them."""
@@ -43,6 +44,7 @@ def structure(data: ExperimentData) -> tuple[Problem, ...]:
         image_misfits,
         pattern_misfits,
         services_misfits,
+        work_misfits,
         web_misfits,
         objective_misfits,
         _capacity,

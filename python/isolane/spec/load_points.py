@@ -12,6 +12,7 @@ from isolane.spec.patterns import PLAIN, Pattern
 from isolane.spec.subnets import Network, default_subnet
 from isolane.spec.units import Load
 from isolane.spec.web_models import DEFAULT_OBJECT_BYTES, format_size
+from isolane.spec.work_models import NO_WORK, Work
 
 T = TypeVar("T")
 
@@ -34,6 +35,8 @@ class PointRouter:
     """Whether it passes its frames on, or answers them."""
     object_bytes: int = DEFAULT_OBJECT_BYTES
     """With mode http: what it is asked for."""
+    work: Work = NO_WORK
+    """What a program in it does besides."""
 
     @property
     def answers(self) -> bool:
@@ -66,6 +69,8 @@ def sweeps(data: ExperimentData) -> Iterator[tuple[tuple[str | int, ...], int]]:
             yield ("routers", i, "traffic", "pattern"), len(patterns_of(router))
         if len(own_objects(router)) > 1:
             yield ("routers", i, "traffic", "object"), len(own_objects(router))
+        if len(router.work) > 1:
+            yield ("routers", i, "work"), len(router.work)
     for name, loads in data.load.items():
         if len(loads) > 1:
             yield ("load", name), len(loads)
@@ -127,8 +132,9 @@ def _members(data: ExperimentData, router: Router, step: int) -> Iterator[PointR
         traffic = data.traffic_of(router.name)
         size = at(traffic.object_bytes, step)
         yield PointRouter(
-            name, router.name, router.role, load, address, pattern, traffic.mode, size
-        )
+            name, router.name, router.role, load, address, pattern, traffic.mode, size,
+            at(router.work, step),
+        )  # fmt: skip
 
 
 def _label(data: ExperimentData, step: int) -> str:
@@ -147,10 +153,11 @@ def _label(data: ExperimentData, step: int) -> str:
     ]
     for router in data.routers:
         loads, patterns = data.load[router.name], patterns_of(router)
-        if len(loads) > 1 or len(patterns) > 1:
-            pattern = at(patterns, step)
+        if len(loads) > 1 or len(patterns) > 1 or len(router.work) > 1:
+            pattern, work = at(patterns, step), at(router.work, step)
             told = f" {pattern}" if len(patterns) > 1 and pattern != PLAIN else ""
-            parts.append(f"{router.name} {at(loads, step)}{told}")
+            busy = f", work {work}" if len(router.work) > 1 and work != NO_WORK else ""
+            parts.append(f"{router.name} {at(loads, step)}{told}{busy}")
     if not parts:
         parts = [f"{router.name} {data.load[router.name][0]}" for router in data.routers]
     return ", ".join(parts)

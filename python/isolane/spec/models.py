@@ -29,6 +29,7 @@ from isolane.spec.schedulers import SchedulerWord, Switch
 from isolane.spec.services_models import Services
 from isolane.spec.units import Load, wire_bps
 from isolane.spec.web_models import DEFAULT_OBJECT_BYTES, ObjectSizes
+from isolane.spec.work_models import NO_WORK, WorkValues
 
 DEFAULT_MODERATION_NS: Final = 50_000
 DEFAULT_THRESHOLD: Final = 0.01
@@ -149,6 +150,9 @@ class Router(SpecModel):
     """Virtual CPUs of a virtual machine under kvm or tcg; default 1."""
     services: Services | None = None
     """Of a container: what it does with each frame besides passing it on."""
+    work: WorkValues = (NO_WORK,)
+    """What a program in it does besides: none, or cpu (it takes all of its core that it can get, in
+    trials only). A list sweeps it."""
     external: External | None = None
     """Of an external router: the interfaces that lead to it, and its addresses there."""
     haproxy: FileName | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Final, Self
 
@@ -26,6 +26,7 @@ from isolane.testbed.responders import BedResponders
 from isolane.testbed.silence import await_silence
 from isolane.testbed.web_servers import BedWebServers
 from isolane.testbed.wires import wires_of
+from isolane.testbed.workers import BedWorkers
 
 
 class Testbed:
@@ -65,6 +66,7 @@ class Testbed:
         self._back_end = BedBackEnd(self._layout, self._ns, journal)
         self._guests = BedGuests(self._layout, self._ns, journal, self._back_end)
         self._responders = BedResponders(self._layout, self._ns)
+        self._workers = BedWorkers(self._layout, self._ns)
         self._web = BedWebServers(self._layout, self._ns, plan.measure_cores[-1])
         self.receive_threads: dict[str, list[int]] = {}
         """DUT interface -> kernel threads that poll it; empty with ``softirq``."""
@@ -96,6 +98,7 @@ class Testbed:
         self._back_end.start()
         self._guests.start(builder.go_on)
         self._responders.start()
+        self._workers.start()
         self._web.start(builder.go_on)
         self._reader = Reader(self._layout, self._ns, self._guests, self._back_end)
         self.receive_threads = self._polling.assign()
@@ -140,6 +143,7 @@ class Testbed:
             self._reader.close()
         self._web.close()
         self._responders.close()
+        self._workers.close()
         self._guests.close()
         self._back_end.close()
         problems = netns.remove(self._ns.values())
@@ -248,8 +252,27 @@ class Testbed:
 
     @property
     def responder_threads(self) -> dict[str, list[int]]:
-        """Router -> the threads that answer frames in it, where it is no guest."""
-        return self._responders.threads() | self._web.threads()
+        """Router -> the threads that answer frames in it, or work, where it is no guest."""
+        found: dict[str, list[int]] = {}
+        for programs in (self._responders, self._web, self._workers):
+            for router, threads in programs.threads().items():
+                found.setdefault(router, []).extend(threads)
+        return found
+
+    def work(self, routers: Collection[str]) -> None:
+        """Have the programs of these routers work, and no others.
+
+        Raises
+        ------
+        MeasurementError
+            If one of them has ended, or a guest does not answer.
+        """
+
+        def do() -> None:
+            self._workers.work(routers)
+            self._guests.work(routers)
+
+        self._thread.do(do)
 
     @property
     def back_end_threads(self) -> tuple[list[int], tuple[str, ...]]:
@@ -347,6 +370,7 @@ class Testbed:
     def _check_alive(self) -> None:
         self._guests.check_alive()
         self._responders.check_alive()
+        self._workers.check_alive()
         self._web.check_alive()
         self._back_end.check_alive()
         for (name, ifname), index in self._ifindex.items():

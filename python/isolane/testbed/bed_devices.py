@@ -112,6 +112,8 @@ class RouterLayout:
     """What it sends goes through the qdisc of its wire."""
     web: WebPlan | None = None
     """It is a load balancer of web requests, between generator and receiver."""
+    works: bool = False
+    """A program in it takes all of its core that it can get, when it is told to."""
 
     @property
     def answers(self) -> bool:

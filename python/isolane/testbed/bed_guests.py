@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Literal
 
 from isolane.errors import MeasurementError, TestbedError
@@ -35,6 +35,7 @@ from isolane.testbed.ip_counters import FILES, IpCounts
 from isolane.testbed.journal import Journal
 from isolane.testbed.netns import Namespace
 from isolane.testbed.responders import responder_script
+from isolane.testbed.workers import work_script
 
 _DEVICES: Final = "net/dev"
 READY_S: Final = 120.0
@@ -168,7 +169,24 @@ class BedGuests:
             RouterSide(router.out_address, router.dst_ip, router.dst_mac),
         )
         script = router_script(ip, _nics(router), sides)
-        return f"{script}\n{responder_script(router.in_address)}" if router.responder else script
+        if router.responder:
+            script = f"{script}\n{responder_script(router.in_address)}"
+        return f"{script}\n{work_script()}" if router.works else script
+
+    def work(self, routers: Collection[str]) -> None:
+        """Have the programs of these guests work, and no others.
+
+        Raises
+        ------
+        MeasurementError
+            When one of them does not answer.
+        """
+        for router in self._layout.routers:
+            if router.guest and router.works:
+                try:
+                    self._guests[router.name].work(on=router.name in routers)
+                except TestbedError as error:
+                    raise MeasurementError(str(error)) from None
 
     def processes(self) -> dict[str, int]:
         """Return the process that all of each guest comes from."""

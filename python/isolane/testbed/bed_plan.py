@@ -82,6 +82,8 @@ class RouterPlan:
     """On path tap: a policy limits what it sends, so frames must not go past the wire's qdisc."""
     web: WebPlan | None = None
     """Of a router that is a load balancer, which has mode http."""
+    works: bool = False
+    """Whether a program in it takes all of its core that it can get, when it is told to."""
 
     @property
     def asks(self) -> bool:

@@ -215,6 +215,7 @@ def _router(layout: Layout, plan: BedPlan, number: int, router: RouterPlan) -> N
             services=router.services,
             shaped=router.shaped,
             web=router.web,
+            works=router.works,
         )
     )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from isolane import _native
@@ -24,6 +25,7 @@ from isolane.run.live.timed_changes import TimedChanges
 from isolane.run.results import NotMeasured
 from isolane.run.series import RouterSeries, TrialSeries, bins_of, padded
 from isolane.spec import Arm, Experiment, PointRouter, format_ns
+from isolane.spec.work_models import NO_WORK
 from isolane.testbed import Counters
 
 LEAD_NS = 15_000_000
@@ -87,7 +89,8 @@ class LiveBench(MeasuredBench):
         before, ticks = self._counters(), core_ticks()
         idle = IdleReading.take(tools.accountant, ticks)
         tools.bed.receive_often()
-        self._send(source, setting)
+        with self._working(setting):
+            self._send(source, setting)
         tools.bed.check_alive()
         report = source.report()
         counts, lost = self._drained(sum(sent.sent for sent in report.streams), before, setting)
@@ -133,6 +136,19 @@ class LiveBench(MeasuredBench):
             receiver_pause_ns=tools.bed.receiver_moderation_ns,
         )
         return observe(raw)
+
+    @contextmanager
+    def _working(self, setting: Setting) -> Iterator[None]:
+        """Have routers work while frames are sent."""
+        names = [d.router.name for d in setting.demands if d.router.work != NO_WORK]
+        if not names:
+            yield
+            return
+        try:
+            self._equipment.bed.work(names)
+            yield
+        finally:
+            self._equipment.bed.work(())
 
     def _drained(
         self, sent: int, before: Counters, setting: Setting

@@ -32,6 +32,7 @@ from isolane.run.sim.catalogue import has_model
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, Policy
 from isolane.spec.external_models import External
 from isolane.spec.port_keys import port_keys
+from isolane.spec.work_models import NO_WORK
 from isolane.testbed import (
     UML,
     BedPlan,
@@ -123,7 +124,13 @@ class LiveBackEnd:
                 yield bench
             return
         arm = guest_needs.decided(arm)
-        plans = tuple(_router_plan(arm, r, web_plan(self._experiment, arm, r)) for r in routers)
+        plans = tuple(
+            replace(
+                _router_plan(arm, r, web_plan(self._experiment, arm, r)),
+                works=set(self._experiment.router(r.group).work) != {NO_WORK},
+            )
+            for r in routers
+        )
         with self._bench(arm, routers, plans) as bench:
             yield bench
 

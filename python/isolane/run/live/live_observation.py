@@ -120,6 +120,7 @@ def _router(raw: Raw, i: int, demand: Demand, parts: Parts) -> RouterTrial:
         hypervisor=kind.live_hypervisor,
         nic=kind.live_nic,
         pattern=str(demand.router.pattern),
+        work=demand.router.work,
         mode=demand.router.mode,
         parts=_parts(raw, i, demand),
         load_x=demand.load_x,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from isolane.guests import GuestPart
@@ -67,6 +67,9 @@ class MeasuredBed(Protocol):
     @property
     def receiver_moderation_ns(self) -> int:
         """Pause between two polls of a receiver's interface, ns; 0 where it is not Isolane's."""
+
+    def work(self, routers: Collection[str]) -> None:
+        """Have the programs of these routers work, and no others."""
 
     def receive_often(self) -> None:
         """Have the receiver poll as often as delays need it, within milliseconds."""

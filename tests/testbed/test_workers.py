@@ -1,0 +1,91 @@
+"""Routers that work: their programs run when they are told to, and are the routers' own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from isolane.errors import MeasurementError
+from isolane.procfs import threads_of
+from isolane.testbed import UML, BedPlan, Machine, Testbed
+
+from tests.testbed.test_forwarding import assert_forwards
+
+pytestmark = [pytest.mark.root, pytest.mark.beside]
+
+LIMIT_S = 120.0
+
+
+def used(threads: list[int]) -> int:
+    """Return what threads have taken of their core, ticks."""
+    fields = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in threads]
+    return sum(int(each[11]) + int(each[12]) for each in fields)
+
+
+def state(thread: int) -> str:
+    return Path(f"/proc/{thread}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def working(plan: BedPlan, **changes: Any) -> BedPlan:
+    first, *others = plan.routers
+    return replace(plan, routers=(replace(first, works=True, **changes), *others))
+
+
+@pytest.mark.parametrize("path", ["direct", "bridge"])
+def test_a_container_works_when_it_is_told_to(
+    path: str, journal: Any, plan: Callable[..., BedPlan], traffic: Any
+) -> None:
+    with Testbed(working(plan(path, 2)), journal) as bed:
+        ((name, (thread,)),) = bed.responder_threads.items()
+        assert name == "vr-1"
+        until(lambda: state(thread) == "T", "it is stopped at first")
+        assert os.sched_getaffinity(thread) == {bed.plan.dut_cores[0]}
+        assert "CapBnd:\t0000000000000000" in Path(f"/proc/{thread}/status").read_text()
+        bed.work(["vr-1"])
+        before = used([thread])
+        until(lambda: used([thread]) > before + 5, "it works")
+        assert_forwards(bed, 4, traffic)
+        bed.work(["vr-2"])
+        until(lambda: state(thread) == "T", "it does not work")
+        bed.check_alive()
+        os.kill(thread, signal.SIGKILL)
+        until(lambda: not threads_of(thread) or state(thread) in "ZX", "it has ended")
+        with pytest.raises(MeasurementError, match="the work of router vr-1 has ended"):
+            bed.check_alive()
+    assert not Path(f"/proc/{thread}").exists()
+
+
+@pytest.mark.usefixtures("needs_guest_kernel", "needs_qemu_guests")
+@pytest.mark.parametrize(("machine", "part"), [(UML, "programs"), (Machine("tcg"), "processors")])
+def test_a_guest_works_when_it_is_told_to(
+    machine: Machine, part: str, journal: Any, plan: Callable[..., BedPlan], traffic: Any
+) -> None:
+    path = "tap" if machine is UML else "macvtap"
+    with Testbed(working(plan(path, receive="softirq"), kind="vm", machine=machine), journal) as bed:
+        threads = bed.guest_threads["vr-1"][part]  # type: ignore[index]
+        assert threads
+        bed.work(["vr-1"])
+        before = used(threads)
+        until(lambda: used(threads) > before + 20, "it works")
+        assert_forwards(bed, 4, traffic)
+        bed.work(())
+        until(lambda: _rests(threads), "it does not work")
+
+
+def _rests(threads: list[int]) -> bool:
+    before = used(threads)
+    time.sleep(0.2)
+    return used(threads) - before <= 2
