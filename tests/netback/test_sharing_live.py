@@ -131,6 +131,8 @@ def test_a_link_is_never_faster_than_its_rate_and_may_lose(tmp_path: Path) -> No
         one.until("all were sent", lambda s: of(s, port).waiting == 0)
 
         changed(f"{NAME}/n1", SLOW, "back_pressure=off")
+        told = changed(f"{NAME}/n1", "burst=20ms")
+        assert told == {"burst": {"before": None, "now": "20ms"}}
         send([one.frame(0, size=SIZE)] * SENT)
         status = one.until("came", lambda s: of(s, port).transmitted == 5 * SENT)
         assert of(status, port).output_full > 0

@@ -14,6 +14,7 @@ from isolane.spec.fields import (
     ArmName,
     BufferWait,
     LineRate,
+    LinkBurst,
     Slug,
     Version,
     whole,
@@ -50,6 +51,8 @@ class UplinkEntry(SpecModel):
     """Whether frames wait while the link takes none (on), or are lost then (off)."""
     rate: LineRate | None = None
     """Rate of the link in bit/s on the wire; default: as fast as the interface takes frames."""
+    burst: LinkBurst | None = None
+    """What the link takes ahead of its rate, as time, 1ms to 1s; default: 4ms."""
 
 
 class PortEntry(SpecModel):
@@ -114,6 +117,10 @@ class NetbackFile(SpecModel):
         """Yield what does not fit together."""
         taken: dict[tuple[str, int | None, str], str] = {}
         interfaces: dict[str, str] = {name: f"uplink {show(name)}" for name in self.uplinks}
+        for name, uplink in self.uplinks.items():
+            if uplink.burst is not None and uplink.rate is None:
+                what = f"burst of uplink {show(name)}, which has no rate"
+                yield Problem(("uplinks", name, "burst"), what, "a rate as well")
         for name, port in self.ports.items():
             loc = ("ports", name)
             if port.interface is not None:

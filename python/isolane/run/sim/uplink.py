@@ -14,6 +14,11 @@ from isolane.spec.schedulers import KEYS, SchedulerName
 
 AHEAD_FRAMES: Final = 2
 """In a link of some rate: the frame that is being sent, and one behind it: it never idles."""
+BURST_NS: Final = 4_000_000
+BUCKET_FRAMES: Final = 10
+"""The back-end's link is a bucket of tokens for so long, and for so many of the longest frames at
+least. Where it looks at the link, nothing is lost for want of tokens, and two frames are enough."""
+_LONGEST_BYTES: Final = 1518 + WIRE_OVERHEAD_BYTES
 
 
 def packet_scheduler(arm: Arm, routers: Sequence[PointRouter]) -> PacketScheduler:
@@ -42,7 +47,14 @@ def link(name: str, arm: Arm, line_bps: int, egress_frames: int) -> Port:
     rate_bps = arm.uplink.rate_bps
     if rate_bps is None or rate_bps >= line_bps:
         return Port(name, line_bps, egress_frames)
-    return Port(name, round(rate_bps), AHEAD_FRAMES)
+    burst_ns = arm.uplink.burst_ns or BURST_NS
+    ahead = AHEAD_FRAMES if arm.uplink.back_pressure else bucket_frames(rate_bps, burst_ns)
+    return Port(name, round(rate_bps), ahead)
+
+
+def bucket_frames(rate_bps: float, burst_ns: int) -> int:
+    """Return how many of the longest frames a link that nobody looks at takes at once."""
+    return max(BUCKET_FRAMES, int(rate_bps / 8 * burst_ns / 1e9 / _LONGEST_BYTES))
 
 
 def rates_bps(arm: Arm, routers: Sequence[PointRouter], line_bps: int) -> list[float]:
