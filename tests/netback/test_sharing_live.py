@@ -130,9 +130,18 @@ def test_a_link_is_never_faster_than_its_rate_and_may_lose(tmp_path: Path) -> No
         assert status.uplinks[1].sent * (SIZE + 24) * 8 <= rate_bps * taken_s + burst * 8
         one.until("all were sent", lambda s: of(s, port).waiting == 0)
 
-        changed(f"{NAME}/n1", SLOW, "back_pressure=off")
+        changed(f"{NAME}/n1", "rate=none")  # and so with all that a link takes ahead
+        told = changed(f"{NAME}/n1", "rate=1Mbps", "burst=1s", "back_pressure=off")
+        assert told["burst"] == {"before": None, "now": "1s"}
         send([one.frame(0, size=SIZE)] * SENT)
         status = one.until("came", lambda s: of(s, port).transmitted == 5 * SENT)
+        assert of(status, port).output_full == 0, "1 s of the rate are 81 frames"
+        assert ", burst 1s, no back-pressure" in isolane("netback", "status", NAME).stdout
+        assert "or no burst" in refused(f"{NAME}/n1", "rate=none")
+
+        changed(f"{NAME}/n1", SLOW, "burst=none")
+        send([one.frame(0, size=SIZE)] * SENT)
+        status = one.until("came", lambda s: of(s, port).transmitted == 6 * SENT)
         assert of(status, port).output_full > 0
         conserved(status)
 

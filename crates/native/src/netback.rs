@@ -60,6 +60,7 @@ struct Uplink {
     scheduler: String,
     back_pressure: bool,
     rate_bps: Option<u64>,
+    burst_ns: Option<u64>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -137,8 +138,8 @@ impl Netback {
     ///
     /// `at_ns`: from when on, ns of the monotonic clock; None: from the next frame on, which also
     /// cancels what was to come later.
-    /// `sharing_json`: `uplinks`, a list of `scheduler`, `back_pressure` and `rate_bps` (bit/s on the
-    /// wire, or null); `ports`, a list of `weight`, `priority`, `rate_min_bps`, `rate_max_bps` (or
+    /// `sharing_json`: `uplinks`, a list of `scheduler`, `back_pressure`, `rate_bps` (bit/s on the
+    /// wire, or null) and `burst_ns` (or null); `ports`, a list of `weight`, `priority`, `rate_min_bps`, `rate_max_bps` (or
     /// null).
     #[pyo3(signature = (sharing_json, at_ns=None))]
     fn share(&self, py: Python<'_>, sharing_json: &str, at_ns: Option<u64>) -> PyResult<()> {
@@ -172,7 +173,8 @@ fn link(settings: &Uplink) -> PyResult<LinkSettings> {
     let unknown = || raise(format!("there is no scheduler {}", settings.scheduler));
     let scheduler = Kind::by_name(&settings.scheduler).ok_or_else(unknown)?;
     let back_pressure = if settings.back_pressure { BackPressure::On } else { BackPressure::Off };
-    Ok(LinkSettings { scheduler, back_pressure, rate_bps: settings.rate_bps })
+    let Uplink { rate_bps, burst_ns, .. } = *settings;
+    Ok(LinkSettings { scheduler, back_pressure, rate_bps, burst_ns })
 }
 
 /// Gives up all rights beyond those of the user, in this thread and those that it starts.

@@ -394,7 +394,7 @@ mod tests {
     proptest! {
         #[test]
         fn each_frame_is_given_once_in_its_senders_order(
-            name in prop::sample::select(vec!["fifo", "drr", "wfq", "strict-priority", "hierarchical", "credit"]),
+            name in prop::sample::select(vec!["fifo", "drr", "wfq", "strict-priority", "hierarchical", "credit", "credit-random"]),
             steps in prop::collection::vec((0usize..3, 60usize..2_000, 0usize..4, any::<bool>()), 1..300),
         ) {
             let kind = Kind::by_name(name).unwrap();

@@ -201,7 +201,12 @@ mod tests {
         let mut ports = ports();
         let settings: Vec<_> = ports.iter().map(|port| port.settings.clone()).collect();
         let scheduler = Kind::by_name("drr").unwrap();
-        let link = LinkSettings { scheduler, back_pressure: BackPressure::On, rate_bps: None };
+        let link = LinkSettings {
+            scheduler,
+            back_pressure: BackPressure::On,
+            rate_bps: None,
+            burst_ns: None,
+        };
         let sharing = Sharing { links: vec![link], ports: vec![FlowSettings::default(); 2] };
         let mut backlogs = Backlogs::new(2, sharing);
         let (mut buffers, mut failed) = (Buffers::new(), Vec::new());

@@ -67,7 +67,7 @@ impl Output {
             uplink,
             scheduler: scheduler(&link.scheduler, ports.len()).map_err(refused)?,
             back_pressure: link.back_pressure,
-            pace: Pace::new(link.rate_bps, 0),
+            pace: Pace::new(link, 0),
             batch: u32::try_from(ports.len().max(SLOTS / 2)).expect("ports are few"),
             ports,
             blocked: false,
@@ -160,7 +160,7 @@ impl Output {
         now_ns: u64,
     ) {
         self.back_pressure = link.back_pressure;
-        self.pace.change(link.rate_bps, now_ns);
+        self.pace.change(link, now_ns);
         if self.scheduler.kind().name() == planned.kind().name() {
             for flow in 0..self.ports.len().try_into().expect("checked when it was opened") {
                 let settings = *planned.settings(flow).expect("as many flows");

@@ -147,7 +147,9 @@ def _status(name: str | None, *, as_json: bool) -> None:
 def _link(uplink: UplinkStatus) -> str:
     lossy = "" if uplink.back_pressure == "on" else ", no back-pressure"
     without = "" if uplink.carrier else ", no carrier"
-    return f"{uplink.scheduler}{f', {uplink.rate}' if uplink.rate else ''}{lossy}{without}"
+    rate = f", {uplink.rate}" if uplink.rate else ""
+    burst = f", burst {uplink.burst}" if uplink.burst else ""
+    return f"{uplink.scheduler}{rate}{burst}{lossy}{without}"
 
 
 def _print(status: Status) -> None:

@@ -31,7 +31,7 @@ Of a port or an uplink of a running `isolane netback`:
 
 \b
 Keys of a port: weight priority rate_min rate_max, as its scheduler looks at them
-Keys of an uplink: scheduler back_pressure rate
+Keys of an uplink: scheduler back_pressure rate burst
 """
 
 

@@ -87,6 +87,8 @@ class UplinkStatus:
     the kernel counts each time among what the interface dropped (``tx_dropped``)."""
     carrier: bool
     """Whether the interface is up and has a carrier; frames wait while it does not."""
+    burst: str | None = None
+    """What the link takes ahead of its rate, as time; None: 4ms."""
 
 
 @dataclass(frozen=True)

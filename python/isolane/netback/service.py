@@ -174,6 +174,7 @@ def _link(uplink: UplinkEntry) -> dict[str, Any]:
         "scheduler": uplink.scheduler,
         "back_pressure": uplink.back_pressure,
         "rate_bps": None if uplink.rate is None else round(uplink.rate),
+        "burst_ns": uplink.burst,
     }
 
 

@@ -230,6 +230,7 @@ def _uplink(change: ArmChange | None) -> Uplink:
         scheduler=change.scheduler or DEFAULT_SCHEDULER,
         rate_bps=change.uplink_rate,
         back_pressure=change.back_pressure is not False,
+        burst_ns=change.uplink_burst,
     )
 
 

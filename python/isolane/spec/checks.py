@@ -126,12 +126,15 @@ def _kinds_and_paths(data: ExperimentData) -> Iterator[Problem]:
             yield Problem((*loc, "path"), what, "none, or leave path out")
             continue
         routers = [resolve_router(router, change) for router in data.routers]
-        for key in ("scheduler", "uplink_rate", "back_pressure"):
+        for key in ("scheduler", "uplink_rate", "uplink_burst", "back_pressure"):
             given = change is not None and getattr(change, key) is not None
             linked = key == "uplink_rate" and any(router.shares_link for router in routers)
             if change and given and not linked and all(r.path != "netback" for r in routers):
                 what = f"{key} of arm {show(change.name)}, in which no router has path netback"
                 yield Problem((*loc, key), what, f"path netback, or leave {key} out")
+        if change and change.uplink_burst is not None and change.uplink_rate is None:
+            what = f"uplink_burst of arm {show(change.name)} without uplink_rate"
+            yield Problem((*loc, "uplink_burst"), what, "uplink_rate as well")
         yield from _paths_of_arm(data, change, routers, loc)
 
 

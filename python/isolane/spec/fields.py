@@ -313,6 +313,9 @@ Moderation = Annotated[
 BufferWait = Annotated[
     int, PlainValidator(_duration("0ms", "1min")), _duration_text, _duration_schema()
 ]
+LinkBurst = Annotated[
+    int, PlainValidator(_duration("1ms", "1s")), _duration_text, _duration_schema()
+]
 TrialDuration = Annotated[
     int, PlainValidator(_duration("50ms", "1h")), _duration_text, _duration_schema()
 ]

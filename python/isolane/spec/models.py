@@ -211,6 +211,8 @@ class ArmChange(SpecModel):
     uplink_rate: f.LineRate | None = None
     """Rate of the link that guests share, on path netback (default: what the NIC takes), and on
     bridge and macvtap where a policy shares it out (default: traffic.line_rate)."""
+    uplink_burst: f.LinkBurst | None = None
+    """On path netback: what the link takes ahead of its rate, as time, 1ms to 1s; default: 4ms."""
     back_pressure: Switch | None = None
     """On path netback: whether frames wait while the link takes none (on, the default), or are lost
     then (off)."""

@@ -14,6 +14,7 @@ from isolane.spec.fields import (
     ArmName,
     BufferWait,
     LineRate,
+    LinkBurst,
     Slug,
     Version,
     whole,
@@ -44,12 +45,14 @@ class UplinkEntry(SpecModel):
     """An interface of the host that ports' frames leave and arrive by."""
 
     scheduler: SchedulerWord = DEFAULT_SCHEDULER
-    """Who sends next: fifo, round-robin, wrr, drr (default), wfq, strict-priority, hierarchical or
-    credit."""
+    """Who sends next: fifo, round-robin, wrr, drr (default), wfq, strict-priority, hierarchical,
+    credit or credit-random."""
     back_pressure: Switch = True
     """Whether frames wait while the link takes none (on), or are lost then (off)."""
     rate: LineRate | None = None
     """Rate of the link in bit/s on the wire; default: as fast as the interface takes frames."""
+    burst: LinkBurst | None = None
+    """What the link takes ahead of its rate, as time, 1ms to 1s; default: 4ms."""
 
 
 class PortEntry(SpecModel):
@@ -81,7 +84,7 @@ class PortEntry(SpecModel):
     rate_min: LineRate | None = None
     """Rate that is met first: hierarchical."""
     rate_max: LineRate | None = None
-    """Rate that is not exceeded: hierarchical, credit."""
+    """Rate that is not exceeded: hierarchical, credit, credit-random."""
 
 
 class NetbackFile(SpecModel):
@@ -114,6 +117,10 @@ class NetbackFile(SpecModel):
         """Yield what does not fit together."""
         taken: dict[tuple[str, int | None, str], str] = {}
         interfaces: dict[str, str] = {name: f"uplink {show(name)}" for name in self.uplinks}
+        for name, link in self.uplinks.items():
+            if link.burst is not None and link.rate is None:
+                what = f"burst of uplink {show(name)}, which has no rate"
+                yield Problem(("uplinks", name, "burst"), what, "a rate as well, or no burst")
         for name, port in self.ports.items():
             loc = ("ports", name)
             if port.interface is not None:

@@ -9,7 +9,7 @@ from pydantic import PlainValidator
 
 from isolane.spec.fields import word, words_schema
 from isolane.spec.problems import Refused, show
-from isolane.spec.units import Load, format_rate
+from isolane.spec.units import Load, format_duration_ns, format_rate
 
 SchedulerName = Literal[
     "fifo",
@@ -46,6 +46,8 @@ class Uplink:
     """Rate of the link, bit/s on the wire; None: as fast as the interface takes frames."""
     back_pressure: bool = True
     """Whether frames wait while the link takes none; else they are lost."""
+    burst_ns: int | None = None
+    """What the link takes ahead of its rate, ns of it; None: 4 ms."""
 
     def as_keys(self) -> dict[str, str]:
         """Return what its entry in a back-end's file says."""
@@ -54,6 +56,8 @@ class Uplink:
             keys["rate"] = format_rate(Load(self.rate_bps, "bps"))
         if not self.back_pressure:
             keys["back_pressure"] = "off"
+        if self.burst_ns is not None:
+            keys["burst"] = format_duration_ns(self.burst_ns)
         return keys
 
 

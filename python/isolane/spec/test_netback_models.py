@@ -49,6 +49,20 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     assert [found.uplink_of(port) for port in (one, two)] == ["eth1", "eth2"]
 
 
+def test_a_link_takes_a_burst_ahead_of_its_rate(tmp_path: Path) -> None:
+    limited = GOOD.replace("scheduler: drr", "rate: 100Mbps\n    burst: 20ms")
+    assert [u.burst for u in read(tmp_path, limited).uplinks.values()] == [None, 20_000_000]
+    for wrong, words in (
+        (
+            limited.replace("rate: 100Mbps\n", "scheduler: drr\n"),
+            "burst of uplink 'eth2', which has",
+        ),
+        (limited.replace("20ms", "2s"), "out of range"),
+    ):
+        with pytest.raises(SpecError, match=words):
+            read(tmp_path, wrong)
+
+
 def test_an_address_may_be_there_once_in_each_vlan(tmp_path: Path) -> None:
     other = GOOD.replace("uplink: eth2, weight: 7", "vlan: 7, uplink: eth1, priority: 1")
     assert [port.vlan for port in read(tmp_path, other).ports.values()] == [None, 7]

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Final
 
 from isolane.spec.kinds import HYPERVISOR_NAMES
-from isolane.spec.units import format_bps
+from isolane.spec.units import format_bps, format_duration_ns
 from isolane.testbed.bed_devices import DUT, GEN, RCV, BackEndLayout, Layout, RouterLayout
 from isolane.testbed.bed_plan import BedPlan, Edge, Node
 from isolane.testbed.layout import POLICY_NICS
@@ -68,6 +68,8 @@ def draw(
 def _sharing(back_end: BackEndLayout) -> str:
     link = back_end.uplink
     rate = "" if link.rate_bps is None else f", {format_bps(link.rate_bps)}"
+    if link.burst_ns is not None:
+        rate += f", burst {format_duration_ns(link.burst_ns)}"
     return f"{link.scheduler}{rate}{'' if link.back_pressure else ', no back-pressure'}"
 
 

@@ -297,6 +297,14 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml", 2, "uplink_rate of arm 'direct', in which no router has path netback",
         files={"x.yaml": good("path: direct}", "path: direct, uplink_rate: 1Gbps}")},
     ),
+    "a burst of no rate": Row(
+        "run x.yaml", 2, "uplink_burst of arm 'direct' without uplink_rate",
+        files={"x.yaml": good("path: direct}", "path: netback, kind: vm, uplink_burst: 20ms}")},
+    ),
+    "a time at which a window is over": Row(
+        "run x.yaml", 2, "pattern from 2s of 'one' with a window of",
+        files={"x.yaml": good("name: one, role: victim", "name: one, traffic: {pattern: from 2s}")},
+    ),
     "a share that its scheduler ignores": Row(
         "run x.yaml", 2, "link_weight of router 'one', on path netback with scheduler fifo",
         files={"x.yaml": good("path: direct}", "path: netback, kind: vm, scheduler: fifo,"

@@ -15,6 +15,8 @@ from isolane.spec.policy_router import PolicyValues
 
 ON_WIRE_BYTES: Final = FRAME_BYTES + WIRE_OVERHEAD_BYTES
 """What a frame with a full datagram takes of a link."""
+HIGH_MBPS: Final = 49.0
+"""A credit of a higher rate is more than 20 ms of the link."""
 NEAR: Final = 0.05
 """By how much a load may differ from what the link, or several of it, carries."""
 
@@ -48,13 +50,20 @@ def _of_uplink(arm: Arm, variant: Variant) -> Iterator[str]:
     scheduler: str = variant.scheduler
     if scheduler == "credit" and variant.random:
         scheduler = "credit-random"
+    rates = [guest.rate_max for guest in variant.guests.values() if guest.rate_max is not None]
     for what, has, wanted in (
+        ("uplink_burst", arm.uplink.burst_ns, _burst_ns(max(rates)) if rates else None),
         ("scheduler", arm.uplink.scheduler, scheduler),
         ("back_pressure", arm.uplink.back_pressure, variant.look),
         ("uplink_rate", arm.uplink.rate_bps, load_host(None).link_mbps * 1e6),
     ):
         if has != wanted:
             yield f"{what} is {has}, and the paper's {wanted}"
+
+
+def _burst_ns(rate_mbps: float) -> int:
+    """Return what a link takes at once so that the credit of one guest with a rate fits."""
+    return 50_000_000 if rate_mbps > HIGH_MBPS else 20_000_000
 
 
 def _of_loads(experiment: Experiment, variant: Variant, trial: Trial) -> Iterator[str]:

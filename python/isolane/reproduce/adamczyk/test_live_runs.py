@@ -198,6 +198,7 @@ def refused(words: str, *paths: Path) -> None:
         ("fig8", "vm2", "other", "routers are vm1, other, and the paper's vm1, vm2"),
         ("fig8", "name: unmodified", "name: else", "no trial of arm unmodified counts"),
         ("fig8", "duration: 10s", "duration: 3s", "window of 3 s is too short .* 4 s"),
+        ("fig5", "    uplink_burst: 20ms\n", "", "uplink_burst is None, and the paper's 20000000"),
         ("fig5", "from 5s", "from 4s", "vm2 sends from 4s, and the paper's from 5 s"),
         ("fig5", "from 5s", "constant", "vm2 sends constant, and the paper's from 5 s"),
         ("fig5", "vm2: {rate_max: 30", "vm2: {rate_max: 31", "rate-30: rate_max of vm2 is 310"),

@@ -67,7 +67,9 @@ def build(
         Offered loads and times.
     """
     line_bps = int(experiment.traffic.line_rate_bps)
-    parts = _Parts(host, arm, tuple(routers), managed(arm, routers, line_bps), line_bps)
+    bytes_each = experiment.traffic_of(routers[0].name).mean_frame_bytes + WIRE_OVERHEAD_BYTES
+    policy = managed(arm, routers, line_bps)
+    parts = _Parts(host, arm, tuple(routers), policy, line_bps, bytes_each)
     for number, router in enumerate(routers):
         parts.add_router(router, number)
     xen = any(arm.router(router.group).kind == "xen" for router in routers)
@@ -182,6 +184,8 @@ class _Parts:
     all_routers: tuple[PointRouter, ...]
     policy: Managed
     line_bps: int
+    wire_bytes: float
+    """What a frame takes of the line in the mean; of the first router, where they differ."""
     groups: list[to.Group] = field(default_factory=list)
     contexts: dict[str, to.Context] = field(default_factory=dict)
     nics: dict[str, to.Nic] = field(default_factory=dict)
@@ -238,7 +242,8 @@ class _Parts:
         self.nics[wire] = to.Nic(wire, self.line_bps, int(host.wire_ns), rings=())
         out = f"{wire}/out"
         if path == "netback":
-            self.ports.append(uplink.link(out, self.arm, self.line_bps, host.egress_frames))
+            link = uplink.link(out, self.arm, self.line_bps, host.egress_frames, self.wire_bytes)
+            self.ports.append(link)
             return
         port = to.Port(out, self.line_bps, host.egress_frames)
         self.ports.append(self.policy.shaped(port) if path == "isolane" else port)

@@ -5,6 +5,7 @@ The schedulers are those of the back-end itself (``crates/sched``), with the sam
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -14,6 +15,11 @@ from isolane.spec.schedulers import KEYS, SchedulerName
 
 AHEAD_FRAMES: Final = 2
 """In a link of some rate: the frame that is being sent, and one behind it: it never idles."""
+BURST_NS: Final = 4_000_000
+BURST_BYTES: Final = 10 * 1546
+"""The back-end's link is a bucket of tokens for so long, and so many bytes at least. Where it looks
+at the link, nothing is lost for want of tokens, and two frames are enough. Where it does not, the
+port loses what the bucket would, but what it keeps waits there."""
 
 
 def packet_scheduler(arm: Arm, routers: Sequence[PointRouter]) -> PacketScheduler:
@@ -25,7 +31,7 @@ def packet_scheduler(arm: Arm, routers: Sequence[PointRouter]) -> PacketSchedule
     return PacketScheduler(kind, WIRE_OVERHEAD_BYTES, settings)
 
 
-def link(name: str, arm: Arm, line_bps: int, egress_frames: int) -> Port:
+def link(name: str, arm: Arm, line_bps: int, egress_frames: int, wire_bytes: float) -> Port:
     """Return the link that the back-end sends on.
 
     Parameters
@@ -38,11 +44,16 @@ def link(name: str, arm: Arm, line_bps: int, egress_frames: int) -> Port:
         Rate of the line, bit/s on the wire.
     egress_frames
         Frames that wait for the line itself.
+    wire_bytes
+        What a frame takes of the link in the mean.
     """
     rate_bps = arm.uplink.rate_bps
     if rate_bps is None or rate_bps >= line_bps:
         return Port(name, line_bps, egress_frames)
-    return Port(name, round(rate_bps), AHEAD_FRAMES)
+    if arm.uplink.back_pressure:
+        return Port(name, round(rate_bps), AHEAD_FRAMES)
+    burst_bytes = rate_bps / 8 * (arm.uplink.burst_ns or BURST_NS) / 1e9
+    return Port(name, round(rate_bps), math.ceil(max(BURST_BYTES, burst_bytes) / wire_bytes))
 
 
 def rates_bps(arm: Arm, routers: Sequence[PointRouter], line_bps: int) -> list[float]:
