@@ -73,7 +73,6 @@ def command(
     tells which claims of the paper the simulation does not reproduce. Ctrl-C keeps the figures
     that are finished. Needs no root.
     """
-    from isolane.cli import signals
     from isolane.errors import SpecError
     from isolane.files import check_output
     from isolane.reproduce.model import Options
@@ -95,12 +94,18 @@ def command(
     finally:
         _print(found, json=json, details=details)
     if not found.complete:
-        typer.echo(
-            f"isolane: {signals.word()}; the tables show what was simulated until then; another "
-            "start begins anew",
-            err=True,
-        )
-        raise typer.Exit(signals.status())
+        _end_early()
+
+
+def _end_early() -> None:
+    from isolane.cli import signals
+
+    typer.echo(
+        f"isolane: {signals.word()}; the tables show what was simulated until then; another start "
+        "begins anew",
+        err=True,
+    )
+    raise typer.Exit(signals.status())
 
 
 def _write(found: Reproduction, output: Path) -> None:
