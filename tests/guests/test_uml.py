@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from isolane.errors import NotSupported
-from isolane.guests.guest import READY
+from isolane.guests.answering import READY
 
 from tests.guests.booting import uml
 

@@ -24,6 +24,7 @@ from typing import ClassVar, Final, Literal, Self
 
 from isolane.children import die_with_parent
 from isolane.errors import TestbedError
+from isolane.guests.answering import BEGIN, END, READY
 from isolane.guests.console import Console
 from isolane.guests.own_core import stay_on
 from isolane.procfs import children, descendants, family, thread_name, threads_of
@@ -31,10 +32,6 @@ from isolane.procfs import children, descendants, family, thread_name, threads_o
 GuestPart = Literal["processors", "programs", "emulator"]
 """What a thread of this host does for a guest: it runs the guest's code as one of its processors
 (under User-Mode Linux its kernel alone), or a program in it, or does what else a guest needs."""
-READY: Final = "isolane: guest is ready"
-"""What the guest's first process writes when its script is done."""
-_BEGIN, _END = "isolane: begin", "isolane: end"
-"""What it writes around the files that it is asked for, with the question's number."""
 _FILE: Final = re.compile(r"(?:^|\n)==> /proc/(\S+) <==\n")
 """How head(1) begins a file."""
 DIRECTORY: Final = Path("/run/isolane/guests")
@@ -47,19 +44,6 @@ _GATHER_S: Final = 0.0005
 _COMM: Final = 15
 """Characters that the kernel keeps of a program's name."""
 _NAME: Final = re.compile(r"[a-z0-9_][a-z0-9_/]*")
-ANSWERING: Final = f"""\
-echo '{READY}'
-while read -r number files; do
-    echo "{_BEGIN} $number"
-    case $files in
-    -*) kill $files $work ;;
-    *) head -v -n 1000000000 $files 2>/dev/null ;;
-    esac
-    echo "{_END} $number"
-done"""
-"""Shell commands that the guest's first process ends with: ready, and answering from then on. One
-process that is started for all files: that is what takes the time. With a signal in place of files
-it goes to the process ``$work``, which its script has started."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +271,7 @@ class Guest(ABC):
         """
         self._tell("-CONT" if on else "-STOP")
         self._asked = ("work",)
-        self._await(f"{_END} {self._questions}\n", "did not answer")
+        self._await(f"{END} {self._questions}\n", "did not answer")
 
     def answer(self) -> dict[str, str]:
         """Return the files that it was asked for last, by name.
@@ -298,7 +282,7 @@ class Guest(ABC):
             If one of them does not exist, or the guest does not answer within its time.
         """
         # The line's end belongs to it: there is a 12 for each 1.
-        begin, end = (f"{words} {self._questions}\n" for words in (_BEGIN, _END))
+        begin, end = (f"{words} {self._questions}\n" for words in (BEGIN, END))
         self._await(end, f"did not answer for {', '.join(self._asked)}")
         text = self._console.text.partition(begin)[2].partition(end)[0]
         _, *parts = _FILE.split(text)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import TestbedError
-from isolane.guests.guest import ANSWERING, Guest, GuestPlan
+from isolane.guests.answering import ANSWERING
+from isolane.guests.guest import Guest, GuestPlan
 
 
 class Shell(Guest):

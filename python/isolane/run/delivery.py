@@ -173,9 +173,9 @@ def reference_of(
     if len(rivals) < 2:
         return None
     best = min(rivals, key=lambda found: _weight(found[0][0]))
-    least = attack_of(best[0][0])
+    lightest = attack_of(best[0][0])
     absent = (point for point in in_arm(missing, arm) if _same_victim(point, router))
-    if any(point.attack < least for point in absent if not point.closed):
+    if any(point.attack < lightest for point in absent if not point.closed):
         return None
     return Reference(best[0][0].point, best, _refused(best))
 

@@ -137,9 +137,8 @@ class RouterTrial(_Model):
     intended_pps: float | None = None
     """What the experiment asks for, where that is more than can be sent; None: `offered_pps`."""
     pattern: str = "constant"
-    """When its frames were sent, and what was unusual about them."""
     work: Work = NO_WORK
-    """What a program in it did besides."""
+    """When its frames were sent, and what was unusual about them; what it did besides."""
     mode: Mode = "forward"
     """Where it answered its frames, delays are round-trip times, and answers are received."""
     receiver_lost: int | None = None
@@ -274,7 +273,7 @@ class Cell(_Model):
     aggressor_pps: float | None = None
     """The same in frames per second."""
     working: int = 0
-    """Aggressors at this point that did work besides."""
+    """Aggressors at this point that worked besides."""
     delivered: Interval | None = None
     """Received over generated frames in the window; None where there were none, or before
     method 2."""
@@ -308,7 +307,7 @@ class Cell(_Model):
 
     @property
     def attack(self) -> tuple[float, int]:
-        """How heavy the attack is: load of the aggressors first, then how many work besides."""
+        """How heavy the attack is: first by the aggressors' load, then by how many work."""
         return self.aggressor_pps or 0.0, self.working
 
 

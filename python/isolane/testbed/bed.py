@@ -23,10 +23,10 @@ from isolane.testbed.layout import make_layout
 from isolane.testbed.loss_counters import Counters, Reader
 from isolane.testbed.namespace_thread import NamespaceThread
 from isolane.testbed.responders import BedResponders
+from isolane.testbed.router_work import BedWorkers
 from isolane.testbed.silence import await_silence
 from isolane.testbed.web_servers import BedWebServers
 from isolane.testbed.wires import wires_of
-from isolane.testbed.workers import BedWorkers
 
 
 class Testbed:

@@ -35,7 +35,7 @@ from isolane.testbed.ip_counters import FILES, IpCounts
 from isolane.testbed.journal import Journal
 from isolane.testbed.netns import Namespace
 from isolane.testbed.responders import responder_script
-from isolane.testbed.workers import work_script
+from isolane.testbed.router_work import work_script
 
 _DEVICES: Final = "net/dev"
 READY_S: Final = 120.0

@@ -74,7 +74,9 @@ def test_a_guest_works_when_it_is_told_to(
     machine: Machine, part: str, journal: Any, plan: Callable[..., BedPlan], traffic: Any
 ) -> None:
     path = "tap" if machine is UML else "macvtap"
-    with Testbed(working(plan(path, receive="softirq"), kind="vm", machine=machine), journal) as bed:
+    with Testbed(
+        working(plan(path, receive="softirq"), kind="vm", machine=machine), journal
+    ) as bed:
         threads = bed.guest_threads["vr-1"][part]  # type: ignore[index]
         assert threads
         bed.work(["vr-1"])
