@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from isolane.errors import NotSupported
-from isolane.guests.answering import READY
+from isolane.guests.guest_answers import READY
 
 from tests.guests.booting import uml
 

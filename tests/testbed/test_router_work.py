@@ -69,7 +69,9 @@ def test_a_container_works_when_it_is_told_to(
 
 
 @pytest.mark.usefixtures("needs_guest_kernel", "needs_qemu_guests")
-@pytest.mark.parametrize(("machine", "part"), [(UML, "programs"), (Machine("tcg"), "processors")])
+@pytest.mark.parametrize(
+    ("machine", "part"), [(UML, "programs"), (Machine("tcg", "virtio"), "processors")]
+)
 def test_a_guest_works_when_it_is_told_to(
     machine: Machine, part: str, journal: Any, plan: Callable[..., BedPlan], traffic: Any
 ) -> None:

@@ -24,8 +24,8 @@ from typing import ClassVar, Final, Literal, Self
 
 from isolane.children import die_with_parent
 from isolane.errors import TestbedError
-from isolane.guests.answering import BEGIN, END, READY
 from isolane.guests.console import Console
+from isolane.guests.guest_answers import BEGIN, END, READY
 from isolane.guests.own_core import stay_on
 from isolane.procfs import children, descendants, family, thread_name, threads_of
 

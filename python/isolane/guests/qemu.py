@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from isolane.errors import NotSupported
-from isolane.guests.answering import ANSWERING
 from isolane.guests.debian_kernel import GuestKernel
 from isolane.guests.guest import DIRECTORY, Guest, GuestPlan
+from isolane.guests.guest_answers import ANSWERING
 from isolane.guests.served_nic import VhostUserNic
 from isolane.procfs import thread_name, threads_of
 

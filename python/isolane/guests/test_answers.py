@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import TestbedError
-from isolane.guests.answering import ANSWERING
 from isolane.guests.guest import Guest, GuestPlan
+from isolane.guests.guest_answers import ANSWERING
 
 
 class Shell(Guest):

@@ -12,8 +12,8 @@ from typing import Final
 
 from isolane.errors import NotSupported
 from isolane.guests import plain_registers, uml_modules
-from isolane.guests.answering import ANSWERING
 from isolane.guests.guest import DIRECTORY, Guest, GuestPlan
+from isolane.guests.guest_answers import ANSWERING
 from isolane.guests.nic_socket import NicSocket
 from isolane.guests.served_nic import VhostUserNic
 from isolane.procfs import children, threads_of
