@@ -26,7 +26,14 @@ trial: {{duration: 50ms, warmup: 10ms, repeats: 1, retries: 0, null_dut: {null_d
 """
 ENDING = ("ttl-expired", "no-route", "to-router")
 PASSING = {
-    4: ("constant", "new-flows", "fragments", "bursts 1ms/5ms+new-flows+fragments", "ramp"),
+    4: (
+        "constant",
+        "new-flows",
+        "fragments",
+        "bursts 1ms/5ms+new-flows+fragments",
+        "ramp",
+        "from 20ms",
+    ),
     6: ("constant", "new-flows", "poisson"),
 }
 

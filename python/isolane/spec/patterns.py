@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
 
@@ -53,6 +54,20 @@ class Timing:
         Trials beside those of the experiment, such as the null DUT's, have such windows.
         """
         return EVENLY if self.kind == "from" and self.from_ns >= window_ns else self
+
+    def start_ns(self, window_ns: int, label: str) -> int:
+        """Return when ``from`` begins in a trial, ns from the start of its window.
+
+        That is up to a hundredth of the time that is left later than asked for: else all trials
+        were in step with whatever comes at equal intervals.
+
+        Parameters
+        ----------
+        label
+            Of trial and router: the moment follows from it.
+        """
+        left_ns = window_ns - self.from_ns
+        return self.from_ns + left_ns * zlib.crc32(label.encode()) // (100 * 2**32)
 
     def while_sending_pps(self, load_pps: float, window_ns: int) -> float:
         """Return the rate of ``from`` while it sends, frames/s: the load is the window's mean.

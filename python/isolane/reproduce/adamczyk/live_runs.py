@@ -79,7 +79,8 @@ class _Run:
     series: Mapping[int, TrialSeries]
 
     def __str__(self) -> str:
-        repeats = min(map(len, self.groups.values()))
+        counts = sorted({len(trials) for trials in self.groups.values()})
+        repeats = " or ".join(map(str, counts))
         window_s = self.experiment.trial.duration_ns / 1e9
         return f"{self.path} ({self.experiment.name}: {repeats} trials of {window_s:g} s each)"
 

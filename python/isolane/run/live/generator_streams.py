@@ -131,7 +131,7 @@ def _segment(duration_ns: int, start_pps: float, end_pps: float) -> _native.Segm
 
 
 def segments_of(
-    demand: Demand, duration_ns: int, window_ns: tuple[int, int] | None = None
+    demand: Demand, duration_ns: int, window_ns: tuple[int, int] | None = None, label: str = ""
 ) -> list[_native.Segment]:
     """Describe when one router's load is sent, whose mean rate in the window is the demand.
 
@@ -141,12 +141,15 @@ def segments_of(
         How long it is sent.
     window_ns
         When the window begins and ends; None: it is all of the time.
+    label
+        Of the trial: when exactly a pattern begins follows from it.
     """
     begin_ns, end_ns = window_ns or (0, duration_ns)
     timing, load_pps = demand.router.pattern.timing.within(end_ns - begin_ns), demand.offered_pps
     if timing.kind == "from":
-        silent_ns = begin_ns + timing.from_ns
-        within_pps = timing.while_sending_pps(load_pps, end_ns - begin_ns)
+        late_ns = timing.start_ns(end_ns - begin_ns, f"{label}/{demand.router.name}")
+        silent_ns = begin_ns + late_ns
+        within_pps = load_pps * (end_ns - begin_ns) / (end_ns - silent_ns)
         return [
             _segment(silent_ns, 0.0, 0.0),
             _segment(duration_ns - silent_ns, within_pps, within_pps),
@@ -162,7 +165,7 @@ def _segments(setting: Setting, demand: Demand, end_ns: int) -> list[_native.Seg
     primed_ns = setting.priming.duration_ns if setting.priming is not None else 0
     begin_ns = setting.warmup_ns - primed_ns
     window_ns = begin_ns, begin_ns + setting.window_ns
-    segments = segments_of(demand, end_ns - primed_ns, window_ns)
+    segments = segments_of(demand, end_ns - primed_ns, window_ns, setting.label)
     if setting.priming is None:
         return segments
     rate_pps = setting.priming_pps(demand)

@@ -112,10 +112,8 @@ def test_a_warm_up_may_begin_with_another_load(
         # Over the window, 0.1 to 0.3 s, the mean is 1,000 frames a second in each of them.
         ("constant", (100, 300), [(300, 1_000, 1_000)]),
         ("ramp", (100, 300), [(300, 0, 1_500)]),
-        ("from 50ms", (100, 300), [(150, 0, 0), (150, 1_333.333, 1_333.333)]),
         # A window that is over before the time.
         ("from 200ms", (100, 300), [(300, 1_000, 1_000)]),
-        ("from 150ms", None, [(150, 0, 0), (150, 2_000, 2_000)]),
     ],
 )
 def test_the_load_is_the_mean_of_the_window(
@@ -133,3 +131,27 @@ def test_the_load_is_the_mean_of_the_window(
         for each in segments
     ]
     assert found == rates
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(("window_ms", "from_ms"), [((100, 300), 50), ((0, 300), 150)])
+def test_a_late_load_begins_in_each_trial_at_another_moment(
+    window_ms: tuple[int, int], from_ms: int
+) -> None:
+    pattern = read_pattern(f"from {from_ms}ms")
+    router = PointRouter("one", "one", "victim", Load(1000, "pps"), pattern=pattern)
+    begin_ns, end_ns = (ms * 1_000_000 for ms in window_ms)
+    starts = set()
+    for trial in range(20):
+        silent, sending = generator_streams.segments_of(
+            Demand(router, 1000.0, None), 300_000_000, (begin_ns, end_ns), f"{trial}"
+        )
+        assert silent.start_rate_millipps == silent.end_rate_millipps == 0
+        assert silent.duration_ns + sending.duration_ns == 300_000_000
+        assert sending.start_rate_millipps == sending.end_rate_millipps
+        frames = sending.start_rate_millipps / 1e3 * sending.duration_ns / 1e9
+        assert frames == pytest.approx(1000 * (end_ns - begin_ns) / 1e9, rel=1e-5), "the mean"
+        late_ns = silent.duration_ns - begin_ns - from_ms * 1_000_000
+        assert 0 <= late_ns <= (end_ns - begin_ns - from_ms * 1_000_000) / 100
+        starts.add(late_ns)
+    assert len(starts) == 20

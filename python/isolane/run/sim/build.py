@@ -124,15 +124,22 @@ def _traffic(experiment: Experiment, setting: Setting, end_ns: int) -> tuple[to.
             sizes = tuple(size for size, weight in weighted for _ in range(weight))
             frame_bytes = sizes[0] if len(sizes) == 1 else sizes
             pattern, begins_ns = _pattern(demand, setting), 0
-            timing = demand.router.pattern.timing.within(setting.window_ns)
-            if timing.kind == "from":
-                begins_ns = setting.warmup_ns + timing.from_ns
+            if (late_ns := _late_ns(demand, setting)) is not None:
+                begins_ns = setting.warmup_ns + late_ns
             if setting.priming is not None:
                 begins_ns = max(begins_ns, setting.priming.duration_ns)
                 above = to.Pattern("cbr", setting.priming_pps(demand))
                 found.append(to.Traffic(f"{name}/priming", name, frame_bytes, above, begins_ns))
             found.append(to.Traffic(name, name, frame_bytes, pattern, end_ns, begins_ns))
     return tuple(found)
+
+
+def _late_ns(demand: Demand, setting: Setting) -> int | None:
+    """Return when a router's frames begin, ns from the start of the window; None: at once."""
+    timing = demand.router.pattern.timing.within(setting.window_ns)
+    if timing.kind != "from":
+        return None
+    return timing.start_ns(setting.window_ns, f"{setting.label}/{demand.router.name}")
 
 
 def _pattern(demand: Demand, setting: Setting) -> to.Pattern:
@@ -146,7 +153,8 @@ def _pattern(demand: Demand, setting: Setting) -> to.Pattern:
         case "ramp":
             return to.Pattern("ramp", pps, mid_ns=setting.mid_ns)
         case "from":
-            return to.Pattern("cbr", timing.while_sending_pps(pps, setting.window_ns))
+            left_ns = setting.window_ns - (_late_ns(demand, setting) or 0)
+            return to.Pattern("cbr", pps * setting.window_ns / left_ns)
         case "constant":
             return to.Pattern("cbr", pps)
 
