@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from isolane.run.invalid import ABOUT_CPU
 
 from tests.live import assert_same_host, quiet_host
 from tests.test_patterns_live import assert_sound
@@ -46,7 +47,9 @@ def test_work_is_the_routers_own(tmp_path: Path) -> None:
     for (arm, work), trial in measured.items():
         one, two = trial.routers
         assert one.work == "none"
+        assert ABOUT_CPU.isdisjoint(trial.invalid or ()), trial.reason
         if work == "cpu":
             quiet = measured[arm, "none"].routers[1]
             assert two.cpu_ns is not None, f"{arm}: the work is a thread of its own"
             assert two.cpu_ns > (quiet.cpu_ns or 0), arm
+    assert measured["bridge", "none"].routers[1].cpu_ns == 0, "it is stopped"

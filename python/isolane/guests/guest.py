@@ -267,11 +267,12 @@ class Guest(ABC):
         Raises
         ------
         TestbedError
-            If the guest has ended, or does not answer within its time.
+            If the program or the guest has ended, or it does not answer within its time.
         """
-        self._tell("-CONT" if on else "-STOP")
         self._asked = ("work",)
-        self._await(f"{END} {self._questions}\n", "did not answer")
+        self._tell("-CONT" if on else "-STOP")
+        if not any(line.isdigit() for line in self._between().splitlines()):
+            raise TestbedError(f"the work of guest {self._name} has ended")
 
     def answer(self) -> dict[str, str]:
         """Return the files that it was asked for last, by name.
@@ -281,16 +282,19 @@ class Guest(ABC):
         TestbedError
             If one of them does not exist, or the guest does not answer within its time.
         """
-        # The line's end belongs to it: there is a 12 for each 1.
-        begin, end = (f"{words} {self._questions}\n" for words in (BEGIN, END))
-        self._await(end, f"did not answer for {', '.join(self._asked)}")
-        text = self._console.text.partition(begin)[2].partition(end)[0]
-        _, *parts = _FILE.split(text)
+        _, *parts = _FILE.split(self._between())
         found = dict(zip(parts[::2], parts[1::2], strict=True))
         for name in self._asked:
             if name not in found:
                 raise TestbedError(f"guest {self._name} has no /proc/{name}")
         return found
+
+    def _between(self) -> str:
+        """Wait for the answer to the last question, and return it."""
+        # The line's end belongs to it: there is a 12 for each 1.
+        begin, end = (f"{words} {self._questions}\n" for words in (BEGIN, END))
+        self._await(end, f"did not answer for {', '.join(self._asked)}")
+        return self._console.text.partition(begin)[2].partition(end)[0]
 
     def close(self) -> None:
         """End it, with all its processes, and remove its folder."""

@@ -13,7 +13,7 @@ echo '{READY}'
 while read -r number files; do
     echo "{BEGIN} $number"
     case $files in
-    -*) kill $files $work ;;
+    -*) kill $files $work && echo "$work" ;;
     *) head -v -n 1000000000 $files 2>/dev/null ;;
     esac
     echo "{END} $number"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from isolane.errors import TestbedError
 from isolane.guests.guest import Guest, GuestPlan
 from isolane.guests.guest_answers import ANSWERING
+from isolane.procfs import children, thread_name
 
 
 class Shell(Guest):
@@ -88,5 +90,28 @@ def test_files_that_are_not_there(name: str, reason: str) -> None:
         with pytest.raises(TestbedError, match=reason):
             shell.proc(name)
         assert shell.proc("version") == Path("/proc/version").read_text()
+    finally:
+        shell.close()
+
+
+def test_its_work_goes_on_and_stops_and_is_missed_when_it_has_ended() -> None:
+    shell = Shell("sleep 1000 & work=$!")
+    try:
+        for on in (True, False, True):
+            shell.work(on=on)
+        (worker,) = [one for one in children(shell.process) if thread_name(one) == "sleep"]
+        os.kill(worker, signal.SIGKILL)
+        assert shell.proc("version") == Path("/proc/version").read_text()  # and hears of it
+        with pytest.raises(TestbedError, match="the work of guest shell has ended"):
+            shell.work(on=True)
+    finally:
+        shell.close()
+
+
+def test_a_guest_without_work_says_so() -> None:
+    shell = Shell()
+    try:
+        with pytest.raises(TestbedError, match="the work of guest shell has ended"):
+            shell.work(on=True)
     finally:
         shell.close()

@@ -17,6 +17,7 @@ from isolane.run.arm_test_models import Varied
 from isolane.run.delivery import Groups, aggressors_of, same_load
 from isolane.run.results import RouterTrial, Trial
 from isolane.run.trial_figures import Figure
+from isolane.spec.work_models import NO_WORK
 
 Scale = Callable[[float], float]
 """What is made of a value before values are subtracted: its logarithm, or nothing."""
@@ -40,6 +41,8 @@ class Observed:
     asked: tuple[tuple[str, str], ...]
     """These routers, and whether they pass frames on or answer."""
     value: float
+    working: int = 0
+    """Routers that work besides."""
     closed: bool = False
     """Whether one of all is asked in a closed loop, of which nobody says how much it is."""
 
@@ -93,6 +96,7 @@ def _observed(trial: Trial, value: float, *, several: bool) -> Observed:
         aggressors_pps=sum(router.asked_pps for router in aggressors_of(trial)),
         all_pps=sum(router.asked_pps for router in trial.routers),
         routers=len(trial.routers),
+        working=sum(router.work != NO_WORK for router in trial.routers),
         closed=any(router.closed for router in trial.routers),
         asked=tuple((router.router, router.mode) for router in routers),
         value=value,
@@ -157,6 +161,7 @@ def _alike(one: Observed, other: Observed) -> bool:
         one.asked == other.asked
         and same_load(one.offered_pps, other.offered_pps)
         and same_load(one.aggressors_pps, other.aggressors_pps)
+        and one.working == other.working
     )
 
 
@@ -186,8 +191,11 @@ def trend_values(own: Sequence[Observed]) -> tuple[Varied, list[float], list[flo
     """Return what an arm's points vary, its value in each trial, and the figure there.
 
     The number of routers, if each point has another one; else the aggressors' load, if that
-    varies; else the load of all routers, frames/s. Each unit counts once at each point.
+    varies; else the load of all routers, frames/s. Each unit counts once at each point. Points
+    count at which as few routers as at any work besides.
     """
+    fewest = min((one.working for one in own), default=0)
+    own = [one for one in own if one.working == fewest]
     points = {one.point: one for one in own if not one.closed}
     routers = {point: float(one.routers) for point, one in points.items()}
     attacks = {point: _rounded(one.aggressors_pps) for point, one in points.items()}

@@ -15,6 +15,7 @@ from isolane.run.schedule import Task
 from isolane.run.wording import plural
 from isolane.spec import Arm, Experiment, Point, PointRouter, format_pps
 from isolane.spec.patterns import PLAIN
+from isolane.spec.work_models import NO_WORK
 
 EXPECTED: Final = 12
 """Trials that one arm takes, for the progress bar."""
@@ -122,7 +123,7 @@ class CapacityTrials:
         name = self.experiment.capacity_reference().router
         routers = self.experiment.points()[0].routers
         found = next(router for router in routers if name in (router.name, router.group))
-        return replace(found, pattern=PLAIN)  # 1x is that of ordinary frames
+        return replace(found, pattern=PLAIN, work=NO_WORK)  # 1x is that of ordinary frames
 
     def _task(self, arm: Arm, router: PointRouter, load_pps: float) -> Task:
         label = f"{router.group} alone, {format_pps(load_pps)}"

@@ -112,7 +112,8 @@ def tells_cpu(trial: Trial) -> bool:
 def is_undisturbed(trial: Trial) -> bool:
     """Tell whether a trial is valid and shows the routers alone, as a model of a host has them."""
     doubtful = ABOUT_CPU | MADE_AGAIN | {InvalidKind.DISTURBED}
-    return trial.status == "ok" and doubtful.isdisjoint(trial.invalid or ())
+    works = any(router.work != NO_WORK for router in trial.routers)
+    return trial.status == "ok" and not works and doubtful.isdisjoint(trial.invalid or ())
 
 
 def delays(runs: Runs, pick: Callable[[Delay], float], *, due: bool = False) -> ByRound:

@@ -11,6 +11,7 @@ import math
 import random
 
 from isolane.spec import Arm, Experiment, Point
+from isolane.spec.work_models import NO_WORK
 
 IN_TEN_TRIALS = 1
 """Twins to ten other trials; ..."""
@@ -38,8 +39,17 @@ def twins(experiment: Experiment, repeat: int) -> tuple[Arm, ...]:
 
 
 def twin_point(experiment: Experiment) -> Point:
-    """Return the point at which twins are measured: the one with the highest offered load."""
-    return max(experiment.points(), key=lambda point: _offered_pps(experiment, point))
+    """Return the point at which twins are measured: the one with the highest offered load.
+
+    Of equal ones the one at which more routers work besides.
+    """
+    return max(
+        experiment.points(),
+        key=lambda point: (
+            _offered_pps(experiment, point),
+            sum(router.work != NO_WORK for router in point.routers),
+        ),
+    )
 
 
 def _offered_pps(experiment: Experiment, point: Point) -> float:

@@ -19,6 +19,11 @@ def work_misfits(data: ExperimentData) -> Iterator[Problem]:
         if data.traffic_of(router.name).mode == "http":
             what = f"work of {show(router.name)} with mode http"
             yield Problem(("routers", i, "work"), what, "another mode, or no work")
+        if router.role == "victim" and len(set(router.work)) > 1:
+            what = (
+                f"work of {show(router.name)}, a victim, that is swept: it would be its own enemy"
+            )
+            yield Problem(("routers", i, "work"), what, "one of none, cpu")
         for arm in arms:
             why = _why_not(arm.router(router.name))
             if why is not None:
@@ -31,6 +36,8 @@ def work_misfits(data: ExperimentData) -> Iterator[Problem]:
 def _why_not(router: ArmRouter) -> str | None:
     if router.image is not None:
         return "which starts from an image"
+    if router.kind == "container" and router.policy is not None and router.policy.cores:
+        return "whose policy chooses its cores"
     if router.kind in ("container", "vm"):
         return None
     return "an external router" if router.kind == "external" else f"whose kind is {router.kind}"

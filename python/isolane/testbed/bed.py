@@ -269,6 +269,7 @@ class Testbed:
         """
 
         def do() -> None:
+            self._workers.check_alive()
             self._workers.work(routers)
             self._guests.work(routers)
 

@@ -181,12 +181,15 @@ class BedGuests:
         MeasurementError
             When one of them does not answer.
         """
+        failed: list[TestbedError] = []
         for router in self._layout.routers:
             if router.guest and router.works:
                 try:
                     self._guests[router.name].work(on=router.name in routers)
                 except TestbedError as error:
-                    raise MeasurementError(str(error)) from None
+                    failed.append(error)
+        if failed:
+            raise MeasurementError(str(failed[0]))
 
     def processes(self) -> dict[str, int]:
         """Return the process that all of each guest comes from."""

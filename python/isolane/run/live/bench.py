@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from isolane import _native
@@ -147,8 +147,11 @@ class LiveBench(MeasuredBench):
         try:
             self._equipment.bed.work(names)
             yield
-        finally:
-            self._equipment.bed.work(())
+        except BaseException:
+            with suppress(MeasurementError):  # it would hide what has failed
+                self._equipment.bed.work(())
+            raise
+        self._equipment.bed.work(())
 
     def _drained(
         self, sent: int, before: Counters, setting: Setting

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from isolane.errors import SpecError
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.spec.patterns import EVENLY
+from isolane.spec.work_models import NO_WORK
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,11 @@ def _refuse_ending(router: PointRouter) -> None:
 
 
 def _at_once(router: PointRouter) -> PointRouter:
-    """Return a router whose frames begin with a trial: windows are not the experiment's."""
+    """Return a router whose frames begin with a trial, whose windows are not the experiment's.
+
+    It does not work besides, either: what it forwards then is the kernel's to divide.
+    """
+    router = replace(router, work=NO_WORK)
     if router.pattern.timing.kind != "from":
         return router
     return replace(router, pattern=replace(router.pattern, timing=EVENLY))
