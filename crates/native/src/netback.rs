@@ -139,8 +139,8 @@ impl Netback {
     /// `at_ns`: from when on, ns of the monotonic clock; None: from the next frame on, which also
     /// cancels what was to come later.
     /// `sharing_json`: `uplinks`, a list of `scheduler`, `back_pressure`, `rate_bps` (bit/s on the
-    /// wire, or null) and `burst_ns` (or null); `ports`, a list of `weight`, `priority`, `rate_min_bps`, `rate_max_bps` (or
-    /// null).
+    /// wire, or null) and `burst_ns` (or null); `ports`, a list of `weight`, `priority`,
+    /// `rate_min_bps`, `rate_max_bps` (or null).
     #[pyo3(signature = (sharing_json, at_ns=None))]
     fn share(&self, py: Python<'_>, sharing_json: &str, at_ns: Option<u64>) -> PyResult<()> {
         let sharing: Sharing = serde_json::from_str(sharing_json).map_err(raise)?;

@@ -107,6 +107,15 @@ ROWS: Final[dict[str, Row]] = {
     "reproduce with a profile that there is not": Row(
         "reproduce ahn --profile ./absent.yaml", 2, "absent.yaml: no such file"
     ),
+    "reproduce beside a run that there is not": Row(
+        "reproduce adamczyk2012 --live ./absent", 2, "absent: there is no such run folder"
+    ),
+    "reproduce beside a folder that is no run": Row(
+        "reproduce adamczyk2012 --live .", 2, "this is not the folder of a run"
+    ),
+    "reproduce a paper beside a run of another": Row(
+        "reproduce ahn --live .", 2, "runs cannot stand beside ahn; accepted: adamczyk2012"
+    ),
     "reproduce into a folder": Row("reproduce ahn -o .", 1, "is a directory"),
     "reproduce into a folder that there is not": Row(
         "reproduce ahn -o a/b.html", 1, "there is no directory a"

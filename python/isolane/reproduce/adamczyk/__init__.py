@@ -47,8 +47,8 @@ LIVE_NOTES = (
     (
         "Live: virtual machines forward what a generator sends them, where the paper's run iperf. "
         "The link is a token bucket of 4 ms, with rates of 20 or 50 ms, so that one guest's credit "
-        "fits. Rates count what a frame takes on the "
-        "wire, 1,538 bytes; in the simulation they count the frame, 1,518."
+        "fits. Rates count what a frame takes on the wire, 1,538 bytes; in the simulation they "
+        "count the frame, 1,518."
     ),
 )
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from isolane.errors import SpecError
 from isolane.reproduce.adamczyk import runs
+from isolane.reproduce.adamczyk.adamczyk_claims import RATES
 from isolane.reproduce.adamczyk.guest_rows import Found
 from isolane.reproduce.adamczyk.live_settings import ON_WIRE_BYTES, differences
 from isolane.reproduce.adamczyk.runs import Course, Repeats, Series
@@ -24,7 +25,6 @@ from isolane.run.resume import refuse_search
 from isolane.run.series import TrialSeries
 from isolane.spec import Experiment, load_experiment
 
-RATES: Final = (25, 30, 35, 40)
 BIN_S, FINE_BIN_S = 1.0, 0.1
 """Widths of bins: for the claims, as in the simulation, and for the curves."""
 

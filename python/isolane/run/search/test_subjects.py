@@ -1,0 +1,29 @@
+"""What a search looks at."""
+
+from __future__ import annotations
+
+from isolane.run.search import subjects_of
+from isolane.spec import parse_experiment
+
+LATE = """\
+isolane: 1
+name: late
+routers:
+  - {name: one, path: direct}
+  - {name: two, path: direct, traffic: {pattern: from 100ms+fragments}}
+  - {name: three, path: direct, traffic: {pattern: from 200ms+fragments}}
+load: {one: 1kpps, two: 1kpps, three: 1kpps}
+"""
+
+
+def test_a_search_sends_from_the_beginning_and_knows_late_routers_as_the_same() -> None:
+    spec = parse_experiment(LATE)
+    alone = [subject.routers[0] for subject in subjects_of(spec)]
+    assert [(one.name, str(one.pattern)) for one in alone] == [
+        ("one", "constant"),
+        ("two", "fragments"),
+    ]
+    (named,) = subjects_of(spec, ["three"])
+    (together,) = subjects_of(spec, together=True)
+    told = [[str(router.pattern) for router in one.routers] for one in (named, together)]
+    assert told == [["fragments"], ["constant", "fragments", "fragments"]]
