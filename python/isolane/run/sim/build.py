@@ -16,6 +16,7 @@ from isolane.run.sim import uplink
 from isolane.run.sim.catalogue import SimHost
 from isolane.run.sim.segments import Segment, segments
 from isolane.run.sim.simulated_policy import BEAT_NS, Managed, managed
+from isolane.run.sim.simulated_work import add_work
 from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, ArmRouter, Experiment, PointRouter
 from isolane.spec.hostmodel import ContextKind, PathData, QueueSize
 
@@ -98,7 +99,10 @@ def build(
             for change in uplink.changes(arm, parts.served, stage, setting.warmup_ns)
         ),
     )
-    return SimModel(host, arm, simulation, parts.segments, parts.owners, parts.scheduled)
+    cores = {r.name: f"cpu{policy.core(r.name, number)}" for number, r in enumerate(routers)}
+    simulation, working = add_work(simulation, arm, setting, cores.__getitem__)
+    owners = parts.owners | working
+    return SimModel(host, arm, simulation, parts.segments, owners, parts.scheduled)
 
 
 def _bin_ns(end_ns: int) -> int:

@@ -122,6 +122,7 @@ def _router(
         kind=of_arm.kind,
         path=of_arm.path,
         pattern=str(demand.router.pattern),
+        work=demand.router.work,
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,
         intended_pps=demand.intended_pps,

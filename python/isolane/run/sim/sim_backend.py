@@ -20,7 +20,6 @@ from isolane.run.sim.catalogue import SimHost, find_host, simulates
 from isolane.run.sim.trial import TrialJob, run_trial
 from isolane.run.sim.worker import executor, stop, workers
 from isolane.spec import Arm, Experiment, PointRouter, format_bps
-from isolane.spec.work_models import NO_WORK
 
 OVERLOAD_PPS = 20_000_000.0
 """More than any router of any profile forwards; mostly the line limits it."""
@@ -244,11 +243,6 @@ def _refuse_patterns(experiment: Experiment) -> None:
             if router.answers:
                 raise NotSupported(
                     f"router {router.group}: mode {router.mode} cannot be simulated in this "
-                    "version; run it live"
-                )
-            if router.work != NO_WORK:
-                raise NotSupported(
-                    f"router {router.group}: work {router.work} cannot be simulated in this "
                     "version; run it live"
                 )
             if router.pattern.frames:

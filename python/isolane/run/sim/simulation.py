@@ -225,6 +225,23 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class Computing:
+    """Work that takes all time that it can get."""
+
+    kind: Literal["cpu"]
+
+
+@dataclass(frozen=True)
+class Load:
+    """Work of a context besides the traffic."""
+
+    name: str
+    context: str
+    load: Computing
+    stop_ns: int
+
+
+@dataclass(frozen=True)
 class Change:
     """What a router is guaranteed by a packet scheduler from some time on."""
 
@@ -254,6 +271,7 @@ class Simulation:
     routers: tuple[Router, ...]
     traffic: tuple[Traffic, ...]
     changes: tuple[Change, ...] = ()
+    loads: tuple[Load, ...] = ()
 
     def written(self) -> dict[str, Any]:
         """Return the model as it is handed to the simulator."""
