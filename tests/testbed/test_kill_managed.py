@@ -34,7 +34,7 @@ name: kills
 traffic: {frame_size: 64, flows: 10}
 routers:
   - {name: one, role: victim, policy: {cpu_weight: 200, rate_min: 10Mbps}}
-  - {name: two, role: aggressor, work: cpu, policy: {cpu_weight: 100, rate_max: 100Mbps}}
+  - {name: two, role: aggressor, work: [none, cpu], policy: {cpu_weight: 100, rate_max: 100Mbps}}
 load: {one: 5kpps, two: 2kpps}
 arms: [{name: isolane, path: isolane}]
 """

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from isolane.errors import MeasurementError
-from isolane.procfs import threads_of
-from isolane.testbed import UML, BedPlan, Machine, Testbed
+from isolane.testbed import UML, BedPlan, Machine, Testbed, clean, exclusive
 
 from tests.testbed.test_forwarding import assert_forwards
 
@@ -29,7 +28,12 @@ def used(threads: list[int]) -> int:
 
 
 def state(thread: int) -> str:
-    return Path(f"/proc/{thread}/stat").read_text().rpartition(")")[2].split()[0]
+    """Return the letter of a thread's state, X where it is gone."""
+    try:
+        told = Path(f"/proc/{thread}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+    return told.rpartition(")")[2].split()[0]
 
 
 def until(holds: Callable[[], bool], what: str) -> None:
@@ -62,10 +66,41 @@ def test_a_container_works_when_it_is_told_to(
         until(lambda: state(thread) == "T", "it does not work")
         bed.check_alive()
         os.kill(thread, signal.SIGKILL)
-        until(lambda: not threads_of(thread) or state(thread) in "ZX", "it has ended")
+        until(lambda: state(thread) in "ZX", "it has ended")
         with pytest.raises(MeasurementError, match="the work of router vr-1 has ended"):
             bed.check_alive()
     assert not Path(f"/proc/{thread}").exists()
+
+
+def test_kill_9_ends_the_work(plan: Callable[..., BedPlan]) -> None:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            work_for_ever(working(plan("direct", 2)), writing)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    try:
+        with open(reading) as told:  # noqa: PTH123 - a descriptor
+            thread = int(told.readline())
+        before = used([thread])
+        until(lambda: used([thread]) > before, "it works")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    until(lambda: state(thread) in "ZX", "it has ended")
+    with exclusive():
+        clean()
+
+
+def work_for_ever(plan: BedPlan, writing: int) -> None:
+    """Build a bed whose first router works, tell by which thread, and wait for the end."""
+    with exclusive() as journal, Testbed(plan, journal) as bed:
+        bed.work(["vr-1"])
+        ((_, (thread,)),) = bed.responder_threads.items()
+        os.write(writing, f"{thread}\n".encode())
+        signal.pause()
 
 
 @pytest.mark.usefixtures("needs_guest_kernel", "needs_qemu_guests")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from isolane.calibrate.problem import Problem, Target, targets_of
@@ -19,6 +20,7 @@ from isolane.run.sim.catalogue import find_host
 from isolane.run.sim.trial import TrialJob
 from isolane.run.summary import ASIDE
 from isolane.spec import Experiment, PointRouter, load_experiment
+from isolane.spec.patterns import read_pattern
 
 PROFILE = "veth"
 """Profile that fits to live runs start from: Isolane's test bed of veth pairs."""
@@ -99,7 +101,7 @@ def _router(experiment: Experiment, router: RouterTrial) -> PointRouter:
     for point in experiment.points():
         for member in point.routers:
             if member.name == router.router:
-                return member
+                return replace(member, work=router.work, pattern=read_pattern(router.pattern))
     msg = f"the experiment {experiment.name} has no router {router.router}"
     raise SpecError(msg)
 

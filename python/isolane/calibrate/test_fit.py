@@ -10,7 +10,7 @@ import pytest
 from isolane.calibrate.fit import Fit, Fitter
 from isolane.calibrate.holdout import PARTS, held_out
 from isolane.calibrate.identify import CostInterval, Identification, identify
-from isolane.calibrate.live import run_problem
+from isolane.calibrate.live import job_of, run_problem
 from isolane.calibrate.papers import paper_problem
 from isolane.calibrate.problem import Problem, Target
 from isolane.calibrate.write import profile_text
@@ -221,3 +221,23 @@ def test_a_run_folder_gives_targets(tmp_path: Path) -> None:
     assert max(map(abs, fit.start_errors)) < 0.02  # the same profile made the figures
     with pytest.raises(SpecError, match="trial 99 is not in this run; accepted: 0 to 1"):
         run_problem(tmp_path / "run", Options(), [99])
+
+
+BUSY = """\
+isolane: 1
+name: busy
+routers: [{name: a, path: direct, work: [none, cpu], traffic: {pattern: [poisson, constant]}}]
+load: {a: 100kpps}
+trial: {duration: 50ms, warmup: 10ms, repeats: 1}
+"""
+
+
+def test_each_trial_is_simulated_with_its_own_work_and_pattern(tmp_path: Path) -> None:
+    spec = parse_experiment(BUSY)
+    back_end = SimBackEnd(spec, "veth", 1)
+    folder = RunFolder.create(tmp_path / "run", BUSY, back_end.host())
+    Run(spec, back_end, folder).execute()
+    for trial in folder.trials():
+        (demand,) = job_of(spec, trial, Options()).setting.demands
+        assert demand.router.work == ("none", "cpu")[trial.point]
+        assert str(demand.router.pattern) == ("poisson", "constant")[trial.point]

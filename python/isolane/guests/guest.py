@@ -25,15 +25,13 @@ from typing import ClassVar, Final, Literal, Self
 from isolane.children import die_with_parent
 from isolane.errors import TestbedError
 from isolane.guests.console import Console
-from isolane.guests.guest_answers import BEGIN, END, READY
+from isolane.guests.guest_answers import BEGIN, END, READY, files_in
 from isolane.guests.own_core import stay_on
 from isolane.procfs import children, descendants, family, thread_name, threads_of
 
 GuestPart = Literal["processors", "programs", "emulator"]
 """What a thread of this host does for a guest: it runs the guest's code as one of its processors
 (under User-Mode Linux its kernel alone), or a program in it, or does what else a guest needs."""
-_FILE: Final = re.compile(r"(?:^|\n)==> /proc/(\S+) <==\n")
-"""How head(1) begins a file."""
 DIRECTORY: Final = Path("/run/isolane/guests")
 _HIDDEN: Final = ("/root", "/home")
 _ENDING_S: Final = 1.0
@@ -261,16 +259,16 @@ class Guest(ABC):
         except BrokenPipeError:
             raise self._failed("has ended") from None
 
-    def work(self, *, on: bool) -> None:
+    def tell_work(self, *, on: bool) -> None:
         """Have the program that its script has started as ``$work`` go on, or stop.
 
-        Raises
-        ------
-        TestbedError
-            If the program or the guest has ended, or it does not answer within its time.
+        It does not wait; see :meth:`await_work`.
         """
         self._asked = ("work",)
         self._tell("-CONT" if on else "-STOP")
+
+    def await_work(self) -> None:
+        """Wait until it has; raise TestbedError if the program or the guest has ended."""
         if not any(line.isdigit() for line in self._between().splitlines()):
             raise TestbedError(f"the work of guest {self._name} has ended")
 
@@ -282,8 +280,7 @@ class Guest(ABC):
         TestbedError
             If one of them does not exist, or the guest does not answer within its time.
         """
-        _, *parts = _FILE.split(self._between())
-        found = dict(zip(parts[::2], parts[1::2], strict=True))
+        found = files_in(self._between())
         for name in self._asked:
             if name not in found:
                 raise TestbedError(f"guest {self._name} has no /proc/{name}")

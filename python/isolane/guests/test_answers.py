@@ -98,12 +98,14 @@ def test_its_work_goes_on_and_stops_and_is_missed_when_it_has_ended() -> None:
     shell = Shell("sleep 1000 & work=$!")
     try:
         for on in (True, False, True):
-            shell.work(on=on)
+            shell.tell_work(on=on)
+            shell.await_work()
         (worker,) = [one for one in children(shell.process) if thread_name(one) == "sleep"]
         os.kill(worker, signal.SIGKILL)
         assert shell.proc("version") == Path("/proc/version").read_text()  # and hears of it
+        shell.tell_work(on=True)
         with pytest.raises(TestbedError, match="the work of guest shell has ended"):
-            shell.work(on=True)
+            shell.await_work()
     finally:
         shell.close()
 
@@ -111,7 +113,8 @@ def test_its_work_goes_on_and_stops_and_is_missed_when_it_has_ended() -> None:
 def test_a_guest_without_work_says_so() -> None:
     shell = Shell()
     try:
+        shell.tell_work(on=True)
         with pytest.raises(TestbedError, match="the work of guest shell has ended"):
-            shell.work(on=True)
+            shell.await_work()
     finally:
         shell.close()

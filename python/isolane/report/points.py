@@ -44,6 +44,8 @@ class _Setting:
     aggressor_pps: float | None
     total_x: float | None
     total_pps: float | None
+    working: int
+    """Aggressors that work besides."""
 
 
 def across(summary: Summary) -> Across:
@@ -59,6 +61,8 @@ def across(summary: Summary) -> Across:
         return _across("routers", "number of routers", "format(datum.value, 'd')", counts)
     if (sizes := _sizes(summary)) is not None and set(sizes) == set(points):
         return _across("object", "object (bytes)", _RATE, sizes)
+    if len({point.working for point in points.values()}) > 1:
+        return _by_number(points)
     attacked = any(point.aggressor_pps is not None for point in points.values())
     noun = "aggressor's load" if attacked else "offered load"
 
@@ -76,6 +80,10 @@ def across(summary: Summary) -> Across:
     if multiples is None and rates is not None and _distinct(rates):
         of_arm = _known(settings, in_pps)
         return _across("load", f"{noun} ({flow_in(summary).unit})", _RATE, rates, of_arm)
+    return _by_number(points)
+
+
+def _by_number(points: Mapping[int, _Setting]) -> Across:
     labels = json.dumps([point.label for point in points.values()])
     numbers = {index: float(rank) for rank, index in enumerate(points)}
     return _across("point", "point", f"{labels}[datum.value]", numbers)
@@ -134,6 +142,7 @@ def _of_cells(cells: Sequence[Cell]) -> _Setting:
         cells[0].aggressor_pps,
         _sum(cell.load_x for cell in cells),
         sum(cell.offered_pps.median for cell in cells),
+        cells[0].working,
     )
 
 
@@ -145,6 +154,7 @@ def _of_missing(point: MissingPoint) -> _Setting:
         point.aggressor_pps,
         _sum(router.load_x for router in point.routers),
         _sum(router.offered_pps for router in point.routers),
+        point.attack[0],
     )
 
 

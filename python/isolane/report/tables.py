@@ -149,7 +149,8 @@ _COLUMNS = (
     ),
     _Column(
         "Retained",
-        "victim's throughput over that with the aggressor offering least, paired by repeat; "
+        "victim's throughput over that with the aggressor offering and doing least, paired by "
+        "repeat; "
         "refused where the victim loses more than 0.1 % there already",
         lambda c: c.retained,
         _share,
@@ -192,7 +193,7 @@ _COLUMNS = (
     ),
     _Column(
         "Inflation",
-        "victim's p99 delay over that with the aggressor offering least, paired by repeat",
+        "victim's p99 delay over that with the aggressor offering and doing least, by repeat",
         lambda c: c.delay_inflation,
         _times,
         of_reference=True,

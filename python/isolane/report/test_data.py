@@ -158,6 +158,7 @@ def _router(
         role=member.role,
         kind="container",
         path=arm,
+        work=member.work,
         load_x=member.load.value if member.load.unit == "x" else None,
         offered_pps=offered_pps,
         generated_pps=offered_pps,

@@ -161,6 +161,6 @@ def _missing_values(row: MissingRow) -> dict[str, object]:
         **row.router.model_dump(),
         "aggressor_x": point.aggressor_x,
         "aggressor_pps": point.aggressor_pps,
-        "working": point.attack[1],
+        "working": point.attack[0],
         "no_verdict": point.why,
     }

@@ -76,7 +76,7 @@ def _caption(refused: Sequence[Gap], flow: Flow) -> str:
         f"The victim is always offered the same. Delivered: its {_came(flow)} over its offered "
         f"{flow.many}. "
         "Retained: its throughput over what it had in the same round while the aggressor was "
-        "offered least. On a host that isolates perfectly all lines stay at 100 %."
+        "offered and did least. On a host that isolates perfectly all lines stay at 100 %."
     )
     if refused:
         text += (

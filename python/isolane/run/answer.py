@@ -104,10 +104,13 @@ def _rank(row: AnswerRow) -> tuple[int, float, float]:
 
 
 def _at_heaviest(aggregates: Sequence[Aggregate]) -> dict[str, Aggregate]:
-    """Return each arm's total at the point at which the highest load was offered."""
+    """Return each arm's total at the point at which the highest load was offered.
+
+    Among those with the same load the last one, which is often the heavier one.
+    """
     if not aggregates:
         return {}
-    point = max(aggregates, key=lambda found: found.offered_pps.median).point
+    point = max(aggregates, key=lambda found: (found.offered_pps.median, found.point)).point
     return {found.arm: found for found in aggregates if found.point == point}
 
 

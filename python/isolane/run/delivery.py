@@ -191,9 +191,9 @@ def _refused(runs: Runs) -> str | None:
     )
 
 
-def attack_of(trial: Trial) -> tuple[float, int]:
-    """Return how heavy the attack is: load of the aggressors first, then how many work besides."""
-    return sum(router.offered_pps for router in aggressors_of(trial)), working(trial)
+def attack_of(trial: Trial) -> tuple[int, float]:
+    """Return how heavy the attack is: how many aggressors work besides, then their load."""
+    return working(trial), sum(router.offered_pps for router in aggressors_of(trial))
 
 
 def working(trial: Trial) -> int:
@@ -201,14 +201,14 @@ def working(trial: Trial) -> int:
     return sum(router.work != NO_WORK for router in aggressors_of(trial))
 
 
-def _weight(trial: Trial) -> tuple[bool, float, int, int]:
-    """Order points by how much the aggressors are offered; a closed loop is more than any rate.
+def _weight(trial: Trial) -> tuple[int, bool, float, int]:
+    """Order points by how many aggressors work besides, and then by how much they are offered.
 
-    Of equal ones that comes first in which fewer of them work besides.
+    A closed loop is more than any rate.
     """
     rivals = aggressors_of(trial)
     closed = any(router.closed for router in rivals)
-    return closed, sum(router.asked_pps for router in rivals), working(trial), trial.point
+    return working(trial), closed, sum(router.asked_pps for router in rivals), trial.point
 
 
 def _same_victim(point: MissingPoint, router: RouterTrial) -> bool:

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Final
 
 from isolane.run.cells import usable
-from isolane.run.delivery import aggressors_of, delivered, runs_of
+from isolane.run.delivery import aggressors_of, delivered, runs_of, working
 from isolane.run.results import Trial
 from isolane.run.wording import listing, percent
 
@@ -43,7 +43,8 @@ def first_findings(
     """
     worst: dict[str, float] = {}
     for (arm, _), own in usable(trials, arms).items():
-        if not any(router.generated_frames for t in own for router in aggressors_of(t)):
+        sent = any(router.generated_frames for t in own for router in aggressors_of(t))
+        if not sent and not working(own[0]):
             continue
         victims = dict.fromkeys(r.router for t in own for r in t.routers if r.role == "victim")
         for name in victims:

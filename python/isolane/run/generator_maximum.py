@@ -51,8 +51,9 @@ def is_needed(experiment: Experiment, capacity: Capacity | None) -> bool:
 
 
 def heaviest(experiment: Experiment, capacity: Capacity | None) -> Point:
-    """Return the point with the highest sum of loads."""
-    return max(experiment.points(), key=lambda point: _asked_pps(experiment, point, capacity))
+    """Return the point with the highest sum of loads, whose routers do nothing besides."""
+    points = experiment.points()
+    return max(points, key=lambda p: _asked_pps(experiment, p, capacity)).without_work()
 
 
 def _asked_pps(experiment: Experiment, point: Point, capacity: Capacity | None) -> float:

@@ -78,10 +78,10 @@ class MissingPoint(_Model):
         return _total(router.offered_pps for router in self.routers if router.role == "aggressor")
 
     @property
-    def attack(self) -> tuple[float, int]:
+    def attack(self) -> tuple[int, float]:
         """How heavy the attack was to be: see :attr:`isolane.run.results.Cell.attack`."""
         working = sum(r.role == "aggressor" and r.work != NO_WORK for r in self.routers)
-        return self.aggressor_pps or 0.0, working
+        return working, self.aggressor_pps or 0.0
 
     def named(self, router: str) -> MissingRouter | None:
         """Return one of the routers; None where the point does not have it."""

@@ -33,7 +33,8 @@ def null_blocks(experiment: Experiment, done: set[int]) -> Iterator[Block]:
     if not made or experiment.web:
         return
     arm = replace(made[0], name=ARM)
-    points = sorted(experiment.points(), key=lambda point: len(point.routers))
+    quiet = [point.without_work() for point in experiment.points()]
+    points = sorted(quiet, key=lambda point: len(point.routers))
     for _, same in groupby(points, key=lambda point: [router.name for router in point.routers]):
         group = [point for point in same if point.index not in done]
         if group:

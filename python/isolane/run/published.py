@@ -34,7 +34,9 @@ class Measured:
 
     def point(self, arm: str, loads: dict[str, float], count: int | None) -> int | None:
         """Find the point of `arm` with these offered loads (in capacities) and router count."""
-        for point in dict.fromkeys(cell.point for cell in self._cells if cell.arm == arm):
+        # No publication has routers that work besides: where others are alike, they come first.
+        own = sorted((c for c in self._cells if c.arm == arm), key=lambda cell: cell.working)
+        for point in dict.fromkeys(cell.point for cell in own):
             there = self._at(arm, point)
             routers = len([cell for cell in there if cell.group in loads or cell.router in loads])
             if count is not None and routers != count:

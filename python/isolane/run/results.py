@@ -137,8 +137,8 @@ class RouterTrial(_Model):
     intended_pps: float | None = None
     """What the experiment asks for, where that is more than can be sent; None: `offered_pps`."""
     pattern: str = "constant"
+    """When its frames were sent, and what was unusual about them."""
     work: Work = NO_WORK
-    """When its frames were sent, and what was unusual about them; what it did besides."""
     mode: Mode = "forward"
     """Where it answered its frames, delays are round-trip times, and answers are received."""
     receiver_lost: int | None = None
@@ -306,9 +306,9 @@ class Cell(_Model):
     """Content of its answers that were complete in the window, bit/s, without headers."""
 
     @property
-    def attack(self) -> tuple[float, int]:
-        """How heavy the attack is: first by the aggressors' load, then by how many work."""
-        return self.aggressor_pps or 0.0, self.working
+    def attack(self) -> tuple[int, float]:
+        """How heavy the attack is: how many aggressors work besides, then their load."""
+        return self.working, self.aggressor_pps or 0.0
 
 
 class Capacity(_Model):

@@ -289,36 +289,3 @@ def test_share_errors_take_the_weights_of_a_policy() -> None:
         c.arm: c.share_error.median for c in found.cells if c.role == "victim" and c.share_error
     }
     assert errors == pytest.approx({"bridge": 100 / 6, "isolane": 0}, abs=1e-3)
-
-
-BUSY = """\
-isolane: 1
-name: busy
-routers:
-  - {name: victim, path: direct, role: victim}
-  - {name: aggressor, path: direct, role: aggressor, work: [none, cpu]}
-load: {victim: 0.27x, aggressor: 0.1x}
-trial: {repeats: REPEATS}
-"""
-
-
-@pytest.mark.parametrize(("kept", "finding"), [(0.5, "not isolated"), (1.0, "isolated")])
-def test_work_is_an_attack_though_the_load_is_the_same(
-    kept: float, finding: str, tmp_path: Path
-) -> None:
-    it = data.experiment(tmp_path, BUSY)
-    works = {router.name: router.work for router in it.points()[1].routers}
-    trials = [data.capacity_trial(it, number) for number in range(3)]
-    for repeat in range(5):
-        for point in it.points():
-            one = data.trial("direct", point, repeat, len(trials))
-            if point.index == 1:
-                one = victims(lambda _: kept)(one)
-                working = [r.model_copy(update={"work": works[r.router]}) for r in one.routers]
-                one = one.model_copy(update={"routers": tuple(working)})
-            trials.append(one)
-    found = summarise(it, trials, [], 0.0, 1.0, complete=True)
-    assert found.verdict.arms[0].finding == finding
-    assert cell(found, "direct", 1, "victim").reference == 0
-    assert [cell(found, "direct", i, "victim").working for i in (0, 1)] == [0, 1]
-    assert "0.1x the capacity and working besides" in found.verdict.model_dump_json()

@@ -41,13 +41,13 @@ def twins(experiment: Experiment, repeat: int) -> tuple[Arm, ...]:
 def twin_point(experiment: Experiment) -> Point:
     """Return the point at which twins are measured: the one with the highest offered load.
 
-    Of equal ones the one at which more routers work besides.
+    Among those at which as many routers as at any work besides.
     """
     return max(
         experiment.points(),
         key=lambda point: (
-            _offered_pps(experiment, point),
             sum(router.work != NO_WORK for router in point.routers),
+            _offered_pps(experiment, point),
         ),
     )
 

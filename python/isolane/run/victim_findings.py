@@ -131,9 +131,9 @@ def worst(points: Sequence[AttackedPoint]) -> AttackedPoint:
     )
 
 
-def _lightest_last(cell: Cell) -> tuple[float, int]:
-    pps, working = cell.attack
-    return -pps, -working
+def _lightest_last(cell: Cell) -> tuple[int, float]:
+    working, pps = cell.attack
+    return -working, -pps
 
 
 def _decisive(points: Sequence[AttackedPoint]) -> Sequence[AttackedPoint]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from isolane.spec.fields import Mode, Role
@@ -56,6 +56,10 @@ class Point:
     def group(self, name: str) -> tuple[PointRouter, ...]:
         """Return the routers of a group."""
         return tuple(router for router in self.routers if router.group == name)
+
+    def without_work(self) -> Point:
+        """Return the same setting with routers that do nothing besides."""
+        return replace(self, routers=tuple(replace(r, work=NO_WORK) for r in self.routers))
 
 
 def sweeps(data: ExperimentData) -> Iterator[tuple[tuple[str | int, ...], int]]:

@@ -39,7 +39,8 @@ def test_work_alone_is_a_sweep_and_a_single_one_holds_at_every_point() -> None:
         "noise 0x",
         "noise 0x, work cpu",
     ]
-    it = experiment("cpu", "[0x, 1x]")
+    alone = TEXT.replace("role: victim", "role: router")
+    it = parse_experiment(alone.format(work="cpu", load="[0x, 1x]", noise="path: direct", more=""))
     assert [p.label for p in it.points()] == ["noise 0x", "noise 1x"]
     assert {p.group("noise")[0].work for p in it.points()} == {"cpu"}
 
@@ -70,3 +71,25 @@ def test_work_alone_is_a_sweep_and_a_single_one_holds_at_every_point() -> None:
 def test_what_cannot_work_is_named(arguments: dict[str, str], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         experiment(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("role", "work", "words"),
+    [
+        ("aggressor", "cpu", "an aggressor, at each point: .*; accepted: a list with none in it"),
+        ("aggressor", "[cpu, cpu]", "an aggressor, at each point"),
+        ("router", "[none, cpu]", "which is no aggressor, that is swept"),
+        ("victim", "[none, cpu]", "a victim, that is swept"),
+    ],
+)
+def test_work_that_tells_nothing_of_a_victim_is_refused(role: str, work: str, words: str) -> None:
+    text = TEXT.replace("role: aggressor", f"role: {role}")
+    with pytest.raises(SpecError, match=words):
+        parse_experiment(text.format(work=work, load="0x", noise="path: direct", more=""))
+
+
+@pytest.mark.parametrize("role", ["router", "victim"])
+def test_work_at_each_point_is_no_attack(role: str) -> None:
+    text = TEXT.replace("role: aggressor", f"role: {role}")
+    it = parse_experiment(text.format(work="cpu", load="[0x, 1x]", noise="path: direct", more=""))
+    assert [point.group("noise")[0].work for point in it.points()] == ["cpu", "cpu"]

@@ -181,15 +181,14 @@ class BedGuests:
         MeasurementError
             When one of them does not answer.
         """
-        failed: list[TestbedError] = []
-        for router in self._layout.routers:
-            if router.guest and router.works:
-                try:
-                    self._guests[router.name].work(on=router.name in routers)
-                except TestbedError as error:
-                    failed.append(error)
-        if failed:
-            raise MeasurementError(str(failed[0]))
+        working = [r.name for r in self._layout.routers if r.guest and r.works]
+        try:
+            for name in working:
+                self._guests[name].tell_work(on=name in routers)
+            for name in working:
+                self._guests[name].await_work()
+        except TestbedError as error:
+            raise MeasurementError(str(error)) from error
 
     def processes(self) -> dict[str, int]:
         """Return the process that all of each guest comes from."""

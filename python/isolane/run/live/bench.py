@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from isolane import _native
@@ -141,17 +141,11 @@ class LiveBench(MeasuredBench):
     def _working(self, setting: Setting) -> Iterator[None]:
         """Have routers work while frames are sent."""
         names = [d.router.name for d in setting.demands if d.router.work != NO_WORK]
-        if not names:
-            yield
-            return
-        try:
+        if names:
             self._equipment.bed.work(names)
-            yield
-        except BaseException:
-            with suppress(MeasurementError):  # it would hide what has failed
-                self._equipment.bed.work(())
-            raise
-        self._equipment.bed.work(())
+        yield
+        if names:  # a trial that failed takes the bed with it
+            self._equipment.bed.work(())
 
     def _drained(
         self, sent: int, before: Counters, setting: Setting

@@ -27,3 +27,10 @@ def test_a_search_sends_from_the_beginning_and_knows_late_routers_as_the_same() 
     (together,) = subjects_of(spec, together=True)
     told = [[str(router.pattern) for router in one.routers] for one in (named, together)]
     assert told == [["fragments"], ["constant", "fragments", "fragments"]]
+
+
+def test_a_search_has_routers_that_do_nothing_besides() -> None:
+    spec = parse_experiment(LATE.replace("name: two,", "name: two, work: cpu,"))
+    for together in (True, False):
+        routers = [router for one in subjects_of(spec, together=together) for router in one.routers]
+        assert {router.work for router in routers} == {"none"}
