@@ -216,8 +216,3 @@ class Layout:
         }
         ends = {r.name: r.counted.get("egress") for r in self.routers if not r.bare}
         return {name: end for name, end in ends.items() if end is not None and end in wires}
-
-    @property
-    def rcv_ifnames(self) -> list[str]:
-        """The receiver's interfaces."""
-        return [veth.rx.ifname for veth in self.veths if veth.rx.netns == RCV]

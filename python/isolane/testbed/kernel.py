@@ -37,7 +37,7 @@ _BPF_ATTR_BYTES = 16
 
 _SIOCETHTOOL = 0x8946
 _ETHTOOL_STSO = 0x1F
-_ETHTOOL_GGRO, _ETHTOOL_SGRO = 0x2B, 0x2C
+_ETHTOOL_SGRO = 0x2C
 _ETHTOOL_GSTRINGS, _ETHTOOL_GSTATS, _ETHTOOL_GSSET_INFO = 0x1B, 0x1D, 0x37
 _ETH_SS_STATS, _ETH_GSTRING_LEN = 1, 32
 _ETHTOOL_GTXCSUM, _ETHTOOL_STXCSUM = 0x16, 0x17
@@ -142,11 +142,6 @@ def counters(sock: socket.socket, ifname: str, names: int) -> tuple[int, ...]:
 def set_gro(sock: socket.socket, ifname: str, *, on: bool) -> None:
     """Switch generic receive offload of ``ifname``, in the namespace that ``sock`` was made in."""
     _ethtool_value(sock, ifname, _ETHTOOL_SGRO, int(on))
-
-
-def get_gro(sock: socket.socket, ifname: str) -> bool:
-    """Tell whether generic receive offload of ``ifname`` is on."""
-    return bool(_ethtool_value(sock, ifname, _ETHTOOL_GGRO, 0))
 
 
 def set_tso(sock: socket.socket, ifname: str, *, on: bool) -> None:

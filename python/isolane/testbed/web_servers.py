@@ -25,14 +25,12 @@ from isolane.children import die_with_parent
 from isolane.errors import MeasurementError, NotSupported, TestbedError
 from isolane.procfs import threads_of
 from isolane.testbed.bed_devices import RCV, Layout, RouterLayout
+from isolane.testbed.bed_programs import END_S, READY_S, WITHOUT_RIGHTS
 from isolane.testbed.netns import Namespace
 
 HTTP_PORT: Final = 80
 _PROGRAMS: Final = ("haproxy", "nginx")
-_WITHOUT_RIGHTS: Final = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs")
-_READY_S: Final = 60.0
 _LOOK_S: Final = 0.01
-_END_S: Final = 10.0
 _MAX_FILES: Final = 65_536
 _ORIGIN: Final = """\
 daemon off; master_process off; worker_processes 1; user root root;
@@ -85,7 +83,7 @@ def origin_script(addresses: Sequence[str], sizes: Iterable[int], nginx: str) ->
             "mkdir /run/objects",
             *objects,
             f"cat >/run/nginx.conf <<'END'\n{config}END",
-            f"exec {' '.join(_WITHOUT_RIGHTS)} {nginx} -p /run -e stderr -c /run/nginx.conf",
+            f"exec {' '.join(WITHOUT_RIGHTS)} {nginx} -p /run -e stderr -c /run/nginx.conf",
         )
     )
 
@@ -143,7 +141,7 @@ class _Server:
         """End it."""
         self.process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(_END_S)
+            self.process.wait(END_S)
         self.said.close()
 
 
@@ -225,7 +223,7 @@ class BedWebServers:
         return _Server(command, process, said)
 
     def _await(self, server: _Server, go_on: Callable[[], None]) -> None:
-        deadline, name = time.monotonic() + _READY_S, server.command.name
+        deadline, name = time.monotonic() + READY_S, server.command.name
         self._ns[server.command.netns].enter()
         while not server.answers():
             go_on()
@@ -268,7 +266,7 @@ def _balancer(router: RouterLayout, config: int) -> _Command:
     if router.web is not None and not router.web.keep_alive:
         told["ISOLANE_CLOSE"] = "1"
     program = _found("haproxy") or "haproxy"
-    words = [*_WITHOUT_RIGHTS, program, "-db", "-f", f"/proc/self/fd/{config}"]
+    words = [*WITHOUT_RIGHTS, program, "-db", "-f", f"/proc/self/fd/{config}"]
     name = f"HAProxy of router {router.name}"
     return _Command(router.netns, name, address, words, router.core, (config,), told)
 
