@@ -48,6 +48,7 @@ trial: {{duration: 100ms, warmup: 20ms, repeats: 1, retries: 0, null_dut: false}
 """
 SIZE = {4: "imix", 6: "84"}
 """IMIX holds frames of 64 bytes, which IPv6 with a signature does not fit into."""
+RUNS = 5
 TURNS = 20
 MISPLACED = 0.02
 """Share of frames that may be polled elsewhere: the kernel's backlog moves under pressure."""
@@ -60,7 +61,7 @@ def run(experiment: Path, folder: Path, *options: str) -> list[Trial]:
 
 
 def assert_sound(trials: list[Trial], count: int) -> None:
-    """Every frame accounted for, and polled where it belongs."""
+    """Every frame accounted for."""
     assert len(trials) == count
     for trial in trials:
         where = f"{trial.arm}, {trial.point_label}: {trial.reason}"
@@ -74,22 +75,27 @@ def assert_sound(trials: list[Trial], count: int) -> None:
             assert abs(router.offered_total - router.offered_pps * 0.121) <= 1, where
         assert came_through(trial.routers), where
         assert trial.placement is not None
-    received = [
-        trial for trial in trials if any(router.received_frames for router in trial.routers)
-    ]
-    # A window that somebody else had for himself has none; that of one trial may be short.
-    assert not received or any(t.placement and t.placement.frames_on_dut for t in received)
+
+
+def sound_run(experiment: Path, folder: Path, count: int) -> list[Trial]:
+    """Run an experiment until frames were polled on the DUT's cores within a window.
+
+    Somebody else may have those cores for a whole window, and for that of each trial of a run.
+    """
+    for turn in range(RUNS):
+        before = quiet_host()
+        trials = run(experiment, folder / f"run-{turn}")
+        assert_same_host(before)
+        assert_sound(trials, count)
+        if any(trial.placement and trial.placement.frames_on_dut for trial in trials):
+            return trials
+    pytest.fail(f"no frame was polled on the DUT's cores in {RUNS} runs")
 
 
 @pytest.mark.parametrize("ip", [4, 6])
 def test_every_path_forwards_to_the_frame(ip: int, tiny: Tiny, tmp_path: Path) -> None:
-    before = quiet_host()
-    trials = run(
-        tiny(arms=CONTAINERS, ip=ip, size=SIZE[ip], load="{one: 5kpps, two: 2kpps}"),
-        tmp_path / "run",
-    )
-    assert_same_host(before)
-    assert_sound(trials, len(CONTAINERS))
+    experiment = tiny(arms=CONTAINERS, ip=ip, size=SIZE[ip], load="{one: 5kpps, two: 2kpps}")
+    trials = sound_run(experiment, tmp_path, len(CONTAINERS))
     assert {trial.arm for trial in trials} == {arm.replace(" ", "-") for arm in CONTAINERS}
 
 
@@ -97,8 +103,7 @@ def test_every_path_forwards_to_the_frame(ip: int, tiny: Tiny, tmp_path: Path) -
 def test_the_host_itself_forwards_to_the_frame(ip: int, tmp_path: Path) -> None:
     experiment = tmp_path / "host.yaml"
     experiment.write_text(NATIVE.format(ip=ip, size=SIZE[ip]))
-    trials = run(experiment, tmp_path / "run")
-    assert_sound(trials, 2)
+    trials = sound_run(experiment, tmp_path, 2)
     assert {(r.kind, r.path) for trial in trials for r in trial.routers} == {("native", "none")}
 
 

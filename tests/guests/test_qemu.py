@@ -20,6 +20,8 @@ from tests.guests.booting import processes_of, qemu
 
 pytestmark = [pytest.mark.root, pytest.mark.beside, pytest.mark.usefixtures("needs_qemu_guests")]
 
+TRIES = 5
+
 
 def program_of(process: int) -> str | None:
     with suppress(OSError):  # processes come and go
@@ -74,9 +76,9 @@ def keeping_its_core_to_itself(folder: Path) -> Iterator[list[int]]:
         for thread in threads_of(emulator):
             if thread_name(thread).startswith("CPU "):
                 os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
+                found.append(emulator)
                 done.wait(0.7)
                 os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
-                found.append(emulator)
                 done.wait(0.02)
 
     keeper = threading.Thread(target=keep)
@@ -89,10 +91,16 @@ def keeping_its_core_to_itself(folder: Path) -> Iterator[list[int]]:
 
 
 def test_it_boots_though_its_timer_is_late(tmp_path: Path) -> None:
-    with keeping_its_core_to_itself(tmp_path) as kept, qemu(tmp_path, script="echo here") as one:
-        assert "here" in one.last_lines
-        assert "timer not connected" not in one.last_lines
-    assert kept
+    for _ in range(TRIES):  # who keeps the core may come to it too late
+        with (
+            keeping_its_core_to_itself(tmp_path) as kept,
+            qemu(tmp_path, script="echo here") as one,
+        ):
+            assert "here" in one.last_lines
+            assert "timer not connected" not in one.last_lines
+        if kept:
+            return
+    pytest.fail(f"its core was its own in none of {TRIES} boots")
 
 
 def test_a_host_without_qemu_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
