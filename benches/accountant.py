@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from isolane import _native
-from isolane.run.backend import Demand, Setting
+from isolane.run.backend import Setting
 from isolane.run.live.bench import LiveBench
 from isolane.run.live.cpu_agreement import NS_PER_EVENT
 from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import Arm as SpecArm
 from isolane.spec import Experiment, PointRouter, parse_experiment
+from isolane.spec.demands import Demand
 from isolane.stats import estimate
 from isolane.testbed import Journal
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.backend import Observation, Setting
 from isolane.run.live.bench import LiveBench
 from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import parse_experiment
+from isolane.spec.demands import Demand
 from isolane.testbed import exclusive
 
 WARMUP_NS = 100_000_000

@@ -11,7 +11,7 @@ from isolane.errors import SpecError
 from isolane.reproduce.model import Options
 from isolane.reproduce.trials import TOTAL, Figure
 from isolane.run import wording
-from isolane.run.backend import Demand, Setting
+from isolane.run.backend import Setting
 from isolane.run.delivery import is_undisturbed
 from isolane.run.folder import EXPERIMENT, RunFolder
 from isolane.run.results import RouterTrial, Trial
@@ -20,6 +20,7 @@ from isolane.run.sim.catalogue import find_host
 from isolane.run.sim.trial import TrialJob
 from isolane.run.summary import ASIDE
 from isolane.spec import Experiment, PointRouter, load_experiment
+from isolane.spec.demands import Demand
 from isolane.spec.patterns import read_pattern
 
 PROFILE = "veth"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from isolane.calibrate.problem import Target
 from isolane.reproduce.trials import TOTAL, Figure, Key
-from isolane.run.backend import Demand
+from isolane.spec.demands import Demand
 
 
 def max_min(demands: Sequence[float], capacity: float) -> list[float]:

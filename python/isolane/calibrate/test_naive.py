@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from isolane.calibrate.naive import NaiveModel, max_min
 from isolane.calibrate.problem import Target
 from isolane.reproduce.trials import Figure
-from isolane.run.backend import Demand
 from isolane.spec import parse_experiment
+from isolane.spec.demands import Demand
 
 RUN = """\
 isolane: 1

@@ -10,10 +10,11 @@ from typing import TypeVar
 
 from isolane.reproduce.model import Options, Result, Workers
 from isolane.run import wording
-from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.backend import Observation, Setting
 from isolane.run.results import RouterTrial
 from isolane.run.sim.trial import TrialJob, run_trial
 from isolane.spec import Experiment, Point, PublishedRow, parse_experiment
+from isolane.spec.demands import Demand
 
 Named = TypeVar("Named")
 

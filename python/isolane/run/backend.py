@@ -24,21 +24,10 @@ from isolane.run.results import (
 from isolane.run.series import TrialSeries
 from isolane.run.trial_profile import TrialProfile
 from isolane.spec import Arm, PointRouter
+from isolane.spec.demands import Demand
 
 KERNEL_OVERLOAD_PPS = 2_000_000.0
 """More small frames/s than one core of Linux forwards, fewer than one core generates."""
-
-
-@dataclass(frozen=True)
-class Demand:
-    """What one router is offered in a trial."""
-
-    router: PointRouter
-    offered_pps: float
-    load_x: float | None
-    """The same as a multiple of the capacity, where there is one."""
-    intended_pps: float | None = None
-    """What the experiment asks for, where that is more than can be sent; None: the same."""
 
 
 @dataclass(frozen=True)

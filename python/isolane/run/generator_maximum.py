@@ -12,8 +12,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from isolane.run import null_dut
-from isolane.run.backend import Demand
-from isolane.run.demands import (
+from isolane.run.generator_models import GeneratorMaximum, MovedPoint
+from isolane.run.results import Capacity, GeneratorAudit, Trial
+from isolane.run.schedule import Task
+from isolane.spec import Arm, Experiment, Point
+from isolane.spec.demands import (
+    Demand,
     Scale,
     demands_of,
     intended_pps,
@@ -22,10 +26,6 @@ from isolane.run.demands import (
     line_pps,
     offered_pps,
 )
-from isolane.run.generator_models import GeneratorMaximum, MovedPoint
-from isolane.run.results import Capacity, GeneratorAudit, Trial
-from isolane.run.schedule import Task
-from isolane.spec import Arm, Experiment, Point
 
 PURPOSE: Final = "generator"
 WINDOW_NS, WARMUP_NS = 60_000_000, 20_000_000

@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from isolane.run.cells import usable
-from isolane.run.demands import Scale, known_demands
 from isolane.run.missing import MissingPoint, MissingRouter
 from isolane.run.results import Trial
 from isolane.spec import Experiment, Load, Point
+from isolane.spec.demands import Scale, known_demands
 
 
 def missing_points(

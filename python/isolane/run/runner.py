@@ -17,7 +17,6 @@ from isolane.run.attempts import Attempts, key_of
 from isolane.run.backend import (
     BackEnd,
     Bench,
-    Demand,
     Expected,
     Foreseeing,
     Observation,
@@ -27,7 +26,6 @@ from isolane.run.backend import (
     WithNullDut,
 )
 from isolane.run.capacity_trials import CapacityTrials, counted, expected
-from isolane.run.demands import Scale, demands_of, highest_pps
 from isolane.run.first_findings import first_findings, is_told
 from isolane.run.folder import RunFolder
 from isolane.run.null_dut import PURPOSE, null_blocks
@@ -45,6 +43,7 @@ from isolane.run.summary import summarise
 from isolane.run.trial_record import Attempt
 from isolane.run.trial_setting import OF_ROUNDS, setting_of
 from isolane.spec import Arm, Experiment
+from isolane.spec.demands import Demand, Scale, demands_of, highest_pps
 
 GIVE_UP_AFTER = 3
 """Failed trials in a row after which the run ends: the next would fail as well."""

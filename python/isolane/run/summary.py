@@ -16,7 +16,6 @@ from isolane.run.capacities import arm_capacities, measured_capacity
 from isolane.run.cells import aggregates, cells, core_cells, sent_less, usable
 from isolane.run.delay_cells import without_delay
 from isolane.run.delivery import Groups, tells_cpu, weights_of
-from isolane.run.demands import Scale
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.generator_maximum import maximum_of, placed
 from isolane.run.generator_models import MovedPoint
@@ -45,6 +44,7 @@ from isolane.run.verdict import verdict
 from isolane.run.victim_findings import Asked, never_overloaded
 from isolane.run.wording import plural
 from isolane.spec import Experiment, format_pps
+from isolane.spec.demands import Scale
 from isolane.stats import MIN_UNITS, coverage_of_ranks
 
 ASIDE = (null_dut.PURPOSE, generator_maximum.PURPOSE)

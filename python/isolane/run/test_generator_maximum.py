@@ -10,7 +10,6 @@ import pytest
 
 from isolane.run import generator_maximum
 from isolane.run.backend import Observation, Setting
-from isolane.run.demands import Scale
 from isolane.run.generator_maximum import (
     PURPOSE,
     SENT,
@@ -25,6 +24,7 @@ from isolane.run.results import Capacity, GeneratorAudit, Interval, Trial
 from isolane.run.summary import summarise
 from isolane.run.test_runner import RELATIVE, Imaginary, _Bench, journal, start
 from isolane.spec import Experiment, parse_experiment
+from isolane.spec.demands import Scale
 
 TEXT = """
 isolane: 1

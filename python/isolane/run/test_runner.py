@@ -14,12 +14,13 @@ import pytest
 from isolane.errors import MeasurementError
 from isolane.report import test_data as data
 from isolane.run.attempts import key_of
-from isolane.run.backend import BackEnd, Bench, Demand, Observation, Setting
+from isolane.run.backend import BackEnd, Bench, Observation, Setting
 from isolane.run.folder import RunFolder
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.results import DROP_POINTS, Drawing, HostFacts, NotMeasured, RouterTrial, Trial
 from isolane.run.runner import Run, Step
 from isolane.spec import Arm, PointRouter, parse_experiment
+from isolane.spec.demands import Demand
 
 CAPACITY_PPS = 100_000.0
 ABSOLUTE = """\

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from isolane.run import generator_maximum, null_dut
-from isolane.run.backend import Demand, Setting
+from isolane.run.backend import Setting
 from isolane.run.capacity_trials import WARMUP_NS, WINDOW_NS
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.results import Purpose
 from isolane.run.schedule import Task
 from isolane.spec import TrialPlan
+from isolane.spec.demands import Demand
 
 OF_ROUNDS: Final[tuple[Purpose, ...]] = ("measure", "twin")
 

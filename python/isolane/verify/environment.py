@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from isolane.enforce import Sample
-from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Demand, Setting
+from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Setting
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidKind, InvalidReason
 from isolane.run.live.cores import divide
@@ -19,6 +19,7 @@ from isolane.run.live.live_backend import LiveBackEnd
 from isolane.run.live.managed import enforcer
 from isolane.run.results import RouterTrial
 from isolane.spec import PointRouter, Policy, Role, format_pps
+from isolane.spec.demands import Demand
 from isolane.spec.patterns import PLAIN
 from isolane.testbed import Journal
 from isolane.verify.mirror import Mirror, mirror

@@ -18,7 +18,7 @@ from isolane import _native
 from isolane.enforce import Enforcer, FoundRouter, InForce, MissingRouter, Sample
 from isolane.errors import MeasurementError, NotSupported, SpecError
 from isolane.procfs import TICK_NS, CoreTicks, core_ticks
-from isolane.run.backend import KERNEL_OVERLOAD_PPS, Demand
+from isolane.run.backend import KERNEL_OVERLOAD_PPS
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import MADE_AGAIN, InvalidKind, InvalidReason, disturbances, proven
 from isolane.run.live.cores import awake
@@ -26,6 +26,7 @@ from isolane.run.live.generator_streams import segments_of, stream
 from isolane.run.live.target import resolve
 from isolane.run.live.traffic import Target, host_cookie
 from isolane.spec import Load, PointRouter, Policy, Traffic
+from isolane.spec.demands import Demand
 from isolane.testbed import Wire
 from isolane.testbed.host_links import interface_index, netns_path, with_links
 from isolane.verify.environment import Measured, Seen, Trials, budget_of, caused_cpu, too_few

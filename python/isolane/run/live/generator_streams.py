@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Final, TypedDict
 
 from isolane import _native
-from isolane.run.backend import Demand, Setting
+from isolane.run.backend import Setting
 from isolane.run.live.loaded import GeneratorTrial
 from isolane.spec import PointRouter, Traffic
+from isolane.spec.demands import Demand
 from isolane.spec.patterns import Pattern
 from isolane.testbed import ECHO_PORT, Wire
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from isolane import _native
-from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.backend import Observation, Setting
 from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.live.cpu_accounting import CpuAccounting, Handled
@@ -19,6 +19,7 @@ from isolane.run.router_cpu import FAR_CPU, RouterCpu, router_cpu
 from isolane.run.series import TrialSeries, gaps_of, merged, window_shift
 from isolane.run.steady_models import Gaps, WindowShift
 from isolane.spec import ArmRouter, format_pps
+from isolane.spec.demands import Demand
 from isolane.spec.patterns import EVENLY
 
 NEGATIVE = 0.0001

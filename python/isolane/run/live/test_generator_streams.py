@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isolane import _native
-from isolane.run.backend import Demand, Setting
+from isolane.run.backend import Setting
 from isolane.run.live import generator_streams
 from isolane.run.live.generator_streams import LATE_NS, size_cycle
 from isolane.run.priming import Priming
 from isolane.spec import IMIX, Load, PointRouter, Traffic
+from isolane.spec.demands import Demand
 from isolane.spec.fields import Mode
 from isolane.spec.patterns import read_pattern
 from isolane.testbed import Wire

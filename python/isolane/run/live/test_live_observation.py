@@ -9,7 +9,7 @@ import pytest
 
 from isolane._native import CpuUse, GeneratorReport, Percentiles, StreamReceived, StreamSent
 from isolane.procfs import CoreTicks
-from isolane.run.backend import Demand, Setting
+from isolane.run.backend import Setting
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.invalid import InvalidKind
 from isolane.run.live.cores import Cores
@@ -19,6 +19,7 @@ from isolane.run.live.live_observation import Raw, observe
 from isolane.run.results import DROP_POINTS, DropPoint, RouterTrial
 from isolane.run.series import RouterSeries, TrialSeries
 from isolane.spec import ArmRouter, Load, PointRouter
+from isolane.spec.demands import Demand
 
 WINDOW_NS = 500_000_000
 OFFERED = 5_000

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from isolane._native import HttpReport
-from isolane.run.backend import Demand, Setting
+from isolane.run.backend import Setting
 from isolane.run.invalid import InvalidKind
 from isolane.run.live.cpu_accounting import IDLE
 from isolane.run.live.test_live_observation import (
@@ -20,6 +20,7 @@ from isolane.run.live.test_live_observation import (
 )
 from isolane.run.live.web_observation import WebRaw, observe_web
 from isolane.spec import ArmRouter, Load, PointRouter
+from isolane.spec.demands import Demand
 
 ASKED, ANSWERED, IN_WINDOW = 500, 480, 470
 LATE = float("inf")

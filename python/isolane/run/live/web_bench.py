@@ -12,13 +12,14 @@ from typing import Final
 from isolane import _native
 from isolane.errors import MeasurementError, SpecError
 from isolane.procfs import core_ticks
-from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.backend import Observation, Setting
 from isolane.run.live.bridge_limits import bridge_limits
 from isolane.run.live.cpu_agreement import IdleReading
 from isolane.run.live.measured_bench import CommonEquipment, MeasuredBench
 from isolane.run.live.web_observation import WebRaw, observe_web
 from isolane.run.results import NotMeasured
 from isolane.spec import Arm, Experiment, PointRouter, format_ns
+from isolane.spec.demands import Demand
 from isolane.spec.units import MAX_CONNECTIONS
 from isolane.testbed import WebPlan, Wire
 from isolane.testbed.web_servers import HTTP_PORT, at, path_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from isolane import _native
-from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.backend import Observation, Setting
 from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.live.cpu_accounting import CpuAccounting, Handled
@@ -24,6 +24,7 @@ from isolane.run.results import (
 from isolane.run.router_cpu import router_cpu
 from isolane.run.web_results import WebTrial
 from isolane.spec import ArmRouter
+from isolane.spec.demands import Demand
 
 BUSY = 0.98
 """Part of its time above which the clients' core is taken for the limit."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from isolane.errors import MeasurementError
-from isolane.run.backend import Bench, Demand, Observation, Probing, Setting
+from isolane.run.backend import Bench, Observation, Probing, Setting
 from isolane.run.error_budget import ErrorBudget
 from isolane.run.folder import RunFolder
 from isolane.run.priming import Priming
@@ -16,6 +16,7 @@ from isolane.run.schedule import Task
 from isolane.run.search.subjects import Subject
 from isolane.run.trial_record import Attempt
 from isolane.spec import Experiment, Point, format_pps
+from isolane.spec.demands import Demand
 
 
 @dataclass

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from isolane.enforce.cpu_cgroups import shares_of
 from isolane.enforce.policy_plan import FEEDER_NICE, NIC_NICE, SLICE_NS
-from isolane.run.backend import Demand, Setting
+from isolane.run.backend import Setting
 from isolane.run.series import BIN_NS
 from isolane.run.sim import simulation as to
 from isolane.run.sim import uplink
@@ -18,6 +18,7 @@ from isolane.run.sim.segments import Segment, segments
 from isolane.run.sim.simulated_policy import BEAT_NS, Managed, managed
 from isolane.run.sim.simulated_work import add_work
 from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, ArmRouter, Experiment, PointRouter
+from isolane.spec.demands import Demand
 from isolane.spec.hostmodel import ContextKind, PathData, QueueSize
 
 DRAIN_NS = 100_000_000

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.backend import Observation, Setting
 from isolane.run.cpu_causes import Parts
 from isolane.run.invalid import InvalidKind, InvalidReason
 from isolane.run.results import Delay, DropPoint, GeneratorAudit, Lateness, RouterTrial
@@ -16,6 +16,7 @@ from isolane.run.sim.build import SimModel
 from isolane.run.sim.causes import causes, core_trial
 from isolane.run.steady_models import WindowShift
 from isolane.spec import format_pps
+from isolane.spec.demands import Demand
 from isolane.spec.patterns import read_pattern
 
 Json = Mapping[str, Any]

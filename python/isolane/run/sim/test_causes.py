@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.backend import Observation, Setting
 from isolane.run.sim.build import SimModel, build
 from isolane.run.sim.catalogue import find_host
 from isolane.run.sim.engine import simulate_model
 from isolane.run.sim.observe import observe
 from isolane.spec import parse_experiment
+from isolane.spec.demands import Demand
 
 pytestmark = pytest.mark.native
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from isolane.errors import NotSupported
-from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.backend import Observation, Setting
 from isolane.run.folder import JOURNAL, RunFolder
 from isolane.run.runner import Run
 from isolane.run.sim import simulated_policy
@@ -20,6 +20,7 @@ from isolane.run.sim.engine import simulate_model
 from isolane.run.sim.observe import observe
 from isolane.run.sim.sim_backend import SimBackEnd
 from isolane.spec import Experiment, load_experiment, parse_experiment
+from isolane.spec.demands import Demand
 
 pytestmark = pytest.mark.native
 

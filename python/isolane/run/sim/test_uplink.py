@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from isolane.run.backend import Demand, Observation, Setting
+from isolane.run.backend import Observation, Setting
 from isolane.run.results import Drawing
 from isolane.run.sim.build import SimModel, build
 from isolane.run.sim.catalogue import find_host
@@ -16,6 +16,7 @@ from isolane.run.sim.engine import simulate_model
 from isolane.run.sim.host_drawing import draw
 from isolane.run.sim.observe import observe
 from isolane.spec import Experiment, load_experiment, parse_experiment
+from isolane.spec.demands import Demand
 
 pytestmark = pytest.mark.native
 

@@ -13,12 +13,25 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from isolane.run.backend import Demand
-from isolane.spec import Experiment, Load, Point, PointRouter
+from isolane.spec.experiment import Experiment
+from isolane.spec.load_points import Point, PointRouter
+from isolane.spec.units import Load
 
 ROUNDING = 1e-9
 SAME = 0.001
 """A point that is moved by a smaller share counts as not moved."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What one router is offered in a trial."""
+
+    router: PointRouter
+    offered_pps: float
+    load_x: float | None
+    """The same as a multiple of the capacity, where there is one."""
+    intended_pps: float | None = None
+    """What the experiment asks for, where that is more than can be sent; None: the same."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isolane.run.demands import (
+from isolane.spec import Experiment, Point, parse_experiment
+from isolane.spec.demands import (
     Scale,
     demands_of,
     intended_pps,
@@ -15,7 +16,6 @@ from isolane.run.demands import (
     line_pps,
     offered_pps,
 )
-from isolane.spec import Experiment, Point, parse_experiment
 
 TEXT = """
 isolane: 1
