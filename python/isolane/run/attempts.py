@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from isolane.run.results import Trial
-from isolane.run.schedule import Key
+from isolane.run.results import Purpose, Trial
 
+Key = tuple[Purpose, str, int, int]
+"""What identifies a trial in a run: purpose, arm, point, round."""
 OF_A_ROUND = 0.5
 """In each round an arm may repeat trials at so many of its points (rounded up) at most, so that a
 host that is never quiet cannot make a run much longer."""

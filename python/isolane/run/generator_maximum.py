@@ -1,25 +1,21 @@
-"""The generator's own maximum in each arm, measured before the first round.
+"""The generator's own maximum in each arm, from the trials that look for it.
 
-The point with the highest load is tried for some 100 ms. Where less leaves than was asked for, it
-is asked for once more, because the machine may have held the generator up; then less is, until all
-of it leaves. What leaves counts, not what arrives.
+Where less leaves than was asked for, it is asked for once more, because the machine may have held
+the generator up; then less is, until all of it leaves. What leaves counts, not what arrives.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Final
 
 from isolane.run import null_dut
 from isolane.run.generator_models import GeneratorMaximum, MovedPoint
 from isolane.run.results import Capacity, GeneratorAudit, Trial
-from isolane.run.schedule import Task
-from isolane.spec import Arm, Experiment, Point
+from isolane.spec import Experiment
 from isolane.spec.demands import (
     Demand,
     Scale,
-    demands_of,
     intended_pps,
     is_moved,
     known_demands,
@@ -28,9 +24,6 @@ from isolane.spec.demands import (
 )
 
 PURPOSE: Final = "generator"
-WINDOW_NS, WARMUP_NS = 60_000_000, 20_000_000
-SURE_PPS = 100_000.0
-"""Taken to be within the reach of every generator: no search is made for less."""
 SENT = 0.98
 """A load of which at least this share leaves can be sent."""
 LESS = 0.95
@@ -43,59 +36,6 @@ SAME = 1e-6
 """Relative difference of loads that are the same."""
 
 
-def is_needed(experiment: Experiment, capacity: Capacity | None) -> bool:
-    """Tell whether an experiment may ask for more than a generator sends."""
-    if experiment.web:  # clients are no generator of frames: where one is the limit, the trial says
-        return False
-    return _asked_pps(experiment, heaviest(experiment, capacity), capacity) > SURE_PPS
-
-
-def heaviest(experiment: Experiment, capacity: Capacity | None) -> Point:
-    """Return the point with the highest sum of loads, whose routers do nothing besides."""
-    points = experiment.points()
-    return max(points, key=lambda p: _asked_pps(experiment, p, capacity)).without_work()
-
-
-def _asked_pps(experiment: Experiment, point: Point, capacity: Capacity | None) -> float:
-    if any(router.load.unit == "max" for router in point.routers):
-        return math.inf
-    scale = Scale(capacity.pps.median if capacity else None)
-    return offered_pps(demands_of(experiment, point, scale, ""))
-
-
-def next_task(
-    experiment: Experiment, arm: Arm, trials: Sequence[Trial], capacity: Capacity | None
-) -> Task | None:
-    """Return the trial that an arm still lacks; None when its maximum is known."""
-    own = _own(trials, arm.name)
-    if is_known(own):
-        return None
-    return Task(arm, heaviest(experiment, capacity), len(own), PURPOSE)
-
-
-def next_demands(
-    experiment: Experiment,
-    arm: Arm,
-    trials: Sequence[Trial],
-    capacity: Capacity | None,
-    first_pps: float,
-) -> tuple[Demand, ...]:
-    """Return what the next trial of an arm offers.
-
-    Parameters
-    ----------
-    trials
-        All trials of the run so far.
-    first_pps
-        The first load to try, frames/s, if the experiment asks for more.
-    """
-    own = _own(trials, arm.name)
-    first = min(first_pps, line_pps(experiment)) if experiment.needs_maximum else first_pps
-    limit = sendable_pps(own) if own else first
-    scale = Scale(capacity.pps.median if capacity else None, {arm.name: limit})
-    return demands_of(experiment, heaviest(experiment, capacity), scale, arm.name)
-
-
 def maximum_of(trials: Sequence[Trial]) -> GeneratorMaximum | None:
     """Return what these trials found, of arms whose search has ended; None where none has.
 
@@ -105,11 +45,12 @@ def maximum_of(trials: Sequence[Trial]) -> GeneratorMaximum | None:
         All trials of a run.
     """
     arms = dict.fromkeys(trial.arm for trial in trials if trial.purpose == PURPOSE)
-    by_arm = {arm: sendable_pps(own) for arm in arms if is_known(own := _own(trials, arm))}
+    by_arm = {arm: sendable_pps(own) for arm in arms if is_known(own := audits_of(trials, arm))}
     return GeneratorMaximum(by_arm=by_arm) if by_arm else None
 
 
-def _own(trials: Sequence[Trial], arm: str) -> list[GeneratorAudit]:
+def audits_of(trials: Sequence[Trial], arm: str) -> list[GeneratorAudit]:
+    """Return what the generator did in the trials of an arm that look for its maximum."""
     return [
         trial.generator
         for trial in trials

@@ -11,9 +11,9 @@ from functools import cached_property
 from itertools import groupby
 
 from isolane.errors import MeasurementError
-from isolane.run import generator_maximum
+from isolane.run import generator_maximum, generator_search
 from isolane.run.arm_profiles import with_profiles
-from isolane.run.attempts import Attempts, key_of
+from isolane.run.attempts import Attempts, Key, key_of
 from isolane.run.backend import (
     BackEnd,
     Bench,
@@ -28,7 +28,8 @@ from isolane.run.backend import (
 from isolane.run.capacity_trials import CapacityTrials, counted, expected
 from isolane.run.first_findings import first_findings, is_told
 from isolane.run.folder import RunFolder
-from isolane.run.null_dut import PURPOSE, null_blocks
+from isolane.run.null_blocks import null_blocks
+from isolane.run.null_dut import PURPOSE
 from isolane.run.quality_models import CoreProbe
 from isolane.run.results import (
     Capacity,
@@ -38,7 +39,7 @@ from isolane.run.results import (
     Trial,
 )
 from isolane.run.rounds_in_time import RoundsInTime
-from isolane.run.schedule import Block, Key, Task, blocks
+from isolane.run.schedule import Block, Task, blocks
 from isolane.run.summary import summarise
 from isolane.run.trial_record import Attempt
 from isolane.run.trial_setting import OF_ROUNDS, setting_of
@@ -201,17 +202,17 @@ class Run:
         """Learn what can be sent, so that no point asks for more."""
         if not isinstance(self.back_end, WithGenerator):
             return
-        if not generator_maximum.is_needed(self.experiment, self._capacity):
+        if not generator_search.is_needed(self.experiment, self._capacity):
             return
         first_pps = self.back_end.flood_pps()
-        routers = generator_maximum.heaviest(self.experiment, self._capacity).routers
+        routers = generator_search.heaviest(self.experiment, self._capacity).routers
         for arm in self.experiment.resolved_arms():
             if self._next_flood(arm) is None:
                 continue
             with self.back_end.bench(arm, routers) as bench:
                 while task := self._next_flood(arm):
                     self._tell(f"what can be sent on {arm.name}")
-                    demands = generator_maximum.next_demands(
+                    demands = generator_search.next_demands(
                         self.experiment, arm, self._trials, self._capacity, first_pps
                     )
                     self._one(bench, task, demands)
@@ -222,7 +223,7 @@ class Run:
                         )
 
     def _next_flood(self, arm: Arm) -> Task | None:
-        return generator_maximum.next_task(self.experiment, arm, self._trials, self._capacity)
+        return generator_search.next_task(self.experiment, arm, self._trials, self._capacity)
 
     def _measure_null_dut(self) -> None:
         """Measure each point once with the wire alone, where the back end can."""

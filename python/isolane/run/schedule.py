@@ -6,12 +6,10 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from isolane.run.attempts import Key
 from isolane.run.results import Purpose
 from isolane.run.twins import twin_point, twins
 from isolane.spec import Arm, Experiment, Point, PointRouter
-
-Key = tuple[Purpose, str, int, int]
-"""What identifies a trial in a run: purpose, arm, point, round."""
 
 
 @dataclass(frozen=True)

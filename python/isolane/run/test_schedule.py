@@ -5,7 +5,8 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isolane.run.schedule import Block, Key, blocks
+from isolane.run.attempts import Key
+from isolane.run.schedule import Block, blocks
 from isolane.spec import Experiment, parse_experiment
 
 

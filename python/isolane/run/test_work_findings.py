@@ -9,8 +9,8 @@ import pytest
 from isolane.report import test_data as data
 from isolane.report.points import across
 from isolane.run.first_findings import first_findings
-from isolane.run.generator_maximum import heaviest
-from isolane.run.null_dut import null_blocks
+from isolane.run.generator_search import heaviest
+from isolane.run.null_blocks import null_blocks
 from isolane.run.published import Measured
 from isolane.run.results import Summary, Trial
 from isolane.run.summary import summarise

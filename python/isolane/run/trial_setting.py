@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from isolane.run import generator_maximum, null_dut
+from isolane.run import generator_maximum, generator_search, null_blocks, null_dut
 from isolane.run.backend import Setting
 from isolane.run.capacity_trials import WARMUP_NS, WINDOW_NS
 from isolane.run.error_budget import ErrorBudget
@@ -28,9 +28,9 @@ def setting_of(
     """
     warmup_ns, window_ns = plan.warmup_ns, plan.duration_ns
     if task.purpose == null_dut.PURPOSE:
-        warmup_ns, window_ns = null_dut.null_times(warmup_ns, window_ns)
+        warmup_ns, window_ns = null_blocks.null_times(warmup_ns, window_ns)
     if task.purpose == generator_maximum.PURPOSE:
-        warmup_ns, window_ns = generator_maximum.WARMUP_NS, generator_maximum.WINDOW_NS
+        warmup_ns, window_ns = generator_search.WARMUP_NS, generator_search.WINDOW_NS
     if task.purpose == "capacity":
         warmup_ns, window_ns = min(warmup_ns, WARMUP_NS), min(window_ns, WINDOW_NS)
     return Setting(

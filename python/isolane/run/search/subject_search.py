@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any, Final
 
 from isolane.errors import MeasurementError
-from isolane.run import generator_maximum
+from isolane.run import generator_maximum, generator_search
 from isolane.run.backend import Bench, Observation
 from isolane.run.delivery import interval
 from isolane.run.drift import transfer_ns, unit_ns
@@ -174,7 +174,7 @@ class SubjectSearch:
     def _generator_maximum(self, bench: Bench) -> None:
         """Learn what can be sent here, and offer no more."""
         audits: list[GeneratorAudit] = []
-        load, window_ns = self._max_pps, generator_maximum.WINDOW_NS
+        load, window_ns = self._max_pps, generator_search.WINDOW_NS
         while not generator_maximum.is_known(audits):
             self.tell(0.0, f"{self._label()}: what can be sent")
             found, _ = self.maker.trial(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.run import generator_maximum
+from isolane.run import generator_maximum, generator_search
 from isolane.run.backend import Observation, Setting
 from isolane.run.generator_maximum import (
     PURPOSE,
@@ -16,10 +16,9 @@ from isolane.run.generator_maximum import (
     TRIALS,
     maximum_of,
     moved_points,
-    next_demands,
-    next_task,
     scale_of,
 )
+from isolane.run.generator_search import next_demands, next_task
 from isolane.run.results import Capacity, GeneratorAudit, Interval, Trial
 from isolane.run.summary import summarise
 from isolane.run.test_runner import RELATIVE, Imaginary, _Bench, journal, start
@@ -142,9 +141,9 @@ def test_points_beyond_it_are_moved_in_that_arm_alone() -> None:
 
 def test_small_loads_need_no_search() -> None:
     slow = CAPACITY.model_copy(update={"pps": Interval(median=40_000, low=1, high=1, n=1)})
-    assert generator_maximum.is_needed(attacked(), CAPACITY)
-    assert not generator_maximum.is_needed(attacked(), slow)
-    assert generator_maximum.is_needed(attacked("max"), slow)
+    assert generator_search.is_needed(attacked(), CAPACITY)
+    assert not generator_search.is_needed(attacked(), slow)
+    assert generator_search.is_needed(attacked("max"), slow)
 
 
 def test_without_such_trials_nothing_is_moved() -> None:
@@ -172,7 +171,7 @@ def test_a_run_offers_no_more_than_can_be_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back_end, trial = Sending(), _Bench.trial
-    monkeypatch.setattr(generator_maximum, "SURE_PPS", 0.0)
+    monkeypatch.setattr(generator_search, "SURE_PPS", 0.0)
     monkeypatch.setattr(
         _Bench, "trial", lambda bench, setting: back_end.observed(setting, trial(bench, setting))
     )
@@ -198,7 +197,7 @@ def test_an_interrupted_search_goes_on_where_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back_end, trial = Sending(), _Bench.trial
-    monkeypatch.setattr(generator_maximum, "SURE_PPS", 0.0)
+    monkeypatch.setattr(generator_search, "SURE_PPS", 0.0)
     monkeypatch.setattr(
         _Bench, "trial", lambda bench, setting: back_end.observed(setting, trial(bench, setting))
     )
