@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from isolane.procfs import CoreTicks, all_ticks
-from isolane.run.live.speed_probe import probe
+from isolane.trials.live.speed_probe import probe
 
 from acceptance.subject import Disturbance
 

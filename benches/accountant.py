@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from isolane import _native
-from isolane.run.backend import Setting
-from isolane.run.live.bench import LiveBench
-from isolane.run.live.cpu_agreement import NS_PER_EVENT
-from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import Arm as SpecArm
 from isolane.spec import Experiment, PointRouter, parse_experiment
 from isolane.spec.demands import Demand
 from isolane.stats import estimate
 from isolane.testbed import Journal
+from isolane.trials.backend import Setting
+from isolane.trials.live.bench import LiveBench
+from isolane.trials.live.cpu_agreement import NS_PER_EVENT
+from isolane.trials.live.live_backend import LiveBackEnd
 
 from benches.beds import WARMUP_NS, Arm, host
 from benches.common import Check, Options, Outcome, main

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isolane import _native
-from isolane.run.live.cores import staying_on
-from isolane.run.live.counting import Counting
 from isolane.spec import format_pps
 from isolane.testbed.bed_devices import RCV
+from isolane.trials.live.cores import staying_on
+from isolane.trials.live.counting import Counting
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE, Check, Options, Outcome, main, median
 from benches.sent import drain, send

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
-from isolane.run.backend import Bench, Observation, Setting
-from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import parse_experiment
 from isolane.spec.demands import Demand
 from isolane.testbed import UML, BedPlan, Journal, Machine, RouterPlan, clean, exclusive
+from isolane.trials.backend import Bench, Observation, Setting
+from isolane.trials.live.live_backend import LiveBackEnd
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE
 

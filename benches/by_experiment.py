@@ -15,12 +15,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from isolane.run.folder import RunFolder
-from isolane.run.live.live_backend import LiveBackEnd
-from isolane.run.results import Cell, Interval, Summary, Trial
+from isolane.results.folder import RunFolder
+from isolane.results.results import Cell, Interval, Summary, Trial
 from isolane.run.runner import Run
 from isolane.spec import parse_experiment
 from isolane.testbed import clean, exclusive
+from isolane.trials.live.live_backend import LiveBackEnd
 
 from benches.common import Options
 

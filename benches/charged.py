@@ -10,10 +10,10 @@ from statistics import quantiles
 from isolane._native import CpuBudget
 from isolane.enforce.host_access import Host
 from isolane.enforce.policy_state import State
-from isolane.run.backend import Observation
-from isolane.run.cpu_results import CPU_PARTS, CpuPart
-from isolane.run.live.managed import enforcer
+from isolane.results.cpu_results import CPU_PARTS, CpuPart
 from isolane.spec.policy import Policy
+from isolane.trials.backend import Observation
+from isolane.trials.live.managed import enforcer
 
 from benches.beds import Arm, bed, host
 from benches.by_experiment import known

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from isolane.run.live.cores import staying_on
-from isolane.run.live.counting import Counting
-from isolane.run.live.traffic import Target
 from isolane.spec import format_pps
 from isolane.testbed import BedPlan, RouterPlan, Testbed, clean, exclusive
 from isolane.testbed.bed_devices import RCV
+from isolane.trials.live.cores import staying_on
+from isolane.trials.live.counting import Counting
+from isolane.trials.live.traffic import Target
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE, Check, Options, Outcome, main
 from benches.sent import drain, send

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import subprocess
 
-from isolane.run.backend import Observation
 from isolane.testbed import Journal
+from isolane.trials.backend import Observation
 
 from benches.beds import Arm, bed
 from benches.common import Options, median

@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass, field
 
 from isolane.errors import MeasurementError, NotSupported
-from isolane.run.live.cores import staying_on
-from isolane.run.live.counting import Counting
 from isolane.testbed.bed_devices import RCV
+from isolane.trials.live.cores import staying_on
+from isolane.trials.live.counting import Counting
 
 from benches.common import RECEIVER_CORE, Check, Options, Outcome, main, median, spread
 from benches.process import sending

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from isolane.guests import kvm
 from isolane.procfs import memory_info
-from isolane.run.live.cores import staying_on
 from isolane.testbed import UML, Journal, Machine, Testbed
+from isolane.trials.live.cores import staying_on
 
 from benches import beds
 from benches.common import (

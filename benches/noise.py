@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from isolane.analysis.equal_arms import EXPERIMENT, ROUNDS, Comparison, comparisons
 from isolane.errors import IsolaneError
-from isolane.run.equal_arms import EXPERIMENT, ROUNDS, Comparison, comparisons
-from isolane.run.folder import RunFolder
-from isolane.run.live.live_backend import LiveBackEnd
-from isolane.run.results import Trial
+from isolane.results.folder import RunFolder
+from isolane.results.results import Trial
 from isolane.run.runner import Run, Step
 from isolane.spec import parse_experiment
 from isolane.testbed import clean, exclusive
+from isolane.trials.live.live_backend import LiveBackEnd
 
 from benches.common import host, median
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from isolane.run.backend import Setting
-from isolane.run.live.bench import LiveBench
-from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import Arm, Experiment, load_experiment, parse_experiment
 from isolane.spec.demands import Demand
 from isolane.testbed import Journal, clean, exclusive
+from isolane.trials.backend import Setting
+from isolane.trials.live.bench import LiveBench
+from isolane.trials.live.live_backend import LiveBackEnd
 
 from benches.common import Check, Options, Outcome, main, median, spread
 

@@ -6,13 +6,13 @@ import subprocess
 from contextlib import ExitStack, closing
 from statistics import median as middle
 
-from isolane.run.backend import Setting
-from isolane.run.live.live_backend import LiveBackEnd
-from isolane.run.parts import PartTime
-from isolane.run.results import RouterTrial
+from isolane.results.parts import PartTime
+from isolane.results.results import RouterTrial
 from isolane.spec import Experiment, parse_experiment
 from isolane.spec.demands import Demand
 from isolane.testbed import Journal, clean, exclusive
+from isolane.trials.backend import Setting
+from isolane.trials.live.live_backend import LiveBackEnd
 
 from benches.common import Check, Options, Outcome, main, median, spread
 

@@ -7,20 +7,20 @@ from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
 
+from isolane.analysis.delivery import is_undisturbed
+from isolane.analysis.summary import ASIDE
 from isolane.calibrate.check import Check as Predicted
 from isolane.calibrate.check import predict
 from isolane.calibrate.fit import Fitter
 from isolane.calibrate.live import run_problem
 from isolane.reproduce.model import Options as Chosen
 from isolane.reproduce.workers import Pool
-from isolane.run.delivery import is_undisturbed
-from isolane.run.folder import RunFolder
-from isolane.run.live.live_backend import LiveBackEnd
-from isolane.run.results import Trial
+from isolane.results.folder import RunFolder
+from isolane.results.results import Trial
 from isolane.run.runner import Run
-from isolane.run.summary import ASIDE
 from isolane.spec import parse_experiment
 from isolane.testbed import clean, exclusive
+from isolane.trials.live.live_backend import LiveBackEnd
 
 from benches.common import Check, Options, Outcome, main, median
 

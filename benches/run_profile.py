@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 
 from isolane.errors import MeasurementError
-from isolane.run.folder import RunFolder
+from isolane.results.folder import RunFolder
 
 from benches.common import Check, Options, Outcome, main, median, spread
 

@@ -13,11 +13,11 @@ from isolane import _native
 from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.procfs import cpu_ns
-from isolane.run.live.cores import awake
-from isolane.run.live.generator_streams import MILLIPPS
 from isolane.spec.policy import parse_policy
 from isolane.testbed import NETNS_DIR
 from isolane.testbed.journal import RUN_DIR
+from isolane.trials.live.cores import awake
+from isolane.trials.live.generator_streams import MILLIPPS
 
 from benches.beds import host
 from benches.common import Check, Options, Outcome, main, median

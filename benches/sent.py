@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from isolane.errors import MeasurementError
-from isolane.run.live.cores import staying_on
-from isolane.run.live.counting import Counting
-from isolane.run.live.draining import drained
-from isolane.run.live.plans import Segment, StreamPlan
-from isolane.run.live.traffic import GRACE_S, Sending, Target
 from isolane.spec import Load
+from isolane.trials.live.cores import staying_on
+from isolane.trials.live.counting import Counting
+from isolane.trials.live.draining import drained
+from isolane.trials.live.plans import Segment, StreamPlan
+from isolane.trials.live.traffic import GRACE_S, Sending, Target
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE
 

@@ -15,9 +15,9 @@ from isolane.errors import IsolaneError
 from isolane.reproduce import trials
 from isolane.reproduce.adamczyk import runs, variant_model
 from isolane.reproduce.model import Options as Chosen
-from isolane.run.live.cores import staying_on
-from isolane.run.sim.build import build as build_model
-from isolane.run.sim.catalogue import find_host
+from isolane.trials.live.cores import staying_on
+from isolane.trials.sim.build import build as build_model
+from isolane.trials.sim.catalogue import find_host
 
 from benches import programs
 from benches.common import GENERATOR_CORE, Check, Options, Outcome, main, median, spread

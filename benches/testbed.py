@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from isolane.run.live.cores import staying_on
 from isolane.testbed import Testbed, clean, exclusive
+from isolane.trials.live.cores import staying_on
 
 from benches import beds
 from benches.common import (

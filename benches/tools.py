@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from isolane.run.live.traffic import Target
 from isolane.testbed.bed_devices import GEN
+from isolane.trials.live.traffic import Target
 
 from benches.common import GENERATOR_CORE, RECEIVER_CORE
 from benches.wire import GEN_IFNAME

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from isolane.errors import TestbedError
-from isolane.run.live.traffic import Target
 from isolane.testbed import Journal, clean, exclusive, netns, threads
 from isolane.testbed.bed_builder import Builder, Namespaces
 from isolane.testbed.bed_devices import GEN, RCV, End, Layout, Veth
 from isolane.testbed.namespace_thread import NamespaceThread
+from isolane.trials.live.traffic import Target
 
 GEN_IFNAME, RCV_IFNAME = "isl-g0", "isl-r0"
 GEN_MAC, RCV_MAC = "02:15:01:00:00:00", "02:15:04:00:00:00"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isolane.run.results import RouterTrial
-from isolane.run.series import TrialSeries
+from isolane.results.results import RouterTrial
+from isolane.results.series import TrialSeries
 
 
 def came_through(routers: Sequence[RouterTrial]) -> bool:

@@ -26,9 +26,9 @@ from typing import Any, TextIO
 
 def imported() -> None:
     """Import what commands import when they are at work."""
-    for name in ("cli", "spec", "run", "run.live", "run.sim", "report", "enforce", "verify",
-                 "export", "calibrate", "reproduce", "doctor", "testbed", "guests", "external",
-                 "netback"):  # fmt: skip
+    for name in ("cli", "spec", "results", "trials", "trials.live", "trials.sim", "analysis", "run",
+                 "report", "enforce", "verify", "export", "calibrate", "reproduce", "doctor",
+                 "testbed", "guests", "external", "netback"):  # fmt: skip
         package = importlib.import_module(f"isolane.{name}")
         for module in pkgutil.iter_modules(package.__path__):
             if not module.name.startswith(("test_", "conftest")):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
-from isolane.run.backend import Observation, Setting
-from isolane.run.live.bench import LiveBench
-from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import parse_experiment
 from isolane.spec.demands import Demand
 from isolane.testbed import exclusive
+from isolane.trials.backend import Observation, Setting
+from isolane.trials.live.bench import LiveBench
+from isolane.trials.live.live_backend import LiveBackEnd
 
 WARMUP_NS = 100_000_000
 Offer = Callable[..., Observation]

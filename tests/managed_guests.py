@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from isolane.run.live.bench import LiveBench
+from isolane.trials.live.bench import LiveBench
 
 from tests.live_bench import Offer, live_bench
 

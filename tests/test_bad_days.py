@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from isolane.run.folder import RunFolder
-from isolane.run.results import Trial
+from isolane.results.folder import RunFolder
+from isolane.results.results import Trial
 
 from tests.conftest import Tiny
 from tests.live import (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from isolane.run.folder import RunFolder
-from isolane.run.parts import LAST, WHOLE
-from isolane.run.results import RouterTrial
+from isolane.results.folder import RunFolder
+from isolane.results.parts import LAST, WHOLE
+from isolane.results.results import RouterTrial
 
 from tests.live import assert_same_host, isolane, quiet_host
 from tests.test_patterns_live import assert_sound

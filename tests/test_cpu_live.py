@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from isolane.run.folder import RunFolder
-from isolane.run.results import Trial
+from isolane.results.folder import RunFolder
+from isolane.results.results import Trial
 
 from tests.live import isolane
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from isolane.run.folder import RunFolder
+from isolane.results.folder import RunFolder
 
 from tests.conftest import Tiny
 from tests.live import (

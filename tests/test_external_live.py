@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from isolane.external import router_examination
-from isolane.run.folder import RunFolder
+from isolane.results.folder import RunFolder
 
 from tests.came_through import came_through
 from tests.external_routers import Made, external_routers, shape

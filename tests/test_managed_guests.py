@@ -11,9 +11,9 @@ from isolane.enforce.cpu_cgroups import Groups
 from isolane.enforce.group_plan import own_threads_group
 from isolane.enforce.policy_plan import FEEDER_NICE
 from isolane.procfs import cpu_ns, descendants
-from isolane.run.live.bench import Equipment
-from isolane.run.live.managed import clear_leftovers, enforcer
 from isolane.testbed import Testbed, clean, exclusive, kernel
+from isolane.trials.live.bench import Equipment
+from isolane.trials.live.managed import clear_leftovers, enforcer
 
 from tests.came_through import was_at_work
 from tests.live import assert_same_host, kill_inside, quiet_host

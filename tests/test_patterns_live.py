@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from isolane.run.results import RouterTrial, Trial
+from isolane.results.results import RouterTrial, Trial
 
 from tests.came_through import came_through
 from tests.live import assert_same_host, quiet_host

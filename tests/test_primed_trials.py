@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from isolane.run.backend import Setting
-from isolane.run.priming import Priming
+from isolane.results.priming import Priming
 from isolane.spec import Load, PointRouter
 from isolane.spec.demands import Demand
+from isolane.trials.backend import Setting
 
 from tests.live_bench import live_bench
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from isolane.run.backend import Observation
-from isolane.run.invalid import InvalidKind
+from isolane.results.invalid import InvalidKind
 from isolane.testbed.bed_polling import RARE_PAUSE_NS, BedPolling
+from isolane.trials.backend import Observation
 
 from tests.live_bench import live_bench
 from tests.testbed.conftest import Traffic

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from isolane.analysis.answer import answer_of
 from isolane.report import render, tables
 from isolane.report import test_data as data
 from isolane.report.answer_box import answer_box
-from isolane.run.answer import answer_of
-from isolane.run.folder import RunFolder
+from isolane.results.folder import RunFolder
 
 pytestmark = [
     pytest.mark.browser,

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from isolane.guests import DIRECTORY
 from isolane.guests.leftovers import processes_of
-from isolane.run.folder import RunFolder
-from isolane.run.results import RouterTrial
-from isolane.run.series import TrialSeries
+from isolane.results.folder import RunFolder
+from isolane.results.results import RouterTrial
+from isolane.results.series import TrialSeries
 
 from tests.came_through import was_at_work
 from tests.live import assert_same_host, quiet_host, running

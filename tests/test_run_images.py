@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from isolane.external import router_examination
-from isolane.run.folder import RunFolder
-from isolane.run.live import image_routers
+from isolane.results.folder import RunFolder
+from isolane.trials.live import image_routers
 
 from tests.came_through import came_through, was_at_work
 from tests.guests.disk_images import TinyRouter, Word, needs_tools

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from isolane.run.folder import RunFolder
-from isolane.run.results import Summary, Trial
+from isolane.results.folder import RunFolder
+from isolane.results.results import Summary, Trial
 
 from tests.came_through import came_through
 from tests.conftest import Tiny

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from isolane.cpu_profile.sampled_stacks import HOST, NICS
-from isolane.run.folder import RunFolder
-from isolane.run.trial_profile import ProfiledStack
+from isolane.results.folder import RunFolder
+from isolane.results.trial_profile import ProfiledStack
 
 from tests.live import assert_same_host, isolane, quiet_host
 

@@ -11,9 +11,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from isolane.run.folder import RunFolder
-from isolane.run.search_results import Searched, SearchSummary
-from isolane.run.sim import sim_backend
+from isolane.results.folder import RunFolder
+from isolane.results.search_results import Searched, SearchSummary
+from isolane.trials.sim import sim_backend
 
 from tests.live import background, in_process
 from tests.shaped import LIMITS, SHAPED

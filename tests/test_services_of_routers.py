@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from isolane.errors import NotSupported
-from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import parse_experiment
 from isolane.testbed import exclusive
+from isolane.trials.live.live_backend import LiveBackEnd
 
 from tests.came_through import came_through
 from tests.live import assert_same_host, quiet_host

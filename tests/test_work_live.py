@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from isolane.run.results import RouterTrial
+from isolane.results.results import RouterTrial
 
 from tests.live import assert_same_host, quiet_host
 from tests.test_patterns_live import assert_sound

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
-from isolane.run.folder import RunFolder
-from isolane.run.results import Trial
+from isolane.results.folder import RunFolder
+from isolane.results.results import Trial
 from isolane.stats.promises import Bar
 
 from acceptance.subject import Attempt, Figures, Promise, Subject

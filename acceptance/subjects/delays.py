@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from isolane.run.backend import Bench, Setting
-from isolane.run.live.cores import divide
-from isolane.run.results import RouterTrial
+from isolane.results.results import RouterTrial
 from isolane.stats.promises import Bar
+from isolane.trials.backend import Bench, Setting
+from isolane.trials.live.cores import divide
 
 from acceptance.subject import Attempt, Figures, Promise, Subject
 from acceptance.subjects.trials import back_end, setting

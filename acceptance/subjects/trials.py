@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from isolane.run.backend import Setting
-from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import load_experiment
 from isolane.spec.arms import Arm
 from isolane.spec.demands import Demand
 from isolane.spec.load_points import Point
 from isolane.testbed import clean, exclusive
+from isolane.trials.backend import Setting
+from isolane.trials.live.live_backend import LiveBackEnd
 
 from tests.conftest import Tiny
 from tests.live import await_free

@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isolane.run.folder import RunFolder
-from isolane.run.search_results import Searched
+from isolane.results.folder import RunFolder
+from isolane.results.search_results import Searched
 
 from acceptance.subject import Command, Decided, Verdict
 from acceptance.subjects.rigs import living_on_rig

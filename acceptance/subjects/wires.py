@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from isolane.run.backend import Observation
 from isolane.stats.promises import Bar
+from isolane.trials.backend import Observation
 
 from acceptance.subject import Attempt, Promise, Subject
 from tests.managed_wires import OVERLOAD_PPS, bench, make_dear

@@ -24,7 +24,6 @@ from isolane.enforce import Enforcer
 from isolane.enforce.cpu_cgroups import Groups
 from isolane.errors import TestbedError
 from isolane.netdev import napi_threads
-from isolane.run.live.cores import awake, staying_on
 from isolane.spec.policy import Policy, parse_policy
 from isolane.testbed import (
     NETNS_DIR,
@@ -37,6 +36,7 @@ from isolane.testbed import (
     kernel,
 )
 from isolane.testbed.namespace_thread import run_in_thread
+from isolane.trials.live.cores import awake, staying_on
 
 from tests.live import FREE_S, LIMIT_S, SETTLE_S, in_process
 

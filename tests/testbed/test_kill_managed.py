@@ -16,12 +16,12 @@ import pytest
 from isolane.enforce.host_access import Host
 from isolane.enforce.settings import Group, tasks
 from isolane.errors import TestbedError
-from isolane.run.live import managed
-from isolane.run.live.live_backend import LiveBackEnd
 from isolane.spec import parse_experiment
 from isolane.testbed import NETNS_DIR, clean, exclusive, kernel
 from isolane.testbed.namespace_thread import run_in_thread
 from isolane.testbed.netns import Namespace
+from isolane.trials.live import managed
+from isolane.trials.live.live_backend import LiveBackEnd
 
 from tests.live import assert_same_host, quiet_host
 from tests.look import hold_map, look_around

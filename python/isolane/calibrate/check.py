@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+from isolane.analysis.delivery import is_undisturbed
 from isolane.calibrate.live import PROFILE, job_of
 from isolane.calibrate.naive import NaiveModel, beside_naive
 from isolane.reproduce.model import Options, Workers
 from isolane.reproduce.trials import Figure, Key, carry_out, value
-from isolane.run.backend import Observation
-from isolane.run.delivery import is_undisturbed
-from isolane.run.folder import EXPERIMENT, RunFolder
-from isolane.run.results import Trial
-from isolane.run.sim.trial import TrialJob, run_trial
+from isolane.results.folder import EXPERIMENT, RunFolder
+from isolane.results.results import Trial
 from isolane.spec import load_experiment
+from isolane.trials.backend import Observation
+from isolane.trials.sim.trial import TrialJob, run_trial
 
 
 @dataclass(frozen=True)

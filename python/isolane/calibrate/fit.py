@@ -12,8 +12,8 @@ from scipy.optimize import least_squares
 from isolane.calibrate.problem import Problem
 from isolane.reproduce.model import Workers
 from isolane.reproduce.trials import Key, carry_out
-from isolane.run.backend import Observation
-from isolane.run.sim.trial import TrialJob, run_trial
+from isolane.trials.backend import Observation
+from isolane.trials.sim.trial import TrialJob, run_trial
 
 STEP = 0.03
 """Share of a cost's plausible range by which it is moved to see its effect. Smaller steps have no

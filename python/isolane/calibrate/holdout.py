@@ -16,7 +16,7 @@ from isolane.calibrate.problem import Problem, Target
 from isolane.errors import SpecError
 from isolane.reproduce.model import Options, Workers
 from isolane.reproduce.trials import Figure, carry_out
-from isolane.run.sim.trial import run_trial
+from isolane.trials.sim.trial import run_trial
 
 LOADS: Final = frozenset({1, 3})
 """Points of scenario I that are left out when every other point is."""

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from isolane.analysis import wording
+from isolane.analysis.delivery import is_undisturbed
+from isolane.analysis.summary import ASIDE
 from isolane.calibrate.problem import Problem, Target, targets_of
 from isolane.errors import SpecError
 from isolane.reproduce.model import Options
 from isolane.reproduce.trials import TOTAL, Figure
-from isolane.run import wording
-from isolane.run.backend import Setting
-from isolane.run.delivery import is_undisturbed
-from isolane.run.folder import EXPERIMENT, RunFolder
-from isolane.run.results import RouterTrial, Trial
-from isolane.run.resume import refuse_other_experiment
-from isolane.run.sim.catalogue import find_host
-from isolane.run.sim.trial import TrialJob
-from isolane.run.summary import ASIDE
+from isolane.results.folder import EXPERIMENT, RunFolder
+from isolane.results.results import RouterTrial, Trial
+from isolane.results.resume import refuse_other_experiment
 from isolane.spec import Experiment, PointRouter, load_experiment
 from isolane.spec.demands import Demand
 from isolane.spec.patterns import read_pattern
+from isolane.trials.backend import Setting
+from isolane.trials.sim.catalogue import find_host
+from isolane.trials.sim.trial import TrialJob
 
 PROFILE = "veth"
 """Profile that fits to live runs start from: Isolane's test bed of veth pairs."""

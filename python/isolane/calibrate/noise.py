@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from isolane.run.delivery import is_undisturbed
-from isolane.run.folder import RunFolder
-from isolane.run.results import Trial
+from isolane.analysis.delivery import is_undisturbed
+from isolane.results.folder import RunFolder
+from isolane.results.results import Trial
 from isolane.spec import format_pps
 
 NOISY = 0.08

@@ -9,8 +9,8 @@ from isolane.calibrate.problem import Problem, targets_of
 from isolane.errors import SpecError
 from isolane.reproduce.model import Options
 from isolane.reproduce.trials import Figure, Key, figures_of, jobs, load
-from isolane.run.sim.catalogue import find_host
-from isolane.run.sim.trial import TrialJob
+from isolane.trials.sim.catalogue import find_host
+from isolane.trials.sim.trial import TrialJob
 
 FITTED_TO: Final[Mapping[str, tuple[str, ...]]] = {
     "rathore2013": ("throughput", "routers-1core", "routers-2cores", "scenario1"),

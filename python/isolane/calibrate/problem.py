@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from isolane.reproduce.trials import Figure, Key, mean
-from isolane.run.backend import Observation
-from isolane.run.sim.catalogue import SimHost
-from isolane.run.sim.trial import TrialJob
 from isolane.spec.hostmodel import ProfileData
+from isolane.trials.backend import Observation
+from isolane.trials.sim.catalogue import SimHost
+from isolane.trials.sim.trial import TrialJob
 
 SMALLEST = 0.02
 """Share of a metric's largest target; errors of smaller targets are relative to this."""

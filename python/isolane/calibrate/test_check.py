@@ -11,11 +11,11 @@ from isolane.calibrate.live import run_problem
 from isolane.errors import SpecError
 from isolane.reproduce.model import Options
 from isolane.reproduce.workers import Pool
-from isolane.run.folder import RunFolder
-from isolane.run.invalid import ABOUT_CPU, InvalidKind
+from isolane.results.folder import RunFolder
+from isolane.results.invalid import ABOUT_CPU, InvalidKind
 from isolane.run.runner import Run
-from isolane.run.sim.sim_backend import SimBackEnd
 from isolane.spec import parse_experiment
+from isolane.trials.sim.sim_backend import SimBackEnd
 
 pytestmark = pytest.mark.native
 

@@ -18,13 +18,13 @@ from isolane.errors import SpecError
 from isolane.reproduce.model import Options
 from isolane.reproduce.trials import mean
 from isolane.reproduce.workers import Pool
-from isolane.run.folder import RunFolder
+from isolane.results.folder import RunFolder
 from isolane.run.runner import Run
-from isolane.run.sim.catalogue import find_host
-from isolane.run.sim.sim_backend import SimBackEnd
-from isolane.run.sim.trial import run_trial
 from isolane.spec import parse_experiment
 from isolane.spec.hostmodel import ProfileData
+from isolane.trials.sim.catalogue import find_host
+from isolane.trials.sim.sim_backend import SimBackEnd
+from isolane.trials.sim.trial import run_trial
 
 pytestmark = pytest.mark.native
 

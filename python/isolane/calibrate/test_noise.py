@@ -7,7 +7,7 @@ import pytest
 
 from isolane.calibrate.noise import hint
 from isolane.report import test_data as data
-from isolane.run.results import Trial
+from isolane.results.results import Trial
 
 
 def run(folder: Path, change: Callable[[Trial], Trial]) -> Path:

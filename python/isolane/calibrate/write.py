@@ -13,7 +13,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 from isolane.calibrate.fit import Fit
 from isolane.calibrate.identify import Identification
 from isolane.calibrate.problem import Problem
-from isolane.run.sim.catalogue import profile_file
+from isolane.trials.sim.catalogue import profile_file
 
 WIDTH = 106
 """Width of the lines of `source`."""

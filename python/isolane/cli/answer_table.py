@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from isolane.run.answer import answer_of
-from isolane.run.answer_words import WORDS, WORST_AT, figures, headings, lost_line
-from isolane.run.results import Summary
-from isolane.run.verdict_models import Answer, AnswerRow, Finding
-from isolane.run.wording import plural
+from isolane.analysis.answer import answer_of
+from isolane.analysis.answer_words import WORDS, WORST_AT, figures, headings, lost_line
+from isolane.analysis.wording import plural
+from isolane.results.results import Summary
+from isolane.results.verdict_models import Answer, AnswerRow, Finding
 from isolane.spec import format_pps
 
 WIDTH = 100

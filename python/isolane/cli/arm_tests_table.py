@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
-from isolane.run import arm_test_words as words
-from isolane.run.results import Summary
+from isolane.analysis import arm_test_words as words
+from isolane.results.results import Summary
 
 _LEFT = ("metric", "arm", "arm a", "arm b", "verdict")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from isolane.analysis.arm_profiles import at_last_point
+from isolane.analysis.flow_words import flow_in
 from isolane.cpu_profile.categories import Category
 from isolane.cpu_profile.category_table import OwnerFigures
-from isolane.run.arm_profiles import at_last_point
-from isolane.run.flow_words import flow_in
-from isolane.run.results import Summary
+from isolane.results.results import Summary
 
 
 def category_table(summary: Summary) -> Table | None:

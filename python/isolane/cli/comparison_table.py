@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from isolane.analysis.wording import plural
 from isolane.cli.answer_table import LINES, WIDTH, begin, fitting, tell, wrapped
 from isolane.compare import Comparison, Difference, Outcome
 from isolane.compare import comparison_words as words
-from isolane.run.wording import plural
 
 COLOURS: Final[dict[Outcome, str]] = {"better": "green", "worse": "red"}
 MIN_ROWS: Final = 3

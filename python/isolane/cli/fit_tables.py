@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from isolane.run.wording import plural
+from isolane.analysis.wording import plural
 
 if TYPE_CHECKING:
     from isolane.calibrate.check import Check

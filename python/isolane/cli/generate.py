@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from isolane.run.live.plans import StreamPlan
-    from isolane.run.live.presence import Presence
-    from isolane.run.live.traffic import Sending
+    from isolane.trials.live.plans import StreamPlan
+    from isolane.trials.live.presence import Presence
+    from isolane.trials.live.traffic import Sending
 
 EPILOG = """Examples:
 
@@ -129,14 +129,14 @@ def command(
     --duration and prints an audit; Ctrl-C ends it early and prints the audit, too. Needs root.
     """
     from isolane.cli.rights import need_root
-    from isolane.run.live.plans import (
+    from isolane.spec import parse_duration_ns, parse_rate
+    from isolane.trials.live.plans import (
         Segment,
         StreamPlan,
         parse_pattern,
         parse_schedule,
         parse_stream,
     )
-    from isolane.spec import parse_duration_ns, parse_rate
 
     need_root("sending frames needs root (BPF)", bpf_alone=netns is None)
     if sum(value is not None for value in (rate, flow_rate, schedule)) != 1 and not stream:
@@ -163,9 +163,9 @@ def _prepared(
 ) -> Sending:
     """Load the generator; warn about threads that it will starve."""
     from isolane.cli.core_option import usable_core
-    from isolane.run.live import starving
-    from isolane.run.live.target import Header, resolve_all
-    from isolane.run.live.traffic import Sending
+    from isolane.trials.live import starving
+    from isolane.trials.live.target import Header, resolve_all
+    from isolane.trials.live.traffic import Sending
 
     headers = []
     for plan in plans:
@@ -187,8 +187,8 @@ def _prepared(
 def _send(sending: Sending, *, json: bool) -> None:
     from isolane.cli import signals
     from isolane.errors import MeasurementError
-    from isolane.run.live.presence import Presence
-    from isolane.run.live.traffic import GRACE_S
+    from isolane.trials.live.presence import Presence
+    from isolane.trials.live.traffic import GRACE_S
 
     started, finished, interrupted = time.monotonic(), False, False
     with Presence(sending.targets[0].netns, sending.targets[0].ifindex) as wire, sending:
@@ -237,6 +237,6 @@ def _print(report: dict[str, object], *, json: bool) -> None:
 
         typer.echo(encoder.dumps(report, indent=2))
         return
-    from isolane.run.live.traffic import describe
+    from isolane.trials.live.traffic import describe
 
     typer.echo(describe(report))

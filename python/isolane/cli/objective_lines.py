@@ -9,13 +9,13 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from isolane.run.objective_models import ObjectiveFinding
-    from isolane.run.results import Summary
+    from isolane.results.objective_models import ObjectiveFinding
+    from isolane.results.results import Summary
 
 
 def print_objectives(summary: Summary) -> None:
     """Print a line for each objective in each arm, on stdout."""
-    from isolane.run.objective_words import objective_lines
+    from isolane.analysis.objective_words import objective_lines
 
     for line in objective_lines(summary):
         typer.echo(line)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from isolane.run.parts import PART_WORDS, WHOLE
-from isolane.run.results import Cell, Summary
+from isolane.results.parts import PART_WORDS, WHOLE
+from isolane.results.results import Cell, Summary
 from isolane.spec import format_ns
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from isolane.run.live.counting import Counting
+    from isolane.trials.live.counting import Counting
 
 EPILOG = """Examples:
 
@@ -67,8 +67,8 @@ def command(
     from isolane.cli import signals
     from isolane.cli.rights import need_root
     from isolane.errors import MeasurementError, SpecError
-    from isolane.run.live.counting import Counting
     from isolane.spec import parse_duration_within
+    from isolane.trials.live.counting import Counting
 
     need_root("receiving frames needs root (BPF)", bpf_alone=netns is None)
     limit_s = None

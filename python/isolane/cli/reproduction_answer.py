@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from isolane.analysis.wording import plural
 from isolane.cli.answer_table import LINES, WIDTH, begin
 from isolane.report.tables import NOTHING
 from isolane.report.words import sentence
 from isolane.reproduce.model import Claim, Reproduction
 from isolane.reproduce.relative_errors import errors
-from isolane.run.wording import plural
 
 MIN_CLAIMS = 2
 """Claims that are told however many figures there are."""

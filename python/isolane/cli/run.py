@@ -23,8 +23,8 @@ from isolane.cli.runlog import logged, resumable
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from isolane.run.folder import RunFolder
-    from isolane.run.results import Capacity, HostFacts, Summary
+    from isolane.results.folder import RunFolder
+    from isolane.results.results import Capacity, HostFacts, Summary
     from isolane.run.runner import Step
     from isolane.spec import Experiment
 
@@ -154,7 +154,7 @@ def _source(experiment: Path | None, resume: Path | None) -> tuple[Path | None, 
     if resume is None:
         assert experiment is not None
         return None, experiment
-    from isolane.run.folder import EXPERIMENT, RunFolder
+    from isolane.results.folder import EXPERIMENT, RunFolder
 
     RunFolder.open(resume)
     return resume, resume / EXPERIMENT
@@ -164,7 +164,7 @@ def _kept(folder: Path | None) -> dict[str, int | str]:
     """Return the options that a resumed run was started with; none for a new run."""
     if folder is None:
         return {}
-    from isolane.run.folder import RunFolder
+    from isolane.results.folder import RunFolder
 
     return RunFolder.open(folder).options()
 
@@ -173,8 +173,8 @@ def _capacity(text: str | None, spec: Experiment, folder: Path | None) -> Capaci
     """Return the capacity (1x) that was given on the command line, now or when the run began."""
     if text is None and folder is None:
         return None  # and nothing to import: a dry run answers at once
-    from isolane.run.capacity import given_capacity, kept_capacity
-    from isolane.run.folder import RunFolder
+    from isolane.analysis.capacity import given_capacity, kept_capacity
+    from isolane.results.folder import RunFolder
 
     if text is not None:
         return given_capacity(text, spec)
@@ -218,7 +218,7 @@ class _Plan:
         self, host: HostFacts, on: On, simulated: Mapping[str, BaseModel]
     ) -> dict[str, str]:
         """Return all settings that the trials depend on; a resumed run must have the same."""
-        from isolane.run.resume import settings_of
+        from isolane.results.resume import settings_of
 
         options = {"--on": on.value}
         if self.spec.trial.cpu_profile != self.given.trial.cpu_profile:
@@ -229,8 +229,8 @@ class _Plan:
 
     def refuse_changes(self, settings: Mapping[str, str]) -> None:
         """Refuse to continue a run whose trials were made with other settings."""
-        from isolane.run.folder import RunFolder
-        from isolane.run.resume import refuse_changes
+        from isolane.results.folder import RunFolder
+        from isolane.results.resume import refuse_changes
 
         if self.resumed:
             repeats = self.spec.trial.repeats
@@ -240,8 +240,8 @@ class _Plan:
         self, host: HostFacts, settings: Mapping[str, str], **options: int | str
     ) -> RunFolder:
         """Open or make the run folder; options are kept for a resumed run."""
-        from isolane.run.capacity import KEPT
-        from isolane.run.folder import RunFolder
+        from isolane.analysis.capacity import KEPT
+        from isolane.results.folder import RunFolder
 
         if self.capacity is not None:
             options[KEPT] = self.capacity.model_dump_json()
@@ -285,11 +285,11 @@ def _whole(target: Path) -> Iterator[None]:
 def _measure(plan: _Plan) -> Summary | None:
     """Run live, with the exclusive right to change the host; None for a dry run."""
     from isolane.cli.rights import need_root
-    from isolane.run.limits import refuse_beyond
-    from isolane.run.live.host import host_facts
-    from isolane.run.live.live_backend import LiveBackEnd, refuse_simulated
     from isolane.run.rounds_in_time import RoundsInTime
     from isolane.testbed import clean, exclusive
+    from isolane.trials.limits import refuse_beyond
+    from isolane.trials.live.host import host_facts
+    from isolane.trials.live.live_backend import LiveBackEnd, refuse_simulated
 
     refuse_simulated(plan.spec)
     refuse_beyond(plan.source, plan.spec, plan.capacity)
@@ -323,9 +323,9 @@ def _measure(plan: _Plan) -> Summary | None:
 
 def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
     """Run on a simulated host; None for a dry run."""
-    from isolane.run.limits import refuse_beyond
     from isolane.run.runner import Run
-    from isolane.run.sim.sim_backend import SimBackEnd
+    from isolane.trials.limits import refuse_beyond
+    from isolane.trials.sim.sim_backend import SimBackEnd
 
     with closing(SimBackEnd(plan.spec, profile)) as back_end:
         refuse_beyond(plan.source, plan.spec, plan.capacity, back_end.sim_host.profile)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from isolane.run.results import Summary
+    from isolane.results.results import Summary
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def _profiles(summary: Summary, target: Path) -> dict[str, Path]:
     if not summary.cpu_profiles:
         return {}
     from isolane.report.profile_files import write_profiles
-    from isolane.run.folder import RunFolder
+    from isolane.results.folder import RunFolder
 
     run = RunFolder.open(target)
     folder = write_profiles(target, summary, run.trials(), run.profiles())
@@ -68,10 +68,10 @@ def _profiles(summary: Summary, target: Path) -> dict[str, Path]:
 
 def _suggest(summary: Summary, target: Path) -> dict[str, Path]:
     """Write the policy, and the back-end, of the arm that the answer names, if it has such."""
+    from isolane.analysis import suggested_netback, suggested_policy
+    from isolane.analysis.answer import answer_of
     from isolane.files import write_output
-    from isolane.run import suggested_netback, suggested_policy
-    from isolane.run.answer import answer_of
-    from isolane.run.folder import EXPERIMENT
+    from isolane.results.folder import EXPERIMENT
     from isolane.spec import load_experiment
 
     arm, texts = answer_of(summary).use, dict[str, str | None]()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from isolane.errors import IsolaneError, MeasurementError
 
 if TYPE_CHECKING:
-    from isolane.run.folder import RunFolder
+    from isolane.results.folder import RunFolder
 
 
 class _LogFile(logging.FileHandler):
@@ -48,7 +48,7 @@ def logged(folder: RunFolder) -> Iterator[None]:
     MeasurementError
         If the log cannot be opened.
     """
-    from isolane.run.folder import LOG
+    from isolane.results.folder import LOG
 
     path = folder.path / LOG
     try:

@@ -19,10 +19,10 @@ from isolane.cli.run_options import On
 from isolane.cli.shares import read_share
 
 if TYPE_CHECKING:
-    from isolane.run.backend import BackEnd
-    from isolane.run.folder import RunFolder
+    from isolane.results.folder import RunFolder
     from isolane.run.search import SearchOptions, SearchSummary, Subject
     from isolane.spec import Experiment
+    from isolane.trials.backend import BackEnd
 
 EPILOG = """Examples:
 
@@ -273,7 +273,7 @@ class _Plan:
     def search(self, back_end: BackEnd, date: Callable[[], float]) -> SearchSummary:
         """Make the folder and search into it."""
         from isolane.cli.runlog import logged
-        from isolane.run.folder import RunFolder
+        from isolane.results.folder import RunFolder
         from isolane.run.search import Search
 
         folder = RunFolder.create(self.target, self.source.read_bytes(), back_end.host())
@@ -297,7 +297,7 @@ class _Plan:
 @contextmanager
 def _kept(folder: RunFolder) -> Iterator[None]:
     """Say what is kept when something ends a search early."""
-    from isolane.run.folder import SEARCH
+    from isolane.results.folder import SEARCH
 
     try:
         yield
@@ -310,8 +310,8 @@ def _kept(folder: RunFolder) -> Iterator[None]:
 def _measure(plan: _Plan) -> SearchSummary:
     """Search live, with the exclusive right to change the host."""
     from isolane.cli.rights import need_root
-    from isolane.run.live.live_backend import LiveBackEnd, refuse_simulated
     from isolane.testbed import clean, exclusive
+    from isolane.trials.live.live_backend import LiveBackEnd, refuse_simulated
 
     refuse_simulated(plan.spec)
     need_root(
@@ -327,7 +327,7 @@ def _measure(plan: _Plan) -> SearchSummary:
 
 
 def _simulate(plan: _Plan, profile: str | None) -> SearchSummary:
-    from isolane.run.sim.sim_backend import SimBackEnd
+    from isolane.trials.sim.sim_backend import SimBackEnd
 
     with closing(SimBackEnd(plan.spec, profile)) as back_end:
         back_end.check(plan.spec.resolved_arms())
@@ -335,7 +335,7 @@ def _simulate(plan: _Plan, profile: str | None) -> SearchSummary:
 
 
 def _present(summary: SearchSummary, target: Path, *, json: bool, details: bool) -> None:
-    from isolane.run.folder import SEARCH
+    from isolane.results.folder import SEARCH
 
     if json:
         typer.echo(summary.model_dump_json(indent=2))

@@ -8,11 +8,11 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from isolane.analysis.wording import digits, percent
 from isolane.cli.answer_table import LINES, begin, fitting, tell, wrapped
 from isolane.cli.search_table import name_of, remarks, who
-from isolane.run.error_budget import ErrorBudget
-from isolane.run.search_results import FoundRate, Searched, SearchSummary
-from isolane.run.wording import digits, percent
+from isolane.results.error_budget import ErrorBudget
+from isolane.results.search_results import FoundRate, Searched, SearchSummary
 from isolane.spec import format_ns
 
 NOTHING: Final = "-"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from isolane.run.drift import tenths
-from isolane.run.search_results import FoundRate, RateLimit, Searched, SearchSummary
-from isolane.run.wording import digits
+from isolane.analysis.drift import tenths
+from isolane.analysis.wording import digits
+from isolane.results.search_results import FoundRate, RateLimit, Searched, SearchSummary
 from isolane.spec import format_bps, format_ns, format_pps
 
 FAR_NS = 600.0

@@ -85,7 +85,7 @@ def _print(status: InForce, *, details: bool) -> None:
 
 def headline(status: InForce) -> list[str]:
     """Say first whether all is as it was applied, then which policy that is."""
-    from isolane.run.wording import plural
+    from isolane.analysis.wording import plural
 
     running = sum(router.present for router in status.routers)
     all_run = f"{running} of {len(status.routers)} routers run"

@@ -7,17 +7,24 @@ from collections.abc import Iterator
 from rich.console import Console
 from rich.table import Table
 
+from isolane.analysis.arm_test_words import note
+from isolane.analysis.flow_words import Flow, flow_in
+from isolane.analysis.quality_words import lost_words, quality_words
+from isolane.analysis.table_rows import (
+    NO_VERDICT,
+    REFUSED,
+    MissingRow,
+    older_method,
+    refusals,
+    rows_of,
+)
+from isolane.analysis.verdict import basis, evidence, missing_points
+from isolane.analysis.victim_findings import by_finding
+from isolane.analysis.wording import listing
 from isolane.cli.arm_tests_table import arm_tests_tables
 from isolane.cli.category_lines import category_table, sampling_line
 from isolane.cli.parts_table import parts_table
-from isolane.run.arm_test_words import note
-from isolane.run.flow_words import Flow, flow_in
-from isolane.run.quality_words import lost_words, quality_words
-from isolane.run.results import Cell, Delay, Interval, Summary
-from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, older_method, refusals, rows_of
-from isolane.run.verdict import basis, evidence, missing_points
-from isolane.run.victim_findings import by_finding
-from isolane.run.wording import listing
+from isolane.results.results import Cell, Delay, Interval, Summary
 from isolane.spec import format_ns, format_pps
 
 NARROW = 110

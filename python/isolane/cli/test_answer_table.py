@@ -9,6 +9,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from isolane.analysis.test_answer import by_arm
+from isolane.analysis.test_cells import summary_of
 from isolane.cli.answer_table import (
     LINES,
     WIDTH,
@@ -17,9 +19,7 @@ from isolane.cli.answer_table import (
     print_answer,
     wrapped,
 )
-from isolane.run.results import Capacity, Interval, Summary
-from isolane.run.test_answer import by_arm
-from isolane.run.test_cells import summary_of
+from isolane.results.results import Capacity, Interval, Summary
 
 BELOW = 2
 

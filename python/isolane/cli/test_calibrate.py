@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from isolane.run.sim import sim_backend
-from isolane.run.sim.catalogue import find_host
+from isolane.trials.sim import sim_backend
+from isolane.trials.sim.catalogue import find_host
 from tests.live import in_process
 
 pytestmark = pytest.mark.native

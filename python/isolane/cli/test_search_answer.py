@@ -9,8 +9,8 @@ from rich.console import Console
 
 from isolane.cli.search_answer import print_answer, ranked
 from isolane.cli.search_table import remarks
-from isolane.run.priming import Priming
-from isolane.run.search_results import (
+from isolane.results.priming import Priming
+from isolane.results.search_results import (
     FoundRate,
     RateLimit,
     RateName,

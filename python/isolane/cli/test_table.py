@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from isolane.analysis.test_missing import isolated
 from isolane.cli.table import print_summary
-from isolane.run.test_missing import isolated
 
 
 def printed(folder: Path, arms: set[str]) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 from typing import Final
 
-from isolane.run.drift import SHOWN, transfer_ns, unit_ns
-from isolane.run.folder import RunFolder
-from isolane.run.quality_models import CoreProbe
-from isolane.run.results import HostFacts, Trial
-from isolane.run.resume import OF_HOST
+from isolane.analysis.drift import SHOWN, transfer_ns, unit_ns
+from isolane.results.folder import RunFolder
+from isolane.results.quality_models import CoreProbe
+from isolane.results.results import HostFacts, Trial
+from isolane.results.resume import OF_HOST
 
 _FACTS: Final = {
     "kernel": "kernel",

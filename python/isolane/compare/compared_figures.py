@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from isolane.run.delivery import Runs
-from isolane.run.results import Trial
-from isolane.run.trial_figures import Figure
+from isolane.analysis.delivery import Runs
+from isolane.analysis.trial_figures import Figure
+from isolane.results.results import Trial
 
 
 def values_of(figure: Figure, runs: Runs) -> list[float]:

@@ -9,18 +9,18 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from isolane.analysis.cells import usable
+from isolane.analysis.delivery import SAME_LOAD, Runs
+from isolane.analysis.flow_words import Flow, flow_of
+from isolane.analysis.trial_figures import FIGURES, Figure
 from isolane.compare.circumstances import changed
 from isolane.compare.compared_figures import offered, routers_of, values_of
 from isolane.compare.comparison_models import LIMIT, Comparison, Difference, Outcome
 from isolane.errors import SpecError
-from isolane.run.cells import usable
-from isolane.run.delivery import SAME_LOAD, Runs
-from isolane.run.flow_words import Flow, flow_of
-from isolane.run.folder import EXPERIMENT, RunFolder
-from isolane.run.quality_models import NoiseFigure
-from isolane.run.results import Trial
-from isolane.run.resume import refuse_search
-from isolane.run.trial_figures import FIGURES, Figure
+from isolane.results.folder import EXPERIMENT, RunFolder
+from isolane.results.quality_models import NoiseFigure
+from isolane.results.results import Trial
+from isolane.results.resume import refuse_search
 from isolane.spec import load_experiment
 from isolane.spec.fields import Mode
 from isolane.stats.shifts import Shift, adjusted, shift

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from isolane.run.arm_test_models import FigureName
+from isolane.results.arm_test_models import FigureName
 from isolane.spec.fields import Mode
 
 Outcome = Literal["better", "worse", "no difference shown", "not compared"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from isolane.analysis.flow_words import flow_of
+from isolane.analysis.wording import digits, listing, plural
 from isolane.compare.comparison_models import LIMIT, Comparison, Difference
-from isolane.run.flow_words import flow_of
-from isolane.run.wording import digits, listing, plural
 from isolane.spec import format_ns
 from isolane.stats.shifts import smallest_p
 

@@ -14,9 +14,9 @@ from isolane.compare.comparison_words import value
 from isolane.errors import SpecError
 from isolane.report import test_data as data
 from isolane.report.comparison import page
-from isolane.run.quality_models import CoreProbe
-from isolane.run.results import RouterTrial, Trial
-from isolane.run.web_results import WebTrial
+from isolane.results.quality_models import CoreProbe
+from isolane.results.results import RouterTrial, Trial
+from isolane.results.web_results import WebTrial
 from isolane.spec import Experiment
 
 Change = Callable[[Trial, RouterTrial], dict[str, object]]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from isolane.analysis.answer import answer_of
+from isolane.analysis.answer_words import WORDS, figures, headings, lost_line
 from isolane.report.tables import SIGNS, Table, Value
-from isolane.run.answer import answer_of
-from isolane.run.answer_words import WORDS, figures, headings, lost_line
-from isolane.run.results import Summary
-from isolane.run.verdict_models import AnswerRow
+from isolane.results.results import Summary
+from isolane.results.verdict_models import AnswerRow
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isolane.analysis import arm_test_words as words
 from isolane.report.tables import Table, Value
-from isolane.run import arm_test_words as words
-from isolane.run.results import Summary
+from isolane.results.results import Summary
 
 _HINTS = {
     "rounds": "rounds (or invocations) that are compared: pairs by Wilcoxon's signed-rank test, "

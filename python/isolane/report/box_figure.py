@@ -8,11 +8,11 @@ from typing import Any
 
 import altair as alt
 
+from isolane.analysis.arm_test_words import metric
 from isolane.report.chart import SHOWN, Axis, Figure, Panel, Swatch, as_panel, decades, unchecked
 from isolane.report.plot_parts import MAX_SERIES, TIME, arms
-from isolane.run.arm_test_models import FigureName, Spread
-from isolane.run.arm_test_words import metric
-from isolane.run.results import Summary
+from isolane.results.arm_test_models import FigureName, Spread
+from isolane.results.results import Summary
 from isolane.spec.units import format_ns
 
 _ENDS = ("lowest", "quarter", "median", "three quarters", "highest")

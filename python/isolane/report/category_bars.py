@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
+from isolane.analysis.wording import percent
 from isolane.cpu_profile.categories import Category
 from isolane.cpu_profile.category_table import (
     ALL,
@@ -14,7 +15,6 @@ from isolane.cpu_profile.category_table import (
 )
 from isolane.report.chart import Axis, Figure, Panel, Row, Swatch, stacked_panel
 from isolane.report.plot_parts import PERCENT, TIME
-from isolane.run.wording import percent
 from isolane.spec.units import format_ns
 from isolane.stats.proportions import Counted
 

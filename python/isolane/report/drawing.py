@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from html import escape
 from textwrap import wrap
 
+from isolane.analysis import wording
 from isolane.report.placing import Box, Placed, cores_of, heading_of, lay_out
 from isolane.report.theme import Colours
 from isolane.report.wiring import simplify
-from isolane.run import wording
-from isolane.run.results import Drawing, Edge, Node
+from isolane.results.results import Drawing, Edge, Node
 
 MIN_LEGEND, LEGEND_LETTER = 300.0, 7.4
 """Minimum width of a line of the legend, and of one of its letters, pixels."""

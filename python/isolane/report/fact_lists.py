@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isolane.analysis import wording
 from isolane.report.tables import value_of
-from isolane.run import wording
-from isolane.run.results import ArmCapacity, HostFacts, Summary
+from isolane.results.results import ArmCapacity, HostFacts, Summary
 from isolane.spec.units import format_pps
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 
+from isolane.analysis.flow_words import FRAMES, REQUESTS, Flow, flow_in
+from isolane.analysis.wording import delay_words
 from isolane.report.chart import Axis, Figure, Gap, Panel, Row, Swatch, decades, line_panel
 from isolane.report.parts_figure import parts_figure
 from isolane.report.plot_parts import (
@@ -23,9 +25,7 @@ from isolane.report.points import Across, across
 from isolane.report.resources import cpu_figure, loss_figure
 from isolane.report.victim_figure import victim_figure
 from isolane.report.web_figure import content_figure
-from isolane.run.flow_words import FRAMES, REQUESTS, Flow, flow_in
-from isolane.run.results import Cell, Interval, PublishedCell, Summary
-from isolane.run.wording import delay_words
+from isolane.results.results import Cell, Interval, PublishedCell, Summary
 from isolane.spec.units import format_ns
 
 _KPPS = "format(datum.value, '~s')"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from isolane.analysis import wording
 from isolane.report.tables import NOTHING, Table, Value
-from isolane.run import wording
-from isolane.run.results import Delay, Lateness, Summary
+from isolane.results.results import Delay, Lateness, Summary
 from isolane.spec.units import format_ns, format_pps
 
 NOTE = (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from isolane.analysis.objective_words import objective_lines
+from isolane.analysis.quality_words import drift_words, lost_words, quality_words
+from isolane.analysis.table_rows import older_method
 from isolane.report import arm_tables, fact_lists, tables
 from isolane.report.answer_box import answer_box
 from isolane.report.assets import environment, with_plots
@@ -15,9 +18,6 @@ from isolane.report.loaded_run import Run
 from isolane.report.over_time import over_time
 from isolane.report.profile_section import profile_figure, profile_section
 from isolane.report.theme import css_colours
-from isolane.run.objective_words import objective_lines
-from isolane.run.quality_words import drift_words, lost_words, quality_words
-from isolane.run.table_rows import older_method
 
 
 def page(run: Run) -> str:

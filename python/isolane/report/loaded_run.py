@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from isolane.analysis.arm_profiles import with_profiles
+from isolane.analysis.capacity import kept_capacity
+from isolane.analysis.summary import summarise
 from isolane.errors import NotSupported, SpecError
-from isolane.run.arm_profiles import with_profiles
-from isolane.run.capacity import kept_capacity
-from isolane.run.folder import EXPERIMENT, RunFolder
-from isolane.run.results import HostFacts, Summary, Trial
-from isolane.run.resume import refuse_other_experiment, refuse_search
-from isolane.run.series import TrialSeries
-from isolane.run.summary import summarise
-from isolane.run.trial_profile import TrialProfile
+from isolane.results.folder import EXPERIMENT, RunFolder
+from isolane.results.results import HostFacts, Summary, Trial
+from isolane.results.resume import refuse_other_experiment, refuse_search
+from isolane.results.series import TrialSeries
+from isolane.results.trial_profile import TrialProfile
 from isolane.spec import load_experiment
 
 

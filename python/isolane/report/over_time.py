@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
+from isolane.analysis.delivery import tells_delays
 from isolane.report.chart import Axis, Figure, Row, Swatch, decades, time_panel
 from isolane.report.plot_parts import MAX_SERIES, TIME, arms
-from isolane.run.delivery import tells_delays
-from isolane.run.results import Summary, Trial
-from isolane.run.series import RouterSeries, TrialSeries
+from isolane.results.results import Summary, Trial
+from isolane.results.series import RouterSeries, TrialSeries
 from isolane.spec.units import format_ns, format_pps
 
 MAX_STEPS = 400

@@ -10,6 +10,7 @@ from html import escape
 
 import vl_convert
 
+from isolane.analysis.table_rows import older_method
 from isolane.report import fact_lists, tables
 from isolane.report.answer_box import answer_box
 from isolane.report.chart import Figure, Panel, Swatch
@@ -20,8 +21,7 @@ from isolane.report.papertable import draw_table
 from isolane.report.swatch import WIDTH as SWATCH_WIDTH
 from isolane.report.swatch import picture
 from isolane.report.theme import LIGHT, PAPER_FONT, PaletteName, vega_config
-from isolane.run.results import Summary
-from isolane.run.table_rows import older_method
+from isolane.results.results import Summary
 
 WIDTH, MARGIN, GAP = 1200.0, 48.0, 28.0
 INNER = WIDTH - 2 * MARGIN

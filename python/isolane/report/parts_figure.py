@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from isolane.report.chart import Axis, Figure, Row, Swatch, stacked_panel
 from isolane.report.plot_parts import TIME
 from isolane.report.points import Across
-from isolane.run.parts import PART_WORDS, WHOLE
-from isolane.run.results import Cell, Summary
+from isolane.results.parts import PART_WORDS, WHOLE
+from isolane.results.results import Cell, Summary
 from isolane.spec.units import format_ns
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from isolane.run.results import Drawing, Edge, Node
+from isolane.results.results import Drawing, Edge, Node
 
 BOX_HEIGHT = 50.0
 ROW_GAP = 14.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from isolane.analysis import wording
+from isolane.analysis.table_rows import arms_of
 from isolane.report.chart import Gap, Row, Swatch
 from isolane.report.points import Across
 from isolane.report.resources import gap_tip
-from isolane.run import wording
-from isolane.run.missing import MissingPoint
-from isolane.run.results import Interval, Summary
-from isolane.run.table_rows import arms_of
+from isolane.results.missing import MissingPoint
+from isolane.results.results import Interval, Summary
 
 TIME = (
     "datum.value >= 1e9 ? format(datum.value / 1e9, '~g') + ' s' : "

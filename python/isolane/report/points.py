@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
+from isolane.analysis.flow_words import flow_in
 from isolane.report.chart import Axis
-from isolane.run.flow_words import flow_in
-from isolane.run.missing import MissingPoint
-from isolane.run.results import Cell, Summary
+from isolane.results.missing import MissingPoint
+from isolane.results.results import Cell, Summary
 
 Kind = Literal["load", "routers", "object", "point"]
 

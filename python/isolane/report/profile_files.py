@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from isolane.analysis.arm_profiles import stacks_at
 from isolane.cpu_profile.folded import folded
 from isolane.cpu_profile.sampled_stacks import CpuProfile
 from isolane.cpu_profile.speedscope import speedscope
 from isolane.errors import OutputError
 from isolane.files import write_output
 from isolane.report.flame_graph import flame_graph
-from isolane.run.arm_profiles import stacks_at
-from isolane.run.results import Summary, Trial
-from isolane.run.trial_profile import TrialProfile
+from isolane.results.results import Summary, Trial
+from isolane.results.trial_profile import TrialProfile
 
 FOLDER: Final = "cpu-profile"
 """In the folder of a run."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from isolane.analysis.arm_profiles import at_last_point, stacks_at
 from isolane.cpu_profile.category_table import ALL
 from isolane.cpu_profile.profile_difference import HEADINGS, compare_profiles, difference_rows
 from isolane.report.category_bars import category_bars
@@ -12,8 +13,7 @@ from isolane.report.flame_graph import flame_graph
 from isolane.report.loaded_run import Run
 from isolane.report.tables import Table, Value
 from isolane.report.theme import css_colours
-from isolane.run.arm_profiles import at_last_point, stacks_at
-from isolane.run.profile_models import ArmProfile
+from isolane.results.profile_models import ArmProfile
 
 _HINTS = (
     "arm compared, and the unit",

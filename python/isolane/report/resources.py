@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from isolane.analysis import wording
+from isolane.analysis.flow_words import REQUESTS, flow_in, flow_of
 from isolane.report.chart import Axis, Figure, Gap, Row, Swatch, stacked_panel
 from isolane.report.points import Across
-from isolane.run import wording
-from isolane.run.flow_words import REQUESTS, flow_in, flow_of
-from isolane.run.missing import MissingPoint, in_arm
-from isolane.run.results import DROP_POINTS, Cell, CoreCell, DropPoint, Summary
+from isolane.results.missing import MissingPoint, in_arm
+from isolane.results.results import DROP_POINTS, Cell, CoreCell, DropPoint, Summary
 
 STATES = ("user", "system", "softirq", "idle")
 DROP_POINT_WORDS: dict[DropPoint, str] = {

@@ -6,21 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from isolane.run import wording
-from isolane.run.cells import sent_less
-from isolane.run.flow_words import FRAMES, Flow, flow_in, flow_of
-from isolane.run.quality_words import noise_row, normalised_rows
-from isolane.run.results import (
+from isolane.analysis import wording
+from isolane.analysis.cells import sent_less
+from isolane.analysis.flow_words import FRAMES, Flow, flow_in, flow_of
+from isolane.analysis.quality_words import noise_row, normalised_rows
+from isolane.analysis.summary import units
+from isolane.analysis.table_rows import NO_VERDICT, REFUSED, MissingRow, refusals, rows_of
+from isolane.analysis.verdict import basis, evidence
+from isolane.analysis.victim_findings import by_finding
+from isolane.results.results import (
     Cell,
     Finding,
     Interval,
     PublishedCell,
     Summary,
 )
-from isolane.run.summary import units
-from isolane.run.table_rows import NO_VERDICT, REFUSED, MissingRow, refusals, rows_of
-from isolane.run.verdict import basis, evidence
-from isolane.run.victim_findings import by_finding
 from isolane.spec.units import format_bps, format_ns, format_pps
 from isolane.stats import BOOTSTRAP_FROM, MIN_UNITS
 

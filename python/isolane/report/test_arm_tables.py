@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from isolane.analysis.test_cells import summary_of
 from isolane.report import arm_tables, render
 from isolane.report import test_data as data
 from isolane.report.box_figure import box_figure
 from isolane.report.chart import Figure
-from isolane.run.results import Summary
-from isolane.run.test_cells import summary_of
+from isolane.results.results import Summary
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from isolane.run.folder import RunFolder
-from isolane.run.results import (
+from isolane.analysis.summary import summarise
+from isolane.results.folder import RunFolder
+from isolane.results.results import (
     DROP_POINTS,
     CoreTrial,
     Delay,
@@ -23,10 +24,9 @@ from isolane.run.results import (
     RouterTrial,
     Trial,
 )
-from isolane.run.router_cpu import NO_CONTEXT_REASON
-from isolane.run.summary import summarise
 from isolane.spec import Experiment, Point, load_experiment
 from isolane.stats import max_min_fair
+from isolane.trials.router_cpu import NO_CONTEXT_REASON
 
 CAPACITY = 720e3
 WINDOW_S = 0.5

@@ -7,9 +7,9 @@ from isolane.report import test_data as data
 from isolane.report.loaded_run import read_run
 from isolane.report.over_time import over_time
 from isolane.report.render import render
-from isolane.run.folder import RunFolder
-from isolane.run.invalid import InvalidKind
-from isolane.run.series import RouterSeries, TrialSeries
+from isolane.results.folder import RunFolder
+from isolane.results.invalid import InvalidKind
+from isolane.results.series import RouterSeries, TrialSeries
 
 MS = 1_000_000
 

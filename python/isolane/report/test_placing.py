@@ -12,13 +12,13 @@ from isolane.report.drawing import draw
 from isolane.report.placing import Box, lay_out
 from isolane.report.theme import LIGHT
 from isolane.report.wiring import simplify
-from isolane.run.results import Drawing, Edge, Node
-from isolane.run.sim.sim_backend import SimBackEnd, SimBench
+from isolane.results.results import Drawing, Edge, Node
 from isolane.spec import parse_experiment
 from isolane.spec.kinds import SIMULATED
 from isolane.testbed import bed_drawing as live_drawing
 from isolane.testbed.bed_plan import BedPlan, Kind, Path, RouterPlan
 from isolane.testbed.layout import make_layout
+from isolane.trials.sim.sim_backend import SimBackEnd, SimBench
 
 LIVE: tuple[tuple[Path, ...], ...] = (
     ("none",),

@@ -10,9 +10,9 @@ from isolane.report import render
 from isolane.report import test_data as data
 from isolane.report.figures import figures
 from isolane.report.test_render import summary
-from isolane.run.folder import RunFolder
-from isolane.run.method import METHOD
-from isolane.run.results import Trial
+from isolane.results.folder import RunFolder
+from isolane.results.method import METHOD
+from isolane.results.results import Trial
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from isolane.analysis.answer import answer_of
+from isolane.analysis.test_missing import served
 from isolane.errors import OutputError, SpecError
 from isolane.report import render, tables
 from isolane.report import test_data as data
@@ -19,10 +21,8 @@ from isolane.report.papertable import draw_table
 from isolane.report.points import across
 from isolane.report.theme import LIGHT, MODES
 from isolane.report.wiring import simplify
-from isolane.run.answer import answer_of
-from isolane.run.folder import RunFolder
-from isolane.run.results import Drawing, Edge, Node, Summary, Trial
-from isolane.run.test_missing import served
+from isolane.results.folder import RunFolder
+from isolane.results.results import Drawing, Edge, Node, Summary, Trial
 
 
 def summary(folder: RunFolder) -> Summary:

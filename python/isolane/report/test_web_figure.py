@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from isolane.analysis.answer_words import headings
 from isolane.report import test_data as data
 from isolane.report.figures import figures
 from isolane.report.points import across
 from isolane.report.tables import results
-from isolane.run.answer_words import headings
-from isolane.run.interval import Interval
-from isolane.run.results import Summary
+from isolane.results.interval import Interval
+from isolane.results.results import Summary
 
 
 @pytest.fixture

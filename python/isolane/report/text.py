@@ -6,6 +6,9 @@ import csv
 import io
 from datetime import UTC, datetime
 
+from isolane.analysis.objective_words import objective_lines
+from isolane.analysis.quality_words import lost_words, quality_words
+from isolane.analysis.table_rows import MissingRow, older_method, rows_of
 from isolane.report import arm_tables
 from isolane.report.answer_box import answer_box, answer_table
 from isolane.report.fact_lists import capacities, facts, host
@@ -23,10 +26,7 @@ from isolane.report.tables import (
     refused,
     results,
 )
-from isolane.run.objective_words import objective_lines
-from isolane.run.quality_words import lost_words, quality_words
-from isolane.run.results import DROP_POINTS, Cell, Interval, Summary
-from isolane.run.table_rows import MissingRow, older_method, rows_of
+from isolane.results.results import DROP_POINTS, Cell, Interval, Summary
 
 
 def markdown(run: Run) -> str:

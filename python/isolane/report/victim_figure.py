@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from isolane.analysis.flow_words import REQUESTS, Flow, flow_in
+from isolane.analysis.table_rows import REFUSED
 from isolane.report.chart import Axis, Figure, Gap, Panel, Swatch, line_panel
 from isolane.report.plot_parts import (
     MAX_SERIES,
@@ -18,10 +20,8 @@ from isolane.report.plot_parts import (
     write_share,
 )
 from isolane.report.points import Across
-from isolane.run.flow_words import REQUESTS, Flow, flow_in
-from isolane.run.missing import MissingPoint
-from isolane.run.results import Cell, Interval, Summary
-from isolane.run.table_rows import REFUSED
+from isolane.results.missing import MissingPoint
+from isolane.results.results import Cell, Interval, Summary
 
 
 def victim_figure(summary: Summary, positions: Across) -> Figure | None:

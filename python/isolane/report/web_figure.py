@@ -5,7 +5,7 @@ from __future__ import annotations
 from isolane.report.chart import Axis, Figure, Row, line_panel
 from isolane.report.plot_parts import MAX_SERIES, arms, line_swatches, row_of, said
 from isolane.report.points import Across
-from isolane.run.results import Summary
+from isolane.results.results import Summary
 from isolane.spec.units import format_bps, format_rps
 
 _BITS = "format(datum.value, '~s')"

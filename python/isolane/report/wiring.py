@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from isolane.run.results import Drawing, Edge, Node
+from isolane.results.results import Drawing, Edge, Node
 
 _TELLING = ("wire", "macvlan", "bridge", "redirect", "veth")
 """Labels in order of preference, for wires that are merged into one."""

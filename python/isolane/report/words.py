@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from isolane.analysis import wording
 from isolane.report.tables import NOTHING
 from isolane.reproduce.model import Reproduction, Row
 from isolane.reproduce.relative_errors import errors
-from isolane.run import wording
 
 NO_RESULT = "no result"
 """For a figure whose trials were all invalid (the note says why) or were not simulated."""

@@ -8,13 +8,13 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
+from isolane.analysis import wording
 from isolane.reproduce.model import Options, Result, Workers
-from isolane.run import wording
-from isolane.run.backend import Observation, Setting
-from isolane.run.results import RouterTrial
-from isolane.run.sim.trial import TrialJob, run_trial
+from isolane.results.results import RouterTrial
 from isolane.spec import Experiment, Point, PublishedRow, parse_experiment
 from isolane.spec.demands import Demand
+from isolane.trials.backend import Observation, Setting
+from isolane.trials.sim.trial import TrialJob, run_trial
 
 Named = TypeVar("Named")
 
@@ -253,7 +253,7 @@ def _cpu_of(routers: Sequence[RouterTrial]) -> float | None:
 
 def profile_line(profile: str | Path | None, default: str) -> str:
     """Return how a reproduction names its profile."""
-    from isolane.run.sim.catalogue import find_host  # noqa: PLC0415 - reads files
+    from isolane.trials.sim.catalogue import find_host  # noqa: PLC0415 - reads files
 
     data = find_host(profile or default).profile
     return f"{data.name} ({data.title}; {len(data.fitted)} fitted costs)"

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from isolane.reproduce.model import Item, Result
-from isolane.run.sim.worker import executor, stop, workers
+from isolane.trials.sim.worker import executor, stop, workers
 
 
 @dataclass(frozen=True)

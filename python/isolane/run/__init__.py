@@ -1,1 +1,4 @@
-"""Trials, arms and results: what a run does and what it leaves on disk."""
+"""The course of a run or search: which trial comes next, and what becomes of it.
+
+Imports `results`, `trials` and `analysis`; commands and `verify` import it.
+"""

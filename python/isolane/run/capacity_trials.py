@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from isolane.analysis.capacities import arm_capacities, one_x, readings
+from isolane.analysis.maximum_rate import Span, next_load
+from isolane.analysis.wording import plural
 from isolane.errors import MeasurementError
-from isolane.run.backend import BackEnd, Bench
-from isolane.run.capacities import arm_capacities, one_x, readings
-from isolane.run.maximum_rate import Span, next_load
-from isolane.run.results import ArmCapacity, Capacity, Trial
+from isolane.results.results import ArmCapacity, Capacity, Trial
 from isolane.run.schedule import Task
-from isolane.run.wording import plural
 from isolane.spec import Arm, Experiment, Point, PointRouter, format_pps
 from isolane.spec.demands import Demand
 from isolane.spec.patterns import PLAIN
 from isolane.spec.work_models import NO_WORK
+from isolane.trials.backend import BackEnd, Bench
 
 EXPECTED: Final = 12
 """Trials that one arm takes, for the progress bar."""

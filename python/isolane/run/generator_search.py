@@ -1,7 +1,7 @@
 """The search for the generator's own maximum in each arm, before the first round.
 
 The point with the highest load is tried for some 100 ms, and less where not all of it leaves
-(:mod:`isolane.run.generator_maximum`).
+(:mod:`isolane.analysis.generator_maximum`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from isolane.run.generator_maximum import PURPOSE, audits_of, is_known, sendable_pps
-from isolane.run.results import Capacity, Trial
+from isolane.analysis.generator_maximum import PURPOSE, audits_of, is_known, sendable_pps
+from isolane.results.results import Capacity, Trial
 from isolane.run.schedule import Task
 from isolane.spec import Arm, Experiment, Point
 from isolane.spec.demands import Demand, Scale, demands_of, line_pps, offered_pps

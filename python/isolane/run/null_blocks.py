@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from isolane.run.null_dut import ARM, PURPOSE
+from isolane.analysis.null_dut import ARM, PURPOSE
 from isolane.run.schedule import Block, Task
 from isolane.spec import Experiment
 

@@ -10,11 +10,32 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 
+from isolane.analysis import generator_maximum
+from isolane.analysis.arm_profiles import with_profiles
+from isolane.analysis.attempts import Attempts, Key, key_of
+from isolane.analysis.first_findings import first_findings, is_told
+from isolane.analysis.null_dut import PURPOSE
+from isolane.analysis.summary import summarise
 from isolane.errors import MeasurementError
-from isolane.run import generator_maximum, generator_search
-from isolane.run.arm_profiles import with_profiles
-from isolane.run.attempts import Attempts, Key, key_of
-from isolane.run.backend import (
+from isolane.results.folder import RunFolder
+from isolane.results.quality_models import CoreProbe
+from isolane.results.results import (
+    Capacity,
+    Drawing,
+    NotMeasured,
+    Summary,
+    Trial,
+)
+from isolane.run import generator_search
+from isolane.run.capacity_trials import CapacityTrials, counted, expected
+from isolane.run.null_blocks import null_blocks
+from isolane.run.rounds_in_time import RoundsInTime
+from isolane.run.schedule import Block, Task, blocks
+from isolane.run.trial_record import Attempt
+from isolane.run.trial_setting import OF_ROUNDS, setting_of
+from isolane.spec import Arm, Experiment
+from isolane.spec.demands import Demand, Scale, demands_of, highest_pps
+from isolane.trials.backend import (
     BackEnd,
     Bench,
     Expected,
@@ -25,26 +46,6 @@ from isolane.run.backend import (
     WithGenerator,
     WithNullDut,
 )
-from isolane.run.capacity_trials import CapacityTrials, counted, expected
-from isolane.run.first_findings import first_findings, is_told
-from isolane.run.folder import RunFolder
-from isolane.run.null_blocks import null_blocks
-from isolane.run.null_dut import PURPOSE
-from isolane.run.quality_models import CoreProbe
-from isolane.run.results import (
-    Capacity,
-    Drawing,
-    NotMeasured,
-    Summary,
-    Trial,
-)
-from isolane.run.rounds_in_time import RoundsInTime
-from isolane.run.schedule import Block, Task, blocks
-from isolane.run.summary import summarise
-from isolane.run.trial_record import Attempt
-from isolane.run.trial_setting import OF_ROUNDS, setting_of
-from isolane.spec import Arm, Experiment
-from isolane.spec.demands import Demand, Scale, demands_of, highest_pps
 
 GIVE_UP_AFTER = 3
 """Failed trials in a row after which the run ends: the next would fail as well."""

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from isolane.run.attempts import Key
-from isolane.run.results import Purpose
-from isolane.run.twins import twin_point, twins
+from isolane.analysis.attempts import Key
+from isolane.analysis.twins import twin_point, twins
+from isolane.results.results import Purpose
 from isolane.spec import Arm, Experiment, Point, PointRouter
 
 
@@ -53,7 +53,7 @@ def blocks(
     arm. Points with the same routers stay together, because a bench is built for them; these
     groups come in random order, too, so that drift does not look like an effect of the number of
     routers. The order depends on the experiment's seed and the round alone, so a resumed run
-    keeps it. The twins of arms (:mod:`isolane.run.twins`) come among the arms.
+    keeps it. The twins of arms (:mod:`isolane.analysis.twins`) come among the arms.
     """
     for repeat in range(experiment.trial.repeats * invocations):
         order = random.Random(f"{experiment.trial.seed}/{repeat}")  # noqa: S311 - an order, no secret

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from isolane.errors import MeasurementError
-from isolane.run.invalid import InvalidKind, InvalidReason
+from isolane.results.invalid import InvalidKind, InvalidReason
 from isolane.run.test_runner import (
     CAPACITY_PPS,
     RELATIVE,

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from isolane.run import generator_maximum, generator_search
-from isolane.run.backend import Observation, Setting
-from isolane.run.generator_maximum import (
+from isolane.analysis import generator_maximum
+from isolane.analysis.generator_maximum import (
     PURPOSE,
     SENT,
     TRIALS,
@@ -18,12 +17,14 @@ from isolane.run.generator_maximum import (
     moved_points,
     scale_of,
 )
+from isolane.analysis.summary import summarise
+from isolane.results.results import Capacity, GeneratorAudit, Interval, Trial
+from isolane.run import generator_search
 from isolane.run.generator_search import next_demands, next_task
-from isolane.run.results import Capacity, GeneratorAudit, Interval, Trial
-from isolane.run.summary import summarise
 from isolane.run.test_runner import RELATIVE, Imaginary, _Bench, journal, start
 from isolane.spec import Experiment, parse_experiment
 from isolane.spec.demands import Scale
+from isolane.trials.backend import Observation, Setting
 
 TEXT = """
 isolane: 1

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from isolane.run.backend import Bench
-from isolane.run.folder import RunFolder
-from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.run.null_dut import ARM, PURPOSE
+from isolane.analysis.null_dut import ARM, PURPOSE
+from isolane.results.folder import RunFolder
+from isolane.results.invalid import InvalidKind, InvalidReason
 from isolane.run.test_runner import ABSOLUTE, TRIALS, Imaginary, start
 from isolane.spec import Arm, PointRouter
+from isolane.trials.backend import Bench
 
 POINTS = 3
 OFF = ABSOLUTE.replace("repeats: 2", "repeats: 2, null_dut: false")

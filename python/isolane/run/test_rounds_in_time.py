@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.run.folder import RunFolder
+from isolane.results.folder import RunFolder
 from isolane.run.rounds_in_time import MAX_ROUNDS, RoundsInTime
 from isolane.run.runner import Step
 from isolane.run.test_runner import ABSOLUTE, Imaginary, journal, start

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from isolane.analysis.attempts import key_of
 from isolane.errors import MeasurementError
 from isolane.report import test_data as data
-from isolane.run.attempts import key_of
-from isolane.run.backend import BackEnd, Bench, Observation, Setting
-from isolane.run.folder import RunFolder
-from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.run.results import DROP_POINTS, Drawing, HostFacts, NotMeasured, RouterTrial, Trial
+from isolane.results.folder import RunFolder
+from isolane.results.invalid import InvalidKind, InvalidReason
+from isolane.results.results import DROP_POINTS, Drawing, HostFacts, NotMeasured, RouterTrial, Trial
 from isolane.run.runner import Run, Step
 from isolane.spec import Arm, PointRouter, parse_experiment
 from isolane.spec.demands import Demand
+from isolane.trials.backend import BackEnd, Bench, Observation, Setting
 
 CAPACITY_PPS = 100_000.0
 ABSOLUTE = """\

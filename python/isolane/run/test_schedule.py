@@ -5,7 +5,7 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isolane.run.attempts import Key
+from isolane.analysis.attempts import Key
 from isolane.run.schedule import Block, blocks
 from isolane.spec import Experiment, parse_experiment
 

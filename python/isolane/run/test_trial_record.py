@@ -2,12 +2,12 @@
 
 import pytest
 
-from isolane.run.backend import Observation
-from isolane.run.invalid import ABOUT_DELAY, InvalidKind, InvalidReason
-from isolane.run.results import GeneratorAudit, Purpose
+from isolane.results.invalid import ABOUT_DELAY, InvalidKind, InvalidReason
+from isolane.results.results import GeneratorAudit, Purpose
 from isolane.run.schedule import Task
 from isolane.run.trial_record import Attempt
 from isolane.spec import Arm, Point
+from isolane.trials.backend import Observation
 
 AUDIT = GeneratorAudit(
     requested_pps=0, achieved_pps=0, rate_error=0, departure_p50_ns=None, departure_p99_ns=None,

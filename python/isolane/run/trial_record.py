@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from isolane.run.backend import Observation
-from isolane.run.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidReason
-from isolane.run.priming import Priming
-from isolane.run.quality_models import CoreProbe
-from isolane.run.results import Status, Trial
+from isolane.results.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidReason
+from isolane.results.priming import Priming
+from isolane.results.quality_models import CoreProbe
+from isolane.results.results import Status, Trial
 from isolane.run.schedule import Task
+from isolane.trials.backend import Observation
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from isolane.run import generator_maximum, generator_search, null_blocks, null_dut
-from isolane.run.backend import Setting
+from isolane.analysis import generator_maximum, null_dut
+from isolane.results.error_budget import ErrorBudget
+from isolane.results.results import Purpose
+from isolane.run import generator_search, null_blocks
 from isolane.run.capacity_trials import WARMUP_NS, WINDOW_NS
-from isolane.run.error_budget import ErrorBudget
-from isolane.run.results import Purpose
 from isolane.run.schedule import Task
 from isolane.spec import TrialPlan
 from isolane.spec.demands import Demand
+from isolane.trials.backend import Setting
 
 OF_ROUNDS: Final[tuple[Purpose, ...]] = ("measure", "twin")
 

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from isolane.enforce import Sample
-from isolane.run.backend import KERNEL_OVERLOAD_PPS, Bench, Setting
-from isolane.run.error_budget import ErrorBudget
-from isolane.run.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidKind, InvalidReason
-from isolane.run.live.cores import divide
-from isolane.run.live.live_backend import LiveBackEnd
-from isolane.run.live.managed import enforcer
-from isolane.run.results import RouterTrial
+from isolane.results.error_budget import ErrorBudget
+from isolane.results.invalid import ABOUT_DELAY, MADE_AGAIN, VALID, InvalidKind, InvalidReason
+from isolane.results.results import RouterTrial
 from isolane.spec import PointRouter, Policy, Role, format_pps
 from isolane.spec.demands import Demand
 from isolane.spec.patterns import PLAIN
 from isolane.testbed import Journal
+from isolane.trials.backend import KERNEL_OVERLOAD_PPS, Bench, Setting
+from isolane.trials.live.cores import divide
+from isolane.trials.live.live_backend import LiveBackEnd
+from isolane.trials.live.managed import enforcer
 from isolane.verify.mirror import Mirror, mirror
 from isolane.verify.report_data import Tolerance
 from isolane.verify.scenarios import Scenario

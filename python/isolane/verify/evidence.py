@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from isolane.run.wording import plural
+from isolane.analysis.wording import plural
 from isolane.stats.promises import Bar, Evidence, decide
 from isolane.stats.sequential import median_interval
 from isolane.verify.environment import Measured

@@ -18,17 +18,17 @@ from isolane import _native
 from isolane.enforce import Enforcer, FoundRouter, InForce, MissingRouter, Sample
 from isolane.errors import MeasurementError, NotSupported, SpecError
 from isolane.procfs import TICK_NS, CoreTicks, core_ticks
-from isolane.run.backend import KERNEL_OVERLOAD_PPS
-from isolane.run.error_budget import ErrorBudget
-from isolane.run.invalid import MADE_AGAIN, InvalidKind, InvalidReason, disturbances, proven
-from isolane.run.live.cores import awake
-from isolane.run.live.generator_streams import segments_of, stream
-from isolane.run.live.target import resolve
-from isolane.run.live.traffic import Target, host_cookie
+from isolane.results.error_budget import ErrorBudget
+from isolane.results.invalid import MADE_AGAIN, InvalidKind, InvalidReason, disturbances, proven
 from isolane.spec import Load, PointRouter, Policy, Traffic
 from isolane.spec.demands import Demand
 from isolane.testbed import Wire
 from isolane.testbed.host_links import interface_index, netns_path, with_links
+from isolane.trials.backend import KERNEL_OVERLOAD_PPS
+from isolane.trials.live.cores import awake
+from isolane.trials.live.generator_streams import segments_of, stream
+from isolane.trials.live.target import resolve
+from isolane.trials.live.traffic import Target, host_cookie
 from isolane.verify.environment import Measured, Seen, Trials, budget_of, caused_cpu, too_few
 from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from isolane.enforce.fair_share import ceiling_pps, link_fair_rates, share_out
-from isolane.run.invalid import InvalidKind, InvalidReason
+from isolane.results.invalid import InvalidKind, InvalidReason
 from isolane.spec import Policy, parse_policy, wire_bps
 from isolane.verify import Finding, Report
 from isolane.verify.environment import Environment, Measured, Seen, Trials

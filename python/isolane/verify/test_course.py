@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isolane.run.invalid import InvalidKind, InvalidReason
+from isolane.results.invalid import InvalidKind, InvalidReason
 from isolane.spec import Policy, parse_policy
 from isolane.spec.patterns import Pattern
 from isolane.verify.pace import Progress

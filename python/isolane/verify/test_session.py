@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from isolane.errors import MeasurementError
-from isolane.run.invalid import InvalidReason
+from isolane.results.invalid import InvalidReason
 from isolane.spec import Policy, parse_policy
 from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario

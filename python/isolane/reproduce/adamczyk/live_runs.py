@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from isolane.analysis.cells import usable
 from isolane.errors import SpecError
 from isolane.reproduce.adamczyk import runs
 from isolane.reproduce.adamczyk.adamczyk_claims import RATES
@@ -18,11 +19,10 @@ from isolane.reproduce.adamczyk.live_settings import ON_WIRE_BYTES, differences
 from isolane.reproduce.adamczyk.runs import Course, Repeats, Series
 from isolane.reproduce.adamczyk.spec import Variant
 from isolane.reproduce.adamczyk.variant_model import FRAME_BYTES, HEADER_BYTES
-from isolane.run.cells import usable
-from isolane.run.folder import EXPERIMENT, RunFolder
-from isolane.run.results import HostFacts, Trial
-from isolane.run.resume import refuse_search
-from isolane.run.series import TrialSeries
+from isolane.results.folder import EXPERIMENT, RunFolder
+from isolane.results.results import HostFacts, Trial
+from isolane.results.resume import refuse_search
+from isolane.results.series import TrialSeries
 from isolane.spec import Experiment, load_experiment
 
 BIN_S, FINE_BIN_S = 1.0, 0.1

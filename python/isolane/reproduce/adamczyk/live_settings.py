@@ -8,7 +8,7 @@ from typing import Final
 from isolane.reproduce.adamczyk.runs import load_host
 from isolane.reproduce.adamczyk.spec import Sweep, Variant
 from isolane.reproduce.adamczyk.variant_model import FRAME_BYTES, weights_at
-from isolane.run.results import Trial
+from isolane.results.results import Trial
 from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, Experiment
 from isolane.spec.patterns import read_pattern
 from isolane.spec.policy_router import PolicyValues

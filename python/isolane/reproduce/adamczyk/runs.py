@@ -16,8 +16,8 @@ from scipy import special
 from isolane.reproduce.adamczyk.spec import Variant, XenExperiment, XenHost
 from isolane.reproduce.adamczyk.variant_model import FRAME_BYTES, HEADER_BYTES, model
 from isolane.reproduce.model import Options, Workers
-from isolane.run.sim.engine import simulate_model
 from isolane.spec.loader import load_file, parse_file
+from isolane.trials.sim.engine import simulate_model
 
 CONFIDENCE: Final = 0.95
 PACKAGE: Final = "isolane.reproduce.adamczyk"

@@ -18,8 +18,8 @@ from isolane.report.reproduction import page
 from isolane.reproduce.adamczyk import PAPER, adamczyk_claims, live_runs
 from isolane.reproduce.model import Options
 from isolane.reproduce.workers import Pool
-from isolane.run.results import Trial
-from isolane.run.series import RouterSeries, TrialSeries
+from isolane.results.results import Trial
+from isolane.results.series import RouterSeries, TrialSeries
 from isolane.spec import Point
 
 PAPERS = Path(__file__).parents[4] / "experiments" / "papers" / "adamczyk2012"

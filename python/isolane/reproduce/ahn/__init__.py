@@ -25,10 +25,10 @@ from isolane.reproduce.trials import (
     profile_line,
     valid,
 )
-from isolane.run.backend import Observation
-from isolane.run.sim.observe import observe
-from isolane.run.sim.split import split
-from isolane.run.sim.trial import TrialJob, run_job
+from isolane.trials.backend import Observation
+from isolane.trials.sim.observe import observe
+from isolane.trials.sim.split import split
+from isolane.trials.sim.trial import TrialJob, run_job
 
 PROFILE = "ahn"
 

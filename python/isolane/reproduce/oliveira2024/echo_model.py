@@ -17,9 +17,9 @@ from isolane.reproduce.oliveira2024.testbed import (
     STAGGER_NS,
     WARM_UP_NS,
 )
-from isolane.run.sim.catalogue import SimHost
-from isolane.run.sim.segments import Segment, segments
 from isolane.spec.hostmodel import Cost, PathData
+from isolane.trials.sim.catalogue import SimHost
+from isolane.trials.sim.segments import Segment, segments
 
 Json = dict[str, Any]
 

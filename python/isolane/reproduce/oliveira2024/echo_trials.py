@@ -22,8 +22,8 @@ from isolane.reproduce.oliveira2024.load_cells import (
     router_of,
 )
 from isolane.reproduce.oliveira2024.testbed import CORES, PINGS, REPEATS
-from isolane.run.sim.catalogue import SimHost, find_host
-from isolane.run.sim.engine import simulate_model
+from isolane.trials.sim.catalogue import SimHost, find_host
+from isolane.trials.sim.engine import simulate_model
 
 PROFILE: Final = "oliveira2024"
 MIN_REPEATS: Final = 2

@@ -35,7 +35,7 @@ from isolane.reproduce.oliveira2024.load_cells import (
 )
 from isolane.reproduce.oliveira2024.table3 import claims, compared
 from isolane.reproduce.workers import Pool
-from isolane.run.sim.catalogue import HERE, find_host
+from isolane.trials.sim.catalogue import HERE, find_host
 
 ALONE = Cell(BRIDGE, "cpu", "sender", 0)
 

@@ -14,11 +14,11 @@ from itertools import combinations
 from statistics import median
 from typing import Final
 
-from isolane.run.maximum_rate import LOSSY
-from isolane.run.priming import Priming
+from isolane.analysis.maximum_rate import LOSSY
+from isolane.results.priming import Priming
+from isolane.results.search_results import RateLimit as Limit
 from isolane.run.search.options import SearchOptions
 from isolane.run.search.trial_measurer import MAX_IDLE, Tried
-from isolane.run.search_results import RateLimit as Limit
 
 FREE: Final = 0.2
 """A core that loses frames though it had more time left does not lose them for want of time. The

@@ -14,9 +14,9 @@ from typing import Any
 
 from MLRsearch import MultipleLossRatioSearch, SearchGoal
 
+from isolane.results.search_results import FoundRate, Status
 from isolane.run.search.options import SearchOptions
 from isolane.run.search.trial_measurer import TrialMeasurer, Tried
-from isolane.run.search_results import FoundRate, Status
 from isolane.spec import format_ns, format_pps
 
 log = logging.getLogger("isolane.run.search")

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any, Final
 
+from isolane.analysis import generator_maximum
+from isolane.analysis.delivery import interval
+from isolane.analysis.drift import transfer_ns, unit_ns
+from isolane.analysis.maximum_rate import ATTEMPTS, Maximum, Reading, Span, maximum, next_load
 from isolane.errors import MeasurementError
-from isolane.run import generator_maximum, generator_search
-from isolane.run.backend import Bench, Observation
-from isolane.run.delivery import interval
-from isolane.run.drift import transfer_ns, unit_ns
-from isolane.run.error_budget import ErrorBudget
-from isolane.run.maximum_rate import ATTEMPTS, Maximum, Reading, Span, maximum, next_load
-from isolane.run.priming import Priming
-from isolane.run.quality_models import CoreProbe
-from isolane.run.results import GeneratorAudit
+from isolane.results.error_budget import ErrorBudget
+from isolane.results.priming import Priming
+from isolane.results.quality_models import CoreProbe
+from isolane.results.results import GeneratorAudit
+from isolane.results.search_results import FoundRate, RateLimit, RateName, Searched, Status
+from isolane.run import generator_search
 from isolane.run.search.limiter import limit_of, suspected
 from isolane.run.search.loss_ratio_search import LossRatioSearch, remaining
 from isolane.run.search.options import SearchOptions
@@ -30,8 +31,8 @@ from isolane.run.search.trial_measurer import (
     TrialMeasurer,
     Tried,
 )
-from isolane.run.search_results import FoundRate, RateLimit, RateName, Searched, Status
 from isolane.spec import format_ns, format_pps
+from isolane.trials.backend import Bench, Observation
 
 log = logging.getLogger("isolane.run.search")
 

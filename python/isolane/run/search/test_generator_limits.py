@@ -9,10 +9,9 @@ from typing import get_args
 
 import pytest
 
-from isolane.run.backend import Bench
-from isolane.run.cpu_results import CorePartName, CoreTrial
-from isolane.run.folder import RunFolder
-from isolane.run.quality_models import CoreProbe
+from isolane.results.cpu_results import CorePartName, CoreTrial
+from isolane.results.folder import RunFolder
+from isolane.results.quality_models import CoreProbe
 from isolane.run.search.test_search import (
     ELSEWHERE,
     LIMIT_PPS,
@@ -23,6 +22,7 @@ from isolane.run.search.test_search import (
     search,
 )
 from isolane.spec import Arm, PointRouter
+from isolane.trials.backend import Bench
 
 
 class Limited(Host):

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from isolane.run.backend import Bench, Observation, Setting
-from isolane.run.folder import RunFolder
+from isolane.results.folder import RunFolder
 from isolane.run.search import Searched, SearchOptions
 from isolane.run.search.limiter import MAX_NS, suspected
 from isolane.run.search.test_generator_limits import core
 from isolane.run.search.test_search import LIMIT_PPS, ArithmeticBench, Host, load_of, rates, search
 from isolane.run.search.trial_measurer import Tried
 from isolane.spec import Arm, PointRouter
+from isolane.trials.backend import Bench, Observation, Setting
 
 POLICER, LONG_QUEUE = 0, 2_000
 

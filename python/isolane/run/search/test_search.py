@@ -11,13 +11,13 @@ import pytest
 
 from isolane.errors import MeasurementError, SpecError
 from isolane.report import test_data as data
-from isolane.run.backend import Bench, Observation, Setting
-from isolane.run.cpu_results import CoreTrial
-from isolane.run.folder import RunFolder
-from isolane.run.invalid import InvalidKind, InvalidReason
-from isolane.run.results import DROP_POINTS, Delay, Drawing, HostFacts, NotMeasured, RouterTrial
+from isolane.results.cpu_results import CoreTrial
+from isolane.results.folder import RunFolder
+from isolane.results.invalid import InvalidKind, InvalidReason
+from isolane.results.results import DROP_POINTS, Delay, Drawing, HostFacts, NotMeasured, RouterTrial
 from isolane.run.search import FoundRate, Search, SearchOptions, SearchSummary, subjects_of
 from isolane.spec import Arm, PointRouter, parse_experiment
+from isolane.trials.backend import Bench, Observation, Setting
 
 TEXT = """\
 isolane: 1

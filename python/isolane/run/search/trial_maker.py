@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from isolane.errors import MeasurementError
-from isolane.run.backend import Bench, Observation, Probing, Setting
-from isolane.run.error_budget import ErrorBudget
-from isolane.run.folder import RunFolder
-from isolane.run.priming import Priming
-from isolane.run.quality_models import CoreProbe
-from isolane.run.results import Purpose
+from isolane.results.error_budget import ErrorBudget
+from isolane.results.folder import RunFolder
+from isolane.results.priming import Priming
+from isolane.results.quality_models import CoreProbe
+from isolane.results.results import Purpose
 from isolane.run.schedule import Task
 from isolane.run.search.subjects import Subject
 from isolane.run.trial_record import Attempt
 from isolane.spec import Experiment, Point, format_pps
 from isolane.spec.demands import Demand
+from isolane.trials.backend import Bench, Observation, Probing, Setting
 
 
 @dataclass

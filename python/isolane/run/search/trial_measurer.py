@@ -10,10 +10,10 @@ from typing import Final
 from MLRsearch import AbstractMeasurer, MeasurementResult
 
 from isolane.errors import MeasurementError
-from isolane.run.backend import Observation
-from isolane.run.cpu_results import CorePartName
-from isolane.run.invalid import MADE_AGAIN, VALID, InvalidKind
-from isolane.run.results import RouterTrial
+from isolane.results.cpu_results import CorePartName
+from isolane.results.invalid import MADE_AGAIN, VALID, InvalidKind
+from isolane.results.results import RouterTrial
+from isolane.trials.backend import Observation
 
 ATTEMPTS: Final = 6
 """Trials at one load and duration of which one must be valid."""
@@ -45,7 +45,7 @@ class Tried:
     loss_ratio: float
     delay_p99_ns: float | None
     whole_pps: float | None
-    """See :class:`isolane.run.search_results.FoundRate`."""
+    """See :class:`isolane.results.search_results.FoundRate`."""
     met: bool
     """Whether the delay objective that was in force was met."""
     idle: float | None = None

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 
 from isolane import __version__
-from isolane.run.backend import BackEnd, WithGenerator
-from isolane.run.folder import RunFolder
+from isolane.results.folder import RunFolder
+from isolane.results.search_results import Searched, SearchSummary
 from isolane.run.search.options import SearchOptions
 from isolane.run.search.subject_search import SubjectSearch
 from isolane.run.search.subjects import Subject
 from isolane.run.search.trial_maker import TrialMaker
-from isolane.run.search_results import Searched, SearchSummary
 from isolane.spec import Experiment
+from isolane.trials.backend import BackEnd, WithGenerator
 
 PERCENT = 100
 INTERRUPTED = "the search was interrupted"

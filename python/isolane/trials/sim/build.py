@@ -1,0 +1,380 @@
+"""From an arm, its routers and their load to the model that the simulator runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from isolane.enforce.cpu_cgroups import shares_of
+from isolane.enforce.policy_plan import FEEDER_NICE, NIC_NICE, SLICE_NS
+from isolane.results.series import BIN_NS
+from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, ArmRouter, Experiment, PointRouter
+from isolane.spec.demands import Demand
+from isolane.spec.hostmodel import ContextKind, PathData, QueueSize
+from isolane.trials.backend import Setting
+from isolane.trials.sim import simulation as to
+from isolane.trials.sim import uplink
+from isolane.trials.sim.catalogue import SimHost
+from isolane.trials.sim.segments import Segment, segments
+from isolane.trials.sim.simulated_policy import BEAT_NS, Managed, managed
+from isolane.trials.sim.simulated_work import add_work
+
+DRAIN_NS = 100_000_000
+"""After the last frame was sent: whatever is in a queue then leaves it, or never will."""
+
+
+MAX_BINS = 4096
+"""In a router's time series; each takes up to 2 KiB while a trial is simulated."""
+
+
+@dataclass(frozen=True)
+class SimModel:
+    """A model, and what its names mean."""
+
+    host: SimHost
+    arm: Arm
+    simulation: to.Simulation
+    segments: Mapping[str, Segment]
+    owners: Mapping[str, str | None]
+    """Context -> router; None for what serves several."""
+    scheduled: Sequence[str] = ()
+    """Stages behind the scheduler of an uplink."""
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The model as it is handed to the simulator; a new object each time."""
+        return self.simulation.written()
+
+
+def build(
+    host: SimHost,
+    experiment: Experiment,
+    arm: Arm,
+    routers: Sequence[PointRouter],
+    setting: Setting,
+) -> SimModel:
+    """Return the model of one trial.
+
+    Parameters
+    ----------
+    host
+        Profile and paths.
+    experiment
+        Traffic and seed.
+    arm, routers
+        What is simulated.
+    setting
+        Offered loads and times.
+    """
+    line_bps = int(experiment.traffic.line_rate_bps)
+    bytes_each = experiment.traffic_of(routers[0].name).mean_frame_bytes + WIRE_OVERHEAD_BYTES
+    policy = managed(arm, routers, line_bps)
+    parts = _Parts(host, arm, tuple(routers), policy, line_bps, bytes_each)
+    for number, router in enumerate(routers):
+        parts.add_router(router, number)
+    xen = any(arm.router(router.group).kind == "xen" for router in routers)
+    busy = {demand.router.name for demand in setting.demands if demand.offered_pps > 0}
+    paced = parts.policy.paced_cores(arm, [(i, r) for i, r in enumerate(routers) if r.name in busy])
+    end_ns = setting.warmup_ns + setting.window_ns
+    traffic = _traffic(experiment, setting, end_ns)
+    simulation = to.Simulation(
+        seed=seed_of(experiment.trial.seed, setting.label),
+        duration_ns=end_ns + DRAIN_NS + parts.backlog_ns(traffic),
+        warm_up_ns=setting.warmup_ns,
+        window_end_ns=end_ns,
+        bin_ns=_bin_ns(end_ns),
+        softirq=_softirq(host),
+        cores=tuple(_core(host, i, xen=xen, paced=i in paced) for i in range(arm.cores)),
+        groups=tuple(parts.groups),
+        contexts=tuple(parts.contexts.values()),
+        nics=tuple(parts.nics.values()),
+        ports=tuple(parts.ports),
+        stages=tuple(parts.stages),
+        routers=tuple(parts.routers),
+        traffic=traffic,
+        changes=tuple(
+            change
+            for stage in parts.scheduled
+            for change in uplink.changes(arm, parts.served, stage, setting.warmup_ns)
+        ),
+    )
+    cores = {r.name: f"cpu{policy.core(r.name, number)}" for number, r in enumerate(routers)}
+    simulation, working = add_work(simulation, arm, setting, cores.__getitem__)
+    owners = parts.owners | working
+    return SimModel(host, arm, simulation, parts.segments, owners, parts.scheduled)
+
+
+def _bin_ns(end_ns: int) -> int:
+    """Return the width of a bin of the time series, ns: a very long trial has wide ones."""
+    width_ns = BIN_NS
+    while end_ns > MAX_BINS * width_ns:
+        width_ns *= 2
+    return width_ns
+
+
+def seed_of(seed: int, label: str) -> int:
+    """Return the seed of one trial: the same whatever was simulated before it."""
+    digest = hashlib.blake2b(f"{seed}/{label}".encode(), digest_size=6).digest()
+    return int.from_bytes(digest, "big")
+
+
+def _traffic(experiment: Experiment, setting: Setting, end_ns: int) -> tuple[to.Traffic, ...]:
+    found = []
+    for demand in setting.demands:
+        if demand.offered_pps > 0:
+            name = demand.router.name
+            weighted = experiment.traffic_of(name).frame_sizes()
+            sizes = tuple(size for size, weight in weighted for _ in range(weight))
+            frame_bytes = sizes[0] if len(sizes) == 1 else sizes
+            pattern, begins_ns = _pattern(demand, setting), 0
+            if (late_ns := _late_ns(demand, setting)) is not None:
+                begins_ns = setting.warmup_ns + late_ns
+            if setting.priming is not None:
+                begins_ns = max(begins_ns, setting.priming.duration_ns)
+                above = to.Pattern("cbr", setting.priming_pps(demand))
+                found.append(to.Traffic(f"{name}/priming", name, frame_bytes, above, begins_ns))
+            found.append(to.Traffic(name, name, frame_bytes, pattern, end_ns, begins_ns))
+    return tuple(found)
+
+
+def _late_ns(demand: Demand, setting: Setting) -> int | None:
+    """Return when a router's frames begin, ns from the start of the window; None: at once."""
+    timing = demand.router.pattern.timing.within(setting.window_ns)
+    if timing.kind != "from":
+        return None
+    return timing.start_ns(setting.window_ns, f"{setting.label}/{demand.router.name}")
+
+
+def _pattern(demand: Demand, setting: Setting) -> to.Pattern:
+    pps = demand.offered_pps
+    timing = demand.router.pattern.timing.within(setting.window_ns)
+    match timing.kind:
+        case "poisson":
+            return to.Pattern("poisson", pps)
+        case "bursts":
+            return to.Pattern("on-off", pps, on_ns=timing.on_ns, period_ns=timing.period_ns)
+        case "ramp":
+            return to.Pattern("ramp", pps, mid_ns=setting.mid_ns)
+        case "from":
+            left_ns = setting.window_ns - (_late_ns(demand, setting) or 0)
+            return to.Pattern("cbr", pps * setting.window_ns / left_ns)
+        case "constant":
+            return to.Pattern("cbr", pps)
+
+
+def _softirq(host: SimHost) -> to.SoftirqRules | to.CurrentSoftirqRules:
+    if host.profile.host.kernel == "linux-6":
+        return to.CurrentSoftirqRules()
+    # Linux 3.2 runs ten rounds whoever waits, and on every interrupt again.
+    return to.SoftirqRules(restart_time_ns=None, stop_for_threads=False, defer_to_ksoftirqd=False)
+
+
+def _core(host: SimHost, number: int, *, xen: bool, paced: bool) -> to.Core:
+    """Return a core; on one with a pacemaker each beat is a tick, with a switch there and back."""
+    of = host.profile.host
+    cfs = to.FairScheduler(
+        "cfs", int(of.latency_ns), int(of.min_granularity_ns), int(of.wakeup_granularity_ns)
+    )
+    if paced:
+        cfs = replace(cfs, latency_ns=SLICE_NS, min_granularity_ns=SLICE_NS, tick_ns=BEAT_NS)
+    return to.Core(
+        name=f"cpu{number}",
+        switch_ns=of.switch_ns,
+        tick_cost_ns=of.tick_cost_ns + (2 * of.switch_ns if paced else 0),
+        mode="hypervisor" if xen else "kernel",
+        scheduler=to.CreditScheduler("credit") if xen else cfs,
+    )
+
+
+@dataclass
+class _Parts:
+    """A model in the making: what routers that came so far need."""
+
+    host: SimHost
+    arm: Arm
+    all_routers: tuple[PointRouter, ...]
+    policy: Managed
+    line_bps: int
+    wire_bytes: float
+    """What a frame takes of the line in the mean; of the first router, where they differ."""
+    groups: list[to.Group] = field(default_factory=list)
+    contexts: dict[str, to.Context] = field(default_factory=dict)
+    nics: dict[str, to.Nic] = field(default_factory=dict)
+    ports: list[to.Port] = field(default_factory=list)
+    stages: list[to.Stage] = field(default_factory=list)
+    routers: list[to.Router] = field(default_factory=list)
+    segments: dict[str, Segment] = field(default_factory=dict)
+    owners: dict[str, str | None] = field(default_factory=dict)
+    cores: dict[str, str] = field(default_factory=dict)
+    """Ring -> the core that serves it."""
+    scheduled: list[str] = field(default_factory=list)
+    """Stages behind the scheduler of an uplink."""
+    of_arm: dict[str, ArmRouter] = field(default_factory=dict)
+    """Router -> what it is in this arm."""
+
+    @property
+    def served(self) -> list[PointRouter]:
+        """The routers that the network back-end works for."""
+        return [r for r in self.all_routers if self.arm.router(r.group).path == "netback"]
+
+    def backlog_ns(self, traffic: Sequence[to.Traffic]) -> int:
+        """Return how long all that may wait for a back-end's link needs at most, ns."""
+        sizes = [entry.frame_bytes for entry in traffic]
+        longest = max((s if isinstance(s, int) else max(s) for s in sizes), default=0)
+        queues = [stage.queue for stage in self.stages if stage.name in self.scheduled]
+        frames = [a.capacity for queue in queues if queue for a in queue.admission or ()]
+        rates = uplink.rates_bps(self.arm, self.served, self.line_bps)
+        each_ns = 8e9 * (longest + WIRE_OVERHEAD_BYTES)
+        return round(each_ns * sum(n / rate for n, rate in zip(frames, rates, strict=True)))
+
+    def add_router(self, router: PointRouter, number: int) -> None:
+        """Add a router with all that is on its path and is not there yet."""
+        of_arm = self.of_arm[router.name] = self.arm.router(router.group)
+        path = self.host.path_of(of_arm)
+        wire = of_arm.wire if of_arm.shares_wire else f"{of_arm.path}:{router.name}"
+        core = f"cpu{self.policy.core(router.name, number)}"
+        ring = f"{wire}/{path.ring}" if path.ring == "port" else f"{wire}/{router.name}"
+        self._add_wire(wire, of_arm.path)
+        # Whoever polls a ring that is shared stays on the core of the first router behind it.
+        shared = path.stages[path.first].context in _ON_THE_FIRST_CORE
+        polled_on = self._add_ring(wire, ring, path, "cpu0" if shared else core)
+        passed = [ring]
+        for segment in segments(path, router.name, wire, link=self.policy.shares_link()):
+            if segment.name not in self.segments:
+                on = polled_on if segment.context in {"softirq", *_ON_THE_FIRST_CORE} else core
+                self._add_stage(segment, ring, on, first=len(passed) == 1)
+            passed.append(segment.name)
+        self.routers.append(to.Router(router.name, (*passed, f"{wire}/out")))
+
+    def _add_wire(self, wire: str, path: str) -> None:
+        if wire in self.nics:
+            return
+        host = self.host.profile.host
+        self.nics[wire] = to.Nic(wire, self.line_bps, int(host.wire_ns), rings=())
+        out = f"{wire}/out"
+        if path == "netback":
+            link = uplink.link(out, self.arm, self.line_bps, host.egress_frames, self.wire_bytes)
+            self.ports.append(link)
+            return
+        port = to.Port(out, self.line_bps, host.egress_frames)
+        self.ports.append(self.policy.shaped(port) if path == "isolane" else port)
+
+    def _add_ring(self, wire: str, name: str, path: PathData, core: str) -> str:
+        """Add the ring unless it is there; return the core that serves it."""
+        if name not in self.cores:
+            size = self.host.profile.rings[path.ring]
+            given = self.arm.moderation_given
+            ring = to.Ring(
+                name=name,
+                capacity=size.capacity,
+                refill=size.refill,
+                moderation_ns=self.arm.moderation_ns if given else int(size.moderation_ns),
+                irq_ns=size.irq_ns,
+            )
+            nic = self.nics[wire]
+            self.nics[wire] = replace(nic, rings=(*nic.rings, ring))
+            self.cores[name] = core
+        return self.cores[name]
+
+    def _add_stage(self, segment: Segment, ring: str, core: str, *, first: bool) -> None:
+        costs_of = self.host.profile.costs
+        costs = [costs_of[cost] for _, stage in segment.stages for cost in stage.cost]
+        head = segment.stages[0][1]
+        context = self._add_context(segment, ring, core)
+        polled = first or head.queue is not None
+        drop_ns = None if head.drop is None else sum(costs_of[cost].frame_ns for cost in head.drop)
+        self.stages.append(
+            to.Stage(
+                name=segment.name,
+                context=context,
+                frame_ns=sum(cost.frame_ns for cost in costs),
+                byte_ns=sum(cost.byte_ns for cost in costs),
+                cold_ns=sum(cost.cold_ns for cost in costs),
+                drop_ns=drop_ns,
+                mode=head.mode,
+                ring=ring if first else None,
+                queue=None if head.queue is None else self._queue(segment, head.queue, context),
+                poll_ns=sum(cost.poll_ns for cost in costs) if polled else None,
+            )
+        )
+        self.segments[segment.name] = segment
+
+    def _queue(self, segment: Segment, name: str, context: str) -> to.Queue:
+        size = self.host.profile.queues[name]
+        if segment.stages[0][1].scheduler:
+            return self._scheduled_queue(segment, size)
+        router = segment.router
+        managed = name == "router" and router and self.policy.weight(router) is not None
+        admission = self.policy.queue_admission(router, context) if router and managed else None
+        shared = f"{context}/{name}" if size.shared else None
+        return to.Queue(
+            size.capacity, size.notify_ns, shared, None if admission is None else (admission,)
+        )
+
+    def _scheduled_queue(self, segment: Segment, size: QueueSize) -> to.Queue:
+        """Return the queues that routers send by, which wait for the uplink's scheduler.
+
+        Each is its router's own, whatever the scheduler: `fifo` has one queue for all.
+        """
+        self.scheduled.append(segment.name)
+        return to.Queue(
+            size.capacity * len(self.served),
+            size.notify_ns,
+            scheduler=uplink.packet_scheduler(self.arm, self.served),
+            back_pressure="on" if self.arm.uplink.back_pressure else None,
+            admission=tuple(
+                to.QueueAdmission(router.name, size.capacity, burst=size.capacity)
+                for router in self.served
+            ),
+        )
+
+    def _add_context(self, segment: Segment, ring: str, core: str) -> str:
+        """Return the name of the context that a segment runs in; it is added if it is new."""
+        kind, router = segment.context, segment.router
+        managed = router is not None and self.policy.weight(router) is not None
+        threaded = kind == "softirq" and (self.arm.receive == "threaded" or managed)
+        name = {
+            "softirq": f"napi/{ring}" if threaded else f"softirq/{core}",
+            "nic": f"nic/{ring}",
+            "back-end": f"back-end/{ring}",
+            "dom0": "dom0",
+        }.get(kind, f"{kind}/{router}")
+        if name in self.contexts:
+            return name
+        managed_thread = managed and (kind == "thread" or threaded)
+        grouped = router is not None and (kind == "process" or managed_thread)
+        if router is not None and grouped and router not in {group.name for group in self.groups}:
+            self.groups.append(to.Group(router, shares_of(self.of_arm[router].cpu_weight)))
+        guest = kind in {"process", "domain"}
+        feeder = managed_thread and router is not None and self.of_arm[router].kind == "vm"
+        host = self.host.profile.host
+        self.contexts[name] = to.Context(
+            name=name,
+            kind="thread" if threaded else _KINDS[segment.context],
+            cores=("cpu0" if kind == "dom0" else core,),
+            wake_ns=host.wake_ns if guest else None,
+            exit_ns=host.exit_ns if guest else None,
+            cold_ns=host.cold_ns if guest else None,
+            wake_mode="hypervisor" if guest else None,
+            nice=NIC_NICE if kind == "nic" else FEEDER_NICE if feeder else None,
+            whole_polls=True if threaded or kind == "nic" or managed_thread else None,
+            group=router if grouped else None,
+        )
+        shared = kind in {"softirq", "nic", "back-end", "dom0"}
+        self.owners[name] = None if shared and not threaded else router
+        return name
+
+
+_ON_THE_FIRST_CORE = ("nic", "back-end")
+"""Contexts that a live test bed has on the first of the DUT's cores."""
+_KINDS: Mapping[ContextKind, Literal["softirq", "thread", "process", "vcpu"]] = {
+    "softirq": "softirq",
+    "nic": "thread",
+    "back-end": "thread",
+    "thread": "thread",
+    "process": "process",
+    "domain": "vcpu",
+    "dom0": "vcpu",
+}

@@ -1,0 +1,88 @@
+"""Work of routers on a simulated host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from isolane.results.folder import RunFolder
+from isolane.results.results import RouterTrial, Trial
+from isolane.spec import parse_experiment
+from isolane.spec.kinds import NICS, SIMULATED
+from isolane.trials.sim.test_sim_backend import run
+
+pytestmark = pytest.mark.native
+
+TEXT = """\
+isolane: 1
+name: busy
+dut: {{receive: {receive}}}
+traffic: {{frame_size: 64, line_rate: 1Gbps}}
+routers:
+  - {{name: a, {kind}, role: victim}}
+  - {{name: b, {kind}, role: aggressor, work: [none, cpu]}}
+load: {{a: {a}, b: {b}}}
+trial: {{duration: 200ms, warmup: 10ms, repeats: 1}}
+"""
+KINDS = [
+    f"kind: {kind}, path: {path}{f', nic: {nic}' if nic else ''}"
+    for kind in ("container", "vm")
+    for path in SIMULATED[kind]
+    for nic in (NICS[path] if kind == "vm" else (None,))
+]
+
+
+def trials(
+    folder: Path, kind: str, *, a: str = "2kpps", b: str = "1kpps", receive: str = "softirq"
+) -> tuple[Trial, Trial]:
+    """Return the trials without and with work of the aggressor."""
+    spec = parse_experiment(TEXT.format(kind=kind, a=a, b=b, receive=receive))
+    run(spec, folder / "run", profile="rathore2013")
+    quiet, busy = sorted(RunFolder.open(folder / "run").trials(), key=lambda trial: trial.point)
+    return quiet, busy
+
+
+def share(router: RouterTrial) -> float:
+    """Return the part of its core that a router had."""
+    assert router.cpu_share is not None
+    return router.cpu_share
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_work_takes_the_time_that_frames_leave_and_is_the_routers_own(
+    kind: str, tmp_path: Path
+) -> None:
+    quiet, busy = trials(tmp_path, kind)
+    for trial in (quiet, busy):
+        assert trial.status == "ok", trial.reason
+        assert trial.conserved
+        for core in trial.cores:
+            assert core.user + core.system + core.softirq + core.idle == pytest.approx(1)
+    assert [router.work for router in busy.routers] == ["none", "cpu"]
+    assert quiet.cores[0].idle > 0.5
+    assert busy.cores[0].idle < 0.001
+    work = share(busy.routers[1]) - (quiet.routers[1].cpu_share or 0)
+    assert work == pytest.approx(quiet.cores[0].idle, abs=0.03), "less what it is interrupted for"
+    for router in busy.routers:
+        assert router.received_frames == pytest.approx(router.offered_frames, rel=0.02)
+
+
+def test_a_containers_work_shares_the_core_with_the_thread_of_another(tmp_path: Path) -> None:
+    kind = "kind: container, path: sriov"
+    _, busy = trials(tmp_path, kind, a="1400kpps", b="0kpps", receive="threaded")
+    assert share(busy.routers[0]) == pytest.approx(0.5, abs=0.05)
+    assert share(busy.routers[1]) == pytest.approx(0.5, abs=0.05)
+
+
+def test_softirqs_go_ahead_of_a_containers_work(tmp_path: Path) -> None:
+    quiet, busy = trials(tmp_path, "kind: container, path: macvlan", a="300kpps", b="0kpps")
+    for trial in (quiet, busy):
+        assert trial.routers[0].received_frames >= 0.99 * trial.routers[0].offered_frames
+
+
+def test_a_guests_work_waits_for_its_own_frames(tmp_path: Path) -> None:
+    kind = "kind: vm, path: sriov-passthrough"
+    quiet, busy = trials(tmp_path, kind, a="0kpps", b="1400kpps")
+    mine = [trial.routers[1].received_pps for trial in (quiet, busy)]
+    assert mine[1] == pytest.approx(mine[0], rel=0.05)
