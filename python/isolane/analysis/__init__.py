@@ -1,4 +1,5 @@
 """From trials to a summary: cells, findings, verdict, answer, and the words for them. Pure.
 
-Imports `results`, `stats` and `spec`: it needs no host, no clock and no trial to be made.
+It imports ``results``, ``stats``, ``cpu_profile`` and ``spec``: it needs no host, no clock and no
+trial to be made. ``run``, ``report``, ``compare`` and commands import it.
 """

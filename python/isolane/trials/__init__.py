@@ -1,4 +1,5 @@
 """One trial: what it is asked for, how it is made, live or simulated, and what it observes.
 
-Imports `results`, and what builds and manages routers (`testbed`, `enforce`, `guests`, ...).
+It imports ``results`` and what builds and manages routers (``testbed``, ``enforce``, ``guests``,
+``external``, ``web``). ``run`` asks it for trials; so do ``verify``, ``reproduce``, ``calibrate``.
 """

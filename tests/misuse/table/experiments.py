@@ -28,7 +28,7 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
     "name in emoji": ("name: good", "name: \U0001f600", "name: .*accepted"),
     "enormous name": ("name: good", f"name: {'x' * 5000}", "name: .*accepted"),
     "name is a list": ("name: good", "name: [a]", "name: .*accepted"),
-    "unknown key": ("name: good", "name: good\nnmae: x", "nmae: .*unknown|nmae"),
+    "unknown key": ("name: good", "name: good\nnmae: x", "nmae: unknown key 'nmae'.*accepted: .*did you mean name"),
     "rate is NaN": ("one: 5kpps", "one: .nan", "load.one: "),
     "rate is infinite": ("one: 5kpps", "one: .inf", "load.one: "),
     "rate NaNpps": ("one: 5kpps", "one: NaNpps", "load.one: .*'NaNpps'"),
