@@ -7,11 +7,13 @@ begin with the default dispositions of signals, whatever the runner of the tests
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+import traceback
+from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,27 @@ def pytest_configure() -> None:
 
 def _still_ignored(*_: object) -> None:
     pass
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let go of what a test that failed holds, here and now.
+
+    Its frames would keep BPF programs and namespaces until somebody collects them, on any thread
+    and in the midst of another test: one failure would become several.
+    """
+    report = yield
+    if report.failed and call.excinfo is not None:
+        error: BaseException | None = call.excinfo.value
+        while error is not None:
+            traceback.clear_frames(error.__traceback__)
+            for frame, _ in traceback.walk_tb(error.__traceback__):
+                _copy = frame.f_locals  # which whoever told of the failure had made: now empty
+            error = error.__cause__ or error.__context__
+        gc.collect()
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
