@@ -57,14 +57,25 @@ def pytest_runtest_makereport(
     """
     report = yield
     if report.failed and call.excinfo is not None:
-        error: BaseException | None = call.excinfo.value
-        while error is not None:
+        for error in errors_of(call.excinfo.value):
             traceback.clear_frames(error.__traceback__)
             for frame, _ in traceback.walk_tb(error.__traceback__):
                 _copy = frame.f_locals  # which whoever told of the failure had made: now empty
-            error = error.__cause__ or error.__context__
         gc.collect()
     return report
+
+
+def errors_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error, and those that it came from or is made of, each once."""
+    known, left = set[int](), [error]
+    while left:
+        one = left.pop()
+        if id(one) in known:
+            continue
+        known.add(id(one))
+        yield one
+        inner = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+        left += [each for each in (one.__cause__, one.__context__, *inner) if each is not None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,5 +1,6 @@
 """One trial: what it is asked for, how it is made, live or simulated, and what it observes.
 
-It imports ``results`` and what builds and manages routers (``testbed``, ``enforce``, ``guests``,
-``external``, ``web``). ``run`` asks it for trials; so do ``verify``, ``reproduce``, ``calibrate``.
+It imports ``spec``, ``results`` and what builds, manages and samples routers (``testbed``,
+``enforce``, ``guests``, ``external``, ``web``, ``cpu_profile``). ``run`` asks it for trials; so do
+``verify``, ``reproduce``, ``calibrate`` and the commands ``generate`` and ``receive``.
 """
