@@ -107,11 +107,11 @@ def _rank(row: AnswerRow) -> tuple[int, float, float]:
 def _at_heaviest(aggregates: Sequence[Aggregate]) -> dict[str, Aggregate]:
     """Return each arm's total at the point at which the highest load was offered.
 
-    Among those with the same load the last one, which is often the heavier one.
+    Among those at which as many aggressors as at any worked besides.
     """
     if not aggregates:
         return {}
-    point = max(aggregates, key=lambda found: (found.offered_pps.median, found.point)).point
+    point = max(aggregates, key=lambda found: (found.working, found.offered_pps.median)).point
     return {found.arm: found for found in aggregates if found.point == point}
 
 

@@ -182,6 +182,7 @@ def aggregates(groups: Groups, capacity: Capacity | None) -> tuple[Aggregate, ..
                 point=point,
                 point_label=trials[0].point_label,
                 routers=max(len(trial.routers) for trial in trials),
+                working=working(trials[0]),
                 offered_pps=_sure(offered, origins),
                 throughput_pps=_sure(rates, origins),
                 throughput_x=interval(scaled, origins) if scaled else None,

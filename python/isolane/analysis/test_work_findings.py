@@ -75,6 +75,8 @@ def test_the_point_without_work_is_the_reference_whatever_the_loads(
     assert "and working besides" in found.verdict.model_dump_json()
     assert across(found).kind == "point", "loads alone do not tell these points from each other"
     assert twin_point(it).index == busy
+    assert found.answer is not None
+    assert found.answer.total_at == it.points()[busy].label
     told = first_findings([t for t in made if t.purpose == "measure"], ["direct"], 1, 5)
     assert told is not None
     assert f"keeps {100 * kept:.0f} % on direct" in told

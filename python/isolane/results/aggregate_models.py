@@ -18,6 +18,8 @@ class Aggregate(_Model):
     point: int
     point_label: str
     routers: int
+    working: int = 0
+    """Aggressors that worked besides."""
     offered_pps: Interval
     throughput_pps: Interval
     throughput_x: Interval | None
