@@ -62,8 +62,8 @@ SLICE_NS = 100_000
 """Time slice of a packet thread: as short as the kernel allows, so that a router that has been
 quiet waits little for one that has not. A router that keeps its share loses nothing by it."""
 NIC_NICE = -20
-"""The demultiplexer goes first: it costs little, and each of its wake-ups lets the scheduler
-choose anew among the routers, long before its tick."""
+"""The demultiplexer goes first: it costs little, and where only routers compete its wake-ups let
+the scheduler choose anew among them, long before its tick."""
 FEEDER_NICE = 19
 """Of the thread that takes a virtual machine's frames off its wire, beside the machine itself in
 their group: the machine goes first, and what it cannot take is refused by the wire's ring, which

@@ -1,11 +1,12 @@
 //! The pacemaker: a thread on each managed core that goes before all others, and mostly sleeps.
 //!
 //! The kernel lets a thread run until its next tick (4 ms at 250 Hz), whatever time slices say,
-//! unless something wakes up meanwhile. While several routers compete for a core, the pacemaker wakes up
-//! at every beat, so that the scheduler chooses anew. And it tells the NIC's threads when to yield:
+//! unless something wakes up meanwhile. While several routers compete for a core, or wait for other
+//! programs there, the pacemaker wakes up at every beat, so that the scheduler chooses anew. And it tells the NIC's threads when to yield:
 //! see [`Mode`].
 
 mod mode;
+mod others;
 mod thread_time;
 mod yielding;
 
@@ -22,6 +23,8 @@ use libbpf_rs::{MapCore, MapHandle};
 
 pub use self::mode::{Chooser, Mode, Sample};
 use self::{
+    mode::{BEAT_NS, Pace, QUIET_NS},
+    others::Others,
     thread_time::Thread,
     yielding::{FIRST, LAST, Taken, Yielding},
 };
@@ -30,16 +33,6 @@ use crate::{
     timespec,
 };
 
-/// Between two choices of the scheduler while routers compete. With 50 us the beats take a fifth of
-/// a core of a virtual machine.
-const BEAT_NS: u64 = 150_000;
-/// Between two looks at what the threads do.
-const SAMPLE_NS: u64 = 1_000_000;
-/// The same while the NIC's threads of a contended core yield to the routers.
-const YIELDING_SAMPLE_NS: u64 = 2_000_000;
-/// The same where nothing can change at once: routers compete, or have had no work for [`QUIET_NS`].
-const SLOW_SAMPLE_NS: u64 = 10_000_000;
-const QUIET_NS: u64 = 100_000_000;
 /// A thread that ran or waited for more of the time than this (percent) wants more than there is.
 const BUSY_PERCENT: u64 = 90;
 /// Threads that ran for more of the time than this (percent) had the core to themselves.
@@ -149,6 +142,7 @@ struct Beat<'a> {
     mode: Mode,
     nice: i32,
     sampled_ns: u64,
+    others: Others,
 }
 
 impl<'a> Beat<'a> {
@@ -164,6 +158,8 @@ impl<'a> Beat<'a> {
                 Router { threads: open(&router.threads), queues: slots, counts }
             })
             .collect();
+        let all = work.routers.iter().flat_map(|router| &router.threads);
+        let others = Others::new(work.core, work.nic_threads.iter().chain(all).copied());
         netns::pin(work.core)?;
         netns::go_first().map_err(|source| Error::Core { core: work.core, source })?;
         let beat = Self {
@@ -177,6 +173,7 @@ impl<'a> Beat<'a> {
             mode: Mode::Free,
             nice: FIRST,
             sampled_ns: monotonic_ns(),
+            others,
         };
         beat.set_nice(FIRST);
         Ok(beat)
@@ -185,30 +182,24 @@ impl<'a> Beat<'a> {
     fn run(mut self, stop: &AtomicBool) {
         let mut next_ns = monotonic_ns();
         while !stop.load(Ordering::Relaxed) {
-            next_ns = (next_ns + self.interval_ns()).max(monotonic_ns());
+            next_ns = (next_ns + self.pace().interval_ns()).max(monotonic_ns());
             sleep_until(next_ns);
             // A sample is a little later than its beat.
-            if next_ns + BEAT_NS / 2 - self.sampled_ns >= self.sample_ns() && !self.sample() {
+            let due_ns = self.sampled_ns + self.pace().sample_ns();
+            if next_ns + BEAT_NS / 2 >= due_ns && !self.sample() {
                 break;
             }
         }
         self.set_nice(FIRST);
     }
 
-    fn interval_ns(&self) -> u64 {
-        match self.mode {
-            // A NIC's thread wakes up at least as often by itself.
-            Mode::Contended if self.nic.is_empty() => BEAT_NS,
-            Mode::Free if self.chooser.is_quiet(self.sampled_ns, QUIET_NS) => SLOW_SAMPLE_NS,
-            _ => self.sample_ns(),
-        }
-    }
-
-    fn sample_ns(&self) -> u64 {
-        match self.mode {
-            Mode::Contended if self.yielding.yields() => YIELDING_SAMPLE_NS,
-            Mode::Contended => SLOW_SAMPLE_NS,
-            Mode::Free | Mode::Alone => SAMPLE_NS,
+    fn pace(&self) -> Pace {
+        Pace {
+            mode: self.mode,
+            polls_nic: !self.nic.is_empty(),
+            is_quiet: self.chooser.is_quiet(self.sampled_ns, QUIET_NS),
+            yields: self.yielding.yields(),
+            beside_others: self.others.are_there(),
         }
     }
 
@@ -216,6 +207,7 @@ impl<'a> Beat<'a> {
     fn sample(&mut self) -> bool {
         let now_ns = monotonic_ns();
         self.sampled_ns = now_ns;
+        self.others.look(now_ns);
         let mut full = false;
         let routers = self.routers.iter_mut().zip(&mut self.active).zip(&mut self.taken);
         for ((router, active), taken) in routers {

@@ -5,6 +5,16 @@ pub(super) const ACTIVE_NS: u64 = 1_000_000_000;
 /// A core that was overloaded is taken for overloaded for so long.
 pub(super) const OVERLOADED_NS: u64 = 50_000_000;
 
+/// Between two choices of the scheduler while routers compete. With 50 us the beats take a fifth of
+/// a core of a virtual machine.
+pub(super) const BEAT_NS: u64 = 150_000;
+/// Between two looks at what the threads do.
+const SAMPLE_NS: u64 = 1_000_000;
+/// The same while the NIC's threads of a contended core yield to the routers.
+const YIELDING_SAMPLE_NS: u64 = 2_000_000;
+/// The same where nothing can change at once: routers compete, or have had no work for [`QUIET_NS`].
+const SLOW_SAMPLE_NS: u64 = 10_000_000;
+pub(super) const QUIET_NS: u64 = 100_000_000;
 /// How the pacemaker treats a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -80,6 +90,43 @@ impl Chooser {
     }
 }
 
+/// What says how often the pacemaker wakes up.
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Pace {
+    pub(super) mode: Mode,
+    /// Whether a NIC's thread polls on this core.
+    pub(super) polls_nic: bool,
+    pub(super) is_quiet: bool,
+    /// Whether the NICs' threads yield.
+    pub(super) yields: bool,
+    pub(super) beside_others: bool,
+}
+
+impl Pace {
+    /// Between two beats.
+    pub(super) fn interval_ns(self) -> u64 {
+        match self.mode {
+            Mode::Free if self.is_quiet => SLOW_SAMPLE_NS,
+            // A NIC's thread wakes up at least as often by itself.
+            Mode::Contended if !self.polls_nic => BEAT_NS,
+            // But when a thread wakes, the kernel only asks whether it is first. Where a third one is,
+            // a program that has the core keeps it up to the tick, though its turn may be over.
+            _ if self.beside_others => BEAT_NS,
+            _ => self.sample_ns(),
+        }
+    }
+
+    /// Between two looks at what the threads do.
+    pub(super) fn sample_ns(self) -> u64 {
+        match self.mode {
+            Mode::Contended if self.yields => YIELDING_SAMPLE_NS,
+            Mode::Contended => SLOW_SAMPLE_NS,
+            Mode::Free | Mode::Alone => SAMPLE_NS,
+        }
+    }
+}
+
 fn within(last_ns: Option<u64>, now_ns: u64, limit_ns: u64) -> bool {
     last_ns.is_some_and(|last_ns| now_ns.saturating_sub(last_ns) < limit_ns)
 }
@@ -92,6 +139,30 @@ mod tests {
 
     fn sample(now_ns: u64, active: &[bool], overloaded: bool) -> Sample<'_> {
         Sample { now_ns, active, overloaded, shared: false }
+    }
+
+    fn pace(mode: Mode) -> Pace {
+        Pace { mode, polls_nic: true, is_quiet: false, yields: false, beside_others: false }
+    }
+
+    #[test]
+    fn turns_are_short_where_nobody_else_wakes_and_beside_other_programs() {
+        for (mode, polls_nic, beside_others, interval_ns) in [
+            (Mode::Contended, false, false, BEAT_NS),
+            (Mode::Contended, true, false, SLOW_SAMPLE_NS),
+            (Mode::Contended, true, true, BEAT_NS),
+            (Mode::Free, true, true, BEAT_NS),
+            (Mode::Free, false, true, BEAT_NS),
+            (Mode::Free, true, false, SAMPLE_NS),
+            (Mode::Alone, true, false, SAMPLE_NS),
+        ] {
+            let pace = Pace { polls_nic, beside_others, ..pace(mode) };
+            assert_eq!(pace.interval_ns(), interval_ns, "{pace:?}");
+        }
+        let quiet = Pace { is_quiet: true, beside_others: true, ..pace(Mode::Free) };
+        assert_eq!(quiet.interval_ns(), SLOW_SAMPLE_NS, "nobody needs it");
+        let yields = Pace { yields: true, ..pace(Mode::Contended) };
+        assert_eq!(yields.interval_ns(), YIELDING_SAMPLE_NS);
     }
 
     #[test]
