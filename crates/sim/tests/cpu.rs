@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{SECOND_NS, context, direct, kpps, simulate};
+use support::{SECOND_NS, context, direct, kpps, same_bytes, simulate};
 
 #[test]
 fn vms_share_the_core_by_their_shares() {
@@ -35,6 +35,70 @@ fn shares_may_change() {
         json!([{"set": "shares", "at_ns": SECOND_NS / 10, "group": "vr1", "shares": 4096}]);
     let changed = simulate(&model);
     assert!(context(&changed, "vr1").cpu_ns.abs_diff(800_000_000) < 26_000_000);
+}
+
+/// The longest delay, ns, and the frames lost of a router that needs a tenth of the core beside a process that takes
+/// all that it gets, under this scheduler.
+fn beside_a_hog(scheduler: &Value, of_router: &Value) -> (u64, u64) {
+    let results = simulate(&hog_model(scheduler, of_router));
+    let flow = &results.flows[0];
+    (flow.delay.max_ns.expect("frames came"), flow.window.drops.values().sum())
+}
+
+fn hog_model(scheduler: &Value, of_router: &Value) -> Value {
+    // The second router has next to nothing to do, but its timer wakes it.
+    let mut model = direct(&[100_000, 1], 1_000.0, Some(&[1024, 1024]));
+    model["cores"][0]["scheduler"] = scheduler.clone();
+    for router in 0..2 {
+        model["nics"][0]["rings"][router]["timer"] = json!(true);
+        model["stages"][router]["poll_ns"] = json!(500);
+        for (key, value) in of_router.as_object().expect("keys of a context") {
+            model["contexts"][router][key] = value.clone();
+        }
+    }
+    let hog = json!({"name": "hog", "kind": "process", "cores": ["cpu"]});
+    model["contexts"].as_array_mut().expect("contexts").push(hog);
+    model["loads"] = json!([{"name": "hog", "context": "hog", "load": {"kind": "cpu"}}]);
+    model
+}
+
+#[test]
+fn under_cfs_who_has_slept_goes_first_and_under_eevdf_it_waits_for_a_tick() {
+    let (longest_ns, lost) = beside_a_hog(&json!({"kind": "cfs"}), &json!({}));
+    assert!(longest_ns < 200_000 && lost == 0, "{longest_ns}, {lost}");
+    let eevdf = |tick_ns: u64| json!({"kind": "eevdf", "slice_ns": 700_000, "tick_ns": tick_ns});
+    let (longest_ns, lost) = beside_a_hog(&eevdf(4_000_000), &json!({}));
+    // A ring of 256 frames is full after 2.56 ms of 100 kpps.
+    assert!(longest_ns > 2_560_000 && lost > 0, "{longest_ns}, {lost}");
+    let (longest_ns, lost) = beside_a_hog(&eevdf(1_000_000), &json!({}));
+    assert!(longest_ns < 1_600_000 && lost == 0, "{longest_ns}, {lost}");
+}
+
+#[test]
+fn with_a_short_slice_it_goes_first_under_eevdf_too_unless_it_is_a_batch() {
+    let scheduler = json!({"kind": "eevdf"});
+    let short = json!({"slice_ns": 100_000});
+    let batch = json!({"slice_ns": 100_000, "batch": true});
+    // Woken while it is ahead of its share it waits for the tick in both cases.
+    let [(_, of_short), (_, of_batch)] =
+        [&short, &batch].map(|keys| beside_a_hog(&scheduler, keys));
+    assert!(10 * of_short < of_batch, "{of_short}, {of_batch}");
+    let paced = json!({"kind": "eevdf", "beat_ns": 150_000});
+    let (longest_ns, lost) = beside_a_hog(&paced, &batch);
+    assert!(longest_ns < 400_000 && lost == 0, "{longest_ns}, {lost}");
+}
+
+#[test]
+fn under_eevdf_processes_share_the_core_by_their_shares() {
+    for (shares, expected) in [([1024, 1024], 0.5), ([2048, 1024], 2.0 / 3.0), ([100, 900], 0.1)] {
+        let mut model = direct(&[10, 10], 1_500.0, Some(&shares));
+        model["cores"][0]["scheduler"] = json!({"kind": "eevdf"});
+        let hog = |name: &str| json!({"name": name, "context": name, "load": {"kind": "cpu"}});
+        model["loads"] = json!([hog("vr1"), hog("vr2")]);
+        let share = context(&simulate(&model), "vr1").cpu_ns as f64 / SECOND_NS as f64;
+        assert!((share - expected).abs() < 0.01, "{shares:?}: {share}");
+        same_bytes(&model);
+    }
 }
 
 fn vcpus(scheduler: &Value, vcpus: &[(u32, u32, Value)], cores: usize) -> Vec<f64> {

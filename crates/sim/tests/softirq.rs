@@ -2,8 +2,32 @@
 
 mod support;
 
-use serde_json::json;
-use support::{attempt, context, direct, kpps, macvtap, simulate};
+use serde_json::{Value, json};
+use support::{attempt, complaint, context, direct, kpps, macvtap, simulate};
+
+#[test]
+fn a_timer_polls_a_ring_whether_frames_come_or_not() {
+    let mut model = direct(&[1_000], 1_000.0, Some(&[1024]));
+    let wakes = |model: &Value| {
+        let results = simulate(model);
+        assert_eq!(results.flows[0].window.received.frames, 1_000);
+        (results.cores[0].interrupts, results.flows[0].delay.max_ns.expect("frames came"))
+    };
+    let (interrupts, longest_ns) = wakes(&model);
+    assert!((1_000..1_300).contains(&interrupts), "one for each frame, and ticks: {interrupts}");
+    assert!(longest_ns < 5_000, "{longest_ns}");
+    model["nics"][0]["rings"][0]["timer"] = json!(true);
+    let (interrupts, longest_ns) = wakes(&model);
+    // 50 us after each poll that has emptied the ring.
+    assert!((19_000..20_300).contains(&interrupts), "{interrupts}");
+    assert!((40_000..60_000).contains(&longest_ns), "{longest_ns}");
+    model["nics"][0]["rings"][0]["moderation_ns"] = json!(0);
+    let told = complaint(&model);
+    assert!(
+        told.contains("moderation_ns") && told.contains("1000 ns or more with a timer"),
+        "{told}"
+    );
+}
 
 #[test]
 fn an_overloaded_ring_is_polled_64_frames_at_a_time() {

@@ -22,6 +22,9 @@ WIRE: Final = "wire"
 ContextKind = Literal["softirq", "nic", "back-end", "thread", "process", "domain", "dom0"]
 RingKind = Literal["port", "vf", "guest"]
 Generation = Literal["linux-3.2", "linux-6"]
+CpuScheduler = Literal["cfs", "eevdf"]
+_MIN_NS: Final = 1_000
+_MAX_NS: Final = 1_000_000_000
 Mode = Literal["kernel", "user", "hypervisor"]
 Condition = Literal["shared-link"]
 
@@ -240,10 +243,21 @@ class RingSize(SpecModel):
     """Descriptors that are given back at a time."""
     moderation_ns: Nanoseconds
     """The minimum time between two interrupts, ns."""
+    timer: bool = False
+    """Whether a timer takes the place of interrupts: it ends that long after each poll, whether
+    frames came or not."""
     irq_ns: Nanoseconds
     """Cost of an interrupt, ns."""
     source: f.ShortText
     """Source of the figures."""
+
+    @model_validator(mode="after")
+    def _timer_takes_time(self) -> Self:
+        if self.timer and self.moderation_ns < _MIN_NS:
+            message = f"moderation_ns: a timer cannot end after {self.moderation_ns:g} ns"
+            accepted = f"{_MIN_NS} or more"
+            raise Contradictions([Problem(("moderation_ns",), message, accepted)])
+        return self
 
 
 class Host(SpecModel):
@@ -261,6 +275,13 @@ class Host(SpecModel):
     """Cold caches of a virtual machine, for each other one that ran since on its core, ns."""
     tick_cost_ns: Nanoseconds = 0.0
     """Cost of a timer tick, ns."""
+    scheduler: CpuScheduler = "cfs"
+    """Linux's CPU scheduler: ``cfs`` until 6.5, ``eevdf`` since 6.6. Xen has its own."""
+    irq_time_accounting: bool = True
+    """Whether the time of interrupts and softirqs is kept off the account of the thread that they
+    interrupt (`CONFIG_IRQ_TIME_ACCOUNTING`)."""
+    slice_ns: Nanoseconds = 2_800_000.0
+    """EEVDF: how long a turn lasts, ns."""
     latency_ns: Nanoseconds = 24_000_000.0
     """CFS: period in which each runs once, ns."""
     min_granularity_ns: Nanoseconds = 3_000_000.0
@@ -275,6 +296,28 @@ class Host(SpecModel):
     """Constant part of the one-way delay: wires, NICs, the receiver, ns."""
     source: f.ShortText
     """Source of the figures."""
+
+    @model_validator(mode="after")
+    def _has_figures_of_its_scheduler(self) -> Self:
+        if self.scheduler == "eevdf" and self.kernel != "linux-6":
+            message = f"host.scheduler: {self.kernel} has no EEVDF scheduler"
+            raise Contradictions([Problem(("scheduler",), message, "cfs, or kernel: linux-6")])
+        others = {"cfs": _OF_EEVDF, "eevdf": _OF_CFS}[self.scheduler]
+        problems = [
+            Problem((key,), f"host.{key}: scheduler {self.scheduler} has no such figure", "none")
+            for key in others
+            if getattr(self, key) != type(self).model_fields[key].default
+        ]
+        if problems:
+            raise Contradictions(problems)
+        if not _MIN_NS <= self.slice_ns <= _MAX_NS:
+            message = f"host.slice_ns: a turn cannot last {self.slice_ns:g} ns"
+            raise Contradictions([Problem(("slice_ns",), message, f"{_MIN_NS} to {_MAX_NS}")])
+        return self
+
+
+_OF_CFS: Final = ("latency_ns", "min_granularity_ns", "wakeup_granularity_ns")
+_OF_EEVDF: Final = ("slice_ns",)
 
 
 class Limits(SpecModel):
@@ -340,7 +383,9 @@ class ProfileData(SpecModel):
                 here = getattr(here, word)
             else:
                 return None
-        return float(here) if isinstance(here, int | float) else None
+        if isinstance(here, bool) or not isinstance(here, int | float):
+            return None
+        return float(here)
 
     def replaced(self, figures: dict[str, float]) -> Self:
         """Return a profile with other figures at these dotted keys."""

@@ -5,10 +5,10 @@ use crate::{
     engine::{
         cpu::{
             Cpu,
-            cfs::Cfs,
             context::ContextCosts,
             core::{Core, CpuScheduler},
             credit::Credit,
+            fair::{Fair, Task},
         },
         ids::{CoreId, GroupId, Id, Table},
     },
@@ -58,7 +58,16 @@ fn build_core(core: &model::Core) -> Result<Core> {
             }
             let ns = settings.wakeup_granularity_ns;
             require(ns <= 1_000_000_000, &element, "wakeup_granularity_ns", ns, "at most 1 s")?;
-            CpuScheduler::Cfs(Box::new(Cfs::new(settings.clone())), Table::default())
+            CpuScheduler::Fair(Box::new(Fair::cfs(settings.clone())), Table::default())
+        }
+        model::CpuScheduler::Eevdf(settings) => {
+            let model::Eevdf { tick_ns, slice_ns, beat_ns, .. } = *settings;
+            let beat_ns = beat_ns.unwrap_or(tick_ns);
+            for (key, ns) in [("tick_ns", tick_ns), ("slice_ns", slice_ns), ("beat_ns", beat_ns)] {
+                let possible = (1_000..=1_000_000_000).contains(&ns);
+                require(possible, &element, key, ns, "1000 to 1000000000 ns")?;
+            }
+            CpuScheduler::Fair(Box::new(Fair::eevdf(settings.clone())), Table::default())
         }
         model::CpuScheduler::Credit(_) => CpuScheduler::Credit,
     };
@@ -115,6 +124,10 @@ fn build_context(
         check_kind(&element, context, &cpu.cores()[core])?;
         cores.push(core);
     }
+    let of_task = context.slice_ns.is_some() || context.batch;
+    if of_task && !matches!(kind, ContextKind::Thread | ContextKind::Process) {
+        return Err(Error::wrong(element, "slice_ns and batch are for threads and processes"));
+    }
     match kind {
         ContextKind::Softirq => {
             let costs = costs(&element, context)?;
@@ -123,10 +136,9 @@ fn build_context(
             }
         }
         ContextKind::Thread | ContextKind::Process => {
-            let nice = context.nice;
-            require((-20..=19).contains(&nice), &element, "nice", nice, "-20 to 19")?;
+            let task = task(&element, context, &cpu.cores()[cores[0]])?;
             let group = group(&element, model, names, context)?;
-            cpu.add_task(name, *kind, cores[0], nice, group, costs(&element, context)?);
+            cpu.add_task(name, *kind, cores[0], task, group, costs(&element, context)?);
         }
         ContextKind::Vcpu => {
             let (weight, cap_pct) = (context.weight, context.cap_pct);
@@ -135,6 +147,20 @@ fn build_context(
         }
     }
     Ok(())
+}
+
+/// What the scheduler has to know of it.
+fn task(element: &str, context: &model::Context, core: &Core) -> Result<Task> {
+    let model::Context { nice, slice_ns, batch, .. } = *context;
+    require((-20..=19).contains(&nice), element, "nice", nice, "-20 to 19")?;
+    if let Some(ns) = slice_ns {
+        if !core.has_slices() {
+            return Err(Error::wrong(element, "slice_ns needs a core under the EEVDF scheduler"));
+        }
+        let possible = (100_000..=100_000_000).contains(&ns);
+        require(possible, element, "slice_ns", ns, "100000 to 100000000 ns")?;
+    }
+    Ok(Task { slice_ns, batch, ..Task::of_nice(nice) })
 }
 
 /// The cgroup that a context is in, and its shares.
@@ -161,11 +187,11 @@ fn costs(element: &str, context: &model::Context) -> Result<ContextCosts> {
 }
 
 fn check_kind(element: &str, context: &model::Context, core: &Core) -> Result<()> {
-    let is_cfs = core.is_fair();
+    let is_fair = core.is_fair();
     let problem = match context.kind {
-        ContextKind::Vcpu if is_cfs => "a vcpu needs cores under the credit scheduler",
+        ContextKind::Vcpu if is_fair => "a vcpu needs cores under the credit scheduler",
         ContextKind::Vcpu => return Ok(()),
-        _ if !is_cfs => "only a vcpu runs under the credit scheduler",
+        _ if !is_fair => "only a vcpu runs under the credit scheduler",
         _ if context.cores.len() > 1 => "only a vcpu may have several cores",
         _ => return Ok(()),
     };

@@ -70,8 +70,11 @@ fn build_nic(network: &mut Network, nic: &model::Nic) -> Result<()> {
         let irq_ns =
             ring.irq_ns.ok_or(Error::Missing { element: element.clone(), key: "irq_ns" })?;
         let irq_ns = whole_ns(&element, "irq_ns", irq_ns)?;
-        let (capacity, refill) = (ring.capacity, ring.refill);
-        network.add_ring(Ring::new(wire, capacity, refill, ring.moderation_ns, irq_ns));
+        if ring.timer {
+            let ns = ring.moderation_ns;
+            require(ns >= 1_000, &element, "moderation_ns", ns, "1000 ns or more with a timer")?;
+        }
+        network.add_ring(Ring::new(wire, ring, irq_ns));
     }
     Ok(())
 }

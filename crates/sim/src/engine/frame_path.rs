@@ -60,7 +60,7 @@ impl Host {
 impl Host {
     /// The ring is to raise an interrupt as soon as there is a frame and moderation allows it.
     pub(crate) fn arm(&mut self, ring: RingId, now_ns: u64) {
-        self.network.arm(ring);
+        self.network.arm(ring, now_ns);
         self.advance_ring(ring, now_ns);
         self.network.plan_ring(ring, &mut self.events, now_ns);
     }

@@ -61,9 +61,9 @@ ids! {
     ContextId,
     /// A CPU cgroup.
     GroupId,
-    /// A task or a group under one core's CFS.
+    /// A task or a group under one core's fair scheduler.
     EntityId,
-    /// A run queue under CFS: the core's, or a group's.
+    /// A run queue of a fair scheduler: the core's, or a group's.
     RunQueueId,
     /// A vCPU under Xen's credit scheduler.
     VcpuId,

@@ -187,7 +187,7 @@ impl Engine {
             Change::Flow { at, flow, settings } => {
                 host.set_flow(at, flow, settings, now_ns);
             }
-            Change::Shares { group, shares } => host.cpu.set_shares(group, shares),
+            Change::Shares { group, shares } => host.cpu.set_shares(group, shares, now_ns),
             Change::Vcpu { context, weight, cap_pct } => {
                 host.cpu.set_vcpu(context, weight, cap_pct);
             }

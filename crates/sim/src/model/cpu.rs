@@ -29,6 +29,8 @@ pub enum CpuScheduler {
     /// Linux's completely fair scheduler (as of 3.2; until 6.5 its rules for what is here are the
     /// same). No balancing: each context stays on its core.
     Cfs(Cfs),
+    /// Linux's EEVDF scheduler (since 6.6; as of 6.17). No balancing: each context stays on its core.
+    Eevdf(Eevdf),
     /// Xen's credit scheduler.
     Credit(Credit),
 }
@@ -65,6 +67,28 @@ impl Default for Cfs {
             tick_ns: 4_000_000,
             irq_time_accounting: true,
         }
+    }
+}
+
+/// EEVDF settings; the defaults are Linux's on eight CPUs (4 = 1 + log2 8 times those on one).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Eevdf {
+    /// `base_slice_ns`.
+    pub slice_ns: u64,
+    /// Timer tick, ns (1 s / HZ).
+    pub tick_ns: u64,
+    /// Whether interrupts' and softirqs' time is kept off the account of the thread they interrupt
+    /// (`CONFIG_IRQ_TIME_ACCOUNTING`).
+    pub irq_time_accounting: bool,
+    /// Takes the place of ticks: so often a thread of real-time priority has the core for a moment, ns (a
+    /// pacemaker), and whose turn it was does not count after that.
+    pub beat_ns: Option<u64>,
+}
+
+impl Default for Eevdf {
+    fn default() -> Self {
+        Self { slice_ns: 2_800_000, tick_ns: 4_000_000, irq_time_accounting: true, beat_ns: None }
     }
 }
 
@@ -200,12 +224,18 @@ pub struct Context {
     /// The cores it may run on: one, or several under the credit scheduler (the first is where
     /// it begins).
     pub cores: Vec<String>,
-    /// CFS: nice value, -20 to 19.
+    /// CFS and EEVDF: nice value, -20 to 19.
     #[serde(default)]
     pub nice: i8,
-    /// CFS: its cgroup.
+    /// CFS and EEVDF: its cgroup.
     #[serde(default)]
     pub group: Option<String>,
+    /// EEVDF: its own slice, ns (`sched_setattr`).
+    #[serde(default)]
+    pub slice_ns: Option<u64>,
+    /// CFS and EEVDF: whether it never takes the core because it wakes (`SCHED_BATCH`).
+    #[serde(default)]
+    pub batch: bool,
     /// Credit scheduler: weight.
     #[serde(default = "default_weight")]
     pub weight: u32,
@@ -227,7 +257,7 @@ pub struct Context {
     /// On whose account `wake_ns` and `exit_ns` go; default that of the context's kind.
     #[serde(default)]
     pub wake_mode: Option<Mode>,
-    /// CFS: whether others get the core between its polls only, as with NAPI threads, which poll with
+    /// CFS and EEVDF: whether others get the core between its polls only, as with NAPI threads, which poll with
     /// softirqs off.
     #[serde(default)]
     pub whole_polls: bool,

@@ -8,7 +8,7 @@ mod cpu;
 mod net;
 mod traffic;
 
-pub use cpu::{Cfs, Context, ContextKind, Core, CpuScheduler, Credit, Group, Mode, Softirq};
+pub use cpu::{Cfs, Context, ContextKind, Core, CpuScheduler, Credit, Eevdf, Group, Mode, Softirq};
 pub use net::{
     Admission, BackPressure, Nic, PacketScheduler, Port, Queue, Ring, Router, SchedulerKind,
     Settings, SortBy, Stage,

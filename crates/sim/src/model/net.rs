@@ -30,7 +30,7 @@ fn default_refill() -> u32 {
     1
 }
 
-/// A receive ring; raises an interrupt when armed and not empty.
+/// A receive ring; raises an interrupt when armed and not empty, or is polled by a timer.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ring {
@@ -44,6 +44,10 @@ pub struct Ring {
     /// Minimum time between two interrupts, ns.
     #[serde(default)]
     pub moderation_ns: u64,
+    /// Whether a timer takes the place of interrupts: it ends so long after each poll that has emptied the
+    /// ring, whether frames came or not (`napi_defer_hard_irqs` with `gro_flush_timeout`).
+    #[serde(default)]
+    pub timer: bool,
     /// Cost of an interrupt, ns: on the core of the context that serves the ring.
     pub irq_ns: Option<f64>,
 }

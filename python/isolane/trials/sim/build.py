@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from isolane.enforce.cpu_cgroups import shares_of
-from isolane.enforce.policy_plan import FEEDER_NICE, NIC_NICE, SLICE_NS
+from isolane.enforce.policy_plan import FEEDER_NICE, NIC_NICE
 from isolane.results.series import BIN_NS
 from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, ArmRouter, Experiment, PointRouter
 from isolane.spec.demands import Demand
@@ -18,7 +18,9 @@ from isolane.trials.sim import simulation as to
 from isolane.trials.sim import uplink
 from isolane.trials.sim.catalogue import SimHost
 from isolane.trials.sim.segments import Segment, segments
-from isolane.trials.sim.simulated_policy import BEAT_NS, Managed, managed
+from isolane.trials.sim.simulated_cores import core as simulated_core
+from isolane.trials.sim.simulated_cores import of_policy
+from isolane.trials.sim.simulated_policy import Managed, managed
 from isolane.trials.sim.simulated_work import add_work
 
 DRAIN_NS = 100_000_000
@@ -75,8 +77,8 @@ def build(
     for number, router in enumerate(routers):
         parts.add_router(router, number)
     xen = any(arm.router(router.group).kind == "xen" for router in routers)
-    busy = {demand.router.name for demand in setting.demands if demand.offered_pps > 0}
-    paced = parts.policy.paced_cores(arm, [(i, r) for i, r in enumerate(routers) if r.name in busy])
+    cfs = host.profile.host.scheduler == "cfs"
+    beats = policy.beats_ns(arm, setting.demands, cfs=cfs)
     end_ns = setting.warmup_ns + setting.window_ns
     traffic = _traffic(experiment, setting, end_ns)
     simulation = to.Simulation(
@@ -86,7 +88,9 @@ def build(
         window_end_ns=end_ns,
         bin_ns=_bin_ns(end_ns),
         softirq=_softirq(host),
-        cores=tuple(_core(host, i, xen=xen, paced=i in paced) for i in range(arm.cores)),
+        cores=tuple(
+            simulated_core(host, i, xen=xen, beat_ns=beats.get(i)) for i in range(arm.cores)
+        ),
         groups=tuple(parts.groups),
         contexts=tuple(parts.contexts.values()),
         nics=tuple(parts.nics.values()),
@@ -169,23 +173,6 @@ def _softirq(host: SimHost) -> to.SoftirqRules | to.CurrentSoftirqRules:
         return to.CurrentSoftirqRules()
     # Linux 3.2 runs ten rounds whoever waits, and on every interrupt again.
     return to.SoftirqRules(restart_time_ns=None, stop_for_threads=False, defer_to_ksoftirqd=False)
-
-
-def _core(host: SimHost, number: int, *, xen: bool, paced: bool) -> to.Core:
-    """Return a core; on one with a pacemaker each beat is a tick, with a switch there and back."""
-    of = host.profile.host
-    cfs = to.FairScheduler(
-        "cfs", int(of.latency_ns), int(of.min_granularity_ns), int(of.wakeup_granularity_ns)
-    )
-    if paced:
-        cfs = replace(cfs, latency_ns=SLICE_NS, min_granularity_ns=SLICE_NS, tick_ns=BEAT_NS)
-    return to.Core(
-        name=f"cpu{number}",
-        switch_ns=of.switch_ns,
-        tick_cost_ns=of.tick_cost_ns + (2 * of.switch_ns if paced else 0),
-        mode="hypervisor" if xen else "kernel",
-        scheduler=to.CreditScheduler("credit") if xen else cfs,
-    )
 
 
 @dataclass
@@ -272,6 +259,7 @@ class _Parts:
                 refill=size.refill,
                 moderation_ns=self.arm.moderation_ns if given else int(size.moderation_ns),
                 irq_ns=size.irq_ns,
+                timer=True if size.timer else None,
             )
             nic = self.nics[wire]
             self.nics[wire] = replace(nic, rings=(*nic.rings, ring))
@@ -350,7 +338,7 @@ class _Parts:
         guest = kind in {"process", "domain"}
         feeder = managed_thread and router is not None and self.of_arm[router].kind == "vm"
         host = self.host.profile.host
-        self.contexts[name] = to.Context(
+        context = to.Context(
             name=name,
             kind="thread" if threaded else _KINDS[segment.context],
             cores=("cpu0" if kind == "dom0" else core,),
@@ -362,6 +350,10 @@ class _Parts:
             whole_polls=True if threaded or kind == "nic" or managed_thread else None,
             group=router if grouped else None,
         )
+        if managed_thread or kind == "nic":
+            own_wire = router is not None and not self.of_arm[router].shares_wire and not feeder
+            context = of_policy(self.host, context, own_wire=own_wire)
+        self.contexts[name] = context
         shared = kind in {"softirq", "nic", "back-end", "dom0"}
         self.owners[name] = None if shared and not threaded else router
         return name

@@ -75,6 +75,8 @@ class SimBackEnd:
         """Describe the simulated host."""
         profile = self.sim_host.profile
         rules = {"linux-3.2": "Linux 3.2", "linux-6": "Linux 6"}[profile.host.kernel]
+        if profile.host.scheduler == "eevdf":
+            rules = "Linux 6.17"
         return HostFacts(
             kernel=f"simulated, by the rules of {rules}",
             cpu=f"simulated: {profile.title} (profile {profile.name})",

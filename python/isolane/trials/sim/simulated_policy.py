@@ -7,7 +7,7 @@ Queue limits, rates and classes are worked out by the code of `isolane apply`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -29,8 +29,11 @@ from isolane.spec import (
     Policy,
     build_policy,
 )
+from isolane.spec.demands import Demand
 from isolane.spec.policy_models import OWN
 from isolane.spec.port_keys import without_port_keys
+from isolane.spec.work_models import NO_WORK
+from isolane.trials.sim.simulated_cores import BEAT_NS, SAMPLE_NS
 from isolane.trials.sim.simulation import (
     FlowSettings,
     PacketScheduler,
@@ -39,9 +42,9 @@ from isolane.trials.sim.simulation import (
     QueueAdmission,
 )
 
-BEAT_NS: Final = 150_000
-"""Between two choices of the CPU scheduler while routers compete, as the pacemaker has it."""
 _NICS: Final = ("in", "out")
+_NIC_CORE: Final = 0
+"""The core of the thread that polls a NIC which routers share."""
 
 
 @dataclass(frozen=True)
@@ -58,20 +61,37 @@ class Managed:
         policy = self.policy
         return policy is not None and any(map(wants_link, policy.routers.values()))
 
-    def paced_cores(self, arm: Arm, busy: Iterable[tuple[int, PointRouter]]) -> frozenset[int]:
-        """Return the cores on which the pacemaker has routers on wires of their own take turns.
+    def beats_ns(self, arm: Arm, demands: Sequence[Demand], *, cfs: bool) -> Mapping[int, int]:
+        """Return how often the pacemaker takes a core for a moment, by core, ns.
+
+        Beside a program it does so for all routers that it works for, else for those on wires of
+        their own: a NIC's thread wakes up as often by itself.
 
         Parameters
         ----------
-        busy
-            The routers that are offered anything, with their numbers.
+        demands
+            What all routers are offered, in their order, and which of them work.
+        cfs
+            Whether the host has CFS, under which who wakes goes first: only routers that compete
+            need beats.
         """
-        work = Counter(
-            self.core(router.name, number)
-            for number, router in busy
-            if self.weight(router.name) is not None and not arm.router(router.group).shares_wire
-        )
-        return frozenset(core for core, routers in work.items() if routers > 1)
+        own_wires, beside = Counter[int](), set()
+        for number, demand in enumerate(demands):
+            router = demand.router
+            core = self.core(router.name, number)
+            if router.work != NO_WORK:
+                beside.add(core)
+            if demand.offered_pps > 0 and self.weight(router.name) is not None:
+                shared = arm.router(router.group).shares_wire
+                own_wires[core] += not shared
+                own_wires[_NIC_CORE if shared else core] += 0
+        beats = {}
+        for core, routers in own_wires.items():
+            if routers > 1 or (core in beside and not cfs):
+                beats[core] = BEAT_NS
+            elif routers and not cfs:
+                beats[core] = SAMPLE_NS
+        return beats
 
     def core(self, router: str, number: int) -> int:
         """Return the core of the router's thread: one of its own, in turn."""

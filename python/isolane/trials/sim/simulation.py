@@ -32,7 +32,7 @@ class CurrentSoftirqRules:
 
 
 @dataclass(frozen=True)
-class FairScheduler:
+class CfsScheduler:
     """Linux's CFS."""
 
     kind: Literal["cfs"]
@@ -40,6 +40,17 @@ class FairScheduler:
     min_granularity_ns: int
     wakeup_granularity_ns: int
     tick_ns: int | None = None
+    irq_time_accounting: bool | None = None
+
+
+@dataclass(frozen=True)
+class EevdfScheduler:
+    """Linux's EEVDF scheduler."""
+
+    kind: Literal["eevdf"]
+    slice_ns: int
+    beat_ns: int | None = None
+    irq_time_accounting: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class Core:
     switch_ns: float
     tick_cost_ns: float
     mode: Literal["kernel", "hypervisor"]
-    scheduler: FairScheduler | CreditScheduler
+    scheduler: CfsScheduler | EevdfScheduler | CreditScheduler
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,8 @@ class Context:
     nice: int | None = None
     whole_polls: Literal[True] | None = None
     group: str | None = None
+    slice_ns: int | None = None
+    batch: Literal[True] | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +106,7 @@ class Ring:
     refill: int
     moderation_ns: float
     irq_ns: float
+    timer: Literal[True] | None = None
 
 
 @dataclass(frozen=True)

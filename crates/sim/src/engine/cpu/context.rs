@@ -13,7 +13,7 @@ use crate::{
 pub(crate) enum ScheduledAs {
     /// Of no scheduler: a softirq.
     Softirq,
-    /// A task under CFS.
+    /// A task under a fair scheduler.
     Task(EntityId),
     /// A vCPU under the credit scheduler.
     Vcpu(VcpuId),
@@ -110,7 +110,7 @@ impl Context {
         &self.costs
     }
 
-    /// What CFS knows it as.
+    /// What a fair scheduler knows it as.
     #[inline]
     pub(super) fn task(&self) -> Option<EntityId> {
         match self.scheduled_as {

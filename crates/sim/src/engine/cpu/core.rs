@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use super::{
-    cfs::Cfs,
     context::Recent,
+    fair::Fair,
     softirq::Run,
     work::{Job, Work},
 };
@@ -28,7 +28,7 @@ pub(super) enum Level {
 #[derive(Debug)]
 pub(crate) enum CpuScheduler {
     /// With the context of each task; none for a group.
-    Cfs(Box<Cfs>, Table<EntityId, Option<ContextId>>),
+    Fair(Box<Fair>, Table<EntityId, Option<ContextId>>),
     Credit,
 }
 
@@ -105,9 +105,14 @@ impl Core {
         }
     }
 
-    /// Whether it is under CFS.
+    /// Whether it is under one of Linux's schedulers.
     pub(crate) fn is_fair(&self) -> bool {
-        matches!(self.scheduler, CpuScheduler::Cfs(..))
+        matches!(self.scheduler, CpuScheduler::Fair(..))
+    }
+
+    /// Whether tasks on it may have slices of their own.
+    pub(crate) fn has_slices(&self) -> bool {
+        matches!(&self.scheduler, CpuScheduler::Fair(fair, _) if fair.has_slices())
     }
 
     #[inline]

@@ -324,9 +324,9 @@ impl Cpu {
         self.charge(index, now_ns);
         let core = &mut self.cores[index];
         match &mut core.scheduler {
-            CpuScheduler::Cfs(cfs, _) => {
+            CpuScheduler::Fair(fair, _) => {
                 let task = core.current.and_then(|current| self.contexts[current].task());
-                if task.is_some_and(|task| cfs.tick(task)) {
+                if task.is_some_and(|task| fair.tick(task)) {
                     core.need_resched = true;
                 }
             }

@@ -4,11 +4,11 @@
 //! the earliest of all cores' and of the events, so that nothing needs to be undone. What a piece of work is, the
 //! CPU does not know: where a core needs more of a poll, it asks ([`Ask`]), and [`super::frame_path`] answers.
 
-pub(crate) mod cfs;
 pub(crate) mod context;
 pub(crate) mod core;
 pub(crate) mod credit;
 mod dispatch;
+pub(crate) mod fair;
 mod schedule;
 mod softirq;
 mod state;

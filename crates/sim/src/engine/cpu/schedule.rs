@@ -1,4 +1,4 @@
-//! Who has a core: waking, sleeping, choosing, by CFS or Xen's credit scheduler.
+//! Who has a core: waking, sleeping, choosing, by Linux's fair schedulers or Xen's credit scheduler.
 
 use super::{context::ScheduledAs, core::CpuScheduler, state::Cpu};
 use crate::{
@@ -60,12 +60,19 @@ impl Cpu {
 
     #[inline]
     fn wake_task(&mut self, index: CoreId, task: EntityId, now_ns: u64) {
-        self.charge(index, now_ns);
         let core = &mut self.cores[index];
         let running = core.current.and_then(|current| self.contexts[current].task());
-        let CpuScheduler::Cfs(cfs, _) = &mut core.scheduler else { return };
-        cfs.wake(task);
-        if running.is_none_or(|running| cfs.preempts(task, running)) {
+        if let CpuScheduler::Fair(fair, _) = &mut core.scheduler {
+            if fair.requeue(task) && running.is_some() {
+                fair.wake(task);
+                return;
+            }
+        }
+        self.charge(index, now_ns);
+        let core = &mut self.cores[index];
+        let CpuScheduler::Fair(fair, _) = &mut core.scheduler else { return };
+        fair.wake(task);
+        if running.is_none_or(|running| fair.preempts(task, running)) {
             self.request_reschedule(index);
         }
     }
@@ -85,7 +92,7 @@ impl Cpu {
         let core = &mut self.cores[index];
         core.current = None;
         match (context.scheduled_as, &mut core.scheduler, &mut self.credit) {
-            (ScheduledAs::Task(task), CpuScheduler::Cfs(cfs, _), _) => cfs.sleep(task),
+            (ScheduledAs::Task(task), CpuScheduler::Fair(fair, _), _) => fair.sleep(task),
             (ScheduledAs::Vcpu(vcpu), CpuScheduler::Credit, Some(credit)) => {
                 credit.sleep(vcpu, now_ns);
             }
@@ -101,7 +108,7 @@ impl Cpu {
         core.need_resched = false;
         let before = core.current;
         let next = match &mut core.scheduler {
-            CpuScheduler::Cfs(cfs, tasks) => cfs.choose().and_then(|task| tasks[task]),
+            CpuScheduler::Fair(fair, tasks) => fair.choose().and_then(|task| tasks[task]),
             CpuScheduler::Credit => {
                 let credit = self.credit.as_mut().expect("such a core has it");
                 credit.choose(index, now_ns).map(|vcpu| self.vcpus[vcpu])
@@ -135,20 +142,22 @@ impl Cpu {
     /// `update_curr`; under the credit scheduler ticks charge.
     #[inline]
     pub(super) fn charge(&mut self, index: CoreId, now_ns: u64) {
-        if let CpuScheduler::Cfs(..) = self.cores[index].scheduler {
+        if let CpuScheduler::Fair(..) = self.cores[index].scheduler {
             self.charge_fair(index, now_ns);
         }
     }
 
     fn charge_fair(&mut self, index: CoreId, now_ns: u64) {
         let core = &mut self.cores[index];
-        let CpuScheduler::Cfs(cfs, _) = &core.scheduler else { return };
-        let clock_ns = core.thread_clock_ns(now_ns, cfs.settings().irq_time_accounting);
+        let CpuScheduler::Fair(fair, _) = &core.scheduler else { return };
+        let clock_ns = core.thread_clock_ns(now_ns, fair.irq_time_accounting());
         let ran_ns = clock_ns - core.charged_ns;
         core.charged_ns = clock_ns;
         let task = core.current.and_then(|current| self.contexts[current].task());
-        if let (Some(task), CpuScheduler::Cfs(cfs, _)) = (task, &mut core.scheduler) {
-            cfs.charge(task, ran_ns);
+        if let (Some(task), CpuScheduler::Fair(fair, _)) = (task, &mut core.scheduler) {
+            if fair.charge(task, ran_ns) {
+                self.request_reschedule(index);
+            }
         }
     }
 
@@ -167,7 +176,7 @@ impl Cpu {
 impl Cpu {
     pub(super) fn tick_ns(&self, core: CoreId) -> u64 {
         match &self.cores[core].scheduler {
-            CpuScheduler::Cfs(cfs, _) => cfs.settings().tick_ns,
+            CpuScheduler::Fair(fair, _) => fair.tick_ns(),
             CpuScheduler::Credit => self.credit.as_ref().map_or(0, |c| c.settings().tick_ns),
         }
     }

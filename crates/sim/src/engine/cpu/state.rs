@@ -1,10 +1,10 @@
 //! The CPU's state: cores, the contexts that run on them, whose poll is scheduled; and CPU accounting.
 
 use super::{
-    cfs::weight_of_nice,
     context::{Context, ContextCosts, ScheduledAs},
     core::{Core, CoreAccount, CpuScheduler, Level},
     credit::Credit,
+    fair::Task,
     work::{Job, PS},
 };
 use crate::{
@@ -26,7 +26,7 @@ pub(crate) struct Cpu {
     pub(super) polls: Table<WorkerId, Poll>,
     /// The context of each vCPU of the credit scheduler.
     pub(super) vcpus: Table<VcpuId, ContextId>,
-    /// By group and core: the group's entity in the core's CFS.
+    /// By group and core: the group's entity in the core's scheduler.
     pub(super) groups: Table<GroupId, Table<CoreId, Option<EntityId>>>,
     pub(super) credit: Option<Credit>,
     pub(super) softirq_rules: Softirq,
@@ -76,30 +76,30 @@ impl Cpu {
         self.cores[core].softirq.context.replace(context).is_none()
     }
 
-    /// A thread or process of this nice value, in a group with these shares.
+    /// A thread or process, in a group with these shares.
     #[expect(clippy::too_many_arguments, reason = "each is a key of the model")]
     pub(crate) fn add_task(
         &mut self,
         name: &str,
         kind: ContextKind,
         core: CoreId,
-        nice: i8,
+        task: Task,
         group: Option<(GroupId, u32)>,
         costs: ContextCosts,
     ) -> ContextId {
         let context = self.contexts.next_id();
-        let CpuScheduler::Cfs(cfs, tasks) = &mut self.cores[core].scheduler else {
-            unreachable!("threads and processes are under CFS");
+        let CpuScheduler::Fair(fair, tasks) = &mut self.cores[core].scheduler else {
+            unreachable!("threads and processes are under a fair scheduler");
         };
         let group = group.map(|(group, shares)| {
             *self.groups[group][core].get_or_insert_with(|| {
                 // Groups and tasks are numbered together.
                 tasks.push(None);
-                cfs.add_group(shares.into())
+                fair.add_group(shares.into())
             })
         });
         tasks.push(Some(context));
-        let task = cfs.add_task(weight_of_nice(nice), group);
+        let task = fair.add_task(task, group);
         self.add_context(name, kind, ScheduledAs::Task(task), core, costs)
     }
 
@@ -125,7 +125,8 @@ impl Cpu {
             if self.cores[core].softirq.context.is_some() {
                 let name = format!("ksoftirqd/{}", self.cores[core].name);
                 let costs = ContextCosts::default();
-                let id = self.add_task(&name, ContextKind::Thread, core, 0, None, costs);
+                let task = Task::of_nice(0);
+                let id = self.add_task(&name, ContextKind::Thread, core, task, None, costs);
                 self.contexts[id].is_ksoftirqd = true;
                 self.cores[core].softirq.ksoftirqd = Some(id);
             }
@@ -181,11 +182,14 @@ impl Cpu {
         self.contexts[context].blocked += 1;
     }
 
-    pub(crate) fn set_shares(&mut self, group: GroupId, shares: u64) {
+    pub(crate) fn set_shares(&mut self, group: GroupId, shares: u64, now_ns: u64) {
+        for index in self.cores.ids() {
+            self.charge(index, now_ns);
+        }
         for (core, entity) in self.groups[group].enumerate() {
             let scheduler = &mut self.cores[core].scheduler;
-            if let (Some(entity), CpuScheduler::Cfs(cfs, _)) = (*entity, scheduler) {
-                cfs.set_weight(entity, shares);
+            if let (Some(entity), CpuScheduler::Fair(fair, _)) = (*entity, scheduler) {
+                fair.set_weight(entity, shares);
             }
         }
     }

@@ -316,8 +316,8 @@ impl Network {
     }
 
     /// The ring may raise an interrupt again; its frames are all there.
-    pub(crate) fn arm(&mut self, ring: RingId) {
-        self.rings[ring].arm();
+    pub(crate) fn arm(&mut self, ring: RingId, now_ns: u64) {
+        self.rings[ring].arm(now_ns);
     }
 
     /// Plans when an armed ring is looked at.

@@ -3,9 +3,12 @@
 use std::collections::VecDeque;
 
 use super::buffer::{Buffer, Occupancy};
-use crate::engine::{
-    frame::{Frame, NEVER},
-    ids::{WireId, WorkerId},
+use crate::{
+    engine::{
+        frame::{Frame, NEVER},
+        ids::{WireId, WorkerId},
+    },
+    model,
 };
 
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(crate) struct Ring {
     empty_slots: usize,
     pub(super) wire: WireId,
     moderation_ns: u64,
+    /// Whether a timer takes the place of interrupts.
+    timer: bool,
     irq_ns: u64,
     /// Who polls it; none while no path leads through it.
     pub(super) worker: Option<WorkerId>,
@@ -41,20 +46,15 @@ pub(crate) struct Interrupt {
 }
 
 impl Ring {
-    pub(crate) fn new(
-        wire: WireId,
-        capacity: u32,
-        refill: u32,
-        moderation_ns: u64,
-        irq_ns: u64,
-    ) -> Self {
+    pub(crate) fn new(wire: WireId, ring: &model::Ring, irq_ns: u64) -> Self {
         Self {
-            frames: VecDeque::with_capacity(capacity as usize),
-            capacity: capacity as usize,
-            refill: refill as usize,
+            frames: VecDeque::with_capacity(ring.capacity as usize),
+            capacity: ring.capacity as usize,
+            refill: ring.refill as usize,
             empty_slots: 0,
             wire,
-            moderation_ns,
+            moderation_ns: ring.moderation_ns,
+            timer: ring.timer,
             irq_ns,
             worker: None,
             armed: false,
@@ -89,8 +89,11 @@ impl Ring {
         self.armed && arrival_ns.max(self.quiet_until_ns) < self.check_ns
     }
 
-    pub(super) fn arm(&mut self) {
+    pub(super) fn arm(&mut self, now_ns: u64) {
         self.armed = true;
+        if self.timer {
+            self.quiet_until_ns = now_ns + self.moderation_ns;
+        }
     }
 
     /// Whether this is the time at which an armed ring is to be looked at.
@@ -101,7 +104,9 @@ impl Ring {
     /// Plans the next look at an armed ring: when something may be in it and moderation allows an interrupt.
     /// `from_wire`: when the wire's sources may bring something.
     pub(super) fn plan(&mut self, from_wire: Option<u64>, now_ns: u64) -> Option<u64> {
-        let check_ns = if self.frames.is_empty() {
+        let check_ns = if self.timer {
+            Some(self.quiet_until_ns)
+        } else if self.frames.is_empty() {
             let from_port = self.on_the_wire.front().map(|&(arrival_ns, _)| arrival_ns);
             let first = from_port.into_iter().chain(from_wire).min();
             first.map(|first_ns| first_ns.max(self.quiet_until_ns))
@@ -112,9 +117,9 @@ impl Ring {
         check_ns
     }
 
-    /// The interrupt that it raises now, if there is a frame and moderation allows it: that disarms it.
+    /// The interrupt that it raises now, if there is a frame (or a timer) and moderation allows it: that disarms it.
     pub(super) fn raise(&mut self, now_ns: u64) -> Option<Interrupt> {
-        if self.frames.is_empty() || self.quiet_until_ns > now_ns {
+        if (self.frames.is_empty() && !self.timer) || self.quiet_until_ns > now_ns {
             return None;
         }
         self.armed = false;

@@ -4,22 +4,14 @@
 //! Entities are tasks and groups. Each queue (the core's, and one per group) serves the entity with the
 //! minimum of virtual runtime; a waking one gets the queue's minimum, less half a latency.
 
-use crate::engine::ids::{EntityId, Id, RunQueueId, Table};
-use crate::model;
-
-const NICE_0: u64 = 1_024;
-
-/// `sched_prio_to_weight`.
-const WEIGHTS: [u64; 40] = [
-    88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620,
-    6_100, 4_904, 3_906, 3_121, 2_501, 1_991, 1_586, 1_277, 1_024, 820, 655, 526, 423, 335, 272,
-    215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
-];
-
-/// Weight of a nice value, -20 to 19.
-pub(crate) fn weight_of_nice(nice: i8) -> u64 {
-    WEIGHTS[usize::try_from(i32::from(nice) + 20).unwrap_or(0).min(WEIGHTS.len() - 1)]
-}
+use super::{
+    groups::{Groups, top},
+    task::{NICE_0, Task},
+};
+use crate::{
+    engine::ids::{EntityId, RunQueueId, Table},
+    model,
+};
 
 #[derive(Debug, Clone)]
 struct Entity {
@@ -31,75 +23,62 @@ struct Entity {
     /// `ran_ns` when it was last chosen.
     chosen_ns: u64,
     queued: bool,
-    /// The queue it is in.
-    queue: RunQueueId,
-    /// The queue that it owns, if it is a group.
-    owns: Option<RunQueueId>,
+    /// `SCHED_BATCH`.
+    batch: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Queue {
-    members: Vec<EntityId>,
     min_vruntime: u64,
     load: u64,
     running: u64,
-    /// The group that owns it.
-    owner: Option<EntityId>,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Cfs {
     settings: model::Cfs,
+    groups: Groups,
     entities: Table<EntityId, Entity>,
     queues: Table<RunQueueId, Queue>,
 }
 
-/// The core's own run queue.
-fn top() -> RunQueueId {
-    RunQueueId::at(0)
-}
-
 impl Cfs {
-    pub(crate) fn new(settings: model::Cfs) -> Self {
+    pub(super) fn new(settings: model::Cfs) -> Self {
         let queues = Table::filled(Queue::default(), 1);
-        Self { settings, entities: Table::default(), queues }
+        Self { settings, groups: Groups::new(), entities: Table::default(), queues }
     }
 
-    pub(crate) fn settings(&self) -> &model::Cfs {
+    pub(super) fn settings(&self) -> &model::Cfs {
         &self.settings
     }
 
-    /// A new task in the core's queue, or in a group's.
-    pub(crate) fn add_task(&mut self, weight: u64, group: Option<EntityId>) -> EntityId {
-        let queue = group.and_then(|group| self.entities[group].owns).unwrap_or(top());
-        self.add(weight, queue, None)
+    pub(super) fn add_task(&mut self, task: Task, group: Option<EntityId>) -> EntityId {
+        self.add(task.weight, task.batch);
+        self.groups.add_task(group)
     }
 
-    pub(crate) fn add_group(&mut self, shares: u64) -> EntityId {
-        let group = self.add(shares, top(), Some(self.queues.next_id()));
-        self.queues.push(Queue { owner: Some(group), ..Queue::default() });
-        group
+    pub(super) fn add_group(&mut self, shares: u64) -> EntityId {
+        self.add(shares, false);
+        self.queues.push(Queue::default());
+        self.groups.add_group()
     }
 
-    fn add(&mut self, weight: u64, queue: RunQueueId, owns: Option<RunQueueId>) -> EntityId {
-        let entity = Entity {
+    fn add(&mut self, weight: u64, batch: bool) {
+        self.entities.push(Entity {
             weight,
             vruntime: 0,
             remainder: 0,
             ran_ns: 0,
             chosen_ns: 0,
             queued: false,
-            queue,
-            owns,
-        };
-        let id = self.entities.push(entity);
-        self.queues[queue].members.push(id);
-        id
+            batch,
+        });
     }
 
-    pub(crate) fn set_weight(&mut self, entity: EntityId, weight: u64) {
-        let Entity { queued, queue, weight: old, .. } = self.entities[entity];
+    pub(super) fn set_weight(&mut self, entity: EntityId, weight: u64) {
+        let Entity { queued, weight: old, .. } = self.entities[entity];
         if queued {
+            let queue = self.groups.queue_of(entity);
             self.queues[queue].load += weight;
             self.queues[queue].load -= old;
         }
@@ -107,22 +86,14 @@ impl Cfs {
         self.entities[entity].remainder = 0;
     }
 
-    /// A task, then its group.
-    fn chain(&self, task: EntityId) -> impl Iterator<Item = EntityId> + use<> {
-        let group = self.queues[self.entities[task].queue].owner;
-        std::iter::once(task).chain(group)
-    }
-
-    /// `update_curr`: the running task has used so much more of the core.
-    pub(crate) fn charge(&mut self, task: EntityId, ran_ns: u64) {
-        for id in self.chain(task) {
+    pub(super) fn charge(&mut self, task: EntityId, ran_ns: u64) {
+        for id in self.groups.chain(task) {
             let entity = &mut self.entities[id];
             entity.ran_ns += ran_ns;
             let units = ran_ns * NICE_0 + entity.remainder;
             entity.vruntime += units / entity.weight;
             entity.remainder = units % entity.weight;
-            let queue = entity.queue;
-            self.update_min(queue);
+            self.update_min(self.groups.queue_of(id));
         }
     }
 
@@ -135,21 +106,20 @@ impl Cfs {
     }
 
     fn first(&self, queue: RunQueueId) -> Option<EntityId> {
-        let queued = self.queues[queue].members.iter().copied();
+        let queued = self.groups.members(queue).iter().copied();
         queued
             .filter(|&id| self.entities[id].queued)
             .min_by_key(|&id| (self.entities[id].vruntime, id))
     }
 
-    /// `enqueue_task` with `ENQUEUE_WAKEUP`.
-    pub(crate) fn wake(&mut self, task: EntityId) {
-        for id in self.chain(task) {
+    pub(super) fn wake(&mut self, task: EntityId) {
+        for id in self.groups.chain(task) {
             if self.entities[id].queued {
                 break;
             }
-            self.update_min(self.entities[id].queue);
-            let entity = &mut self.entities[id];
-            let queue = &mut self.queues[entity.queue];
+            let queue = self.groups.queue_of(id);
+            self.update_min(queue);
+            let (entity, queue) = (&mut self.entities[id], &mut self.queues[queue]);
             let placed = queue.min_vruntime.saturating_sub(self.settings.latency_ns / 2);
             entity.vruntime = entity.vruntime.max(placed);
             entity.queued = true;
@@ -158,12 +128,11 @@ impl Cfs {
         }
     }
 
-    /// `dequeue_task` with `DEQUEUE_SLEEP`.
-    pub(crate) fn sleep(&mut self, task: EntityId) {
-        for id in self.chain(task) {
+    pub(super) fn sleep(&mut self, task: EntityId) {
+        for id in self.groups.chain(task) {
             let entity = &mut self.entities[id];
             entity.queued = false;
-            let at = entity.queue;
+            let at = self.groups.queue_of(id);
             let queue = &mut self.queues[at];
             queue.load -= entity.weight;
             queue.running -= 1;
@@ -174,44 +143,36 @@ impl Cfs {
         }
     }
 
-    /// The task that is next.
-    pub(crate) fn choose(&mut self) -> Option<EntityId> {
+    pub(super) fn choose(&mut self) -> Option<EntityId> {
         let mut queue = top();
         loop {
             let first = self.first(queue)?;
             self.entities[first].chosen_ns = self.entities[first].ran_ns;
-            match self.entities[first].owns {
+            match self.groups.owned_by(first) {
                 Some(owned) => queue = owned,
                 None => return Some(first),
             }
         }
     }
 
-    /// `check_preempt_wakeup`: whether a task that has woken goes before the one that runs.
-    pub(crate) fn preempts(&self, woken: EntityId, running: EntityId) -> bool {
-        let (woken, running) = self.matching(woken, running);
+    /// `check_preempt_wakeup`.
+    pub(super) fn preempts(&self, woken: EntityId, running: EntityId) -> bool {
+        if self.entities[woken].batch {
+            return false;
+        }
+        let (woken, running) = self.groups.matching(woken, running);
         let (woken, running) = (&self.entities[woken], &self.entities[running]);
         let granularity = self.settings.wakeup_granularity_ns * NICE_0 / woken.weight;
         running.vruntime > woken.vruntime.saturating_add(granularity)
     }
 
-    /// `find_matching_se`: two tasks or groups that are in the same queue.
-    fn matching(&self, a: EntityId, b: EntityId) -> (EntityId, EntityId) {
-        if self.entities[a].queue == self.entities[b].queue {
-            return (a, b);
-        }
-        let top = |task| self.chain(task).last().unwrap_or(task);
-        (top(a), top(b))
-    }
-
-    /// `task_tick_fair`: whether the running task's time is over.
-    pub(crate) fn tick(&self, running: EntityId) -> bool {
-        self.chain(running).any(|id| self.tick_entity(id))
+    pub(super) fn tick(&self, running: EntityId) -> bool {
+        self.groups.chain(running).any(|id| self.tick_entity(id))
     }
 
     fn tick_entity(&self, id: EntityId) -> bool {
-        let entity = &self.entities[id];
-        if self.queues[entity.queue].running <= 1 {
+        let (entity, queue) = (&self.entities[id], self.groups.queue_of(id));
+        if self.queues[queue].running <= 1 {
             return false;
         }
         let slice_ns = self.slice_ns(id);
@@ -219,7 +180,7 @@ impl Cfs {
         if ran_ns > slice_ns {
             return true;
         }
-        let first = self.first(entity.queue);
+        let first = self.first(queue);
         ran_ns >= self.settings.min_granularity_ns
             && first.is_some_and(|first| {
                 entity.vruntime > self.entities[first].vruntime.saturating_add(slice_ns)
@@ -229,11 +190,11 @@ impl Cfs {
     /// `sched_slice`.
     fn slice_ns(&self, id: EntityId) -> u64 {
         let model::Cfs { latency_ns, min_granularity_ns, .. } = self.settings;
-        let running = self.queues[self.entities[id].queue].running;
+        let running = self.queues[self.groups.queue_of(id)].running;
         let period_ns = latency_ns.max(running * min_granularity_ns);
-        self.chain(id).fold(period_ns, |slice_ns, id| {
-            let entity = &self.entities[id];
-            slice_ns * entity.weight / self.queues[entity.queue].load.max(1)
+        self.groups.chain(id).fold(period_ns, |slice_ns, id| {
+            let queue = &self.queues[self.groups.queue_of(id)];
+            slice_ns * self.entities[id].weight / queue.load.max(1)
         })
     }
 }
@@ -259,7 +220,7 @@ mod tests {
     #[test]
     fn time_goes_by_weight() {
         let mut cfs = Cfs::new(model::Cfs::default());
-        let tasks = [cfs.add_task(weight_of_nice(0), None), cfs.add_task(weight_of_nice(5), None)];
+        let tasks = [cfs.add_task(Task::of_nice(0), None), cfs.add_task(Task::of_nice(5), None)];
         for task in tasks {
             cfs.wake(task);
         }
@@ -272,7 +233,7 @@ mod tests {
     fn groups_share_whatever_number_of_tasks_they_have() {
         let mut cfs = Cfs::new(model::Cfs::default());
         let groups = [cfs.add_group(2_048), cfs.add_group(1_024)];
-        let tasks = [0, 1, 1, 1].map(|group| cfs.add_task(NICE_0, Some(groups[group])));
+        let tasks = [0, 1, 1, 1].map(|group| cfs.add_task(Task::of_nice(0), Some(groups[group])));
         for task in tasks {
             cfs.wake(task);
         }
@@ -286,7 +247,8 @@ mod tests {
     #[test]
     fn who_has_slept_preempts_but_hoards_no_more_than_half_a_latency() {
         let mut cfs = Cfs::new(model::Cfs::default());
-        let (hog, sleeper) = (cfs.add_task(NICE_0, None), cfs.add_task(NICE_0, None));
+        let (hog, sleeper) =
+            (cfs.add_task(Task::of_nice(0), None), cfs.add_task(Task::of_nice(0), None));
         cfs.wake(hog);
         cfs.charge(hog, 1_000_000_000);
         cfs.wake(sleeper);
@@ -301,8 +263,8 @@ mod tests {
     fn an_empty_group_does_not_count() {
         let mut cfs = Cfs::new(model::Cfs::default());
         let group = cfs.add_group(2);
-        let inside = cfs.add_task(NICE_0, Some(group));
-        let outside = cfs.add_task(NICE_0, None);
+        let inside = cfs.add_task(Task::of_nice(0), Some(group));
+        let outside = cfs.add_task(Task::of_nice(0), None);
         cfs.wake(inside);
         cfs.wake(outside);
         cfs.sleep(inside);
