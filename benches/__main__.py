@@ -30,6 +30,7 @@ BENCHES: tuple[str, ...] = (
     "streams",
     "web_requests",
     "prediction",
+    "cpu_scheduler",
     "searches",
     "kills",
     "coverage",
