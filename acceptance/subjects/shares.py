@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 from isolane.stats.promises import Bar
 
 from acceptance.subject import Figures, Promise, Subject
 from acceptance.subjects.rigs import FAST_PPS, STEADY_S, on_rig, steady
+from tests import soak
 from tests.enforce.rig import Rig
 
 OF_FOUR_TO_ONE = "a weight of 4:1 gives 80 % of the work caused"
@@ -14,6 +17,10 @@ CAP, CAP_PERCENT = "cpu_max 5 % is not exceeded", 5
 UNCAPPED = "without it the router takes more than twice as much"
 LIGHT_PPS = 400e3
 """More than a fifth of a core forwards; telling as many frames apart takes less than a fifth."""
+KEPT_BESIDE = "a router within its share keeps 99 % beside a program"
+WITHIN_PPS, MORE_PPS, LOOKED_S = 100e3, 250e3, 0.2
+"""Loads that the core can do, but not beside a program that wants all of it; and a time in which
+the pacemaker has seen that program."""
 FRAMES_PPS = 20e3
 BITS_PPS = 20e6 / (84 * 8)
 """64-byte frames with preamble and gap on a link of 20 Mbit/s."""
@@ -62,6 +69,16 @@ def _cpu_ns(rig: Rig, name: str) -> int:
     return next(router.cpu_ns for router in sample.routers if router.name == name)
 
 
+def beside_a_program(rig: Rig) -> Figures:
+    """Offer both the same without a program on their core and with one."""
+    loads = {"vr1": WITHIN_PPS, "vr2": MORE_PPS}
+    alone = rig.offer(loads, 1.0)
+    with soak.disturbed({rig.core}, soak.BUSY):
+        time.sleep(LOOKED_S)
+        beside = rig.offer(loads, 1.0)
+    return {KEPT_BESIDE: [beside.rate("vr1") / max(1.0, alone.rate("vr1"))]}
+
+
 def ceiling(name: str, keys: str, pps: float) -> Subject:
     """Return what offers four times a ceiling and tells by how much the rate misses it."""
 
@@ -91,6 +108,12 @@ SUBJECTS = (
         ),
         on_rig(cap, vr1=f"cpu_max: {CAP_PERCENT}%"),
         2.5,
+    ),
+    Subject(
+        "beside a program",
+        (Promise(KEPT_BESIDE, Bar(0.99, 0.01)),),
+        on_rig(beside_a_program),
+        2.8,
     ),
     ceiling("rate_max in frames", "rate_max: 20kpps", FRAMES_PPS),
     ceiling("rate_max in bits", "rate_max: 20Mbps", BITS_PPS),

@@ -2,8 +2,10 @@
 
 use super::thread_time::{Thread, Used};
 
-/// Between two looks at all threads; a look takes about a microsecond for each.
-const LOOK_NS: u64 = 20_000_000;
+/// Between two looks at all threads, at least; and for each of them, since a look takes about a microsecond
+/// for each.
+const LOOK_NS: u64 = 5_000_000;
+const LOOK_EACH_NS: u64 = 1_000_000;
 /// Others that were there are taken for being there for so long. Beside them the waits become short.
 const THERE_NS: u64 = 2_000_000_000;
 /// Threads that ran for more of the time than this (percent) had the core to themselves.
@@ -35,7 +37,8 @@ impl Others {
 
     /// Looks at the threads, if it is time to.
     pub(super) fn look(&mut self, now_ns: u64) {
-        if now_ns - self.looked_ns < LOOK_NS {
+        let pause_ns = LOOK_NS.max(LOOK_EACH_NS * self.threads.len() as u64);
+        if now_ns - self.looked_ns < pause_ns {
             return;
         }
         self.looked_ns = now_ns;

@@ -75,22 +75,23 @@ class Managed:
             Whether the host has CFS, under which who wakes goes first: only routers that compete
             need beats.
         """
-        own_wires, beside = Counter[int](), set()
+        competing, served, beside = Counter[int](), set(), set()
         for number, demand in enumerate(demands):
             router = demand.router
             core = self.core(router.name, number)
             if router.work != NO_WORK:
                 beside.add(core)
-            if demand.offered_pps > 0 and self.weight(router.name) is not None:
-                shared = arm.router(router.group).shares_wire
-                own_wires[core] += not shared
-                own_wires[_NIC_CORE if shared else core] += 0
-        beats = {}
-        for core, routers in own_wires.items():
-            if routers > 1 or (core in beside and not cfs):
-                beats[core] = BEAT_NS
-            elif routers and not cfs:
-                beats[core] = SAMPLE_NS
+            if demand.offered_pps == 0 or self.weight(router.name) is None:
+                continue
+            served.add(core)
+            if arm.router(router.group).shares_wire:
+                served.add(_NIC_CORE)
+            else:
+                competing[core] += 1
+        beats = {core: BEAT_NS for core, routers in competing.items() if routers > 1}
+        if not cfs:
+            beats |= dict.fromkeys(served & beside, BEAT_NS)
+            beats = dict.fromkeys(competing, SAMPLE_NS) | beats
         return beats
 
     def core(self, router: str, number: int) -> int:
