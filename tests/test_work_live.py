@@ -61,6 +61,36 @@ def test_work_is_the_routers_own(tmp_path: Path) -> None:
     pytest.fail(f"nobody worked in each of the arms, in {TRIES} runs: {worked}")
 
 
+DISK: Final = """\
+isolane: 1
+name: reads
+traffic: {frame_size: 84}
+routers:
+  - {name: one, kind: vm, hypervisor: uml, path: tap}
+  - {name: two, kind: vm, hypervisor: uml, path: tap, work: disk, work_from: 50ms}
+load: {one: 2kpps, two: 0pps}
+trial: {duration: 300ms, warmup: 20ms, repeats: 1, retries: 0, null_dut: false}
+"""
+
+
+def test_a_guest_reads_its_disk_in_a_part_of_the_window(tmp_path: Path) -> None:
+    file, before = tmp_path / "reads.yaml", quiet_host()
+    file.write_text(DISK)
+    for turn in range(TRIES):
+        trials = run(file, tmp_path / f"run-{turn}")
+        (trial,) = [trial for trial in trials if trial.purpose == "measure"]
+        assert_same_host(before)
+        assert_sound(trial)
+        quiet, reads = trial.routers
+        assert (quiet.work, reads.work) == ("none", "disk")
+        assert quiet.cpu_guest is not None
+        assert reads.cpu_guest is not None
+        served, others = reads.cpu_guest["emulator"], quiet.cpu_guest["emulator"]
+        if served > others and reads.cpu_guest["programs"] > quiet.cpu_guest["programs"]:
+            return
+    pytest.fail(f"nobody read a disk in {TRIES} runs: {trial}")
+
+
 def worked_ns(router: RouterTrial) -> int:
     """Return a router's own CPU time; of a guest that of its programs, which forward nothing."""
     assert router.cpu_ns is not None, "the work is a thread of its own"

@@ -81,6 +81,14 @@ def threads_of(process: int) -> list[int]:
     return []
 
 
+def tracer(process: int) -> int | None:
+    """Return the process that traces another one; None where there is none, or it has gone."""
+    with suppress(OSError, ValueError, IndexError):
+        told = Path(f"/proc/{process}/status").read_text().partition("\nTracerPid:")[2]
+        return int(told.split(maxsplit=1)[0]) or None
+    return None
+
+
 def cpu_ns(thread: int) -> int:
     """Return the CPU time of a thread, ns; 0 when it has gone."""
     with suppress(OSError, ValueError, IndexError):

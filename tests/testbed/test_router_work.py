@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 from isolane.errors import MeasurementError
-from isolane.testbed import UML, BedPlan, Machine, Testbed, clean, exclusive
+from isolane.testbed import UML, BedPlan, Machine, Testbed, WorkTime, clean, exclusive
 
 from tests.testbed.test_forwarding import assert_forwards
 
 pytestmark = [pytest.mark.root, pytest.mark.beside]
 
 LIMIT_S = 120.0
+CPU = WorkTime("cpu")
 
 
 def used(threads: list[int]) -> int:
@@ -45,7 +46,7 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 def working(plan: BedPlan, **changes: Any) -> BedPlan:
     first, *others = plan.routers
-    return replace(plan, routers=(replace(first, works=True, **changes), *others))
+    return replace(plan, routers=(replace(first, **{"works": ("cpu",), **changes}), *others))
 
 
 @pytest.mark.parametrize("path", ["direct", "bridge"])
@@ -58,11 +59,11 @@ def test_a_container_works_when_it_is_told_to(
         until(lambda: state(thread) == "T", "it is stopped at first")
         assert os.sched_getaffinity(thread) == {bed.plan.dut_cores[0]}
         assert "CapBnd:\t0000000000000000" in Path(f"/proc/{thread}/status").read_text()
-        bed.work(["vr-1"])
+        bed.work({"vr-1": CPU})
         before = used([thread])
         until(lambda: used([thread]) > before + 5, "it works")
         assert_forwards(bed, 4, traffic)
-        bed.work(["vr-2"])
+        bed.work({"vr-2": CPU})
         until(lambda: state(thread) == "T", "it does not work")
         bed.check_alive()
         os.kill(thread, signal.SIGKILL)
@@ -97,7 +98,7 @@ def test_kill_9_ends_the_work(plan: Callable[..., BedPlan]) -> None:
 def work_for_ever(plan: BedPlan, writing: int) -> None:
     """Build a bed whose first router works, tell by which thread, and wait for the end."""
     with exclusive() as journal, Testbed(plan, journal) as bed:
-        bed.work(["vr-1"])
+        bed.work({"vr-1": CPU})
         ((_, (thread,)),) = bed.responder_threads.items()
         os.write(writing, f"{thread}\n".encode())
         signal.pause()
@@ -116,12 +117,53 @@ def test_a_guest_works_when_it_is_told_to(
     ) as bed:
         threads = bed.guest_threads["vr-1"][part]  # type: ignore[index]
         assert threads
-        bed.work(["vr-1"])
+        bed.work({"vr-1": CPU})
         before = used(threads)
         until(lambda: used(threads) > before + 20, "it works")
         assert_forwards(bed, 4, traffic)
-        bed.work(())
+        bed.work({})
         until(lambda: _rests(threads), "it does not work")
+
+
+@pytest.mark.usefixtures("needs_guest_kernel", "needs_qemu_guests")
+@pytest.mark.parametrize("machine", [UML, Machine("tcg", "virtio")])
+def test_a_guest_reads_its_disk_when_it_is_told_to(
+    machine: Machine, journal: Any, plan: Callable[..., BedPlan], traffic: Any
+) -> None:
+    path = "tap" if machine is UML else "macvtap"
+    of_guest = {"kind": "vm", "machine": machine, "works": ("cpu", "disk")}
+    with Testbed(working(plan(path, receive="softirq"), **of_guest), journal) as bed:
+        parts = bed.guest_threads["vr-1"]
+        threads = [thread for each in parts.values() for thread in each]
+        until(lambda: _rests(threads), "nothing works at first")
+        bed.work({"vr-1": WorkTime("disk")})
+        before, served = used(threads), used(parts["emulator"])
+        until(lambda: used(threads) > before + 20, "it works")
+        if machine is UML:  # requests are served by a process of its own, and that is no program
+            until(lambda: used(parts["emulator"]) > served + 5, "its disk is read")
+        assert_forwards(bed, 4, traffic)
+        bed.work({"vr-1": WorkTime("cpu")})
+        bed.work({})
+        until(lambda: _rests(threads), "it does not work")
+
+
+@pytest.mark.usefixtures("needs_guest_kernel")
+def test_work_begins_and_stops_in_time(journal: Any, plan: Callable[..., BedPlan]) -> None:
+    several = working(plan("direct", 1), machine=UML)
+    guest = replace(several.routers[0], name="vr-2", kind="vm", path="tap")
+    with Testbed(replace(several, routers=(*several.routers, guest)), journal) as bed:
+        mine = [thread for each in bed.guest_threads["vr-2"].values() for thread in each]
+        for router, threads in (("vr-1", bed.responder_threads["vr-1"]), ("vr-2", mine)):
+            until(lambda: _rests(threads), f"{router} rests at first")  # noqa: B023
+            for _ in range(2):  # the second time, too
+                before = used(threads)
+                bed.work({router: WorkTime("cpu", 0.1, 1.0)})
+                until(lambda: used(threads) > before + 5, f"{router} works")  # noqa: B023
+                until(lambda: _rests(threads), f"{router} has stopped")  # noqa: B023
+            bed.work({router: WorkTime("cpu", 0.2, 1000.0)})
+            bed.work({})
+            time.sleep(0.5)
+            assert _rests(threads), f"{router}: what was told before is forgotten"
 
 
 def _rests(threads: list[int]) -> bool:

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Self
@@ -25,7 +26,7 @@ from typing import ClassVar, Final, Literal, Self
 from isolane.children import die_with_parent
 from isolane.errors import TestbedError
 from isolane.guests.console import Console
-from isolane.guests.guest_answers import BEGIN, END, READY, files_in
+from isolane.guests.guest_answers import BEGIN, END, READY, WORK, files_in
 from isolane.guests.own_core import stay_on
 from isolane.procfs import children, descendants, family, thread_name, threads_of
 
@@ -259,18 +260,16 @@ class Guest(ABC):
         except BrokenPipeError:
             raise self._failed("has ended") from None
 
-    def tell_work(self, *, on: bool) -> None:
-        """Have the program that its script has started as ``$work`` go on, or stop.
-
-        It does not wait; see :meth:`await_work`.
-        """
-        self._asked = ("work",)
-        self._tell("-CONT" if on else "-STOP")
+    def tell_work(self, orders: Mapping[str, str]) -> None:
+        """Give each work that its script has started an order; see :meth:`await_work`."""
+        self._asked = tuple(orders)
+        self._tell(" ".join(f"{order} {work}" for work, order in orders.items()))
 
     def await_work(self) -> None:
-        """Wait until it has; raise TestbedError if the program or the guest has ended."""
-        if not any(line.isdigit() for line in self._between().splitlines()):
-            raise TestbedError(f"the work of guest {self._name} has ended")
+        """Wait until all have it; raise TestbedError if a program or the guest has ended."""
+        said = [line.strip() for line in self._between().splitlines()]
+        if ended := [work for work in self._asked if f"{WORK} {work}" not in said]:
+            raise TestbedError(f"the work of guest {self._name} has ended: {', '.join(ended)}")
 
     def answer(self) -> dict[str, str]:
         """Return the files that it was asked for last, by name.

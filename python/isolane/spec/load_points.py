@@ -37,6 +37,10 @@ class PointRouter:
     """With mode http: what it is asked for."""
     work: Work = NO_WORK
     """What a program in it does besides."""
+    work_from_ns: int | None = None
+    """From when on, from the start of the window, where it is not while frames are sent."""
+    work_until_ns: int | None = None
+    """Until when; None: the end of the window."""
 
     @property
     def answers(self) -> bool:
@@ -137,7 +141,7 @@ def _members(data: ExperimentData, router: Router, step: int) -> Iterator[PointR
         size = at(traffic.object_bytes, step)
         yield PointRouter(
             name, router.name, router.role, load, address, pattern, traffic.mode, size,
-            at(router.work, step),
+            at(router.work, step), router.work_from_ns, router.work_until_ns,
         )  # fmt: skip
 
 

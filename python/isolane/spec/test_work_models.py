@@ -14,6 +14,7 @@ routers:
 load: {{victim: 0.2x, noise: {load}}}
 {more}
 """
+VM = "kind: vm, hypervisor: uml, path: tap"
 
 
 def experiment(
@@ -34,6 +35,12 @@ def test_work_is_swept_and_written() -> None:
     assert parse_experiment(it.to_yaml()) == it
 
 
+def test_a_virtual_machine_has_a_disk() -> None:
+    it = experiment("[none, disk, cpu]", noise=VM)
+    assert [p.group("noise")[0].work for p in it.points()] == ["none", "disk", "cpu"]
+    assert [p.label for p in it.points()][1] == "noise 0x, work disk"
+
+
 def test_work_alone_is_a_sweep_and_a_single_one_holds_at_every_point() -> None:
     assert [p.label for p in experiment("[none, cpu]").points()] == [
         "noise 0x",
@@ -48,7 +55,7 @@ def test_work_alone_is_a_sweep_and_a_single_one_holds_at_every_point() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"work": "busy"}, "work 'busy' is not known; accepted: none, cpu"),
+        ({"work": "busy"}, "work 'busy' is not known; accepted: none, cpu, disk"),
         ({"work": "[none, cpu]", "load": "[0x, 1x, 2x]"}, "a list of 3 values"),
         (
             {"work": "cpu", "noise": "kind: native"},
@@ -61,6 +68,18 @@ def test_work_alone_is_a_sweep_and_a_single_one_holds_at_every_point() -> None:
         (
             {"work": "cpu", "noise": "kind: vm, hypervisor: tcg, path: tap, image: x.qcow2"},
             "which starts from an image: Isolane starts nothing in it",
+        ),
+        (
+            {"work": "[none, cpu, disk]"},
+            "work of 'noise', a container: it has no disk of its own; accepted: work cpu, or a vm",
+        ),
+        (
+            {
+                "work": "[none, disk]",
+                "noise": VM,
+                "more": "arms: [{name: a, kind: container, path: bridge}]",
+            },
+            "work of 'noise' in arm 'a', a container: it has no disk",
         ),
         (
             {"work": "[none, cpu]", "load": "1rps", "more": "traffic: {mode: http}"},
@@ -93,3 +112,51 @@ def test_work_at_each_point_is_no_attack(role: str) -> None:
     text = TEXT.replace("role: aggressor", f"role: {role}")
     it = parse_experiment(text.format(work="cpu", load="[0x, 1x]", noise="path: direct", more=""))
     assert [point.group("noise")[0].work for point in it.points()] == ["cpu", "cpu"]
+
+
+TIMED = """\
+isolane: 1
+name: timed
+routers:
+  - {{name: sender, path: direct, role: {role}}}
+  - {{name: noise, path: direct, {work}}}
+load: {{sender: 1kpps, noise: 0pps}}
+trial: {{duration: 4s}}
+"""
+
+
+def timed(work: str, role: str = "router") -> Experiment:
+    return parse_experiment(TIMED.format(work=work, role=role))
+
+
+@pytest.mark.parametrize(
+    ("times", "begin_ns", "end_ns"),
+    [
+        ("work_from: 1s, work_until: 3s", 1_000_000_000, 3_000_000_000),
+        ("work_from: 500ms", 500_000_000, None),
+        ("work_until: 4s", None, 4_000_000_000),
+    ],
+)
+def test_work_has_times_in_the_window(times: str, begin_ns: int | None, end_ns: int | None) -> None:
+    it = timed(f"work: cpu, {times}")
+    (noise,) = it.points()[0].group("noise")
+    assert (noise.work, noise.work_from_ns, noise.work_until_ns) == ("cpu", begin_ns, end_ns)
+    (sender,) = it.points()[0].group("sender")
+    assert (sender.work_from_ns, sender.work_until_ns) == (None, None)
+    assert parse_experiment(it.to_yaml()) == it
+
+
+@pytest.mark.parametrize(
+    ("work", "role", "words"),
+    [
+        ("work_from: 1s", "router", "work_from: 'noise' has no work; accepted: a router with work"),
+        ("work: cpu, work_until: 5s", "router", "work_until: work of 'noise' from 0 ns until 5 s"),
+        ("work: cpu, work_from: 4s", "router", "from 4 s until 4 s; accepted: times within the"),
+        ("work: cpu, work_from: 2s, work_until: 1s", "router", "window of 4 s, one after the othe"),
+        ("work: cpu, work_until: 0s", "router", "from 0 ns until 0 ns"),
+        ("work: cpu, work_until: 1s", "victim", "in a part of the window: nothing tells what it"),
+    ],
+)
+def test_times_of_work_that_cannot_be(work: str, role: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        timed(work, role)

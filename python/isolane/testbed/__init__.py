@@ -21,6 +21,7 @@ from isolane.testbed.bed_plan import (
     RouterPlan,
     WebPlan,
     Wire,
+    WorkTime,
 )
 from isolane.testbed.capture_points import CapturePoint
 from isolane.testbed.cleaning import clean
@@ -51,6 +52,7 @@ __all__ = [
     "Testbed",
     "WebPlan",
     "Wire",
+    "WorkTime",
     "change_ports",
     "clean",
     "exclusive",

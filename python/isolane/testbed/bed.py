@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
@@ -15,7 +15,7 @@ from isolane.testbed.bed_back_end import BedBackEnd
 from isolane.testbed.bed_builder import Builder, Namespaces
 from isolane.testbed.bed_devices import DUT
 from isolane.testbed.bed_guests import BedGuests
-from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, ImageRouter, Node, Wire
+from isolane.testbed.bed_plan import BedPlan, DutInterface, Edge, ImageRouter, Node, Wire, WorkTime
 from isolane.testbed.bed_polling import RARE_PAUSE_NS, BedPolling
 from isolane.testbed.capture_points import CapturePoint, capture_points_of
 from isolane.testbed.journal import Journal
@@ -259,8 +259,8 @@ class Testbed:
                 found.setdefault(router, []).extend(threads)
         return found
 
-    def work(self, routers: Collection[str]) -> None:
-        """Have the programs of these routers work, and no others.
+    def work(self, works: Mapping[str, WorkTime]) -> None:
+        """Have the programs of these routers work at these times, and no others.
 
         Raises
         ------
@@ -270,8 +270,8 @@ class Testbed:
 
         def do() -> None:
             self._workers.check_alive()
-            self._workers.work(routers)
-            self._guests.work(routers)
+            self._workers.work(works)
+            self._guests.work(works)
 
         self._thread.do(do)
 

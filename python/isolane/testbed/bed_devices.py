@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from isolane.spec.fields import Mode
 from isolane.spec.schedulers import Uplink
 from isolane.spec.services_models import Services
+from isolane.spec.work_models import Work
 from isolane.testbed.bed_plan import Machine, WebPlan
 
 GEN, RCV, DUT = "isolane-gen", "isolane-rcv", "isolane-dut"
@@ -112,8 +113,8 @@ class RouterLayout:
     """What it sends goes through the qdisc of its wire."""
     web: WebPlan | None = None
     """It is a load balancer of web requests, between generator and receiver."""
-    works: bool = False
-    """A program in it takes all of its core that it can get, when it is told to."""
+    works: tuple[Work, ...] = ()
+    """What programs in it do besides, each when it is told to."""
 
     @property
     def answers(self) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from isolane.errors import MeasurementError, TestbedError
 from isolane.guests import (
+    GO_ON,
     IMAGE_MB,
+    QEMU_DISK,
     QEMU_MB,
+    STOP,
+    UML_DISK,
     UML_MB,
     Guest,
     GuestPart,
@@ -22,14 +26,16 @@ from isolane.guests import (
     UmlGuest,
     UmlNic,
     UmlPlan,
+    in_time,
     user_data,
 )
 from isolane.guests.router_script import Nics, RouterSide, router_script
 from isolane.netback import Status
 from isolane.spec.image_models import AUTO
+from isolane.spec.work_models import DISK_WORK, Work
 from isolane.testbed.bed_back_end import BedBackEnd
 from isolane.testbed.bed_devices import Layout, RouterLayout
-from isolane.testbed.bed_plan import DiskImage, Machine
+from isolane.testbed.bed_plan import DiskImage, Machine, WorkTime
 from isolane.testbed.guest_losses import GuestReading, at_rest, frames_received
 from isolane.testbed.ip_counters import FILES, IpCounts
 from isolane.testbed.journal import Journal
@@ -108,7 +114,9 @@ class BedGuests:
         if router.served:
             served = self._back_end.nics(router)
             script, name = self._script(router), router.name
-            plan = UmlPlan(name, script, router.core, nics=served, memory_mb=memory_mb)
+            plan = UmlPlan(
+                name, script, router.core, nics=served, memory_mb=memory_mb, disk=_has_disk(router)
+            )
             return UmlGuest(plan, READY_S)
         self._ns[router.netns].enter()
         nics = self._sockets.setdefault(router.name, [])
@@ -121,6 +129,7 @@ class BedGuests:
             router.core,
             nics=(UmlNic(nics[0], router.in_mac), UmlNic(nics[1], router.out_mac)),
             memory_mb=memory_mb,
+            disk=_has_disk(router),
         )
         return UmlGuest(plan, READY_S)
 
@@ -151,6 +160,7 @@ class BedGuests:
             memory_mb=machine.memory_mb or QEMU_MB,
             vcpus=machine.vcpus,
             nics=nics,
+            disk=_has_disk(router),
         )
         return QemuGuest(plan, READY_S)
 
@@ -171,22 +181,27 @@ class BedGuests:
         script = router_script(ip, _nics(router), sides)
         if router.responder:
             script = f"{script}\n{responder_script(router.in_address)}"
-        return f"{script}\n{work_script()}" if router.works else script
+        if not router.works:
+            return script
+        disk = UML_DISK if _is_uml(router) else QEMU_DISK
+        return f"{script}\n{work_script(router.works, disk)}"
 
-    def work(self, routers: Collection[str]) -> None:
-        """Have the programs of these guests work, and no others.
+    def work(self, works: Mapping[str, WorkTime]) -> None:
+        """Have the programs of these guests work at these times, and no others.
 
         Raises
         ------
         MeasurementError
             When one of them does not answer.
         """
-        working = [r.name for r in self._layout.routers if r.guest and r.works]
+        working = [router for router in self._layout.routers if router.guest and router.works]
         try:
-            for name in working:
-                self._guests[name].tell_work(on=name in routers)
-            for name in working:
-                self._guests[name].await_work()
+            for router in working:
+                wanted = works.get(router.name)
+                orders: dict[str, str] = {one: _order(one, wanted) for one in router.works}
+                self._guests[router.name].tell_work(orders)
+            for router in working:
+                self._guests[router.name].await_work()
         except TestbedError as error:
             raise MeasurementError(str(error)) from error
 
@@ -288,6 +303,16 @@ def _seed(router: RouterLayout, image: DiskImage) -> Seed | None:
         return None
     nics = ((router.in_mac, router.in_address), (router.out_mac, router.out_address))
     return Seed(router.name, nics, None if wanted == AUTO else user_data(wanted))
+
+
+def _order(work: Work, wanted: WorkTime | None) -> str:
+    if wanted is None or wanted.work != work:
+        return STOP
+    return GO_ON if wanted.for_s is None else in_time(wanted.after_s, wanted.for_s)
+
+
+def _has_disk(router: RouterLayout) -> bool:
+    return DISK_WORK in router.works
 
 
 def _nics(router: RouterLayout) -> Nics:

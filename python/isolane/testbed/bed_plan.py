@@ -9,6 +9,7 @@ from typing import Final, Literal
 from isolane.spec.fields import Mode
 from isolane.spec.schedulers import DEFAULT_UPLINK, Uplink
 from isolane.spec.services_models import Services
+from isolane.spec.work_models import Work
 
 Kind = Literal["native", "container", "vm"]
 Path = Literal[
@@ -60,6 +61,17 @@ class WebPlan:
 
 
 @dataclass(frozen=True)
+class WorkTime:
+    """What a router's program does, and when."""
+
+    work: Work
+    after_s: float = 0.0
+    """How long it rests before, from the moment on when it is told."""
+    for_s: float | None = None
+    """How long it works then; None: until it is told otherwise, and it begins at once."""
+
+
+@dataclass(frozen=True)
 class RouterPlan:
     """One virtual router."""
 
@@ -82,8 +94,8 @@ class RouterPlan:
     """On path tap: a policy limits what it sends, so frames must not go past the wire's qdisc."""
     web: WebPlan | None = None
     """Of a router that is a load balancer, which has mode http."""
-    works: bool = False
-    """Whether a program in it takes all of its core that it can get, when it is told to."""
+    works: tuple[Work, ...] = ()
+    """What programs in it do besides, each when it is told to."""
 
     @property
     def asks(self) -> bool:

@@ -1,26 +1,56 @@
-"""The work of a test bed's routers: in a container a process that takes all time it can get."""
+"""The work of a test bed's routers: programs in them that are told when to work."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from isolane.errors import TestbedError
+from isolane.guests import work_variable
+from isolane.spec.work_models import Work
+from isolane.testbed.bed_devices import Layout
+from isolane.testbed.bed_plan import WorkTime
 from isolane.testbed.bed_programs import READY_S, WITHOUT_RIGHTS, BedPrograms
+from isolane.testbed.netns import Namespace
 
 BUSY: Final = "while :; do :; done"
 """Shell commands that never wait."""
+REQUEST_BYTES: Final = 4096
+"""What a guest reads of its disk in one request."""
 _STOPPED: Final = f"kill -STOP $$; {BUSY}"
 _LOOK_S: Final = 0.005
 
 
-def work_script() -> str:
-    """Return shell commands that start the work of a guest, stopped; its number is ``$work``."""
-    return f"({BUSY}) &\nwork=$!\nkill -STOP $work"
+def work_script(works: Iterable[Work], disk: str) -> str:
+    """Return shell commands that start the work of a guest, stopped.
+
+    The number of each process is in :func:`isolane.guests.work_variable`. One that reads the disk
+    is that program before it is stopped: CPU accounting knows its threads from then on.
+
+    Parameters
+    ----------
+    disk
+        The guest's disk, which it reads from end to end past its caches, a request after the other.
+    """
+    reading = f"/bin/dd if={disk} of=/dev/null bs={REQUEST_BYTES} iflag=direct"
+    lines = []
+    for work in works:
+        number = work_variable(work)
+        if work == "disk":
+            lines += [
+                f"{reading} count=1 2>/dev/null || {{ echo 'it cannot read {disk}'; exit 1; }}",
+                f"{reading} &",
+                f"{number}=$!",
+                f'while read -r name </proc/${number}/comm && [ "$name" != dd ]; do :; done',
+            ]
+        else:
+            lines += [f"({BUSY}) &", f"{number}=$!"]
+        lines.append(f"kill -STOP ${number}")
+    return "\n".join(lines)
 
 
 class BedWorkers(BedPrograms):
@@ -43,10 +73,37 @@ class BedWorkers(BedPrograms):
         for name, process in self._processes.items():
             _await_stopped(name, process)
 
-    def work(self, routers: Collection[str]) -> None:
-        """Have these routers work, and no others."""
+    def __init__(self, layout: Layout, namespaces: Mapping[str, Namespace]) -> None:
+        super().__init__(layout, namespaces)
+        self._timers = _Timers(layout, namespaces)
+
+    def work(self, works: Mapping[str, WorkTime]) -> None:
+        """Have these routers work at these times, and no others."""
+        self._timers.close()
         for name, process in self._processes.items():
-            process.send_signal(signal.SIGCONT if name in routers else signal.SIGSTOP)
+            wanted = works.get(name)
+            at_once = wanted is not None and wanted.for_s is None
+            process.send_signal(signal.SIGCONT if at_once else signal.SIGSTOP)
+            if wanted is not None and wanted.for_s is not None:
+                self._timers.start(name, process.pid, wanted.after_s, wanted.for_s)
+
+    def close(self) -> None:
+        """End all of them."""
+        self._timers.close()
+        super().close()
+
+
+class _Timers(BedPrograms):
+    """Programs that let the work of a container go on, and stop it, when it is time."""
+
+    WHAT = "timer"
+
+    def start(self, router: str, process: int, after_s: float, for_s: float) -> None:
+        """Start that of one router, for a process that is stopped."""
+        begin = f"sleep {after_s:.3f}; kill -CONT {process}"
+        end = f"sleep {for_s:.3f}; kill -STOP {process}"
+        (of,) = (one for one in self._layout.routers if one.name == router)
+        self._begin(of, ["sh", "-c", f"{begin}; {end}"], stdout=subprocess.DEVNULL)
 
 
 def _await_stopped(router: str, process: subprocess.Popen[bytes]) -> None:

@@ -51,6 +51,9 @@ OF: Final[Mapping[str, Mapping[_Key, tuple[str, str]]]] = {
         ("unmodified", 0): ("connections", "two"),
         ("unmodified", 1): ("connections", "three"),
     },
+    "adamczyk2012-fig9-disk": {
+        (name, 0): ("disk", name) for name in ("unmodified", "improved", "protected")
+    },
     "adamczyk2012-fig10-priorities": {("wrr", 0): ("priorities", "sweep")},
 }
 """By name of the experiment file: which arm and point is which simulated experiment and variant."""

@@ -7,11 +7,12 @@ from typing import Final
 
 from isolane.reproduce.adamczyk.runs import load_host
 from isolane.reproduce.adamczyk.spec import Sweep, Variant
-from isolane.reproduce.adamczyk.variant_model import FRAME_BYTES, weights_at
-from isolane.results.results import Trial
+from isolane.reproduce.adamczyk.variant_model import FRAME_BYTES, NS, weights_at
+from isolane.results.results import RouterTrial, Trial
 from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, Experiment
 from isolane.spec.patterns import read_pattern
 from isolane.spec.policy_router import PolicyValues
+from isolane.spec.work_models import DISK_WORK, NO_WORK
 
 ON_WIRE_BYTES: Final = FRAME_BYTES + WIRE_OVERHEAD_BYTES
 """What a frame with a full datagram takes of a link."""
@@ -29,7 +30,8 @@ def differences(experiment: Experiment, variant: Variant, trial: Trial) -> Itera
     trial
         Any of that arm and point.
     """
-    names = [router.router for router in trial.routers]
+    sending = [router for router in trial.routers if router.offered_pps]
+    names = [router.router for router in sending]
     if names != list(variant.guests):
         yield f"its routers are {', '.join(names)}, and the paper's {', '.join(variant.guests)}"
         return
@@ -42,8 +44,9 @@ def differences(experiment: Experiment, variant: Variant, trial: Trial) -> Itera
         size = experiment.traffic_of(vm).frame_size
         if (router.kind, router.path, size) != ("vm", "netback", FRAME_BYTES):
             yield f"{vm} is a {router.kind} on {router.path} with frames of {size} bytes"
-    yield from _of_loads(experiment, variant, trial)
+    yield from _of_loads(experiment, variant, sending)
     yield from _of_rates(arm, variant)
+    yield from _of_disk(experiment, arm, variant)
 
 
 def _of_uplink(arm: Arm, variant: Variant) -> Iterator[str]:
@@ -66,9 +69,11 @@ def _burst_ns(rate_mbps: float) -> int:
     return 50_000_000 if rate_mbps > HIGH_MBPS else 20_000_000
 
 
-def _of_loads(experiment: Experiment, variant: Variant, trial: Trial) -> Iterator[str]:
+def _of_loads(
+    experiment: Experiment, variant: Variant, sending: Sequence[RouterTrial]
+) -> Iterator[str]:
     link_pps = load_host(None).link_mbps * 1e6 / 8 / ON_WIRE_BYTES
-    for router, (vm, guest) in zip(trial.routers, variant.guests.items(), strict=True):
+    for router, (vm, guest) in zip(sending, variant.guests.items(), strict=True):
         timing = read_pattern(router.pattern).timing
         start_s, kind = timing.from_ns / 1e9, timing.kind
         if start_s != guest.start or kind not in ("constant", "from"):
@@ -88,6 +93,20 @@ def _of_rates(arm: Arm, variant: Variant) -> Iterator[str]:
         wanted_bps = guest.rate_max * 1e6 if guest.rate_max is not None else None
         if has_bps != wanted_bps:
             yield f"rate_max of {vm} is {has_bps} bit/s, and the paper's {wanted_bps}"
+
+
+def _of_disk(experiment: Experiment, arm: Arm, variant: Variant) -> Iterator[str]:
+    disk = variant.disk
+    wanted = [] if disk is None else [((DISK_WORK,), round(disk.start * NS), round(disk.stop * NS))]
+    working = [router for router in experiment.routers if set(router.work) != {NO_WORK}]
+    if [(r.work, r.work_from_ns, r.work_until_ns) for r in working] != wanted:
+        yield "no other machine reads its disk when the paper's does" if wanted else "routers work"
+        return
+    if disk is None:
+        return
+    weights = [(arm.router(r.name).policy or PolicyValues()).cpu_weight for r in experiment.routers]
+    if (len(set(weights)) > 1) != disk.protected:
+        yield "its cpu_weight are not those of this variant"
 
 
 def _of_sweep(arm: Arm, sweep: Sweep, seconds: int) -> Iterator[str]:

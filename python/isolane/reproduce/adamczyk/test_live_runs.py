@@ -142,6 +142,21 @@ def following(_: Trial, second: float) -> tuple[float, ...]:
     return (95 * first / 31, 95 * (31 - first) / 31)
 
 
+def disturbed(trial: Trial, second: float) -> tuple[float, ...]:
+    kept = {"unmodified": 0.6, "improved": 0.8, "protected": 0.99}[trial.arm]
+    return (95 * kept if 15 <= second < 30 else 95 * (second >= 0), 0.0)
+
+
+def test_what_a_disk_takes_is_decided_by_its_times(tmp_path: Path) -> None:
+    nine = made(tmp_path / "nine", "fig9-disk", disturbed)
+    found = live_runs.read([nine]).found
+    assert list(found["disk"]) == ["unmodified", "improved", "protected"]
+    claims = adamczyk_claims.of(found, ["disk"])
+    assert [claim.reproduced for claim in claims] == [True, True, True]
+    assert claims[0].evidence == "60.0% of it is kept during the disk load, 100.0% after"
+    assert claims[1].evidence == "with it 80.0% is kept during the disk load"
+
+
 def test_figures_without_repeats_or_neighbours_are_decided_as_well(tmp_path: Path) -> None:
     alone = made(tmp_path / "alone", "fig5-alone", lambda _, second: (second >= 0) * [81.0] or [0])
     (claim,) = adamczyk_claims.of(live_runs.read([alone]).found, ["equal-rates"])
@@ -202,13 +217,18 @@ def refused(words: str, *paths: Path) -> None:
         ("fig5", "from 5s", "from 4s", "vm2 sends from 4s, and the paper's from 5 s"),
         ("fig5", "from 5s", "constant", "vm2 sends constant, and the paper's from 5 s"),
         ("fig5", "vm2: {rate_max: 30", "vm2: {rate_max: 31", "rate-30: rate_max of vm2 is 310"),
+        ("fig9", "work_from: 15s", "work_from: 14s", "no other machine reads its disk when the"),
+        ("fig9", "work: disk", "work: cpu", "no other machine reads its disk when the paper's"),
+        ("fig9", "cpu_weight: 800", "cpu_weight: 100", "arm protected: its cpu_weight are not"),
+        ("fig9", "vm2: 0kpps", "vm2: 8.1kpps", "routers are vm1, vm2, and the paper's vm1;"),
+        ("fig8", "name: vm2, kind", "name: vm2, work: cpu, kind", "arm unmodified: routers work"),
         ("fig10", "link_weight: 29", "link_weight: 28", "weights do not change as the paper's"),
     ],
 )
 def test_a_run_with_other_settings_is_refused(
     file: str, before: str, after: str, words: str, tmp_path: Path
 ) -> None:
-    names = {"fig5": "equal-rates", "fig8": "connections", "fig10": "priorities"}
+    names = {"fig5": "equal-rates", "fig8": "connections", "fig9": "disk", "fig10": "priorities"}
     text = (PAPERS / f"{file}-{names[file]}.yaml").read_text(encoding="utf-8")
     assert before in text
     path = made(tmp_path / "run", "", lambda trial, _: [1.0] * len(trial.routers),

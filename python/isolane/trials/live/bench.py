@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from isolane import _native
@@ -13,7 +12,6 @@ from isolane.procfs import core_ticks
 from isolane.results.results import NotMeasured
 from isolane.results.series import RouterSeries, TrialSeries, bins_of, padded
 from isolane.spec import Arm, Experiment, PointRouter, format_ns
-from isolane.spec.work_models import NO_WORK
 from isolane.testbed import Counters
 from isolane.trials.backend import Observation, Setting
 from isolane.trials.live import frame_accounting, guest_needs
@@ -27,6 +25,7 @@ from isolane.trials.live.loaded import Loaded
 from isolane.trials.live.measured_bench import CommonEquipment, MeasuredBench
 from isolane.trials.live.stamped import Stamped
 from isolane.trials.live.timed_changes import TimedChanges
+from isolane.trials.live.trial_work import TrialWork
 
 LEAD_NS = 15_000_000
 """Time from the call to the first departure; the kernel takes some ms to set up the run."""
@@ -89,8 +88,10 @@ class LiveBench(MeasuredBench):
         before, ticks = self._counters(), core_ticks()
         idle = IdleReading.take(tools.accountant, ticks)
         tools.bed.receive_often()
-        with self._working(setting):
-            self._send(source, setting)
+        routers = [demand.router for demand in setting.demands]
+        work = TrialWork(tools.bed, routers, setting.window_ns)
+        with work.going_on():
+            self._send(source, setting, work)
         tools.bed.check_alive()
         report = source.report()
         counts, lost = self._drained(sum(sent.sent for sent in report.streams), before, setting)
@@ -136,16 +137,6 @@ class LiveBench(MeasuredBench):
             receiver_pause_ns=tools.bed.receiver_moderation_ns,
         )
         return observe(raw)
-
-    @contextmanager
-    def _working(self, setting: Setting) -> Iterator[None]:
-        """Have routers work while frames are sent."""
-        names = [d.router.name for d in setting.demands if d.router.work != NO_WORK]
-        if names:
-            self._equipment.bed.work(names)
-        yield
-        if names:  # a trial that failed takes the bed with it
-            self._equipment.bed.work(())
 
     def _drained(
         self, sent: int, before: Counters, setting: Setting
@@ -201,11 +192,12 @@ class LiveBench(MeasuredBench):
         counters = self._equipment.bed.counters().plus(managed.dropped())
         return replace(counters, passed_on=managed.passed_on())
 
-    def _send(self, source: _native.Generator, setting: Setting) -> None:
+    def _send(self, source: _native.Generator, setting: Setting, work: TrialWork) -> None:
         """Run the generator, before all that its core is wanted for; this thread included."""
-        lead_ns = LEAD_NS + self._changes.lead_ns
+        lead_ns = LEAD_NS + self._changes.lead_ns + work.lead_ns
         start_ns = _native.monotonic_ns() + lead_ns
         window_ns = start_ns + setting.warmup_ns
+        work.plan(window_ns)
         self._changes.plan(start_ns - LEAD_NS, window_ns)
         self._watch(setting, window_ns)
         limit_s = (lead_ns + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S

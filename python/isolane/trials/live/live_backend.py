@@ -17,7 +17,7 @@ from isolane.results.series import AFTER_NS
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, Policy
 from isolane.spec.external_models import External
 from isolane.spec.port_keys import port_keys
-from isolane.spec.work_models import NO_WORK
+from isolane.spec.work_models import own_work
 from isolane.testbed import (
     UML,
     BedPlan,
@@ -127,7 +127,7 @@ class LiveBackEnd:
         plans = tuple(
             replace(
                 _router_plan(arm, r, web_plan(self._experiment, arm, r)),
-                works=set(self._experiment.router(r.group).work) != {NO_WORK},
+                works=own_work(self._experiment.router(r.group).work),
             )
             for r in routers
         )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from isolane.guests import GuestPart
-from isolane.testbed import CapturePoint, Counters, DutInterface, Edge, Node, Wire
+from isolane.testbed import CapturePoint, Counters, DutInterface, Edge, Node, Wire, WorkTime
 
 
 class MeasuredBed(Protocol):
@@ -68,8 +68,8 @@ class MeasuredBed(Protocol):
     def receiver_moderation_ns(self) -> int:
         """Pause between two polls of a receiver's interface, ns; 0 where it is not Isolane's."""
 
-    def work(self, routers: Collection[str]) -> None:
-        """Have the programs of these routers work, and no others."""
+    def work(self, works: Mapping[str, WorkTime]) -> None:
+        """Have the programs of these routers work at these times, and no others."""
 
     def receive_often(self) -> None:
         """Have the receiver poll as often as delays need it, within milliseconds."""

@@ -1,4 +1,4 @@
-"""Work of simulated routers: a process that computes, beside a container's frames or in a guest."""
+"""Work of simulated routers: a process that computes, beside a container's frames or a guest's."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from isolane.spec import Arm
-from isolane.spec.work_models import NO_WORK
+from isolane.spec import Arm, PointRouter
+from isolane.spec.work_models import NO_WORK, Work
 from isolane.trials.backend import Setting
 from isolane.trials.sim import simulation as to
 
-_BEHIND_FRAMES: Final = 19
-"""Nice value of a guest's program beside the guest itself, whose kernel serves frames first."""
+_NICE: Final[dict[Work, int | None]] = {"cpu": 19, "disk": None}
+"""Of work beside the guest itself, whose kernel serves frames before its programs. Requests for its
+disk are served by another process of this host, at once, so one follows the other."""
 
 
 def add_work(
@@ -20,7 +21,8 @@ def add_work(
 ) -> tuple[to.Simulation, dict[str, str]]:
     """Return the model with the work of its routers, and whose each new context is.
 
-    As in a live run (:mod:`isolane.testbed.router_work`) it takes time while frames are sent.
+    As in a live run (:mod:`isolane.testbed.router_work`) it takes time while frames are sent, or in
+    a part of the window.
     A container's is a process of its own weight; a guest's is part of what the guest has of its
     core.
 
@@ -44,13 +46,23 @@ def add_work(
                 name=name,
                 kind="process",
                 cores=(core_of(router.name),),
-                nice=_BEHIND_FRAMES if guest else None,
+                nice=_NICE[router.work] if guest else None,
                 group=router.name if guest else None,
             )
         )
-        loads.append(to.Load(name, name, to.Computing("cpu"), model.window_end_ns))
+        begin_ns, end_ns = _times(router, model)
+        loads.append(to.Load(name, name, to.Computing("cpu"), end_ns, begin_ns))
         owners[name] = router.name
     if not loads:
         return model, {}
     contexts = [*model.contexts, *contexts]
     return replace(model, contexts=tuple(contexts), loads=tuple(loads)), owners
+
+
+def _times(router: PointRouter, model: to.Simulation) -> tuple[int, int]:
+    """Return when the work begins and stops, ns since the trial's start."""
+    begin_ns, end_ns = router.work_from_ns, router.work_until_ns
+    return (
+        0 if begin_ns is None else model.warm_up_ns + begin_ns,
+        model.window_end_ns if end_ns is None else model.warm_up_ns + end_ns,
+    )

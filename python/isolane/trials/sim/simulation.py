@@ -253,6 +253,7 @@ class Load:
     context: str
     load: Computing
     stop_ns: int
+    start_ns: int = 0
 
 
 @dataclass(frozen=True)

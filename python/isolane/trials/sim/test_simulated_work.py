@@ -68,6 +68,39 @@ def test_work_takes_the_time_that_frames_leave_and_is_the_routers_own(
         assert router.received_frames == pytest.approx(router.offered_frames, rel=0.02)
 
 
+def test_it_takes_time_between_its_times_alone(tmp_path: Path) -> None:
+    text = TEXT.replace("role: victim", "role: router").replace("role: aggressor", "role: router")
+    text = text.replace("work: [none, cpu]", "work: cpu{times}")
+    idle: dict[str, float] = {}
+    for times in ("", ", work_from: 50ms, work_until: 100ms", ", work_until: 50ms"):
+        kind = "kind: container, path: macvlan"
+        filled = text.format(kind=kind, a="2kpps", b="1kpps", receive="softirq", times=times)
+        folder = tmp_path / f"run-{len(idle)}"
+        run(parse_experiment(filled), folder, profile="rathore2013")
+        (trial,) = RunFolder.open(folder).trials()
+        idle[times] = trial.cores[0].idle
+    always, *parts = idle.values()
+    assert always < 0.001
+    quiet = parts[0] / 0.75
+    assert quiet > 0.9, "little is left for frames"
+    assert parts[1] == pytest.approx(0.75 * quiet, abs=0.01)
+
+
+def test_what_serves_a_guests_disk_shares_the_core_with_it(tmp_path: Path) -> None:
+    kind = "kind: vm, path: sriov-passthrough"
+    shares = {}
+    for work in ("cpu", "disk"):
+        text = TEXT.format(kind=kind, a="0kpps", b="1400kpps", receive="softirq")
+        folder = tmp_path / work
+        run(parse_experiment(text.replace("cpu]", f"{work}]")), folder, profile="rathore2013")
+        quiet, busy = sorted(RunFolder.open(folder).trials(), key=lambda trial: trial.point)
+        assert busy.routers[1].work == work
+        assert quiet.cores[0].idle < 0.01, "the guest has no time left"
+        shares[work] = busy.routers[1].received_pps / quiet.routers[1].received_pps
+    assert shares["cpu"] > 0.9, "frames go first"
+    assert shares["disk"] < 0.8 * shares["cpu"]
+
+
 def test_a_containers_work_shares_the_core_with_the_thread_of_another(tmp_path: Path) -> None:
     kind = "kind: container, path: sriov"
     _, busy = trials(tmp_path, kind, a="1400kpps", b="0kpps", receive="threaded")
