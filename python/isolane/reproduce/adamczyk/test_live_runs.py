@@ -219,7 +219,7 @@ def refused(words: str, *paths: Path) -> None:
         ("fig5", "vm2: {rate_max: 30", "vm2: {rate_max: 31", "rate-30: rate_max of vm2 is 310"),
         ("fig9", "work_from: 15s", "work_from: 14s", "no other machine reads its disk when the"),
         ("fig9", "work: disk", "work: cpu", "no other machine reads its disk when the paper's"),
-        ("fig9", "cpu_weight: 800", "cpu_weight: 100", "arm protected: its cpu_weight are not"),
+        ("fig9", "cpu_weight: 12", "cpu_weight: 100", "arm protected: its cpu_weight are not"),
         ("fig9", "vm2: 0kpps", "vm2: 8.1kpps", "routers are vm1, vm2, and the paper's vm1;"),
         ("fig8", "name: vm2, kind", "name: vm2, work: cpu, kind", "arm unmodified: routers work"),
         ("fig10", "link_weight: 29", "link_weight: 28", "weights do not change as the paper's"),
