@@ -86,7 +86,7 @@ def _refuse_unusable(recorded: Sequence[Trial], wanted: Sequence[int]) -> None:
 
 def job_of(experiment: Experiment, trial: Trial, options: Options) -> TrialJob:
     """Return the simulation of a live trial: the load that its generator really sent."""
-    routers = tuple(_router(experiment, router) for router in trial.routers)
+    routers = tuple(_router(experiment, router, options.scale) for router in trial.routers)
     demands = tuple(
         Demand(point, router.generated_pps, router.load_x)
         for point, router in zip(routers, trial.routers, strict=True)
@@ -98,13 +98,24 @@ def job_of(experiment: Experiment, trial: Trial, options: Options) -> TrialJob:
     return TrialJob(experiment, trial.arm, routers, setting, options.profile)
 
 
-def _router(experiment: Experiment, router: RouterTrial) -> PointRouter:
+def _router(experiment: Experiment, router: RouterTrial, scale: float) -> PointRouter:
+    """Return a router as it was; times of its work become shorter as the window does."""
     for point in experiment.points():
         for member in point.routers:
             if member.name == router.router:
-                return replace(member, work=router.work, pattern=read_pattern(router.pattern))
+                return replace(
+                    member,
+                    work=router.work,
+                    pattern=read_pattern(router.pattern),
+                    work_from_ns=_scaled(member.work_from_ns, scale),
+                    work_until_ns=_scaled(member.work_until_ns, scale),
+                )
     msg = f"the experiment {experiment.name} has no router {router.router}"
     raise SpecError(msg)
+
+
+def _scaled(time_ns: int | None, scale: float) -> int | None:
+    return None if time_ns is None else round(time_ns * scale)
 
 
 def _figures(key: tuple[str, str, int], trial: Trial) -> list[Figure]:

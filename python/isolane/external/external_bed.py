@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -17,7 +17,7 @@ from isolane.external.link_sockets import LinkSide
 from isolane.external.router_examination import There, examine
 from isolane.guests import GuestPart
 from isolane.spec.external_models import External, ExternalSide
-from isolane.testbed import CapturePoint, Counters, DutInterface, Edge, Node, Wire
+from isolane.testbed import CapturePoint, Counters, DutInterface, Edge, Node, Wire, WorkTime
 from isolane.testbed.host_links import (
     OWN_NETNS,
     interface_index,
@@ -140,7 +140,7 @@ class ExternalBed:
             )
         )
 
-    def work(self, routers: Collection[str]) -> None:
+    def work(self, works: Mapping[str, WorkTime]) -> None:
         """Do nothing: what the user's routers do is not Isolane's to say."""
 
     def receive_often(self) -> None:

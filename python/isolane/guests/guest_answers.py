@@ -19,16 +19,18 @@ while read -r number files; do
     [-@]*) set -- $files
         while [ $# -ge 2 ]; do
             eval "work=\\$work_$2 later=\\$later_$2"
-            [ -z "$later" ] || kill $later 2>/dev/null
+            kill $later 2>/dev/null
             later=
             case $1 in
             @*) at=${{1#@}}
                 kill -STOP $work && echo "{WORK} $2"
-                (sleep ${{at%:*}}; kill -CONT $work; sleep ${{at#*:}}; kill -STOP $work) &
-                later=$! ;;
+                (sleep ${{at%:*}} && kill -CONT $work) 2>/dev/null &
+                later=$!
+                (sleep ${{at#*:}} && kill -STOP $work) 2>/dev/null &
+                later="$later $!" ;;
             *) kill $1 $work && echo "{WORK} $2" ;;
             esac
-            eval "later_$2=$later"
+            eval "later_$2=\\$later"
             shift 2
         done ;;
     *) head -v -n 1000000000 $files 2>/dev/null ;;
@@ -46,7 +48,7 @@ _FILE: Final = re.compile(r"(?:^|\n)==> /proc/(\S+) <==\n")
 
 def in_time(after_s: float, for_s: float) -> str:
     """Return the order to rest for some time, then to work for some, and to stop."""
-    return f"@{after_s:.3f}:{for_s:.3f}"
+    return f"@{after_s:.3f}:{after_s + for_s:.3f}"
 
 
 def work_variable(work: str) -> str:

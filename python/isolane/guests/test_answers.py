@@ -31,6 +31,7 @@ class Shell(Guest):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
@@ -53,7 +54,7 @@ class Shell(Guest):
         return [emulator]
 
     def _end(self, process: subprocess.Popen[bytes]) -> None:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -166,7 +167,7 @@ def test_times_that_were_told_are_forgotten_with_the_next_order() -> None:
         shell.tell_work({"cpu": STOP})
         shell.await_work()
         time.sleep(0.5)
-        assert letter(worker) == "T"
+        until(lambda: letter(worker) == "T", "it rests")
     finally:
         shell.close()
 

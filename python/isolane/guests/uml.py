@@ -33,6 +33,8 @@ _NOT_NEEDED: Final = "raid6_select_algo"
 0.8 of 1.3 s."""
 UML_DISK: Final = "/dev/ubda"
 """Where a guest finds its disk."""
+_DISK: Final = f"{_MEMORY}/disk"
+"""The file that it is: it has no content, and so takes none of this host's memory."""
 _DISK_BYTES: Final = 1 << 43
 """Of the disk, which holds nothing: at 1 GB/s it is read in two hours."""
 _NETWORK: Final = 1
@@ -70,7 +72,7 @@ class UmlPlan(GuestPlan):
     nics
         Its NICs, which stay whoever opened them's to close.
     disk
-        Whether it has a disk to read from: a file of this host's memory without any content.
+        Whether it has a disk to read from, which holds nothing.
     """
 
     memory_mb: int = UML_MB
@@ -121,23 +123,19 @@ class UmlGuest(Guest):
     def _init(self) -> Path:
         return self.folder / "init"
 
-    @property
-    def _disk(self) -> Path:
-        return self.folder / "disk"
-
     def _prepare(self) -> None:
         driver = (uml_modules.load(_VIRTIO),) if self.plan.served_nics else ()
         lines = ("#!/bin/sh", *_FIRST, *driver, self.plan.script, ANSWERING)
         self._init.write_text("\n".join(lines) + "\n")
         self._init.chmod(0o700)
-        if self.plan.disk:
-            with self._disk.open("wb") as file:
-                file.truncate(_DISK_BYTES)
 
     def _mounts(self) -> list[str]:
         # The guest's memory is a file there, which must be executable.
         size = f"size={self.plan.memory_mb + 32}m,mode=0700"
-        return [f"mount -t tmpfs -o {size} isolane-guest {_MEMORY}"]
+        return [
+            f"mount -t tmpfs -o {size} isolane-guest {_MEMORY}",
+            *([f"truncate --size {_DISK_BYTES} {_DISK}"] if self.plan.disk else []),
+        ]
 
     def _descriptors(self) -> list[int]:
         return [nic.socket.fileno() for nic in self.plan.own_nics]
@@ -165,7 +163,7 @@ class UmlGuest(Guest):
                 f"vec{i}:transport=fd,fd={nic.socket.fileno()},mac={nic.mac},{_DRIVER}"
                 for i, nic in enumerate(self.plan.own_nics)
             ),
-            *([f"ubd0r={self._disk}"] if self.plan.disk else []),
+            *([f"ubd0r={_DISK}"] if self.plan.disk else []),
             *(
                 f"virtio_uml.device={nic.socket}:{_NETWORK}:{i}"
                 for i, nic in enumerate(self.plan.served_nics)

@@ -319,6 +319,9 @@ LinkBurst = Annotated[
 TrialDuration = Annotated[
     int, PlainValidator(_duration("50ms", "1h")), _duration_text, _duration_schema()
 ]
+WindowTime = Annotated[
+    int, PlainValidator(_duration("0ms", "1h")), _duration_text, _duration_schema()
+]
 Warmup = Annotated[
     int, PlainValidator(_duration("0ms", "10min")), _duration_text, _duration_schema()
 ]

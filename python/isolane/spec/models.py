@@ -153,9 +153,9 @@ class Router(SpecModel):
     work: WorkValues = (NO_WORK,)
     """What a program in it does besides: none, cpu (it takes all of its core that it can get, in
     trials only), or of a virtual machine disk (it reads its disk). A list sweeps it."""
-    work_from_ns: f.Warmup | None = Field(default=None, alias="work_from")
+    work_from_ns: f.WindowTime | None = Field(default=None, alias="work_from")
     """When the work begins, from the start of the measuring window; default: with the frames."""
-    work_until_ns: f.Warmup | None = Field(default=None, alias="work_until")
+    work_until_ns: f.WindowTime | None = Field(default=None, alias="work_until")
     """When it stops; default: with the frames."""
     external: External | None = None
     """Of an external router: the interfaces that lead to it, and its addresses there."""

@@ -66,7 +66,7 @@ def _of_attack(data: ExperimentData, router: Router) -> tuple[str, str] | None:
         return None if swept else (why, "a list with none in it")
     whose = "a victim" if router.role == "victim" else "which is no aggressor"
     why = f"work of {name}, {whose}, that is swept: what it does would count as another's"
-    return (why, "one of none, cpu, disk") if swept else None
+    return (why, "a single value") if swept else None
 
 
 def _of_kind(router: ArmRouter, *, disk: bool) -> tuple[str, str] | None:

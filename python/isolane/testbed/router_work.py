@@ -22,6 +22,8 @@ BUSY: Final = "while :; do :; done"
 REQUEST_BYTES: Final = 4096
 """What a guest reads of its disk in one request."""
 _STOPPED: Final = f"kill -STOP $$; {BUSY}"
+_SLEEP: Final = "setpriv --pdeathsig KILL sleep"
+"""It ends with the shell that waits for it."""
 _LOOK_S: Final = 0.005
 
 
@@ -42,7 +44,7 @@ def work_script(works: Iterable[Work], disk: str) -> str:
         number = work_variable(work)
         if work == "disk":
             lines += [
-                f"{reading} count=1 2>/dev/null || {{ echo 'it cannot read {disk}'; exit 1; }}",
+                f"{reading} count=1 || {{ echo 'it cannot read {disk}'; exit 1; }}",
                 f"{reading} &",
                 f"{number}=$!",
                 f'while read -r name </proc/${number}/comm && [ "$name" != dd ]; do :; done',
@@ -58,6 +60,10 @@ class BedWorkers(BedPrograms):
 
     WHAT = "work"
 
+    def __init__(self, layout: Layout, namespaces: Mapping[str, Namespace]) -> None:
+        super().__init__(layout, namespaces)
+        self._timers = _Timers(layout, namespaces)
+
     def start(self) -> None:
         """Start all of them, and wait until they are stopped.
 
@@ -72,10 +78,6 @@ class BedWorkers(BedPrograms):
                 self._begin(router, words, stdout=subprocess.DEVNULL)
         for name, process in self._processes.items():
             _await_stopped(name, process)
-
-    def __init__(self, layout: Layout, namespaces: Mapping[str, Namespace]) -> None:
-        super().__init__(layout, namespaces)
-        self._timers = _Timers(layout, namespaces)
 
     def work(self, works: Mapping[str, WorkTime]) -> None:
         """Have these routers work at these times, and no others."""
@@ -100,10 +102,10 @@ class _Timers(BedPrograms):
 
     def start(self, router: str, process: int, after_s: float, for_s: float) -> None:
         """Start that of one router, for a process that is stopped."""
-        begin = f"sleep {after_s:.3f}; kill -CONT {process}"
-        end = f"sleep {for_s:.3f}; kill -STOP {process}"
+        begin, end = f"{_SLEEP} {after_s:.3f}", f"{_SLEEP} {for_s:.3f}"
+        words = f"{begin} && kill -CONT {process} && {end} && kill -STOP {process}"
         (of,) = (one for one in self._layout.routers if one.name == router)
-        self._begin(of, ["sh", "-c", f"{begin}; {end}"], stdout=subprocess.DEVNULL)
+        self._begin(of, ["sh", "-c", words], stdout=subprocess.DEVNULL)
 
 
 def _await_stopped(router: str, process: subprocess.Popen[bytes]) -> None:

@@ -30,7 +30,8 @@ def differences(experiment: Experiment, variant: Variant, trial: Trial) -> Itera
     trial
         Any of that arm and point.
     """
-    sending = [router for router in trial.routers if router.offered_pps]
+    idle = variant.disk is not None
+    sending = [router for router in trial.routers if router.offered_pps or not idle]
     names = [router.router for router in sending]
     if names != list(variant.guests):
         yield f"its routers are {', '.join(names)}, and the paper's {', '.join(variant.guests)}"
@@ -104,9 +105,12 @@ def _of_disk(experiment: Experiment, arm: Arm, variant: Variant) -> Iterator[str
         return
     if disk is None:
         return
-    weights = [(arm.router(r.name).policy or PolicyValues()).cpu_weight for r in experiment.routers]
-    if (len(set(weights)) > 1) != disk.protected:
-        yield "its cpu_weight are not those of this variant"
+    sends, reads = (
+        (arm.router(vm).policy or PolicyValues()).cpu_weight
+        for vm in (next(iter(variant.guests)), working[0].name)
+    )
+    if reads > sends or (reads < sends) != disk.protected:
+        yield f"the machine that reads has cpu_weight {reads}, and the other one {sends}"
 
 
 def _of_sweep(arm: Arm, sweep: Sweep, seconds: int) -> Iterator[str]:

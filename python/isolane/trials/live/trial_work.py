@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from isolane import _native
+from isolane.errors import MeasurementError
 from isolane.spec import PointRouter
 from isolane.spec.work_models import NO_WORK
 from isolane.testbed import WorkTime
@@ -50,13 +51,19 @@ class TrialWork:
         if self._at_once or self._timed:  # a trial that failed takes the bed with it
             self._bed.work({})
 
-    def plan(self, window_ns: int) -> None:
+    def plan(self, start_ns: int, window_ns: int) -> None:
         """Tell the other routers when they are to work.
 
         Parameters
         ----------
-        window_ns
-            When the measuring window begins, ns of the monotonic clock.
+        start_ns, window_ns
+            When the first frame departs, and when the measuring window begins, ns of the monotonic
+            clock.
+
+        Raises
+        ------
+        MeasurementError
+            If they do not hear of it before the first frame, or a program has ended.
         """
         if not self._timed:
             return
@@ -64,10 +71,15 @@ class TrialWork:
         for router in self._timed:
             begin_ns = router.work_from_ns or 0
             end_ns = self._window_ns if router.work_until_ns is None else router.work_until_ns
-            after_ns = window_ns + begin_ns - _native.monotonic_ns()
-            times = (max(0, after_ns) / 1e9, (end_ns - begin_ns) / 1e9)
+            after_ns = max(0, window_ns + begin_ns - _native.monotonic_ns())
+            times = (after_ns / 1e9, (end_ns - begin_ns) / 1e9)
             works[router.name] = WorkTime(router.work, *times)
         self._bed.work(works)
+        late_ns = _native.monotonic_ns() - start_ns
+        if late_ns > 0:
+            raise MeasurementError(
+                f"routers knew the times of their work {late_ns / 1e6:.0f} ms late"
+            )
 
 
 def _is_timed(router: PointRouter) -> bool:
