@@ -212,6 +212,16 @@ def line_panel(  # noqa: PLR0913 - a plot is its data, its axes and its words
     return as_panel(title, said, layers, data=values)
 
 
+@dataclass(frozen=True)
+class TimeMarks:
+    """What is marked in a plot over time."""
+
+    begin: float
+    """Where the measuring window begins: a dashed line."""
+    spans: Sequence[tuple[float, float]] = ()
+    """Begin and end of what is shaded."""
+
+
 @unchecked
 def time_panel(
     title: str,
@@ -219,17 +229,30 @@ def time_panel(
     series: Sequence[str],
     axes: tuple[Axis, Axis],
     words: str,
-    *,
-    begin: float,
+    marks: TimeMarks,
 ) -> Panel:
-    """Plain lines over time; a dashed line where the measuring window begins."""
+    """Plain lines over time."""
     x, y = axes
     colour, dash, _ = _distinct(series)
     across = alt.X("x:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False))
     up = alt.Y("y:Q", axis=alt.Axis(**y.build()), scale=y.scale(zero=not y.log))
     lines = alt.Chart(alt.InlineData(values=[row.values() for row in rows]))
-    window = alt.Chart(alt.InlineData(values=[{"begin": begin}]))
+    window = alt.Chart(alt.InlineData(values=[{"begin": marks.begin}]))
+    shaded = alt.Chart(
+        alt.InlineData(values=[{"from": low, "to": high} for low, high in marks.spans])
+    )
     layers = [
+        *(
+            [
+                shaded.mark_rect(opacity=0.12).encode(
+                    alt.X("from:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False)),
+                    alt.X2("to:Q"),
+                    tooltip=alt.TooltipValue(None),
+                )
+            ]
+            if marks.spans
+            else []
+        ),
         window.mark_rule(strokeDash=[4, 4], opacity=0.7).encode(
             alt.X("begin:Q", axis=alt.Axis(**x.build()), scale=x.scale(zero=False)),
             tooltip=alt.TooltipValue(None),

@@ -23,7 +23,7 @@ from isolane.report.theme import css_colours
 def page(run: Run) -> str:
     """Write the whole page: styles, data, plots and the library that draws them."""
     summary = run.summary
-    drawn = over_time(summary, run.trials, run.series)
+    drawn = over_time(summary, run.trials, run.series, run.spec)
     shown = (*figures(summary), *filter(None, (drawn, profile_figure(run))))
     tested = arm_tables.differences(summary), arm_tables.trends(summary)
     boxes = box_figure(summary)

@@ -16,7 +16,7 @@ from isolane.results.results import HostFacts, Summary, Trial
 from isolane.results.resume import refuse_other_experiment, refuse_search
 from isolane.results.series import TrialSeries
 from isolane.results.trial_profile import TrialProfile
-from isolane.spec import load_experiment
+from isolane.spec import Experiment, load_experiment
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Run:
     """Empty in folders of older versions."""
     profiles: tuple[TrialProfile, ...] = ()
     """CPU profiles of trials; empty where none were asked for."""
+    spec: Experiment | None = None
+    """The experiment; None if this version does not read it any more."""
 
     @property
     def command(self) -> str:
@@ -62,7 +64,15 @@ def read_run(path: Path) -> Run:
         tuple(_without_repeated(folder.trials())),
         tuple(folder.series()),
         tuple(folder.profiles()),
+        _spec(folder),
     )
+
+
+def _spec(folder: RunFolder) -> Experiment | None:
+    try:
+        return load_experiment(folder.path / EXPERIMENT)
+    except (SpecError, NotSupported):
+        return None  # an older version's file, which this one cannot read
 
 
 def _without_repeated(trials: Sequence[Trial]) -> list[Trial]:
@@ -97,10 +107,9 @@ def _summary(folder: RunFolder) -> Summary:
 
 def _with_missing(known: Summary, folder: RunFolder, trials: Sequence[Trial]) -> Summary:
     """Add to the summary of an older version which points gave nothing, and judge it by that."""
-    try:
-        experiment = load_experiment(folder.path / EXPERIMENT)
-    except (SpecError, NotSupported):
-        return known  # an older version's file, which this one cannot read
+    experiment = _spec(folder)
+    if experiment is None:
+        return known
     again = summarise(
         experiment, trials, (), 0.0, 0.0, complete=known.complete, capacity=known.capacity
     )

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
 from isolane.analysis.delivery import tells_delays
-from isolane.report.chart import Axis, Figure, Row, Swatch, decades, time_panel
+from isolane.report.chart import Axis, Figure, Row, Swatch, TimeMarks, decades, time_panel
 from isolane.report.plot_parts import MAX_SERIES, TIME, arms
 from isolane.results.results import Summary, Trial
 from isolane.results.series import RouterSeries, TrialSeries
+from isolane.spec import Experiment
 from isolane.spec.units import format_ns, format_pps
 
 MAX_STEPS = 400
@@ -21,9 +22,14 @@ Together = dict[str, list[tuple[TrialSeries, RouterSeries]]]
 
 
 def over_time(
-    summary: Summary, trials: Sequence[Trial], series: Sequence[TrialSeries]
+    summary: Summary,
+    trials: Sequence[Trial],
+    series: Sequence[TrialSeries],
+    experiment: Experiment | None = None,
 ) -> Figure | None:
     """Draw frames received and their delay over time, as means over the repeats.
+
+    Where routers worked in a part of the window, as the experiment says, the plot is shaded.
 
     Shown are the victim, or the first router, at the last point of the experiment, where most is
     offered in nearly all experiments. Trials without verdict are left out, and invalid delays.
@@ -42,6 +48,8 @@ def over_time(
     first = together[names[0]][0][0]
     begin_s, step_ns = first.warmup_ns / 1e9, _each(first) * first.bin_ns
     x = Axis("time since the first departure (s)")
+    worked = _worked(experiment, first)
+    marks = TimeMarks(begin_s, list(dict.fromkeys(worked.values())))
     panels = [
         time_panel(
             "frames received per second",
@@ -49,7 +57,7 @@ def over_time(
             names,
             (x, Axis("frames received per second", "format(datum.value, '~s')")),
             f"Frames that {router} received over time; the window begins at {begin_s:g} s.",
-            begin=begin_s,
+            marks,
         )
     ]
     if delays:
@@ -64,7 +72,7 @@ def over_time(
                     Axis("delay (log scale)", TIME, decades(*limits), log=True, domain=limits),
                 ),
                 f"p99 delay of the frames of {router} over time.",
-                begin=begin_s,
+                marks,
             )
         )
     repeats = max(len(found) for found in together.values())
@@ -72,9 +80,26 @@ def over_time(
         f"{router} at {label}, in steps of {format_ns(step_ns)}: means of {repeats} trials "
         "(medians for the delay). The window begins at the dashed line; a line that still rises or "
         "falls there belongs to a trial whose warm-up is too short."
+        + "".join(
+            f" Shaded from {low_s:g} to {high_s:g} s: {name}."
+            for name, (low_s, high_s) in worked.items()
+        )
     )
     legend = tuple(Swatch(name, "series", index) for index, name in enumerate(names))
     return Figure("over-time", "Trials over time", caption, tuple(panels), legend)
+
+
+def _worked(experiment: Experiment | None, series: TrialSeries) -> dict[str, tuple[float, float]]:
+    """Return what worked in a part of the window, and from when to when, s since the beginning."""
+    found = {}
+    for router in experiment.routers if experiment is not None else ():
+        if router.work_from_ns is None and router.work_until_ns is None:
+            continue
+        end_ns = series.window_ns if router.work_until_ns is None else router.work_until_ns
+        begin_ns = -series.warmup_ns if router.work_from_ns is None else router.work_from_ns
+        span = ((series.warmup_ns + begin_ns) / 1e9, (series.warmup_ns + end_ns) / 1e9)
+        found[f"work of {router.name}"] = span
+    return found
 
 
 def _chosen(trials: Sequence[Trial], series: Sequence[TrialSeries]) -> tuple[Together, str, str]:

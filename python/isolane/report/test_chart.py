@@ -12,7 +12,16 @@ from jsonschema import ValidationError  # type: ignore[import-untyped]
 from isolane.report import test_data as data
 from isolane.report.box_figure import box_figure
 from isolane.report.change_plot import change_panel
-from isolane.report.chart import Axis, Gap, Panel, Row, line_panel, stacked_panel, time_panel
+from isolane.report.chart import (
+    Axis,
+    Gap,
+    Panel,
+    Row,
+    TimeMarks,
+    line_panel,
+    stacked_panel,
+    time_panel,
+)
 from isolane.report.figures import figures
 
 X, Y = Axis("x", ticks=(1.0, 2.0)), Axis("y", log=True, domain=(1.0, 9.0))
@@ -27,7 +36,7 @@ def panels() -> list[Panel]:
     return [
         line_panel("lines", ROWS, "ab", X, Y, "words", level=1.0, gaps=GAPS),
         line_panel("nothing but gaps", (), "ab", X, Y, "words", gaps=GAPS),
-        time_panel("over time", ROWS, "ab", (X, Y), "words", begin=1.5),
+        time_panel("over time", ROWS, "ab", (X, Y), "words", TimeMarks(1.5, [(2.0, 3.0)])),
         stacked_panel("bars", ROWS, "ab", X, Y, "words", marks=ROWS, gaps=GAPS),
         change_panel([("line", ROWS[0])], "ab", "change", "words"),
     ]

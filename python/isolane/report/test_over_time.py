@@ -99,3 +99,24 @@ def test_a_folder_of_an_older_version_renders_without(tmp_path: Path) -> None:
     assert over_time(run.summary, run.trials, run.series) is None
     page = render(folder.path).read_text()
     assert "figure-over-time" not in page
+
+
+def test_a_part_of_the_window_with_work_is_shaded(tmp_path: Path) -> None:
+    run = read_run(with_series(tmp_path / "run").path)
+    assert run.spec is not None
+    first, other = run.spec.routers
+    works = {"work": ("cpu",), "work_from_ns": 30 * MS, "work_until_ns": 50 * MS}
+    late = {"work": ("cpu",), "work_from_ns": 40 * MS}
+    spec = run.spec.model_copy(
+        update={"routers": (first.model_copy(update=works), other.model_copy(update=late))}
+    )
+    figure = over_time(run.summary, run.trials, run.series, spec)
+    assert figure is not None
+    assert "Shaded from 0.05 to 0.07 s: work of victim." in figure.caption
+    assert "Shaded from 0.06 to 0.1 s: work of aggressor." in figure.caption
+    for panel in figure.panels:
+        spans = [rows for rows in panel.spec["datasets"].values() if "to" in rows[0]]
+        assert spans == [[{"from": 0.05, "to": 0.07}, {"from": 0.06, "to": 0.1}]]
+    plain = over_time(run.summary, run.trials, run.series, run.spec)
+    assert plain is not None
+    assert "Shaded" not in plain.caption
