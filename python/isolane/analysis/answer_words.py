@@ -29,7 +29,8 @@ def headings(found: Answer) -> tuple[str, ...]:
     """Return the headings of the answer's columns."""
     if not found.rows or found.rows[0].finding is None:
         at = f" at {found.total_at}" if found.total_at else ""
-        return ("arm", f"together{at} (of best)")
+        of_part = (found.meanwhile,) if found.meanwhile is not None else ()
+        return ("arm", *of_part, f"together{at} (of best)")
     return (*WORDS[:2], "victim keeps", WORST_AT, _delay(found.rows), "together (of best)")
 
 
@@ -38,8 +39,14 @@ def _delay(rows: Sequence[AnswerRow]) -> str:
     return "p99 (alone)" if plain else "round trip p99 (alone)"
 
 
-def figures(row: AnswerRow) -> tuple[str, ...]:
-    """Return the texts of a row, under :func:`headings`."""
+def figures(row: AnswerRow, *, of_part: bool = False) -> tuple[str, ...]:
+    """Return the texts of a row, under :func:`headings`.
+
+    Parameters
+    ----------
+    of_part
+        Whether the answer tells what work in a part of the window takes.
+    """
     total = NOTHING
     if row.total_pps is not None:
         total = flow_of([row.mode]).rate(row.total_pps.median)
@@ -47,7 +54,7 @@ def figures(row: AnswerRow) -> tuple[str, ...]:
     if row.total_share is not None:
         total = f"{total} ({100 * row.total_share:.0f} %)"
     if row.finding is None:
-        return row.arm, total
+        return (row.arm, *((_with_ends(row.meanwhile),) if of_part else ()), total)
     delay = NOTHING
     if row.delay_p99_ns is not None:
         delay = f"{_time(row.delay_p99_ns)} ({_time(row.alone_p99_ns)})"

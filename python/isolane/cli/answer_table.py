@@ -112,7 +112,7 @@ def _table(found: Answer, rows: Sequence[AnswerRow], *, wide: bool) -> Table:
     table = Table(header_style="bold", pad_edge=False, box=None, padding=(0, 2, 0, 0))
     names = headings(found)
     shown = [number for number, name in enumerate(names) if wide or name != WORST_AT]
-    lines = [figures(row) for row in rows]
+    lines = [figures(row, of_part=found.meanwhile is not None) for row in rows]
     for number in shown:
         name = names[number]
         # Where it is too narrow, names are cut short, and no figure is.

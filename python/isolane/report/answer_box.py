@@ -8,7 +8,7 @@ from isolane.analysis.answer import answer_of
 from isolane.analysis.answer_words import WORDS, figures, headings, lost_line
 from isolane.report.tables import SIGNS, Table, Value
 from isolane.results.results import Summary
-from isolane.results.verdict_models import AnswerRow
+from isolane.results.verdict_models import Answer, AnswerRow
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def answer_box(summary: Summary) -> AnswerBox:
     return AnswerBox(
         " ".join(found.sentences),
         columns,
-        tuple(map(_entries, found.rows)),
+        tuple(_entries(row, found) for row in found.rows),
         f"{lost}." if lost else "",
     )
 
@@ -58,8 +58,8 @@ def answer_table(summary: Summary) -> Table:
     )
 
 
-def _entries(row: AnswerRow) -> tuple[Entry, ...]:
-    texts = figures(row)
+def _entries(row: AnswerRow, answer: Answer) -> tuple[Entry, ...]:
+    texts = figures(row, of_part=answer.meanwhile is not None)
     if row.finding is None:
         return tuple(map(Entry, texts))
     first, finding, *rest = texts

@@ -10,6 +10,7 @@ from pathlib import Path
 from isolane.analysis.arm_profiles import with_profiles
 from isolane.analysis.capacity import kept_capacity
 from isolane.analysis.summary import summarise
+from isolane.analysis.work_effects import with_work_effect
 from isolane.errors import NotSupported, SpecError
 from isolane.results.folder import EXPERIMENT, RunFolder
 from isolane.results.results import HostFacts, Summary, Trial
@@ -102,7 +103,9 @@ def _summary(folder: RunFolder) -> Summary:
         simulated=folder.host().simulated,
         method=folder.record.method(),
     )
-    return with_profiles(summary, trials, folder.profiles())
+    summary = with_profiles(summary, trials, folder.profiles())
+    experiment = load_experiment(folder.path / EXPERIMENT)
+    return with_work_effect(summary, experiment, trials, folder.series)
 
 
 def _with_missing(known: Summary, folder: RunFolder, trials: Sequence[Trial]) -> Summary:

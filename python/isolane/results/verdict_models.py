@@ -73,6 +73,9 @@ class AnswerRow(_Model):
     """The same over that of the arm that forwards the maximum there, 0 to 1; None for a bound."""
     mode: Mode = "forward"
     """The victim's: with another one its delays are round-trip times."""
+    meanwhile: Interval | None = None
+    """What a router gets while another one works in a part of the window, over what it gets
+    otherwise."""
     total_is_bound: bool = False
     """Whether all that was offered came through, so that they may forward more."""
 
@@ -88,3 +91,5 @@ class Answer(_Model):
     """The arm to use; None where none can be named."""
     sentences: tuple[str, ...]
     """What to do, and what that gives and costs."""
+    meanwhile: str | None = None
+    """Which routers that is about; None where none works in a part of the window."""

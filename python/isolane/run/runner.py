@@ -16,6 +16,7 @@ from isolane.analysis.attempts import Attempts, Key, key_of
 from isolane.analysis.first_findings import first_findings, is_told
 from isolane.analysis.null_dut import PURPOSE
 from isolane.analysis.summary import summarise
+from isolane.analysis.work_effects import with_work_effect
 from isolane.errors import MeasurementError
 from isolane.results.folder import RunFolder
 from isolane.results.quality_models import CoreProbe
@@ -172,7 +173,8 @@ class Run:
             not_measured=tuple(dict.fromkeys(self._limits)),
             simulated=self.folder.host().simulated,
         )
-        return with_profiles(summary, self._trials, self.folder.profiles())
+        summary = with_profiles(summary, self._trials, self.folder.profiles())
+        return with_work_effect(summary, self.experiment, self._trials, self.folder.series)
 
     @cached_property
     def _total(self) -> int:

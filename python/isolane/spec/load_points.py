@@ -43,6 +43,11 @@ class PointRouter:
     """Until when; None: the end of the window."""
 
     @property
+    def works_in_part(self) -> bool:
+        """Whether it works in a part of the window."""
+        return self.work != NO_WORK and (self.work_from_ns, self.work_until_ns) != (None, None)
+
+    @property
     def answers(self) -> bool:
         """Whether what comes back of it are answers: delays are round-trip times."""
         return self.mode != "forward"

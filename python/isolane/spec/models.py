@@ -162,6 +162,11 @@ class Router(SpecModel):
     haproxy: FileName | None = None
     """With mode http: a configuration for HAProxy in it; default: the one that is shipped."""
 
+    @property
+    def works_in_part(self) -> bool:
+        """Whether it works in a part of the window."""
+        return (self.work_from_ns, self.work_until_ns) != (None, None)
+
     def member_names(self, count: int | None = None) -> tuple[str, ...]:
         """Return the names of the members when there are ``count`` (default: the largest count)."""
         largest = max(self.count)

@@ -167,7 +167,8 @@ def _cpu(raw: Raw, parts: Parts, received: int) -> RouterCpu:
 
 def _shift(raw: Raw, i: int, demand: Demand) -> WindowShift | None:
     """Tell whether a steady load was served in a steady way."""
-    if raw.series is None or not demand.router.pattern.timing.steady:
+    changes = any(each.router.works_in_part for each in raw.setting.demands)
+    if raw.series is None or changes or not demand.router.pattern.timing.steady:
         return None
     return window_shift(raw.series, raw.series.routers[i])
 

@@ -33,8 +33,8 @@ class TrialWork:
     def __init__(self, bed: MeasuredBed, routers: Sequence[PointRouter], window_ns: int) -> None:
         self._bed = bed
         working = [router for router in routers if router.work != NO_WORK]
-        self._at_once = {r.name: WorkTime(r.work) for r in working if not _is_timed(r)}
-        self._timed = [router for router in working if _is_timed(router)]
+        self._at_once = {r.name: WorkTime(r.work) for r in working if not r.works_in_part}
+        self._timed = [router for router in working if router.works_in_part]
         self._window_ns = window_ns
 
     @property
@@ -80,7 +80,3 @@ class TrialWork:
             raise MeasurementError(
                 f"routers knew the times of their work {late_ns / 1e6:.0f} ms late"
             )
-
-
-def _is_timed(router: PointRouter) -> bool:
-    return router.work_from_ns is not None or router.work_until_ns is not None

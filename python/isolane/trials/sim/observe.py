@@ -28,7 +28,7 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
     parts, series = causes(model, found), _series(model, setting, flows)
     routers = tuple(
         _router(model, setting, demand, flows, found, parts[demand.router.name]).model_copy(
-            update={"window_shift": _shift(demand, series, of_router)}
+            update={"window_shift": _shift(setting, demand, series, of_router)}
         )
         for demand, of_router in zip(setting.demands, series.routers, strict=True)
     )
@@ -97,9 +97,13 @@ def _wire_limits(routers: Sequence[RouterTrial], setting: Setting) -> tuple[Inva
     )
 
 
-def _shift(demand: Demand, series: TrialSeries, router: RouterSeries) -> WindowShift | None:
+def _shift(
+    setting: Setting, demand: Demand, series: TrialSeries, router: RouterSeries
+) -> WindowShift | None:
     """Tell whether a steady load was served in a steady way."""
-    return window_shift(series, router) if demand.router.pattern.timing.steady else None
+    changes = any(each.router.works_in_part for each in setting.demands)
+    steady = demand.router.pattern.timing.steady and not changes
+    return window_shift(series, router) if steady else None
 
 
 def _router(
