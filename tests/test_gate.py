@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -48,6 +49,7 @@ def begun(root: Path, run: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
     )
 
 
@@ -83,7 +85,7 @@ def test_one_that_fails_is_not(repository: Path) -> None:
 def test_what_it_has_begun_ends_with_it(repository: Path, how: signal.Signals) -> None:
     told = repository.parent / "told"
     run = f"""\
-(trap '' INT; sleep 0.5; echo done >>{told}) &
+(trap '' INT; until [ -e {told}.ended ]; do sleep 0.05; done; sleep 0.3; echo done >>{told}) &
 exec python3 -c '
 import pathlib, time
 try:
@@ -92,11 +94,12 @@ try:
     time.sleep(86400)
 except KeyboardInterrupt:
     print("cleaning up")
+    pathlib.Path("{told}.ended").touch()
 '
 """
     gate = begun(repository, run)
     until(told.exists)
-    gate.send_signal(how)
+    os.killpg(gate.pid, how)  # as a terminal does
     said, _ = gate.communicate(timeout=LIMIT_S)
     assert gate.returncode == 130, said
     assert said.splitlines() == ["cleaning up", "gate: ended"]

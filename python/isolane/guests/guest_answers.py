@@ -26,7 +26,7 @@ while read -r number files; do
                 kill -STOP $work && echo "{WORK} $2"
                 (sleep ${{at%:*}} && kill -CONT $work) 2>/dev/null &
                 later=$!
-                (sleep ${{at#*:}} && kill -STOP $work) 2>/dev/null &
+                (sleep ${{at#*:}} && {{ kill $later; kill -STOP $work; }}) 2>/dev/null &
                 later="$later $!" ;;
             *) kill $1 $work && echo "{WORK} $2" ;;
             esac

@@ -36,7 +36,10 @@ def answer_box(summary: Summary) -> AnswerBox:
     """Return what the page begins with."""
     found = answer_of(summary)
     columns = tuple(
-        (name if name.startswith("p99") else _capital(name), "word" if name in WORDS else "number")
+        (
+            name if name.startswith("p99") or name == found.meanwhile else _capital(name),
+            "word" if name in WORDS else "number",
+        )
         for name in headings(found)
     )
     lost = lost_line(summary)

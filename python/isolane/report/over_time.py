@@ -13,6 +13,7 @@ from isolane.results.results import Summary, Trial
 from isolane.results.series import RouterSeries, TrialSeries
 from isolane.spec import Experiment
 from isolane.spec.units import format_ns, format_pps
+from isolane.spec.work_models import NO_WORK
 
 MAX_STEPS = 400
 """In a line; bins of longer trials are drawn together, so that a page stays small."""
@@ -48,7 +49,7 @@ def over_time(
     first = together[names[0]][0][0]
     begin_s, step_ns = first.warmup_ns / 1e9, _each(first) * first.bin_ns
     x = Axis("time since the first departure (s)")
-    worked = _worked(experiment, first)
+    worked = _worked(experiment, first, trials)
     marks = TimeMarks(begin_s, list(dict.fromkeys(worked.values())))
     panels = [
         time_panel(
@@ -89,11 +90,15 @@ def over_time(
     return Figure("over-time", "Trials over time", caption, tuple(panels), legend)
 
 
-def _worked(experiment: Experiment | None, series: TrialSeries) -> dict[str, tuple[float, float]]:
+def _worked(
+    experiment: Experiment | None, series: TrialSeries, trials: Sequence[Trial]
+) -> dict[str, tuple[float, float]]:
     """Return what worked in a part of the window, and from when to when, s since the beginning."""
     found = {}
+    (trial,) = (trial for trial in trials if trial.trial == series.trial)
+    working = {router.group for router in trial.routers if router.work != NO_WORK}
     for router in experiment.routers if experiment is not None else ():
-        if router.work_from_ns is None and router.work_until_ns is None:
+        if not router.works_in_part or router.name not in working:
             continue
         end_ns = series.window_ns if router.work_until_ns is None else router.work_until_ns
         begin_ns = -series.warmup_ns if router.work_from_ns is None else router.work_from_ns

@@ -110,7 +110,16 @@ def test_a_part_of_the_window_with_work_is_shaded(tmp_path: Path) -> None:
     spec = run.spec.model_copy(
         update={"routers": (first.model_copy(update=works), other.model_copy(update=late))}
     )
-    figure = over_time(run.summary, run.trials, run.series, spec)
+    idle = over_time(run.summary, run.trials, run.series, spec)
+    assert idle is not None
+    assert "Shaded" not in idle.caption, "nobody worked in these trials"
+    trials = [
+        trial.model_copy(
+            update={"routers": tuple(r.model_copy(update={"work": "cpu"}) for r in trial.routers)}
+        )
+        for trial in run.trials
+    ]
+    figure = over_time(run.summary, trials, run.series, spec)
     assert figure is not None
     assert "Shaded from 0.05 to 0.07 s: work of victim." in figure.caption
     assert "Shaded from 0.06 to 0.1 s: work of aggressor." in figure.caption

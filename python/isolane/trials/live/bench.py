@@ -197,7 +197,7 @@ class LiveBench(MeasuredBench):
         lead_ns = LEAD_NS + self._changes.lead_ns + work.lead_ns
         start_ns = _native.monotonic_ns() + lead_ns
         window_ns = start_ns + setting.warmup_ns
-        work.plan(start_ns - LEAD_NS, window_ns)
+        work.plan(start_ns, window_ns, by_ns=start_ns - LEAD_NS)
         self._changes.plan(start_ns - LEAD_NS, window_ns)
         self._watch(setting, window_ns)
         limit_s = (lead_ns + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S

@@ -13,8 +13,10 @@ from isolane.spec.work_models import NO_WORK
 from isolane.testbed import WorkTime
 from isolane.trials.live.measured_bed import MeasuredBed
 
-LEAD_NS: Final = 500_000_000
+LEAD_NS: Final = 1_000_000_000
 """How long before a trial routers are told of times to come: guests hear of it on a busy core."""
+EXACT_NS: Final = 50_000_000
+"""How long telling them may take: so late their work may begin and stop."""
 
 
 class TrialWork:
@@ -51,32 +53,39 @@ class TrialWork:
         if self._at_once or self._timed:  # a trial that failed takes the bed with it
             self._bed.work({})
 
-    def plan(self, start_ns: int, window_ns: int) -> None:
+    def plan(self, start_ns: int, window_ns: int, by_ns: int) -> None:
         """Tell the other routers when they are to work.
+
+        Each counts from when it hears of it; where that took long, it is told once more.
 
         Parameters
         ----------
         start_ns, window_ns
             When the first frame departs, and when the measuring window begins, ns of the monotonic
             clock.
+        by_ns
+            When they have to know.
 
         Raises
         ------
         MeasurementError
-            If they do not hear of it before the first frame, or a program has ended.
+            If they do not by then, or a program has ended.
         """
-        if not self._timed:
-            return
+        took_ns = EXACT_NS + 1 if self._timed else 0
+        while took_ns > EXACT_NS:
+            now_ns = _native.monotonic_ns()
+            if now_ns > by_ns:
+                late = f"{(now_ns - by_ns) / 1e6:.0f} ms late"
+                raise MeasurementError(f"routers do not know the times of their work: {late}")
+            self._bed.work(self._works(start_ns, window_ns, now_ns))
+            took_ns = _native.monotonic_ns() - now_ns
+
+    def _works(self, start_ns: int, window_ns: int, now_ns: int) -> dict[str, WorkTime]:
         works = dict(self._at_once)
         for router in self._timed:
-            begin_ns = router.work_from_ns or 0
-            end_ns = self._window_ns if router.work_until_ns is None else router.work_until_ns
-            after_ns = max(0, window_ns + begin_ns - _native.monotonic_ns())
-            times = (after_ns / 1e9, (end_ns - begin_ns) / 1e9)
+            since, until = router.work_from_ns, router.work_until_ns
+            begin_ns = start_ns if since is None else window_ns + since
+            end_ns = window_ns + (self._window_ns if until is None else until)
+            times = (max(0, begin_ns - now_ns) / 1e9, (end_ns - begin_ns) / 1e9)
             works[router.name] = WorkTime(router.work, *times)
-        self._bed.work(works)
-        late_ns = _native.monotonic_ns() - start_ns
-        if late_ns > 0:
-            raise MeasurementError(
-                f"routers knew the times of their work {late_ns / 1e6:.0f} ms late"
-            )
+        return works

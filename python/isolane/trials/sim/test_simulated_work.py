@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from isolane.report.html import page
+from isolane.report.loaded_run import read_run
 from isolane.results.folder import RunFolder
 from isolane.results.results import RouterTrial, Trial
 from isolane.spec import parse_experiment
@@ -84,6 +86,25 @@ def test_it_takes_time_between_its_times_alone(tmp_path: Path) -> None:
     quiet = parts[0] / 0.75
     assert quiet > 0.9, "little is left for frames"
     assert parts[1] == pytest.approx(0.75 * quiet, abs=0.01)
+
+
+def test_the_answer_says_what_it_takes_meanwhile_and_the_report_shades_it(tmp_path: Path) -> None:
+    text = TEXT.replace("role: victim", "role: router").replace("role: aggressor", "role: router")
+    text = text.replace("work: [none, cpu]", "work: cpu, work_from: 250ms, work_until: 550ms")
+    text = text.replace("duration: 200ms", "duration: 800ms")
+    kind = "kind: container, path: sriov"
+    spec = parse_experiment(text.format(kind=kind, a="1400kpps", b="0pps", receive="threaded"))
+    summary = run(spec, tmp_path / "run", profile="rathore2013")
+    assert summary.answer is not None
+    assert summary.answer.meanwhile == "a while b works"
+    (row,) = summary.answer.rows
+    assert row.meanwhile is not None
+    assert row.meanwhile.median == pytest.approx(0.5, abs=0.1), "half of the core"
+    (tmp_path / "run" / "summary.json").unlink()
+    again = read_run(tmp_path / "run")
+    assert again.summary.answer is not None
+    assert again.summary.answer.rows[0].meanwhile == row.meanwhile
+    assert "Shaded from 0.26 to 0.56 s: work of b." in page(again)
 
 
 def test_what_serves_a_guests_disk_shares_the_core_with_it(tmp_path: Path) -> None:
