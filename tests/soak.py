@@ -26,6 +26,8 @@ from xml.etree import ElementTree as ET
 ROOT = Path(__file__).parent.parent
 LIMIT_S = 7200
 """Of one turn."""
+LAST = 6000
+"""Letters of what is told of a failure."""
 
 _BUSY = """\
 import os
@@ -99,6 +101,7 @@ def _lane(report: Path, command: list[str]) -> list[str]:
     done = subprocess.run(command, cwd=ROOT, check=False, timeout=LIMIT_S)
     if not report.exists():
         return [f"no report: {' '.join(command)} ended with {done.returncode}"]
+    print(*details(report.read_text()), sep="\n", end="", flush=True)
     failed = failures(report.read_text())
     if done.returncode and not failed:
         return [f"{report.stem}: pytest ended with {done.returncode}"]
@@ -111,6 +114,16 @@ def failures(report: str) -> list[str]:
         f"{case.get('classname')}::{case.get('name')}"
         for case in ET.fromstring(report).iter("testcase")
         if case.find("failure") is not None or case.find("error") is not None
+    ]
+
+
+def details(report: str) -> list[str]:
+    """Return what is told of each of them, the end of it: a lane's own log goes with the clone."""
+    return [
+        f"--- {case.get('classname')}::{case.get('name')}\n{(found.text or '')[-LAST:]}\n"
+        for case in ET.fromstring(report).iter("testcase")
+        for kind in ("failure", "error")
+        if (found := case.find(kind)) is not None
     ]
 
 

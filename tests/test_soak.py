@@ -27,6 +27,10 @@ REPORT = """\
 
 def test_failures_and_errors_count_skips_do_not() -> None:
     assert soak.failures(REPORT) == ["tests.test_a::test_bad[4]", "tests.test_b::test_leaves"]
+    told = soak.details(REPORT)
+    assert [each.partition("\n")[0] for each in told] == [
+        "--- tests.test_a::test_bad[4]", "--- tests.test_b::test_leaves",
+    ]  # fmt: skip
     counts = Counter({"a": 1, "b": 3})
     assert soak.told(counts, 4) == "3 of 4: b\n1 of 4: a"
     assert soak.told(Counter(), 4) == "soak: no failure in 4 turns"
