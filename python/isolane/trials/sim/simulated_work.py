@@ -13,7 +13,10 @@ from isolane.trials.sim import simulation as to
 
 _NICE: Final[dict[Work, int | None]] = {"cpu": 19, "disk": None}
 """Of work beside the guest itself, whose kernel serves frames before its programs. Requests for its
-disk are served by another process of this host, at once, so one follows the other."""
+disk are served by another process of this host."""
+_READING: Final = to.Requesting("disk", depth=1, cpu_ns=20_000, disk_ns=20_000, blocking_permille=0)
+"""As a User-Mode Linux guest reads on the development machine: 24,000 requests a second, 48 % of a
+core (benches/RESULTS.md)."""
 
 
 def add_work(
@@ -51,7 +54,8 @@ def add_work(
             )
         )
         begin_ns, end_ns = _times(router, model)
-        loads.append(to.Load(name, name, to.Computing("cpu"), end_ns, begin_ns))
+        load = _READING if router.work == "disk" else to.Computing("cpu")
+        loads.append(to.Load(name, name, load, end_ns, begin_ns))
         owners[name] = router.name
     if not loads:
         return model, {}

@@ -246,12 +246,25 @@ class Computing:
 
 
 @dataclass(frozen=True)
+class Requesting:
+    """Work on requests of a disk, so many at a time, which sleeps while the disk is at work."""
+
+    kind: Literal["disk"]
+    depth: int
+    cpu_ns: float
+    """Of one request."""
+    disk_ns: int
+    blocking_permille: int
+    """Requests of 1,000 that block all else meanwhile."""
+
+
+@dataclass(frozen=True)
 class Load:
     """Work of a context besides the traffic."""
 
     name: str
     context: str
-    load: Computing
+    load: Computing | Requesting
     stop_ns: int
     start_ns: int = 0
 
