@@ -14,9 +14,9 @@ from isolane.trials.sim import simulation as to
 _NICE: Final[dict[Work, int | None]] = {"cpu": 19, "disk": None}
 """Of work beside the guest itself, whose kernel serves frames before its programs. Requests for its
 disk are served by another process of this host."""
-_READING: Final = to.Requesting("disk", depth=1, cpu_ns=20_000, disk_ns=20_000, blocking_permille=0)
-"""As a User-Mode Linux guest reads on the development machine: 24,000 requests a second, 48 % of a
-core (benches/RESULTS.md)."""
+_READING: Final = to.Requesting("disk", depth=1, cpu_ns=42_000, disk_ns=1_000, blocking_permille=0)
+"""As a User-Mode Linux guest reads on the development machine: alone on a core 23,500 requests a
+second, which leave it no time (benches/RESULTS.md). Its threads wait for each other in between."""
 
 
 def add_work(
