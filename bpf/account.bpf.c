@@ -12,6 +12,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bounds.h"
 #include "intf.h"
 #include "kernel.h"
 
@@ -61,7 +62,9 @@ struct stretch {
 
 static __always_inline struct isl_cpu_use *use_of(__u32 cpu, __u32 account)
 {
-	return &used[(cpu & (MAX_CPUS - 1)) * ISL_MAX_ACCOUNTS + (account & (ISL_MAX_ACCOUNTS - 1))];
+	__u32 at = cpu * ISL_MAX_ACCOUNTS + (account & (ISL_MAX_ACCOUNTS - 1));
+
+	return &used[isl_below(at, MAX_CPUS * ISL_MAX_ACCOUNTS)];
 }
 
 static __always_inline struct isl_core_state *core_of(__u32 cpu)

@@ -220,8 +220,8 @@ static __always_inline void count_sent(struct isl_stream *stream, __u64 now_ns,
 		stream->sent_window++;
 		stream->sent_window_bytes += frame->bytes + ISL_FCS_BYTES;
 		progress.window_sent++;
-		lateness[(frame->stream & (ISL_MAX_STREAMS - 1)) * ISL_HIST_BUCKETS +
-			 (isl_bucket(late_ns) & (ISL_HIST_BUCKETS - 1))]++;
+		lateness[isl_below(frame->stream * ISL_HIST_BUCKETS + isl_bucket(late_ns),
+				   ISL_MAX_STREAMS * ISL_HIST_BUCKETS)]++;
 		if (late_ns > stream->late_max_ns)
 			stream->late_max_ns = late_ns;
 	}

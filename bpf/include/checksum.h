@@ -7,6 +7,7 @@
 #ifndef ISOLANE_CHECKSUM_H
 #define ISOLANE_CHECKSUM_H
 
+#include "bounds.h"
 #include "parse.h"
 
 /* Kernels before 6.13 add up no more at a time. */
@@ -39,8 +40,7 @@ static long isl_sum_chunk(__u32 index, struct isl_sum *sum)
 	__u32 zero = 0, length = sum->left < ISL_CHUNK ? sum->left : ISL_CHUNK;
 	struct isl_chunk *chunk = bpf_map_lookup_elem(&isl_chunks, &zero);
 
-	barrier_var(length);
-	if (!chunk || !length || length > ISL_CHUNK ||
+	if (!chunk || !isl_has_bounds(&length, ISL_CHUNK) ||
 	    bpf_xdp_load_bytes(sum->ctx, sum->at, chunk->bytes, length)) {
 		sum->sum = -1;
 		return 1;

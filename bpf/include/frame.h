@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "bounds.h"
 #include "parse.h"
 
 #define ISL_IPV4_HEADERS (sizeof(struct ethhdr) + sizeof(struct iphdr) + sizeof(struct udphdr))
@@ -147,10 +148,10 @@ static __always_inline int isl_set_length(struct xdp_md *ctx, __u32 given, __u32
 		return -1;
 	if (bytes < given && bpf_xdp_adjust_tail(ctx, (int)bytes - (int)given))
 		return -1;
-	rest = bytes - written;
-	if (rest == 0)
+	if (bytes == written)
 		return 0;
-	if (rest >= sizeof(isl_padding))
+	rest = bytes - written;
+	if (!isl_has_bounds(&rest, sizeof(isl_padding)))
 		return -1;
 	return bpf_xdp_store_bytes(ctx, written, (void *)isl_padding, rest);
 }
