@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isolane.errors import MeasurementError, NotSupported
-from isolane.testbed.kernel import get_scheduling, set_scheduling
+from isolane.scheduling import get_scheduling, set_scheduling
 from isolane.trials.sim.engine import simulate_model
 
 from benches.common import GENERATOR_CORE, Check, Options, Outcome, main, median

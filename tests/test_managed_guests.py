@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable
 
 import pytest
+from isolane import scheduling
 from isolane.enforce.cpu_cgroups import Groups
 from isolane.enforce.group_plan import own_threads_group
 from isolane.enforce.policy_plan import FEEDER_NICE
 from isolane.procfs import cpu_ns, descendants
-from isolane.testbed import Testbed, clean, exclusive, kernel
+from isolane.testbed import Testbed, clean, exclusive
 from isolane.trials.live.bench import Equipment
 from isolane.trials.live.managed import clear_leftovers, enforcer
 
@@ -83,7 +84,7 @@ def _look(equipment: Equipment, *, feeders: int) -> None:
         assert guest <= members(own)
         assert len(feeding) == feeders
         assert not within or members(router) == feeding
-        assert all(kernel.get_scheduling(thread)[1] == FEEDER_NICE for thread in feeding)
+        assert all(scheduling.get_scheduling(thread)[1] == FEEDER_NICE for thread in feeding)
         for group, wanted in (
             (own, groups.cap_files(cap)),
             (router, groups.weight_files(weight)),

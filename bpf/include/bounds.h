@@ -18,13 +18,13 @@ static __always_inline __u32 isl_below(__u32 at, __u32 length)
 	return at & (length - 1);
 }
 
-/* Whether a length is 1 to `most`; if so, it is known to be from then on. */
-static __always_inline bool isl_has_bounds(__u32 *length, __u32 most)
+/* Whether a length is 1 to `max`; if so, it is known to be from then on. */
+static __always_inline bool isl_has_bounds(__u32 *length, __u32 max)
 {
 	__u32 last = *length - 1;
 
 	barrier_var(last);
-	if (last >= most)
+	if (last >= max)
 		return false;
 	*length = last + 1;
 	return true;

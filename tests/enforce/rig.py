@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from isolane import _native
+from isolane import _native, scheduling
 from isolane.enforce import Enforcer
 from isolane.enforce.cpu_cgroups import Groups
 from isolane.errors import TestbedError
@@ -310,7 +310,7 @@ def _threads() -> list[tuple[str, list[int], list[int], str]]:
     for index, ifname in socket.if_nameindex():
         for thread in napi_threads(index):
             with contextlib.suppress(OSError, ProcessLookupError):
-                cores, how = os.sched_getaffinity(thread), kernel.get_scheduling(thread)
+                cores, how = os.sched_getaffinity(thread), scheduling.get_scheduling(thread)
                 found.append((ifname, sorted(cores), list(how), groups.of_thread(thread) or ""))
     return sorted(found)
 

@@ -195,6 +195,13 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "cgroup v2 with the cpuset controller, or v1 mounted with cpuset",
     ),
     (
+        "slices",
+        "cpu",
+        "Time slices of threads",
+        "short ones under a policy: a victim waits longer for its core",
+        "Linux 6.12 or later",
+    ),
+    (
         "kvm",
         "vm",
         "KVM starts a virtual machine",

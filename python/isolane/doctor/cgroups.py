@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from isolane import scheduling
 from isolane.doctor.answers import Answer, Probe
 
 _CONTROLLERS: Final = ("cpu", "cpuacct", "cpuset")
@@ -68,4 +69,13 @@ def _look_at_v2(controller: str, mount: Path | None) -> Answer:
     return Answer("no", f"v2 at {mount} offers only: {' '.join(offered) or 'nothing'}")
 
 
-PROBES: tuple[Probe, ...] = (Probe(tuple(f"cgroup-{name}" for name in _CONTROLLERS), _cgroups),)
+def _slices() -> Mapping[str, Answer]:
+    if scheduling.has_slices():
+        return {"slices": Answer("yes", "the scheduler knows them")}
+    return {"slices": Answer("no", "this kernel's scheduler has none")}
+
+
+PROBES: tuple[Probe, ...] = (
+    Probe(tuple(f"cgroup-{name}" for name in _CONTROLLERS), _cgroups),
+    Probe(("slices",), _slices),
+)

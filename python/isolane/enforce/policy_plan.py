@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
+from isolane import scheduling
 from isolane._native import PortSettings, QueueSettings
 from isolane.enforce import htb
 from isolane.enforce.fair_share import Link
@@ -59,8 +60,9 @@ from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy
 
 SLICE_NS = 100_000
-"""Time slice of a packet thread: as short as the kernel allows, so that a router that has been
-quiet waits little for one that has not. A router that keeps its share loses nothing by it."""
+"""Time slice of a packet thread: as short as the kernel allows (since Linux 6.12), so that a router
+that has been quiet waits little for one that has not. A router that keeps its share loses nothing
+by it."""
 NIC_NICE = -20
 """The demultiplexer goes first: it costs little, and where only routers compete its wake-ups let
 the scheduler choose anew among them, long before its tick."""
@@ -158,7 +160,7 @@ class Plan:
                 yield Desired(Affinity(*name), sorted(cores))
             self.paced.nics.setdefault(nic.name, []).append(thread)
             # The pacemaker changes the nice value while it runs.
-            yield Desired(Scheduling(*name), [_NORMAL, NIC_NICE, SLICE_NS], kernel_managed=True)
+            yield Desired(Scheduling(*name), scheduled(_NORMAL, NIC_NICE), kernel_managed=True)
 
     def _queue_owners(self, nic: Nic) -> dict[int, str]:
         """Return the routers whose own receive queues threads of the NIC poll, by thread."""
@@ -188,7 +190,7 @@ class Plan:
         if cores:
             yield Desired(Affinity(*name), sorted(cores), router=router)
         self.paced.threads.setdefault(router, []).append(thread)
-        yield Desired(Scheduling(*name), [_BATCH, 0, SLICE_NS], router=router)
+        yield Desired(Scheduling(*name), scheduled(_BATCH, 0), router=router)
 
     def _group(self, router: str) -> str:
         return str(self.host.groups.path(router).relative_to(self.host.groups.root))
@@ -251,7 +253,7 @@ class Plan:
             self.paced.threads.setdefault(router.name, []).append(thread)
             how = _BATCH if at.how == "own" else _NORMAL
             nice = FEEDER_NICE if router.kind == "vm" else 0
-            yield Desired(Scheduling(*name), [how, nice, SLICE_NS])
+            yield Desired(Scheduling(*name), scheduled(how, nice))
 
     def _netns(self, at: Interface) -> str:
         return str(at.netns) if at.netns else self.host.base
@@ -361,6 +363,15 @@ class Plan:
     def _forwarding(self, router: FoundRouter, at: Interface) -> Desired:
         key = bytes.fromhex(at.mac.replace(":", "")) + at.vlan.to_bytes(2, "big")
         return Desired(Entry("fdb", key.hex()), self._slot(router, at))
+
+
+def scheduled(policy: int, nice: int) -> list[int]:
+    """Return how a packet thread is to be scheduled: with a short slice, where there are any.
+
+    On kernels before Linux 6.12 a router's turn ends when the scheduler's own rules or the
+    pacemaker end it.
+    """
+    return [policy, nice, SLICE_NS if scheduling.has_slices() else 0]
 
 
 def _for(router: str, desired_settings: Iterator[Desired]) -> Iterator[Desired]:

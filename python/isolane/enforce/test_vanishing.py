@@ -12,6 +12,7 @@ from typing import ClassVar, cast
 
 import pytest
 
+from isolane import scheduling
 from isolane.enforce import transaction
 from isolane.enforce.host_access import Host
 from isolane.enforce.policy_state import AppliedSetting, State
@@ -19,7 +20,6 @@ from isolane.enforce.setting import Desired, Setting, Value
 from isolane.enforce.settings import Affinity, DeviceFile, Member, Scheduling
 from isolane.enforce.settings.controllers import needed
 from isolane.errors import TestbedError
-from isolane.testbed import kernel
 
 ABOUT = {"policy": "p"}
 NO_HOST = cast("Host", None)
@@ -101,7 +101,7 @@ def test_a_thread_that_ends_while_it_is_looked_at_has_no_value(
     host = cast("Host", SimpleNamespace(groups=groups))
     monkeypatch.setattr("isolane.enforce.settings.tasks.started", started)
     monkeypatch.setattr(os, "sched_getaffinity", ended)
-    monkeypatch.setattr(kernel, "get_scheduling", ended)
+    monkeypatch.setattr(scheduling, "get_scheduling", ended)
     setting = kind("vr1", "thread of eth0", THREAD, 7)
     state.applied[setting.key] = AppliedSetting(1, 2)
     assert transaction.read_all(state, host) == {setting.key: None}

@@ -26,10 +26,6 @@ _FSCONFIG_CMD_CREATE = 6
 _CLOEXEC = 1
 _MOUNT_ATTR_NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
 
-_SCHED_ATTR_BYTES = 48
-_NR_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
-_NR_SCHED_GETATTR = {"x86_64": 315, "aarch64": 275, "riscv64": 275}
-
 _NR_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280}
 _BPF_PROG_GET_FD_BY_ID = 13
 _BPF_MAP_GET_FD_BY_ID = 14
@@ -164,37 +160,6 @@ def set_offload(sock: socket.socket, ifname: str, feature: str, *, on: bool) -> 
     flag = _OFFLOAD_FLAGS[feature]
     flags = _ethtool_value(sock, ifname, _ETHTOOL_GFLAGS, 0)
     _ethtool_value(sock, ifname, _ETHTOOL_SFLAGS, flags | flag if on else flags & ~flag)
-
-
-def set_scheduling(thread: int, policy: int, nice: int, slice_ns: int) -> None:
-    """sched_setattr(2): policy, nice value and time slice of a thread.
-
-    Parameters
-    ----------
-    slice_ns
-        0.1 to 100 ms (Linux 6.12, custom slices of EEVDF; older kernels ignore it); 0: the
-        kernel's own.
-    """
-    attributes = struct.pack("=IIQiIQQQ", _SCHED_ATTR_BYTES, policy, 0, nice, 0, slice_ns, 0, 0)
-    number = _NR_SCHED_SETATTR[os.uname().machine]
-    done = _syscall(number, thread, ctypes.create_string_buffer(attributes), 0)
-    _checked(done, f"sched_setattr({thread})")
-
-
-def get_scheduling(thread: int) -> tuple[int, int, int]:
-    """sched_getattr(2).
-
-    Returns
-    -------
-    tuple of int
-        Policy, nice value, time slice (ns; 0 on kernels that do not tell).
-    """
-    answer = ctypes.create_string_buffer(_SCHED_ATTR_BYTES)
-    number = _NR_SCHED_GETATTR[os.uname().machine]
-    done = _syscall(number, thread, answer, _SCHED_ATTR_BYTES, 0)
-    _checked(done, f"sched_getattr({thread})")
-    fields = struct.unpack("=IIQiIQQQ", answer.raw)
-    return fields[1], fields[3], fields[5]
 
 
 def program_exists(number: int) -> bool:

@@ -9,11 +9,11 @@ import time
 from dataclasses import dataclass
 from typing import ClassVar
 
+from isolane import scheduling
 from isolane.enforce.host_access import Host
 from isolane.enforce.setting import Setting, Value
 from isolane.errors import TestbedError
 from isolane.procfs import started
-from isolane.testbed import kernel
 from isolane.testbed.netns import step
 
 _READY_S = 10.0
@@ -201,10 +201,10 @@ class Scheduling(_Thread):
 
     def read(self, host: Host) -> Value:  # noqa: ARG002
         """Return [policy, nice, slice]; None when the thread has ended."""
-        return list(kernel.get_scheduling(self.thread)) if self.alive() else None
+        return list(scheduling.get_scheduling(self.thread)) if self.alive() else None
 
     def write(self, host: Host, value: Value) -> None:  # noqa: ARG002
         """Set scheduling policy, nice value and time slice."""
         if value is not None and self.alive():
             with step(f"{self}: setting {value}", "sched_setattr (Linux 3.14)"):
-                kernel.set_scheduling(self.thread, *value)
+                scheduling.set_scheduling(self.thread, *value)

@@ -81,11 +81,19 @@ def _versions() -> dict[str, str]:
         path = shutil.which(tool)
         if path:
             flag = "-V" if tool == "ip" else "--version"
-            out = subprocess.run(
-                [path, flag], capture_output=True, text=True, timeout=TOOL_LIMIT_S, check=False
-            )
-            versions[tool] = (out.stdout or out.stderr).partition("\n")[0]
+            versions[tool] = _output([path, flag]).partition("\n")[0] or "unknown"
     return versions
+
+
+def _output(command: list[str]) -> str:
+    """Return what a tool tells; nothing if it takes too long, as on a host that is slow or busy."""
+    try:
+        out = subprocess.run(
+            command, capture_output=True, text=True, timeout=TOOL_LIMIT_S, check=False
+        )
+    except (subprocess.TimeoutExpired, OSError):
+        return ""
+    return out.stdout or out.stderr
 
 
 def nic_facts(netns: str | None, ifname: str) -> dict[str, str]:
@@ -109,12 +117,11 @@ def nic_facts(netns: str | None, ifname: str) -> dict[str, str]:
 
 
 def _ethtool(netns: str | None, option: str, ifname: str) -> dict[str, str]:
-    """Return ethtool's output in a namespace as a dict; empty if it is not installed."""
+    """Return ethtool's output in a namespace as a dict; empty if it tells nothing."""
     tool, enter = shutil.which("ethtool"), shutil.which("nsenter")
     if tool is None or enter is None:
         return {}
     inside = [enter, f"--net={netns}"] if netns else []
-    command = [*inside, tool, option, ifname]
-    out = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_LIMIT_S, check=False)
-    pairs = (line.partition(":") for line in out.stdout.splitlines())
+    out = _output([*inside, tool, option, ifname])
+    pairs = (line.partition(":") for line in out.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs if value.strip()}

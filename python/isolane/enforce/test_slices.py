@@ -1,0 +1,85 @@
+"""Time slices of packet threads, on kernels that know them and on those that do not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from isolane import scheduling
+from isolane.enforce import transaction
+from isolane.enforce.host_access import Host
+from isolane.enforce.policy_plan import SLICE_NS, scheduled
+from isolane.enforce.policy_state import State
+from isolane.enforce.setting import Desired
+from isolane.enforce.settings import Scheduling
+from isolane.procfs import started
+
+NO_HOST = cast("Host", None)
+
+
+def threads(found: dict[int, tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the kernel tell this of its threads."""
+
+    def told(thread: int) -> tuple[int, int, int]:
+        if thread not in found:
+            raise ProcessLookupError
+        return found[thread]
+
+    monkeypatch.setattr(scheduling, "get_scheduling", told)
+
+
+def test_this_kernel_is_told_by_what_it_does_with_a_slice() -> None:
+    policy, nice, slice_ns = scheduling.get_scheduling(0)
+    if policy not in (os.SCHED_OTHER, os.SCHED_BATCH):
+        pytest.skip("the tests themselves run in real time")
+    scheduling.set_scheduling(0, policy, nice, 7_000_000)
+    try:
+        found = scheduling.get_scheduling(0)
+    finally:
+        scheduling.set_scheduling(0, policy, nice, slice_ns)
+    assert found == (policy, nice, 7_000_000 if scheduling.has_slices() else 0)
+
+
+@pytest.mark.parametrize(
+    ("found", "known"),
+    [
+        ({0: (os.SCHED_OTHER, 0, 2_800_000)}, True),
+        ({0: (os.SCHED_BATCH, 5, 0)}, False),
+        ({0: (os.SCHED_FIFO, 0, 0), 2: (os.SCHED_OTHER, 0, 0)}, False),
+        ({0: (os.SCHED_FIFO, 0, 0), 2: (os.SCHED_OTHER, 0, 2_800_000)}, True),
+        ({0: (os.SCHED_FIFO, 0, 0)}, True),
+    ],
+)
+def test_any_ordinary_thread_tells(
+    found: dict[int, tuple[int, int, int]], known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads(found, monkeypatch)
+    assert scheduling.has_slices() == known
+    assert scheduled(os.SCHED_BATCH, 0) == [os.SCHED_BATCH, 0, SLICE_NS if known else 0]
+
+
+def test_a_kernel_without_slices_takes_a_policy_and_shows_no_drift(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = os.getpid()
+    told = {0: (os.SCHED_OTHER, 0, 0), thread: (os.SCHED_OTHER, 0, 0)}
+    threads(told, monkeypatch)
+
+    def schedule(thread: int, policy: int, nice: int, slice_ns: int) -> None:  # noqa: ARG001
+        told[thread] = (policy, nice, 0)
+
+    monkeypatch.setattr(scheduling, "set_scheduling", schedule)
+    began = started(thread)
+    assert began is not None
+    setting = Scheduling("vr1", "thread of eth0", thread, began)
+    (tmp_path / "state").mkdir()
+    state = State.load(tmp_path / "state")
+    wanted = Desired(setting, scheduled(os.SCHED_BATCH, 0))
+    transaction.apply([wanted], state, NO_HOST, {"policy": "p"})
+    assert told[thread] == (os.SCHED_BATCH, 0, 0)
+    assert transaction.drifts(state, transaction.read_all(state, NO_HOST)) == []
+    assert transaction.clear(state, NO_HOST) == []
+    assert told[thread] == (os.SCHED_OTHER, 0, 0)

@@ -1,0 +1,67 @@
+"""How the kernel's CPU scheduler treats a thread: policy, nice value, time slice (sched(7))."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import struct
+from typing import Final
+
+_SET: Final = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
+_GET: Final = {"x86_64": 315, "aarch64": 275, "riscv64": 275}
+"""Numbers of sched_setattr and sched_getattr by architecture."""
+_ATTRIBUTES: Final = struct.Struct("=IIQiIQQQ")
+"""``struct sched_attr``, up to ``sched_period``."""
+_KTHREADD: Final = 2
+"""Always an ordinary thread, whatever the caller is."""
+
+_syscall = ctypes.CDLL(None, use_errno=True).syscall
+_syscall.restype = ctypes.c_long
+
+
+def set_scheduling(thread: int, policy: int, nice: int, slice_ns: int) -> None:
+    """sched_setattr(2): policy, nice value and time slice of a thread.
+
+    Parameters
+    ----------
+    slice_ns
+        0.1 to 100 ms (Linux 6.12, custom slices of EEVDF; older kernels ignore it); 0: the
+        kernel's own.
+    """
+    attributes = _ATTRIBUTES.pack(_ATTRIBUTES.size, policy, 0, nice, 0, slice_ns, 0, 0)
+    _call(_SET, thread, ctypes.create_string_buffer(attributes), 0)
+
+
+def get_scheduling(thread: int) -> tuple[int, int, int]:
+    """sched_getattr(2).
+
+    Returns
+    -------
+    tuple of int
+        Policy, nice value, time slice (ns; 0 on kernels that do not tell).
+    """
+    answer = ctypes.create_string_buffer(_ATTRIBUTES.size)
+    _call(_GET, thread, answer, _ATTRIBUTES.size, 0)
+    fields = _ATTRIBUTES.unpack(answer.raw)
+    return fields[1], fields[3], fields[5]
+
+
+def has_slices() -> bool:
+    """Tell whether threads have time slices of their own (EEVDF, Linux 6.12).
+
+    Such a kernel tells the slice of each ordinary thread; others tell 0, and ignore what they are
+    given.
+    """
+    for thread in (0, _KTHREADD):
+        with contextlib.suppress(OSError):
+            policy, _, slice_ns = get_scheduling(thread)
+            if policy in (os.SCHED_OTHER, os.SCHED_BATCH):
+                return slice_ns > 0
+    return True
+
+
+def _call(numbers: dict[str, int], thread: int, *arguments: object) -> None:
+    if _syscall(numbers[os.uname().machine], thread, *arguments) < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"scheduling of thread {thread}: {os.strerror(code)}")
