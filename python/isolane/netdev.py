@@ -6,6 +6,7 @@ would take longer than everything else. Source: Documentation/netlink/specs/netd
 
 from __future__ import annotations
 
+import errno
 import functools
 import socket
 import struct
@@ -30,7 +31,12 @@ _NAPI_IFINDEX, _NAPI_ID, _NAPI_PID = 1, 2, 4
 _QUEUE_ID, _QUEUE_IFINDEX, _QUEUE_TYPE, _QUEUE_NAPI = 1, 2, 3, 4
 """Attributes of ``queue``."""
 _RECEIVE = 0
+_UNTOLD = (
+    "not supported on this host: its kernel does not tell which thread polls which interface; "
+    "Linux 6.8 does"
+)
 _HEADER = struct.Struct("=IHHII")
+_ERROR_NUMBER = struct.Struct("=i")
 _GENERIC_HEADER = struct.Struct("=BBH")
 _ATTRIBUTE = struct.Struct("=HH")
 
@@ -81,6 +87,15 @@ def napi_threads(ifindex: int) -> list[int]:
     return sorted(pid for pid in found if pid)
 
 
+def tells_threads() -> bool:
+    """Tell whether the kernel says which thread polls an interface (Linux 6.8)."""
+    try:
+        has_napi(0)
+    except NotSupported:
+        return False
+    return True
+
+
 def has_napi(ifindex: int) -> bool:
     """Tell whether an interface that is up is polled by NAPI; see :func:`napi_threads`."""
     return any(one.get(_NAPI_IFINDEX) == ifindex for one in _dump(_NAPI_GET))
@@ -116,11 +131,8 @@ def _family() -> int:
         with GenericNetlinkSocket() as generic:
             generic.bind("netdev", _NoMessage)
             return int(generic.prid)
-    except (NetlinkError, KeyError) as error:
-        raise NotSupported(
-            f"not supported on this host: the kernel does not tell its NAPI threads ({error}); "
-            "needs Linux 6.8"
-        ) from None
+    except (NetlinkError, KeyError):
+        raise NotSupported(_UNTOLD) from None
 
 
 class _NoMessage:
@@ -137,10 +149,18 @@ def _dump(command: int) -> Iterator[dict[int, int]]:
             answer = link.recv(1 << 16)
             while answer:
                 length, kind, *_ = _HEADER.unpack_from(answer)
+                if kind == _ERROR and _refuses(answer):
+                    raise NotSupported(_UNTOLD)
                 if kind in (_DONE, _ERROR):
                     return
                 yield _attributes(answer[_HEADER.size + _GENERIC_HEADER.size : length])
                 answer = answer[(length + 3) & ~3 :]
+
+
+def _refuses(answer: bytes) -> bool:
+    """Tell whether an error says that the family is there, and does not know the command."""
+    number: int = _ERROR_NUMBER.unpack_from(answer, _HEADER.size)[0]
+    return -number == errno.EOPNOTSUPP
 
 
 def _attributes(data: bytes) -> dict[int, int]:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
 import socket
+import struct
+from typing import Self
 
 import pytest
 from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, genlmsg
 from pyroute2.netlink.generic import GenericNetlinkSocket
 
+from isolane import netdev
 from isolane.errors import NotSupported
 from isolane.netdev import XdpFeature, napi_threads, xdp_features
 
@@ -46,3 +50,47 @@ def test_what_has_no_napi_has_no_threads() -> None:
     except NotSupported as error:
         pytest.skip(str(error))
     assert found == []
+
+
+def error(number: int) -> bytes:
+    """Return an answer of the kernel's that is an error (rtnetlink(7), NLMSG_ERROR)."""
+    body = struct.pack("=iIHHII", -number, 20, 20, 1, 1, 0)
+    return struct.pack("=IHHII", 16 + len(body), 2, 0, 1, 0) + body
+
+
+class Link:
+    """A socket to a kernel that answers this."""
+
+    answer = b""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def sendto(self, *_: object) -> None:
+        """Take the request."""
+
+    def recv(self, _: int) -> bytes:
+        """Give the answer."""
+        return self.answer
+
+
+def test_a_kernel_that_does_not_know_threads_is_not_taken_for_one_without_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Linux 6.3 to 6.7 have the family, and tell features only."""
+    monkeypatch.setattr(netdev, "_family", lambda: 20)
+    monkeypatch.setattr(socket, "socket", Link)
+    Link.answer = error(errno.EOPNOTSUPP)
+    with pytest.raises(NotSupported, match="Linux"):
+        napi_threads(1)
+    assert not netdev.tells_threads()
+    assert xdp_features() == {}
+    Link.answer = error(0)
+    assert napi_threads(1) == []
+    assert netdev.tells_threads()

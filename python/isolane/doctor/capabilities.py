@@ -154,6 +154,13 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "experiments with `receive: threaded`",
         "Linux 5.12 or later",
     ),
+    (
+        "napi-owners",
+        "network",
+        "Which thread polls which interface",
+        "policies on routers whose interfaces have one name, such as eth0 of many containers",
+        "Linux 6.8 or later; Debian 12 has 6.12 in bookworm-backports",
+    ),
     *(
         (
             f"qdisc-{kind}",

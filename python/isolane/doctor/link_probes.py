@@ -17,6 +17,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from isolane.doctor import bpf, syscalls
 from isolane.doctor.answers import Answer, Probe
+from isolane.netdev import tells_threads
 from isolane.procfs import napi_threads_by_name
 
 _TUNSETIFF: Final = 0x4004_54CA
@@ -136,7 +137,7 @@ def _xdp_and_threads() -> Mapping[str, Answer]:
         except NetlinkError as error:
             refused = _refusal(error)
             untried = Answer("unknown", "not tried, because this attempt needs XDP on a veth")
-            return {"xdp-veth": refused, "threaded-napi": untried}
+            return {"xdp-veth": refused, "threaded-napi": untried, **_told_threads()}
         netlink.link("set", index=index, state="up")
         shown = netlink.get_links(index)[0].get_nested("IFLA_XDP", "IFLA_XDP_ATTACHED")
         attached = (
@@ -144,7 +145,13 @@ def _xdp_and_threads() -> Mapping[str, Answer]:
             if shown == "xdp"
             else Answer("no", f"a program attached, but in mode {shown}")
         )
-        return {"xdp-veth": attached, "threaded-napi": _try_threads()}
+        return {"xdp-veth": attached, "threaded-napi": _try_threads(), **_told_threads()}
+
+
+def _told_threads() -> dict[str, Answer]:
+    if tells_threads():
+        return {"napi-owners": Answer("yes", "by generic netlink, family netdev")}
+    return {"napi-owners": Answer("no", "this kernel's family netdev does not tell")}
 
 
 def _try_threads() -> Answer:
@@ -185,5 +192,5 @@ PROBES: tuple[Probe, ...] = (
     Probe(("netns", "veth", *_LINKS, "tun"), _links, seconds=20.0),
     Probe(tuple(f"qdisc-{kind}" for kind in _QDISCS), _qdiscs, seconds=20.0),
     Probe(("nftables",), _rules, seconds=20.0),
-    Probe(("xdp-veth", "threaded-napi"), _xdp_and_threads, seconds=20.0),
+    Probe(("xdp-veth", "threaded-napi", "napi-owners"), _xdp_and_threads, seconds=20.0),
 )
