@@ -119,11 +119,12 @@ test-pure: setup ## Only the tests that change nothing, at idle priority
 	@tools/harmless $(BIN)/pytest -m "not root" --numprocesses auto --dist loadfile $(ARGS) 2>&1 | tee .build/pytest.log
 
 .PHONY: test-rust
-test-rust: setup ## Only Rust's tests, on a host of their own
+test-rust: setup ## Only Rust's tests, on a host of their own; those of BPF under an older kernel, too
 	@mkdir -p .build
 	@unset MAKEFLAGS MFLAGS; { nice cargo test --workspace --locked --quiet --no-run && \
 	tools/private-host nice cargo test --workspace --locked --quiet && \
-	nice cargo run --package isolane-netback --example fuzz --locked --quiet -- 20000 7; } 2>&1 | \
+	nice cargo run --package isolane-netback --example fuzz --locked --quiet -- 20000 7 && \
+	nice $(BIN)/python -m tests.older_kernel; } 2>&1 | \
 	tee .build/cargo-test.log
 
 .PHONY: acceptance
