@@ -13,6 +13,8 @@ _GET: Final = {"x86_64": 315, "aarch64": 275, "riscv64": 275}
 """Numbers of sched_setattr and sched_getattr by architecture."""
 _ATTRIBUTES: Final = struct.Struct("=IIQiIQQQ")
 """``struct sched_attr``, up to ``sched_period``."""
+ORDINARY: Final = (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_IDLE)
+"""Policies of the fair scheduler."""
 _KTHREADD: Final = 2
 """Always an ordinary thread, whatever the caller is."""
 
@@ -56,7 +58,7 @@ def has_slices() -> bool:
     for thread in (0, _KTHREADD):
         with contextlib.suppress(OSError):
             policy, _, slice_ns = get_scheduling(thread)
-            if policy in (os.SCHED_OTHER, os.SCHED_BATCH):
+            if policy in ORDINARY:
                 return slice_ns > 0
     return True
 

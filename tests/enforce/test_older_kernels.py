@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Iterator
 
 import pytest
+from isolane import scheduling
 from isolane.enforce import napi_threads
 from isolane.errors import NotSupported
 from isolane.netdev import napi_threads as told_by_the_kernel
@@ -87,3 +88,13 @@ def test_two_interfaces_of_one_name_are_not_told_apart(rig: Rig) -> None:
     rig.cli("apply", rig.file())
     rig.cli("clear")
     rig.assert_host(before)
+
+
+def test_a_kernel_has_slices_if_it_keeps_one() -> None:
+    policy, nice, slice_ns = scheduling.get_scheduling(0)
+    scheduling.set_scheduling(0, os.SCHED_OTHER, nice, 7_000_000)
+    try:
+        found = scheduling.get_scheduling(0)
+    finally:
+        scheduling.set_scheduling(0, policy, nice, slice_ns)
+    assert found == (os.SCHED_OTHER, nice, 7_000_000 if scheduling.has_slices() else 0)

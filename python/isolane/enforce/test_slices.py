@@ -31,18 +31,6 @@ def threads(found: dict[int, tuple[int, int, int]], monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(scheduling, "get_scheduling", told)
 
 
-def test_this_kernel_is_told_by_what_it_does_with_a_slice() -> None:
-    policy, nice, slice_ns = scheduling.get_scheduling(0)
-    if policy not in (os.SCHED_OTHER, os.SCHED_BATCH):
-        pytest.skip("the tests themselves run in real time")
-    scheduling.set_scheduling(0, policy, nice, 7_000_000)
-    try:
-        found = scheduling.get_scheduling(0)
-    finally:
-        scheduling.set_scheduling(0, policy, nice, slice_ns)
-    assert found == (policy, nice, 7_000_000 if scheduling.has_slices() else 0)
-
-
 @pytest.mark.parametrize(
     ("found", "known"),
     [
