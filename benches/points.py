@@ -1,4 +1,4 @@
-"""Capture points: what a stamp costs, and how exactly a known pause is measured between two."""
+"""Capture points: costs of a stamp and of a kept frame, and how exactly a pause is measured."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ traffic: {{frame_size: 128, flows: 10}}
 routers: [{{name: vr}}]
 load: {{vr: 1kpps}}
 arms: [{{name: {path}, path: {path}}}]
-trial: {{capture_points: {stamped}}}
+trial: {{{trial}}}
 """
 STAMPS = {"direct": 2, "bridge": 6}
 """Capture points on a path."""
 RATE_PPS = 100_000.0
+KEPT_FRAMES = 48_000
+"""Of a trial, at all points; a capture file holds some more."""
 WARMUP_NS = 100_000_000
 STAMP_NS = 100.0
 RATE_BPS, LIMIT_BYTES, FRAME_BYTES = 20_000_000, 62_000, 124
@@ -36,9 +38,10 @@ PAUSE_NS = LIMIT_BYTES * 8 / RATE_BPS * 1e9
 WITHIN = 0.02
 
 
-def experiment(path: str, *, stamped: bool) -> Experiment:
+def experiment(path: str, *, stamped: bool = True, captured: bool = False) -> Experiment:
     """Return one router on a path."""
-    return parse_experiment(TEXT.format(path=path, stamped=str(stamped).lower()))
+    plan = f"capture_points: {str(stamped).lower()}, capture: {str(captured).lower()}"
+    return parse_experiment(TEXT.format(path=path, trial=plan))
 
 
 def trial(
@@ -46,7 +49,8 @@ def trial(
 ) -> RouterTrial:
     """Carry out one trial on a bed of its own; the router may have a shaper on its way out."""
     (arm,), routers = it.resolved_arms(), it.points()[0].routers
-    setting = Setting((Demand(routers[0], rate_pps, None),), WARMUP_NS, window_ns)
+    demands = (Demand(routers[0], rate_pps, None),)
+    setting = Setting(demands, WARMUP_NS, window_ns, capture=it.trial.capture)
     with ExitStack() as stack:
         back_end = stack.enter_context(closing(LiveBackEnd(it, journal)))
         bench = stack.enter_context(back_end.bench(arm, routers))
@@ -73,6 +77,7 @@ def bench(options: Options) -> Outcome:
     """Measure both, in turns."""
     window_ns = round(options.seconds * 1e9)
     costs: dict[str, list[float]] = {path: [] for path in STAMPS}
+    keeping: dict[str, list[float]] = {path: [] for path in STAMPS}
     pauses: list[float] = []
     with exclusive() as journal:
         clean()
@@ -84,7 +89,14 @@ def bench(options: Options) -> Outcome:
                 ]
                 off, on = (per_frame[0], per_frame[3]), (per_frame[1], per_frame[2])
                 costs[path].append((middle(on) - middle(off)) / stamps)
-            it = experiment("direct", stamped=True)
+                of_all_ns = round(KEPT_FRAMES / stamps / RATE_PPS * 1e9)
+                per_frame = [
+                    cost_ns(trial(experiment(path, captured=on), journal, RATE_PPS, of_all_ns))
+                    for on in (False, True, True, False)
+                ]
+                off, on = (per_frame[0], per_frame[3]), (per_frame[1], per_frame[2])
+                keeping[path].append((middle(on) - middle(off)) / stamps)
+            it = experiment("direct")
             found = trial(it, journal, 2 * RATE_BPS / 8 / FRAME_BYTES, window_ns, shaped=True)
             pauses.append(part(found, "router-out").p50_ns or 0.0)
     cost = max(map(median, costs.values()))
@@ -97,6 +109,10 @@ def bench(options: Options) -> Outcome:
                 (f"a stamp on path {path}, ns", f"{median(found):.0f}", spread(found))
                 for path, found in costs.items()
             ),
+            *(
+                (f"keeping a frame, path {path}, ns", f"{median(found):.0f}", spread(found))
+                for path, found in keeping.items()
+            ),
             (
                 f"a pause of {PAUSE_NS / 1e6:g} ms, ms",
                 f"{median(pauses) / 1e6:.3f}",
@@ -107,7 +123,7 @@ def bench(options: Options) -> Outcome:
             Check(f"a stamp: less than {STAMP_NS:g} ns", f"{cost:.0f} ns", cost < STAMP_NS),
             Check(f"a pause: within {WITHIN:.0%}", f"{error:+.2%}", abs(error) <= WITHIN),
         ],
-        data={"stamp_ns": costs, "pause_ns": pauses},
+        data={"stamp_ns": costs, "keep_ns": keeping, "pause_ns": pauses},
     )
 
 

@@ -2,7 +2,7 @@
 /*
  * Capture points: stamps the generator's frames where they come in by an interface or leave by one, and
  * adds up how long each took from one point to the next. All stamps and the frame's departure are of
- * one clock.
+ * one clock. If asked to, it keeps the beginning of each, for a capture file.
  */
 #include <stdbool.h>
 #include <linux/bpf.h>
@@ -10,6 +10,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bounds.h"
 #include "histogram.h"
 #include "kernel.h"
 #include "parse.h"
@@ -60,6 +61,21 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 } isl_parts SEC(".maps");
 
+/*
+ * Value: struct isl_captured; this program writes, user space reads after a trial; size set when loaded.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} isl_captures SEC(".maps");
+
+/* Whether frames are kept, and how many found no slot; user space sets both before a trial. */
+struct {
+	__u64 left_out;
+	__u32 on;
+	__u32 pad0;
+} capturing;
+
 static __always_inline void add(__u32 stream, __u32 point, __u64 ns)
 {
 	__u32 key = stream * ISL_POINTS + point, bucket = isl_bucket(ns);
@@ -98,8 +114,12 @@ static __always_inline void add_parts(__u32 stream, const struct isl_flight *fli
 	add(stream, ISL_POINT_WHOLE, now_ns - flight->at_ns[first]);
 }
 
-/* A frame of the window is at a point; one that was not at the first one is left out. */
-static __always_inline void note(const struct isl_point *point, const struct isl_signature *sig)
+/*
+ * A frame of the window is at a point; one that was not at the first one is left out. Returns whether it is
+ * there for the first time: what a full interface refuses is offered to it again.
+ */
+static __always_inline bool note(const struct isl_point *point, const struct isl_signature *sig,
+				 __u64 now_ns)
 {
 	__u32 word = sig->flow, stream = word >> ISL_FLOW_STREAM_SHIFT;
 	__u32 number =
@@ -107,35 +127,84 @@ static __always_inline void note(const struct isl_point *point, const struct isl
 	__u32 slot = stamped[stream & (ISL_MAX_STREAMS - 1)].base + (number & (FLIGHTS - 1));
 	struct isl_flight *flight = bpf_map_lookup_elem(&isl_flights, &slot);
 	__u32 at = point->number, first;
-	__u64 now_ns = bpf_ktime_get_ns();
 
 	/* Else clang reads it again after the comparison, and the verifier takes it for another number. */
 	barrier_var(at);
 	if (!flight || at >= ISL_POINT_WHOLE)
-		return;
+		return false;
 	if (point->first) {
 		__builtin_memset(flight, 0, sizeof(*flight));
 		flight->stamp = sig->stamp;
 		flight->word = word;
 		flight->first = at;
 	} else if (flight->stamp != sig->stamp || flight->word != word) {
-		return;
+		return true;
+	} else if (flight->at_ns[at]) {
+		return false;
 	}
 	flight->at_ns[at] = now_ns;
 	first = flight->first;
 	barrier_var(first);
 	if (point->last && first < ISL_POINT_WHOLE)
 		add_parts(stream, flight, first, now_ns);
+	return true;
 }
 
-static __always_inline bool find(struct sk_buff *skb, struct isl_signature *found)
+/* A frame's Ethernet header, and how many bytes lie behind each other from there on. */
+struct linear {
+	const void *start;
+	__u32 bytes;
+};
+
+static __always_inline struct linear linear_of(const struct sk_buff *skb, bool sending)
+{
+	__u32 bytes = skb->len - skb->data_len;
+
+	/* On its way in, data begins behind that header; on its way out, with it. */
+	if (sending)
+		return (struct linear){ skb->data, bytes };
+	return (struct linear){ skb->head + skb->mac_header, bytes + ETH_HLEN };
+}
+
+/* Reads a frame as far as it is linear and there is space; returns how much that is, 0: nothing. */
+static __always_inline __u32 read_at_most(void *to, __u32 space, struct linear linear)
+{
+	__u32 bytes = linear.bytes < space ? linear.bytes : space;
+
+	if (!isl_has_bounds(&bytes, space) || bpf_probe_read_kernel(to, bytes, linear.start))
+		return 0;
+	return bytes;
+}
+
+/* Keeps the beginning of a frame, as far as it is linear. */
+static __always_inline void keep(const struct sk_buff *skb, struct linear linear,
+				 const struct isl_point *point, __u64 now_ns)
+{
+	struct isl_captured *to = bpf_ringbuf_reserve(&isl_captures, sizeof(*to), 0);
+
+	if (!to) {
+		__sync_fetch_and_add(&capturing.left_out, 1);
+		return;
+	}
+	to->at_ns = now_ns;
+	to->interface = point->interface;
+	to->bytes = linear.bytes + skb->data_len;
+	to->kept = read_at_most(to->head, ISL_CAPTURED_BYTES, linear);
+	to->pad0 = 0;
+	bpf_ringbuf_submit(to, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline bool find(struct linear linear, struct isl_signature *found)
 {
 	/* So far into it the signature behind either version of IP lies at a multiple of 4. */
 	__u8 buffer[SHIFT + HEAD_BYTES] __attribute__((aligned(8)));
 	__u8 *head = buffer + SHIFT;
 	__u32 *words;
 
-	if (bpf_probe_read_kernel(head, HEAD_BYTES, skb->head + skb->mac_header))
+	/* What lies behind a short one may be of a frame that is gone. */
+	if (linear.bytes < HEAD_BYTES)
+		__builtin_memset(buffer, 0, sizeof(buffer));
+	if (!read_at_most(head, HEAD_BYTES, linear))
 		return false;
 	words = (__u32 *)isl_find_signature(head, head + HEAD_BYTES);
 	if (!words)
@@ -156,9 +225,17 @@ static __always_inline int at_interface(struct sk_buff *skb, struct net_device *
 	};
 	struct isl_point *point = bpf_map_lookup_elem(&isl_points, &key);
 	struct isl_signature sig;
+	struct linear linear;
+	__u64 now_ns;
 
-	if (point && find(skb, &sig))
-		note(point, &sig);
+	if (!point)
+		return 0;
+	linear = linear_of(skb, sending);
+	if (!find(linear, &sig))
+		return 0;
+	now_ns = bpf_ktime_get_ns();
+	if (note(point, &sig, now_ns) && capturing.on)
+		keep(skb, linear, point, now_ns);
 	return 0;
 }
 

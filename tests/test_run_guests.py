@@ -12,9 +12,10 @@ import pytest
 from isolane.guests import DIRECTORY
 from isolane.guests.leftovers import processes_of
 from isolane.results.folder import RunFolder
-from isolane.results.results import RouterTrial
+from isolane.results.results import RouterTrial, Trial
 from isolane.results.series import TrialSeries
 
+from tests import test_capture_points_live as capture_points
 from tests.came_through import was_at_work
 from tests.live import assert_same_host, quiet_host, running
 from tests.test_run_live import assert_sound, run
@@ -34,7 +35,8 @@ routers: [{{name: one, role: victim}}, {{name: two, role: aggressor}}]
 load: {{one: 5kpps, two: 2kpps}}
 arms:
 {arms}
-trial: {{duration: {duration}, warmup: 20ms, repeats: 1, retries: 0, seed: 1, null_dut: false}}
+trial: {{duration: {duration}, warmup: 20ms, repeats: 1, retries: 0, seed: 1, null_dut: false,
+         capture_points: true}}
 """
 
 
@@ -71,6 +73,7 @@ def test_guests_forward_to_the_frame_beside_containers(
             told = f"{trial.arm}: {router.router} has threads or polls of its own"
             assert router.cpu_ns or not was_at_work(router, series), told
             assert_parts(series, router, guest)
+        assert_stamped(trial)
     report = (tmp_path / "run" / "report.html").read_text()
     assert "ran under User-Mode Linux" in report
 
@@ -96,6 +99,8 @@ def test_guests_of_three_sorts_in_one_experiment(tmp_path: Path) -> None:
         "virtio": {("tcg", "virtio")},
         "e1000": {("tcg", "e1000")},
     }
+    for trial in trials:
+        assert_stamped(trial)
     report = (tmp_path / "run" / "report.html").read_text()
     assert "ran under User-Mode Linux" in report
     assert "ran under QEMU with TCG" in report
@@ -126,6 +131,15 @@ def test_a_guest_that_is_killed_fails_its_trial_alone(tmp_path: Path) -> None:
     assert len(trials) == 6, "the others were measured"
     assert all(trial.conserved for trial in trials if trial.status != "failed")
     assert_same_host(before)
+
+
+def assert_stamped(trial: Trial) -> None:
+    """Frames of routers but aggressors were seen wherever they pass the host."""
+    for router in trial.routers:
+        if router.role == "aggressor":
+            assert router.parts is None
+        else:
+            capture_points.assert_parts(router, capture_points.PASSED[router.path])
 
 
 def assert_parts(series: TrialSeries, router: RouterTrial, guest: bool) -> None:

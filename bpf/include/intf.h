@@ -300,6 +300,7 @@ struct isl_point {
 	enum isl_point_number number;
 	__u32 first; /* times are since the frame's departure */
 	__u32 last;
+	__u32 interface; /* its number in a capture file */
 };
 
 /* Capture points: a frame under way. */
@@ -308,6 +309,18 @@ struct isl_flight {
 	__u32 word;  /* the same */
 	__u32 first; /* the first of its points */
 	__u64 at_ns[ISL_POINT_WHOLE]; /* by point, CLOCK_MONOTONIC; 0: it was not there */
+};
+
+#define ISL_CAPTURED_BYTES 128
+
+/* Capture points: a frame at one of them, for a capture file. */
+struct isl_captured {
+	__u64 at_ns; /* CLOCK_MONOTONIC */
+	__u32 interface;
+	__u32 bytes; /* of the whole frame, without the frame check sequence */
+	__u32 kept;  /* of them in `head` */
+	__u32 pad0;
+	__u8 head[ISL_CAPTURED_BYTES];
 };
 
 /* Capture points: how long frames took to one of them. */
@@ -334,7 +347,8 @@ _Static_assert(sizeof(struct isl_cpu_use) == 48, "no hidden padding");
 _Static_assert(sizeof(struct isl_core_state) == 112, "no hidden padding");
 _Static_assert(sizeof(struct isl_poll_sums) == 80, "no hidden padding");
 _Static_assert(sizeof(struct isl_point_key) == 12, "no hidden padding");
-_Static_assert(sizeof(struct isl_point) == 12, "no hidden padding");
+_Static_assert(sizeof(struct isl_point) == 16, "no hidden padding");
+_Static_assert(sizeof(struct isl_captured) == 152, "no hidden padding");
 _Static_assert(sizeof(struct isl_flight) == 64, "no hidden padding");
 _Static_assert(sizeof(struct isl_part) == 16400, "no hidden padding");
 

@@ -50,7 +50,10 @@ struct net_device {
 
 struct sk_buff {
 	struct net_device *dev;
+	unsigned int len;
+	unsigned int data_len; /* of which not between head and end */
 	unsigned char *head;
+	unsigned char *data;
 	__u16 mac_header; /* offset from head */
 };
 

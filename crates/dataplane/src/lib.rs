@@ -7,6 +7,7 @@
 
 pub mod accountant;
 pub mod attach;
+pub mod captures;
 mod error;
 pub mod generator;
 mod kernel;

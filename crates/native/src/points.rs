@@ -21,6 +21,10 @@ record! {
         /// Whether it is the first on the way: times are since departure.
         first: bool,
         last: bool,
+        /// The interface's name, for a capture file.
+        ifname: String,
+        /// What it is, for a capture file.
+        title: String,
     }
 }
 
@@ -45,8 +49,8 @@ fn number_of(name: &str) -> PyResult<u32> {
 #[pymethods]
 impl Points {
     #[new]
-    #[pyo3(signature = (*, cookie, streams, points))]
-    fn new(cookie: u16, streams: Vec<u32>, points: Vec<Point>) -> PyResult<Self> {
+    #[pyo3(signature = (*, cookie, streams, points, captures))]
+    fn new(cookie: u16, streams: Vec<u32>, points: Vec<Point>, captures: bool) -> PyResult<Self> {
         let points = points.into_iter().map(|point| {
             Ok(PointSpec {
                 netns: PathBuf::from(point.netns),
@@ -55,10 +59,12 @@ impl Points {
                 number: number_of(&point.name)?,
                 first: point.first,
                 last: point.last,
+                ifname: point.ifname,
+                title: point.title,
             })
         });
         let points = points.collect::<PyResult<_>>()?;
-        Engine::attach(&PointsSpec { cookie, streams, points })
+        Engine::attach(&PointsSpec { cookie, streams, points, captures })
             .map(|engine| Self(Some(engine)))
             .map_err(raise)
     }
@@ -69,10 +75,15 @@ impl Points {
         NAMES.to_vec()
     }
 
-    /// Forgets all times.
-    fn reset(&mut self) -> PyResult<()> {
-        self.open()?.reset();
-        Ok(())
+    /// Forgets all times and frames, and says whether to keep those to come.
+    #[pyo3(signature = (*, captures))]
+    fn reset(&mut self, captures: bool) -> PyResult<()> {
+        self.open()?.reset(captures).map_err(raise)
+    }
+
+    /// A capture file (pcapng) of what was at the points since the last reset; `about` says of what trial.
+    fn capture_file(&mut self, about: &str) -> PyResult<Vec<u8>> {
+        self.open()?.capture_file(about).map_err(raise)
     }
 
     /// Times of one part of a stream's way, and their sum, ns.

@@ -39,6 +39,9 @@ const VNET_BYTES: usize = 10;
 /// Where what is to be sent begins in a slot: behind the header, without the address.
 const SEND_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
 const ADDRESSES_BYTES: usize = 12;
+/// Of a frame that is sent, what the kernel copies at least, so that whoever looks at its headers there
+/// (filters, capture points) finds them; of the rest it refers to the slot.
+const LINEAR_BYTES: usize = 128;
 /// Of merged segments that wait, bytes; the kernel takes twice as much for what it needs itself.
 const MERGED_WAITING_BYTES: libc::c_int = 4 << 20;
 const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
@@ -241,6 +244,9 @@ impl Interface {
     /// Writes a frame into the next slot, with what is left to the kernel; without space for it the frame is
     /// refused, and counted.
     pub fn push(&mut self, frame: &[u8], work: NetHeader) {
+        // A guest may say what it likes, and the kernel refuses more than there is.
+        let linear = usize::from(work.hdr_len).max(LINEAR_BYTES).min(frame.len());
+        let work = NetHeader { hdr_len: linear as u16, ..work };
         if !self.has_free_slot() || frame.len() > MAX_FRAME_BYTES {
             self.counters.refused += 1;
             return;

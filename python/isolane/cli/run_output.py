@@ -38,7 +38,8 @@ def present(summary: Summary, target: Path, shown: Shown) -> None:
     finally:
         try:
             report = render(target, "html", None)
-            files = {**_suggest(summary, target), **_profiles(summary, target), "report": report}
+            files = {**_suggest(summary, target), **_profiles(summary, target)}
+            files |= {**_captures(target), "report": report}
         except OutputError as error:
             folder = shlex.quote(str(target))
             hint = f"the results are kept; write the report later with: isolane report {folder}"
@@ -64,6 +65,13 @@ def _profiles(summary: Summary, target: Path) -> dict[str, Path]:
     run = RunFolder.open(target)
     folder = write_profiles(target, summary, run.trials(), run.profiles())
     return {} if folder is None else {"CPU profiles": folder}
+
+
+def _captures(target: Path) -> dict[str, Path]:
+    from isolane.results.folder import CAPTURES
+
+    folder = target / CAPTURES
+    return {"frames, for Wireshark": folder} if folder.is_dir() else {}
 
 
 def _suggest(summary: Summary, target: Path) -> dict[str, Path]:

@@ -317,7 +317,8 @@ def _measure(plan: _Plan) -> SearchSummary:
     need_root(
         "a live search needs root (namespaces, BPF, thread settings)", ", or simulate it: --on sim"
     )
-    trial = plan.spec.trial.model_copy(update={"cpu_profile": 0})  # nobody would see it
+    unseen = {"cpu_profile": 0, "capture": False}  # nobody would see what they tell
+    trial = plan.spec.trial.model_copy(update=unseen)
     spec = plan.spec.model_copy(update={"trial": trial})
     with exclusive() as journal, closing(LiveBackEnd(spec, journal)) as back_end:
         for left in clean():

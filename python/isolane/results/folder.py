@@ -34,6 +34,7 @@ SEARCH = "search.json"
 REPORT = "report.html"
 OPTIONS = "options.json"
 LOG = "run.log"
+CAPTURES = "captures"
 
 Data = TypeVar("Data", bound=BaseModel)
 
@@ -168,6 +169,17 @@ class RunFolder:
     def append_series(self, series: TrialSeries) -> None:
         """Write a trial's time series, before the trial itself; raises as `append_trial`."""
         self._append("series", series)
+
+    def write_capture(self, trial: int, frames: bytes | None) -> None:
+        """Write the frames of a trial's window, or that it has none; raises as above."""
+        folder = self.path / CAPTURES
+        name = f"trial-{trial}.pcapng"
+        with _errors(folder, "be written"):
+            if frames is None:  # an attempt that was lost may have had some
+                (folder / name).unlink(missing_ok=True)
+                return
+            folder.mkdir(exist_ok=True)
+        self._replace(f"{CAPTURES}/{name}", frames)
 
     def append_profile(self, profile: TrialProfile) -> None:
         """Write a trial's CPU profile, before the trial itself; raises as `append_trial`."""

@@ -10,7 +10,7 @@ from isolane.report import test_data as data
 from isolane.results import folder as run_folder
 from isolane.results import record
 from isolane.results.appending import append_line
-from isolane.results.folder import JOURNAL, RunFolder
+from isolane.results.folder import CAPTURES, JOURNAL, RunFolder
 from isolane.results.parquet import SCHEMA
 from isolane.results.results import Trial
 
@@ -33,6 +33,25 @@ def test_what_was_written_is_read_again(folder: RunFolder, trials: list[Trial]) 
     assert again.experiment_text() == b"isolane: 1\r\n"
     assert again.host() == data.HOST
     assert again.summary() is None
+
+
+def test_captured_frames_are_files_of_their_own(folder: RunFolder) -> None:
+    folder.write_capture(3, None)
+    assert not (folder.path / CAPTURES).exists()
+    for trial in (3, 12):
+        folder.write_capture(trial, b"frames of %d" % trial)
+    kept = sorted((folder.path / CAPTURES).iterdir())
+    assert [path.name for path in kept] == ["trial-12.pcapng", "trial-3.pcapng"]
+    assert kept[1].read_bytes() == b"frames of 3"
+    folder.write_capture(3, None)
+    assert [path.name for path in (folder.path / CAPTURES).iterdir()] == ["trial-12.pcapng"]
+    assert RunFolder.open(folder.path).trials() == []
+
+
+def test_a_folder_of_captures_that_cannot_be_made_is_named(folder: RunFolder) -> None:
+    (folder.path / CAPTURES).write_text("in the way")
+    with pytest.raises(MeasurementError, match="captures: cannot be written: file exists"):
+        folder.write_capture(0, b"")
 
 
 @pytest.mark.parametrize("torn", [b'{"trial": 7, "arm": "dir', b"\x00" * 70_000, b"{}"])

@@ -374,6 +374,8 @@ class Run:
         if observation and observation.profile and trial.purpose == "measure":
             profile = observation.profile.model_copy(update={"trial": trial.trial})
             self.folder.append_profile(profile)
+        if setting.capture:
+            self.folder.write_capture(trial.trial, observation.capture if observation else None)
         self.folder.append_trial(trial)
         log.info(
             "trial %d: %s, %s, round %d: %s%s",

@@ -42,5 +42,6 @@ def setting_of(
         budget=ErrorBudget(plan.threshold),
         as_sent=task.purpose in OF_ROUNDS,
         peak_pps=peak_pps,
+        capture=plan.capture and task.purpose in OF_ROUNDS,
         cpu_profile=task.purpose in OF_ROUNDS,  # of twins, too: what is done to them is the same
     )

@@ -15,7 +15,6 @@ from isolane.spec.json_schemas import (
 from isolane.spec.load_points import Point, PointRouter
 from isolane.spec.loader import load_experiment, only_arms, parse_experiment
 from isolane.spec.models import (
-    DEFAULT_THRESHOLD,
     IMIX,
     ArmChange,
     CapacityChoice,
@@ -26,7 +25,6 @@ from isolane.spec.models import (
     Router,
     Traffic,
     TrafficOverride,
-    TrialPlan,
 )
 from isolane.spec.policy import (
     Policy,
@@ -40,6 +38,7 @@ from isolane.spec.policy_models import NicEntry, RateMax, VirtualFunction
 from isolane.spec.policy_router import PolicyValues, RouterPolicy
 from isolane.spec.quantities import Quantity
 from isolane.spec.subnets import Network, default_subnet
+from isolane.spec.trial_models import DEFAULT_THRESHOLD, TrialPlan
 from isolane.spec.units import (
     WIRE_OVERHEAD_BYTES,
     Load,

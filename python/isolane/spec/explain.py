@@ -13,6 +13,7 @@ from isolane.spec.models import ExperimentData
 from isolane.spec.problems import Contradictions, Loc, Problem, Refused, listed, nearest, show
 
 _SHAPES = {
+    "bool_type": "true, false",
     "dict_type": "a mapping (key: value)",
     "model_type": "a mapping (key: value)",
     "model_attributes_type": "a mapping (key: value)",

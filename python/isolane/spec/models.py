@@ -27,13 +27,12 @@ from isolane.spec.policy_models import PolicyKeys
 from isolane.spec.quantities import Quantity, read_quantity
 from isolane.spec.schedulers import SchedulerWord, Switch
 from isolane.spec.services_models import Services
+from isolane.spec.trial_models import TrialPlan
 from isolane.spec.units import Load, wire_bps
 from isolane.spec.web_models import DEFAULT_OBJECT_BYTES, ObjectSizes
 from isolane.spec.work_models import NO_WORK, WorkValues
 
 DEFAULT_MODERATION_NS: Final = 50_000
-DEFAULT_THRESHOLD: Final = 0.01
-"""A victim that loses less than this part of its throughput counts as isolated."""
 IMIX: Final = ((64, 7), (594, 4), (1518, 1))
 """Simple IMIX: frame sizes with the checksum, bytes, and how many of each in twelve frames."""
 
@@ -247,32 +246,6 @@ class CapacityChoice(SpecModel):
     """Name of the router; default: the first."""
     every_arm: StrictBool = True
     """Whether the capacity of the other arms is measured, too, which takes some seconds each."""
-
-
-class TrialPlan(SpecModel):
-    """How long and how often each setting is measured."""
-
-    duration_ns: f.TrialDuration = Field(default=500_000_000, alias="duration")
-    """Length of the measuring window of one trial, 50ms to 1h."""
-    warmup_ns: f.Warmup = Field(default=100_000_000, alias="warmup")
-    """Time with load before the window, not counted, 0ms to 10min."""
-    repeats: f.Repeats = 5
-    """Trials of each point in each arm."""
-    seed: f.Seed = 1
-    """Seed of everything that is drawn at random."""
-    retries: f.Retries = 2
-    """How often an invalid trial is repeated in its place at most, in every arm alike; 0 to 10."""
-    threshold: f.Threshold = DEFAULT_THRESHOLD
-    """Smallest difference in throughput that the run is to tell, 0.1% to 50%; a trial in which
-    anything but the routers took more than a fifth of it is invalid."""
-    capture_points: StrictBool = False
-    """Stamp the frames of all routers but aggressors at capture points, and tell how long they take
-    from one to the next. Live runs only."""
-    cpu_profile: f.SampleRate = 0
-    """Samples of each DUT core a second, 1 to 10000, to tell what CPU time is spent on; 0: none.
-    Live runs only."""
-    null_dut: StrictBool = True
-    """Measure each point once without a router: the floor of every delay. Live runs only."""
 
 
 PublishedQuantity = Annotated[

@@ -32,7 +32,7 @@ def test_keys_are_those_of_the_files() -> None:
     assert {"line_rate", "frame_size"} <= set(json_schema()["$defs"]["Traffic"]["properties"])
     assert keys_at(("trial",)) == (
         "duration", "warmup", "repeats", "seed", "retries", "threshold",
-        "capture_points", "cpu_profile", "null_dut",
+        "capture_points", "capture", "cpu_profile", "null_dut",
     )  # fmt: skip
     assert keys_at(("published", "rows", 3))[:2] == ("arm", "load")
     assert keys_at(("nothing", "there")) == ()

@@ -77,7 +77,8 @@ def test_sizes_are_read_and_written_the_same(text: str, size: int) -> None:
         ("path: direct", "kind: vm, path: tap", "vm 'lb' on path tap with mode http"),
         ("path: direct", "path: direct, policy: {lb: {cpu_weight: 2}}", "a policy of 'lb'"),
         ("name: lb,", "name: lb, services: {nat: true},", "services of router 'lb' with mode http"),
-        ("arms:", "trial: {capture_points: true}\narms:", "capture points with mode http"),
+        ("arms:", "trial: {capture_points: true}\narms:", "trial.capture_points: capture points"),
+        ("arms:", "trial: {capture: true}\narms:", "trial.capture: capture points with mode http"),
         ("arms:", "objectives: [lb throughput >= 5kpps]\narms:", "throughput.*with mode http"),
     ],
 )

@@ -35,9 +35,10 @@ def web_misfits(data: ExperimentData) -> Iterator[Problem]:
             if pattern.timing.kind not in _TIMINGS:
                 what = f"pattern {pattern} of {show(router.name)} with mode http"
                 yield Problem(("routers", i, "traffic", "pattern"), what, " or ".join(_TIMINGS))
-    if data.trial.capture_points:
+    if data.trial.stamps:
         what = "capture points with mode http: they look for frames of the generator"
-        yield Problem(("trial", "capture_points"), what, "false")
+        key = "capture" if data.trial.capture else "capture_points"
+        yield Problem(("trial", key), what, "false")
     for i, objective in enumerate(data.objectives):
         if objective.metric == "throughput":
             what = f"objective {show(objective.text)} with mode http"

@@ -110,7 +110,7 @@ class RouterLayout:
     services: Services | None = None
     """What its kernel does with each frame besides passing it on."""
     shaped: bool = False
-    """What it sends goes through the qdisc of its wire."""
+    """What it sends goes through the qdisc of its interface."""
     web: WebPlan | None = None
     """It is a load balancer of web requests, between generator and receiver."""
     works: tuple[Work, ...] = ()

@@ -91,7 +91,8 @@ class RouterPlan:
     services: Services | None = None
     """What a container does with each frame besides passing it on."""
     shaped: bool = False
-    """On path tap: a policy limits what it sends, so frames must not go past the wire's qdisc."""
+    """What it sends must not go past the qdisc of its interface: a policy limits it (path tap), or
+    capture points are to see it."""
     web: WebPlan | None = None
     """Of a router that is a load balancer, which has mode http."""
     works: tuple[Work, ...] = ()

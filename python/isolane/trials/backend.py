@@ -48,6 +48,8 @@ class Setting:
     treats all of them alike. 0: this one's."""
     priming: Priming | None = None
     """What the warm-up begins with; None: with the trial's own load."""
+    capture: bool = False
+    """Whether to keep its frames for a file."""
     cpu_profile: bool = False
     """Whether to sample its window, where the experiment asks for a CPU profile."""
 
@@ -90,6 +92,8 @@ class Observation:
     """Its trial number is not known yet: 0."""
     receiver_dropped: int = 0
     """Frames that the receiver had no room for, of all routers; they are part of `egress`."""
+    capture: bytes | None = None
+    """A file (pcapng) of the frames at the capture points; None where it was not asked for."""
     profile: TrialProfile | None = None
     """Its trial number is not known yet: 0. None where it was not asked for."""
 

@@ -110,6 +110,8 @@ CHANGED: Final[dict[str, tuple[str, str, str]]] = {
     "work in a part of the window beside a victim": (
         "role: aggressor", "role: aggressor, work: [none, cpu], work_from: 10ms",
         r"routers\[1\].work_from: .* in a part of the window"),
+    "a capture that is neither yes nor no": ("repeats: 1", "repeats: 1, capture: 2",
+                                            "trial.capture: 2 .*accepted: true, false"),
     "times without work": ("role: aggressor", "role: aggressor, work_until: 10ms",
                            r"routers\[1\].work_until: .* has no work"),
     "a victim that is its own enemy": ("role: victim", "role: victim, work: [none, cpu]",

@@ -61,7 +61,7 @@ class LiveBench(MeasuredBench):
         super().__init__(arm, routers, equipment)
         self._traffic = [experiment.traffic_of(router.name) for router in routers]
         self._equipment = equipment
-        self._wants_parts = experiment.trial.capture_points
+        self._plan = experiment.trial
         self._changes = TimedChanges(arm, routers)
 
     @property
@@ -84,7 +84,7 @@ class LiveBench(MeasuredBench):
         )
         tools.receiver.reset()
         if tools.points is not None:
-            tools.points.reset()
+            tools.points.reset(captures=setting.capture)
         before, ticks = self._counters(), core_ticks()
         idle = IdleReading.take(tools.accountant, ticks)
         tools.bed.receive_often()
@@ -136,7 +136,14 @@ class LiveBench(MeasuredBench):
             parts=tools.points.times() if tools.points is not None else {},
             receiver_pause_ns=tools.bed.receiver_moderation_ns,
         )
-        return observe(raw)
+        return self._captured(observe(raw), setting)
+
+    def _captured(self, found: Observation, setting: Setting) -> Observation:
+        """Add the frames that were at the capture points, where they are kept."""
+        points = self._equipment.points
+        loads = (f"{each.router.name} {each.offered_pps:g} pps" for each in setting.demands)
+        about = f"arm {self._arm.name}: {', '.join(loads)}"
+        return found if points is None else replace(found, capture=points.capture_file(about))
 
     def _drained(
         self, sent: int, before: Counters, setting: Setting
@@ -214,7 +221,7 @@ class LiveBench(MeasuredBench):
     def limits(self) -> tuple[NotMeasured, ...]:
         """Return how exact the delays are; see :class:`isolane.trials.backend.Bench`."""
         if self._arm.external:
-            return external_limits(self._arm, stamped=self._wants_parts)
+            return external_limits(self._arm, self._plan)
         pause = format_ns(self._equipment.bed.receiver_moderation_ns)
         return (
             *guest_needs.limits(self._arm),

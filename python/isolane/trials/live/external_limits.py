@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from isolane.results.results import NotMeasured
-from isolane.spec import Arm
+from isolane.spec import Arm, TrialPlan
 
 
-def external_limits(arm: Arm, *, stamped: bool) -> tuple[NotMeasured, ...]:
+def external_limits(arm: Arm, plan: TrialPlan) -> tuple[NotMeasured, ...]:
     """Return what an arm of external routers does not tell.
 
     Parameters
     ----------
-    stamped
-        Whether the experiment asks for capture points.
+    plan
+        Says whether capture points and files of frames were asked for.
     """
     why = f"{arm.name} has no capture points, because Isolane does not know what it is made of"
-    parts = NotMeasured(what=f"Where the time goes on {arm.name}", why=why)
+    files = ", and capture files" if plan.capture else ""
+    parts = NotMeasured(what=f"Where the time goes on {arm.name}{files}", why=why)
     return (
-        *((parts,) if stamped else ()),
+        *((parts,) if plan.stamps else ()),
         NotMeasured(
             what="Where external routers lose frames",
             why=f"on {arm.name} a frame that was sent and did not come back was lost in or behind "

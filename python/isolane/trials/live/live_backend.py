@@ -128,6 +128,7 @@ class LiveBackEnd:
             replace(
                 _router_plan(arm, r, web_plan(self._experiment, arm, r)),
                 works=own_work(self._experiment.router(r.group).work),
+                shaped=self._experiment.trial.stamps or limits_own_wire(arm.router(r.group)),
             )
             for r in routers
         )
@@ -235,11 +236,12 @@ class LiveBackEnd:
 
     def _stamped(self, bed: MeasuredBed, routers: Sequence[PointRouter]) -> Stamped | None:
         """Put programs at the capture points of a bed, where the experiment asks for them."""
-        if not self._experiment.trial.capture_points:
+        trial = self._experiment.trial
+        if not trial.stamps:
             return None
         each = [(r, self._experiment.traffic_of(r.name)) for r in routers]
         streams = [(r, flows_of(r.pattern, traffic.flows)) for r, traffic in each]
-        return stamped(bed.capture_points, streams, self._cookie)
+        return stamped(bed.capture_points, streams, self._cookie, captures=trial.capture)
 
     def _receiver(self, bed: MeasuredBed, routers: Sequence[PointRouter]) -> _native.Receiver:
         receiving = dict.fromkeys((wire.rcv_netns, wire.rcv_ifindex) for wire in bed.wires)
@@ -295,7 +297,6 @@ def _router_plan(arm: Arm, router: PointRouter, web: WebPlan | None) -> RouterPl
         port=port_keys(kind.policy, arm.uplink.scheduler) if kind.path == "netback" else {},
         mode=router.mode,
         services=kind.services,
-        shaped=limits_own_wire(kind),
         web=web,
     )
 

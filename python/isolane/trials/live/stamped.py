@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 from isolane import _native
@@ -15,12 +16,14 @@ class Stamped:
 
     def __init__(self, native: _native.Points, streams: dict[str, int]) -> None:
         self._native = native
+        self._captures = False
         self._streams = streams
         """Router whose frames are stamped -> number of its stream."""
 
-    def reset(self) -> None:
-        """Forget the times of the last trial."""
-        self._native.reset()
+    def reset(self, *, captures: bool) -> None:
+        """Forget the times and frames of the last trial; say whether to keep those of the next."""
+        self._captures = captures
+        self._native.reset(captures=captures)
 
     def times(self) -> dict[str, tuple[PartTime, ...]]:
         """Return the times of each part of the way that frames took, by router."""
@@ -32,6 +35,16 @@ class Stamped:
             )
             for router, stream in self._streams.items()
         }
+
+    def capture_file(self, about: str) -> bytes | None:
+        """Return a file (pcapng) with the frames of the last trial; None where none were kept.
+
+        Parameters
+        ----------
+        about
+            What the trial was, for a comment in the file.
+        """
+        return self._native.capture_file(about) if self._captures else None
 
     def close(self) -> None:
         """Detach the programs."""
@@ -52,7 +65,11 @@ def _part(name: str, times: _native.Percentiles, sum_ns: int) -> PartTime | None
 
 
 def stamped(
-    points: Sequence[CapturePoint], routers: Sequence[tuple[PointRouter, int]], cookie: int
+    points: Sequence[CapturePoint],
+    routers: Sequence[tuple[PointRouter, int]],
+    cookie: int,
+    *,
+    captures: bool,
 ) -> Stamped | None:
     """Stamp the frames of all routers but aggressors; None where no point is known of any.
 
@@ -62,13 +79,17 @@ def stamped(
         Of all routers.
     routers
         In the order of the generator's streams, each with its flows.
+    captures
+        Whether the beginning of each frame may be kept, too.
     """
     wanted = {router.name: i for i, (router, _) in enumerate(routers) if router.role != "aggressor"}
-    mine = {
-        (point.netns, point.ifindex, point.sending): point
-        for point in points
-        if point.router in wanted
-    }
+    mine: dict[tuple[str, int, bool], CapturePoint] = {}
+    whose: dict[tuple[str, int, bool], list[str]] = defaultdict(list)
+    for point in points:
+        if point.router in wanted:
+            key = point.netns, point.ifindex, point.sending
+            mine[key] = point
+            whose[key].append(point.router)
     if not mine:
         return None
     native = _native.Points(
@@ -82,8 +103,11 @@ def stamped(
                 name=point.name,
                 first=point.first,
                 last=point.last,
+                ifname=point.ifname,
+                title=f"{point.name} of {', '.join(whose[key])}",
             )
-            for point in mine.values()
+            for key, point in mine.items()
         ],
+        captures=captures,
     )
     return Stamped(native, wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from isolane.spec import parse_experiment
+from isolane.spec import TrialPlan, parse_experiment
 from isolane.trials.live.external_limits import external_limits
 
 TEXT = """\
@@ -20,11 +20,20 @@ load: {edge: 1kpps}
 """
 
 
-@pytest.mark.parametrize("stamped", [False, True])
+@pytest.mark.parametrize(
+    ("plan", "parts"),
+    [
+        (TrialPlan(), []),
+        (TrialPlan(capture_points=True), ["Where the time goes on {}"]),
+        (TrialPlan(capture=True), ["Where the time goes on {}, and capture files"]),
+    ],
+)
 def test_parts_of_the_path_are_said_to_be_missing_where_they_were_asked_for(
-    *, stamped: bool
+    plan: TrialPlan, parts: list[str]
 ) -> None:
     (arm,) = parse_experiment(TEXT).resolved_arms()
-    told = {gap.what for gap in external_limits(arm, stamped=stamped)}
-    assert (f"Where the time goes on {arm.name}" in told) == stamped
+    told = [gap.what for gap in external_limits(arm, plan)]
+    assert [what for what in told if "time goes" in what] == [
+        part.format(arm.name) for part in parts
+    ]
     assert "Where external routers lose frames" in told

@@ -196,10 +196,12 @@ class SimBench:
         )
 
     def _no_parts(self) -> tuple[NotMeasured, ...]:
-        if not self.back_end.experiment.trial.capture_points:
+        plan = self.back_end.experiment.trial
+        if not plan.stamps:
             return ()
+        what = "Where the time goes" + (", and capture files" if plan.capture else "")
         why = "a simulated host has no capture points in this version; run it live"
-        return (NotMeasured(what="Where the time goes", why=why),)
+        return (NotMeasured(what=what, why=why),)
 
     def nics(self) -> tuple[dict[str, str], ...]:
         """Describe the simulated receive rings."""

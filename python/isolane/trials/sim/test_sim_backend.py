@@ -198,14 +198,16 @@ def test_a_simulated_host_answers_nobody_and_has_no_capture_points(tmp_path: Pat
     with pytest.raises(NotSupported, match="router a: mode icmp-echo cannot be simulated"):
         run(asked, tmp_path / "asked")
     plain = experiment(b="100kpps", repeats=1)
-    stamped = plain.model_copy(
-        update={"trial": plain.trial.model_copy(update={"capture_points": True})}
-    )
-    told = [
-        {gap.what for gap in run(spec, tmp_path / name).not_measured}
-        for name, spec in (("plain", plain), ("stamped", stamped))
-    ]
-    assert ["Where the time goes" in whats for whats in told] == [False, True]
+    for keys, missing in (
+        ((), []),
+        (("capture_points",), ["Where the time goes"]),
+        (("capture",), ["Where the time goes, and capture files"]),
+    ):
+        trial = plain.trial.model_copy(update=dict.fromkeys(keys, True))
+        folder = tmp_path / "".join(("run", *keys))
+        told = run(plain.model_copy(update={"trial": trial}), folder).not_measured
+        assert [gap.what for gap in told if "time goes" in gap.what] == missing
+        assert not (folder / "captures").exists()
 
 
 @pytest.mark.parametrize(
