@@ -87,6 +87,7 @@ def napi_threads(ifindex: int) -> list[int]:
     return sorted(pid for pid in found if pid)
 
 
+@functools.cache
 def tells_threads() -> bool:
     """Tell whether the kernel says which thread polls an interface (Linux 6.8)."""
     try:
