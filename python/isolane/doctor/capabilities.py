@@ -159,7 +159,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "network",
         "Which thread polls which interface",
         "policies on routers whose interfaces have one name, such as eth0 of many containers",
-        "Linux 6.8 or later; Debian 12 has 6.12 in bookworm-backports",
+        "Linux 6.8 or later; Debian 13 has 6.12",
     ),
     *(
         (
