@@ -26,6 +26,7 @@ BENCHES: tuple[str, ...] = (
     "scale",
     "guests",
     "guest_shares",
+    "waits",
     "netback",
     "streams",
     "web_requests",

@@ -10,7 +10,7 @@ import pytest
 from isolane import scheduling
 from isolane.enforce.cpu_cgroups import Groups
 from isolane.enforce.group_plan import own_threads_group
-from isolane.enforce.policy_plan import FEEDER_NICE
+from isolane.enforce.policy_plan import FEEDER_NICE, SLICE_NS
 from isolane.procfs import cpu_ns, descendants
 from isolane.testbed import Testbed, clean, exclusive
 from isolane.trials.live.bench import Equipment
@@ -93,6 +93,9 @@ def _look(equipment: Equipment, *, feeders: int) -> None:
             assert contents(group, wanted) == wanted
         core = set(equipment.cores.dut)
         assert all(os.sched_getaffinity(thread) == core for thread in guest | feeding)
+        if scheduling.has_slices():
+            threads = [scheduling.get_scheduling(thread) for thread in guest]
+            assert threads == [(os.SCHED_OTHER, 0, SLICE_NS)] * len(guest)
 
 
 @pytest.mark.parametrize("path", ["tap", "isolane"])

@@ -8,6 +8,7 @@ looks after them.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -16,12 +17,14 @@ from isolane import _native
 
 
 def main() -> int:
-    """Look after the cores until SIGTERM comes or the policy's threads have ended."""
+    """Look after the cores until SIGTERM comes or nothing of all that is left."""
     _, _, work = sys.argv
     with suppress(KeyError, OSError):  # not mounted: nothing forbids it
         Path(os.environ["ISOLANE_CGROUP"]).write_text(str(os.getpid()))
     os.chdir("/")  # keeps no file system busy
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # nor a lock of whoever started the command
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))  # it opens a file for each thread
     _native.run_pacemaker(work)
     return 0
 

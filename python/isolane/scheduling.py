@@ -15,6 +15,12 @@ _ATTRIBUTES: Final = struct.Struct("=IIQiIQQQ")
 """``struct sched_attr``, up to ``sched_period``."""
 ORDINARY: Final = (os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_IDLE)
 """Policies of the fair scheduler."""
+SLICED: Final = (os.SCHED_OTHER, os.SCHED_BATCH)
+"""Those of them with which a thread may have a time slice of its own."""
+MIN_SLICE_NS: Final = 100_000
+"""The shortest that the kernel gives."""
+_KEEP_POLICY: Final = 0x08
+"""``SCHED_FLAG_KEEP_POLICY`` (Linux 5.3): and whether children begin with the kernel's own."""
 _KTHREADD: Final = 2
 """Always an ordinary thread, whatever the caller is."""
 
@@ -31,8 +37,17 @@ def set_scheduling(thread: int, policy: int, nice: int, slice_ns: int) -> None:
         0.1 to 100 ms (Linux 6.12, custom slices of EEVDF; older kernels ignore it); 0: the
         kernel's own.
     """
-    attributes = _ATTRIBUTES.pack(_ATTRIBUTES.size, policy, 0, nice, 0, slice_ns, 0, 0)
-    _call(_SET, thread, ctypes.create_string_buffer(attributes), 0)
+    _set(thread, policy, 0, nice, slice_ns)
+
+
+def set_slice(thread: int, slice_ns: int) -> None:
+    """Set the time slice of a thread (ns; 0: the kernel's own) and nothing else.
+
+    One that may have none of its own keeps what it has.
+    """
+    policy, nice, _ = get_scheduling(thread)
+    if policy in SLICED:
+        _set(thread, policy, _KEEP_POLICY, nice, slice_ns)
 
 
 def get_scheduling(thread: int) -> tuple[int, int, int]:
@@ -61,6 +76,19 @@ def has_slices() -> bool:
             if policy in ORDINARY:
                 return slice_ns > 0
     return True
+
+
+def _set(thread: int, policy: int, flags: int, nice: int, slice_ns: int) -> None:
+    attributes = _ATTRIBUTES.pack(_ATTRIBUTES.size, policy, flags, nice, 0, slice_ns, 0, 0)
+    _call(_SET, thread, ctypes.create_string_buffer(attributes), 0)
+
+
+def takes_slice(thread: int) -> bool:
+    """Tell whether a thread runs that may have a time slice of its own, on a kernel with slices."""
+    with contextlib.suppress(OSError):
+        policy, _, slice_ns = get_scheduling(thread)
+        return policy in SLICED and slice_ns > 0
+    return False
 
 
 def _call(numbers: dict[str, int], thread: int, *arguments: object) -> None:

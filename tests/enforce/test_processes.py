@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from isolane import scheduling
 from isolane.children import die_with_parent
 from isolane.enforce import Enforcer
 from isolane.enforce.enforcer import POLICY_DIR
+from isolane.enforce.policy_plan import SLICE_NS
 from isolane.enforce.router_facts import MissingRouter
 from isolane.errors import SpecError
 from isolane.procfs import cpu_ns, descendants
@@ -91,6 +93,7 @@ def test_it_and_its_children_move_and_go_back(
     family = descendants(pid)
     assert len(family) == 2
     before = {one: os.sched_getaffinity(one) for one in family}
+    scheduled = {one: scheduling.get_scheduling(one) for one in family}
     policy = parse_policy(POLICY.format(pid=pid, more=""))
     assert enforcer.apply(policy).changes
     assert not enforcer.apply(policy).changes
@@ -107,11 +110,17 @@ def test_it_and_its_children_move_and_go_back(
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert all(group_of(one, enforcer) for one in later)
+    slices = {scheduling.get_scheduling(one)[2] for one in (*family, *later)}
+    assert slices == {SLICE_NS if scheduling.has_slices() else 0}
     assert enforcer.status().drift == ()
     enforcer.clear()
     for one in (*family, *later):
         assert not group_of(one, enforcer)
     assert {one: os.sched_getaffinity(one) for one in family} == before
+    assert {one: scheduling.get_scheduling(one) for one in family} == scheduled
+    assert {scheduling.get_scheduling(one)[2] for one in later} <= {
+        slice_ns for _, _, slice_ns in scheduled.values()
+    }
 
 
 def test_one_that_is_busy_keeps_to_its_cap(enforcer: Enforcer, begin: Callable[[str], int]) -> None:

@@ -2,6 +2,7 @@
 
 use std::{
     io::Write,
+    path::PathBuf,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -31,6 +32,7 @@ struct Core {
     number: usize,
     nic_threads: Vec<i32>,
     routers: Vec<Router>,
+    machines: Vec<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -47,15 +49,17 @@ impl From<Core> for CoreWork {
             core: core.number,
             nic_threads: core.nic_threads,
             routers: core.routers.into_iter().map(router).collect(),
+            machines: core.machines,
         }
     }
 }
 
-/// Looks after the cores of a policy until SIGTERM comes or all their threads have ended; says `ready`
+/// Looks after the cores of a policy until SIGTERM comes or nothing of all that is left; says `ready`
 /// on stdout once it does.
 ///
 /// `work_json`: `table`, the kernel's number of the table of queues (null: none); `cores`, a list of
-/// `core`, `nic_threads` and `routers`, which is a list of `threads` and `queues` (slots).
+/// `core`, `nic_threads`, `routers`, which is a list of `threads` and `queues` (slots), and `machines`, a
+/// list of the files that list the threads of virtual machines' cgroups.
 #[pyfunction]
 pub(crate) fn run_pacemaker(py: Python<'_>, work_json: &str) -> PyResult<()> {
     let work: Work =

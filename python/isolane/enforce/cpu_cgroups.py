@@ -134,8 +134,11 @@ class Groups:
         OSError
             When there is none.
         """
-        listing = "cgroup.threads" if self.version == 2 else "tasks"
-        return [int(thread) for thread in (self.path(router) / listing).read_text().split()]
+        return [int(thread) for thread in self.listing(router).read_text().split()]
+
+    def listing(self, router: str) -> Path:
+        """Return the file that lists the threads in a router's cgroup."""
+        return self.path(router) / ("cgroup.threads" if self.version == 2 else "tasks")
 
     def move(self, thread: int, group: str) -> None:
         """Move a thread to a cgroup, given by its path below the root.

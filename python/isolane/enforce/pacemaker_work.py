@@ -18,6 +18,8 @@ class PacemakerWork:
     """Router -> threads that poll its interfaces."""
     queues: dict[str, list[int]] = field(default_factory=dict)
     """Router -> slots of its queues."""
+    machines: dict[str, str] = field(default_factory=dict)
+    """Virtual machine -> the file that lists the threads of its cgroup."""
 
     def as_json(self, policy: Policy, table: int | None) -> dict[str, Any] | None:
         """Return the work as the native module takes it; None when there is nothing to do.
@@ -36,12 +38,23 @@ class PacemakerWork:
                 on_core.setdefault(core, []).extend(threads)
         named = self.threads.keys() | self.queues.keys()
         names = [name for name in policy.routers if name in named]
-        cores = set(on_core).union(*(policy.routers[name].cores for name in names))
+        machines = [name for name in policy.routers if name in self.machines]
+        placed = (policy.routers[name].cores for name in (*names, *machines))
+        cores = set(on_core).union(*placed)
         work = []
         for core in sorted(cores):
             mine = [n for n in names if core in on_core or core in policy.routers[n].cores]
             routers = [
                 {"threads": self.threads.get(n, []), "queues": self.queues.get(n, [])} for n in mine
             ]
-            work.append({"core": core, "nic_threads": on_core.get(core, []), "routers": routers})
+            work.append(
+                {
+                    "core": core,
+                    "nic_threads": on_core.get(core, []),
+                    "routers": routers,
+                    "machines": [
+                        self.machines[n] for n in machines if core in policy.routers[n].cores
+                    ],
+                }
+            )
         return {"table": table, "cores": work} if work else None

@@ -47,6 +47,7 @@ from isolane.enforce.settings import (
     Program,
     QueueSetting,
     Scheduling,
+    Slice,
     TakesXdp,
 )
 from isolane.enforce.settings.link_classes import OURS as OUR_ROOT
@@ -59,10 +60,10 @@ from isolane.procfs import started
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import RouterPolicy
 
-SLICE_NS = 100_000
-"""Time slice of a packet thread: as short as the kernel allows (since Linux 6.12), so that a router
-that has been quiet waits little for one that has not. A router that keeps its share loses nothing
-by it."""
+SLICE_NS = scheduling.MIN_SLICE_NS
+"""Time slice of a packet thread, and of a virtual machine's: as short as the kernel allows (since
+Linux 6.12), so that a router that has been quiet waits little for one that has not. A router that
+keeps its share loses nothing by it."""
 NIC_NICE = -20
 """The demultiplexer goes first: it costs little, and where only routers compete its wake-ups let
 the scheduler choose anew among them, long before its tick."""
@@ -227,10 +228,16 @@ class Plan:
         return [at for at in router.interfaces if demultiplexed(self.policy, router, at)]
 
     def _processes(self, router: FoundRouter, policy: RouterPolicy) -> Iterator[Desired]:
-        """Put a virtual machine's threads into its router's group, or into the capped one there."""
+        """Put a virtual machine's threads into its router's group, or into the capped one there.
+
+        With short slices, and under the eyes of the pacemaker: what wakes in one machine is then
+        served before what computes in others.
+        """
         name = router.name
         within = capped_within(self.policy, router, self.steering)
         group = own_threads_group(name) if within else name
+        if router.threads and policy.cpu_max is None:  # a cap has threads wait, too
+            self.paced.machines[name] = str(self.host.groups.listing(name))
         for thread in router.threads:
             began = started(thread)
             if began is not None:
@@ -238,6 +245,8 @@ class Plan:
                 yield Desired(Member(*which), self._group(group))
                 if policy.cores:
                     yield Desired(Affinity(*which), sorted(policy.cores))
+                if scheduling.takes_slice(thread):
+                    yield Desired(Slice(*which), SLICE_NS)
 
     def _polled(
         self, router: FoundRouter, policy: RouterPolicy, at: Interface

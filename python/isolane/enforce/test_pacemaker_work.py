@@ -27,8 +27,20 @@ def test_the_core_of_a_nic_has_all_routers_and_others_have_their_own() -> None:
     assert _gathered().as_json(policy, 7) == {
         "table": 7,
         "cores": [
-            {"core": 1, "nic_threads": [10], "routers": [a, b]},
-            {"core": 2, "nic_threads": [], "routers": [b]},
+            {"core": 1, "nic_threads": [10], "routers": [a, b], "machines": []},
+            {"core": 2, "nic_threads": [], "routers": [b], "machines": []},
+        ],
+    }
+
+
+def test_a_virtual_machine_is_looked_after_on_its_own_cores() -> None:
+    policy = parse_policy(POLICY)
+    gathered = PacemakerWork(machines={"b": "/b/tasks", "a": "/a/tasks"})
+    assert gathered.as_json(policy, None) == {
+        "table": None,
+        "cores": [
+            {"core": 1, "nic_threads": [], "routers": [], "machines": ["/a/tasks"]},
+            {"core": 2, "nic_threads": [], "routers": [], "machines": ["/b/tasks"]},
         ],
     }
 

@@ -1,4 +1,4 @@
-"""Time slices of packet threads, on kernels that know them and on those that do not."""
+"""Time slices of threads, on kernels that know them and on those that do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from isolane.enforce.host_access import Host
 from isolane.enforce.policy_plan import SLICE_NS, scheduled
 from isolane.enforce.policy_state import State
 from isolane.enforce.setting import Desired
-from isolane.enforce.settings import Scheduling
+from isolane.enforce.settings import Scheduling, Slice, tasks
 from isolane.procfs import started
 
 NO_HOST = cast("Host", None)
@@ -71,3 +71,57 @@ def test_a_kernel_without_slices_takes_a_policy_and_shows_no_drift(
     assert transaction.drifts(state, transaction.read_all(state, NO_HOST)) == []
     assert transaction.clear(state, NO_HOST) == []
     assert told[thread] == (os.SCHED_OTHER, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("thread", "takes"),
+    [
+        ((os.SCHED_OTHER, 0, 2_800_000), True),
+        ((os.SCHED_BATCH, 5, 2_800_000), True),
+        ((os.SCHED_OTHER, 0, 0), False),  # an older kernel
+        ((os.SCHED_IDLE, 0, 2_800_000), False),
+        ((os.SCHED_FIFO, 0, 0), False),
+        (None, False),  # it has ended
+    ],
+)
+def test_whoever_the_fair_scheduler_serves_takes_a_slice(
+    thread: tuple[int, int, int] | None, takes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads({} if thread is None else {7: thread}, monkeypatch)
+    assert scheduling.takes_slice(7) == takes
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "afterwards"),
+    [
+        ((os.SCHED_BATCH, -5, SLICE_NS), (os.SCHED_BATCH, -5, 2_800_000)),
+        ((os.SCHED_FIFO, 0, 0), (os.SCHED_FIFO, 0, 0)),
+    ],
+)
+def test_a_slice_comes_and_goes_and_what_others_change_meanwhile_stays(
+    meanwhile: tuple[int, int, int],
+    afterwards: tuple[int, int, int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    thread = os.getpid()
+    told = {thread: (os.SCHED_OTHER, 3, 2_800_000)}
+    threads(told, monkeypatch)
+
+    def give(which: int, policy: int, _flags: int, nice: int, slice_ns: int) -> None:
+        told[which] = (policy, nice, slice_ns)
+
+    monkeypatch.setattr(scheduling, "_set", give)
+    later = -1  # a thread of its process that begins under the policy
+    monkeypatch.setattr(tasks, "threads_of", lambda _: [thread, later])
+    began = started(thread)
+    assert began is not None
+    (tmp_path / "state").mkdir()
+    state = State.load(tmp_path / "state")
+    wanted = Desired(Slice("vm1", "thread", thread, began), SLICE_NS)
+    transaction.apply([wanted], state, NO_HOST, {"policy": "p"})
+    assert told[thread] == (os.SCHED_OTHER, 3, SLICE_NS)
+    assert transaction.drifts(state, transaction.read_all(state, NO_HOST)) == []
+    told |= {thread: meanwhile, later: (os.SCHED_OTHER, 3, SLICE_NS)}
+    assert transaction.clear(state, NO_HOST) == []
+    assert told == {thread: afterwards, later: (os.SCHED_OTHER, 3, 0)}

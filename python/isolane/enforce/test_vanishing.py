@@ -17,7 +17,7 @@ from isolane.enforce import transaction
 from isolane.enforce.host_access import Host
 from isolane.enforce.policy_state import AppliedSetting, State
 from isolane.enforce.setting import Desired, Setting, Value
-from isolane.enforce.settings import Affinity, DeviceFile, Member, Scheduling
+from isolane.enforce.settings import Affinity, DeviceFile, Member, Scheduling, Slice
 from isolane.enforce.settings.controllers import needed
 from isolane.errors import TestbedError
 
@@ -88,7 +88,7 @@ def ended(*_: object, **__: object) -> None:
     raise ProcessLookupError(errno.ESRCH, "No such process")
 
 
-@pytest.mark.parametrize("kind", [Affinity, Scheduling, Member])
+@pytest.mark.parametrize("kind", [Affinity, Scheduling, Slice, Member])
 def test_a_thread_that_ends_while_it_is_looked_at_has_no_value(
     kind: Callable[..., Setting], state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:

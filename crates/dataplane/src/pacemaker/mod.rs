@@ -2,9 +2,11 @@
 //!
 //! The kernel lets a thread run until its next tick (4 ms at 250 Hz), whatever time slices say,
 //! unless something wakes up meanwhile. While several routers compete for a core, or wait for other
-//! programs there, the pacemaker wakes up at every beat, so that the scheduler chooses anew. And it tells the NIC's threads when to yield:
-//! see [`Mode`].
+//! programs there, the pacemaker wakes up at every beat, so that the scheduler chooses anew. So it
+//! does while a virtual machine that mostly sleeps waits for anybody else. And it tells the NIC's
+//! threads when to yield: see [`Mode`].
 
+mod machines;
 mod mode;
 mod others;
 mod thread_time;
@@ -12,6 +14,7 @@ mod yielding;
 
 use std::{
     os::fd::AsFd,
+    path::PathBuf,
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc,
@@ -23,6 +26,7 @@ use libbpf_rs::{MapCore, MapHandle};
 
 pub use self::mode::{Chooser, Mode, Sample};
 use self::{
+    machines::Machines,
     mode::{BEAT_NS, Pace, QUIET_NS},
     others::Others,
     thread_time::Thread,
@@ -56,9 +60,12 @@ pub struct CoreWork {
     pub nic_threads: Vec<i32>,
     /// Routers whose frames those threads see, or whose threads run on this core.
     pub routers: Vec<RouterWork>,
+    /// Of each virtual machine of this core, the file that lists the threads of its cgroup.
+    pub machines: Vec<PathBuf>,
 }
 
-/// Looks after cores until `stop` is set or their threads have ended; blocks.
+/// Looks after cores until `stop` is set or their threads have ended and their machines' cgroups are
+/// gone; blocks.
 ///
 /// `table`: the kernel's number of the table of queues; None: there are none. `ready` is called once
 /// all cores are looked after.
@@ -143,6 +150,7 @@ struct Beat<'a> {
     nice: i32,
     sampled_ns: u64,
     others: Others,
+    machines: Machines,
 }
 
 impl<'a> Beat<'a> {
@@ -174,6 +182,7 @@ impl<'a> Beat<'a> {
             nice: FIRST,
             sampled_ns: monotonic_ns(),
             others,
+            machines: Machines::new(&work.machines),
         };
         beat.set_nice(FIRST);
         Ok(beat)
@@ -200,14 +209,16 @@ impl<'a> Beat<'a> {
             is_quiet: self.chooser.is_quiet(self.sampled_ns, QUIET_NS),
             yields: self.yielding.yields(),
             beside_others: self.others.are_there(),
+            machines_wait: self.machines.had_to_wait(),
         }
     }
 
-    /// Looks at all threads and queues; false when no thread is left.
+    /// Looks at all threads and queues; false when no thread and no machine's cgroup is left.
     fn sample(&mut self) -> bool {
         let now_ns = monotonic_ns();
         self.sampled_ns = now_ns;
         self.others.look(now_ns);
+        self.machines.look(now_ns);
         let mut full = false;
         let routers = self.routers.iter_mut().zip(&mut self.active).zip(&mut self.taken);
         for ((router, active), taken) in routers {
@@ -230,7 +241,9 @@ impl<'a> Beat<'a> {
             self.set_nice(nice);
             self.nice = nice;
         }
-        !self.nic.is_empty() || self.routers.iter().any(|router| !router.threads.is_empty())
+        !self.nic.is_empty()
+            || self.routers.iter().any(|router| !router.threads.is_empty())
+            || self.machines.are_there()
     }
 
     fn nice_of(&mut self, mode: Mode, ran_percent: u64) -> i32 {
@@ -375,6 +388,7 @@ mod tests {
             routers: (0..2)
                 .map(|slot| RouterWork { threads: vec![], queues: vec![slot] })
                 .collect(),
+            machines: vec![],
         };
         thread::scope(|scope| {
             scope.spawn(|| {

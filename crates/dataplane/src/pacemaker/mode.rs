@@ -8,6 +8,9 @@ pub(super) const OVERLOADED_NS: u64 = 50_000_000;
 /// Between two choices of the scheduler while routers compete. With 50 us the beats take a fifth of
 /// a core of a virtual machine.
 pub(super) const BEAT_NS: u64 = 150_000;
+/// The same while a virtual machine waits for others: it may wait longer, and each beat takes time from
+/// whoever computes meanwhile.
+const MACHINE_BEAT_NS: u64 = 500_000;
 /// Between two looks at what the threads do.
 const SAMPLE_NS: u64 = 1_000_000;
 /// The same while the NIC's threads of a contended core yield to the routers.
@@ -101,18 +104,22 @@ pub(super) struct Pace {
     /// Whether the NICs' threads yield.
     pub(super) yields: bool,
     pub(super) beside_others: bool,
+    /// Whether a virtual machine waits for others.
+    pub(super) machines_wait: bool,
 }
 
 impl Pace {
     /// Between two beats.
     pub(super) fn interval_ns(self) -> u64 {
         match self.mode {
+            Mode::Free if self.is_quiet && self.machines_wait => MACHINE_BEAT_NS,
             Mode::Free if self.is_quiet => SLOW_SAMPLE_NS,
             // A NIC's thread wakes up at least as often by itself.
             Mode::Contended if !self.polls_nic => BEAT_NS,
             // But when a thread wakes, the kernel only asks whether it is first. Where a third one is,
             // a program that has the core keeps it up to the tick, though its turn may be over.
             _ if self.beside_others => BEAT_NS,
+            _ if self.machines_wait => MACHINE_BEAT_NS,
             _ => self.sample_ns(),
         }
     }
@@ -122,6 +129,7 @@ impl Pace {
         match self.mode {
             Mode::Contended if self.yields => YIELDING_SAMPLE_NS,
             Mode::Contended => SLOW_SAMPLE_NS,
+            Mode::Free if self.is_quiet => SLOW_SAMPLE_NS,
             Mode::Free | Mode::Alone => SAMPLE_NS,
         }
     }
@@ -142,7 +150,14 @@ mod tests {
     }
 
     fn pace(mode: Mode) -> Pace {
-        Pace { mode, polls_nic: true, is_quiet: false, yields: false, beside_others: false }
+        Pace {
+            mode,
+            polls_nic: true,
+            is_quiet: false,
+            yields: false,
+            beside_others: false,
+            machines_wait: false,
+        }
     }
 
     #[test]
@@ -161,6 +176,14 @@ mod tests {
         }
         let quiet = Pace { is_quiet: true, beside_others: true, ..pace(Mode::Free) };
         assert_eq!(quiet.interval_ns(), SLOW_SAMPLE_NS, "nobody needs it");
+        for mode in [Mode::Free, Mode::Alone, Mode::Contended] {
+            for is_quiet in [true, false] {
+                let waits = Pace { machines_wait: true, is_quiet, ..pace(mode) };
+                assert_eq!(waits.interval_ns(), MACHINE_BEAT_NS, "{waits:?}");
+                let others = Pace { beside_others: true, is_quiet: false, ..waits };
+                assert_eq!(others.interval_ns(), BEAT_NS, "{others:?}");
+            }
+        }
         let yields = Pace { yields: true, ..pace(Mode::Contended) };
         assert_eq!(yields.interval_ns(), YIELDING_SAMPLE_NS);
     }

@@ -8,7 +8,7 @@ from isolane.enforce.settings.offloads import Offload, TakesXdp
 from isolane.enforce.settings.pacemaking import Pacemaker
 from isolane.enforce.settings.packets import Budget, Entry, PortSetting, Program, QueueSetting
 from isolane.enforce.settings.receive_queues import Filter, Spread
-from isolane.enforce.settings.tasks import Affinity, Group, GroupFile, Member, Scheduling
+from isolane.enforce.settings.tasks import Affinity, Group, GroupFile, Member, Scheduling, Slice
 
 __all__ = [
     "Affinity",
@@ -31,6 +31,7 @@ __all__ = [
     "Program",
     "QueueSetting",
     "Scheduling",
+    "Slice",
     "Spread",
     "TakesXdp",
 ]

@@ -86,6 +86,9 @@ def _start(group: str, work: str, groups: Groups) -> None:
     ]
     try:
         process = os.posix_spawn(words[0], words, environment, file_actions=actions, setsid=True)
+    except OSError as error:
+        os.close(reading)
+        raise TestbedError(f"the pacemaker did not start: {error.strerror}") from None
     finally:
         os.close(writing)
     with open(reading) as said:  # noqa: PTH123 - a descriptor

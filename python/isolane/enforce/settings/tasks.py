@@ -13,7 +13,7 @@ from isolane import scheduling
 from isolane.enforce.host_access import Host
 from isolane.enforce.setting import Setting, Value
 from isolane.errors import TestbedError
-from isolane.procfs import started
+from isolane.procfs import started, threads_of
 from isolane.testbed.netns import step
 
 _READY_S = 10.0
@@ -70,6 +70,14 @@ def _empty(host: Host, router: str) -> None:
     for thread in _threads(host, router):
         with contextlib.suppress(OSError):  # the thread may end at any time
             host.groups.move(thread, "")
+        _put_back_slice(thread)
+
+
+def _put_back_slice(thread: int) -> None:
+    """Give a thread that began under the policy, and has its slice from there, the kernel's own."""
+    with contextlib.suppress(OSError):
+        if scheduling.get_scheduling(thread)[2] == scheduling.MIN_SLICE_NS:
+            scheduling.set_slice(thread, 0)
 
 
 def _threads(host: Host, router: str) -> list[int]:
@@ -208,3 +216,28 @@ class Scheduling(_Thread):
         if value is not None and self.alive():
             with step(f"{self}: setting {value}", "sched_setattr (Linux 3.14)"):
                 scheduling.set_scheduling(self.thread, *value)
+
+
+@dataclass(frozen=True)
+class Slice(_Thread):
+    """The time slice (ns) of a thread that keeps its scheduling policy and nice value."""
+
+    kind: ClassVar[str] = "slice"
+    label: ClassVar[str] = "time slice"
+
+    def read(self, host: Host) -> Value:  # noqa: ARG002
+        """Return the slice, 0 of a thread that has none; None when it has ended."""
+        return scheduling.get_scheduling(self.thread)[2] if self.alive() else None
+
+    def write(self, host: Host, value: Value) -> None:  # noqa: ARG002
+        """Set the slice, unless the thread is one that has none by now.
+
+        Threads that its process began under the policy have theirs put back with it.
+        """
+        if value is None or not self.alive():
+            return
+        with step(f"{self}: setting {value}", "sched_setattr (Linux 3.14)"):
+            scheduling.set_slice(self.thread, value)
+        if value != scheduling.MIN_SLICE_NS:
+            for thread in threads_of(self.thread):
+                _put_back_slice(thread)

@@ -23,7 +23,8 @@ GROUP = f"isolane-test-pacemaker-{os.getpid()}"
 
 
 def _work(thread: int) -> dict[str, object]:
-    core = {"core": 0, "nic_threads": [], "routers": [{"threads": [thread], "queues": []}]}
+    routers = [{"threads": [thread], "queues": []}]
+    core = {"core": 0, "nic_threads": [], "routers": routers, "machines": []}
     return {"table": None, "cores": [core]}
 
 
@@ -90,6 +91,6 @@ def test_it_keeps_no_file_of_whoever_started_it(host: Host, tmp_path: Path) -> N
 def test_one_that_does_not_start_says_why(host: Host) -> None:
     work = _work(os.getpid())
     work["table"] = "no number"
-    with pytest.raises(TestbedError, match="the pacemaker did not start"):
+    with pytest.raises(TestbedError, match=r"the pacemaker did not start: .*u32"):
         Pacemaker(GROUP).write(host, work)
     assert list(running(GROUP)) == []

@@ -105,7 +105,7 @@ def build(
         ),
     )
     cores = {r.name: f"cpu{policy.core(r.name, number)}" for number, r in enumerate(routers)}
-    simulation, working = add_work(simulation, arm, setting, cores.__getitem__)
+    simulation, working = add_work(simulation, host, arm, setting, cores.__getitem__)
     owners = parts.owners | working
     return SimModel(host, arm, simulation, parts.segments, owners, parts.scheduled)
 
@@ -353,6 +353,8 @@ class _Parts:
         if managed_thread or kind == "nic":
             own_wire = router is not None and not self.of_arm[router].shares_wire and not feeder
             context = of_policy(self.host, context, own_wire=own_wire)
+        if kind == "process" and router is not None and self.of_arm[router].policy is not None:
+            context = of_policy(self.host, context, own_wire=False)
         self.contexts[name] = context
         shared = kind in {"softirq", "nic", "back-end", "dom0"}
         self.owners[name] = None if shared and not threaded else router

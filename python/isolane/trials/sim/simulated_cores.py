@@ -11,6 +11,8 @@ from isolane.trials.sim.catalogue import SimHost
 
 BEAT_NS: Final = 150_000
 """Between two choices of the CPU scheduler while routers compete, as the pacemaker has it."""
+MACHINE_BEAT_NS: Final = 500_000
+"""The same while a virtual machine waits for what computes."""
 SAMPLE_NS: Final = 1_000_000
 """The same while one router alone has work: the pacemaker looks at the threads that often."""
 

@@ -33,7 +33,7 @@ from isolane.spec.demands import Demand
 from isolane.spec.policy_models import OWN
 from isolane.spec.port_keys import without_port_keys
 from isolane.spec.work_models import NO_WORK
-from isolane.trials.sim.simulated_cores import BEAT_NS, SAMPLE_NS
+from isolane.trials.sim.simulated_cores import BEAT_NS, MACHINE_BEAT_NS, SAMPLE_NS
 from isolane.trials.sim.simulation import (
     FlowSettings,
     PacketScheduler,
@@ -64,8 +64,9 @@ class Managed:
     def beats_ns(self, arm: Arm, demands: Sequence[Demand], *, cfs: bool) -> Mapping[int, int]:
         """Return how often the pacemaker takes a core for a moment, by core, ns.
 
-        Beside a program it does so for all routers that it works for, else for those on wires of
-        their own: a NIC's thread wakes up as often by itself.
+        Beside a program it does so for all routers that it works for, less often for virtual
+        machines, else for routers on wires of their own: a NIC's thread wakes up as often by
+        itself.
 
         Parameters
         ----------
@@ -75,22 +76,27 @@ class Managed:
             Whether the host has CFS, under which who wakes goes first: only routers that compete
             need beats.
         """
-        competing, served, beside = Counter[int](), set(), set()
+        competing, machines, served, beside = Counter[int](), set[int](), set[int](), set[int]()
         for number, demand in enumerate(demands):
             router = demand.router
             core = self.core(router.name, number)
             if router.work != NO_WORK:
                 beside.add(core)
+            of_arm = arm.router(router.group)
+            managed = of_arm.kind == "vm" and of_arm.policy is not None
+            if managed and demand.offered_pps > 0 and router.work == NO_WORK:
+                machines.add(core)
             if demand.offered_pps == 0 or self.weight(router.name) is None:
                 continue
             served.add(core)
-            if arm.router(router.group).shares_wire:
+            if of_arm.shares_wire:
                 served.add(_NIC_CORE)
             else:
                 competing[core] += 1
         beats = {core: BEAT_NS for core, routers in competing.items() if routers > 1}
         if not cfs:
             beats |= dict.fromkeys(served & beside, BEAT_NS)
+            beats = dict.fromkeys(machines & beside, MACHINE_BEAT_NS) | beats
             beats = dict.fromkeys(competing, SAMPLE_NS) | beats
         return beats
 

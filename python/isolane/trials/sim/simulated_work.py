@@ -10,6 +10,8 @@ from isolane.spec import Arm, PointRouter
 from isolane.spec.work_models import NO_WORK, Work
 from isolane.trials.backend import Setting
 from isolane.trials.sim import simulation as to
+from isolane.trials.sim.catalogue import SimHost
+from isolane.trials.sim.simulated_cores import of_policy
 
 _NICE: Final[dict[Work, int | None]] = {"cpu": 19, "disk": None}
 """Of work beside the guest itself, whose kernel serves frames before its programs. Requests for its
@@ -20,7 +22,11 @@ second, which leave it no time (benches/RESULTS.md). Its threads wait for each o
 
 
 def add_work(
-    model: to.Simulation, arm: Arm, setting: Setting, core_of: Callable[[str], str]
+    model: to.Simulation,
+    host: SimHost,
+    arm: Arm,
+    setting: Setting,
+    core_of: Callable[[str], str],
 ) -> tuple[to.Simulation, dict[str, str]]:
     """Return the model with the work of its routers, and whose each new context is.
 
@@ -33,6 +39,8 @@ def add_work(
     ----------
     model
         Without work.
+    host
+        Its profile names the scheduler.
     arm, setting
         Which routers they are, and which of them work.
     core_of
@@ -43,16 +51,18 @@ def add_work(
         router = demand.router
         if router.work == NO_WORK:
             continue
-        name, guest = f"work/{router.name}", arm.router(router.group).kind == "vm"
-        contexts.append(
-            to.Context(
-                name=name,
-                kind="process",
-                cores=(core_of(router.name),),
-                nice=_NICE[router.work] if guest else None,
-                group=router.name if guest else None,
-            )
+        of_arm = arm.router(router.group)
+        name, guest = f"work/{router.name}", of_arm.kind == "vm"
+        context = to.Context(
+            name=name,
+            kind="process",
+            cores=(core_of(router.name),),
+            nice=_NICE[router.work] if guest else None,
+            group=router.name if guest else None,
         )
+        if guest and of_arm.policy is not None:
+            context = of_policy(host, context, own_wire=False)
+        contexts.append(context)
         begin_ns, end_ns = _times(router, model)
         load = _READING if router.work == "disk" else to.Computing("cpu")
         loads.append(to.Load(name, name, load, end_ns, begin_ns))

@@ -119,6 +119,22 @@ def test_a_guest_that_reads_its_disk_lets_others_in_between(tmp_path: Path) -> N
         assert router.received_frames == pytest.approx(router.offered_frames, rel=0.02)
 
 
+@pytest.mark.parametrize("policy", ["", ", policy: {a: {cpu_weight: 100}, b: {cpu_weight: 100}}"])
+def test_a_guest_under_a_policy_waits_for_no_tick_beside_those_that_compute(
+    policy: str, tmp_path: Path
+) -> None:
+    text = TEXT.replace("work: [none, cpu]", "count: [1, 3], work: [none, cpu]")
+    kind = "kind: vm, path: macvtap"
+    text = text.format(kind=kind, a="2kpps", b="0kpps", receive="softirq")
+    text = f"{text}arms: [{{name: one{policy}}}]\n"
+    run(parse_experiment(text), tmp_path / "run", profile="veth")
+    trials = RunFolder.open(tmp_path / "run").trials()
+    delay = max(trials, key=lambda trial: trial.point).routers[0].delay
+    assert delay is not None
+    assert (delay.p99_ns > 2_000_000) == (not policy)
+    assert (delay.p99_ns < 1_000_000) == bool(policy)
+
+
 def test_a_containers_work_shares_the_core_with_the_thread_of_another(tmp_path: Path) -> None:
     kind = "kind: container, path: sriov"
     _, busy = trials(tmp_path, kind, a="1400kpps", b="0kpps", receive="threaded")
