@@ -104,7 +104,7 @@ def test_its_work_goes_on_and_stops_and_is_missed_when_it_has_ended() -> None:
         for order in (GO_ON, STOP, GO_ON):
             shell.tell_work({"cpu": order})
             shell.await_work()
-        (worker,) = [one for one in children(shell.process) if thread_name(one) == "sleep"]
+        (worker,) = sleepers(shell)
         os.kill(worker, signal.SIGKILL)
         assert shell.proc("version") == Path("/proc/version").read_text()  # and hears of it
         shell.tell_work({"cpu": GO_ON})
