@@ -120,7 +120,8 @@ def measure(
 ) -> tuple[float, list[int]]:
     """Return what is computed in all, loops/ns, and the waits, sorted, ns."""
     time.sleep(SETTLE_S)
-    began, ends = time.monotonic_ns(), time.monotonic_ns() + int(seconds * 1e9)
+    began = time.monotonic_ns()
+    ends = began + int(seconds * 1e9)
     rate, waits = 0.0, list[int]()
     for number, process in enumerate(processes):
         assert process.stdout is not None

@@ -78,17 +78,17 @@ def has_slices() -> bool:
     return True
 
 
-def _set(thread: int, policy: int, flags: int, nice: int, slice_ns: int) -> None:
-    attributes = _ATTRIBUTES.pack(_ATTRIBUTES.size, policy, flags, nice, 0, slice_ns, 0, 0)
-    _call(_SET, thread, ctypes.create_string_buffer(attributes), 0)
-
-
 def takes_slice(thread: int) -> bool:
     """Tell whether a thread runs that may have a time slice of its own, on a kernel with slices."""
     with contextlib.suppress(OSError):
         policy, _, slice_ns = get_scheduling(thread)
         return policy in SLICED and slice_ns > 0
     return False
+
+
+def _set(thread: int, policy: int, flags: int, nice: int, slice_ns: int) -> None:
+    attributes = _ATTRIBUTES.pack(_ATTRIBUTES.size, policy, flags, nice, 0, slice_ns, 0, 0)
+    _call(_SET, thread, ctypes.create_string_buffer(attributes), 0)
 
 
 def _call(numbers: dict[str, int], thread: int, *arguments: object) -> None:
