@@ -6,6 +6,7 @@ It judges nothing: what it says of an arm is the arm's finding
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -95,13 +96,18 @@ def _use(rows: Sequence[AnswerRow]) -> str | None:
     return first.arm if first.finding in ("isolated", "nearly isolated") else None
 
 
-def _rank(row: AnswerRow) -> tuple[int, float, float]:
-    """Isolated arms by what they forward in all, others by what the victim keeps."""
+def _rank(row: AnswerRow) -> tuple[int, float, float, float]:
+    """Isolated arms by what they forward in all, others by what the victim keeps.
+
+    Those that forwarded all that they were offered could not show more: among them by delay.
+    """
     total = row.total_pps.median if row.total_pps else 0.0
     if row.finding is None:
-        return 0, 0.0, -total
+        return 0, 0.0, -total, 0.0
+    total = math.inf if row.total_is_bound else total
     keeps = row.keeps.median if row.keeps and row.finding != "isolated" else 0.0
-    return BEST_FIRST.index(row.finding), -keeps, -total
+    late = row.delay_p99_ns.median if row.delay_p99_ns else math.inf
+    return BEST_FIRST.index(row.finding), -keeps, -total, late
 
 
 def _at_heaviest(aggregates: Sequence[Aggregate]) -> dict[str, Aggregate]:

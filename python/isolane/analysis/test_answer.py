@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.analysis.answer import BEST_FIRST, answer, answer_of
+from isolane.analysis.answer import BEST_FIRST, _rank, answer, answer_of
 from isolane.analysis.answer_words import (
     clearly_faster,
     figures,
@@ -253,6 +253,33 @@ def test_an_arm_that_may_forward_more_is_not_called_slower() -> None:
     )
     less = sentences([first, bound(row("bridge", "undecided", 0.9, 5e5))], simulated=False)
     assert less[1].startswith("Undecided")
+
+
+def late(arm: str, p99_us: float, half_us: float = 0.0, n: int = 5) -> AnswerRow:
+    """Return an arm whose victim keeps all, and that forwards all."""
+    p99 = Interval(
+        median=1e3 * p99_us, low=1e3 * (p99_us - half_us), high=1e3 * (p99_us + half_us), n=n
+    )
+    return bound(row(arm, "isolated", 1.0)).model_copy(update={"delay_p99_ns": p99})
+
+
+def test_arms_that_forward_all_are_told_apart_by_delay() -> None:
+    all_that = "protected forwarded all that it was offered."
+    rows = [late("protected", 700, 100), late("bridge", 3900), late("macvtap", 4000, 100)]
+    assert sentences(rows, simulated=False)[1:] == (
+        all_that,
+        "Its p99 is 700 µs there, on macvtap 4 ms.",
+    )
+    for other in (late("macvtap", 4000, 3300), late("macvtap", 4000, n=1)):
+        assert sentences([rows[0], other], simulated=False)[1:] == (all_that,)
+    less = [
+        row("bridge", "isolated", 1.0),
+        late("bridge", 3900).model_copy(update={"finding": "not isolated"}),
+    ]
+    for other in less:
+        assert "Its p99" not in " ".join(sentences([rows[0], other], simulated=False))
+    named = sorted([rows[2], row("direct", "isolated", 1.0, 2e6), rows[0], rows[1]], key=_rank)
+    assert [one.arm for one in named] == ["protected", "bridge", "macvtap", "direct"]
 
 
 @pytest.mark.parametrize(("rows", "told"), CASES, ids=[told[:40] for _, told in CASES])
