@@ -34,6 +34,7 @@ from isolane.testbed import (
     clean,
     exclusive,
     kernel,
+    layout,
 )
 from isolane.testbed.namespace_thread import run_in_thread
 from isolane.trials.live.cores import awake, staying_on
@@ -326,7 +327,7 @@ def rigged(folder: Path, routers: int, path: str, ip: int) -> Iterator[Rig]:
         ip=ip,  # type: ignore[arg-type]
     )  # fmt: skip
     letter = _LETTER.get(path)
-    nics = (f"isl-n{letter}0", f"isl-n{letter}1") if letter else ()
+    nics = (f"{layout.PREFIX}n{letter}0", f"{layout.PREFIX}n{letter}1") if letter else ()
     with contextlib.ExitStack() as stack:
         journal = _patiently(lambda: stack.enter_context(exclusive()))
         clean()

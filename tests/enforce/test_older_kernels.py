@@ -12,6 +12,7 @@ from isolane import scheduling
 from isolane.enforce import napi_threads
 from isolane.errors import NotSupported
 from isolane.netdev import napi_threads as told_by_the_kernel
+from isolane.testbed import layout
 
 from tests.enforce.rig import DUT, Rig, inside, shown
 
@@ -22,7 +23,10 @@ OTHER = f"isolane-other-{os.getpid()}"
 
 @pytest.fixture
 def _untold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the kernel be as one of those."""
+    """Let the kernel be as one of those, and interfaces have names that no other checkout's have.
+
+    Threads are found by name among those of the whole machine.
+    """
 
     def refuse(*_: object) -> None:
         raise NotSupported("an older kernel tells nothing")
@@ -30,6 +34,7 @@ def _untold(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("has_napi", "napi_threads", "queue_threads"):
         monkeypatch.setattr(napi_threads, name, refuse)
     monkeypatch.setattr(napi_threads, "tells_threads", lambda: False)
+    monkeypatch.setattr(layout, "PREFIX", f"o{os.getpid() % 10_000}-")
 
 
 def polling(netns: str, ifname: str) -> list[int]:
@@ -76,7 +81,8 @@ def another(ifname: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_untold")
-def test_two_interfaces_of_one_name_are_not_told_apart(rig: Rig) -> None:
+def test_two_interfaces_of_one_name_are_not_told_apart(make_rig: Callable[..., Rig]) -> None:
+    rig = make_rig()
     before = rig.host()
     ifname = rig.bed.inner_interfaces["vr1"][0]
     with another(ifname):

@@ -25,6 +25,7 @@ FILES = Path("/run/isolane")
 """Where what is in force is written down, which who sees the same has put into force."""
 _children: set[int] = set()
 """Pacemakers that this process has started and not yet seen the end of."""
+_READY = "ready\n"
 _READY_S = 10.0
 _END_S = 5.0
 
@@ -91,16 +92,36 @@ def _start(group: str, work: str, groups: Groups) -> None:
         raise TestbedError(f"the pacemaker did not start: {error.strerror}") from None
     finally:
         os.close(writing)
-    with open(reading) as said:  # noqa: PTH123 - a descriptor
-        waiting = select.poll()  # select() takes no descriptor above 1023: with many routers open
-        waiting.register(said, select.POLLIN)
-        if waiting.poll(_READY_S * 1000) and said.readline() == "ready\n":
-            _children.add(process)
-            return
-        _end(process)
-        lines = said.read().strip().splitlines()
-    why = lines[-1] if lines else f"it did not say ready within {_READY_S:.0f} s"
-    raise TestbedError(f"the pacemaker did not start: {why}")
+    try:
+        said, ended = _told(reading)
+    finally:
+        os.close(reading)
+    if said.endswith(_READY):
+        _children.add(process)
+        return
+    _end(process)
+    lines = said.strip().splitlines()
+    why = "it says nothing" if ended else f"it did not say ready within {_READY_S:.0f} s"
+    raise TestbedError(f"the pacemaker did not start: {lines[-1] if lines else why}")
+
+
+def _told(reading: int) -> tuple[str, bool]:
+    """Return what a pacemaker that starts says until it is ready, and whether it ended instead.
+
+    Why it does not start takes several lines: who is ended after the first has not said it.
+    """
+    waiting = select.poll()  # select() takes no descriptor above 1023: with many routers open
+    waiting.register(reading, select.POLLIN)
+    deadline = time.monotonic() + _READY_S
+    said = b""
+    while not said.endswith(_READY.encode()):
+        if not waiting.poll(max(deadline - time.monotonic(), 0) * 1000):
+            return said.decode(errors="replace"), False
+        more = os.read(reading, 4096)
+        if not more:
+            return said.decode(errors="replace"), True
+        said += more
+    return said.decode(errors="replace"), False
 
 
 def _end(process: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,4 +94,23 @@ def test_one_that_does_not_start_says_why(host: Host) -> None:
     work["table"] = "no number"
     with pytest.raises(TestbedError, match=r"the pacemaker did not start: .*u32"):
         Pacemaker(GROUP).write(host, work)
+    assert list(running(GROUP)) == []
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ("echo 'a long way'; sleep 0.3; echo 'no, this'", "no, this"),  # as a traceback is written
+        ("exit 1", "it says nothing"),
+    ],
+)
+def test_all_that_one_says_is_heard(
+    host: Host, says: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\n{says}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    with pytest.raises(TestbedError, match=f"the pacemaker did not start: {why}$"):
+        Pacemaker(GROUP).write(host, _work(os.getpid()))
     assert list(running(GROUP)) == []
