@@ -28,14 +28,13 @@ from isolane.trials.backend import KERNEL_OVERLOAD_PPS
 from isolane.trials.live.cores import awake
 from isolane.trials.live.generator_streams import segments_of, stream
 from isolane.trials.live.target import resolve
-from isolane.trials.live.traffic import Target, host_cookie
+from isolane.trials.live.traffic import GRACE_S, Target, host_cookie
 from isolane.verify.environment import Measured, Seen, Trials, budget_of, caused_cpu, too_few
 from isolane.verify.report_data import Options, Tolerance
 from isolane.verify.scenarios import Scenario
 
 FLOWS = 100
 LEAD_NS = 20_000_000
-STUCK_S = 5.0
 DRAIN_S = 0.1
 """Wait for the frames that are still on their way when the generator has ended."""
 
@@ -161,9 +160,9 @@ class _RealTrials:
             before, ticks = self._sample(), core_ticks()
             _until(end_ns)
             after, later = self._sample(), core_ticks()
-            if not source.wait(STUCK_S):
+            if not source.wait(GRACE_S):
                 raise MeasurementError(
-                    f"the generator did not finish within {STUCK_S:g} s after the trial"
+                    f"the generator did not finish within {GRACE_S:g} s after the trial"
                 )
         finally:
             source.stop()

@@ -25,11 +25,11 @@ from isolane.trials.live.loaded import Loaded
 from isolane.trials.live.measured_bench import CommonEquipment, MeasuredBench
 from isolane.trials.live.stamped import Stamped
 from isolane.trials.live.timed_changes import TimedChanges
+from isolane.trials.live.traffic import GRACE_S
 from isolane.trials.live.trial_work import TrialWork
 
 LEAD_NS = 15_000_000
 """Time from the call to the first departure; the kernel takes some ms to set up the run."""
-STUCK_S = 5.0
 LATE_S = 2.0
 """How long to wait for frames that neither arrived nor were counted as lost."""
 FAR_QUIET_S = 0.2
@@ -207,7 +207,7 @@ class LiveBench(MeasuredBench):
         work.plan(start_ns, window_ns, by_ns=start_ns - LEAD_NS)
         self._changes.plan(start_ns - LEAD_NS, window_ns)
         self._watch(setting, window_ns)
-        limit_s = (lead_ns + setting.warmup_ns + setting.window_ns) / 1e9 + STUCK_S
+        limit_s = (lead_ns + setting.warmup_ns + setting.window_ns) / 1e9 + GRACE_S
         self._equipment.receiver.begin(start_ns)
         try:
             # On wires that are not Isolane's, the kernel's threads may have to work on that core.

@@ -30,7 +30,8 @@ MAX_STREAMS = 256
 MAX_NS = 365 * 24 * 3_600_000_000_000
 """A year: longer than any measurement, and far below the limit of 64 bits of nanoseconds."""
 LEAD_NS = 20_000_000
-GRACE_S = 10.0
+GRACE_S = 60.0
+"""How long a sender may need beyond its time, where its host has none for it, until it is stuck."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from isolane.trials.backend import Observation, Setting
 from isolane.trials.live.bridge_limits import bridge_limits
 from isolane.trials.live.cpu_agreement import IdleReading
 from isolane.trials.live.measured_bench import CommonEquipment, MeasuredBench
+from isolane.trials.live.traffic import GRACE_S
 from isolane.trials.live.web_observation import WebRaw, observe_web
 from isolane.web.requesting import Requesting, RequestPlan, allow_connections
 from isolane.web.url import Url
@@ -30,7 +31,6 @@ LEAD_NS: Final = 20_000_000
 """Time from the call to the first request: each client is a thread that is yet to start."""
 TIMEOUT_NS: Final = 2_000_000_000
 """A request fails so long after its intended time."""
-STUCK_S: Final = 10.0
 _OTHER_PROCESSES: Final = re.compile(r"^\s*(master-worker|daemon|program)\b", re.MULTILINE)
 """What in a configuration would start processes that nobody accounts for."""
 
@@ -152,7 +152,7 @@ class WebBench(MeasuredBench):
     def _send(self, clients: Sequence[Requesting], setting: Setting) -> None:
         """Have all clients send, until the last answer or time-out."""
         whole_ns = LEAD_NS + setting.warmup_ns + setting.window_ns + TIMEOUT_NS
-        limit_s = whole_ns / 1e9 + STUCK_S
+        limit_s = whole_ns / 1e9 + GRACE_S
         with ExitStack() as stack:
             for client in clients:
                 stack.enter_context(client)
