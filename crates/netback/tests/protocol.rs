@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod driver;
-
 use std::{
     io::Read,
     os::{
@@ -15,7 +13,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use driver::{Driver, GUEST, Guest, Part, USER};
+use crate::driver::{Driver, GUEST, Guest, Part, USER};
 use isolane_netback::{
     Connection, CutOff, Delivered, NetHeader, NicSettings, RECEIVE, Received, Session, Signalled,
     TRANSMIT, Transmitted, feature, protocol_feature,

@@ -3,11 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod driver;
-
 use std::{collections::VecDeque, os::fd::AsFd, sync::Arc};
 
-use driver::{Driver, GUEST, Guest, INDIRECT, NEXT, Part, USER, WRITE, split};
+use crate::driver::{Driver, GUEST, Guest, INDIRECT, NEXT, Part, USER, WRITE, split};
 use isolane_netback::{
     Chain, CutOff, Delivered, FrameFormat, FrameWriter, GuestMemory, MAX_FRAME_BYTES, MemoryRegion,
     NetHeader, Queue, QueueSettings, RingAddresses, Transmitted, copy_out,

@@ -1,8 +1,6 @@
 //! Rings, one rule of the specification at a time.
 
-mod driver;
-
-use driver::{Driver, GUEST, Guest, INDIRECT, NEXT, Part, WRITE, split};
+use crate::driver::{self, Driver, GUEST, Guest, INDIRECT, NEXT, Part, WRITE, split};
 use isolane_netback::{
     Chain, CutOff, Delivered, FrameFormat, FrameWriter, GuestMemory, MemoryRegion, NetHeader,
     Offloads, Queue, Transmitted, copy_out,

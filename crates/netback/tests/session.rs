@@ -2,11 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod driver;
-
 use std::os::fd::OwnedFd;
 
-use driver::{Driver, GUEST, Guest, Part, USER};
+use crate::driver::{Driver, GUEST, Guest, Part, USER};
 use isolane_netback::{
     CutOff, MemoryRegion, Message, NicSettings, RECEIVE, Reply, ReplyPayload, Request,
     RingAddresses, Session, TRANSMIT, feature,

@@ -2,8 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod driver;
-
 use std::{
     io::{Read, Write},
     os::{
@@ -12,7 +10,7 @@ use std::{
     },
 };
 
-use driver::{Driver, GUEST, Guest, USER};
+use crate::driver::{Driver, GUEST, Guest, USER};
 use isolane_netback::{
     Connection, CutOff, HEADER_BYTES, Header, MAX_PAYLOAD_BYTES, Message, NicSettings, RECEIVE,
     Received, Request, Session, TRANSMIT, feature, protocol_feature,

@@ -2,13 +2,11 @@
 //! within a flow holds, nothing waits that may go, and changing settings loses nothing.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod support;
-
 use std::collections::VecDeque;
 
+use crate::support::{self, Frame, kinds};
 use isolane_sched::{BackPressure, Config, FlowSettings, Handover, Kind, Next, Scheduler};
 use proptest::prelude::*;
-use support::{Frame, kinds};
 
 const FLOWS: u32 = 5;
 

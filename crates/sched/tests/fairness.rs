@@ -1,10 +1,8 @@
 //! DRR and WFQ within their published bounds, pairwise and against the fluid reference.
 
-mod support;
-
+use crate::support::{self, Arrival, Departure, LONGEST, fluid::Fluid};
 use isolane_sched::Kind;
 use proptest::prelude::*;
-use support::{Arrival, Departure, LONGEST, fluid::Fluid};
 
 const FLOWS: u32 = 4;
 const QUANTUM: u32 = LONGEST;

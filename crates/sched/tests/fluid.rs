@@ -1,8 +1,6 @@
 //! The fluid reference itself, against a case worked out by hand.
 
-mod support;
-
-use support::{Arrival, Frame, fluid::Fluid};
+use crate::support::{Arrival, Frame, fluid::Fluid};
 
 fn arrival(at_ns: u64, flow: u32, bytes: u32) -> Arrival {
     Arrival { at_ns, frame: Frame { flow, bytes, id: 0 } }

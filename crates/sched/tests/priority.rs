@@ -1,11 +1,9 @@
 //! Strict priority: what it means, and that it means no more.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod support;
-
+use crate::support::{self, Arrival, Frame};
 use isolane_sched::{FlowSettings, Kind, Next, Scheduler};
 use proptest::prelude::*;
-use support::{Arrival, Frame};
 
 const FLOWS: u32 = 5;
 

@@ -1,11 +1,9 @@
 //! Minimum and maximum rates: the hierarchical scheduler and the credit scheduler.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod support;
-
+use crate::support::{self, Departure, Frame, LINK_BPS, LONGEST};
 use isolane_sched::{Config, FlowSettings, Kind, Next, Order, Prng, Scheduler};
 use proptest::prelude::*;
-use support::{Departure, Frame, LINK_BPS, LONGEST};
 
 const FLOWS: u32 = 4;
 const BURST: u32 = 4_000;

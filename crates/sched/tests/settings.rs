@@ -1,11 +1,9 @@
 //! What cannot be is refused, with the value and what would do.
 
-mod support;
-
+use crate::support::{self, Frame};
 use isolane_sched::{
     Config, Error, FlowSettings, Kind, MAX_FLOWS, Order, Scheduler, TokenBucket, Transmission,
 };
-use support::Frame;
 
 fn refusal(config: Config) -> String {
     Scheduler::<Frame>::new(config).map(|_| ()).expect_err("it is impossible").to_string()

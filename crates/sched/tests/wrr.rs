@@ -1,10 +1,8 @@
 //! WRR as in algorithm 1 of Adamczyk and Chydzinski (2012).
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod support;
-
+use crate::support::{self, Arrival, Departure, Frame, LINK_BPS, LONGEST};
 use isolane_sched::{FlowSettings, Kind, Next, Prng, Scheduler, Transmission};
-use support::{Arrival, Departure, Frame, LINK_BPS, LONGEST};
 
 /// Packets that arrive one by one, numbered.
 struct Offered {

@@ -1,9 +1,7 @@
 //! Queues with conditions, stages that look before they work, and what schedulers count.
 
-mod support;
-
+use crate::support::{SECOND_NS, complaint, context, kpps, simulate};
 use serde_json::{Value, json};
-use support::{SECOND_NS, complaint, context, kpps, simulate};
 
 /// A demultiplexer in a thread that goes first, and a router's thread behind a queue of 256 frames.
 fn demultiplexed(load_pps: u32, admission: &Value) -> Value {

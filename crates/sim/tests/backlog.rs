@@ -1,10 +1,8 @@
 //! Rings that get slots back a number at a time, and backlogs that several stages share.
 
-mod support;
-
+use crate::support::{SECOND_NS, attempt, cbr, complaint, kpps, same_bytes, simulate};
 use isolane_sim::Results;
 use serde_json::{Value, json};
-use support::{SECOND_NS, attempt, cbr, complaint, kpps, same_bytes, simulate};
 
 /// One ring for both routers, in the softirq.
 fn shared_ring(loads_pps: [u32; 2], refill: u32) -> Value {

@@ -1,10 +1,8 @@
 //! Whatever the model: frames are conserved, time adds up, and the same model gives the same bytes.
 
-mod support;
-
+use crate::support::{SECOND_NS, attempt, check, old_softirq, same_bytes};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use support::{SECOND_NS, attempt, check, old_softirq, same_bytes};
 
 fn pattern() -> impl Strategy<Value = Value> {
     (0..3u8, 1_000..2_000_000u32, 1..100u32).prop_map(|(kind, rate_pps, burst_frames)| match kind {

@@ -1,9 +1,7 @@
 //! CPU schedulers with real work under them.
 
-mod support;
-
+use crate::support::{SECOND_NS, context, direct, kpps, same_bytes, simulate};
 use serde_json::{Value, json};
-use support::{SECOND_NS, context, direct, kpps, same_bytes, simulate};
 
 #[test]
 fn vms_share_the_core_by_their_shares() {

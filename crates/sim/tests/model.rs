@@ -1,10 +1,8 @@
 //! Wrong models, and what they are told; determinism; being stopped.
 
-mod support;
-
+use crate::support::{SECOND_NS, check, complaint, direct, macvtap, same_bytes, simulate};
 use isolane_sim::{parse, run};
 use serde_json::{Value, json};
-use support::{SECOND_NS, check, complaint, direct, macvtap, same_bytes, simulate};
 
 fn with(change: impl FnOnce(&mut Value)) -> String {
     let mut model = macvtap(100_000);

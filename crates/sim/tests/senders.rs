@@ -1,10 +1,8 @@
 //! Senders, back-pressure, disk requests, changing settings: what Xen's back-end is made of.
 
-mod support;
-
+use crate::support::{self, SECOND_NS, kpps, same_bytes, simulate, xen};
 use isolane_sim::Results;
 use serde_json::{Value, json};
-use support::{SECOND_NS, kpps, same_bytes, simulate, xen};
 
 fn netback(back_pressure: &str, scheduler: &Value) -> Value {
     json!({"capacity": 256, "notify_ns": 1000, "back_pressure": back_pressure,

@@ -1,9 +1,7 @@
 //! NAPI's rules, and what follows from who may interrupt whom.
 
-mod support;
-
+use crate::support::{self, attempt, complaint, context, direct, kpps, macvtap, simulate};
 use serde_json::{Value, json};
-use support::{attempt, complaint, context, direct, kpps, macvtap, simulate};
 
 #[test]
 fn a_timer_polls_a_ring_whether_frames_come_or_not() {

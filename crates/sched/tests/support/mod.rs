@@ -1,5 +1,4 @@
 //! What the property tests share: packets, a link that asks a scheduler, the fluid reference.
-#![allow(dead_code, reason = "each test file uses its part")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 pub mod fluid;

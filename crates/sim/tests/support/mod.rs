@@ -1,5 +1,4 @@
 //! Models for the tests, and what is asked of every result.
-#![allow(dead_code, reason = "each test file uses some of it")]
 
 use isolane_sim::{
     Error, Results, parse,

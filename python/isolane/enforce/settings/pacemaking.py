@@ -25,7 +25,7 @@ FILES = Path("/run/isolane")
 """Where what is in force is written down, which who sees the same has put into force."""
 _children: set[int] = set()
 """Pacemakers that this process has started and not yet seen the end of."""
-_READY = "ready\n"
+_READY = "ready"
 _READY_S = 10.0
 _END_S = 5.0
 
@@ -96,32 +96,33 @@ def _start(group: str, work: str, groups: Groups) -> None:
         said, ended = _told(reading)
     finally:
         os.close(reading)
-    if said.endswith(_READY):
+    if _READY in said:
         _children.add(process)
         return
     _end(process)
-    lines = said.strip().splitlines()
     why = "it says nothing" if ended else f"it did not say ready within {_READY_S:.0f} s"
-    raise TestbedError(f"the pacemaker did not start: {lines[-1] if lines else why}")
+    raise TestbedError(f"the pacemaker did not start: {said[-1] if said else why}")
 
 
-def _told(reading: int) -> tuple[str, bool]:
-    """Return what a pacemaker that starts says until it is ready, and whether it ended instead.
+def _told(reading: int) -> tuple[list[str], bool]:
+    """Return the lines that a pacemaker says until it is ready, and whether it ended instead.
 
     Why it does not start takes several lines: who is ended after the first has not said it.
     """
     waiting = select.poll()  # select() takes no descriptor above 1023: with many routers open
     waiting.register(reading, select.POLLIN)
     deadline = time.monotonic() + _READY_S
-    said = b""
-    while not said.endswith(_READY.encode()):
+    said, ended = b"", False
+    while not ended and _READY not in _lines(said):
         if not waiting.poll(max(deadline - time.monotonic(), 0) * 1000):
-            return said.decode(errors="replace"), False
+            break
         more = os.read(reading, 4096)
-        if not more:
-            return said.decode(errors="replace"), True
-        said += more
-    return said.decode(errors="replace"), False
+        said, ended = said + more, not more
+    return _lines(said), ended
+
+
+def _lines(said: bytes) -> list[str]:
+    return said.decode(errors="replace").strip().splitlines()
 
 
 def _end(process: int) -> None:

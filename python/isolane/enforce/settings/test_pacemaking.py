@@ -101,6 +101,7 @@ def test_one_that_does_not_start_says_why(host: Host) -> None:
     ("says", "why"),
     [
         ("echo 'a long way'; sleep 0.3; echo 'no, this'", "no, this"),  # as a traceback is written
+        ("echo 'it is not ready'; sleep 0.3; exit 1", "it is not ready"),
         ("exit 1", "it says nothing"),
     ],
 )

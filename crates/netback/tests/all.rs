@@ -1,0 +1,8 @@
+//! The crate's tests, one program: linked once, and what they share compiled once.
+
+mod driver;
+mod protocol;
+mod ring_properties;
+mod rings;
+mod session;
+mod wire;
