@@ -109,7 +109,7 @@ def _takes_part(host: SimHost, job: TrialJob, key: str) -> bool:
     part, _, rest = key.partition(".")
     name = rest.partition(".")[0]
     arm = next(arm for arm in job.experiment.resolved_arms() if arm.name == job.arm)
-    paths = [host.path_of(router) for router in arm.routers]
+    paths = [host.path_of(arm.router(router.group), router.mode) for router in job.routers]
     if part == "costs":
         stages = (stage for path in paths for stage in path.stages.values())
         return any(name in (*stage.cost, *(stage.drop or ())) for stage in stages)

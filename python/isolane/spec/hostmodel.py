@@ -19,7 +19,7 @@ from isolane.spec.problems import Contradictions, Problem, Refused, listed, near
 WIRE: Final = "wire"
 """Name of what follows the last stage of a path."""
 
-ContextKind = Literal["softirq", "nic", "back-end", "thread", "process", "domain", "dom0"]
+ContextKind = Literal["softirq", "nic", "back-end", "thread", "server", "process", "domain", "dom0"]
 RingKind = Literal["port", "vf", "guest"]
 Generation = Literal["linux-3.2", "linux-6"]
 CpuScheduler = Literal["cfs", "eevdf"]
@@ -65,7 +65,8 @@ class Stage(SpecModel):
 
     context: ContextKind
     """Context that does the work: the softirq, the NIC's own thread (ahead of all others), the
-    network back-end of all routers, a thread or process of the router, a Xen domain, dom0."""
+    network back-end of all routers, a thread of the router, a server in it, a virtual machine's
+    process, a Xen domain, dom0."""
     cost: CostNames
     """Costs of the profile that add up to this stage's."""
     next: str

@@ -103,7 +103,7 @@ def test_good_files_are_read(tmp_path: Path) -> None:
             "context: sofirq",
             (
                 "10: stages.take.context: 'sofirq' is not known; accepted: softirq, nic, back-end, "
-                "thread, process, domain, dom0 (did you mean softirq?)"
+                "thread, server, process, domain, dom0 (did you mean softirq?)"
             ),
         ),
         (

@@ -198,7 +198,7 @@ ROWS: Final[dict[str, Row]] = {
         prints="missed: one p50 <= 1ns on direct", lines=9, leaves=("missed*",),
     ),
     "a simulated host is to answer": Row(
-        "run x.yaml --on sim", 3, "mode echo cannot be simulated",
+        "run x.yaml --on sim", 3, "mode echo cannot be simulated with profile rathore2013",
         files={"x.yaml": good("flows: 2", "flows: 2, mode: echo")},
     ),
     "a simulated host is sent fragments": Row(

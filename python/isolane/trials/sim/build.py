@@ -16,6 +16,7 @@ from isolane.spec.hostmodel import ContextKind, PathData, QueueSize
 from isolane.trials.backend import Setting
 from isolane.trials.sim import simulation as to
 from isolane.trials.sim import uplink
+from isolane.trials.sim.answering_paths import SERVER
 from isolane.trials.sim.catalogue import SimHost
 from isolane.trials.sim.segments import Segment, segments
 from isolane.trials.sim.simulated_cores import core as simulated_core
@@ -43,6 +44,8 @@ class SimModel:
     """Context -> router; None for what serves several."""
     scheduled: Sequence[str] = ()
     """Stages behind the scheduler of an uplink."""
+    servers: Sequence[str] = ()
+    """Stages that answer, behind a socket each."""
 
     @property
     def json(self) -> dict[str, Any]:
@@ -107,7 +110,7 @@ def build(
     cores = {r.name: f"cpu{policy.core(r.name, number)}" for number, r in enumerate(routers)}
     simulation, working = add_work(simulation, host, arm, setting, cores.__getitem__)
     owners = parts.owners | working
-    return SimModel(host, arm, simulation, parts.segments, owners, parts.scheduled)
+    return SimModel(host, arm, simulation, parts.segments, owners, parts.scheduled, parts.servers)
 
 
 def _bin_ns(end_ns: int) -> int:
@@ -169,8 +172,10 @@ def _pattern(demand: Demand, setting: Setting) -> to.Pattern:
 
 
 def _softirq(host: SimHost) -> to.SoftirqRules | to.CurrentSoftirqRules:
-    if host.profile.host.kernel == "linux-6":
-        return to.CurrentSoftirqRules()
+    linux = host.profile.host
+    if linux.kernel == "linux-6":
+        # From 4.9 up to the versions that still had CFS, interrupts left softirqs to ksoftirqd.
+        return to.CurrentSoftirqRules(defer_to_ksoftirqd=linux.scheduler == "cfs")
     # Linux 3.2 runs ten rounds whoever waits, and on every interrupt again.
     return to.SoftirqRules(restart_time_ns=None, stop_for_threads=False, defer_to_ksoftirqd=False)
 
@@ -198,6 +203,8 @@ class _Parts:
     """Ring -> the core that serves it."""
     scheduled: list[str] = field(default_factory=list)
     """Stages behind the scheduler of an uplink."""
+    servers: list[str] = field(default_factory=list)
+    """Stages that answer, behind a socket each."""
     of_arm: dict[str, ArmRouter] = field(default_factory=dict)
     """Router -> what it is in this arm."""
 
@@ -219,7 +226,7 @@ class _Parts:
     def add_router(self, router: PointRouter, number: int) -> None:
         """Add a router with all that is on its path and is not there yet."""
         of_arm = self.of_arm[router.name] = self.arm.router(router.group)
-        path = self.host.path_of(of_arm)
+        path = self.host.path_of(of_arm, router.mode)
         wire = of_arm.wire if of_arm.shares_wire else f"{of_arm.path}:{router.name}"
         core = f"cpu{self.policy.core(router.name, number)}"
         ring = f"{wire}/{path.ring}" if path.ring == "port" else f"{wire}/{router.name}"
@@ -233,6 +240,8 @@ class _Parts:
                 on = polled_on if segment.context in {"softirq", *_ON_THE_FIRST_CORE} else core
                 self._add_stage(segment, ring, on, first=len(passed) == 1)
             passed.append(segment.name)
+            if segment.context == SERVER:
+                self.servers.append(segment.name)
         self.routers.append(to.Router(router.name, (*passed, f"{wire}/out")))
 
     def _add_wire(self, wire: str, path: str) -> None:
@@ -368,6 +377,7 @@ _KINDS: Mapping[ContextKind, Literal["softirq", "thread", "process", "vcpu"]] = 
     "nic": "thread",
     "back-end": "thread",
     "thread": "thread",
+    "server": "process",
     "process": "process",
     "domain": "vcpu",
     "dom0": "vcpu",

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from isolane.errors import NotSupported, SpecError
 from isolane.spec import ArmRouter
+from isolane.spec.fields import Mode
 from isolane.spec.hostmodel import PathData, ProfileData
 from isolane.spec.kinds import SIMULATED
 from isolane.spec.loader import load_file
+from isolane.trials.sim.answering_paths import answering, missing_of_answers
 
 HERE = Path(__file__).parent
 DEFAULT_PROFILE = "rathore2013"
@@ -33,13 +35,13 @@ class SimHost:
     origin: str
     """The profile's name or file, for messages."""
 
-    def path_of(self, router: ArmRouter) -> PathData:
-        """Return the path of a router.
+    def path_of(self, router: ArmRouter, mode: Mode = "forward") -> PathData:
+        """Return the path of a router, which passes frames on or answers them.
 
         Raises
         ------
         NotSupported
-            If there is no such path file.
+            If there is no such path file, or the profile does not say what answers cost.
         SpecError
             If the profile lacks a cost or a queue of it.
         """
@@ -55,6 +57,13 @@ class SimHost:
             raise NotSupported(
                 f"there is no path file for kind {router.kind}, path {router.path}{nic}"
             )
+        answers = answering(path, mode)
+        if answers != path and (lacking := missing_of_answers(self.profile, answers)):
+            raise NotSupported(
+                f"router {router.group}: mode {mode} cannot be simulated with {self.origin}, which "
+                f"does not have {', '.join(lacking)}; accepted: --profile veth, or one with them"
+            )
+        path = answers
         problems = missing(self.profile, path)
         if problems:
             raise SpecError("\n".join(f"{self.origin}: {problem}" for problem in problems))

@@ -174,9 +174,10 @@ def _lost(model: SimModel, flow: Json, found: Json) -> dict[DropPoint, int]:
         "in_router": 0,
         "unaccounted": int(flow["left"]),
     }
-    sending = {f"{stage}.queue" for stage in model.scheduled}
+    of_queue: dict[str, DropPoint] = {f"{stage}.queue": "egress" for stage in model.scheduled}
+    of_queue |= {f"{stage}.queue": "unanswered" for stage in model.servers}
     for point, frames in flow["drops"].items():
-        lost["egress" if point in sending else words[kinds[point]]] += int(frames)
+        lost[of_queue.get(point) or words[kinds[point]]] += int(frames)
     return lost
 
 

@@ -63,12 +63,13 @@ class SimBackEnd:
                     "because Xen's CPU scheduler replaces Linux's"
                 )
             for router in arm.routers:
+                mode = self.experiment.traffic_of(router.group).mode
                 if not simulates(router):
                     raise NotSupported(
                         f"arm {arm.name}: hypervisor {router.hypervisor} cannot be simulated, only "
                         "kvm (auto is kvm there), and uml on path netback"
                     )
-                self.sim_host.path_of(router)
+                self.sim_host.path_of(router, mode)
             simulated_policy.check(arm)
 
     def host(self) -> HostFacts:
@@ -244,7 +245,7 @@ def _refuse_bridge_netfilter(arm: Arm) -> None:
 def _refuse_patterns(experiment: Experiment) -> None:
     for point in experiment.points():
         for router in point.routers:
-            if router.answers:
+            if router.mode == "http":
                 raise NotSupported(
                     f"router {router.group}: mode {router.mode} cannot be simulated in this "
                     "version; run it live"

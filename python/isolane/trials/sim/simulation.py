@@ -28,7 +28,9 @@ class SoftirqRules:
 
 @dataclass(frozen=True)
 class CurrentSoftirqRules:
-    """The simulator's own: those of Linux 6."""
+    """The simulator's own, those of Linux 6, but for one that a later version took back."""
+
+    defer_to_ksoftirqd: bool
 
 
 @dataclass(frozen=True)

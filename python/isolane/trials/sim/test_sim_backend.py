@@ -193,10 +193,7 @@ def test_netfilter_on_bridges_is_not_simulated(tmp_path: Path) -> None:
         run(spec.model_copy(update={"dut": dut}), tmp_path / "run")
 
 
-def test_a_simulated_host_answers_nobody_and_has_no_capture_points(tmp_path: Path) -> None:
-    asked = experiment("kind: container, path: sriov, traffic: {mode: icmp-echo}", b="100kpps")
-    with pytest.raises(NotSupported, match="router a: mode icmp-echo cannot be simulated"):
-        run(asked, tmp_path / "asked")
+def test_a_simulated_host_has_no_capture_points(tmp_path: Path) -> None:
     plain = experiment(b="100kpps", repeats=1)
     for keys, missing in (
         ((), []),

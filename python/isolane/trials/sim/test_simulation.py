@@ -23,7 +23,7 @@ SIMULATION = Simulation(
     warm_up_ns=0,
     window_end_ns=1_000_000,
     bin_ns=10_000_000,
-    softirq=CurrentSoftirqRules(),
+    softirq=CurrentSoftirqRules(defer_to_ksoftirqd=False),
     cores=(),
     groups=(),
     contexts=(Context("vm", "process", ("cpu0",), wake_ns=2.5, group="vm"),),
@@ -49,7 +49,7 @@ def test_what_is_none_is_left_out_and_keys_keep_their_order() -> None:
 
 
 def test_no_limit_of_a_softirqs_time_is_written_as_null() -> None:
-    assert SIMULATION.written()["softirq"] == {}
+    assert SIMULATION.written()["softirq"] == {"defer_to_ksoftirqd": False}
     rules = SoftirqRules(restart_time_ns=None, stop_for_threads=False, defer_to_ksoftirqd=False)
     old = replace(SIMULATION, softirq=rules).written()
     assert json.dumps(old["softirq"]) == (
