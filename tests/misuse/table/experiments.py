@@ -201,6 +201,10 @@ ROWS: Final[dict[str, Row]] = {
         "run x.yaml --on sim", 3, "mode echo cannot be simulated with profile rathore2013",
         files={"x.yaml": good("flows: 2", "flows: 2, mode: echo")},
     ),
+    "a simulated kernel is to answer": Row(
+        "run x.yaml --on sim", 3, "does not have cost icmp-answer",
+        files={"x.yaml": good("flows: 2", "flows: 2, mode: icmp-echo")},
+    ),
     "a simulated host is sent fragments": Row(
         "run x.yaml --on sim", 3, "pattern fragments cannot be simulated",
         files={"x.yaml": good("role: aggressor", "role: aggressor, traffic: {pattern: fragments}")},

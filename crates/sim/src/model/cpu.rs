@@ -137,8 +137,7 @@ pub struct Softirq {
     pub restart_time_ns: Option<u64>,
     /// Whether softirqs stop for a thread that wants the core (since 3.10).
     pub stop_for_threads: bool,
-    /// Whether interrupts leave softirqs to ksoftirqd while that is runnable (from 4.9 on, but no
-    /// longer in 6.16).
+    /// Whether interrupts leave softirqs to ksoftirqd while that is runnable (from 4.9 to 6.4).
     pub defer_to_ksoftirqd: bool,
     /// Whether a thread or process that has handed a frame on runs pending softirqs as the end of an
     /// interrupt does (`local_bh_enable`). Stages with a ring do not: a guest's NIC is its own.

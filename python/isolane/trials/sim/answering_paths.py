@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from isolane.errors import NotSupported
 from isolane.spec.fields import Mode
 from isolane.spec.hostmodel import WIRE, PathData, ProfileData, Stage
 
 SERVER: Final = "server"
-"""Name of the stage that is a container's server."""
+"""Name of the stage that answers, and the context of a container's server."""
 ANSWER, ICMP_ANSWER, SOCKET = "answer", "icmp-answer", "socket"
 """What a profile says of them: costs of a server and of the kernel's ICMP, and its socket."""
 _FORWARDS: Final = "ip-forward"
@@ -28,26 +29,52 @@ def answering(path: PathData, mode: Mode) -> PathData:
         Of frames that it passes on.
     mode
         ``forward``, ``echo`` or ``icmp-echo``.
+
+    Raises
+    ------
+    NotSupported
+        If no stage of the path takes requests in, or one has the name of the one to come.
     """
     if mode == "forward":
         return path
     stages = dict(path.stages)
-    name, stage = next((name, stage) for name, stage in path.ordered() if _FORWARDS in stage.cost)
-    if mode == "icmp-echo" or stage.context in _IN_GUESTS:
-        more = ICMP_ANSWER if mode == "icmp-echo" else ANSWER
-        stages[name] = stage.model_copy(update={"cost": (*stage.cost, more)})
+    name, stage = _takes_in(path)
+    in_kernel = mode == "icmp-echo" or stage.context in _IN_GUESTS
+    cost = ICMP_ANSWER if mode == "icmp-echo" else ANSWER
+    if in_kernel and not stage.shared:
+        stages[name] = stage.model_copy(update={"cost": (*stage.cost, cost)})
         return path.model_copy(update={"stages": stages})
-    # What routers share goes on to be the same for all.
+    # What routers share goes on to be the same for all, those that answer and those that do not.
     while stage.shared and _goes_on(path, stage):
         name, stage = stage.next, path.stages[stage.next]
-    server = Stage(context=SERVER, cost=(ANSWER,), queue=SOCKET, account=SERVER, next=stage.next)
     stages[name] = stage.model_copy(update={"next": SERVER})
-    stages[SERVER] = server
+    if in_kernel:
+        stages[SERVER] = stage.model_copy(update={"cost": (cost,), "queue": None, "shared": False})
+        return path.model_copy(update={"stages": stages})
+    stages[SERVER] = Stage(
+        context=SERVER, cost=(cost,), queue=SOCKET, account=SERVER, next=stage.next
+    )
     after = stage
     while _goes_on(path, after):
         following, after = after.next, path.stages[after.next]
         stages[following] = after.model_copy(update={"context": SERVER, "shared": False})
     return path.model_copy(update={"stages": stages})
+
+
+def _takes_in(path: PathData) -> tuple[str, Stage]:
+    """Return where a router's kernel has a frame that it would pass on."""
+    if SERVER in path.stages:
+        raise NotSupported(
+            f"path {path.name} has a stage {SERVER} already: routers on it cannot be asked; "
+            "accepted: another name for that stage"
+        )
+    for name, stage in path.ordered():
+        if _FORWARDS in stage.cost:
+            return name, stage
+    raise NotSupported(
+        f"a router on path {path.name} cannot be asked, because no stage of it has the cost "
+        f"{_FORWARDS}, where requests are taken in; accepted: mode forward"
+    )
 
 
 def missing_of_answers(profile: ProfileData, path: PathData) -> list[str]:

@@ -174,7 +174,7 @@ def _pattern(demand: Demand, setting: Setting) -> to.Pattern:
 def _softirq(host: SimHost) -> to.SoftirqRules | to.CurrentSoftirqRules:
     linux = host.profile.host
     if linux.kernel == "linux-6":
-        # From 4.9 up to the versions that still had CFS, interrupts left softirqs to ksoftirqd.
+        # From 4.9 to 6.4 interrupts left softirqs to ksoftirqd; EEVDF came with 6.6.
         return to.CurrentSoftirqRules(defer_to_ksoftirqd=linux.scheduler == "cfs")
     # Linux 3.2 runs ten rounds whoever waits, and on every interrupt again.
     return to.SoftirqRules(restart_time_ns=None, stop_for_threads=False, defer_to_ksoftirqd=False)
@@ -240,7 +240,7 @@ class _Parts:
                 on = polled_on if segment.context in {"softirq", *_ON_THE_FIRST_CORE} else core
                 self._add_stage(segment, ring, on, first=len(passed) == 1)
             passed.append(segment.name)
-            if segment.context == SERVER:
+            if segment.context == SERVER and router.answers:
                 self.servers.append(segment.name)
         self.routers.append(to.Router(router.name, (*passed, f"{wire}/out")))
 

@@ -127,6 +127,7 @@ def _router(
         kind=of_arm.kind,
         path=of_arm.path,
         pattern=str(demand.router.pattern),
+        mode=demand.router.mode,
         work=demand.router.work,
         load_x=demand.load_x,
         offered_pps=demand.offered_pps,

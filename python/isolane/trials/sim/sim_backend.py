@@ -94,8 +94,12 @@ class SimBackEnd:
     def made_of(self) -> dict[str, BaseModel]:
         """Return the profile and the paths in use, which make up the simulated host."""
         arms = self.experiment.resolved_arms()
-        paths = [self.sim_host.path_of(router) for arm in arms for router in arm.routers]
-        return {"profile": self.sim_host.profile, **{f"path.{path.name}": path for path in paths}}
+        made: dict[str, BaseModel] = {"profile": self.sim_host.profile}
+        for router in (router for arm in arms for router in arm.routers):
+            mode = self.experiment.traffic_of(router.group).mode
+            path = self.sim_host.path_of(router, mode)
+            made[f"path.{path.name}" + (f".{mode}" if mode != "forward" else "")] = path
+        return made
 
     def overload_pps(self, arm: Arm) -> float:
         """Return the highest load that capacity is measured with, frames/s."""

@@ -63,17 +63,20 @@ def test_each_path_of_an_answer_is_a_valid_one(
         assert made == path
 
 
-def asked(folder: Path, profile: str = "veth", **values: str) -> tuple[RouterTrial, RouterTrial]:
+def asked(
+    folder: Path, profile: str = "veth", text: str = TEXT, **values: str
+) -> tuple[RouterTrial, RouterTrial]:
     """Return what the service and its neighbour did, each frame accounted for."""
     given = {"mode": "echo", "receive": "softirq", "service": "10kpps", "noise": "0pps", **values}
-    spec = parse_experiment(TEXT.format(**given))
+    spec = parse_experiment(text.format(**given))
     run(spec, folder, profile=profile)
     (trial,) = [one for one in RunFolder.open(folder).trials() if one.purpose == "measure"]
     assert trial.status == "ok", trial.reason
     assert trial.conserved
     for router in trial.routers:
         assert router.offered_total == router.received_total + sum(router.lost.values())
-    service, noise = trial.routers
+    service, noise = sorted(trial.routers, key=lambda router: router.group, reverse=True)
+    assert (service.mode, noise.mode) == (given["mode"], "forward")
     return service, noise
 
 
@@ -130,6 +133,66 @@ def test_a_neighbours_frames_go_before_a_server_where_softirqs_forward_them(
     # When the load ends, 250 of 1,000 requests wait in the socket, which are answered then.
     assert (delivered < 0.3) == starves
     assert (delivered > 0.9) != starves
+
+
+@pytest.mark.parametrize("path", VETH)
+@pytest.mark.parametrize("mode", ["echo", "icmp-echo"])
+def test_who_is_asked_pays_for_it_whichever_comes_first(
+    path: str, mode: str, tmp_path: Path
+) -> None:
+    kind = f"kind: container, path: {path}"
+    lines = TEXT.splitlines(keepends=True)
+    lines[5:7] = reversed(lines[5:7])
+    found = {
+        order: asked(tmp_path / order, kind=kind, mode=mode, noise="50kpps", text=text)
+        for order, text in {"as it stands": TEXT, "the other way round": "".join(lines)}.items()
+    }
+    plain = asked(tmp_path / "plain", kind=kind, mode="forward", noise="50kpps")
+    for service, noise in found.values():
+        assert noise.received_total == noise.offered_total
+        assert service.cpu_caused_ns is not None
+        assert plain[0].cpu_caused_ns is not None
+        assert service.cpu_caused_ns > 1.2 * plain[0].cpu_caused_ns
+        assert noise.cpu_caused_ns == pytest.approx(plain[1].cpu_caused_ns, rel=0.1)
+
+
+def test_many_services_on_two_cores_under_a_policy(tmp_path: Path) -> None:
+    text = (
+        TEXT.replace("dut: {{", "dut: {{cores: 2, ")
+        .replace("role: victim,", "role: victim, count: 3, policy: {{cpu_weight: 100}},")
+        .replace("role: aggressor}}", "role: aggressor, policy: {{cpu_weight: 50}}}}")
+    )
+    spec = parse_experiment(
+        text.format(
+            kind="kind: container, path: isolane", mode="echo", receive="softirq",
+            service="20kpps", noise="300kpps",
+        )
+    )  # fmt: skip
+    run(spec, tmp_path / "run", profile="veth")
+    (trial,) = [
+        one for one in RunFolder.open(tmp_path / "run").trials() if one.purpose == "measure"
+    ]
+    assert trial.conserved
+    asked_of = [router for router in trial.routers if router.group == "service"]
+    assert len(asked_of) == 3
+    for router in asked_of:
+        assert router.mode == "echo"
+        assert router.offered_total == router.received_total + sum(router.lost.values())
+        assert router.received_frames > 0
+
+
+def test_a_path_on_which_nobody_can_be_asked_says_so() -> None:
+    xen = own_path("xen", "bridge", None)
+    assert xen is not None
+    assert answering(xen, "forward") == xen
+    with pytest.raises(NotSupported, match=r"on path xen-bridge cannot be asked, .*ip-forward"):
+        answering(xen, "echo")
+    direct = own_path("container", "direct", None)
+    assert direct is not None
+    name, stage = direct.ordered()[-1]
+    stages = {**direct.stages, name: stage.model_copy(update={"next": "server"}), "server": stage}
+    with pytest.raises(NotSupported, match="has a stage server already"):
+        answering(direct.model_copy(update={"stages": stages}), "icmp-echo")
 
 
 def test_a_guests_server_is_part_of_the_guest(tmp_path: Path) -> None:
