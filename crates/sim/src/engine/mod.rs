@@ -3,7 +3,7 @@
 //!
 //! | file | what it has |
 //! | --- | --- |
-//! | `frame_path.rs` | a frame's way, from wire to wire, and the parts that it passes |
+//! | `frame_path/` | a frame's way, from wire to wire, and the parts that it passes |
 //! | `network/` | where frames are: wires, rings, queues, ports |
 //! | `cpu/` | who has which core: interrupts, softirqs, CFS, Xen's credit scheduler |
 //! | `workers.rs`, `senders.rs`, `load.rs` | what is done, and what it costs |
