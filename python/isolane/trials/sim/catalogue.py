@@ -14,6 +14,8 @@ from isolane.spec.hostmodel import PathData, ProfileData
 from isolane.spec.kinds import SIMULATED
 from isolane.spec.loader import load_file
 from isolane.trials.sim.answering_paths import answering, missing_of_answers
+from isolane.trials.sim.more_work import lacking
+from isolane.trials.sim.services_paths import costs_of, serving
 
 HERE = Path(__file__).parent
 DEFAULT_PROFILE = "rathore2013"
@@ -41,7 +43,7 @@ class SimHost:
         Raises
         ------
         NotSupported
-            If there is no such path file, or the profile does not say what answers cost.
+            If there is no such path file, or the profile does not say what the router's work costs.
         SpecError
             If the profile lacks a cost or a queue of it.
         """
@@ -57,17 +59,27 @@ class SimHost:
             raise NotSupported(
                 f"there is no path file for kind {router.kind}, path {router.path}{nic}"
             )
-        answers = answering(path, mode)
-        if answers != path and (lacking := missing_of_answers(self.profile, answers)):
-            raise NotSupported(
-                f"router {router.group}: mode {mode} cannot be simulated with {self.origin}, which "
-                f"does not have {', '.join(lacking)}; accepted: --profile veth, or one with them"
-            )
-        path = answers
+        path = self._with_its_work(path, router, mode)
         problems = missing(self.profile, path)
         if problems:
             raise SpecError("\n".join(f"{self.origin}: {problem}" for problem in problems))
         return path
+
+    def _with_its_work(self, path: PathData, router: ArmRouter, mode: Mode) -> PathData:
+        """Return the path with what the router does besides passing frames on."""
+        services = router.services  # of no router that answers
+        made = serving(answering(path, mode), services)
+        if mode != "forward":
+            what, not_there = f"mode {mode}", missing_of_answers(self.profile, made)
+        else:
+            what = f"services ({services})"
+            not_there = lacking(self.profile, costs_of(services) if services else ())
+        if not_there:
+            raise NotSupported(
+                f"router {router.group}: {what} cannot be simulated with {self.origin}, which does "
+                f"not have {', '.join(not_there)}; accepted: --profile veth, or one with them"
+            )
+        return made
 
     def frame_ns(self, router: ArmRouter) -> float:
         """Return the sum of a path's costs per frame, ns, without costs per byte or poll."""

@@ -53,7 +53,6 @@ class SimBackEnd:
     def check(self, arms: Sequence[Arm]) -> None:
         """Raise NotSupported, naming what cannot be simulated; SpecError for a wrong profile."""
         _refuse_patterns(self.experiment)
-        _refuse_services(self.experiment)
         for arm in arms:
             _refuse_bridge_netfilter(arm)
             kinds = {router.kind for router in arm.routers}
@@ -226,16 +225,6 @@ class SimBench:
         """Draw the set-up; see :class:`isolane.trials.backend.Bench`."""
         back_end = self.back_end
         return host_drawing.draw(back_end.sim_host, back_end.experiment, self.arm, self.routers)
-
-
-def _refuse_services(experiment: Experiment) -> None:
-    for arm in experiment.resolved_arms():
-        for router in arm.routers:
-            if router.services is not None:
-                raise NotSupported(
-                    f"router {router.group}: services ({router.services}) cannot be simulated, "
-                    "because no profile says what they cost; run it live"
-                )
 
 
 def _refuse_bridge_netfilter(arm: Arm) -> None:

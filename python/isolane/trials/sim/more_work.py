@@ -1,0 +1,69 @@
+"""More for a router's kernel to do with each frame than its path's file says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from isolane.errors import NotSupported
+from isolane.spec.hostmodel import WIRE, PathData, ProfileData, Stage
+
+FORWARDS: Final = "ip-forward"
+"""The cost that tells where a router's kernel has a frame."""
+
+
+def takes_in(path: PathData, name: str) -> tuple[str, Stage]:
+    """Return where a router's kernel has a frame, for a stage of that name to come after it.
+
+    What routers share goes on to be the same for all: then it is the last stage that they share
+    without a queue between.
+
+    Raises
+    ------
+    NotSupported
+        If there is no such stage, or one with the name of the stage to come.
+    """
+    if name in path.stages:
+        raise NotSupported(
+            f"path {path.name} has a stage {name} already, where Isolane would put one of its own; "
+            "accepted: another name for that stage"
+        )
+    found = [(at, stage) for at, stage in path.ordered() if FORWARDS in stage.cost]
+    if not found:
+        raise NotSupported(
+            f"a router on path {path.name} only passes frames on in simulations: no stage of the "
+            f"path has the cost {FORWARDS}, where its kernel could do more"
+        )
+    at, stage = found[0]
+    while stage.shared and goes_on(path, stage):
+        at, stage = stage.next, path.stages[stage.next]
+    return at, stage
+
+
+def with_more(path: PathData, costs: tuple[str, ...], name: str) -> PathData:
+    """Return the path of a router whose kernel does more with each frame.
+
+    Parameters
+    ----------
+    costs
+        What that is, costs of a profile.
+    name
+        Of the stage that does it, where the one that forwards is shared with other routers.
+    """
+    at, stage = takes_in(path, name)
+    if not stage.shared:
+        more = {at: stage.model_copy(update={"cost": (*stage.cost, *costs)})}
+    else:
+        own = {"cost": costs, "queue": None, "shared": False}
+        more = {at: stage.model_copy(update={"next": name}), name: stage.model_copy(update=own)}
+    return path.model_copy(update={"stages": {**path.stages, **more}})
+
+
+def goes_on(path: PathData, stage: Stage) -> bool:
+    """Tell whether the context of a stage goes on with the next one, without a queue between."""
+    return stage.next != WIRE and path.stages[stage.next].queue is None
+
+
+def lacking(profile: ProfileData, costs: Iterable[str]) -> list[str]:
+    """Return which of these costs a profile does not have, in words, each once."""
+    return [f"cost {cost}" for cost in dict.fromkeys(costs) if cost not in profile.costs]
