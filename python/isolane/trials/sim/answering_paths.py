@@ -6,7 +6,7 @@ from typing import Final
 
 from isolane.spec.fields import Mode
 from isolane.spec.hostmodel import PathData, ProfileData, Stage
-from isolane.trials.sim.more_work import goes_on, lacking, takes_in, with_more
+from isolane.trials.sim.more_work import goes_on, inserted, lacking, takes_in, with_more
 
 SERVER: Final = "server"
 """Name of the stage that answers, and the context of a container's server."""
@@ -38,13 +38,11 @@ def answering(path: PathData, mode: Mode) -> PathData:
         return path
     if mode == "icmp-echo":
         return with_more(path, (ICMP_ANSWER,), SERVER)
-    name, stage = takes_in(path, SERVER)
+    name, stage = takes_in(path)
     if stage.context in _IN_GUESTS:
         return with_more(path, (ANSWER,), SERVER)
-    stages = dict(path.stages)
     server = Stage(context=SERVER, cost=(ANSWER,), queue=SOCKET, account=SERVER, next=stage.next)
-    stages[name] = stage.model_copy(update={"next": SERVER})
-    stages[SERVER] = server
+    stages = dict(inserted(path, name, SERVER, server).stages)
     after = stage
     while goes_on(path, after):
         following, after = after.next, path.stages[after.next]

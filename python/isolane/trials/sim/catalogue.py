@@ -68,12 +68,16 @@ class SimHost:
     def _with_its_work(self, path: PathData, router: ArmRouter, mode: Mode) -> PathData:
         """Return the path with what the router does besides passing frames on."""
         services = router.services  # of no router that answers
-        made = serving(answering(path, mode), services)
-        if mode != "forward":
-            what, not_there = f"mode {mode}", missing_of_answers(self.profile, made)
+        what = f"services ({services})" if services else f"mode {mode}"
+        try:
+            made = serving(answering(path, mode), services)
+        except NotSupported as error:
+            message = f"router {router.group}: {what} cannot be simulated: {error}"
+            raise NotSupported(message) from None
+        if services:
+            not_there = lacking(self.profile, costs_of(services))
         else:
-            what = f"services ({services})"
-            not_there = lacking(self.profile, costs_of(services) if services else ())
+            not_there = missing_of_answers(self.profile, made)
         if not_there:
             raise NotSupported(
                 f"router {router.group}: {what} cannot be simulated with {self.origin}, which does "

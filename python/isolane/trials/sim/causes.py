@@ -54,10 +54,12 @@ def _stage(model: SimModel, stage: Json) -> list[tuple[str, CpuPart, int]]:
         return []
     shares = stage.get("routers") or {served[0]: stage["cpu_ns"]}
     own_thread = segment.context in ("dom0", "back-end")  # what waits for it is on no backlog
-    waits = segment.stages[0][1].queue is not None and not own_thread
     found: list[tuple[str, CpuPart, int]] = []
     for router, ns in shares.items():
-        shared = any(_is_shared(model, name) for name in _stages(model, router))
+        passed = _stages(model, router)
+        shared = any(_is_shared(model, name) for name in passed)
+        before = passed[: passed.index(stage["name"]) + 1]
+        waits = not own_thread and any(model.segments[name].stages[0][1].queue for name in before)
         part: CpuPart = "own" if not shared else "backlog" if waits else "receive"
         found.append((router, part, round(ns)))
     return found

@@ -12,8 +12,8 @@ FORWARDS: Final = "ip-forward"
 """The cost that tells where a router's kernel has a frame."""
 
 
-def takes_in(path: PathData, name: str) -> tuple[str, Stage]:
-    """Return where a router's kernel has a frame, for a stage of that name to come after it.
+def takes_in(path: PathData) -> tuple[str, Stage]:
+    """Return where a router's kernel has a frame, and a stage of its own could come after it.
 
     What routers share goes on to be the same for all: then it is the last stage that they share
     without a queue between.
@@ -21,18 +21,13 @@ def takes_in(path: PathData, name: str) -> tuple[str, Stage]:
     Raises
     ------
     NotSupported
-        If there is no such stage, or one with the name of the stage to come.
+        If there is no such stage.
     """
-    if name in path.stages:
-        raise NotSupported(
-            f"path {path.name} has a stage {name} already, where Isolane would put one of its own; "
-            "accepted: another name for that stage"
-        )
     found = [(at, stage) for at, stage in path.ordered() if FORWARDS in stage.cost]
     if not found:
         raise NotSupported(
-            f"a router on path {path.name} only passes frames on in simulations: no stage of the "
-            f"path has the cost {FORWARDS}, where its kernel could do more"
+            f"no stage of path {path.name} has the cost {FORWARDS}, where its kernel could do "
+            "more; accepted: mode forward and no services"
         )
     at, stage = found[0]
     while stage.shared and goes_on(path, stage):
@@ -50,13 +45,29 @@ def with_more(path: PathData, costs: tuple[str, ...], name: str) -> PathData:
     name
         Of the stage that does it, where the one that forwards is shared with other routers.
     """
-    at, stage = takes_in(path, name)
+    at, stage = takes_in(path)
     if not stage.shared:
-        more = {at: stage.model_copy(update={"cost": (*stage.cost, *costs)})}
-    else:
-        own = {"cost": costs, "queue": None, "shared": False}
-        more = {at: stage.model_copy(update={"next": name}), name: stage.model_copy(update=own)}
-    return path.model_copy(update={"stages": {**path.stages, **more}})
+        dearer = stage.model_copy(update={"cost": (*stage.cost, *costs)})
+        return path.model_copy(update={"stages": {**path.stages, at: dearer}})
+    own = stage.model_copy(update={"cost": costs, "queue": None, "shared": False})
+    return inserted(path, at, name, own)
+
+
+def inserted(path: PathData, at: str, name: str, own: Stage) -> PathData:
+    """Return the path with a stage of that name after another one.
+
+    Raises
+    ------
+    NotSupported
+        If the path has one of that name already.
+    """
+    if name in path.stages:
+        raise NotSupported(
+            f"path {path.name} has a stage {name} already, where Isolane would put one of its own; "
+            "accepted: another name for that stage"
+        )
+    before = path.stages[at].model_copy(update={"next": name})
+    return path.model_copy(update={"stages": {**path.stages, at: before, name: own}})
 
 
 def goes_on(path: PathData, stage: Stage) -> bool:

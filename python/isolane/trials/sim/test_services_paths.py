@@ -15,6 +15,7 @@ from isolane.spec.loader import load_file
 from isolane.spec.services_models import Services
 from isolane.trials.sim.catalogue import HERE, own_path
 from isolane.trials.sim.services_paths import costs_of, serving
+from isolane.trials.sim.sim_backend import SimBackEnd
 from isolane.trials.sim.test_sim_backend import run
 
 pytestmark = pytest.mark.native
@@ -92,12 +93,43 @@ def test_a_neighbours_rules_are_paid_for_by_the_victim_unless_there_is_a_policy(
     tmp_path: Path,
 ) -> None:
     kept = {}
-    for path, policy in (("macvlan", ""), ("direct", ", policy: {cpu_weight: 100}")):
+    for path, policy in (("macvlan", False), ("isolane", True)):
         for services in ("", "nftables: 1000"):
             folder = tmp_path / f"{path}-{bool(services)}"
-            values = {"victim": "150kpps", "noise": "300kpps", "policy": policy}
-            victim, _ = trial(folder, path, services, **values)
-            kept[path, bool(services)] = victim.received_frames / victim.offered_frames
-    assert kept["macvlan", False] > 0.99
-    assert kept["macvlan", True] < 0.6
-    assert kept["direct", True] > 0.98
+            has = ", policy: {cpu_weight: 100}" if policy else ""
+            values = {"victim": "80kpps", "noise": "100kpps", "policy": has}
+            each = trial(folder, path, services, **values)
+            kept[path, bool(services)] = [one.received_frames / one.offered_frames for one in each]
+    for path in ("macvlan", "isolane"):
+        assert min(kept[path, False]) > 0.98
+    victim, noise = kept["macvlan", True]
+    assert victim < 0.6
+    assert victim == pytest.approx(noise, rel=0.1)
+    victim, noise = kept["isolane", True]
+    assert victim > 0.98
+    assert noise < 0.5
+
+
+def test_on_a_bridge_services_are_done_in_the_backlogs_poll_as_live(tmp_path: Path) -> None:
+    plain, dear = (
+        trial(tmp_path / str(number), "bridge", services)[1]
+        for number, services in enumerate(("", "nftables: 50"))
+    )
+    assert plain.cpu_parts is not None
+    assert dear.cpu_parts is not None
+    assert set(dear.cpu_parts) == set(plain.cpu_parts) == {"receive", "backlog"}
+    assert dear.cpu_parts["receive"] == pytest.approx(plain.cpu_parts["receive"], rel=0.1)
+    assert dear.cpu_parts["backlog"] > 1.1 * plain.cpu_parts["backlog"]
+
+
+def test_a_run_keeps_each_path_that_is_in_use() -> None:
+    spec = parse_experiment(
+        TEXT.format(
+            path="direct", policy="", services=", services: {conntrack: true}",
+            victim="1kpps", noise="1kpps",
+        )
+    )  # fmt: skip
+    made = SimBackEnd(spec, "veth").made_of()
+    assert set(made) == {
+        "profile", "path.container-direct", "path.container-direct with conntrack",
+    }  # fmt: skip
