@@ -1,4 +1,4 @@
-"""No circle between the files of a crate: each can be read after those that it uses."""
+"""Files of a crate: no circle, so that each can be read after those that it uses; no test left out."""
 
 from __future__ import annotations
 
@@ -133,3 +133,17 @@ def test_a_circle_is_found(tmp_path: Path) -> None:
     assert circle(uses(tmp_path)) == []
     (tmp_path / "a" / "c.rs").write_text("fn f() { crate::a::b::run() }\n")
     assert circle(uses(tmp_path)) == ["a::b", "a::c", "a::b"]
+
+
+def test_every_file_of_a_crates_tests_is_run() -> None:
+    """Cargo looks for none by itself where they are one program: what is not named is not run."""
+    one_program = {file.parent for file in ROOT.glob("crates/*/tests/all.rs")}
+    assert one_program == {
+        manifest.parent / "tests"
+        for manifest in ROOT.glob("crates/*/Cargo.toml")
+        if "autotests = false" in manifest.read_text()
+    }
+    for folder in one_program:
+        named = set(re.findall(r"^mod (\w+);$", (folder / "all.rs").read_text(), re.MULTILINE))
+        files = {file.stem for file in folder.glob("*.rs")} - {"all"}
+        assert named == files | {file.parent.name for file in folder.glob("*/mod.rs")}
