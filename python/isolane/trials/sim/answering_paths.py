@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from isolane.spec.fields import Mode
-from isolane.spec.hostmodel import PathData, ProfileData, Stage
-from isolane.trials.sim.more_work import goes_on, inserted, lacking, takes_in, with_more
+from isolane.spec.hostmodel import PathData, Stage
+from isolane.trials.sim.more_work import goes_on, inserted, takes_in, with_more
 
 SERVER: Final = "server"
 """Name of the stage that answers, and the context of a container's server."""
@@ -48,11 +48,3 @@ def answering(path: PathData, mode: Mode) -> PathData:
         following, after = after.next, path.stages[after.next]
         stages[following] = after.model_copy(update={"context": SERVER, "shared": False})
     return path.model_copy(update={"stages": stages})
-
-
-def missing_of_answers(profile: ProfileData, path: PathData) -> list[str]:
-    """Return what of an answering router's path is not in a profile, in words."""
-    stages = path.stages.values()
-    costs = (cost for stage in stages for cost in stage.cost if cost in (ANSWER, ICMP_ANSWER))
-    sockets = {stage.queue for stage in stages} & {SOCKET} - set(profile.queues)
-    return [*lacking(profile, costs), *(f"queue {queue}" for queue in sockets)]

@@ -13,9 +13,9 @@ from isolane.spec.fields import Mode
 from isolane.spec.hostmodel import PathData, ProfileData
 from isolane.spec.kinds import SIMULATED
 from isolane.spec.loader import load_file
-from isolane.trials.sim.answering_paths import answering, missing_of_answers
+from isolane.trials.sim.answering_paths import answering
 from isolane.trials.sim.more_work import lacking
-from isolane.trials.sim.services_paths import costs_of, serving
+from isolane.trials.sim.services_paths import serving
 
 HERE = Path(__file__).parent
 DEFAULT_PROFILE = "rathore2013"
@@ -74,11 +74,7 @@ class SimHost:
         except NotSupported as error:
             message = f"router {router.group}: {what} cannot be simulated: {error}"
             raise NotSupported(message) from None
-        if services:
-            not_there = lacking(self.profile, costs_of(services))
-        else:
-            not_there = missing_of_answers(self.profile, made)
-        if not_there:
+        if not_there := lacking(self.profile, path, made):
             raise NotSupported(
                 f"router {router.group}: {what} cannot be simulated with {self.origin}, which does "
                 f"not have {', '.join(not_there)}; accepted: --profile veth, or one with them"

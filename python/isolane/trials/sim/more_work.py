@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from isolane.errors import NotSupported
@@ -75,6 +74,13 @@ def goes_on(path: PathData, stage: Stage) -> bool:
     return stage.next != WIRE and path.stages[stage.next].queue is None
 
 
-def lacking(profile: ProfileData, costs: Iterable[str]) -> list[str]:
-    """Return which of these costs a profile does not have, in words, each once."""
-    return [f"cost {cost}" for cost in dict.fromkeys(costs) if cost not in profile.costs]
+def lacking(profile: ProfileData, path: PathData, made: PathData) -> list[str]:
+    """Return what a path has come to need that a profile does not have, in words, each once."""
+    costs = dict.fromkeys(cost for stage in made.stages.values() for cost in stage.cost)
+    queues = dict.fromkeys(stage.queue for stage in made.stages.values() if stage.queue)
+    old = {(*stage.cost, stage.queue) for stage in path.stages.values()}
+    known = {name for names in old for name in names}
+    return [
+        *(f"cost {cost}" for cost in costs if cost not in known | profile.costs.keys()),
+        *(f"queue {queue}" for queue in queues if queue not in known | profile.queues.keys()),
+    ]

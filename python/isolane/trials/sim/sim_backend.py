@@ -97,8 +97,8 @@ class SimBackEnd:
         for router in (router for arm in arms for router in arm.routers):
             mode = self.experiment.traffic_of(router.group).mode
             path = self.sim_host.path_of(router, mode)
-            more = ([mode] if mode != "forward" else []) + [str(router.services or "")]
-            made[" with ".join(["path." + path.name, *filter(None, more)])] = path
+            more = router.services or (mode if mode != "forward" else None)
+            made[f"path.{path.name}" + (f" with {more}" if more else "")] = path
         return made
 
     def overload_pps(self, arm: Arm) -> float:
