@@ -1,4 +1,4 @@
-"""Files of a crate: no circle, so that each can be read after those that it uses; no test left out."""
+"""Files of a crate: none uses, in a circle, one that uses it; and none of its tests is left out."""
 
 from __future__ import annotations
 
