@@ -14,6 +14,7 @@ BENCHES: tuple[str, ...] = (
     "accuracy",
     "conservation",
     "testbed",
+    "starting",
     "overhead",
     "points",
     "accountant",

@@ -15,7 +15,7 @@ from isolane import _native
 from isolane.spec import Arm as SpecArm
 from isolane.spec import Experiment, PointRouter, parse_experiment
 from isolane.spec.demands import Demand
-from isolane.stats import estimate
+from isolane.stats.intervals import estimate
 from isolane.testbed import Journal
 from isolane.trials.backend import Setting
 from isolane.trials.live.bench import LiveBench

@@ -13,7 +13,7 @@ from isolane.enforce.policy_state import State
 from isolane.results.cpu_results import CPU_PARTS, CpuPart
 from isolane.spec.policy import Policy
 from isolane.trials.backend import Observation
-from isolane.trials.live.managed import enforcer
+from isolane.trials.live.testbed_policy import enforcer
 
 from benches.beds import Arm, bed, host
 from benches.by_experiment import known

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from isolane.stats import BOOTSTRAP_FROM, CONFIDENCE, MIN_UNITS, estimate, simultaneous
+from isolane.stats.intervals import BOOTSTRAP_FROM, CONFIDENCE, MIN_UNITS, estimate, simultaneous
 from isolane.stats.noise_model import HierarchicalNoise
 
 from benches.common import Check, Options, Outcome, main

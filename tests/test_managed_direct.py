@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from isolane.enforce.settings.pacemaking import running
 from isolane.testbed import clean, exclusive
-from isolane.trials.live.managed import clear_leftovers
+from isolane.trials.live.testbed_policy import clear_leftovers
 
 from tests.live import assert_same_host, kill_inside, quiet_host
 from tests.managed_wires import OVERLOAD_PPS, bench

@@ -14,7 +14,7 @@ from isolane.enforce.policy_plan import FEEDER_NICE, SLICE_NS
 from isolane.procfs import cpu_ns, descendants
 from isolane.testbed import Testbed, clean, exclusive
 from isolane.trials.live.bench import Equipment
-from isolane.trials.live.managed import clear_leftovers, enforcer
+from isolane.trials.live.testbed_policy import clear_leftovers, enforcer
 
 from tests.came_through import was_at_work
 from tests.live import assert_same_host, kill_inside, quiet_host

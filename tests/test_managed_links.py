@@ -14,7 +14,7 @@ from isolane.enforce.settings.link_classes import OURS
 from isolane.testbed import NETNS_DIR, SENDING_NICS, Testbed, clean, exclusive
 from isolane.testbed.namespace_thread import run_in_thread
 from isolane.trials.live.bench import LiveBench
-from isolane.trials.live.managed import DUT_NETNS, clear_leftovers, enforcer
+from isolane.trials.live.testbed_policy import DUT_NETNS, clear_leftovers, enforcer
 
 from tests.came_through import was_at_work
 from tests.live import assert_same_host, kill_inside, quiet_host

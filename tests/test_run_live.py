@@ -25,6 +25,7 @@ from tests.live import (
     quiet_host,
     running,
 )
+from tests.loading import loaded, loading
 
 pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("needs_root")]
 
@@ -229,6 +230,18 @@ def test_an_interrupted_run_goes_on_where_it_was(tiny: Tiny, tmp_path: Path) -> 
     assert summary["complete"]
     assert summary["started_unix_s"] == partial.started_unix_s
     assert_parquet_equals_journal(target, trials)
+
+
+def test_a_dry_run_loads_nothing_that_it_can_do_without(tiny: Tiny) -> None:
+    done = loading("run", str(tiny()), "--dry-run")
+    assert "this host can run it" in done.stderr
+    assert not loaded(done) & {
+        "polars",
+        "numpy",
+        "pyroute2",
+        "isolane.enforce",
+        "isolane.run.runner",
+    }
 
 
 def test_a_dry_run_touches_nothing(tiny: Tiny, tmp_path: Path) -> None:

@@ -15,9 +15,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from enum import IntFlag
 
-from pyroute2.netlink.exceptions import NetlinkError
-from pyroute2.netlink.generic import GenericNetlinkSocket
-
+from isolane import rtnl
 from isolane.errors import NotSupported
 
 _NETLINK_GENERIC = 16
@@ -129,10 +127,10 @@ def queue_threads(ifindex: int) -> dict[int, int]:
 def _family() -> int:
     """Return the number of the netdev family; the same in all namespaces."""
     try:
-        with GenericNetlinkSocket() as generic:
+        with rtnl.GenericNetlinkSocket() as generic:
             generic.bind("netdev", _NoMessage)
             return int(generic.prid)
-    except (NetlinkError, KeyError):
+    except (rtnl.NetlinkError, KeyError):
         raise NotSupported(_UNTOLD) from None
 
 

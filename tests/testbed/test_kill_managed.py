@@ -20,7 +20,7 @@ from isolane.spec import parse_experiment
 from isolane.testbed import NETNS_DIR, clean, exclusive, kernel
 from isolane.testbed.namespace_thread import run_in_thread
 from isolane.testbed.netns import Namespace
-from isolane.trials.live import managed
+from isolane.trials.live import testbed_policy
 from isolane.trials.live.live_backend import LiveBackEnd
 
 from tests.live import assert_same_host, quiet_host
@@ -113,7 +113,7 @@ def test_kill_9_between_any_two_writes_leaves_nothing_after_a_clean() -> None:
         assert said.startswith("killed before"), said
         with exclusive():
             clean()
-            managed.clear_leftovers()
+            testbed_policy.clear_leftovers()
         found = look_around()
         # At once, but for what ends with the process that was killed.
         for kind in ("namespaces", "cgroups", "network", "mounts", "isolane's files"):
@@ -157,7 +157,7 @@ def test_a_clean_ends_with_the_last_table_and_makes_none(monkeypatch: pytest.Mon
     with exclusive():
         clean()
         left = [number for number in maps if kernel.map_exists(number)]
-        assert managed.clear_leftovers()
+        assert testbed_policy.clear_leftovers()
     letting_go.join()
     assert not left
     assert not made

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from isolane.analysis.delivery import Groups, Runs, delivered, kept, runs_of
 from isolane.results.results import Cell, Interval
-from isolane.stats import CONFIDENCE, Bounds, paired_ratios, simultaneous
+from isolane.stats.intervals import CONFIDENCE, Bounds, simultaneous
+from isolane.stats.isolation import paired_ratios
 
 
 @dataclass(frozen=True)

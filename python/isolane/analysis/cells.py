@@ -40,7 +40,7 @@ from isolane.results.results import (
     RouterTrial,
     Trial,
 )
-from isolane.stats import paired_ratios
+from isolane.stats.isolation import paired_ratios
 
 SHORT = 0.02
 """A generator that falls short by a smaller share than this has sent the offered load."""

@@ -10,7 +10,7 @@ from isolane.analysis.delivery import ByRound, Runs, delays, over, tells_delays
 from isolane.analysis.flow_words import flow_of
 from isolane.analysis.wording import plural
 from isolane.results.results import Cell, Delay, Interval, Lateness, NotMeasured, Trial
-from isolane.stats import paired_ratios
+from isolane.stats.isolation import paired_ratios
 
 _FAR_NS, _LONGEST_NS = 1e30, 1e15
 """Stands for an infinite time; longer than any delay (11 days)."""

@@ -15,7 +15,8 @@ from isolane.results.results import Delay, Interval, RouterTrial, Trial
 from isolane.spec import Experiment
 from isolane.spec.patterns import read_pattern
 from isolane.spec.work_models import NO_WORK
-from isolane.stats import estimate, share_errors
+from isolane.stats.intervals import estimate
+from isolane.stats.isolation import share_errors
 
 SAME_LOAD = 0.01
 """Loads that differ by a smaller share than this count as the same."""

@@ -11,7 +11,7 @@ from isolane.analysis.wording import digits, listing
 from isolane.results.error_budget import ErrorBudget
 from isolane.results.quality_models import NoiseFigure, NoiseFloor
 from isolane.results.results import RouterTrial, Trial
-from isolane.stats import noise_floor
+from isolane.stats.noise_floor import noise_floor
 
 OWN_PAIRS = 5
 """With so many pairs an arm has a noise floor of its own; with fewer it has that of all arms."""

@@ -45,7 +45,7 @@ from isolane.results.results import (
 )
 from isolane.spec import Experiment, format_pps
 from isolane.spec.demands import Scale
-from isolane.stats import MIN_UNITS, coverage_of_ranks
+from isolane.stats.intervals import MIN_UNITS, coverage_of_ranks
 
 ASIDE = (null_dut.PURPOSE, generator_maximum.PURPOSE)
 """Purposes of trials that say nothing about a device under test."""

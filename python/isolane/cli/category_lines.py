@@ -7,7 +7,7 @@ from rich.table import Table
 from isolane.analysis.arm_profiles import at_last_point
 from isolane.analysis.flow_words import flow_in
 from isolane.cpu_profile.categories import Category
-from isolane.cpu_profile.category_table import OwnerFigures
+from isolane.cpu_profile.profile_figures import OwnerFigures
 from isolane.results.results import Summary
 
 

@@ -26,7 +26,7 @@ def command() -> None:
     from isolane.cli.rights import need_root
     from isolane.errors import TestbedError
     from isolane.testbed import clean, exclusive
-    from isolane.trials.live.managed import clear_leftovers
+    from isolane.trials.live.testbed_policy import clear_leftovers
 
     need_root("cleaning up needs root")
     removed: list[str] = []

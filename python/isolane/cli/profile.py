@@ -11,7 +11,7 @@ import typer
 from isolane.cli.enforcing import complete_router
 
 if TYPE_CHECKING:
-    from isolane.cpu_profile.category_table import ProfileFigures
+    from isolane.cpu_profile.profile_figures import ProfileFigures
     from isolane.cpu_profile.sampled_stacks import CpuProfile
     from isolane.cpu_profile.sampler import Sampled
     from isolane.enforce.router_facts import Sample

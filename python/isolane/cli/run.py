@@ -232,9 +232,8 @@ class _Plan:
         from isolane.results.folder import RunFolder
         from isolane.results.resume import refuse_changes
 
-        if self.resumed:
-            repeats = self.spec.trial.repeats
-            refuse_changes(RunFolder.open(self.target), settings, repeats, self.invocations)
+        repeats = self.spec.trial.repeats
+        refuse_changes(RunFolder.open(self.target), settings, repeats, self.invocations)
 
     def folder(
         self, host: HostFacts, settings: Mapping[str, str], **options: int | str
@@ -288,8 +287,7 @@ def _measure(plan: _Plan) -> Summary | None:
     from isolane.run.rounds_in_time import RoundsInTime
     from isolane.testbed import clean, exclusive
     from isolane.trials.limits import refuse_beyond
-    from isolane.trials.live.host import host_facts
-    from isolane.trials.live.live_backend import LiveBackEnd, refuse_simulated
+    from isolane.trials.live.host_check import check_host, refuse_simulated
 
     refuse_simulated(plan.spec)
     refuse_beyond(plan.source, plan.spec, plan.capacity)
@@ -297,18 +295,28 @@ def _measure(plan: _Plan) -> Summary | None:
         "a live run needs root (namespaces, BPF, thread settings)", ", or simulate it: --on sim"
     )
     in_time = RoundsInTime(plan.limit_s) if plan.limit_s is not None else None
-    settings = plan.settings(host_facts(), On.LIVE, {})
-    plan.refuse_changes(settings)
-    with exclusive() as journal, closing(LiveBackEnd(plan.spec, journal)) as back_end:
+    if plan.resumed:
+        from isolane.trials.live.host import host_facts
+
+        plan.refuse_changes(plan.settings(host_facts(), On.LIVE, {}))
+    with exclusive() as journal:
         for left in clean():
             typer.echo(f"isolane: removed what a killed run left behind: {left}", err=True)
-        back_end.check(plan.spec.resolved_arms())
+        check_host(plan.spec, plan.spec.resolved_arms())
         if plan.dry_run:
             return None
         from isolane.run.runner import Run
+        from isolane.trials.live.host import host_facts
+        from isolane.trials.live.live_backend import LiveBackEnd
 
-        folder = plan.folder(back_end.host(), settings)
-        with resumable(folder), logged(folder), _progress() as watch:
+        host = host_facts()
+        folder = plan.folder(host, plan.settings(host, On.LIVE, {}))
+        with (
+            closing(LiveBackEnd(plan.spec, journal)) as back_end,
+            resumable(folder),
+            logged(folder),
+            _progress() as watch,
+        ):
             return Run(
                 plan.spec,
                 back_end,
@@ -323,7 +331,6 @@ def _measure(plan: _Plan) -> Summary | None:
 
 def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
     """Run on a simulated host; None for a dry run."""
-    from isolane.run.runner import Run
     from isolane.trials.limits import refuse_beyond
     from isolane.trials.sim.sim_backend import SimBackEnd
 
@@ -331,9 +338,12 @@ def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
         refuse_beyond(plan.source, plan.spec, plan.capacity, back_end.sim_host.profile)
         back_end.check(plan.spec.resolved_arms())
         settings = plan.settings(back_end.host(), On.SIM, back_end.made_of())
-        plan.refuse_changes(settings)
+        if plan.resumed:
+            plan.refuse_changes(settings)
         if plan.dry_run:
             return None
+        from isolane.run.runner import Run
+
         kept = {"on": "sim"} if profile is None else {"on": "sim", "profile": profile}
         folder = plan.folder(back_end.host(), settings, **kept)
         with resumable(folder), logged(folder), _progress() as watch:

@@ -311,7 +311,8 @@ def _measure(plan: _Plan) -> SearchSummary:
     """Search live, with the exclusive right to change the host."""
     from isolane.cli.rights import need_root
     from isolane.testbed import clean, exclusive
-    from isolane.trials.live.live_backend import LiveBackEnd, refuse_simulated
+    from isolane.trials.live.host_check import refuse_simulated
+    from isolane.trials.live.live_backend import LiveBackEnd
 
     refuse_simulated(plan.spec)
     need_root(

@@ -11,6 +11,7 @@ import pytest
 from isolane.cli.app import COMMANDS, guarded, needed
 from isolane.errors import NotSupported, SpecError
 from tests.live import in_process
+from tests.loading import loaded, loading
 
 HEAVY = ("polars", "numpy", "scipy", "altair", "pydantic", "pyroute2", "rich", "isolane._native")
 
@@ -60,6 +61,14 @@ def test_building_the_application_imports_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True
     )
     assert shown.stdout.strip() == "[]"
+
+
+def test_a_dry_run_loads_nothing_that_it_can_do_without() -> None:
+    """The live one: `tests/test_run_live.py`."""
+    words = ["run", "experiments/noisy-neighbour.yaml", "--on", "sim", "--dry-run"]
+    done = loading(*words)
+    assert "a simulated host can run it" in done.stderr
+    assert not loaded(done) & {"polars", "numpy", "scipy", "altair", "pyroute2", "isolane.run"}
 
 
 def test_only_the_command_that_is_named_is_built(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.results.arm_test_models import FigureName
 from isolane.spec.fields import Mode
+from isolane.stored_model import StoredModel
 
 Outcome = Literal["better", "worse", "no difference shown", "not compared"]
 LIMIT: Final = 0.05
 """Of what is called a difference, so large a share is none, in the mean over many comparisons."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
-
-
-class Difference(_Model):
+class Difference(StoredModel):
     """One figure of one router at one load in one arm, in both runs."""
 
     arm: str
@@ -53,7 +48,7 @@ class Difference(_Model):
     """With http, throughput is in answers/s, and delays are response times."""
 
 
-class Comparison(_Model):
+class Comparison(StoredModel):
     """All of it."""
 
     before: str

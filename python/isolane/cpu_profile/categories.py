@@ -10,12 +10,13 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from isolane.cpu_profile.sampled_stacks import SampledStack
 from isolane.errors import SpecError
+from isolane.stored_model import StoredModel
 
 
 class Category(StrEnum):
@@ -47,14 +48,12 @@ NEUTRAL: Final = "neutral"
 _SUFFIXES = re.compile(r"(?:\.(?:isra|constprop|part|cold|llvm)(?:\.\d+)?)+$")
 
 
-class CategoryRules(BaseModel):
+class CategoryRules(StoredModel):
     """The functions of one category."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     functions: tuple[str, ...] = ()
     """Names, and prefixes that end in ``*``."""
-    elsewhere: dict[str, str] = {}
+    elsewhere: dict[str, str] = Field(default_factory=dict)
     """The same of kernels other than the recorded one, with the reason why they are here."""
     called_by: tuple[str, ...] = ()
     """Names whose direct callees belong to the category, unless they have rules of their own."""

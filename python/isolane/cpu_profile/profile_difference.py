@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.cpu_profile.categories import Category
-from isolane.cpu_profile.category_table import ALL, OwnerFigures, ProfileFigures, cost
+from isolane.cpu_profile.category_table import cost
+from isolane.cpu_profile.profile_figures import ALL, OwnerFigures, ProfileFigures
 from isolane.errors import SpecError
-from isolane.stats.proportions import Counted, difference, scaled, wilson
+from isolane.stats.counted import Counted, scaled
+from isolane.stats.proportions import difference, wilson
+from isolane.stored_model import StoredModel
 
 Unit = Literal["ns per frame", "percent of the cores"]
 
@@ -17,11 +18,7 @@ HEADINGS: Final = ("category", "first", "second", "difference", "95 %")
 """Of `difference_rows`; the unit is that of the comparison."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CategoryDifference(_Model):
+class CategoryDifference(StoredModel):
     """One category in both profiles."""
 
     category: Category | None
@@ -37,7 +34,7 @@ class CategoryDifference(_Model):
         return self.difference.low > 0 or self.difference.high < 0
 
 
-class ProfileDifference(_Model):
+class ProfileDifference(StoredModel):
     """Two profiles of the same router, or of all together."""
 
     owner: str

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from isolane.cpu_profile.categories import Category, shipped_table
-from isolane.cpu_profile.category_table import HEADINGS, ProfileFigures, figures, table_rows
+from isolane.cpu_profile.category_table import HEADINGS, figures, table_rows
 from isolane.cpu_profile.flame_tree import FlameNode, flame_tree
 from isolane.cpu_profile.folded import folded
 from isolane.cpu_profile.profile_difference import (
     HEADINGS as DIFFERENCE_HEADINGS,
 )
 from isolane.cpu_profile.profile_difference import compare_profiles, difference_rows
+from isolane.cpu_profile.profile_figures import ProfileFigures
 from isolane.cpu_profile.sampled_stacks import HOST, CpuProfile, SampledStack
 from isolane.cpu_profile.speedscope import speedscope
 from isolane.errors import MeasurementError, SpecError

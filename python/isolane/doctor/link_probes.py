@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
+from isolane import rtnl
 from isolane.doctor import bpf, syscalls
 from isolane.doctor.answers import Answer, Probe
 from isolane.netdev import tells_threads
@@ -49,7 +47,7 @@ _UNKNOWN_KIND: Final = (errno.EOPNOTSUPP, errno.ENOENT)
 """The kernel's errors for a kind of link or of qdisc that it does not have."""
 
 
-def _pair(netlink: IPRoute) -> int:
+def _pair(netlink: rtnl.IPRoute) -> int:
     """Create the pair doc0, doc1 and return the index of doc0."""
     netlink.link("add", ifname="doc0", kind="veth", peer="doc1")
     return int(netlink.link_lookup(ifname="doc0")[0])
@@ -58,10 +56,10 @@ def _pair(netlink: IPRoute) -> int:
 def _links() -> Mapping[str, Answer]:
     syscalls.enter_private_network()
     found = {"netns": Answer("yes", "created one and entered it")}
-    with IPRoute() as netlink:
+    with rtnl.IPRoute() as netlink:
         try:
             index = _pair(netlink)
-        except NetlinkError as error:
+        except rtnl.NetlinkError as error:
             found["veth"] = _refusal(error)
             return found | dict.fromkeys(
                 _LINKS, Answer("unknown", "not tried, because the kernel has no veth")
@@ -73,11 +71,13 @@ def _links() -> Mapping[str, Answer]:
     return found
 
 
-def _try_link(netlink: IPRoute, kind: str, settings: Mapping[str, object], parent: int) -> Answer:
+def _try_link(
+    netlink: rtnl.IPRoute, kind: str, settings: Mapping[str, object], parent: int
+) -> Answer:
     wanted = {**settings, **({"link": parent} if "link" in settings else {})}
     try:
         netlink.link("add", ifname="probe0", kind=kind, **wanted)
-    except NetlinkError as error:
+    except rtnl.NetlinkError as error:
         return _refusal(error)
     netlink.link("del", ifname="probe0")
     return Answer("yes", "created one")
@@ -99,7 +99,7 @@ def _try_tap() -> Answer:
 
 def _qdiscs() -> Mapping[str, Answer]:
     syscalls.enter_private_network()
-    with IPRoute() as netlink:
+    with rtnl.IPRoute() as netlink:
         index = _pair(netlink)
         return {
             f"qdisc-{kind}": _try_qdisc(netlink, kind, {**settings, "index": index}, number)
@@ -107,19 +107,21 @@ def _qdiscs() -> Mapping[str, Answer]:
         }
 
 
-def _try_qdisc(netlink: IPRoute, kind: str, settings: Mapping[str, Any], number: int) -> Answer:
+def _try_qdisc(
+    netlink: rtnl.IPRoute, kind: str, settings: Mapping[str, Any], number: int
+) -> Answer:
     try:
         if kind == "clsact":
             netlink.tc("add", kind, **settings)
         else:
             # A handle of its own each time: the one before is replaced, whatever its kind.
             netlink.tc("replace", kind, handle=number << 16, **settings)
-    except NetlinkError as error:
+    except rtnl.NetlinkError as error:
         return _refusal(error)
     return Answer("yes", "attached to a veth")
 
 
-def _refusal(error: NetlinkError) -> Answer:
+def _refusal(error: rtnl.NetlinkError) -> Answer:
     if error.code in _UNKNOWN_KIND:
         return Answer("no", "this kernel does not have it")
     return Answer("no", f"the kernel refused it: {os.strerror(error.code)}")
@@ -130,11 +132,11 @@ def _xdp_and_threads() -> Mapping[str, Answer]:
     syscalls.enter_private_network()
     program = bpf.load_drop_all()
     attributes = [("IFLA_XDP_FD", program), ("IFLA_XDP_FLAGS", _XDP_NATIVE_ONLY)]
-    with IPRoute() as netlink:
+    with rtnl.IPRoute() as netlink:
         index = _pair(netlink)
         try:
             netlink.link("set", index=index, xdp={"attrs": attributes})
-        except NetlinkError as error:
+        except rtnl.NetlinkError as error:
             refused = _refusal(error)
             untried = Answer("unknown", "not tried, because this attempt needs XDP on a veth")
             return {"xdp-veth": refused, "threaded-napi": untried, **_told_threads()}

@@ -11,8 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any
 
-from pyroute2.netlink.rtnl.tcmsg.common import calc_xmittime
-
+from isolane import rtnl
 from isolane.spec.units import WIRE_OVERHEAD_BYTES
 from isolane.testbed.netns import Namespace
 
@@ -65,7 +64,7 @@ def burst_bytes(rate: int, asked: int | None = None) -> int:
     """
     smallest = max(2 * FULL_FRAME, rate // 100_000)  # 10 us: the kernel counts in whole us
     wanted = max(smallest, rate // 100 if asked is None else asked)
-    return _bytes_of(min(calc_xmittime(rate, wanted), _MAX_TICKS), rate) if rate else wanted
+    return _bytes_of(min(rtnl.calc_xmittime(rate, wanted), _MAX_TICKS), rate) if rate else wanted
 
 
 def read_classes(namespace: Namespace, index: int) -> dict[int, ClassSettings]:
@@ -114,4 +113,4 @@ def class_bytes(namespace: Namespace, index: int) -> dict[int, tuple[int, int, i
 
 def _bytes_of(ticks: int, rate: int) -> int:
     """Return the largest size that takes this many ticks of the packet scheduler's clock."""
-    return bisect_right(range(1 << 32), ticks, key=lambda size: calc_xmittime(rate, size)) - 1
+    return bisect_right(range(1 << 32), ticks, key=lambda size: rtnl.calc_xmittime(rate, size)) - 1

@@ -7,9 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from pyroute2.netlink import nlmsg
-from pyroute2.netlink.exceptions import NetlinkError
-
+from isolane import rtnl
 from isolane.enforce.find.veth_peers import Peer, find_peers
 from isolane.netdev import XdpFeature, xdp_features
 from isolane.testbed import receive_filters
@@ -69,13 +67,13 @@ def look(names: Iterable[str], namespace: Namespace) -> dict[str, Nic]:
     }
 
 
-def _link(namespace: Namespace, name: str) -> nlmsg | None:
+def _link(namespace: Namespace, name: str) -> rtnl.nlmsg | None:
     index = namespace.index_of(name)
     if index is None:
         return None
     try:
         return namespace.links.get_links(index)[0]
-    except NetlinkError as error:
+    except rtnl.NetlinkError as error:
         if error.code != errno.ENODEV:
             raise
         return None
@@ -93,7 +91,11 @@ def _filters(namespace: Namespace, name: str) -> dict[str, Any]:
 
 
 def _nic(
-    name: str, kind: str | None, link: nlmsg, features: dict[int, XdpFeature], peer: Peer | None
+    name: str,
+    kind: str | None,
+    link: rtnl.nlmsg,
+    features: dict[int, XdpFeature],
+    peer: Peer | None,
 ) -> Nic:
     # Before Linux 6.3 the kernel does not tell. A veth may or may not transmit; NICs mostly do.
     unknown = XdpFeature.BASIC if kind == "veth" else XdpFeature.BASIC | XdpFeature.NDO_XMIT

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pyroute2.netlink.exceptions import NetlinkError
-
+from isolane import rtnl
 from isolane.enforce.policy_state import AppliedSetting, State
 from isolane.enforce.setting import Desired, Setting, Value, from_key
 from isolane.errors import IsolaneError, TestbedError
@@ -17,7 +16,9 @@ if TYPE_CHECKING:
     from isolane.enforce.host_access import Host
 
 
-_EXPECTED = (IsolaneError, OSError, NetlinkError)
+def _expected() -> tuple[type[Exception], ...]:
+    """Return what may stand in the way of a change; see :mod:`isolane.rtnl` for why it is asked."""
+    return IsolaneError, OSError, rtnl.NetlinkError
 
 
 class OwnedByOthersError(TestbedError):
@@ -169,7 +170,7 @@ def clear(state: State, host: Host) -> list[str]:
         setting = from_key(key)
         try:
             _put_back(setting, state, host, [])
-        except _EXPECTED as error:
+        except _expected() as error:
             problems.append(f"{setting}: {error}")
     if not problems:
         state.about, state.numbers = {}, {}
@@ -178,7 +179,7 @@ def clear(state: State, host: Host) -> list[str]:
 
 
 def _found(setting: Setting, host: Host) -> Value:
-    with contextlib.suppress(*_EXPECTED):  # putting it back will fail the same way, and say so
+    with contextlib.suppress(*_expected()):  # putting it back will fail the same way, and say so
         return _read(setting, host)
     return None
 
@@ -187,7 +188,7 @@ def _read(setting: Setting, host: Host) -> Value:
     """Read a setting; None, too, when its object goes away while it is read."""
     try:
         return setting.read(host)
-    except _EXPECTED:
+    except _expected():
         if setting.there(host):
             raise
         return None
@@ -197,7 +198,7 @@ def _write(setting: Setting, host: Host, value: Value) -> None:
     """Write a setting; nothing happens when its object goes away before it is written."""
     try:
         setting.write(host, value)
-    except _EXPECTED:
+    except _expected():
         if setting.there(host):
             raise
 
@@ -216,7 +217,7 @@ def undo(before: list[tuple[Setting, Value]], state: State, host: Host) -> list[
             # A killed command may have noted it and not yet changed it.
             if _read(setting, host) != value:
                 _write(setting, host, value)
-        except _EXPECTED as error:
+        except _expected() as error:
             problems.append(f"{setting}: {error}")
             state.applied.setdefault(setting.key, AppliedSetting(value, None))
     return problems

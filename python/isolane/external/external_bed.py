@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
+from isolane import rtnl
 from isolane.errors import MeasurementError
 from isolane.external.answering import Answering
 from isolane.external.link_sockets import LinkSide
@@ -214,7 +212,7 @@ class ExternalBed:
 def _there(side: ExternalSide) -> There:
     path = netns_path(side.netns, "netns")
 
-    def found(links: IPRoute) -> LinkSide:
+    def found(links: rtnl.IPRoute) -> LinkSide:
         index = interface_index(links, side.interface)
         link = usable_link(links, index, side.interface)
         mac = str(link.get_attr("IFLA_ADDRESS"))
@@ -224,12 +222,12 @@ def _there(side: ExternalSide) -> There:
 
 
 def _statistics_in(netns: str | None, sides: Sequence[LinkSide]) -> dict[LinkSide, dict[str, int]]:
-    def read(links: IPRoute) -> dict[LinkSide, dict[str, int]]:
+    def read(links: rtnl.IPRoute) -> dict[LinkSide, dict[str, int]]:
         found = {}
         for side in sides:
             try:
                 link = links.get_links(side.ifindex)[0]
-            except (NetlinkError, IndexError):
+            except (rtnl.NetlinkError, IndexError):
                 raise MeasurementError(f"interface {side.ifname} vanished") from None
             if link["state"] != "up":
                 raise MeasurementError(f"interface {side.ifname} went down")

@@ -7,16 +7,11 @@ from collections.abc import Callable, Mapping
 
 from isolane.analysis.wording import percent
 from isolane.cpu_profile.categories import Category
-from isolane.cpu_profile.category_table import (
-    ALL,
-    CategoryFigures,
-    OwnerFigures,
-    ProfileFigures,
-)
+from isolane.cpu_profile.profile_figures import ALL, CategoryFigures, OwnerFigures, ProfileFigures
 from isolane.report.chart import Axis, Figure, Panel, Row, Swatch, stacked_panel
 from isolane.report.plot_parts import PERCENT, TIME
 from isolane.spec.units import format_ns
-from isolane.stats.proportions import Counted
+from isolane.stats.counted import Counted
 
 _Pick = Callable[[CategoryFigures], Counted | None]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from isolane.analysis.arm_profiles import at_last_point, stacks_at
-from isolane.cpu_profile.category_table import ALL
 from isolane.cpu_profile.profile_difference import HEADINGS, compare_profiles, difference_rows
+from isolane.cpu_profile.profile_figures import ALL
 from isolane.report.category_bars import category_bars
 from isolane.report.chart import Figure
 from isolane.report.flame_graph import flame_graph

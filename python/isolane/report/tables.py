@@ -22,7 +22,7 @@ from isolane.results.results import (
     Summary,
 )
 from isolane.spec.units import format_bps, format_ns, format_pps
-from isolane.stats import BOOTSTRAP_FROM, MIN_UNITS
+from isolane.stats.intervals import BOOTSTRAP_FROM, MIN_UNITS
 
 NOTHING = "–"  # noqa: RUF001 - an en dash is what a table says nothing with
 

@@ -25,7 +25,7 @@ from isolane.results.results import (
     Trial,
 )
 from isolane.spec import Experiment, Point, load_experiment
-from isolane.stats import max_min_fair
+from isolane.stats.isolation import max_min_fair
 from isolane.trials.router_cpu import NO_CONTEXT_REASON
 
 CAPACITY = 720e3

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, ConfigDict, computed_field
+from pydantic import computed_field
 
 from isolane.errors import SpecError
+from isolane.stored_model import StoredModel
 
 PlotKind = Literal["lines", "bars", "stacked"]
 
@@ -17,11 +18,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Row(_Model):
+class Row(StoredModel):
     """One figure: as published (if it was) and as simulated."""
 
     paper: str
@@ -61,7 +58,7 @@ class Row(_Model):
         return self.simulated / self.published - 1
 
 
-class Claim(_Model):
+class Claim(StoredModel):
     """A statement of the paper, and whether the simulation confirms it."""
 
     figure: str
@@ -73,7 +70,7 @@ class Claim(_Model):
     """One sentence with the figures that decided it."""
 
 
-class Live(_Model):
+class Live(StoredModel):
     """What runs of the same experiments with real frames gave."""
 
     where: str
@@ -84,7 +81,7 @@ class Live(_Model):
     """The same claims, as far as all that they need was measured."""
 
 
-class PlotPoint(_Model):
+class PlotPoint(StoredModel):
     """One value in a plot."""
 
     series: str
@@ -96,7 +93,7 @@ class PlotPoint(_Model):
     published: bool = False
 
 
-class Plot(_Model):
+class Plot(StoredModel):
     """A plot of the same kind as the paper's."""
 
     figure: str
@@ -108,7 +105,7 @@ class Plot(_Model):
     caption: str = ""
 
 
-class Reproduction(_Model):
+class Reproduction(StoredModel):
     """The whole result of reproducing a paper, or a part of it."""
 
     paper: str

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.results.interval import Interval
+from isolane.stored_model import StoredModel
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
-
-
-class Aggregate(_Model):
+class Aggregate(StoredModel):
     """All routers of one point in one arm together, over the repeats."""
 
     arm: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 FigureName = Literal["throughput", "loss", "p50", "p99", "CPU per frame"]
 """What has one value per trial and router."""
@@ -17,11 +17,7 @@ LIMIT: Final = 0.05
 """Probability with which a family of comparisons of equal arms may have one called different."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
-
-
-class ArmDifference(_Model):
+class ArmDifference(StoredModel):
     """One figure of two arms at the same loads."""
 
     figure: FigureName
@@ -57,7 +53,7 @@ class ArmDifference(_Model):
     outcome: Outcome
 
 
-class LoadTrend(_Model):
+class LoadTrend(StoredModel):
     """Whether one figure of an arm rises or falls with the load."""
 
     figure: FigureName
@@ -75,7 +71,7 @@ class LoadTrend(_Model):
     outcome: TrendOutcome
 
 
-class Spread(_Model):
+class Spread(StoredModel):
     """How one figure spreads over the trials of an arm at one load: what a box plot draws.
 
     In the figure's unit, ns; infinite where more frames were lost than a percentile leaves out.
@@ -94,7 +90,7 @@ class Spread(_Model):
     maximum: float
 
 
-class ArmTests(_Model):
+class ArmTests(StoredModel):
     """All of it."""
 
     differences: tuple[ArmDifference, ...]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
+
+from isolane.stored_model import StoredModel
 
 CorePart = Literal["dut", "measure", "other"]
 
@@ -34,13 +36,7 @@ CorePartName = Literal[
 """Where a core's time can have gone: routers' own work, their part of shared work, and the rest."""
 
 
-class _Model(BaseModel):
-    """Refuses what it does not know, so that a misspelt field cannot pass for a result."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CoreAudit(_Model):
+class CoreAudit(StoredModel):
     """How far the CPU accountant's figures of one core can be believed.
 
     Two figures of the same time, from two sources: ``accountant`` is what BPF measured between its
@@ -73,7 +69,7 @@ class CoreAudit(_Model):
     """As ``benches/accountant.py`` measures it."""
 
 
-class CoreTrial(_Model):
+class CoreTrial(StoredModel):
     """Where one core's time went in the window, as fractions that add up to 1."""
 
     core: int
@@ -90,7 +86,7 @@ class CoreTrial(_Model):
     """The same time by what it was for; adds up to 1. None in runs of older versions."""
 
 
-class CoreCell(_Model):
+class CoreCell(StoredModel):
     """One core at one point in one arm: means of the fractions over the repeats.
 
     Means, because medians of parts would not add up to a whole.
@@ -107,5 +103,5 @@ class CoreCell(_Model):
     idle: float
     routers: float
     steal: float
-    parts: dict[CorePartName, float] = {}
+    parts: dict[CorePartName, float] = Field(default_factory=dict)
     """Means of ``CoreTrial.parts``; empty where an older version measured."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 HELD_UP_NS = 100_000
 """A generator whose frames are in the median less late than this is not at its limit."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
-
-
-class Delay(_Model):
+class Delay(StoredModel):
     """One-way delay of the frames of one router in the window, ns (generator to receiver).
 
     Percentiles count lost frames as infinitely late; JSON writes them as ``"Infinity"``.
@@ -40,7 +36,7 @@ class Delay(_Model):
         return self.p50_ns if self.arrived_p50_ns is None else self.arrived_p50_ns
 
 
-class Lateness(_Model):
+class Lateness(StoredModel):
     """Actual minus scheduled departure of one router's frames in the window, ns.
 
     Missed frames, which the generator never sent, are infinitely late.
@@ -56,7 +52,7 @@ class Lateness(_Model):
     """Of those that left."""
 
 
-class NullDut(_Model):
+class NullDut(StoredModel):
     """One router's load with no router there: the wire goes straight to the receiver.
 
     Its delay is the floor of every delay at this point: batches of the generator, the wire, and the
@@ -75,7 +71,7 @@ class NullDut(_Model):
     """What was wrong with the trial; None when nothing was."""
 
 
-class GeneratorAudit(_Model):
+class GeneratorAudit(StoredModel):
     """The generator's report on itself in the window (requested against achieved)."""
 
     requested_pps: float

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class GeneratorMaximum(_Model):
+class GeneratorMaximum(StoredModel):
     """The highest sum of all routers' loads that the generator can send."""
 
     by_arm: dict[str, float]
     """By arm, frames/s; no more than the experiment asks for."""
 
 
-class MovedPoint(_Model):
+class MovedPoint(StoredModel):
     """A point that lies below what the experiment asks for."""
 
     arm: str

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 
-class HostFacts(BaseModel):
+class HostFacts(StoredModel):
     """The machine that the run was made on."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
     kernel: str
     cpu: str

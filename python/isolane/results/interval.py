@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 
-class Interval(BaseModel):
+class Interval(StoredModel):
     """A median over repeats with its confidence interval."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
     median: float
     low: float

@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.spec.fields import Mode
 from isolane.spec.work_models import NO_WORK, Work
+from isolane.stored_model import StoredModel
 
 NOT_MADE = "no trial was made, because the run ended before it"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class MissingRouter(_Model):
+class MissingRouter(StoredModel):
     """The load that one router was to be offered at a missing point."""
 
     router: str
@@ -32,7 +27,7 @@ class MissingRouter(_Model):
     work: Work = NO_WORK
 
 
-class MissingPoint(_Model):
+class MissingPoint(StoredModel):
     """A point of an arm without a single valid trial."""
 
     arm: str

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.results.interval import Interval
+from isolane.stored_model import StoredModel
 
 Outcome = Literal["met", "missed", "undecided", "not measured"]
 
 
-class ObjectiveFinding(BaseModel):
+class ObjectiveFinding(StoredModel):
     """One objective in one arm."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     objective: str
     """As it is written in the experiment."""

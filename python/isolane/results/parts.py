@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.results.interval import Interval
+from isolane.stored_model import StoredModel
 
 WHOLE: Final = "whole"
 """Not a part: from the first capture point to the last, which is the response time of a router that
@@ -26,11 +25,7 @@ PART_WORDS: Final = {
 """Each part by the point that it ends at, in the order of a frame's way."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
-
-
-class PartTime(_Model):
+class PartTime(StoredModel):
     """Times of one part of the way, of one router's frames of the window, ns."""
 
     part: str
@@ -44,7 +39,7 @@ class PartTime(_Model):
     max_ns: float | None = None
 
 
-class PartCell(_Model):
+class PartCell(StoredModel):
     """The same over the repeats."""
 
     part: str

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 
-class Priming(BaseModel):
+class Priming(StoredModel):
     """A load above the limit, until the limiter's bucket is empty.
 
     A trial that begins with a full bucket forwards more than the limit until it is empty: 10 ms of
     the rate are 4 % of 250 ms.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     offered_pps: float
     """Of all routers together, frames/s."""

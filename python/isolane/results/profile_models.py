@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from isolane.cpu_profile.profile_figures import ProfileFigures
+from isolane.stored_model import StoredModel
 
-from isolane.cpu_profile.category_table import ProfileFigures
 
-
-class ArmProfile(BaseModel):
+class ArmProfile(StoredModel):
     """The CPU profile of one arm at one point."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     arm: str
     point: int

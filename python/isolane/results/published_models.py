@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 
-class PublishedCell(BaseModel):
+class PublishedCell(StoredModel):
     """A published figure beside the measured one, both as shares of the one-router capacity."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
     arm: str
     point: int | None

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 NoiseFigure = Literal["delivered", "throughput", "delay_p99"]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class CoreProbe(_Model):
+class CoreProbe(StoredModel):
     """How fast a DUT core was just before a trial, and how much of it was taken away."""
 
     core: int
@@ -27,7 +23,7 @@ class CoreProbe(_Model):
     others had the cores, and from older versions."""
 
 
-class NoiseFloor(_Model):
+class NoiseFloor(StoredModel):
     """What two equal arms differ by at most in 95 % of comparisons, by the arms' twins."""
 
     arm: str
@@ -45,7 +41,7 @@ class NoiseFloor(_Model):
     """Whether these are pairs of all arms together, because this arm alone has too few."""
 
 
-class LostTrials(_Model):
+class LostTrials(StoredModel):
     """What became of the trials of one arm, and what those that were lost could have changed."""
 
     arm: str
@@ -66,7 +62,7 @@ class LostTrials(_Model):
     """The same if it had received everything."""
 
 
-class Normalised(_Model):
+class Normalised(StoredModel):
     """A median throughput as measured, and at the run's median speed of the DUT's cores."""
 
     arm: str
@@ -77,7 +73,7 @@ class Normalised(_Model):
     normalised_pps: float
 
 
-class Drift(_Model):
+class Drift(StoredModel):
     """How the speed of the DUT's cores drifted over a run, by the probes before its trials."""
 
     size: float
@@ -92,14 +88,14 @@ class Drift(_Model):
     """Of routers that the DUT limited; empty where the drift is too small to matter."""
 
 
-class NotMeasured(_Model):
+class NotMeasured(StoredModel):
     """Something that a reader may expect, and why it was not measured."""
 
     what: str
     why: str
 
 
-class Quality(_Model):
+class Quality(StoredModel):
     """How good the trials of a run were."""
 
     threshold: float

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.results.aggregate_models import Aggregate as Aggregate  # noqa: PLC0414 - of a summary
 from isolane.results.arm_test_models import ArmTests
 from isolane.results.cpu_results import CoreAudit, CpuPart, GuestCpu
@@ -45,6 +43,7 @@ from isolane.results.verdict_models import Verdict as Verdict  # noqa: PLC0414 -
 from isolane.results.web_results import WebTrial
 from isolane.spec.fields import Mode
 from isolane.spec.work_models import NO_WORK, Work
+from isolane.stored_model import StoredModel
 
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure", "twin", "search", "null-dut", "generator"]
@@ -68,13 +67,7 @@ DROP_POINTS: tuple[DropPoint, ...] = get_args(DropPoint)
 """Where a frame can be lost, in the order in which a frame passes them."""
 
 
-class _Model(BaseModel):
-    """Refuses what it does not know, so that a misspelt field cannot pass for a result."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
-
-
-class RouterTrial(_Model):
+class RouterTrial(StoredModel):
     """What one router did in one trial.
 
     ``*_frames`` count the frames that departed inside the measuring window, and
@@ -178,7 +171,7 @@ class RouterTrial(_Model):
         return self.lateness is not None and self.lateness.p50_ns < HELD_UP_NS
 
 
-class Placement(_Model):
+class Placement(StoredModel):
     """Whether receive processing ran on the DUT's cores and nowhere else."""
 
     polls_on_dut: int
@@ -188,7 +181,7 @@ class Placement(_Model):
     ok: bool
 
 
-class Trial(_Model):
+class Trial(StoredModel):
     """One run at one setting."""
 
     trial: int
@@ -226,7 +219,7 @@ class Trial(_Model):
     """What its warm-up began with."""
 
 
-class Cell(_Model):
+class Cell(StoredModel):
     """One router at one point in one arm, over the repeats."""
 
     arm: str
@@ -311,7 +304,7 @@ class Cell(_Model):
         return self.working, self.aggressor_pps or 0.0
 
 
-class Capacity(_Model):
+class Capacity(StoredModel):
     """What 1x is: the maximum forwarding rate (RFC 2285, 3.6.2) of one router; method 1: FRMOL."""
 
     arm: str
@@ -323,7 +316,7 @@ class Capacity(_Model):
     """Whether the generator could not overload the router: it forwards so much or more."""
 
 
-class ArmCapacity(_Model):
+class ArmCapacity(StoredModel):
     """What one router alone forwards in one arm, found from below (RFC 2285, 3.6)."""
 
     arm: str
@@ -340,7 +333,7 @@ class ArmCapacity(_Model):
     trials: int
 
 
-class Summary(_Model):
+class Summary(StoredModel):
     """Everything that the table and the report show."""
 
     isolane: str

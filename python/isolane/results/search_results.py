@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.results.priming import Priming
 from isolane.results.results import Interval
+from isolane.stored_model import StoredModel
 
 RateName = Literal["NDR", "PDR", "MFR", "FRMOL"]
 """NDR, PDR: the highest rate without loss, and with at most a stated share of loss (RFC 9971).
@@ -16,13 +15,7 @@ MFR: maximum forwarding rate (RFC 2285, 3.6.2). FRMOL: forwarding rate at maximu
 Status = Literal["found", "at-least", "none", "unfinished"]
 
 
-class _Model(BaseModel):
-    """Refuses what it does not know, so that a misspelt field cannot pass for a result."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
-
-
-class FoundRate(_Model):
+class FoundRate(StoredModel):
     """One rate that was searched for."""
 
     name: RateName
@@ -56,7 +49,7 @@ class FoundRate(_Model):
     """Why it is not ``found``."""
 
 
-class RateLimit(_Model):
+class RateLimit(StoredModel):
     """What limits a router though its cores have time left: a shaper or a policer."""
 
     priming: Priming
@@ -69,7 +62,7 @@ class RateLimit(_Model):
     may be too high."""
 
 
-class Searched(_Model):
+class Searched(StoredModel):
     """What was found for one router alone, or for all routers together, in one arm."""
 
     arm: str
@@ -95,7 +88,7 @@ class Searched(_Model):
     """Why the search of this arm ended early; None if it did not."""
 
 
-class SearchSummary(_Model):
+class SearchSummary(StoredModel):
     """Everything that a search found."""
 
     isolane: str

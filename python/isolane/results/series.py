@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, median
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.results.steady_models import Gaps, WindowShift
+from isolane.stored_model import StoredModel
 
 BIN_NS = 10_000_000
 """Width of a bin; live trials of some minutes have wider ones."""
@@ -28,11 +27,7 @@ GapCounts = tuple[tuple[int, int, int], ...]
 """Times between arrivals: from ns, to ns, number."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class RouterSeries(_Model):
+class RouterSeries(StoredModel):
     """One router's frames in a trial, by bin; warm-up included."""
 
     router: str
@@ -47,7 +42,7 @@ class RouterSeries(_Model):
     """Times between arrivals in the window; empty in a simulation."""
 
 
-class TrialSeries(_Model):
+class TrialSeries(StoredModel):
     """The time series of one trial; bins count from the first departure."""
 
     trial: int

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Node(_Model):
+class Node(StoredModel):
     """A box of the set-up drawing."""
 
     id: str
@@ -22,7 +18,7 @@ class Node(_Model):
     cores: tuple[int, ...]
 
 
-class Edge(_Model):
+class Edge(StoredModel):
     """A wire of the set-up drawing, in the direction of the frames."""
 
     source: str
@@ -30,7 +26,7 @@ class Edge(_Model):
     label: str
 
 
-class Drawing(_Model):
+class Drawing(StoredModel):
     """The set-up of one arm: wires, and which core does what."""
 
     arm: str

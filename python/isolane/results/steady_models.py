@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 Metric = Literal["throughput", "delay_p99"]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class WindowShift(_Model):
+class WindowShift(StoredModel):
     """How far a router's whole window is from its last third: what a transient adds to the figures.
 
     Ratios minus 1, from the trial's time series; see docs/method.md, "Steady state".
@@ -27,7 +23,7 @@ class WindowShift(_Model):
     """A frame more or less at both ends of the last third shifts the throughput by so much."""
 
 
-class Gaps(_Model):
+class Gaps(StoredModel):
     """Times between the arrivals of one router's frames in the window, ns, within 1.6 %."""
 
     count: int
@@ -42,7 +38,7 @@ class Gaps(_Model):
     max_ns: float
 
 
-class Unsteady(_Model):
+class Unsteady(StoredModel):
     """A router whose windows begin with a transient, in all repeats of a point alike."""
 
     arm: str

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.cpu_profile.sampled_stacks import CpuProfile, SampledStack
+from isolane.stored_model import StoredModel
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ProfiledStack(_Model):
+class ProfiledStack(StoredModel):
     """One call chain; see :class:`isolane.cpu_profile.sampled_stacks.SampledStack`."""
 
     owner: str
@@ -25,7 +20,7 @@ class ProfiledStack(_Model):
     samples: int
 
 
-class TrialProfile(_Model):
+class TrialProfile(StoredModel):
     """The samples of one trial's window, on all cores of the device under test."""
 
     trial: int

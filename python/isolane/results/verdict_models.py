@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from isolane.results.interval import Interval
 from isolane.spec.fields import Mode
+from isolane.stored_model import StoredModel
 
 Finding = Literal[
     "isolated",
@@ -21,11 +20,7 @@ Finding = Literal[
 ]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
-
-
-class ArmVerdict(_Model):
+class ArmVerdict(StoredModel):
     """What the run found about the victims of one arm."""
 
     arm: str
@@ -43,7 +38,7 @@ class ArmVerdict(_Model):
     """False: there are too few values for an exact interval, so the errors are taken as normal."""
 
 
-class Verdict(_Model):
+class Verdict(StoredModel):
     """The verdict of a run."""
 
     sentence: str
@@ -53,7 +48,7 @@ class Verdict(_Model):
     """By arm, in the order of the experiment; empty for an experiment without victims."""
 
 
-class AnswerRow(_Model):
+class AnswerRow(StoredModel):
     """One arm in the answer."""
 
     arm: str
@@ -80,7 +75,7 @@ class AnswerRow(_Model):
     """Whether all that was offered came through, so that they may forward more."""
 
 
-class Answer(_Model):
+class Answer(StoredModel):
     """The answer: which arm to use, what the others lose, and what that costs."""
 
     rows: tuple[AnswerRow, ...]

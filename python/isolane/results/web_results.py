@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 
-class WebTrial(BaseModel):
+class WebTrial(StoredModel):
     """What became of one load balancer's requests in the window of one trial."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="strings")
 
     closed: bool
     """Whether so many requests were always under way; then ``offered_pps`` is an outcome."""

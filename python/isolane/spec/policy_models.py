@@ -191,7 +191,7 @@ class PolicyFile(SpecModel):
     """Name of the policy."""
     nics: dict[p.InterfaceName, NicValue] = Field(default_factory=dict)
     """The host's interfaces whose frames the routers share."""
-    defaults: PolicyKeys = PolicyKeys()
+    defaults: PolicyKeys = Field(default_factory=PolicyKeys)
     """Keys of all routers that give none of their own."""
     routers: Annotated[dict[ArmName, RouterEntry], BeforeValidator(_some)]
     """The routers by name."""

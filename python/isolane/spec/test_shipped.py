@@ -13,7 +13,7 @@ import pytest
 from isolane.spec import Experiment, PublishedRow, load_experiment
 from isolane.spec.patterns import FRAME_KINDS, PLAIN, TIMING_KINDS
 from isolane.spec.units import read_load
-from isolane.stats import MIN_UNITS
+from isolane.stats.intervals import MIN_UNITS
 
 ROOT = Path(__file__).parents[3]
 SHIPPED = sorted((ROOT / "experiments").rglob("*.yaml"))

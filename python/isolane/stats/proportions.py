@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import scipy  # not scipy.special, which takes 0.1 s: it is loaded when it is first used
 
+from isolane.stats.counted import Counted
 from isolane.stats.intervals import CONFIDENCE
-
-
-class Counted(NamedTuple):
-    """A quantity that was found by counting, with its interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def wilson(count: int, total: int, confidence: float = CONFIDENCE) -> Counted:
@@ -53,11 +45,6 @@ def wilson(count: int, total: int, confidence: float = CONFIDENCE) -> Counted:
     half *= math.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
     # Rounding must not put the share itself outside.
     return Counted(share, max(0.0, min(share, middle - half)), min(1.0, max(share, middle + half)))
-
-
-def scaled(one: Counted, factor: float) -> Counted:
-    """Return the same in another unit; `factor` is exact, and not negative."""
-    return Counted(one.value * factor, one.low * factor, one.high * factor)
 
 
 def difference(first: Counted, second: Counted) -> Counted:

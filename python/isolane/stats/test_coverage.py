@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isolane.stats import estimate, simultaneous
+from isolane.stats.intervals import estimate, simultaneous
 from isolane.stats.noise_model import HierarchicalNoise
 
 BETWEEN, WITHIN, LATER, RUNS = 0.18, 0.08, 20, 200

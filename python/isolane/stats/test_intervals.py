@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from isolane.stats import (
+from isolane.stats.intervals import (
     BOOTSTRAP_FROM,
     CONFIDENCE,
     MIN_UNITS,
     coverage_of_ranks,
     estimate,
+    rank_for,
     simultaneous,
 )
-from isolane.stats.intervals import rank_for
 
 
 def test_no_values_give_no_estimate() -> None:

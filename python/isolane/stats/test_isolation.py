@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isolane.stats import max_min_fair, paired_ratios, share_errors
+from isolane.stats.isolation import max_min_fair, paired_ratios, share_errors
 
 amounts = st.lists(st.floats(0, 1e9), min_size=1, max_size=10)
 

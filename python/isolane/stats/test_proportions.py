@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from isolane.stats.proportions import Counted, difference, scaled, wilson
+from isolane.stats.counted import Counted, scaled
+from isolane.stats.proportions import difference, wilson
 
 
 def test_published_examples() -> None:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pyroute2 import IPRoute
-
+from isolane import rtnl
 from isolane.errors import SpecError
 from isolane.testbed import kernel
 from isolane.testbed.namespace_thread import run_in_thread
@@ -68,7 +67,7 @@ def in_netns(netns: str | None, work: Callable[[], T]) -> T:
     return run_in_thread(entered)
 
 
-def with_links(netns: str | None, work: Callable[[IPRoute], T]) -> T:
+def with_links(netns: str | None, work: Callable[[rtnl.IPRoute], T]) -> T:
     """Run ``work`` with a netlink socket of the namespace, as :func:`in_netns` does.
 
     ``IPRoute(netns=)`` would fork this process and end the child with a SIGTERM, which our handler
@@ -76,13 +75,13 @@ def with_links(netns: str | None, work: Callable[[IPRoute], T]) -> T:
     """
 
     def with_socket() -> T:
-        with IPRoute() as links:
+        with rtnl.IPRoute() as links:
             return work(links)
 
     return in_netns(netns, with_socket)
 
 
-def interface_index(links: IPRoute, name: str) -> int:
+def interface_index(links: rtnl.IPRoute, name: str) -> int:
     """Return the index of an interface.
 
     Raises
@@ -97,7 +96,7 @@ def interface_index(links: IPRoute, name: str) -> int:
     return int(found[0])
 
 
-def usable_link(links: IPRoute, index: int, name: str) -> Any:
+def usable_link(links: rtnl.IPRoute, index: int, name: str) -> Any:
     """Return an interface that Ethernet frames can be sent by.
 
     Raises

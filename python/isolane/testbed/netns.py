@@ -15,10 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
-from isolane import _native
+from isolane import _native, rtnl
 from isolane.errors import NotSupported, TestbedError
 from isolane.testbed import kernel
 from isolane.testbed.journal import Journal
@@ -53,8 +50,8 @@ def step(what: str, needs: str) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, NetlinkError) as error:
-        code = error.code if isinstance(error, NetlinkError) else error.errno
+    except (OSError, rtnl.NetlinkError) as error:
+        code = error.code if isinstance(error, rtnl.NetlinkError) else error.errno
         if code in _LACKING:
             raise NotSupported(f"{what}: this kernel lacks {needs}") from None
         if code in (errno.EPERM, errno.EACCES):
@@ -79,7 +76,7 @@ class Namespace:
         self.enter()
         self.ioctl = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self.sysfs = kernel.open_detached()
-        self.links = IPRoute()  # its socket belongs to the namespace that the thread is in
+        self.links = rtnl.IPRoute()  # its socket belongs to the namespace that the thread is in
 
     @classmethod
     def create(cls, name: str, journal: Journal) -> Namespace:
@@ -177,7 +174,7 @@ class Namespace:
     def delete_links(self) -> None:
         """Delete all of Isolane's devices at once; wait until they are gone."""
         if self.interfaces() != ["lo"]:
-            with contextlib.suppress(NetlinkError):  # ENODEV: none of them is Isolane's
+            with contextlib.suppress(rtnl.NetlinkError):  # ENODEV: none of them is Isolane's
                 self.links.link("del", group=GROUP)
 
     def close(self) -> None:

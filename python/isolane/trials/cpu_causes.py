@@ -39,7 +39,7 @@ def divide(own: Mapping[str, int | None], shared: Sequence[SharedWork]) -> dict[
     own
         By router: what ran in its own threads and polls, ns; None for one that has neither.
     shared
-        Work that routers share. Work for nobody's frames is left out: see `unassigned`.
+        Work that routers share. Work for nobody's frames is left out.
 
     Returns
     -------
@@ -69,11 +69,6 @@ def in_proportion(total: int, weights: Mapping[str, int]) -> dict[str, int]:
         upto = total * so_far // whole if whole else 0
         parts[name], given = upto - given, upto
     return parts
-
-
-def unassigned(shared: Sequence[SharedWork]) -> int:
-    """Return the shared work that no router's frames were in, ns."""
-    return sum(work.ns for work in shared if not work.assigned)
 
 
 def caused(parts: Parts) -> int:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from isolane.results.results import Capacity
 from isolane.spec import Experiment, format_bps
 from isolane.spec.consequences import Line, beyond
 from isolane.spec.hostmodel import ProfileData
 from isolane.spec.loader import refuse
+
+if TYPE_CHECKING:
+    from isolane.results.results import Capacity
 
 
 def refuse_beyond(

@@ -21,7 +21,7 @@ from isolane.testbed import Journal
 from isolane.trials.backend import KERNEL_OVERLOAD_PPS, Bench, Setting
 from isolane.trials.live.cores import divide
 from isolane.trials.live.live_backend import LiveBackEnd
-from isolane.trials.live.managed import enforcer
+from isolane.trials.live.testbed_policy import enforcer
 from isolane.verify.mirror import Mirror, mirror
 from isolane.verify.report_data import Tolerance
 from isolane.verify.scenarios import Scenario

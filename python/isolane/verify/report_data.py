@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from isolane.stored_model import StoredModel
 
 Promise = Literal[
     "cpu_weight", "cpu_max", "rate_min", "rate_max", "priority", "link_weight", "retained"
@@ -14,13 +14,7 @@ Verdict = Literal["held", "broken", "undecided", "not measured"]
 Unit = Literal["share", "bps", "pps"]
 
 
-class _Model(BaseModel):
-    """Refuses what it does not know, so that a misspelt field cannot pass for a result."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Finding(_Model):
+class Finding(StoredModel):
     """One promise to one router, and whether it held."""
 
     router: str
@@ -62,7 +56,7 @@ class Finding(_Model):
     """Why it was not measured or not decided; or what else is to be known about it."""
 
 
-class Crowd(_Model):
+class Crowd(StoredModel):
     """What it costs that several routers are overloaded, in place of one that is not."""
 
     routers: tuple[str, ...]
@@ -79,7 +73,7 @@ class Crowd(_Model):
     pairs: int
 
 
-class Report(_Model):
+class Report(StoredModel):
     """All findings of a verification."""
 
     policy: str

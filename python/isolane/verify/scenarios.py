@@ -38,7 +38,6 @@ PATTERNS: Final = (
 WARMUP_NS = 100_000_000
 FILLING_NS = 500_000_000
 """Warm-up that fills the queues of a link: while they fill, more frames go in than come out."""
-MAX_WARMUP_NS = 10_000_000_000
 
 
 @dataclass(frozen=True)

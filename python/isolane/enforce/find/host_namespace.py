@@ -10,8 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self, TypeVar
 
-from pyroute2 import IPRoute
-
+from isolane import rtnl
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.links import (
     Link,
@@ -87,12 +86,12 @@ class HostNamespace:
     def learned(self) -> dict[int, tuple[str, ...]]:
         """Index of a bridge's port -> MAC addresses that the bridge has learned there."""
         ports = [link.ifindex for link in self.links.values() if self.bridge_of(link)]
-        with IPRoute() as netlink:
+        with rtnl.IPRoute() as netlink:
             return read_learned(netlink, ports)
 
     @cached_property
     def _port_vlans(self) -> dict[int, PortVlan]:
-        with IPRoute() as netlink:
+        with rtnl.IPRoute() as netlink:
             return read_port_vlans(netlink)
 
     def vlan_of(self, port: Link) -> int:

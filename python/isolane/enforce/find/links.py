@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from pyroute2 import IPRoute
-
+from isolane import rtnl
 from isolane.enforce.find.netlink_socket import Attributes, Netlink, RawLink, read_attributes
 
 _IFF_UP, _IFF_LOOPBACK = 0x1, 0x8
@@ -95,7 +94,7 @@ def _number(attributes: Attributes, kind: int) -> int | None:
     return None if value is None else int.from_bytes(value, sys.byteorder, signed=len(value) == 4)
 
 
-def read_learned(netlink: IPRoute, ports: Iterable[int]) -> dict[int, tuple[str, ...]]:
+def read_learned(netlink: rtnl.IPRoute, ports: Iterable[int]) -> dict[int, tuple[str, ...]]:
     """Return the MAC addresses that bridges have learned behind each of their ports.
 
     Returns
@@ -112,7 +111,7 @@ def read_learned(netlink: IPRoute, ports: Iterable[int]) -> dict[int, tuple[str,
     return {port: tuple(addresses) for port, addresses in learned.items()}
 
 
-def read_port_vlans(netlink: IPRoute) -> dict[int, PortVlan]:
+def read_port_vlans(netlink: rtnl.IPRoute) -> dict[int, PortVlan]:
     """Return the VLANs of all ports of bridges, by the port's index."""
     found: dict[int, PortVlan] = {}
     dump = netlink.get_links(family=socket.AF_BRIDGE, ext_mask=_RTEXT_FILTER_BRVLAN)

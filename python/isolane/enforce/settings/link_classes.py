@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from typing import ClassVar
 
-from pyroute2.netlink.exceptions import NetlinkError
-
+from isolane import rtnl
 from isolane.enforce.host_access import Host
 from isolane.enforce.htb import (
     DEFAULT_CLASS,
@@ -35,7 +34,7 @@ def _gone_already() -> Iterator[None]:
     """Take it for removed where somebody else has removed it, or its interface."""
     try:
         yield
-    except NetlinkError as error:
+    except rtnl.NetlinkError as error:
         if error.code not in (errno.ENOENT, errno.EINVAL, errno.ENODEV):
             raise
 

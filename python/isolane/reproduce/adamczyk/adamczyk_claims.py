@@ -17,8 +17,6 @@ RATES = (25, 30, 35, 40)
 EVEN = 0.05
 """A share that differs from one half by no more than this is even."""
 
-Variants = Mapping[str, Repeats]
-
 
 def of(found: Found, names: Sequence[str]) -> tuple[Claim, ...]:
     """Return the claims of these experiments, as far as all they need was simulated."""

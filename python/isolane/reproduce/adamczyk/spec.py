@@ -7,7 +7,7 @@ key, value and what would be accepted.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
@@ -16,10 +16,8 @@ from isolane.spec.base import SpecModel
 from isolane.spec.hostmodel import Capacity, Nanoseconds
 from isolane.spec.problems import Contradictions, Problem, Refused, show
 
-VMS: Final = ("vm1", "vm2")
-"""The two guests; the names are those of the model, too."""
-
 VmName = Literal["vm1", "vm2"]
+"""The two guests; the names are those of the model, too."""
 SchedulerName = Literal["credit", "wrr", "drr", "wfq", "hierarchical"]
 
 

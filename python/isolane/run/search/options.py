@@ -12,7 +12,6 @@ from isolane.errors import SpecError
 PRECEDING_TARGETS = 1
 """Coarser searches with shorter trials before the last one; the library's default is 2, which takes
 a third longer."""
-MIN_DURATION_NS = 10_000_000
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from isolane.guests import (
     user_data,
 )
 from isolane.procfs import memory_info
-from isolane.results.results import NotMeasured
+from isolane.results.quality_models import NotMeasured
 from isolane.spec import Arm, ArmRouter, Experiment
 from isolane.spec.fields import Hypervisor
 from isolane.spec.image_models import AUTO

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -15,7 +14,6 @@ from isolane.external.external_bed import ExternalBed
 from isolane.results.results import HostFacts
 from isolane.results.series import AFTER_NS
 from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, Policy
-from isolane.spec.external_models import External
 from isolane.spec.port_keys import port_keys
 from isolane.spec.work_models import own_work
 from isolane.testbed import (
@@ -27,8 +25,6 @@ from isolane.testbed import (
     RouterPlan,
     Testbed,
     WebPlan,
-    services,
-    web_servers,
 )
 from isolane.trials.backend import KERNEL_OVERLOAD_PPS, Bench
 from isolane.trials.live import guest_needs
@@ -37,14 +33,15 @@ from isolane.trials.live.cores import Cores, awake, divide, spared, staying_on
 from isolane.trials.live.cpu_sampling import Asked, CpuSampling
 from isolane.trials.live.generator_streams import flows_of
 from isolane.trials.live.host import host_facts
+from isolane.trials.live.host_check import check_host, externals
 from isolane.trials.live.image_routers import answered
 from isolane.trials.live.loaded import Loaded
-from isolane.trials.live.managed import Managed, clear_leftovers, limits_own_wire, policy_of
+from isolane.trials.live.managed import Managed, limits_own_wire, policy_of
 from isolane.trials.live.measured_bed import MeasuredBed
 from isolane.trials.live.measured_bench import CommonEquipment
 from isolane.trials.live.stamped import Stamped, stamped
-from isolane.trials.live.web_bench import WebBench, web_plan
-from isolane.trials.sim.catalogue import has_model
+from isolane.trials.live.web_bench import WebBench
+from isolane.trials.live.web_plans import web_plan
 
 FLOOD_PPS = 5_000_000.0
 """More frames/s than one core sends."""
@@ -73,33 +70,7 @@ class LiveBackEnd:
 
     def check(self, arms: Sequence[Arm]) -> None:
         """Raise NotSupported, naming everything that is missing."""
-        refuse_simulated(self._experiment)
-        why = self._experiment.not_runnable_on(len(os.sched_getaffinity(0)))
-        if why:
-            raise NotSupported(f"{self._experiment.name} cannot be run on this host: {why}")
-        guest_needs.refuse(self._experiment, [guest_needs.decided(arm) for arm in arms])
-        routers = [router for arm in arms for router in arm.routers]
-        services.refuse_lacking(router.group for router in routers if router.services)
-        web_servers.refuse_lacking(self._experiment.web)
-        for arm in arms:
-            for router in self._experiment.points()[0].routers:
-                web_plan(self._experiment, arm, router)
-        clear_leftovers()
-        for arm in arms:
-            divide(arm.cores)
-            if arm.external:
-                self._look_at(arm)
-        try:
-            missing = [found.reason for found in _native.probe_features() if not found.works]
-        except _native.NativeError as error:  # it says nothing about this host
-            raise MeasurementError(str(error)) from error
-        if missing:
-            raise NotSupported("not supported on this host:\n  " + "\n  ".join(missing))
-
-    def _look_at(self, arm: Arm) -> None:
-        """Raise an error unless all external routers of an arm are as the experiment says."""
-        with ExternalBed(_externals(arm, self._experiment.points()[0].routers)):
-            pass
+        check_host(self._experiment, arms)
 
     def host(self) -> HostFacts:
         """Describe this host."""
@@ -189,7 +160,7 @@ class LiveBackEnd:
         with (
             awake(),
             staying_on(cores.measure),
-            ExternalBed(_externals(arm, routers), cores.measure) as bed,
+            ExternalBed(externals(arm, routers), cores.measure) as bed,
             self._measuring(arm, routers, bed, cores, None) as bench,
         ):
             yield bench
@@ -254,26 +225,6 @@ class LiveBackEnd:
             flows=flows,
             series_ns=plan.warmup_ns + plan.duration_ns + AFTER_NS,
         )
-
-
-def refuse_simulated(experiment: Experiment) -> None:
-    """Raise NotSupported if the experiment has something that only a simulated host offers."""
-    found = experiment.only_simulated()
-    if not found:
-        return
-    routers = [router for arm in experiment.resolved_arms() for router in arm.routers]
-    hint = "\npredict it instead: isolane run EXPERIMENT.yaml --on sim"
-    raise NotSupported(
-        "this version of Isolane cannot run live:\n  "
-        + "\n  ".join(found)
-        + (hint if all(map(has_model, routers)) else "")
-    )
-
-
-def _externals(arm: Arm, routers: Sequence[PointRouter]) -> list[tuple[str, External]]:
-    named = [(router.name, arm.router(router.group).external) for router in routers]
-    # The checks of the experiment have refused external routers without addresses.
-    return [(name, external) for name, external in named if external is not None]
 
 
 def _subnet(router: PointRouter) -> str | None:

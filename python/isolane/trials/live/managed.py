@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from isolane import _native
-from isolane.enforce import Enforcer
 from isolane.errors import MeasurementError
 from isolane.spec import Arm, ArmRouter, NicEntry, PointRouter, Policy, build_policy
 from isolane.spec.policy_models import OWN
 from isolane.spec.port_keys import without_port_keys
-from isolane.testbed import NETNS_DIR, POLICY_NICS, SENDING_NICS, Testbed
+from isolane.testbed import POLICY_NICS, SENDING_NICS, Testbed
 from isolane.trials.live.cores import Cores
-
-_DIRECTORY = Path("/run/isolane/testbed-policy")
-_GROUP = "isolane-testbed"
-DUT_NETNS = NETNS_DIR / "isolane-dut"
-
-
-def enforcer() -> Enforcer:
-    """Return what puts policies on the routers of a test bed; apart from the host's own."""
-    return Enforcer(DUT_NETNS, _DIRECTORY, _GROUP)
+from isolane.trials.live.testbed_policy import enforcer
 
 
 def policy_of(
@@ -88,26 +78,6 @@ def _leaves_by(
     if router.shares_wire:
         return {}
     return {inside: OWN, **({outside: OWN} if limits_own_wire(router) else {})}
-
-
-def clear_leftovers() -> list[str]:
-    """Remove what of a policy a test bed left that was killed: its cgroups.
-
-    Returns
-    -------
-    list of str
-        What was removed, for the user; empty when there was nothing.
-
-    Raises
-    ------
-    TestbedError
-        Naming what cannot be removed.
-    """
-    if not _DIRECTORY.is_dir():
-        return []
-    outcome = enforcer().clear()
-    found = outcome.changes or outcome.notes
-    return ["cgroups of a test bed's policy"] if found else []
 
 
 class Managed:

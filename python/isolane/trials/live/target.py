@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyroute2 import IPRoute
-from pyroute2.netlink.exceptions import NetlinkError
-
+from isolane import rtnl
 from isolane.errors import SpecError
 from isolane.testbed.host_links import interface_index, netns_path, usable_link, with_links
 from isolane.trials.live.traffic import Target
@@ -61,7 +59,7 @@ def resolve_all(
         check_header(header)
     path = netns_path(netns)
 
-    def found(links: IPRoute) -> tuple[Target, ...]:
+    def found(links: rtnl.IPRoute) -> tuple[Target, ...]:
         index = interface_index(links, interface)
         link = usable_link(links, index, interface)
         return tuple(
@@ -131,7 +129,7 @@ def read_address(option: str, text: str) -> ipaddress.IPv4Address | ipaddress.IP
     return address
 
 
-def _own_address(links: IPRoute, index: int, destination: str, interface: str) -> str:
+def _own_address(links: rtnl.IPRoute, index: int, destination: str, interface: str) -> str:
     version = ipaddress.ip_address(destination).version
     family = 2 if version == 4 else 10
     for entry in links.get_addr(index=index, family=family):
@@ -141,12 +139,12 @@ def _own_address(links: IPRoute, index: int, destination: str, interface: str) -
     raise SpecError(f"{interface} has no IPv{version} address; name the source with --from ADDRESS")
 
 
-def _next_hop_mac(links: IPRoute, index: int, destination: str) -> str:
+def _next_hop_mac(links: rtnl.IPRoute, index: int, destination: str) -> str:
     hop = destination
     try:
         route: Any = links.route("get", dst=destination, oif=index)[0]
         hop = str(route.get_attr("RTA_GATEWAY") or destination)
-    except (NetlinkError, IndexError):
+    except (rtnl.NetlinkError, IndexError):
         pass  # no route: the destination may still be a neighbour
     for entry in links.get_neighbours(ifindex=index):
         if entry.get_attr("NDA_DST") == hop and entry.get_attr("NDA_LLADDR"):

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Final
 
 from isolane import _native
-from isolane.errors import MeasurementError, SpecError
+from isolane.errors import MeasurementError
 from isolane.procfs import core_ticks
 from isolane.results.results import NotMeasured
 from isolane.spec import Arm, Experiment, PointRouter, format_ns
 from isolane.spec.demands import Demand
 from isolane.spec.units import MAX_CONNECTIONS
-from isolane.testbed import WebPlan, Wire
+from isolane.testbed import Wire
 from isolane.testbed.web_servers import HTTP_PORT, at, path_of
 from isolane.trials.backend import Observation, Setting
 from isolane.trials.live.bridge_limits import bridge_limits
@@ -31,10 +29,6 @@ LEAD_NS: Final = 20_000_000
 """Time from the call to the first request: each client is a thread that is yet to start."""
 TIMEOUT_NS: Final = 2_000_000_000
 """A request fails so long after its intended time."""
-_OTHER_PROCESSES: Final = re.compile(r"^\s*(master-worker|daemon|program)\b", re.MULTILINE)
-"""What in a configuration would start processes that nobody accounts for."""
-
-
 _NONE: Final = _native.Percentiles(
     count=0, lost=0, arrived_p50_ns=None, p50_ns=None, p90_ns=None, p99_ns=None, p999_ns=None,
     p9999_ns=None, max_ns=0,
@@ -44,30 +38,6 @@ NOBODY_ASKED: Final = _native.HttpReport(
     connections=0, retried=0, max_in_flight=0, latency=_NONE, latency_sum_ns=0, connect=_NONE,
     late=_NONE,
 )  # fmt: skip
-
-
-def web_plan(experiment: Experiment, arm: Arm, router: PointRouter) -> WebPlan | None:
-    """Return what is asked of a router; None if it is no load balancer.
-
-    Raises
-    ------
-    SpecError
-        If its configuration cannot be read.
-    """
-    if router.mode != "http":
-        return None
-    traffic, file = experiment.traffic_of(router.name), arm.router(router.group).haproxy
-    try:
-        own = None if file is None else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise SpecError(f"haproxy of router {router.name}: {file}: {why}") from None
-    if own is not None and (found := _OTHER_PROCESSES.search(own)):
-        raise SpecError(
-            f"haproxy of router {router.name}: {file}: {found[1]}: HAProxy is one process here; "
-            "leave it out"
-        )
-    return WebPlan(traffic.object_bytes, traffic.keep_alive, own)
 
 
 def is_closed(demand: Demand) -> bool:
