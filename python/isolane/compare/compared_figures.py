@@ -34,6 +34,18 @@ def offered(runs: Runs) -> float:
     return median(router.generated_pps if router.asked_pps else 0.0 for _, router in runs)
 
 
+def offered_beside(runs: Runs) -> float:
+    """Return what the other routers were sent together at the same time, as :func:`offered`."""
+    return median(
+        sum(
+            other.generated_pps
+            for other in trial.routers
+            if other.router != router.router and other.asked_pps
+        )
+        for trial, router in runs
+    )
+
+
 def routers_of(trials: Sequence[Trial]) -> Mapping[str, Runs]:
     """Return each router's results with their trials, in the order of the first trial."""
     found: dict[str, Runs] = {}

@@ -14,7 +14,7 @@ from isolane.analysis.delivery import SAME_LOAD, Runs
 from isolane.analysis.flow_words import Flow, flow_of
 from isolane.analysis.trial_figures import FIGURES, Figure
 from isolane.compare.circumstances import changed
-from isolane.compare.compared_figures import offered, routers_of, values_of
+from isolane.compare.compared_figures import offered, offered_beside, routers_of, values_of
 from isolane.compare.comparison_models import LIMIT, Comparison, Difference, Outcome
 from isolane.errors import SpecError
 from isolane.results.folder import EXPERIMENT, RunFolder
@@ -51,6 +51,8 @@ class _Pair:
     after: Sequence[float]
     reason: str | None
     mode: Mode
+    same_load: bool
+    """Else it is at the same multiple of what a router forwards, which each run has found anew."""
 
 
 def compare(before: Path, after: Path, tolerance: float) -> Comparison:
@@ -114,25 +116,34 @@ def _pairs(key: Key, before: Sequence[Trial], after: Sequence[Trial]) -> Iterato
 
 
 def _of_router(key: Key, router: str, before: Runs, after: Runs) -> Iterator[_Pair]:
-    sent, mode = (offered(before), offered(after)), before[0][1].mode
+    mode = before[0][1].mode
     if after[0][1].mode != mode:
         return  # frames and requests have nothing in common
+    told = _another_load(before, after, flow_of([mode]))
     in_capacities = all(router.load_x is not None for _, router in (*before, *after))
     for figure in FIGURES:
         values = values_of(figure, before), values_of(figure, after)
         if all(values):
             # At the same multiple of what a router forwards, it is to lose the same part.
             is_part = in_capacities and not figure.relative
-            told = _another_load(*sent, flow_of([mode]), in_capacities=in_capacities)
-            yield _Pair(*key, router, figure, *values, None if is_part else told, mode)
+            yield _Pair(
+                *key, router, figure, *values, None if is_part else told, mode, told is None
+            )
 
 
-def _another_load(before: float, after: float, flow: Flow, *, in_capacities: bool) -> str | None:
-    """Say why nothing is compared, where both runs do not mean the same load by its name."""
-    if abs(after - before) <= SAME_LOAD * max(before, after):
-        return None
-    told = f"{flow.rate(before)} were sent, then {flow.rate(after)}"
-    return f"{told} (--capacity-from gives two runs the same 1x)" if in_capacities else told
+def _another_load(before: Runs, after: Runs, flow: Flow) -> str | None:
+    """Say why nothing is compared, where both runs do not mean the same loads by their name."""
+    for whose, of in (("", offered), ("to the other routers ", offered_beside)):
+        first, second = of(before), of(after)
+        if abs(second - first) > SAME_LOAD * max(first, second):
+            told = f"{whose}{flow.rate(first)} were sent, then {flow.rate(second)}"
+            in_x = any(
+                router.load_x is not None
+                for trial, _ in (*before, *after)
+                for router in trial.routers
+            )
+            return f"{told} (--capacity-from gives two runs the same 1x)" if in_x else told
+    return None
 
 
 def _differences(
@@ -178,7 +189,9 @@ def _difference(
         adjusted_p=adjusted_p,
         noise=noise,
         outcome=outcome,
-        beyond_tolerance=outcome == "worse" and (near is None or near > tolerance + ROUNDING),
+        beyond_tolerance=outcome == "worse"
+        and pair.same_load
+        and (near is None or near > tolerance + ROUNDING),
         reason=pair.reason,
         mode=pair.mode,
     )
@@ -190,10 +203,14 @@ def _change(pair: _Pair, found: Shift | None) -> tuple[float | None, float | Non
         return None, None, None
     if not pair.figure.relative:
         return found.estimate, _bound(found.low), _bound(found.high)
-    infinite = math.isinf(median(pair.before)) or math.isinf(median(pair.after))
-    if infinite or min(*pair.before, *pair.after) <= 0:
+    base = median(pair.before)
+    if math.isinf(base) or math.isinf(median(pair.after)) or base <= 0:
         return None, None, None
-    low, high = (None if math.isinf(end) else math.expm1(end) for end in (found.low, found.high))
+    ends = (None if math.isinf(end) else end for end in (found.low, found.high))
+    if min(*pair.before, *pair.after) <= 0:  # one of them has no logarithm
+        low, high = (None if end is None else end / base for end in ends)
+        return found.estimate / base, low, high
+    low, high = (None if end is None else math.expm1(end) for end in ends)
     return math.expm1(found.estimate), low, high
 
 

@@ -174,8 +174,44 @@ def test_other_loads_and_arms_are_not_compared(before: Path, tmp_path: Path) -> 
     assert one.p is None
     loss = of(found, "direct", "aggressor 4x", "victim", "loss")
     assert loss.outcome == "no difference shown", "it is that at a multiple of the capacity"
+    assert {each.load for each in found.differences if each.reason} == {"aggressor 4x"}
     with pytest.raises(SpecError, match="have no arm at the same load in common: the first has"):
         compare(before, made(tmp_path / "ladder", text=data.LADDER), 0.01)
+
+
+def test_a_victim_is_not_compared_under_two_attacks(before: Path, tmp_path: Path) -> None:
+    """An aggressor's load in x is what each run has found; the victim's own is the same."""
+
+    def heavier(trial: Trial, router: RouterTrial) -> dict[str, object]:
+        if not at_4x(trial):
+            return {}
+        if router.role != "victim":
+            return {"generated_pps": 1.1 * router.generated_pps, "loss_ratio": 0.99}
+        return {"received_pps": 0.5 * router.received_pps, "loss_ratio": 0.5}
+
+    found = compare(before, made(tmp_path / "second", heavier), 0.01)
+    throughput = of(found, "direct", "aggressor 4x", "victim", "throughput")
+    assert throughput.reason is not None
+    assert throughput.reason.startswith("to the other routers ")
+    assert of(found, "direct", "aggressor 4x", "aggressor", "loss").outcome == "worse"
+    assert not found.worse, "a figure at another load decides nothing"
+
+
+def test_a_single_zero_does_not_make_a_change_endless(tmp_path: Path) -> None:
+    def some(trial: Trial, router: RouterTrial) -> dict[str, object]:
+        nothing = router.role == "victim" and trial.repeat == 0
+        return {"received_pps": 0.0} if nothing else {}
+
+    def slower(_: Trial, router: RouterTrial) -> dict[str, object]:
+        return {"received_pps": 0.97 * router.received_pps} if router.role == "victim" else {}
+
+    first = made(tmp_path / "one", some)
+    one = of(
+        compare(first, made(tmp_path / "two", slower), 0.2),
+        "direct", "aggressor 1x", "victim", "throughput",
+    )  # fmt: skip
+    assert one.change == pytest.approx(-0.03, abs=0.02)
+    assert not one.beyond_tolerance
 
 
 def test_what_else_is_different_is_told(
