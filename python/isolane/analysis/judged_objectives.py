@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
@@ -22,6 +23,8 @@ _FIGURES: Final[dict[ObjectiveMetric, Callable[[Cell], Interval | None]]] = {
     "p999": lambda cell: cell.delay_p999_ns,
     "max": lambda cell: cell.delay_max_ns,
 }
+
+DELAYS: Final[frozenset[ObjectiveMetric]] = frozenset({"p50", "p90", "p99", "p999", "max"})
 
 
 def judged_objectives(
@@ -71,9 +74,10 @@ def _in_arm(
         outcome = "missed"
     elif unknown or "undecided" in outcomes:
         outcome = "undecided"
+    # Told is the worst of those that decide; of equal ones the last: loads mostly rise.
+    deciding = [pair for pair, own in zip(found, outcomes, strict=True) if own == outcome] or found
     worst = max if objective.at_most else min
-    # Of equal ones the last: loads mostly rise.
-    cell, figure = worst(reversed(found), key=lambda pair: pair[1].median)
+    cell, figure = worst(reversed(deciding), key=lambda pair: pair[1].median)
     return ObjectiveFinding(
         objective=objective.text,
         arm=arm,
@@ -89,10 +93,18 @@ def _is_compared(objective: Objective) -> bool:
 
 
 def _figure(objective: Objective, cell: Cell) -> Interval | None:
-    return cell.delay_inflation if objective.relative else _FIGURES[objective.metric](cell)
+    found = cell.delay_inflation if objective.relative else _FIGURES[objective.metric](cell)
+    if found is None and objective.metric in DELAYS and not cell.throughput_pps.high:
+        late = dict.fromkeys(("median", "low", "high"), math.inf)  # none arrived in any round
+        return cell.throughput_pps.model_copy(update=late)
+    return found
 
 
 def _outcome(objective: Objective, figure: Interval) -> Outcome:
+    if objective.metric == "max":  # the largest of all, whose `low` is that of the best round
+        return "met" if objective.holds(figure.high) else "missed"
+    if figure.units < 2:
+        return "undecided"  # one value has no interval
     ends = {objective.holds(figure.low), objective.holds(figure.high)}
     if ends == {True}:
         return "met"

@@ -37,7 +37,6 @@ from isolane.results.results import (
     Capacity,
     Cell,
     Drawing,
-    Interval,
     NotMeasured,
     Summary,
     Trial,
@@ -337,7 +336,7 @@ def _without_interval(found: Sequence[Cell]) -> list[NotMeasured]:
 
 def _few_values(found: Sequence[Cell]) -> list[NotMeasured]:
     """Say where no interval can hold the median 95 % of the time."""
-    few = min((units(cell.throughput_pps) for cell in found), default=MIN_UNITS)
+    few = min((cell.throughput_pps.units for cell in found), default=MIN_UNITS)
     if few >= MIN_UNITS:
         return []
     several = any(cell.throughput_pps.invocations > 1 for cell in found)
@@ -350,8 +349,3 @@ def _few_values(found: Sequence[Cell]) -> list[NotMeasured]:
         "needed for 95 %"
     )
     return [NotMeasured(what="95 % confidence intervals", why=why)]
-
-
-def units(interval: Interval) -> int:
-    """Return how many independent values an interval is made of."""
-    return interval.invocations if interval.invocations > 1 else interval.n

@@ -69,7 +69,8 @@ def test_a_multiple_of_the_delay_alone_is_told_of_points_that_have_one() -> None
     ]
     (met,) = judged("victim p99 <= 2x alone on wires", *cells)
     assert told(met) == "met: victim p99 <= 2x alone on wires (1.6x [1.5x, 1.9x] at noise 1x)"
-    lost = cell("wires", 1, reference=0, delay_inflation=None)
+    some = interval(1e5, 1e5, 1e5)
+    lost = cell("wires", 1, reference=0, delay_inflation=None, throughput_pps=some)
     (unknown,) = judged("victim p99 <= 2x alone on wires", cells[0], lost)
     assert (unknown.outcome, told(unknown)) == (
         "not measured", "not measured: victim p99 <= 2x alone on wires",
@@ -123,6 +124,41 @@ def test_a_lost_frame_is_infinitely_late() -> None:
     (found,) = judged("victim p99 <= 1ms on wires", late)
     assert found.outcome == "undecided"
     assert told(found).endswith("(inf [200 µs, inf] at noise 1x)")
+
+
+def test_a_victim_that_receives_nothing_is_late_without_end() -> None:
+    some, none = interval(1e5, 1e5, 1e5), interval(0, 0, 0)
+    cells = [
+        cell("wires", 0, throughput_pps=some, delay_p99_ns=interval(2e4, 2e4, 2e4)),
+        cell("wires", 1, throughput_pps=none, reference=0),
+    ]
+    for objective in ("victim p99 <= 1ms on wires", "victim p99 <= 2x alone on wires"):
+        (found,) = judged(objective, *cells)
+        assert found.outcome == "missed"
+        assert told(found).endswith("(inf [inf, inf] at noise 1x)")
+
+
+def test_one_repeat_decides_nothing() -> None:
+    once = Interval(median=2e5, low=2e5, high=2e5, n=1)
+    late = cell("wires", 1, delay_p99_ns=once, delay_max_ns=once)
+    assert judged("victim p99 <= 1ms on wires", late)[0].outcome == "undecided"
+    assert judged("victim max <= 1ms on wires", late)[0].outcome == "met", "it is no median"
+
+
+def test_the_largest_of_all_decides_about_the_maximum() -> None:
+    late = cell("wires", 1, delay_max_ns=interval(1e5, 9e5, 9e5))
+    (found,) = judged("victim max <= 500us on wires", late)
+    assert found.outcome == "missed"
+    assert told(found).endswith("(900 µs [100 µs, 900 µs] at noise 1x)")
+
+
+def test_what_is_told_is_the_figure_that_decided() -> None:
+    cells = [
+        cell("wires", 1, delay_p99_ns=interval(3e5, 6e5, 9e5)),
+        cell("wires", 2, delay_p99_ns=interval(5.05e5, 5.1e5, 5.15e5)),
+    ]
+    (found,) = judged("victim p99 <= 500us on wires", *cells)
+    assert (found.outcome, found.point_label) == ("missed", "noise 2x")
 
 
 @pytest.mark.parametrize(

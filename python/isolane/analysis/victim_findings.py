@@ -87,7 +87,7 @@ def _finding(points: Sequence[AttackedPoint], *, complete: bool, idle: bool) -> 
     low = min(map(_low, points))
     if low < BAD:
         # What is lost at the reference point, too, is not the aggressor's doing.
-        alone = any(point.cell.retained_reason for point in points)
+        alone = any(point.cell.retained_reason for point in points if _low(point) < BAD)
         return "overloaded alone" if alone else "undecided"
     if not all(map(_surely_prompt, points)):
         return "undecided"
@@ -108,14 +108,14 @@ def _harmed(point: AttackedPoint) -> bool:
 
 def _surely_late(cell: Cell) -> bool:
     inflation = cell.delay_inflation if cell.mode == "http" else None
-    return inflation is not None and inflation.n >= ROUNDS and inflation.low > SLOW
+    return inflation is not None and inflation.units >= ROUNDS and inflation.low > SLOW
 
 
 def _surely_prompt(point: AttackedPoint) -> bool:
     if point.cell.mode != "http":
         return True
     inflation = point.cell.delay_inflation
-    return inflation is not None and inflation.n >= ROUNDS and inflation.high <= SLOW
+    return inflation is not None and inflation.units >= ROUNDS and inflation.high <= SLOW
 
 
 def worst(points: Sequence[AttackedPoint]) -> AttackedPoint:

@@ -10,7 +10,6 @@ from isolane.analysis import wording
 from isolane.analysis.cells import sent_less
 from isolane.analysis.flow_words import FRAMES, Flow, flow_in, flow_of
 from isolane.analysis.quality_words import noise_row, normalised_rows
-from isolane.analysis.summary import units
 from isolane.analysis.table_rows import NO_VERDICT, REFUSED, MissingRow, refusals, rows_of
 from isolane.analysis.verdict import basis, evidence
 from isolane.analysis.victim_findings import by_finding
@@ -376,7 +375,7 @@ def _published_row(cell: PublishedCell, nothing: str) -> tuple[Value, ...]:
 def brackets(summary: Summary) -> str:
     """Say what stands in brackets behind a figure."""
     found = [cell.throughput_pps for cell in summary.cells]
-    counts = sorted({units(interval) for interval in found})
+    counts = sorted({interval.units for interval in found})
     if not counts or counts[-1] < 2:
         return "There was one repeat: there are no intervals."
     if summary.method < 2:

@@ -17,3 +17,8 @@ class Interval(StoredModel):
     """Probability that the interval holds the median; None of one value, and before method 2."""
     invocations: int = 1
     """Invocations that the values are from; with one, the interval holds for that one only."""
+
+    @property
+    def units(self) -> int:
+        """How many independent values it is made of: repeats, or invocations of which all share."""
+        return self.invocations if self.invocations > 1 else self.n
