@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from statistics import median
+from typing import Final
 
 from isolane.analysis.delivery import interval
 from isolane.analysis.maximum_rate import Maximum, Reading, Span, maximum
@@ -17,8 +18,11 @@ SENT_ENOUGH = 0.85
 OVERLOADED = 0.05
 """A router that loses so much of what was sent is overloaded."""
 _LIMITS = frozenset({InvalidKind.RECEIVER_LIMIT, InvalidKind.GENERATOR_LIMIT})
-ANY_SPAN = Span(max_pps=1.0)
-"""What was found does not depend on how far the search was to go."""
+OTHER_WIDTH: Final = 0.05
+"""Relative distance of the loads around the best one in the arms that do not define 1x."""
+ANY_SPAN: Final = Span(max_pps=1.0, width=OTHER_WIDTH)
+"""What was found does not depend on how far the search was to go. As wide as the widest search: a
+narrower one would prefer a single lucky reading to a load that was confirmed."""
 
 
 def readings(trials: Iterable[Trial], arm: str) -> list[Reading]:

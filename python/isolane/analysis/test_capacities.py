@@ -32,6 +32,14 @@ def test_mfr_and_frmol_are_never_taken_for_each_other(tmp_path: Path) -> None:
     assert measured_capacity(other, "direct") is None
 
 
+def test_one_lucky_reading_is_not_preferred_to_a_load_that_was_confirmed(tmp_path: Path) -> None:
+    one = data.capacity_trial(data.experiment(tmp_path, data.NOISY), 0)
+    confirmed = [offered(one, 850e3, rate) for rate in (802e3, 799e3, 801e3)]
+    lucky = offered(one, 950e3, 830e3)
+    (found,) = arm_capacities([offered(one, 400e3, 400e3), *confirmed, lucky])
+    assert (found.mfr_load_pps, found.mfr_pps.median, found.mfr_pps.n) == (850e3, 800e3, 2)
+
+
 def test_trials_without_verdict_do_not_count(tmp_path: Path) -> None:
     one = data.capacity_trial(data.experiment(tmp_path, data.NOISY), 0)
     best = offered(one, 300e3, 300e3).model_copy(update={"status": "no-verdict"})

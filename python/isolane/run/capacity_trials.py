@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from isolane.analysis.capacities import arm_capacities, one_x, readings
+from isolane.analysis.capacities import OTHER_WIDTH, arm_capacities, one_x, readings
 from isolane.analysis.maximum_rate import Span, next_load
 from isolane.analysis.wording import plural
 from isolane.errors import MeasurementError
@@ -20,8 +20,6 @@ from isolane.trials.backend import BackEnd, Bench
 
 EXPECTED: Final = 12
 """Trials that one arm takes, for the progress bar."""
-OTHER_WIDTH: Final = 0.05
-"""Relative distance of the loads around the best one in the arms that do not define 1x."""
 OTHER_CONFIRM: Final = 2
 """Fresh trials at the best load in these arms."""
 WINDOW_NS: Final = 100_000_000

@@ -262,9 +262,12 @@ class Run:
         for repeat, own in groupby(todo, key=lambda block: block.tasks[0].repeat):
             for block in own:
                 self._block(block)
-            if self._fit_into_time(repeat + 1):
+            # Where a trial of an early round is made again, later ones are done already.
+            measured = (trial.repeat for trial in self._trials if trial.purpose == "measure")
+            rounds = 1 + max([repeat, *measured])
+            if self._fit_into_time(rounds):
                 return True
-            self._tell_findings(repeat + 1)
+            self._tell_findings(rounds)
         return False
 
     def _fit_into_time(self, rounds: int) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from isolane.errors import MeasurementError
 from isolane.results.folder import RunFolder
 from isolane.run.rounds_in_time import MAX_ROUNDS, RoundsInTime
 from isolane.run.runner import Step
@@ -110,6 +111,23 @@ def test_a_finished_run_that_is_given_time_has_more_rounds(
     assert {trial.repeat for trial in trials} == set(range(2 + more))
     assert summary.complete
     assert RunFolder.open(tmp_path / "run").options()["repeats"] == 2 + more
+
+
+def test_an_early_trial_that_is_made_again_does_not_end_the_later_rounds(tmp_path: Path) -> None:
+    def fails(number: int) -> None:
+        if number == 1:
+            raise MeasurementError("once")
+
+    start(tmp_path / "run", Imaginary(trouble=fails), ABSOLUTE).execute()
+    clock = Clock()
+
+    def long(_number: int) -> None:
+        clock.now_s += 70
+
+    again = start(tmp_path / "run", Imaginary(trouble=long), ABSOLUTE)
+    again.in_time = RoundsInTime(60, clock)
+    assert again.execute().complete
+    assert RunFolder.open(tmp_path / "run").options().get("repeats", 2) == 2
 
 
 def test_no_run_has_more_rounds_than_a_file_may_ask_for() -> None:

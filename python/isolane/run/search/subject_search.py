@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import fmean, median
 from typing import Any, Final
 
 from isolane.analysis import generator_maximum
@@ -109,8 +109,8 @@ class SubjectSearch:
             deadline_s=None if options.limit_s is None else self._began_s + options.limit_s,
             clock=self.clock,
         )
-        traffic = self.maker.experiment.traffic_of(self.subject.routers[0].name)
-        self._bits = 8 * traffic.mean_frame_bytes
+        each = [self.maker.experiment.traffic_of(router.name) for router in self.subject.routers]
+        self._bits = 8 * fmean(traffic.mean_frame_bytes for traffic in each)
 
     def execute(self, bench: Bench) -> Searched:
         """Search on a bench, and return what was found, also when it ended early."""

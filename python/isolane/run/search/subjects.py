@@ -96,9 +96,10 @@ def _refuse_ending(router: PointRouter) -> None:
 def _at_once(router: PointRouter) -> PointRouter:
     """Return a router whose frames begin with a trial, whose windows are not the experiment's.
 
-    It does not work besides, either: what it forwards then is the kernel's to divide.
+    It does not work besides, either: what it forwards then is the kernel's to divide. And it has no
+    role: of an aggressor nobody minds that it is sent less than it was to be.
     """
-    router = replace(router, work=NO_WORK)
+    router = replace(router, work=NO_WORK, role="router")
     if router.pattern.timing.kind != "from":
         return router
     return replace(router, pattern=replace(router.pattern, timing=EVENLY))

@@ -29,6 +29,13 @@ def test_a_search_sends_from_the_beginning_and_knows_late_routers_as_the_same() 
     assert told == [["fragments"], ["constant", "fragments", "fragments"]]
 
 
+def test_what_the_generator_cannot_send_is_minded_whatever_a_router_is_otherwise() -> None:
+    spec = parse_experiment(LATE.replace("name: two,", "name: two, role: aggressor,"))
+    for together in (True, False):
+        routers = [router for one in subjects_of(spec, together=together) for router in one.routers]
+        assert {router.role for router in routers} == {"router"}
+
+
 def test_a_search_has_routers_that_do_nothing_besides() -> None:
     spec = parse_experiment(LATE.replace("name: two,", "name: two, work: cpu,"))
     for together in (True, False):
