@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -69,36 +71,57 @@ def command(
     Use it when you know how much a router costs (isolane top), and want to know on what. Routers
     are told apart while a policy is in force. Needs root.
     """
-    from isolane.cli.enforcing import need_rights, print_json
+    from isolane.cli.enforcing import need_rights
     from isolane.cpu_profile.category_table import figures
     from isolane.cpu_profile.core_list import cores_of
     from isolane.spec import parse_duration_within
 
     duration_s = parse_duration_within("--duration", duration, "0.1s", "1h") / 1e9
     chosen = cores_of("--cores", cores)
-    _is_new(output)
-    need_rights()
-    profile = _with_owners(_taken(router, chosen, rate, duration_s))
-    found = figures(profile)
-    if router is not None:
-        found = found.model_copy(update={"owners": tuple(filter(None, [found.of(router)]))})
-    if output is not None:
-        _write(output, profile, found, router)
+    with _new_folder(output):
+        need_rights()
+        profile = _with_owners(_taken(router, chosen, rate, duration_s))
+        found = figures(profile)
+        if router is not None:
+            found = found.model_copy(update={"owners": tuple(filter(None, [found.of(router)]))})
+        try:
+            _tell(found, router, as_json=as_json, details=details)
+        finally:
+            if output is not None:
+                _write(output, profile, found, router)
+                typer.echo(f"files: {output}", err=as_json)
+
+
+def _tell(found: ProfileFigures, router: str | None, *, as_json: bool, details: bool) -> None:
+    from isolane.cli.enforcing import print_json
+
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
     _print(found, details=details)
     if router is not None and not found.owners:
         typer.echo(f"no sample met {router}")
-    if output is not None:
-        typer.echo(f"files: {output}")
 
 
-def _is_new(output: Path | None) -> None:
-    from isolane.errors import SpecError
+@contextmanager
+def _new_folder(output: Path | None) -> Iterator[None]:
+    """Make the folder before anything is sampled; it goes again where nothing was written."""
+    from isolane.errors import OutputError, SpecError
 
-    if output is not None and output.exists():
+    if output is None:
+        yield
+        return
+    if output.exists():
         raise SpecError(f"--output: {output} is there; give the name of a new folder")
+    try:
+        output.mkdir(parents=True)
+    except OSError as error:
+        raise OutputError(f"--output: {output} cannot be made: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # it has files
+            output.rmdir()
 
 
 @dataclass(frozen=True)
@@ -170,16 +193,16 @@ def _frames(counters: list[Sample]) -> dict[str, int]:
 
 
 def _write(folder: Path, profile: CpuProfile, found: ProfileFigures, router: str | None) -> None:
+    from isolane.files import write_output
     from isolane.report.profile_files import profile_files
 
-    folder.mkdir(parents=True)
     title = f"Cores {', '.join(map(str, profile.cores))} for {profile.duration_ns / 1e9:.1f} s"
     files = profile_files(profile, title, router)
     drawing = files.pop("svg")
     for end, text in files.items():
-        (folder / f"profile.{end}").write_text(text)
-    (folder / "flame-graph.svg").write_text(drawing)
-    (folder / "profile.json").write_text(found.model_dump_json(indent=2) + "\n")
+        write_output(folder / f"profile.{end}", text.encode())
+    write_output(folder / "flame-graph.svg", drawing.encode())
+    write_output(folder / "profile.json", f"{found.model_dump_json(indent=2)}\n".encode())
 
 
 def _print(found: ProfileFigures, *, details: bool) -> None:

@@ -302,7 +302,7 @@ def _measure(plan: _Plan) -> Summary | None:
     with exclusive() as journal:
         for left in clean():
             typer.echo(f"isolane: removed what a killed run left behind: {left}", err=True)
-        check_host(plan.spec, plan.spec.resolved_arms())
+        check_host(plan.spec, plan.spec.resolved_arms(), sending=not plan.dry_run)
         if plan.dry_run:
             return None
         from isolane.run.runner import Run

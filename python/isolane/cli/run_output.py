@@ -49,10 +49,20 @@ def present(summary: Summary, target: Path, shown: Shown) -> None:
     if summary.trials_failed:
         folder = shlex.quote(str(target))
         typer.echo(
-            f"isolane: {summary.trials_failed} of {summary.trials} trials failed; repeat them "
-            f"with: isolane run --resume {folder}",
+            f"isolane: {summary.trials_failed} of {summary.trials} trials failed{_why(target)}; "
+            f"repeat them with: isolane run --resume {folder}",
             err=True,
         )
+
+
+def _why(target: Path) -> str:
+    """Say why the last trial failed that did."""
+    from isolane.results.folder import RunFolder
+
+    reasons = [
+        trial.reason for trial in RunFolder.open(target).trials() if trial.status == "failed"
+    ]
+    return f" ({'the last one' if len(reasons) > 1 else 'it'}: {reasons[-1]})" if reasons else ""
 
 
 def _profiles(summary: Summary, target: Path) -> dict[str, Path]:

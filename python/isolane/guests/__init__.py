@@ -4,7 +4,7 @@ from isolane.guests.cloud_init import Seed, user_data
 from isolane.guests.debian_kernel import GuestKernel
 from isolane.guests.guest import DIRECTORY, Guest, GuestPart
 from isolane.guests.guest_answers import GO_ON, STOP, in_time, work_variable
-from isolane.guests.image import IMAGE_MB, ImageGuest, ImagePlan, check_image
+from isolane.guests.image import IMAGE_MB, WRITTEN_MB, ImageGuest, ImagePlan, check_image
 from isolane.guests.leftovers import remove_left
 from isolane.guests.nic_socket import NicSocket
 from isolane.guests.qemu import QEMU_DISK, QEMU_MB, QemuGuest, QemuNic, QemuPlan
@@ -32,6 +32,7 @@ __all__ = [
     "STOP",
     "UML_DISK",
     "UML_MB",
+    "WRITTEN_MB",
     "Guest",
     "GuestKernel",
     "GuestPart",

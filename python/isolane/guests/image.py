@@ -14,6 +14,7 @@ from typing import Final
 from isolane.errors import NotSupported, SpecError, TestbedError
 from isolane.guests.cloud_init import Seed
 from isolane.guests.guest import DIRECTORY
+from isolane.guests.own_core import stay_on
 from isolane.guests.qemu import QemuGuest, QemuPlan, emulator_lacking
 
 IMAGE_MB: Final = 512
@@ -22,7 +23,10 @@ _MAGIC: Final = b"QFI\xfb"
 _EXTERNAL_DATA: Final = 1 << 2
 """Incompatible feature of qcow2: the data are in another file."""
 _HEADER_BYTES: Final = 80
+WRITTEN_MB: Final = 256
+"""What an image may write on its disk, MiB: it is kept in memory. Beyond that its disk is full."""
 _SEED: Final = "seed"
+_WRITTEN: Final = "written"
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,18 @@ class ImageGuest(QemuGuest):
         self._image = open_image(self._image_plan.image)
         (self.folder / "script").touch()  # its name on the command line marks the process
         (self.folder / "dev").mkdir()
+        (self.folder / _WRITTEN).mkdir()
         seed = self._image_plan.seed
         if seed is not None:
-            (self.folder / _SEED).mkdir()
+            (self.folder / _SEED).mkdir(mode=0o700)  # whoever may read it is its author's to say
             for name, text in seed.files().items():
                 (self.folder / _SEED / name).write_text(text)
 
     def _mounts(self) -> list[str]:
-        return self._device_nodes()
+        # The folder is on the host's own /run, which a guest must not fill.
+        written = shlex.quote(str(self.folder / _WRITTEN))
+        own = f"mount -t tmpfs -o size={WRITTEN_MB}m,mode=0700,nosuid,nodev,noexec none {written}"
+        return [*self._device_nodes(), own]
 
     def _descriptors(self) -> list[int]:
         return [self._image]
@@ -84,7 +92,7 @@ class ImageGuest(QemuGuest):
                 self._image = -1
 
     def is_ready(self, wait_s: float = 0.0) -> bool:  # noqa: ARG002 - there is no sign to wait for
-        """Tell that it runs.
+        """Tell that it runs, on its own core: it boots there, too.
 
         Raises
         ------
@@ -93,6 +101,8 @@ class ImageGuest(QemuGuest):
         """
         if not self.is_running:
             raise self._failed("has ended")
+        if self._core is not None:
+            stay_on(self._core, self.threads)
         return True
 
     def proc(self, name: str) -> str:
@@ -101,12 +111,12 @@ class ImageGuest(QemuGuest):
 
     def _environment(self) -> str:
         # Where the emulator keeps what the guest writes: all else is read-only.
-        return f"TMPDIR={shlex.quote(str(self.folder))}"
+        return f"TMPDIR={shlex.quote(str(self.folder / _WRITTEN))}"
 
     def _software(self) -> list[str]:
         return [
             *("-add-fd", f"fd={self._image},set=1,opaque=image"),
-            *("-drive", "file=/dev/fdset/1,format=qcow2,if=none,id=disk,snapshot=on"),
+            *("-drive", "file=/dev/fdset/1,format=qcow2,if=none,id=disk,snapshot=on,werror=report"),
             *("-device", "virtio-blk-pci,drive=disk,bootindex=0"),
             *self._seed_words(),
         ]

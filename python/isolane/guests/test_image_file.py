@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from isolane.errors import SpecError
-from isolane.guests import Seed, check_image, user_data
+from isolane.guests import ImageGuest, ImagePlan, Seed, check_image, user_data
 
 
 def header(version: int = 3, backing: int = 0, features: int = 0) -> bytes:
@@ -79,3 +81,16 @@ def test_user_data_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(SpecError, match=r"cloud_init .*binary: not text"):
         user_data(str(tmp_path / "binary"))
+
+
+def test_its_threads_stay_on_its_core(tmp_path: Path) -> None:
+    """No sign of being ready comes from an image: whoever runs is moved at once."""
+    core = min(os.sched_getaffinity(0))
+    guest = ImageGuest(ImagePlan(name="x", core=core), directory=tmp_path)
+    with subprocess.Popen(["sleep", "600"]) as process:
+        guest._process = process
+        try:
+            assert guest.is_ready()
+            assert os.sched_getaffinity(process.pid) == {core}
+        finally:
+            process.kill()

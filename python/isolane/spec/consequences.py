@@ -22,8 +22,6 @@ from isolane.spec.units import Load, format_bps, format_rate
 MAX_TRIALS: Final = 10_000
 """More than an hour of the shortest trials; a larger number is a typing mistake."""
 
-"""Ethernet 14, IPv6 40, UDP 8, the generator's signature 18 and the checksum 4, bytes."""
-
 
 def consequences(data: ExperimentData) -> tuple[Problem, ...]:
     """Return the problems in the arms and points that the experiment leads to."""

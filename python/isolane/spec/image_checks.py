@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import combinations
 from typing import Final
 
 from isolane.spec.arms import Arm, ArmRouter, resolve_arms
@@ -29,7 +30,9 @@ def image_misfits(data: ExperimentData) -> Iterator[Problem]:
                 if str(problem) not in told:
                     told.add(str(problem))
                     yield problem
-        yield from _mixed(arm, ("arms", i) if data.arms else ("routers",))
+        loc: Loc = ("arms", i) if data.arms else ("routers",)
+        yield from _mixed(arm, loc)
+        yield from _same_subnets(arm, loc)
 
 
 class _KeysOf:
@@ -68,6 +71,22 @@ def _mixed(arm: Arm, loc: Loc) -> Iterator[Problem]:
     if images and others:
         what = f"image of {listed(images)} beside {listed(others)} on path macvtap"
         yield Problem(loc, what, "path tap or bridge, or images for all on macvtap")
+
+
+def _same_subnets(arm: Arm, loc: Loc) -> Iterator[Problem]:
+    """Yield images with a subnet in common on a wire in common, where each would hear the other."""
+    images = [one for one in arm.routers if one.image is not None and one.shares_wire]
+    for first, second in combinations(images, 2):
+        if first.path == second.path and _overlap(first.image, second.image):
+            what = f"images of {show(first.group)} and {show(second.group)} with a subnet in common"
+            yield Problem(loc, f"{what} on path {first.path}", "path tap, or subnets of their own")
+
+
+def _overlap(first: Image | None, second: Image | None) -> bool:
+    if first is None or second is None:
+        return False
+    sides = ((first.ingress, second.ingress), (first.egress, second.egress))
+    return any(a is not None and b is not None and a.network.overlaps(b.network) for a, b in sides)
 
 
 def _machine(data: ExperimentData, one: ArmRouter, keys: _KeysOf) -> Iterator[Problem]:

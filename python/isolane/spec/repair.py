@@ -47,6 +47,13 @@ def structure_problems(document: dict[str, Any], error: ValidationError) -> list
         return []
 
 
+def _without_policies(document: Any) -> None:
+    arms = document.get("arms")
+    for entry in (*document["routers"], *(arms if isinstance(arms, list) else ())):
+        if isinstance(entry, dict):  # it may be the next mistake
+            entry.pop("policy", None)
+
+
 def _put_aside(document: Any, loc: list[str | int], kind: str) -> bool:
     """Take a wrong value out of the document, or put a harmless one in; False if neither is."""
     match loc:
@@ -63,8 +70,7 @@ def _put_aside(document: Any, loc: list[str | int], kind: str) -> bool:
         case ["routers" | "arms", int(i), "kind" | "path"]:
             # A container with a path causes no further complaints, whatever was meant.
             document[loc[0]][i].update(kind="container", path="direct")
-            for entry in (*document["routers"], *document.get("arms", ())):
-                entry.pop("policy", None)
+            _without_policies(document)
         case [
             "arms",
             int(),

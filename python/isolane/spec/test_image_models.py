@@ -118,3 +118,14 @@ def test_an_image_does_not_share_a_macvtaps_wire_with_a_guest_that_counts() -> N
     text = text.replace("{name: plain, path: direct}", "{name: plain, kind: vm, path: macvtap}")
     with pytest.raises(SpecError, match="image of fw beside plain on path macvtap"):
         parse_experiment(text)
+
+
+@pytest.mark.parametrize(("path", "told"), [("bridge", True), ("tap", False)])
+def test_images_on_one_wire_have_subnets_of_their_own(path: str, told: bool) -> None:
+    vm = VM.replace("tap", path) + OWN
+    text = (TEXT % (4, vm)).replace("{name: plain, path: direct}", f"{{name: plain, {vm}}}")
+    if not told:
+        assert len(parse_experiment(text).routers) == 2
+        return
+    with pytest.raises(SpecError, match="images of 'fw' and 'plain' with a subnet in common"):
+        parse_experiment(text)

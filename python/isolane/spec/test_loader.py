@@ -179,3 +179,14 @@ def test_an_experiment_without_arms_has_none_to_choose() -> None:
     text = ARMS.partition("arms:")[0].replace("policy: {cpu_weight: 5}", "path: direct")
     with pytest.raises(SpecError, match="no arm 'direct'; accepted: none: it has no arms"):
         only_arms(parse_experiment(text), ["direct"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("name: arms-end", "name: arms-end"), ("  - {name: noise", "  - foo\n  - {name: noise"),
+     ("  - {name: noise", "  - [foo]\n  - {name: noise")],
+)  # fmt: skip
+def test_a_wrong_path_beside_other_mistakes_is_told(old: str, new: str) -> None:
+    text = f"{GOOD}\narms:\n" if old == new else GOOD.replace(old, new, 1)
+    with pytest.raises(SpecError, match="brdige"):
+        parse_experiment(text.replace("path: direct", "path: brdige", 1), "f")

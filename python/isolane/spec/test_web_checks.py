@@ -79,6 +79,10 @@ def test_sizes_are_read_and_written_the_same(text: str, size: int) -> None:
         ("name: lb,", "name: lb, services: {nat: true},", "services of router 'lb' with mode http"),
         ("arms:", "trial: {capture_points: true}\narms:", "trial.capture_points: capture points"),
         ("arms:", "trial: {capture: true}\narms:", "trial.capture: capture points with mode http"),
+        ("object: 16KiB", "object: 16KiB, frame_size: 1518", "traffic.frame_size: frame_size with"),
+        ("object: 16KiB", "object: 16KiB, line_rate: 1Gbps", "traffic.line_rate: line_rate with"),
+        ("keep_alive: true}", "flows: 7}", "routers.1..traffic.flows: flows with mode http"),
+        ("arms:", "capacity: {arm: bare}\narms:", "capacity: capacity with mode http"),
         ("arms:", "objectives: [lb throughput >= 5kpps]\narms:", "throughput.*with mode http"),
     ],
 )

@@ -14,6 +14,7 @@ from isolane.spec.units import RATES_ACCEPTED, REQUEST_RATES_ACCEPTED
 _KINDS: Final = {"native": ("none",), "container": ("direct", "bridge", "macvlan")}
 """Of routers that can be load balancers, with their paths."""
 _KEYS: Final = {"object_bytes": "object", "keep_alive": "keep_alive"}
+_FRAMES: Final = {"frame_size": "frame_size", "flows": "flows", "line_rate_bps": "line_rate"}
 _CLOSED: Final = "a number of requests that are always under way, such as 64conn"
 _TIMINGS: Final = ("constant", "poisson")
 
@@ -43,9 +44,24 @@ def web_misfits(data: ExperimentData) -> Iterator[Problem]:
         if objective.metric == "throughput":
             what = f"objective {show(objective.text)} with mode http"
             yield Problem(("objectives", i), what, "delivered, retained, loss, or a response time")
+    yield from _of_frames(data)
+    yield from _arms(data, web)
+
+
+def _of_frames(data: ExperimentData) -> Iterator[Problem]:
+    """Yield keys of frames, which mean nothing for web objects."""
     if data.published is not None:
         yield Problem(("published",), "published figures with mode http", "none")
-    yield from _arms(data, web)
+    if data.capacity is not None:
+        what = "capacity with mode http: nothing is asked in multiples of it"
+        yield Problem(("capacity",), what, "leave capacity out")
+    for field, key in _FRAMES.items():
+        if getattr(data.traffic, field) != type(data.traffic).model_fields[field].default:
+            yield Problem(("traffic", key), f"{key} with mode http", f"leave {key} out")
+        for i, router in enumerate(data.routers):
+            if router.traffic is not None and getattr(router.traffic, field, None) is not None:
+                loc: Loc = ("routers", i, "traffic", key)
+                yield Problem(loc, f"{key} with mode http", f"leave {key} out")
 
 
 def _keys(data: ExperimentData, web: Collection[str]) -> Iterator[Problem]:

@@ -273,6 +273,11 @@ class CpuAccounting:
         """Whether that is exact: the scheduler itself has noticed some."""
         return self.uses[core][STEAL].thread_ns > 0
 
+    @property
+    def online(self) -> tuple[int, ...]:
+        """The cores that were there all the time."""
+        return tuple(sorted(self.ticks[0].keys() & self.ticks[1].keys()))
+
     def of_cores(self, handled: Mapping[str, Handled]) -> tuple[CoreTrial, ...]:
         """Return how each core's time was divided."""
         work = self.shared_work(handled)
@@ -281,7 +286,7 @@ class CpuAccounting:
             for account, part in ((BACKLOG, "backlog"), (NET_TX, "transmit"))
             if any(one.part == part and one.assigned for one in work)
         }
-        return tuple(self._of_core(core, assigned) for core in range(len(self.uses)))
+        return tuple(self._of_core(core, assigned) for core in self.online)
 
     def _of_core(self, core: int, assigned: set[int]) -> CoreTrial:
         use, window = self.uses[core], self.window_ns

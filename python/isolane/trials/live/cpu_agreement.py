@@ -44,7 +44,7 @@ class IdleReading:
     @classmethod
     def take(cls, accountant: _native.CpuAccountant, ticks: Ticks) -> IdleReading:
         """Read the accountant; `ticks` were read just before."""
-        return cls(_native.monotonic_ns(), accountant.idle_ns(cores=len(ticks)), ticks)
+        return cls(_native.monotonic_ns(), accountant.idle_ns(cores=1 + max(ticks)), ticks)
 
 
 def kernel_times_idle(cmdline: Path = Path("/proc/cmdline")) -> bool:
@@ -68,10 +68,12 @@ class Agreement:
     task from that moment, in the midst of them."""
     idle: tuple[IdleReading, IdleReading] | None
     """Before and after the trial; None where the kernel does not time idle."""
+    online: Sequence[int]
+    """The cores that there were."""
 
     def of_cores(self) -> tuple[CoreAudit, ...]:
         """Return the comparison of each core."""
-        return tuple(self._of_core(core) for core in range(len(self.uses)))
+        return tuple(self._of_core(core) for core in self.online)
 
     def _of_core(self, core: int) -> CoreAudit:
         use, window = self.uses[core], self.window_ns

@@ -16,6 +16,7 @@ from isolane.guests import (
     PACKAGE,
     QEMU_MB,
     UML_MB,
+    WRITTEN_MB,
     check_image,
     kvm,
     qemu,
@@ -166,7 +167,8 @@ def _sort(router: ArmRouter) -> _Sort:
     if hypervisor == "uml":
         return _Sort(hypervisor, (router.memory_mb or UML_MB) + _BESIDE_UML_MB, image=False)
     default_mb = QEMU_MB if image is None else IMAGE_MB
-    needed_mb = (router.memory_mb or default_mb) + _BESIDE_QEMU_MB
+    written_mb = 0 if image is None else WRITTEN_MB
+    needed_mb = (router.memory_mb or default_mb) + written_mb + _BESIDE_QEMU_MB
     return _Sort(hypervisor, needed_mb, image=image is not None)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from isolane import _native
 from isolane.errors import MeasurementError, NotSupported
-from isolane.external.external_bed import ExternalBed
+from isolane.external.external_bed import ExternalBed, look_for
 from isolane.spec import Arm, Experiment, PointRouter
 from isolane.spec.external_models import External
 from isolane.testbed import services, web_servers
@@ -21,8 +21,13 @@ from isolane.trials.live.web_plans import web_plan
 from isolane.trials.sim.catalogue import has_model
 
 
-def check_host(experiment: Experiment, arms: Sequence[Arm]) -> None:
+def check_host(experiment: Experiment, arms: Sequence[Arm], *, sending: bool = True) -> None:
     """Look whether this host can run these arms of an experiment, and remove what hinders.
+
+    Parameters
+    ----------
+    sending
+        Whether external routers are asked, too, if they are as the experiment says.
 
     Raises
     ------
@@ -50,9 +55,11 @@ def check_host(experiment: Experiment, arms: Sequence[Arm]) -> None:
     clear_leftovers()
     for arm in arms:
         divide(arm.cores)
-        if arm.external:
+        if arm.external and sending:
             with ExternalBed(externals(arm, asked)):
                 pass
+        elif arm.external:
+            look_for(externals(arm, asked))
     try:
         missing = [found.reason for found in _native.probe_features() if not found.works]
     except _native.NativeError as error:  # it says nothing about this host

@@ -78,7 +78,8 @@ class LiveBackEnd:
 
     def overload_pps(self, arm: Arm) -> float:
         """Return the highest load that capacity is measured with, frames/s."""
-        traffic = self._experiment.traffic
+        reference = self._experiment.capacity_reference()
+        traffic = self._experiment.traffic_of(reference.router)
         line_pps = traffic.line_rate_bps / traffic.wire_bps(1.0)
         # What an external router is made of, and how many cores it has, nobody knows.
         return min(FLOOD_PPS if arm.external else KERNEL_OVERLOAD_PPS, line_pps)

@@ -105,9 +105,15 @@ class Managed:
         """Threads of the pacemaker, which works for all routers, too."""
 
     def __enter__(self) -> Self:
-        if self._applied is None:
-            return self
-        bed, policy = self._applied
+        if self._applied is not None:
+            try:
+                self._put_in_force(*self._applied)
+            except BaseException:  # a signal, too: what was put in force so far is taken back
+                self.__exit__(None, None, None)
+                raise
+        return self
+
+    def _put_in_force(self, bed: Testbed, policy: Policy) -> None:
         hand = enforcer()
         bed.stop_polling()
         hand.apply(policy)
@@ -116,7 +122,7 @@ class Managed:
         self.nic_threads = hand.nic_threads()
         self.pacemaker_threads = hand.pacemaker_threads()
         if not policy.demultiplexes:
-            return self
+            return
         nic = next(n for n in bed.dut_interfaces if n.ifname == POLICY_NICS[0])
         self._plane = _native.Plane.open(netns=nic.netns, ifindex=nic.ifindex)
         if self._plane is None:
@@ -132,7 +138,6 @@ class Managed:
             port = numbers.get(f"port:{router}:{outside}")
             if port is not None:
                 self._onward[router] = slot, port
-        return self
 
     def __exit__(
         self,

@@ -88,8 +88,8 @@ class MeasuredBench(ABC):
 
     def _cpu(self, setting: Setting, before: IdleReading) -> tuple[CpuAccounting, Agreement]:
         """Read the CPU accountant, and what the kernel says of the same time."""
-        tools, cores = self._common, len(before.ticks)
-        ticks = core_ticks()
+        tools, ticks = self._common, core_ticks()
+        cores = 1 + max(before.ticks)  # some between may be offline
         after = IdleReading.take(tools.accountant, ticks)
         uses = tools.accountant.read(cores=cores)
         accounting = CpuAccounting(
@@ -104,7 +104,9 @@ class MeasuredBench(ABC):
         idle = (before, after) if kernel_times_idle() else None
         uncompared = tools.accountant.uncompared_ns(cores=cores)
         early = tools.accountant.early_ns(cores=cores)
-        return accounting, Agreement(uses, setting.window_ns, events, uncompared, early, idle)
+        online = accounting.online
+        audit = Agreement(uses, setting.window_ns, events, uncompared, early, idle, online)
+        return accounting, audit
 
     def nics(self) -> tuple[dict[str, str], ...]:
         """Describe the DUT's receiving interfaces; see :class:`isolane.trials.backend.Bench`."""

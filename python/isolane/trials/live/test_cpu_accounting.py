@@ -272,3 +272,10 @@ def test_without_ticks_processes_are_the_users() -> None:
     core = accounting({PROCESS: (0, 1_000_000, 0, 0)}).of_cores(HANDLED)[1]
     assert core.user == pytest.approx(0.001)
     assert core.system == 0
+
+
+def test_a_core_that_is_offline_is_left_out() -> None:
+    ticks: tuple[Ticks, Ticks] = ({1: NO_TICKS}, {1: NO_TICKS})
+    found = accounting({ONE: (0, 500, 0, 0)}, ticks=ticks)
+    assert found.online == (1,)
+    assert [core.core for core in found.of_cores(HANDLED)] == [1]

@@ -54,7 +54,7 @@ def agreement(
     idle_ns = core[IDLE]["thread_ns"]
     before = IdleReading(0, [0], {0: TICKS})
     after = IdleReading(WINDOW_NS, [idle_ns], {0: replace(TICKS, idle=kernel_idle_ns // TICK_NS)})
-    return Agreement([uses], WINDOW_NS, [1_000], [uncompared_ns], [early_ns], (before, after))
+    return Agreement([uses], WINDOW_NS, [1_000], [uncompared_ns], [early_ns], (before, after), [0])
 
 
 def kinds(found: Agreement) -> set[InvalidKind]:
@@ -69,6 +69,20 @@ def moved(core: Core, source: int, target: int, field: str) -> Core:
         source: {**core[source], field: 0},
         target: {**core.get(target, {}), field: core.get(target, {}).get(field, 0) + ns},
     }
+
+
+def test_a_core_that_is_offline_is_left_out() -> None:
+    one = agreement(CORE)
+    missing = [CpuUse(**NOTHING)] * len(one.uses[0])
+    ticks = {2: TICKS}
+    found = replace(
+        one, uses=[missing, missing, one.uses[0]], events=[0, 0, 1_000], uncompared_ns=[0] * 3,
+        early_ns=[0] * 3, online=[2],
+        idle=(IdleReading(0, [0] * 3, ticks), IdleReading(WINDOW_NS, [0, 0, 470 * MS],
+              {2: replace(TICKS, idle=470 * MS // TICK_NS)})),
+    )  # fmt: skip
+    assert [core.core for core in found.of_cores()] == [2]
+    assert kinds(found) == set()
 
 
 def test_an_honest_accountant_agrees() -> None:

@@ -119,7 +119,7 @@ def agreement(cpu: CpuAccounting, *, kernel_more_ns: int = 0) -> Agreement:
         uses[1][PROCESS] = CpuUse(
             softirq_ns=0, thread_ns=0, over_ns=0, kernel_ns=kernel_more_ns, polls=0, frames=0
         )
-    return Agreement(uses, WINDOW_NS, [1_000, 20_000], [0, 0], [0, 0], None)
+    return Agreement(uses, WINDOW_NS, [1_000, 20_000], [0, 0], [0, 0], None, range(2))
 
 
 def raw(role: Literal["victim", "aggressor"] = "victim", **changed: Any) -> Raw:

@@ -107,7 +107,7 @@ def build(
             for change in uplink.changes(arm, parts.served, stage, setting.warmup_ns)
         ),
     )
-    cores = {r.name: f"cpu{policy.core(r.name, number)}" for number, r in enumerate(routers)}
+    cores = {r.name: f"cpu{parts.core(r, number)}" for number, r in enumerate(routers)}
     simulation, working = add_work(simulation, host, arm, setting, cores.__getitem__)
     owners = parts.owners | working
     return SimModel(host, arm, simulation, parts.segments, owners, parts.scheduled, parts.servers)
@@ -228,7 +228,7 @@ class _Parts:
         of_arm = self.of_arm[router.name] = self.arm.router(router.group)
         path = self.host.path_of(of_arm, router.mode)
         wire = of_arm.wire if of_arm.shares_wire else f"{of_arm.path}:{router.name}"
-        core = f"cpu{self.policy.core(router.name, number)}"
+        core = f"cpu{self.core(router, number)}"
         ring = f"{wire}/{path.ring}" if path.ring == "port" else f"{wire}/{router.name}"
         self._add_wire(wire, of_arm.path)
         # Whoever polls a ring that is shared stays on the core of the first router behind it.
@@ -243,6 +243,12 @@ class _Parts:
             if segment.context == SERVER and router.answers:
                 self.servers.append(segment.name)
         self.routers.append(to.Router(router.name, (*passed, f"{wire}/out")))
+
+    def core(self, router: PointRouter, number: int) -> int:
+        """Return the core of a router: behind a wire that others share the first, as live."""
+        if self.arm.router(router.group).path in _BY_ONE_QUEUE:
+            return self.policy.core(router.name, 0)
+        return self.policy.core(router.name, number)
 
     def _add_wire(self, wire: str, path: str) -> None:
         if wire in self.nics:
@@ -372,6 +378,8 @@ class _Parts:
 
 _ON_THE_FIRST_CORE = ("nic", "back-end")
 """Contexts that a live test bed has on the first of the DUT's cores."""
+_BY_ONE_QUEUE = ("bridge", "macvlan", "macvtap")
+"""Paths of wires that routers share: a live NIC has one queue there, so all are on one core."""
 _KINDS: Mapping[ContextKind, Literal["softirq", "thread", "process", "vcpu"]] = {
     "softirq": "softirq",
     "nic": "thread",

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from isolane import __version__, _native
 from isolane.errors import MeasurementError, NotSupported
 from isolane.results.results import Drawing, HostFacts, NotMeasured
-from isolane.spec import Arm, Experiment, PointRouter, format_bps
+from isolane.spec import Arm, ArmRouter, Experiment, PointRouter, format_bps
 from isolane.trials.backend import KERNEL_OVERLOAD_PPS, Bench, Expected, Observation, Setting
 from isolane.trials.sim import host_drawing, simulated_policy
 from isolane.trials.sim.catalogue import SimHost, find_host, simulates
@@ -23,6 +23,20 @@ from isolane.trials.sim.worker import executor, stop, workers
 
 OVERLOAD_PPS = 20_000_000.0
 """More than any router of any profile forwards; mostly the line limits it."""
+
+
+def _refuse_machine(arm: Arm, router: ArmRouter) -> None:
+    """Refuse a virtual machine whose costs no profile has."""
+    what = None
+    if router.image is not None:
+        what = "an image of one's own"
+    elif (router.vcpus or 1) > 1:
+        what = f"{router.vcpus} virtual CPUs"
+    if what is not None:
+        raise NotSupported(
+            f"arm {arm.name}: router {router.group} with {what} cannot be simulated: what it costs "
+            "is not known; run it live"
+        )
 
 
 @dataclass
@@ -68,6 +82,7 @@ class SimBackEnd:
                         f"arm {arm.name}: hypervisor {router.hypervisor} cannot be simulated, only "
                         "kvm (auto is kvm there), and uml on path netback"
                     )
+                _refuse_machine(arm, router)
                 self.sim_host.path_of(router, mode)
             simulated_policy.check(arm)
 
@@ -103,8 +118,8 @@ class SimBackEnd:
 
     def overload_pps(self, arm: Arm) -> float:
         """Return the highest load that capacity is measured with, frames/s."""
-        traffic = self.experiment.traffic
         reference = self.experiment.capacity_reference()
+        traffic = self.experiment.traffic_of(reference.router)
         router = arm.router(self.experiment.router(reference.router).name)
         overload_pps = OVERLOAD_PPS
         if router.policy is not None and router.kind != "vm":
@@ -198,6 +213,7 @@ class SimBench:
             ),
             *self.back_end.beyond_line(),
             *self._no_parts(),
+            *self._without_influence(),
         )
 
     def _no_parts(self) -> tuple[NotMeasured, ...]:
@@ -207,6 +223,16 @@ class SimBench:
         what = "Where the time goes" + (", and capture files" if plan.capture else "")
         why = "a simulated host has no capture points in this version; run it live"
         return (NotMeasured(what=what, why=why),)
+
+    def _without_influence(self) -> Iterator[NotMeasured]:
+        """Yield what an experiment asks for and this model does not know."""
+        experiment = self.back_end.experiment
+        if experiment.trial.cpu_profile:
+            why = "a simulated core has no functions to sample; run it live"
+            yield NotMeasured(what="Where the processor goes", why=why)
+        if experiment.traffic.ip == 6:
+            why = "a frame of IPv6 costs what one of IPv4 does, in this version"
+            yield NotMeasured(what="What IPv6 costs", why=why)
 
     def nics(self) -> tuple[dict[str, str], ...]:
         """Describe the simulated receive rings."""

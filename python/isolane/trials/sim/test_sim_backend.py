@@ -12,7 +12,11 @@ from isolane.results.folder import JOURNAL, RunFolder
 from isolane.results.results import Summary
 from isolane.run.runner import Run
 from isolane.spec import Experiment, parse_experiment
+from isolane.spec.demands import Demand
 from isolane.spec.kinds import NICS, SIMULATED
+from isolane.trials.backend import Setting
+from isolane.trials.sim.build import build
+from isolane.trials.sim.catalogue import find_host
 from isolane.trials.sim.sim_backend import SimBackEnd
 
 pytestmark = pytest.mark.native
@@ -213,6 +217,8 @@ def test_a_simulated_host_has_no_capture_points(tmp_path: Path) -> None:
         ("hypervisor: uml", "hypervisor uml cannot be simulated, only kvm"),
         ("hypervisor: tcg", "hypervisor tcg cannot be simulated, only kvm"),
         ("nic: vector", "NIC model vector"),
+        ("image: none.qcow2", "router a with an image of one's own cannot be simulated"),
+        ("hypervisor: kvm, vcpus: 2", "router a with 2 virtual CPUs cannot be simulated"),
     ],
 )
 def test_a_hypervisor_without_a_model_is_refused(keys: str, refused: str) -> None:
@@ -221,3 +227,40 @@ def test_a_hypervisor_without_a_model_is_refused(keys: str, refused: str) -> Non
         SimBackEnd(spec).check(spec.resolved_arms())
     known = experiment("kind: vm, path: tap, hypervisor: kvm")
     SimBackEnd(known).check(known.resolved_arms())
+
+
+@pytest.mark.parametrize(
+    ("kind", "profile"),
+    [
+        ("path: bridge, work: cpu", "veth"),
+        ("path: macvlan, work: cpu", "veth"),
+        ("kind: vm, path: macvtap", "rathore2013"),
+    ],
+)
+def test_routers_on_one_wire_are_on_one_core_as_live(kind: str, profile: str) -> None:
+    loads = {"a": "1kpps", "b": "1kpps", "cores": 2, "size": 64, "repeats": 1, "seed": 1}
+    text = TWO.format(kind=kind, **loads).replace("role: victim", "role: router")
+    spec = parse_experiment(text.replace("role: aggressor", "role: router"))
+    (arm,), (point,) = spec.resolved_arms(), spec.points()
+    demands = tuple(Demand(router, 1e5, None) for router in point.routers)
+    setting = Setting(demands, 10_000_000, 50_000_000, "x")
+    model = build(find_host(profile), spec, arm, list(point.routers), setting)
+    cores = {core for context in model.simulation.contexts for core in context.cores}
+    assert cores == {"cpu0"}
+
+
+def test_the_line_carries_frames_of_the_router_that_defines_1x() -> None:
+    text = TWO.format(kind="path: direct, traffic: {frame_size: 64}", a="1x", b="[0x, 2x]",
+                      cores=1, size=1518, repeats=1, seed=1)  # fmt: skip
+    spec = parse_experiment(text)
+    found = SimBackEnd(spec, "veth").overload_pps(spec.resolved_arms()[0])
+    assert found == pytest.approx(1e9 / 8 / 84, rel=1e-6), "smallest frames of 1 Gbit/s"
+
+
+def test_what_has_no_influence_is_told(tmp_path: Path) -> None:
+    text = TWO.format(
+        kind="path: direct", a="1kpps", b="1kpps", cores=1, size=84, repeats=1, seed=1
+    )
+    text = text.replace("{frame_size", "{ip: 6, frame_size").replace("seed: 1", "cpu_profile: 99")
+    told = {gap.what for gap in run(parse_experiment(text), tmp_path / "run").not_measured}
+    assert {"What IPv6 costs", "Where the processor goes"} <= told
