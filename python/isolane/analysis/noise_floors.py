@@ -110,14 +110,16 @@ def _figure(trial: Trial, figure: NoiseFigure) -> float | None:
 
 
 def noise_words(noise: Sequence[NoiseFloor]) -> str | None:
-    """Say which differences between throughputs are noise; None where nothing is known."""
+    """Say which differences are noise, and of what; None where nothing is known."""
     by_size: dict[str, list[str]] = {}
     for floor in noise:
         if floor.figure != "delay_p99":
             by_size.setdefault(f"{digits(100 * floor.floor, 2)} %", []).append(floor.arm)
     if not by_size:
         return None
+    of_share = any(floor.figure == "delivered" for floor in noise)
+    what = "of what a victim gets" if of_share else "of throughputs"
     if len(by_size) == 1:
-        return f"Differences under {next(iter(by_size))} are noise here."
+        return f"Differences {what} under {next(iter(by_size))} are noise here."
     parts = [f"{size} on {listing(arms)}" for size, arms in by_size.items()]
-    return f"Differences under {listing(parts)} are noise here."
+    return f"Differences {what} under {listing(parts)} are noise here."

@@ -112,7 +112,7 @@ def test_no_floor_is_below_the_error_budget(tmp_path: Path) -> None:
     trials = with_twins(trials_of(tmp_path), 0.0)
     found = noise_floors(["direct", "bridge", "macvlan"], trials, ErrorBudget(0.05))
     assert {f.floor for f in found if f.figure == "delivered"} == {0.01}
-    assert noise_words(found) == "Differences under 1 % are noise here."
+    assert noise_words(found) == "Differences of what a victim gets under 1 % are noise here."
 
 
 def test_twins_change_no_other_figure(tmp_path: Path) -> None:

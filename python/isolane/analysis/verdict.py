@@ -225,7 +225,7 @@ def basis(verdict: Verdict) -> str | None:
     if any(arm.inflation is not None for arm in known):
         text += ". Those of p99 over p99 alone hold at each point by itself"
     if not all(arm.exact for arm in known):
-        text += "; these are too few for exact intervals, so their errors are taken as normal"
+        text += ". Too few for exact intervals, so their errors are taken as normal"
     return f"{text}."
 
 
@@ -234,8 +234,8 @@ def _sample(found: Sequence[Interval]) -> str:
     if few.invocations > 1:
         return f"{wording.plural(few.n, 'repeat')} in {few.invocations} invocations"
     return (
-        f"{wording.plural(few.n, 'repeat')} of one invocation: what differs from one to the next "
-        "is not in them (--invocations)"
+        f"{wording.plural(few.n, 'repeat')} of one invocation. Differences between invocations "
+        "are not in them (--invocations)"
     )
 
 

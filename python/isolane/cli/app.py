@@ -49,7 +49,7 @@ _EPILOG: Final = """Start here:
 
 \b
 Exit status: 0 done; 1 failed; 2 mistake in the command line, experiment or policy file;
-3 not supported on this host; 4 an isolation target was missed.
+3 not supported on this host; 4 a target was missed (verify, run, compare).
 """
 
 

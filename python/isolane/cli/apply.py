@@ -52,8 +52,8 @@ def command(
     router that does not run waits: apply again once it runs, or let `isolane watch` do so. What
     others put on the host (an XDP program, a qdisc, a cgroup) is reported and stays untouched.
 
-    No process keeps running: the kernel keeps the policy until `isolane clear` or a reboot. Needs
-    root.
+    The kernel keeps the policy until `isolane clear` or a reboot; one small process, the
+    pacemaker, stays to keep waits short. Needs root.
     """
     from isolane.cli.enforcing import enforcer, need_rights, print_outcome
     from isolane.spec import load_policy

@@ -105,7 +105,10 @@ Where = Annotated[
 Profile = Annotated[
     str | None,
     typer.Option(
-        "--profile", metavar="NAME|FILE", help="Profile of the simulated host, with --on sim."
+        "--profile",
+        metavar="NAME|FILE",
+        help="Simulated host: rathore2013 (default; 1 Gbit/s, Linux 3.2), ahn, oliveira2024, veth "
+        "(this kind of test bed), or a file.",
     ),
 ]
 CapacityFrom = Annotated[

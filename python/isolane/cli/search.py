@@ -56,7 +56,10 @@ _Experiment = Annotated[
 _Output = Annotated[
     Path | None,
     typer.Option(
-        "--output", "-o", metavar="DIR", help="Folder for the results; default: runs/NAME-TIME."
+        "--output",
+        "-o",
+        metavar="DIR",
+        help="Folder for the results; default: runs/NAME-search-TIME.",
     ),
 ]
 _Json = Annotated[
@@ -72,7 +75,10 @@ _Where = Annotated[
 _Profile = Annotated[
     str | None,
     typer.Option(
-        "--profile", metavar="NAME|FILE", help="Profile of the simulated host, with --on sim."
+        "--profile",
+        metavar="NAME|FILE",
+        help="Simulated host: rathore2013 (default; 1 Gbit/s, Linux 3.2), ahn, oliveira2024, veth "
+        "(this kind of test bed), or a file.",
     ),
 ]
 _Routers = Annotated[

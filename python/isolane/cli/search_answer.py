@@ -140,8 +140,8 @@ def _limiter_words(rows: Sequence[Searched]) -> list[str]:
     if idle:
         part = percent(min(idle.values()))
         told += [
-            f"A shaper, policer or CPU cap limits {', '.join(idle)}.",
-            f"The cores were idle for {part} % or more there.",
+            f"Not a busy core limits {', '.join(idle)}: the cores were idle for {part} % or more.",
+            "A shaper, a policer, a CPU cap, or a ring that overflows between two interrupts.",
         ]
     if unsure := ", ".join(arm for arm in limited if arm not in idle):
         told.append(f"As if a shaper limited it, the same comes through of any load: {unsure}.")

@@ -131,8 +131,8 @@ def limited(one: Searched, idle: float | None, *, emptied: bool = True) -> Searc
 
 def test_a_shaper_that_is_the_limit_is_told() -> None:
     told = printed(limited(BRIDGE, 0.53), limited(MACVLAN, 0.4), DIRECT)
-    assert "A shaper, policer or CPU cap limits macvlan, bridge." in " ".join(told)
-    assert "The cores were idle for 40 % or more there." in " ".join(told)
+    assert "Not a busy core limits macvlan, bridge:" in " ".join(told)
+    assert "the cores were idle for 40 % or more." in " ".join(told)
     assert "too high" not in " ".join(told)
     told = printed(limited(BRIDGE, None, emptied=False), MACVLAN)
     assert "idle" not in " ".join(told), "nobody knows its cores"

@@ -35,8 +35,8 @@ def remarks(found: Comparison) -> list[str]:
     """Return sentences that a reader has to know besides, the weightiest first."""
     told = [f"Besides: {'; '.join(found.changed)}."] if found.changed else []
     told.append(
-        "What one start of a run differs by from another is in no interval of a single one "
-        "(--invocations)."
+        "Two starts of the same run differ, too. These intervals leave that out; "
+        "--invocations puts it in."
     )
     few = sum(smallest_p(*each.values) > LIMIT for each in found.differences)
     if few:

@@ -58,18 +58,11 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "perf",
         "host",
         "Hardware counters",
-        "cycles and cache misses per frame",
+        "isolane profile by the processor's cycles; the kernel's timer takes their place",
         (
             "pass the PMU to the virtual machine (QEMU: -cpu host,pmu=on), or "
             "sysctl kernel.perf_event_paranoid=1"
         ),
-    ),
-    (
-        "hugepages",
-        "host",
-        "Huge pages",
-        "only the comparison with DPDK; Isolane itself needs none",
-        "sysctl vm.nr_hugepages=512",
     ),
     (
         "btf",
@@ -134,11 +127,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ("bridge", "network", "bridge", "path bridge", _config("CONFIG_BRIDGE")),
     ("macvlan", "network", "macvlan", "path macvlan", _config("CONFIG_MACVLAN")),
     ("macvtap", "network", "macvtap", "path macvtap (virtual machines)", _config("CONFIG_MACVTAP")),
-    ("ipvlan", "network", "ipvlan", "path ipvlan", _config("CONFIG_IPVLAN")),
-    ("vxlan", "network", "vxlan", "overlay paths", _config("CONFIG_VXLAN")),
-    ("vrf", "network", "VRF", "routers of kind vrf", _config("CONFIG_NET_VRF")),
     ("tun", "network", "tun/tap", "path tap (virtual machines)", _config("CONFIG_TUN")),
-    ("ifb", "network", "ifb", "shaping on ingress", _config("CONFIG_IFB")),
     (
         "nftables",
         "network",
@@ -173,11 +162,6 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
             ("htb", "HTB", "sharing a link by rates and weights"),
             ("tbf", "TBF", "rate limits as reference in tests"),
             ("clsact", "INGRESS", "BPF on egress: frame accounting and sharing a link"),
-            ("fq", "FQ", "pacing by the kernel"),
-            ("fq_codel", "FQ_CODEL", "short queues by the kernel"),
-            ("netem", "NETEM", "added delay and loss"),
-            ("drr", "DRR", "deficit round robin by the kernel"),
-            ("cake", "CAKE", "shaping by CAKE"),
         )
     ),
     (
@@ -250,7 +234,7 @@ _ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "sr-iov",
         "vm",
         "SR-IOV",
-        "path sriov; use path direct over veth instead",
+        "policies on virtual functions (vf:); experiments use them in simulation only",
         "a NIC with SR-IOV; switch it on in firmware and BIOS",
     ),
 )

@@ -28,20 +28,11 @@ _LINKS: Final[dict[str, dict[str, object]]] = {
     "bridge": {},
     "macvlan": {"link": "doc0", "macvlan_mode": "bridge"},
     "macvtap": {"link": "doc0", "macvtap_mode": "bridge"},
-    "ipvlan": {"link": "doc0"},
-    "vxlan": {"vxlan_id": 7},
-    "vrf": {"vrf_table": 10},
-    "ifb": {},
 }
 _QDISCS: Final[dict[str, dict[str, object]]] = {
     "htb": {},
     "tbf": {"rate": 2_500_000, "burst": 10_000, "latency": "50ms"},
     "clsact": {},
-    "fq": {},
-    "fq_codel": {},
-    "netem": {"delay": 1000},
-    "drr": {},
-    "cake": {},
 }
 _UNKNOWN_KIND: Final = (errno.EOPNOTSUPP, errno.ENOENT)
 """The kernel's errors for a kind of link or of qdisc that it does not have."""

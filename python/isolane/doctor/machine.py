@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from isolane.doctor.answers import Answer, Probe
-from isolane.procfs import all_ticks, memory_info
+from isolane.procfs import all_ticks
 
 OLDEST_KERNEL: Final = (5, 18)
 """The first kernel with BPF_F_TEST_XDP_LIVE_FRAMES."""
@@ -97,15 +97,6 @@ def _steal() -> Mapping[str, Answer]:
     return {"steal": Answer("limited" if max(now, ever) > _STEAL_LIMIT else "yes", detail)}
 
 
-def _hugepages() -> Mapping[str, Answer]:
-    memory = memory_info()
-    if not {"HugePages_Total", "Hugepagesize"} <= set(memory):
-        return {"hugepages": Answer("no", "this kernel has no huge pages")}
-    count = memory["HugePages_Total"]
-    detail = f"{count} of {memory['Hugepagesize'] // 1024} KiB"
-    return {"hugepages": Answer("yes" if count else "no", detail)}
-
-
 PROBES: tuple[Probe, ...] = (
     Probe(("root",), _rights),
     Probe(("kernel",), _kernel),
@@ -113,5 +104,4 @@ PROBES: tuple[Probe, ...] = (
     Probe(("clock",), _clock),
     Probe(("frequency",), _frequency),
     Probe(("steal",), _steal),
-    Probe(("hugepages",), _hugepages),
 )

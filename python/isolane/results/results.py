@@ -353,6 +353,8 @@ class Summary(StoredModel):
     published_source: str | None
     drawings: tuple[Drawing, ...]
     not_measured: tuple[NotMeasured, ...]
+    told_by_beds: tuple[NotMeasured, ...] = ()
+    """Those of them that come from beds: a resumed run may build none that tells them again."""
     trials: int
     trials_failed: int
     trials_without_verdict: int

@@ -127,6 +127,7 @@ class Run:
         if earlier:
             started = earlier.started_unix_s
             self._drawings = {drawing.arm: drawing for drawing in earlier.drawings}
+            self._limits = list(earlier.told_by_beds)
         try:
             if self.capacity is not None:
                 self._capacity = self.capacity
@@ -170,10 +171,11 @@ class Run:
             time.time(),
             complete,
             capacity=self._capacity,
-            not_measured=tuple(dict.fromkeys(self._limits)),
+            not_measured=(told := tuple(dict.fromkeys(self._limits))),
             simulated=self.folder.host().simulated,
         )
         summary = with_profiles(summary, self._trials, self.folder.profiles())
+        summary = summary.model_copy(update={"told_by_beds": told})
         return with_work_effect(summary, self.experiment, self._trials, self.folder.series)
 
     @cached_property

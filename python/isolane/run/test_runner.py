@@ -261,6 +261,14 @@ def test_a_resumed_run_does_what_is_left_and_what_had_failed(tmp_path: Path) -> 
     assert steps[0] == Step(5, TRIALS, steps[0].label)
 
 
+def test_a_resumed_run_keeps_what_its_beds_have_told(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    first = start(folder, Imaginary()).execute()
+    assert first.told_by_beds
+    assert set(first.told_by_beds) <= set(first.not_measured)
+    assert start(folder, Imaginary()).execute().not_measured == first.not_measured
+
+
 def test_results_that_cannot_be_kept_end_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
 

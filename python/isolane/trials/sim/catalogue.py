@@ -44,8 +44,9 @@ class SimHost:
         ------
         NotSupported
             If there is no such path file, or the profile does not say what the router's work costs.
+            Of a shipped profile, if it lacks a cost or a queue of it, too.
         SpecError
-            If the profile lacks a cost or a queue of it.
+            If a profile of the user's lacks a cost or a queue of it.
         """
         if router.kind not in SIMULATED:
             raise NotSupported(
@@ -61,6 +62,12 @@ class SimHost:
             )
         path = self._with_its_work(path, router, mode)
         problems = missing(self.profile, path)
+        if problems and self.origin.removeprefix("profile ") in own_profiles():
+            fitting = ", ".join(f"--profile {name}" for name in _fitting(path)) or "one with them"
+            raise NotSupported(
+                f"{router.kind} {router.group} on path {router.path} cannot be simulated with "
+                f"{self.origin}, which does not have its costs; accepted: {fitting}"
+            )
         if problems:
             raise SpecError("\n".join(f"{self.origin}: {problem}" for problem in problems))
         return path
@@ -105,6 +112,11 @@ def missing(profile: ProfileData, path: PathData) -> tuple[str, ...]:
     if path.ring not in profile.rings:
         found.append(f"rings: ring {path.ring!r} is missing: path {path.name} needs it")
     return tuple(found)
+
+
+def _fitting(path: PathData) -> list[str]:
+    """Return the names of the shipped profiles that a path can be simulated with."""
+    return [name for name in own_profiles() if not missing(find_host(name).profile, path)]
 
 
 @cache

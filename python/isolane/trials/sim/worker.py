@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from typing import Any
 
 
@@ -20,6 +21,7 @@ def executor(jobs: int) -> ProcessPoolExecutor:
     They are spawned, because a fork would copy the threads of the native module and of polars only
     in part.
     """
+    _start_tracker()
     return ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_leave_signals)
 
 
@@ -35,7 +37,7 @@ def stop(pool: ProcessPoolExecutor) -> None:
     thread, results = inside._executor_manager_thread, inside._result_queue  # noqa: SLF001
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
-        process.terminate()
+        process.kill()
     for process in processes:
         process.join()
     results._writer.close()  # noqa: SLF001 - the last one that is open: the thread sees an end
@@ -43,6 +45,19 @@ def stop(pool: ProcessPoolExecutor) -> None:
         thread.join()
 
 
+def _start_tracker() -> None:
+    """Start Python's own helper so that it, too, leaves a closing terminal to the parent."""
+    if threading.current_thread() is not threading.main_thread():
+        resource_tracker.ensure_running()
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def _leave_signals() -> None:
-    """Ignore Ctrl-C, which reaches the whole process group; only the parent acts on it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ignore what reaches the whole process group; only the parent acts on it."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
