@@ -86,6 +86,36 @@ def _a_run_says_what_is_kept_and_how_to_go_on(
         assert process.end(number) == 128 + number
 
 
+@pytest.mark.native
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_all_of_its_processes_ends_a_run_in_order(
+    number: signal.Signals, tiny: Tiny, tmp_path: Path
+) -> None:
+    """As from a terminal that closes, or a service that is stopped."""
+    journal, told = tmp_path / "run" / "trials.jsonl", tmp_path / "stderr"
+    words = ("run", tiny(repeats=200), "--on", "sim", "--output", journal.parent)
+    with (
+        told.open("wb") as stderr,
+        subprocess.Popen(
+            [*COMMAND, *map(str, words)], env=environment(), stdout=subprocess.DEVNULL,
+            stderr=stderr, start_new_session=True,
+        ) as process,
+    ):  # fmt: skip
+        try:
+            deadline = time.monotonic() + LIMIT_S
+            while not (journal.exists() and journal.read_bytes().count(b"\n") >= 1):
+                assert process.poll() is None, told.read_text()
+                assert time.monotonic() < deadline, told.read_text()
+                time.sleep(0.01)
+            os.killpg(process.pid, number)
+            assert process.wait(LIMIT_S) == 128 + number
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert "Traceback" not in told.read_text(), told.read_text()
+    assert told.read_text().splitlines()[-1] == f"isolane: {WORDS[number]}"
+
+
 @pytest.mark.root
 @pytest.mark.native
 @pytest.mark.usefixtures("needs_root")
