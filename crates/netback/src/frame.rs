@@ -85,6 +85,13 @@ impl NetHeader {
         self.flags & NEEDS_CSUM != 0
     }
 
+    /// Whether the checksum that is left to do begins behind this frame's addresses, tags and type, and lies
+    /// within the frame: elsewhere it would change where the frame goes, or whom it is from.
+    pub(crate) fn sums_up_payload(&self, frame: &[u8]) -> bool {
+        let (start, offset) = (usize::from(self.csum_start), usize::from(self.csum_offset));
+        vlan::payload(frame).is_some_and(|(at, _)| start >= at) && start + offset + 2 <= frame.len()
+    }
+
     /// The frame is to be divided into segments.
     #[must_use]
     pub fn is_merged(&self) -> bool {
@@ -352,6 +359,24 @@ mod tests {
         for unknown in [3, NetHeader::UDP_SEGMENTS, 0x81, 0x84] {
             assert_eq!(covered(1, unknown), [false; 4], "{unknown}");
         }
+    }
+
+    #[test]
+    fn a_checksum_begins_behind_all_tags_and_ends_within_the_frame() {
+        let sums = |csum_start, csum_offset, frame: &[u8]| {
+            NetHeader { flags: 1, csum_start, csum_offset, ..NetHeader::NONE }
+                .sums_up_payload(frame)
+        };
+        let plain = [&[0; 12][..], &[8, 0], &[0; 46]].concat();
+        assert!(sums(14, 0, &plain) && sums(34, 16, &plain) && sums(14, 44, &plain));
+        for (start, offset) in
+            [(0, 14), (0, 10), (13, 16), (14, 45), (58, 1), (59, 0), (14, 0xffff)]
+        {
+            assert!(!sums(start, offset, &plain), "{start} {offset}");
+        }
+        let tagged = [&[0; 12][..], &[0x81, 0, 0, 7, 8, 0], &[0; 42]].concat();
+        assert!(sums(18, 0, &tagged) && !sums(17, 0, &tagged) && !sums(14, 4, &tagged));
+        assert!(!sums(14, 0, &tagged[..15]), "its tag is not whole");
     }
 
     #[test]

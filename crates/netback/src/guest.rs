@@ -94,6 +94,14 @@ impl GuestSide {
         }
     }
 
+    /// Attaches a guest whose front-end has said all that it had to.
+    #[cfg(test)]
+    pub(crate) fn attach(&mut self, session: Session) {
+        let (_, stream) = std::os::unix::net::UnixStream::pair().unwrap();
+        let connection = Connection::new(stream).unwrap();
+        self.guest = Some(Guest { connection, session, unsent: false });
+    }
+
     /// Carries out what the front-end asks for; `limit` messages at most, so that a flood of them
     /// holds up nobody else.
     pub(crate) fn serve(&mut self, limit: u32) -> Result<(), Gone> {

@@ -210,7 +210,9 @@ impl Port {
         };
         let longest = if header.is_merged() { MAX_MERGED_BYTES } else { MAX_FRAME_BYTES };
         let has_own_tag = self.settings.vlan.is_some() && vlan::is_tagged(&frame[..bytes]);
-        if has_own_tag || bytes + tag_bytes > longest {
+        // Whoever sums up writes the sum where the header says: never into what is checked or put in here.
+        let is_outside = header.needs_checksum() && !header.sums_up_payload(&frame[..bytes]);
+        if has_own_tag || is_outside || bytes + tag_bytes > longest {
             self.counters.malformed += 1;
             return Ok(DROPPED);
         }
@@ -290,3 +292,6 @@ impl Port {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
