@@ -358,13 +358,13 @@ impl Netback {
                     if let Some(guest) = port.guest_mut() {
                         guest.accept();
                     }
-                })?,
+                }),
                 INTERFACE => {
                     if let Some(interface) = self.ports[number].interface_mut() {
                         interface.take_error();
                     }
                 }
-                CONNECTION => self.changed(number, |port| port.serve(MESSAGES))?,
+                CONNECTION => self.changed(number, |port| port.serve(MESSAGES)),
                 // What has arrived is taken in the next round.
                 UPLINK => self.outputs[number].uplink.take_error(),
                 COMMAND if self.obey() => return Ok(true),
@@ -381,9 +381,20 @@ impl Netback {
     }
 
     /// Does something that may change a port's descriptors: none is closed while it is waited for.
-    fn changed(&mut self, number: usize, act: impl FnOnce(&mut Port)) -> io::Result<()> {
+    fn changed(&mut self, number: usize, act: impl FnOnce(&mut Port)) {
         self.detach(number);
         act(&mut self.ports[number]);
+        if let Err(source) = self.watch_guest(number) {
+            // The kernel waits neither for every kind of descriptor nor for an epoll instance in four
+            // others: that is the matter of whoever gave us this one.
+            self.detach(number);
+            let action = "waiting for a descriptor of its front-end";
+            self.ports[number].cut_off(&CutOff::System { action, source });
+        }
+    }
+
+    /// Has the poller wait for what a port's guest sends by.
+    fn watch_guest(&self, number: usize) -> io::Result<()> {
         let Some(guest) = self.ports[number].guest() else {
             return Ok(());
         };
