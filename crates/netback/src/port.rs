@@ -53,7 +53,7 @@ pub struct PortCounters {
     pub delivered: u64,
     /// Frames for the guest that found no receive buffer, or for which the interface had no space.
     pub ring_full: u64,
-    /// Frames for the guest that none of its buffers would hold.
+    /// Frames for the guest that none of its buffers would hold, or that the interface refused for their form.
     pub too_long: u64,
     /// Frames for the guest while its ring did not run, or there was none, or no interface.
     pub no_guest: u64,
@@ -149,6 +149,8 @@ impl Port {
             transmitted: self.counters.transmitted + lost.not_taken + lost.too_long,
             malformed: self.counters.malformed + lost.too_long,
             not_taken: lost.not_taken,
+            delivered: self.counters.delivered - lost.refused,
+            too_long: self.counters.too_long + lost.refused,
             waiting: (self.staging.len() + self.merged.left()) as u64 + self.held,
             attached,
             ..self.counters.clone()
