@@ -268,7 +268,11 @@ impl FrameWriter {
     ) -> Result<Delivered, CutOff> {
         let header_bytes = format.header_bytes;
         self.filled.clear();
+        if queue.lacks(frame.len()) {
+            return Ok(Delivered::Full);
+        }
         if !queue.pop(&mut self.first)? {
+            queue.note_lack(frame.len());
             return Ok(Delivered::Full);
         }
         let space = receive_bytes(&self.first, header_bytes)? - header_bytes;
@@ -283,6 +287,7 @@ impl FrameWriter {
                 return Ok(Delivered::TooLong);
             }
             if !queue.pop(&mut self.further)? {
+                queue.note_lack(frame.len());
                 queue.unpop(buffers);
                 return Ok(Delivered::Full);
             }
