@@ -364,6 +364,18 @@ impl Interface {
 
     /// What became of its frames so far.
     pub fn counters(&mut self) -> UplinkCounters {
+        self.count_losses();
+        UplinkCounters { carrier: self.has_carrier, ..self.counters }
+    }
+
+    /// What it has counted without a question to the kernel.
+    #[cfg(test)]
+    pub(crate) fn counted(&self) -> UplinkCounters {
+        self.counters
+    }
+
+    /// Asks the kernel what it had no space for. Its own counter has 32 bits, and begins anew each time.
+    pub(crate) fn count_losses(&mut self) {
         let mut told = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of_val(&told) as libc::socklen_t;
         // SAFETY: both pointers are to live values, and the length says how long the first is.
@@ -377,9 +389,8 @@ impl Interface {
             )
         };
         if failed == 0 {
-            self.counters.ring_full += u64::from(told.tp_drops); // counted anew after each question
+            self.counters.ring_full += u64::from(told.tp_drops);
         }
-        UplinkCounters { carrier: self.has_carrier, ..self.counters }
     }
 
     /// The descriptor that can be read when frames have arrived.

@@ -73,6 +73,10 @@ impl InterfaceSide {
         Lost { not_taken, too_long, refused }
     }
 
+    pub(crate) fn count_losses(&mut self) {
+        self.interface.count_losses();
+    }
+
     /// Does what was to be done by now.
     pub(crate) fn in_time(&mut self, now_ns: u64, carriers: &Carriers) {
         self.look(now_ns, carriers);

@@ -1,31 +1,16 @@
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::test_support::{LO, in_network_namespace};
 
-/// Loopback's, in each network namespace.
-const LO: u32 = 1;
-
-/// Does something in a network namespace of its own, whose loopback interface is up: what is sent there
-/// arrives there.
+/// An interface whose frames arrive where they are sent.
 fn with_loopback(act: impl FnOnce(Interface) + Send + 'static) {
-    let thread = std::thread::spawn(|| {
-        // SAFETY: no pointers.
-        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0, "needs root");
+    in_network_namespace(|| {
         let mut interface = Interface::new(32).unwrap();
-        // SAFETY: all zeros are a value of this plain structure.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (to, from) in request.ifr_name.iter_mut().zip([b'l', b'o']) {
-            *to = libc::c_char::from_ne_bytes([from]);
-        }
-        request.ifr_ifru.ifru_flags = libc::IFF_UP as i16;
-        let socket = interface.socket.as_raw_fd();
-        // SAFETY: the pointer is to a live request.
-        assert_eq!(unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw mut request) }, 0);
         interface.bind(LO).unwrap();
         interface.set_carrier(true);
         act(interface);
     });
-    assert!(thread.join().is_ok());
 }
 
 /// The next frame that has arrived.

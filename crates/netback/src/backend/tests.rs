@@ -1,0 +1,56 @@
+use isolane_sched::{BackPressure, FlowSettings, Kind};
+
+use super::*;
+use crate::{
+    LinkSettings,
+    interface::Interface,
+    test_guest::{settings, socket},
+    test_support::{LO, in_network_namespace},
+};
+
+/// A back-end with these uplinks and so many ports, of the first uplink.
+fn netback(uplinks: &[u32], ports: u8) -> (Netback, Handle) {
+    let link = LinkSettings {
+        scheduler: Kind::by_name("drr").unwrap(),
+        back_pressure: BackPressure::On,
+        rate_bps: None,
+        burst_ns: None,
+    };
+    let sharing = Sharing {
+        links: vec![link; uplinks.len()],
+        ports: vec![FlowSettings::default(); ports.into()],
+    };
+    let ports = (1..=ports).map(|last| (settings(last), socket())).collect();
+    Netback::new(uplinks, ports, &sharing).unwrap()
+}
+
+#[test]
+fn what_the_kernel_lost_is_taken_over_before_its_counter_is_full() {
+    in_network_namespace(|| {
+        let (mut netback, _handle) = netback(&[LO], 1);
+        let mut sender = Interface::new(64).unwrap();
+        sender.bind(LO).unwrap();
+        sender.set_carrier(true);
+        let lost = |netback: &Netback| netback.outputs[0].uplink.counted().ring_full;
+        // Whatever the kernel leaves for later, its ring of 1,024 frames is full at some time.
+        let mut sent = 0;
+        let mut overflow = |netback: &mut Netback, before| {
+            while lost(netback) == before {
+                sender.push(&[7; 100], NetHeader::NONE);
+                sender.flush();
+                sent += 1;
+                assert!(sent < 10_000_000, "nobody asks the kernel");
+                if sent % 100 == 0 {
+                    netback.losses_at_ns = 0; // as after ten seconds
+                    assert!(!netback.wait(Some(Duration::ZERO)).unwrap());
+                }
+            }
+        };
+        overflow(&mut netback, 0);
+        let first = lost(&netback);
+        overflow(&mut netback, first);
+        assert!(lost(&netback) > first, "what is told later is added");
+        // Nobody else may wake it meanwhile.
+        assert!(netback.rest().is_some_and(|rest| rest <= Duration::from_nanos(LOSSES_NS)));
+    });
+}
