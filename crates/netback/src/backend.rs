@@ -38,6 +38,9 @@ const CARRIER_ROUNDS: u32 = 8;
 /// Between two looks whether routers that frames wait for have provided buffers.
 const LOOK_NS: u64 = 50_000;
 
+/// Between two looks at rings whose guests do not say when they transmit.
+const POLL_NS: u64 = 1_000_000;
+
 /// Between two questions to the kernel what it lost, which it counts in 32 bits: enough for 400 million
 /// frames a second.
 const LOSSES_NS: u64 = 10_000_000_000;
@@ -336,7 +339,8 @@ impl Netback {
         let limit = next_ns.map(|next_ns| next_ns.saturating_sub(monotonic_ns()));
         // Nobody tells when a router provides buffers again.
         let looks = (!self.backlogs.is_empty()).then_some(LOOK_NS);
-        limit.into_iter().chain(looks).min().map(Duration::from_nanos)
+        let polls = self.ports.iter_mut().any(Port::is_polled).then_some(POLL_NS);
+        limit.into_iter().chain(looks).chain(polls).min().map(Duration::from_nanos)
     }
 
     /// Waits for descriptors, and does what they are about. Returns whether it is to end.

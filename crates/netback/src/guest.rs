@@ -199,6 +199,12 @@ impl GuestSide {
         transmit.map_or(Ok(false), |ring| ring.queue.enable_kicks())
     }
 
+    /// Whether the guest does not say when it transmits: its ring runs without a kick descriptor.
+    pub(crate) fn is_polled(&mut self) -> bool {
+        let transmit = self.guest.as_mut().and_then(|guest| guest.session.rings().transmit);
+        transmit.is_some_and(|ring| ring.kick.is_none())
+    }
+
     /// Spares the guest kicks.
     pub(crate) fn disable_kicks(&mut self) {
         if let Some(guest) = &mut self.guest

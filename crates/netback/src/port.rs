@@ -287,6 +287,11 @@ impl Port {
         self.guest_mut().map_or(Ok(false), GuestSide::enable_kicks)
     }
 
+    /// Whether nobody tells when its router transmits.
+    pub(crate) fn is_polled(&mut self) -> bool {
+        self.guest_mut().is_some_and(GuestSide::is_polled)
+    }
+
     /// Spares a guest kicks.
     pub(crate) fn disable_kicks(&mut self) {
         if let Some(guest) = self.guest_mut() {

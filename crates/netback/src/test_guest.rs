@@ -2,7 +2,7 @@
 
 use std::{
     os::{
-        fd::OwnedFd,
+        fd::{BorrowedFd, OwnedFd},
         linux::net::SocketAddrExt as _,
         unix::net::{SocketAddr, UnixListener},
     },
@@ -60,8 +60,13 @@ pub(crate) fn port(settings: PortSettings) -> (Port, TestGuest) {
 }
 
 impl TestGuest {
-    /// A new guest at a port.
+    /// A new guest at a port, without kick descriptors.
     pub(crate) fn attached_to(port: &mut Port) -> Self {
+        Self::with_kick(port, None)
+    }
+
+    /// A new guest at a port, with this kick descriptor for both rings.
+    pub(crate) fn with_kick(port: &mut Port, kick: Option<BorrowedFd<'_>>) -> Self {
         let memory = Guest::new(BYTES);
         let drivers = RINGS_AT.map(|at| Driver::new(&memory, at, SIZE, 0));
         let mut session = Session::new(port.settings.nic);
@@ -76,7 +81,8 @@ impl TestGuest {
             let addresses: RingAddresses = driver.addresses();
             ask(Request::SetVringNum { index, size: SIZE.into() }, Vec::new());
             ask(Request::SetVringAddr { index, flags: 0, addresses }, Vec::new());
-            ask(Request::SetVringKick { index, has_descriptor: false }, Vec::new());
+            let fds = kick.iter().map(|fd| fd.try_clone_to_owned().unwrap()).collect();
+            ask(Request::SetVringKick { index, has_descriptor: kick.is_some() }, fds);
             ask(Request::SetVringEnable { index, enabled: true }, Vec::new());
         }
         port.guest_mut().unwrap().attach(session);

@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     LinkSettings,
     interface::Interface,
-    test_guest::{settings, socket},
-    test_support::{LO, in_network_namespace},
+    test_guest::{TestGuest, settings, socket},
+    test_support::{LO, eventfd, in_network_namespace},
 };
 
 /// A back-end with these uplinks and so many ports, of the first uplink.
@@ -53,4 +53,25 @@ fn what_the_kernel_lost_is_taken_over_before_its_counter_is_full() {
         // Nobody else may wake it meanwhile.
         assert!(netback.rest().is_some_and(|rest| rest <= Duration::from_nanos(LOSSES_NS)));
     });
+}
+
+#[test]
+fn a_ring_without_a_kick_descriptor_is_looked_at_every_millisecond() {
+    let (mut netback, _handle) = netback(&[], 2);
+    netback.losses_at_ns = monotonic_ns() + 3_600_000_000_000;
+    let kick = eventfd(0);
+    let mut other = TestGuest::with_kick(&mut netback.ports[1], Some(kick.as_fd()));
+    let limit = Some(Duration::from_nanos(POLL_NS));
+    assert!(netback.rest() > limit);
+    let mut polled = TestGuest::attached_to(&mut netback.ports[0]);
+    assert_eq!(netback.rest(), limit);
+    assert_eq!(netback.round(0), 0);
+    // Nobody has kicked, and what it transmits is taken in the next round.
+    let frame = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1][..], &[0; 48]].concat();
+    other.provide(2048);
+    polled.transmit(NetHeader::NONE, &frame);
+    assert_eq!(netback.round(0), 1);
+    assert_eq!(other.received(), [frame]);
+    netback.ports[0].guest_mut().unwrap().disconnect();
+    assert!(netback.rest() > limit);
 }
