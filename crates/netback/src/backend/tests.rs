@@ -75,3 +75,12 @@ fn a_ring_without_a_kick_descriptor_is_looked_at_every_millisecond() {
     netback.ports[0].guest_mut().unwrap().disconnect();
     assert!(netback.rest() > limit);
 }
+
+#[test]
+fn it_sleeps_no_longer_than_it_wants_to() {
+    let (mut netback, handle) = netback(&[], 0);
+    handle.stop();
+    netback.run().unwrap();
+    // SAFETY: no pointers.
+    assert_eq!(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }, 1);
+}
