@@ -300,6 +300,9 @@ impl Netback {
             Work::Given(Given::Waits) => {}
             Work::Given(_) => port.counters.sent += 1,
             Work::Impossible => port.counters.malformed += 1,
+            Work::Divide(division) if division.packet_bytes() > port.settings.nic.mtu.into() => {
+                port.counters.malformed += 1;
+            }
             Work::Divide(division) => {
                 port.counters.transmitted += division.segments() as u64 - 1;
                 port.merged.begin(frame, bytes, division);

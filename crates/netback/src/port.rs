@@ -36,7 +36,7 @@ pub struct PortCounters {
     pub transmitted: u64,
     /// Of these: with another source address than the port's.
     pub wrong_source: u64,
-    /// Of these: too short, too long, with a tag at a port with a VLAN, or with work left to the device
+    /// Of these: too short, longer than the NIC's MTU allows, with a tag at a port with a VLAN, or with work left to the device
     /// that it did not offer or cannot do.
     pub malformed: u64,
     /// Of these: handed to the uplink, or to other ports.
@@ -210,11 +210,7 @@ impl Port {
             self.counters.malformed += 1;
             return Ok(DROPPED);
         };
-        let longest = if header.is_merged() { MAX_MERGED_BYTES } else { MAX_FRAME_BYTES };
-        let has_own_tag = self.settings.vlan.is_some() && vlan::is_tagged(&frame[..bytes]);
-        // Whoever sums up writes the sum where the header says: never into what is checked or put in here.
-        let is_outside = header.needs_checksum() && !header.sums_up_payload(&frame[..bytes]);
-        if has_own_tag || is_outside || bytes + tag_bytes > longest {
+        if !self.is_well_formed(&frame[..bytes], header) {
             self.counters.malformed += 1;
             return Ok(DROPPED);
         }
@@ -226,6 +222,24 @@ impl Port {
             Some(number) => (vlan::insert(frame, bytes, number), header.tagged()),
             None => (bytes, header),
         }))
+    }
+
+    /// Whether a frame of its router has the form that it may have at this port.
+    fn is_well_formed(&self, frame: &[u8], header: NetHeader) -> bool {
+        let PortSettings { nic, vlan, .. } = &self.settings;
+        let Some((payload_at, _)) = vlan::payload(frame) else {
+            return false;
+        };
+        let tag_bytes = vlan.map_or(0, |_| vlan::TAG_BYTES);
+        let longest = if header.is_merged() {
+            MAX_MERGED_BYTES
+        } else {
+            MAX_FRAME_BYTES.min(payload_at + usize::from(nic.mtu) + tag_bytes)
+        };
+        let has_own_tag = vlan.is_some() && vlan::is_tagged(frame);
+        // Whoever sums up writes the sum where the header says: never into what is checked or put in here.
+        let is_outside = header.needs_checksum() && !header.sums_up_payload(frame);
+        !has_own_tag && !is_outside && frame.len() + tag_bytes <= longest
     }
 
     /// Whether its router takes a frame with what this header leaves to it.

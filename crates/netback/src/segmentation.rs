@@ -81,6 +81,11 @@ impl Division {
         self.payload.div_ceil(self.size)
     }
 
+    /// Bytes of the longest segment's IP packet.
+    pub(crate) fn packet_bytes(&self) -> usize {
+        self.headers + self.size.min(self.payload) - self.ip
+    }
+
     /// Bytes of all headers, which each segment has.
     #[must_use]
     pub fn header_bytes(&self) -> usize {

@@ -84,3 +84,26 @@ fn it_sleeps_no_longer_than_it_wants_to() {
     // SAFETY: no pointers.
     assert_eq!(unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) }, 1);
 }
+
+#[test]
+fn segments_are_no_longer_than_the_mtu_either() {
+    let (mut netback, _handle) = netback(&[], 1);
+    let mut merged = vec![0; MAX_MERGED_BYTES];
+    let bytes = 4_000;
+    (merged[0], merged[12], merged[14]) = (2, 8, 0x45); // IPv4
+    (merged[23], merged[46]) = (6, 0x50); // TCP without options
+    let mut work = |gso_size| {
+        let header = NetHeader {
+            flags: 1,
+            gso_type: NetHeader::TCP_IPV4,
+            gso_size,
+            csum_start: 34,
+            csum_offset: 16,
+            ..NetHeader::NONE
+        };
+        assert!(!netback.work(0, &mut merged.clone(), (bytes, header), 0), "it is to be divided");
+        (netback.ports[0].counters.malformed, netback.ports[0].merged.left())
+    };
+    assert_eq!(work(1_461), (1, 0));
+    assert_eq!(work(1_460), (1, 3), "its IP packets have 1,500 bytes");
+}

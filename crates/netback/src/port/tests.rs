@@ -47,3 +47,27 @@ fn a_checksum_that_is_left_to_do_changes_neither_tag_nor_source() {
     assert_eq!((header.csum_start, header.csum_offset), (38, 16));
     assert_eq!((port.counters.malformed, port.counters.wrong_source), (6, 0));
 }
+
+#[test]
+fn no_frame_is_longer_than_the_mtu_but_one_that_is_to_be_divided() {
+    let nic = NicSettings { mtu: 1_000, ..settings(1).nic };
+    let plain = NetHeader::NONE;
+    let merged = NetHeader { gso_type: NetHeader::TCP_IPV4, gso_size: 900, ..sum_at(34, 16) };
+    for vlan in [None, Some(7)] {
+        let (mut port, mut guest) = test_guest::port(PortSettings { nic, vlan, ..settings(1) });
+        let mut passes =
+            |header, frame: &[u8]| taken(&mut port, &mut guest, header, frame).is_some();
+        assert!(passes(plain, &frame(OWN, 1_014)) && !passes(plain, &frame(OWN, 1_015)));
+        assert!(!passes(sum_at(34, 16), &frame(OWN, 1_015)));
+        assert!(passes(merged, &frame(OWN, 3_000)));
+        assert_eq!(port.counters.malformed, 2);
+    }
+    let (mut port, mut guest) = test_guest::port(PortSettings { nic, ..settings(1) });
+    let tagged = |bytes: usize| {
+        let mut tagged = frame(OWN, bytes + 4);
+        tagged[12..18].copy_from_slice(&[0x81, 0, 0, 7, 8, 0]);
+        tagged
+    };
+    assert!(taken(&mut port, &mut guest, plain, &tagged(1_014)).is_some(), "tags do not count");
+    assert!(taken(&mut port, &mut guest, plain, &tagged(1_015)).is_none());
+}
