@@ -22,7 +22,8 @@ pub struct PortSettings {
     /// Frames with a source address other than the port's are dropped.
     pub check_source: bool,
     /// The VLAN that it belongs to: its guest's frames have no tag, and on the uplink they have one.
-    /// None: the guest's frames are as they are on the uplink, tags and all.
+    /// None: the guest's frames are as they are on the uplink, tags and all, so it may send into each VLAN
+    /// there.
     pub vlan: Option<u16>,
     /// How long frames of other ports wait until its router provides receive buffers, ns; 0: not at all.
     pub max_wait_ns: u64,
