@@ -137,12 +137,6 @@ impl Queue {
         self.next_available
     }
 
-    /// The used index, published or not.
-    #[must_use]
-    pub fn used_index(&self) -> u16 {
-        self.used_index
-    }
-
     /// How many chains the guest has made available that were not popped yet.
     #[inline]
     pub fn available(&self) -> Result<u16, CutOff> {

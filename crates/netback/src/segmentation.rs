@@ -89,12 +89,6 @@ impl Division {
         self.headers + self.size.min(self.payload) - self.ip
     }
 
-    /// Bytes of all headers, which each segment has.
-    #[must_use]
-    pub fn header_bytes(&self) -> usize {
-        self.headers
-    }
-
     /// Writes a segment of the frame, the same as before, to the start of a buffer of [`MAX_FRAME_BYTES`]
     /// bytes; returns its bytes.
     #[must_use]

@@ -193,8 +193,8 @@ proptest! {
         if let Some(division) = Division::of(&merged, header) {
             let segments = divided(&merged, division);
             let payload: Vec<u8> =
-                segments.iter().flat_map(|one| one[division.header_bytes()..].to_vec()).collect();
-            prop_assert_eq!(&payload, &merged[division.header_bytes()..]);
+                segments.iter().flat_map(|one| one[division.headers..].to_vec()).collect();
+            prop_assert_eq!(&payload, &merged[division.headers..]);
         }
     }
 }

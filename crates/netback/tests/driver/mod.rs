@@ -14,7 +14,13 @@ use std::{
     sync::Arc,
 };
 
-use isolane_netback::{GuestMemory, MemoryRegion, Queue, QueueSettings, RingAddresses};
+use isolane_netback::{GuestMemory, MemoryRegion, Queue, QueueSettings, RingAddresses, Session};
+
+/// Whether a ring of a session runs.
+pub fn runs(session: &mut Session, ring: usize) -> bool {
+    let rings = session.rings();
+    [rings.receive.is_some(), rings.transmit.is_some()].get(ring) == Some(&true)
+}
 
 /// Where the guest has its memory.
 pub const GUEST: u64 = 0x4000_0000;
