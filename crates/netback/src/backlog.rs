@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn loud_senders_leave_each_other_one_its_part() {
         // Segments that were merged: 4 MB are fewer than one sender's frames may be.
-        let merged = [0; 60_000];
+        let merged = vec![0; 60_000];
         let mut backlog = Backlog::new(WAIT_NS, SENDERS.to_vec(), 4);
         let mut pushed =
             |sender| (0..400).filter(|_| backlog.push(sender, &merged, NetHeader::NONE, 0)).count();
