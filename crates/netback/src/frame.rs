@@ -12,6 +12,10 @@ pub const NET_HEADER_BYTES: usize = 12;
 /// Size of an Ethernet header: no frame is shorter.
 pub const MIN_FRAME_BYTES: usize = 14;
 
+/// Descriptors that a received frame may lie in. Merged segments lie in 43 buffers of a Linux guest, each of
+/// one descriptor; a guest whose buffers hold a few bytes each would cost others' time with every frame.
+const MAX_FRAME_DESCRIPTORS: u32 = 256;
+
 /// What stands before each frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields are those of struct virtio_net_hdr_v1")]
@@ -197,7 +201,7 @@ pub enum Delivered {
     },
     /// The guest has too few buffers available.
     Full,
-    /// No buffers of this guest would hold it.
+    /// No buffers of this guest would hold it, or it would lie in too many.
     TooLong,
     /// The ring does not run.
     Stopped,
@@ -279,10 +283,11 @@ impl FrameWriter {
         let (now, mut rest) = frame.split_at(space.min(frame.len()));
         let written = self.first.write(header_bytes, now);
         self.fill(self.first.head(), header_bytes + written);
-        let mut buffers = 1;
+        let (mut buffers, mut descriptors) = (1, self.first.descriptors);
         while !rest.is_empty() {
             // Nothing was pushed, so giving back what was popped leaves all as it was.
-            if !format.mergeable || buffers >= queue.size() {
+            let are_too_many = buffers >= queue.size() || descriptors > MAX_FRAME_DESCRIPTORS;
+            if !format.mergeable || are_too_many {
                 queue.unpop(buffers);
                 return Ok(Delivered::TooLong);
             }
@@ -291,6 +296,7 @@ impl FrameWriter {
                 queue.unpop(buffers);
                 return Ok(Delivered::Full);
             }
+            descriptors += self.further.descriptors;
             let space = receive_bytes(&self.further, header_bytes)?;
             let (now, later) = rest.split_at(space.min(rest.len()));
             let written = self.further.write(0, now);

@@ -311,6 +311,7 @@ impl Queue {
                 return Err(CutOff::ChainTooLong { limit });
             }
             followed += 1;
+            chain.descriptors += 1;
             let descriptor = table.read(index)?;
             if descriptor.flags & FLAG_INDIRECT != 0 {
                 table = self.indirect_table(&descriptor, is_indirect)?;

@@ -456,6 +456,23 @@ fn a_frame_that_no_buffers_hold() {
 }
 
 #[test]
+fn a_frame_lies_in_so_many_descriptors_at_most() {
+    // 63 descriptors without bytes and one with twelve, in a table that another one names: four are more
+    // than 256, and hold the header and 36 bytes.
+    let parts: Vec<_> = (0..64).map(|index| writable(BUFFERS, index / 63 * 12)).collect();
+    let last = Delivered::Written { buffers: 4 };
+    for (bytes, expected) in [(36, last), (37, Delivered::TooLong), (60, Delivered::TooLong)] {
+        let (guest, mut driver, mut queue) = set_up(64, 0);
+        for _ in 0..20 {
+            driver.add_indirect(&guest, &parts, 0x8000);
+        }
+        let frame = vec![1; bytes];
+        let written = FrameWriter::new().deliver(&mut queue, MERGEABLE, &frame, NetHeader::NONE);
+        assert_eq!(written.unwrap(), expected, "{bytes}");
+    }
+}
+
+#[test]
 fn the_short_header_of_before_version_1() {
     let short = FrameFormat::new(10, false);
     let (guest, mut driver, mut queue) = set_up(4, 0);

@@ -1,6 +1,7 @@
 use crate::{
     NetHeader, PortSettings,
     test_guest::{self, TestGuest, settings},
+    test_support::{LO, in_network_namespace},
 };
 
 use super::*;
@@ -70,4 +71,21 @@ fn no_frame_is_longer_than_the_mtu_but_one_that_is_to_be_divided() {
     };
     assert!(taken(&mut port, &mut guest, plain, &tagged(1_014)).is_some(), "tags do not count");
     assert!(taken(&mut port, &mut guest, plain, &tagged(1_015)).is_none());
+}
+
+#[test]
+fn what_the_kernel_refuses_for_a_container_is_not_delivered() {
+    in_network_namespace(|| {
+        let attachment = Attachment::Interface("lo".to_owned());
+        let mut port = Port::new(settings(1), attachment, &Carriers::new().unwrap()).unwrap();
+        port.interface_mut().unwrap().set_carrier(LO, true, 0);
+        // The second one's checksum would lie behind the frame.
+        for header in [NetHeader::NONE, sum_at(500, 16)] {
+            let delivered = port.offer(&frame(OTHER, 60), header).unwrap();
+            assert_eq!(delivered, Delivered::Written { buffers: 1 });
+            assert!(port.finish(0));
+        }
+        let counted = port.counted();
+        assert_eq!((counted.delivered, counted.too_long), (1, 1));
+    });
 }
