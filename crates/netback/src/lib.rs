@@ -63,6 +63,7 @@ mod staging;
 mod test_guest;
 #[cfg(test)]
 mod test_support;
+mod token;
 mod vlan;
 
 pub use backend::Netback;

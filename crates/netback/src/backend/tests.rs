@@ -1,6 +1,9 @@
 use isolane_sched::{BackPressure, FlowSettings, Kind};
 
-use super::*;
+use super::{
+    waiting::{LOSSES_NS, POLL_NS},
+    *,
+};
 use crate::{
     LinkSettings,
     interface::Interface,
