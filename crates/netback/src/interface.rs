@@ -14,31 +14,32 @@ use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     ptr,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::Ordering,
 };
 
 use crate::{
-    NET_HEADER_BYTES, NetHeader,
+    NetHeader,
     packet_socket::{self, keep_more_waiting, set},
     segmentation::MAX_MERGED_BYTES,
     staging::{MAX_FRAME_BYTES, frames_of},
     vlan::TAG_BYTES,
 };
 
+mod slots;
+
+use slots::{
+    Found, SLOT_BYTES, VNET_BYTES, frame_of, map, mapped_bytes, status, with_tag, work_of,
+};
+
 /// Slots of each ring of an uplink, and of an interface with one router behind it, of which there may be
 /// hundreds; each has 2 KiB, and the kernel keeps them in memory.
 pub(crate) const UPLINK_SLOTS: u32 = 1024;
 pub(crate) const ROUTER_SLOTS: u32 = 256;
-/// Bytes of a slot: what the kernel writes in front, the frame, some to spare.
-const SLOT_BYTES: u32 = 2048;
 const BLOCK_BYTES: u32 = 1 << 16;
 /// Frames taken or offered at once.
 const BATCH: u32 = 64;
-/// `struct virtio_net_hdr` without the number of buffers, as packet sockets have it.
-const VNET_BYTES: usize = 10;
 /// Where what is to be sent begins in a slot: behind the header, without the address.
 const SEND_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
-const ADDRESSES_BYTES: usize = 12;
 /// The shortest frame on the wire, without its check sequence. What is shorter is filled up here: the kernel
 /// refuses a frame that is shorter than the interface's header, of a VLAN's 18 bytes.
 const SHORTEST_BYTES: usize = 60;
@@ -412,89 +413,6 @@ impl Drop for Interface {
         // SAFETY: mapped by new(), with this length, and used by nobody else.
         unsafe { libc::munmap(self.rings.cast(), mapped_bytes(self.slots)) };
     }
-}
-
-/// Bytes of both rings.
-fn mapped_bytes(slots: u32) -> usize {
-    2 * slots as usize * SLOT_BYTES as usize
-}
-
-/// A frame, and what is left to do for it.
-type Found<'a> = (&'a mut [u8], NetHeader);
-
-/// The frame in a slot that the kernel has filled; None if it is not whole, or too long.
-fn frame_of<'a>(slot: *mut u8, header: &libc::tpacket2_hdr) -> Option<Found<'a>> {
-    let at = usize::from(header.tp_mac);
-    let whole = header.tp_len == header.tp_snaplen;
-    let length = header.tp_snaplen as usize;
-    if !whole || at < VNET_BYTES || at + length > SLOT_BYTES as usize {
-        return None;
-    }
-    // SAFETY: within the slot, as was just checked, since a tag is shorter than the header before the
-    // frame, which is read first; the kernel leaves the slot alone for now.
-    let (work, spaced) = unsafe {
-        let work: [u8; VNET_BYTES] = ptr::read(slot.add(at - VNET_BYTES).cast());
-        let start = slot.add(at - TAG_BYTES);
-        (work, std::slice::from_raw_parts_mut(start, TAG_BYTES + length))
-    };
-    with_tag(spaced, work_of(&work), header)
-}
-
-/// What is left to do, as the kernel writes it.
-fn work_of(bytes: &[u8; VNET_BYTES]) -> NetHeader {
-    let mut all = [0; NET_HEADER_BYTES];
-    all[..VNET_BYTES].copy_from_slice(bytes);
-    NetHeader::parse(&all)
-}
-
-/// The frame that follows space for a tag, with the VLAN's tag that the kernel has taken out of it; None
-/// if it is too long then.
-fn with_tag<'a>(
-    spaced: &'a mut [u8],
-    work: NetHeader,
-    header: &libc::tpacket2_hdr,
-) -> Option<Found<'a>> {
-    let was_taken_out = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
-    let longest = if work.is_merged() { MAX_MERGED_BYTES } else { MAX_FRAME_BYTES };
-    let length = spaced.len() - if was_taken_out { 0 } else { TAG_BYTES };
-    if length > longest {
-        return None;
-    }
-    if !was_taken_out {
-        return Some((&mut spaced[TAG_BYTES..], work));
-    }
-    if length < TAG_BYTES + ADDRESSES_BYTES {
-        return None;
-    }
-    spaced.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES_BYTES, 0);
-    let tpid = if header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID == 0 {
-        libc::ETH_P_8021Q as u16
-    } else {
-        header.tp_vlan_tpid
-    };
-    spaced[ADDRESSES_BYTES..][..2].copy_from_slice(&tpid.to_be_bytes());
-    spaced[ADDRESSES_BYTES + 2..][..2].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
-    Some((spaced, work.tagged()))
-}
-
-fn status<'a>(slot: *mut u8) -> &'a AtomicU32 {
-    // SAFETY: a slot is aligned to 16 bytes and begins with its status, which both sides change.
-    unsafe { AtomicU32::from_ptr(slot.cast()) }
-}
-
-fn map(socket: &OwnedFd, slots: u32) -> io::Result<*mut u8> {
-    // SAFETY: a new mapping, wherever the kernel likes.
-    let at = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            mapped_bytes(slots),
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_POPULATE,
-            socket.as_raw_fd(),
-            0,
-        )
-    };
-    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
 }
 
 #[cfg(test)]
