@@ -37,9 +37,10 @@ impl Running {
             max_wait_ns: 0,
         };
         let socket = |last| UnixListener::bind_addr(&address(name, last)).unwrap();
+        let shares = vec![FlowSettings::default(); ports.into()];
+        let sharing = Sharing { links: Vec::new(), ports: shares };
         let ports =
             (0..ports).map(|last| (settings(last), Attachment::Socket(socket(last)))).collect();
-        let sharing = Sharing { links: Vec::new(), ports: vec![FlowSettings::default(); 2] };
         let (mut netback, handle) = Netback::new(&[], ports, &sharing).unwrap();
         Self { name, handle, thread: Some(thread::spawn(move || netback.run())) }
     }
