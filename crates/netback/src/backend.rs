@@ -16,7 +16,6 @@ use crate::{
     contain_cut_files,
     delivery::{Buffers, Delivery, Given, Work},
     forwarding::{Forwarding, Origin},
-    guest::GuestSide,
     handle::{Command, Counters, Handle},
     output::{Output, Planned},
     poller::{Interest, Poller},
@@ -24,33 +23,17 @@ use crate::{
     segmentation::MAX_MERGED_BYTES,
     sharing::{Refused, Sharing},
     staging::{SLOTS, frames_of},
+    token::{CARRIER, COMMAND, INTERFACE, LISTENER, UPLINK, token},
 };
+
+mod waiting;
 
 /// Frames taken from one guest before the next one's turn.
 const GUEST_BATCH: u32 = 64;
-/// Messages of one front-end carried out before the next one's turn.
-const MESSAGES: u32 = 16;
 /// Rounds of work between two looks at sockets.
 const ROUNDS: u32 = 64;
 /// Rounds of work between two looks at carriers: an interface that has lost its own drops what it is given.
 const CARRIER_ROUNDS: u32 = 8;
-
-/// Between two looks whether routers that frames wait for have provided buffers.
-const LOOK_NS: u64 = 50_000;
-
-/// Kinds of descriptors that are waited for: the upper half of their numbers.
-const COMMAND: u64 = 0;
-const UPLINK: u64 = 1;
-const LISTENER: u64 = 2;
-const CONNECTION: u64 = 3;
-const KICK: u64 = 4;
-const INTERFACE: u64 = 5;
-const CARRIER: u64 = 6;
-
-/// What the poller calls a descriptor.
-fn token(kind: u64, number: usize) -> u64 {
-    kind << 32 | number as u64
-}
 
 /// The back-end.
 #[derive(Debug)]
@@ -70,6 +53,8 @@ pub struct Netback {
     refill: usize,
     /// Frames that wait for ports.
     backlogs: Backlogs,
+    /// When the kernel is asked next what it lost.
+    losses_at_ns: u64,
     /// Guests that are to be cut off at the end of the round.
     failed: Vec<(usize, CutOff)>,
     /// The frame at hand.
@@ -130,6 +115,7 @@ impl Netback {
             later: VecDeque::new(),
             refill: (settings.len() / 4).clamp(1, 3 * SLOTS / 4),
             backlogs: Backlogs::new(settings.len(), sharing.clone()),
+            losses_at_ns: 0,
             failed: Vec::new(),
             frame: vec![0; MAX_MERGED_BYTES],
             buffers: Buffers::new(),
@@ -185,6 +171,7 @@ impl Netback {
     /// Works until it is told to stop.
     pub fn run(&mut self) -> io::Result<()> {
         ignore_sigpipe();
+        sleep_exactly();
         contain_cut_files()?;
         loop {
             let mut worked = 0;
@@ -289,6 +276,9 @@ impl Netback {
             Work::Given(Given::Waits) => {}
             Work::Given(_) => port.counters.sent += 1,
             Work::Impossible => port.counters.malformed += 1,
+            Work::Divide(division) if division.packet_bytes() > port.settings.nic.mtu.into() => {
+                port.counters.malformed += 1;
+            }
             Work::Divide(division) => {
                 port.counters.transmitted += division.segments() as u64 - 1;
                 port.merged.begin(frame, bytes, division);
@@ -307,133 +297,6 @@ impl Netback {
             Given::Waits => {}
             Given::Nowhere => outputs[uplink].stage(&mut ports[from], from, frame, now_ns),
         }
-    }
-
-    /// Prepares for a pause: guests kick from now on. Returns how long it may be.
-    fn rest(&mut self) -> Option<Duration> {
-        for number in 0..self.ports.len() {
-            match self.ports[number].enable_kicks() {
-                Ok(false) => {}
-                Ok(true) if self.ports[number].staging.free() < self.refill => {}
-                Ok(true) => return Some(Duration::ZERO),
-                Err(reason) => {
-                    self.detach(number);
-                    self.ports[number].cut_off(&reason);
-                }
-            }
-        }
-        let due = self.ports.iter().filter_map(Port::due_ns);
-        let scheduled = self.outputs.iter().filter_map(Output::sends_at_ns);
-        let later = self.later.front().map(|&(from_ns, _)| from_ns);
-        let next_ns = due.chain(scheduled).chain(later).min();
-        let limit = next_ns.map(|next_ns| next_ns.saturating_sub(monotonic_ns()));
-        // Nobody tells when a router provides buffers again.
-        let looks = (!self.backlogs.is_empty()).then_some(LOOK_NS);
-        limit.into_iter().chain(looks).min().map(Duration::from_nanos)
-    }
-
-    /// Waits for descriptors, and does what they are about. Returns whether it is to end.
-    fn wait(&mut self, limit: Option<Duration>) -> io::Result<bool> {
-        for (number, output) in self.outputs.iter_mut().enumerate() {
-            output.watch(&self.poller, token(UPLINK, number))?;
-        }
-        for (number, port) in self.ports.iter_mut().enumerate() {
-            let can_take = port.staging.free() >= self.refill;
-            if let Some(interface) = port.interface_mut() {
-                interface.watch(&self.poller, token(INTERFACE, number), can_take)?;
-            }
-        }
-        let mut ready = Vec::new();
-        self.poller
-            .wait(limit, |token| ready.push((token >> 32, (token & 0xffff_ffff) as usize)))?;
-        // Kicks first: what follows may replace the descriptor that was ready by another one.
-        for &(_, number) in ready.iter().filter(|(kind, _)| *kind == KICK) {
-            if !self.ports[number].guest().is_none_or(GuestSide::take_kick) {
-                self.forget_kick(number);
-            }
-        }
-        for (kind, number) in ready {
-            match kind {
-                LISTENER => self.changed(number, |port| {
-                    if let Some(guest) = port.guest_mut() {
-                        guest.accept();
-                    }
-                })?,
-                INTERFACE => {
-                    if let Some(interface) = self.ports[number].interface_mut() {
-                        interface.take_error();
-                    }
-                }
-                CONNECTION => self.changed(number, |port| port.serve(MESSAGES))?,
-                // What has arrived is taken in the next round.
-                UPLINK => self.outputs[number].uplink.take_error(),
-                COMMAND if self.obey() => return Ok(true),
-                CARRIER => self.hear_of_carriers(),
-                _ => {}
-            }
-        }
-        let now_ns = monotonic_ns();
-        for port in &mut self.ports {
-            port.disable_kicks();
-            port.in_time(now_ns, &self.carriers);
-        }
-        Ok(false)
-    }
-
-    /// Does something that may change a port's descriptors: none is closed while it is waited for.
-    fn changed(&mut self, number: usize, act: impl FnOnce(&mut Port)) -> io::Result<()> {
-        self.detach(number);
-        act(&mut self.ports[number]);
-        let Some(guest) = self.ports[number].guest() else {
-            return Ok(());
-        };
-        if let Some(connection) = guest.connection() {
-            let unsent = guest.has_unsent();
-            let what = if unsent { Interest::ReadAndWrite } else { Interest::Read };
-            self.poller.add(connection, token(CONNECTION, number), what)?;
-        }
-        if let Some(kick) = guest.kick() {
-            self.poller.add(kick, token(KICK, number), Interest::Read)?;
-        }
-        Ok(())
-    }
-
-    /// A descriptor that stays readable would keep the loop awake.
-    fn forget_kick(&self, number: usize) {
-        if let Some(kick) = self.ports[number].guest().and_then(GuestSide::kick) {
-            let _ = self.poller.remove(kick);
-        }
-    }
-
-    fn detach(&self, number: usize) {
-        if let Some(guest) = self.ports[number].guest() {
-            for fd in [guest.connection(), guest.kick()].into_iter().flatten() {
-                let _ = self.poller.remove(fd);
-            }
-        }
-    }
-
-    /// Has interfaces know whether they have a carrier.
-    fn hear_of_carriers(&mut self) {
-        let Self { carriers, outputs, ports, .. } = self;
-        let now_ns = monotonic_ns();
-        if carriers.hear(|ifindex, is_there| set_carrier(outputs, ports, ifindex, is_there, now_ns))
-        {
-            return;
-        }
-        for ifindex in self.ifindices() {
-            if self.carriers.ask(ifindex).is_err() {
-                // As where the kernel answers with an error.
-                set_carrier(&mut self.outputs, &mut self.ports, ifindex, true, now_ns);
-            }
-        }
-    }
-
-    /// Its interfaces.
-    fn ifindices(&mut self) -> Vec<u32> {
-        let uplinks = self.outputs.iter().map(|output| output.uplink.ifindex());
-        let interfaces = self.ports.iter_mut().filter_map(Port::interface_mut);
-        uplinks.chain(interfaces.map(|interface| interface.ifindex())).collect()
     }
 
     /// Carries out commands; returns whether it is to end.
@@ -462,19 +325,11 @@ impl Netback {
     }
 }
 
-/// Has an interface know whether it has a carrier, wherever it is used.
-fn set_carrier(
-    outputs: &mut [Output],
-    ports: &mut [Port],
-    ifindex: u32,
-    is_there: bool,
-    now_ns: u64,
-) {
-    let uplinks = outputs.iter_mut().map(|output| &mut output.uplink);
-    uplinks.filter(|one| one.ifindex() == ifindex).for_each(|one| one.set_carrier(is_there));
-    for interface in ports.iter_mut().filter_map(Port::interface_mut) {
-        interface.set_carrier(ifindex, is_there, now_ns);
-    }
+/// Else the kernel may let the thread sleep 50 us longer than it wants to, which is as long as the first
+/// pause before a guest is signalled again, or before backlogs are looked at.
+fn sleep_exactly() {
+    // SAFETY: no pointers.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
 }
 
 /// A guest's pipe whose reader is gone is an error, not the end of the process.
@@ -482,3 +337,6 @@ fn ignore_sigpipe() {
     // SAFETY: no handler is installed.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,8 @@ use crate::{
 /// as many buffers at once as its ring has, 256 as a rule, and nearly all may be those of a sender with short
 /// frames: with fewer waiting than it has a right to, it would get less.
 const OF_ONE: usize = 256;
-/// Memory that the frames for one port may take, bytes, and those for all ports together.
+/// Memory that the frames for one port may take, bytes, and those for all ports together; as much again is
+/// kept for senders that have less than an equal part of it waiting.
 const OF_A_PORT_BYTES: usize = 4 << 20;
 const OF_ALL_BYTES: usize = 256 << 20;
 
@@ -25,6 +26,13 @@ struct Waiting {
     frame: Vec<u8>,
     header: NetHeader,
     since_ns: u64,
+}
+
+/// Frames of one sender, and their bytes.
+#[derive(Debug, Default)]
+struct Flow {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
 }
 
 /// What became of a frame that waited.
@@ -42,7 +50,7 @@ pub(crate) struct Backlog {
     /// Flow of the scheduler -> port.
     senders: Vec<usize>,
     scheduler: Scheduler<Staged>,
-    flows: Vec<VecDeque<Waiting>>,
+    flows: Vec<Flow>,
     /// The flow whose turn it is: its first frame was scheduled, and found no buffer.
     turn: Option<u32>,
     frames: usize,
@@ -60,7 +68,7 @@ impl Backlog {
     pub(crate) fn new(max_wait_ns: u64, senders: Vec<usize>, ports: usize) -> Self {
         Self {
             scheduler: scheduler(&Kind::Fifo, senders.len()),
-            flows: senders.iter().map(|_| VecDeque::new()).collect(),
+            flows: senders.iter().map(|_| Flow::default()).collect(),
             senders,
             turn: None,
             frames: 0,
@@ -87,7 +95,7 @@ impl Backlog {
         }
         // Which frame came first is known of each sender alone.
         for number in 0..OF_ONE {
-            for (flow, waiting) in (0..).zip(&self.flows) {
+            for (flow, Flow { waiting, .. }) in (0..).zip(&self.flows) {
                 let is_scheduled = number == 0 && self.turn == Some(flow);
                 if let Some(one) = waiting.get(number).filter(|_| !is_scheduled) {
                     schedule(&mut self.scheduler, flow, one.frame.len(), now_ns);
@@ -107,17 +115,26 @@ impl Backlog {
         let Ok(flow) = self.senders.binary_search(&sender) else {
             return false;
         };
-        let is_full = self.flows[flow].len() == OF_ONE || self.bytes + frame.len() > self.max_bytes;
-        if self.max_wait_ns == 0 || is_full {
+        if self.max_wait_ns == 0 || !self.has_space(flow, frame.len()) {
             return false;
         }
         let kept = Waiting { frame: frame.to_vec(), header, since_ns: now_ns };
-        self.flows[flow].push_back(kept);
+        self.flows[flow].waiting.push_back(kept);
+        self.flows[flow].bytes += frame.len();
         self.frames += 1;
         self.bytes += frame.len();
         let flow = u32::try_from(flow).expect("ports are few");
         schedule(&mut self.scheduler, flow, frame.len(), now_ns);
         true
+    }
+
+    /// Whether one more frame of a sender may wait. What loud senders have filled up is full for them: who
+    /// has less than an equal part of it waiting is still taken in, until there is twice as much.
+    fn has_space(&self, flow: usize, frame_bytes: usize) -> bool {
+        let Flow { waiting, bytes } = &self.flows[flow];
+        let is_small = *bytes < self.max_bytes / self.senders.len();
+        let limit = if is_small { 2 * self.max_bytes } else { self.max_bytes };
+        waiting.len() < OF_ONE && self.bytes + frame_bytes <= limit
     }
 
     /// Gives frames to the router, in their turn, until it takes no more; and tells of each whose it was and
@@ -130,7 +147,7 @@ impl Backlog {
     ) -> Result<u32, CutOff> {
         let mut served = 0;
         while let Some(flow) = self.next_flow(now_ns) {
-            let waiting = &self.flows[flow as usize];
+            let Flow { waiting, bytes } = &mut self.flows[flow as usize];
             let first = waiting.front().expect("as many as were scheduled");
             let idle_ns = now_ns.saturating_sub(first.since_ns.max(self.taken_ns));
             let ended = match give(&first.frame, first.header)? {
@@ -144,7 +161,8 @@ impl Backlog {
             self.turn = None;
             self.frames -= 1;
             self.bytes -= first.frame.len();
-            let _ = self.flows[flow as usize].pop_front();
+            *bytes -= first.frame.len();
+            let _ = waiting.pop_front();
             tell(self.senders[flow as usize], ended);
             served += 1;
         }
@@ -386,9 +404,28 @@ mod tests {
         assert_eq!(pushed(&mut backlog, 2, 60), OF_ONE);
         let mut many = Backlog::new(WAIT_NS, (0..256).collect(), 256);
         let frames: usize = (0..256).map(|sender| pushed(&mut many, sender, 60_000)).sum();
-        assert_eq!(frames, OF_ALL_BYTES / 256 / 60_000);
+        assert_eq!(frames, 2 * OF_ALL_BYTES / 256 / 60_000);
         let mut never = Backlog::new(0, SENDERS.to_vec(), 4);
         assert_eq!(pushed(&mut never, 0, 60), 0);
+    }
+
+    #[test]
+    fn loud_senders_leave_each_other_one_its_part() {
+        // Segments that were merged: 4 MB are fewer than one sender's frames may be.
+        let merged = vec![0; 60_000];
+        let mut backlog = Backlog::new(WAIT_NS, SENDERS.to_vec(), 4);
+        let mut pushed =
+            |sender| (0..400).filter(|_| backlog.push(sender, &merged, NetHeader::NONE, 0)).count();
+        assert_eq!(pushed(0), OF_A_PORT_BYTES / merged.len());
+        let part = (OF_A_PORT_BYTES / SENDERS.len()).div_ceil(merged.len());
+        assert_eq!([pushed(2), pushed(3)], [part, part]);
+        assert_eq!([pushed(0), pushed(2), pushed(3)], [0; 3]);
+        let mut gone = [0; 4];
+        for (from, _) in serve(&mut backlog, 0, usize::MAX).1 {
+            gone[from] += 1;
+        }
+        assert_eq!(gone, [69, 0, part, part]);
+        assert_eq!(backlog.flows.iter().map(|flow| flow.bytes).sum::<usize>(), 0);
     }
 
     proptest! {

@@ -23,6 +23,8 @@ pub struct Segment {
 #[derive(Debug, Default)]
 pub struct Chain {
     pub(crate) head: u16,
+    /// Descriptors that it has, those without bytes too.
+    pub(crate) descriptors: u32,
     readable: Vec<Segment>,
     writable: Vec<Segment>,
     memory: Option<Arc<GuestMemory>>,
@@ -128,6 +130,7 @@ impl Chain {
     #[inline]
     pub(crate) fn begin(&mut self, head: u16, memory: &Arc<GuestMemory>) {
         self.head = head;
+        self.descriptors = 0;
         self.readable.clear();
         self.writable.clear();
         if !self.memory.as_ref().is_some_and(|current| Arc::ptr_eq(current, memory)) {

@@ -201,7 +201,7 @@ pub enum CutOff {
         /// How many descriptors the table has.
         entries: u32,
     },
-    /// A loop, or a chain longer than any driver may build.
+    /// A loop, or a chain longer than drivers build.
     #[error("a chain has more than {limit} descriptors")]
     ChainTooLong {
         /// How many it may have.

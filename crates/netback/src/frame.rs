@@ -12,6 +12,10 @@ pub const NET_HEADER_BYTES: usize = 12;
 /// Size of an Ethernet header: no frame is shorter.
 pub const MIN_FRAME_BYTES: usize = 14;
 
+/// Descriptors that a received frame may lie in. Merged segments lie in 43 buffers of a Linux guest, each of
+/// one descriptor; a guest whose buffers hold a few bytes each would cost others' time with every frame.
+const MAX_FRAME_DESCRIPTORS: u32 = 256;
+
 /// What stands before each frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "fields are those of struct virtio_net_hdr_v1")]
@@ -83,6 +87,13 @@ impl NetHeader {
     pub fn needs_checksum(&self) -> bool {
         const NEEDS_CSUM: u8 = 1;
         self.flags & NEEDS_CSUM != 0
+    }
+
+    /// Whether the checksum that is left to do begins behind this frame's addresses, tags and type, and lies
+    /// within the frame: elsewhere it would change where the frame goes, or whom it is from.
+    pub(crate) fn sums_up_payload(&self, frame: &[u8]) -> bool {
+        let (start, offset) = (usize::from(self.csum_start), usize::from(self.csum_offset));
+        vlan::payload(frame).is_some_and(|(at, _)| start >= at) && start + offset + 2 <= frame.len()
     }
 
     /// The frame is to be divided into segments.
@@ -190,7 +201,7 @@ pub enum Delivered {
     },
     /// The guest has too few buffers available.
     Full,
-    /// No buffers of this guest would hold it.
+    /// No buffers of this guest would hold it, or it would lie in too many.
     TooLong,
     /// The ring does not run.
     Stopped,
@@ -261,24 +272,31 @@ impl FrameWriter {
     ) -> Result<Delivered, CutOff> {
         let header_bytes = format.header_bytes;
         self.filled.clear();
+        if queue.lacks(frame.len()) {
+            return Ok(Delivered::Full);
+        }
         if !queue.pop(&mut self.first)? {
+            queue.note_lack(frame.len());
             return Ok(Delivered::Full);
         }
         let space = receive_bytes(&self.first, header_bytes)? - header_bytes;
         let (now, mut rest) = frame.split_at(space.min(frame.len()));
         let written = self.first.write(header_bytes, now);
         self.fill(self.first.head(), header_bytes + written);
-        let mut buffers = 1;
+        let (mut buffers, mut descriptors) = (1, self.first.descriptors);
         while !rest.is_empty() {
             // Nothing was pushed, so giving back what was popped leaves all as it was.
-            if !format.mergeable || buffers >= queue.size() {
+            let are_too_many = buffers >= queue.size() || descriptors > MAX_FRAME_DESCRIPTORS;
+            if !format.mergeable || are_too_many {
                 queue.unpop(buffers);
                 return Ok(Delivered::TooLong);
             }
             if !queue.pop(&mut self.further)? {
+                queue.note_lack(frame.len());
                 queue.unpop(buffers);
                 return Ok(Delivered::Full);
             }
+            descriptors += self.further.descriptors;
             let space = receive_bytes(&self.further, header_bytes)?;
             let (now, later) = rest.split_at(space.min(rest.len()));
             let written = self.further.write(0, now);
@@ -352,6 +370,24 @@ mod tests {
         for unknown in [3, NetHeader::UDP_SEGMENTS, 0x81, 0x84] {
             assert_eq!(covered(1, unknown), [false; 4], "{unknown}");
         }
+    }
+
+    #[test]
+    fn a_checksum_begins_behind_all_tags_and_ends_within_the_frame() {
+        let sums = |csum_start, csum_offset, frame: &[u8]| {
+            NetHeader { flags: 1, csum_start, csum_offset, ..NetHeader::NONE }
+                .sums_up_payload(frame)
+        };
+        let plain = [&[0; 12][..], &[8, 0], &[0; 46]].concat();
+        assert!(sums(14, 0, &plain) && sums(34, 16, &plain) && sums(14, 44, &plain));
+        for (start, offset) in
+            [(0, 14), (0, 10), (13, 16), (14, 45), (58, 1), (59, 0), (14, 0xffff)]
+        {
+            assert!(!sums(start, offset, &plain), "{start} {offset}");
+        }
+        let tagged = [&[0; 12][..], &[0x81, 0, 0, 7, 8, 0], &[0; 42]].concat();
+        assert!(sums(18, 0, &tagged) && !sums(17, 0, &tagged) && !sums(14, 4, &tagged));
+        assert!(!sums(14, 0, &tagged[..15]), "its tag is not whole");
     }
 
     #[test]

@@ -94,6 +94,14 @@ impl GuestSide {
         }
     }
 
+    /// Attaches a guest whose front-end has said all that it had to.
+    #[cfg(test)]
+    pub(crate) fn attach(&mut self, session: Session) {
+        let (_, stream) = std::os::unix::net::UnixStream::pair().unwrap();
+        let connection = Connection::new(stream).unwrap();
+        self.guest = Some(Guest { connection, session, unsent: false });
+    }
+
     /// Carries out what the front-end asks for; `limit` messages at most, so that a flood of them
     /// holds up nobody else.
     pub(crate) fn serve(&mut self, limit: u32) -> Result<(), Gone> {
@@ -189,6 +197,12 @@ impl GuestSide {
     pub(crate) fn enable_kicks(&mut self) -> Result<bool, CutOff> {
         let transmit = self.guest.as_mut().and_then(|guest| guest.session.rings().transmit);
         transmit.map_or(Ok(false), |ring| ring.queue.enable_kicks())
+    }
+
+    /// Whether the guest does not say when it transmits: its ring runs without a kick descriptor.
+    pub(crate) fn is_polled(&mut self) -> bool {
+        let transmit = self.guest.as_mut().and_then(|guest| guest.session.rings().transmit);
+        transmit.is_some_and(|ring| ring.kick.is_none())
     }
 
     /// Spares the guest kicks.

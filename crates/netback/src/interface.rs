@@ -14,31 +14,35 @@ use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd, OwnedFd},
     ptr,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::atomic::Ordering,
 };
 
 use crate::{
-    NET_HEADER_BYTES, NetHeader,
+    NetHeader,
     packet_socket::{self, keep_more_waiting, set},
     segmentation::MAX_MERGED_BYTES,
     staging::{MAX_FRAME_BYTES, frames_of},
     vlan::TAG_BYTES,
 };
 
+mod slots;
+
+use slots::{
+    Found, SLOT_BYTES, VNET_BYTES, frame_of, map, mapped_bytes, status, with_tag, work_of,
+};
+
 /// Slots of each ring of an uplink, and of an interface with one router behind it, of which there may be
 /// hundreds; each has 2 KiB, and the kernel keeps them in memory.
 pub(crate) const UPLINK_SLOTS: u32 = 1024;
 pub(crate) const ROUTER_SLOTS: u32 = 256;
-/// Bytes of a slot: what the kernel writes in front, the frame, some to spare.
-const SLOT_BYTES: u32 = 2048;
 const BLOCK_BYTES: u32 = 1 << 16;
 /// Frames taken or offered at once.
 const BATCH: u32 = 64;
-/// `struct virtio_net_hdr` without the number of buffers, as packet sockets have it.
-const VNET_BYTES: usize = 10;
 /// Where what is to be sent begins in a slot: behind the header, without the address.
 const SEND_AT: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(16);
-const ADDRESSES_BYTES: usize = 12;
+/// The shortest frame on the wire, without its check sequence. What is shorter is filled up here: the kernel
+/// refuses a frame that is shorter than the interface's header, of a VLAN's 18 bytes.
+const SHORTEST_BYTES: usize = 60;
 /// Of a frame that is sent, what the kernel copies at least, so that whoever looks at its headers there
 /// (filters, capture points) finds them; of the rest it refers to the slot.
 const LINEAR_BYTES: usize = 128;
@@ -57,7 +61,8 @@ pub struct UplinkCounters {
     pub too_long: u64,
     /// Frames handed to the interface.
     pub sent: u64,
-    /// Frames that the interface refused for their form.
+    /// Frames that the interface refused for their form; of several that it is handed at once, as many as
+    /// their bytes make at least.
     pub refused: u64,
     /// How often the interface had no space for a frame, which is offered again and not lost. The
     /// kernel counts each time as a frame that the interface dropped.
@@ -94,6 +99,10 @@ pub struct Interface {
     receive_slot: u32,
     send_slot: u32,
     unsent: u32,
+    /// Bytes of what was pushed, without those that the kernel says it has taken; it does not say how many
+    /// it took before it met with an error.
+    untold_bytes: usize,
+    told_all: bool,
     state: State,
     counters: UplinkCounters,
 }
@@ -112,6 +121,8 @@ impl Interface {
         keep_more_waiting(&socket, MERGED_WAITING_BYTES)?;
         set(&socket, PACKET_IGNORE_OUTGOING, &1)?;
         set(&socket, libc::PACKET_VNET_HDR, &1)?;
+        // Else the kernel would stop at the first frame that it does not like (`tpacket_snd()`).
+        set(&socket, libc::PACKET_LOSS, &1)?;
         let ring = libc::tpacket_req {
             tp_block_size: BLOCK_BYTES,
             tp_block_nr: slots * SLOT_BYTES / BLOCK_BYTES,
@@ -131,6 +142,8 @@ impl Interface {
             receive_slot: 0,
             send_slot: 0,
             unsent: 0,
+            untold_bytes: 0,
+            told_all: true,
             state: State::Ready,
             counters: UplinkCounters::default(),
         })
@@ -238,36 +251,35 @@ impl Interface {
     #[must_use]
     pub fn has_free_slot(&self) -> bool {
         let status = status(self.slot(self.slots + self.send_slot)).load(Ordering::Acquire);
-        status == libc::TP_STATUS_AVAILABLE || status & libc::TP_STATUS_WRONG_FORMAT != 0
+        status == libc::TP_STATUS_AVAILABLE
     }
 
     /// Writes a frame into the next slot, with what is left to the kernel; without space for it the frame is
     /// refused, and counted.
     pub fn push(&mut self, frame: &[u8], work: NetHeader) {
+        let bytes = frame.len().max(SHORTEST_BYTES);
         // A guest may say what it likes, and the kernel refuses more than there is.
-        let linear = usize::from(work.hdr_len).max(LINEAR_BYTES).min(frame.len());
+        let linear = usize::from(work.hdr_len).max(LINEAR_BYTES).min(bytes);
         let work = NetHeader { hdr_len: linear as u16, ..work };
         if !self.has_free_slot() || frame.len() > MAX_FRAME_BYTES {
             self.counters.refused += 1;
             return;
         }
         let slot = self.slot(self.slots + self.send_slot);
-        if status(slot).load(Ordering::Relaxed) & libc::TP_STATUS_WRONG_FORMAT != 0 {
-            self.counters.refused += 1;
-            self.counters.sent -= 1;
-        }
         // SAFETY: the slot is this side's, and has the headers and a frame's bytes; it begins with the
         // header whose `tp_len` is this side's to write.
         unsafe {
             ptr::copy_nonoverlapping(work.to_bytes().as_ptr(), slot.add(SEND_AT), VNET_BYTES);
             let target = slot.add(SEND_AT + VNET_BYTES);
             ptr::copy_nonoverlapping(frame.as_ptr(), target, frame.len());
+            ptr::write_bytes(target.add(frame.len()), 0, bytes - frame.len());
             let header = slot.cast::<libc::tpacket2_hdr>();
-            (&raw mut (*header).tp_len).write((frame.len() + VNET_BYTES) as u32);
+            (&raw mut (*header).tp_len).write((bytes + VNET_BYTES) as u32);
         }
         status(slot).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
         self.send_slot = (self.send_slot + 1) % self.slots;
         self.unsent += 1;
+        self.untold_bytes += bytes;
         self.counters.sent += 1;
         if self.unsent >= BATCH {
             self.flush();
@@ -291,16 +303,19 @@ impl Interface {
             // SAFETY: without a buffer: the frames are in the ring.
             let sent =
                 unsafe { libc::send(self.socket.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT) };
-            if sent >= 0 {
+            if let Ok(bytes) = usize::try_from(sent) {
+                self.untold_bytes = self.untold_bytes.saturating_sub(bytes);
                 // It may have left off where as much was under way as the socket may have.
                 if self.has_waiting() {
                     self.state = State::Full;
                     return;
                 }
-                self.unsent = 0;
+                self.count_refused();
                 continue;
             }
-            self.state = match io::Error::last_os_error().raw_os_error() {
+            let error = io::Error::last_os_error().raw_os_error();
+            self.told_all &= error == Some(libc::EAGAIN); // of which it took none
+            self.state = match error {
                 // The kernel leaves the frame in its slot, to begin with it (`tpacket_snd()`).
                 Some(libc::ENOBUFS) => {
                     self.counters.retried += 1;
@@ -310,6 +325,18 @@ impl Interface {
                 _ => State::Stuck,                 // it is down, or the kernel has no memory
             };
             return;
+        }
+    }
+
+    /// Counts what the kernel has passed over. It marks such a slot like one that was sent, and tells how many
+    /// bytes it took.
+    fn count_refused(&mut self) {
+        self.unsent = 0;
+        let bytes = std::mem::take(&mut self.untold_bytes);
+        if std::mem::replace(&mut self.told_all, true) {
+            let frames = bytes.div_ceil(MAX_FRAME_BYTES) as u64;
+            self.counters.refused += frames;
+            self.counters.sent -= frames;
         }
     }
 
@@ -338,6 +365,18 @@ impl Interface {
 
     /// What became of its frames so far.
     pub fn counters(&mut self) -> UplinkCounters {
+        self.count_losses();
+        UplinkCounters { carrier: self.has_carrier, ..self.counters }
+    }
+
+    /// What it has counted without a question to the kernel.
+    #[cfg(test)]
+    pub(crate) fn counted(&self) -> UplinkCounters {
+        self.counters
+    }
+
+    /// Asks the kernel what it had no space for. Its own counter has 32 bits, and begins anew each time.
+    pub(crate) fn count_losses(&mut self) {
         let mut told = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
         let mut length = size_of_val(&told) as libc::socklen_t;
         // SAFETY: both pointers are to live values, and the length says how long the first is.
@@ -351,9 +390,8 @@ impl Interface {
             )
         };
         if failed == 0 {
-            self.counters.ring_full += u64::from(told.tp_drops); // counted anew after each question
+            self.counters.ring_full += u64::from(told.tp_drops);
         }
-        UplinkCounters { carrier: self.has_carrier, ..self.counters }
     }
 
     /// The descriptor that can be read when frames have arrived.
@@ -377,85 +415,5 @@ impl Drop for Interface {
     }
 }
 
-/// Bytes of both rings.
-fn mapped_bytes(slots: u32) -> usize {
-    2 * slots as usize * SLOT_BYTES as usize
-}
-
-/// A frame, and what is left to do for it.
-type Found<'a> = (&'a mut [u8], NetHeader);
-
-/// The frame in a slot that the kernel has filled; None if it is not whole, or too long.
-fn frame_of<'a>(slot: *mut u8, header: &libc::tpacket2_hdr) -> Option<Found<'a>> {
-    let at = usize::from(header.tp_mac);
-    let whole = header.tp_len == header.tp_snaplen;
-    let length = header.tp_snaplen as usize;
-    if !whole || at < VNET_BYTES || at + length > SLOT_BYTES as usize {
-        return None;
-    }
-    // SAFETY: within the slot, as was just checked, since a tag is shorter than the header before the
-    // frame, which is read first; the kernel leaves the slot alone for now.
-    let (work, spaced) = unsafe {
-        let work: [u8; VNET_BYTES] = ptr::read(slot.add(at - VNET_BYTES).cast());
-        let start = slot.add(at - TAG_BYTES);
-        (work, std::slice::from_raw_parts_mut(start, TAG_BYTES + length))
-    };
-    with_tag(spaced, work_of(&work), header)
-}
-
-/// What is left to do, as the kernel writes it.
-fn work_of(bytes: &[u8; VNET_BYTES]) -> NetHeader {
-    let mut all = [0; NET_HEADER_BYTES];
-    all[..VNET_BYTES].copy_from_slice(bytes);
-    NetHeader::parse(&all)
-}
-
-/// The frame that follows space for a tag, with the VLAN's tag that the kernel has taken out of it; None
-/// if it is too long then.
-fn with_tag<'a>(
-    spaced: &'a mut [u8],
-    work: NetHeader,
-    header: &libc::tpacket2_hdr,
-) -> Option<Found<'a>> {
-    let was_taken_out = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
-    let longest = if work.is_merged() { MAX_MERGED_BYTES } else { MAX_FRAME_BYTES };
-    let length = spaced.len() - if was_taken_out { 0 } else { TAG_BYTES };
-    if length > longest {
-        return None;
-    }
-    if !was_taken_out {
-        return Some((&mut spaced[TAG_BYTES..], work));
-    }
-    if length < TAG_BYTES + ADDRESSES_BYTES {
-        return None;
-    }
-    spaced.copy_within(TAG_BYTES..TAG_BYTES + ADDRESSES_BYTES, 0);
-    let tpid = if header.tp_status & libc::TP_STATUS_VLAN_TPID_VALID == 0 {
-        libc::ETH_P_8021Q as u16
-    } else {
-        header.tp_vlan_tpid
-    };
-    spaced[ADDRESSES_BYTES..][..2].copy_from_slice(&tpid.to_be_bytes());
-    spaced[ADDRESSES_BYTES + 2..][..2].copy_from_slice(&header.tp_vlan_tci.to_be_bytes());
-    Some((spaced, work.tagged()))
-}
-
-fn status<'a>(slot: *mut u8) -> &'a AtomicU32 {
-    // SAFETY: a slot is aligned to 16 bytes and begins with its status, which both sides change.
-    unsafe { AtomicU32::from_ptr(slot.cast()) }
-}
-
-fn map(socket: &OwnedFd, slots: u32) -> io::Result<*mut u8> {
-    // SAFETY: a new mapping, wherever the kernel likes.
-    let at = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            mapped_bytes(slots),
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_POPULATE,
-            socket.as_raw_fd(),
-            0,
-        )
-    };
-    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(at.cast()) }
-}
+#[cfg(test)]
+mod tests;

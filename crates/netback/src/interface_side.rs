@@ -8,7 +8,7 @@ use std::{ffi::CString, io, os::fd::BorrowedFd};
 use crate::{
     Delivered, MIN_FRAME_BYTES, NetHeader, Offloads, Transmitted,
     carrier::Carriers,
-    interface::{Interface, ROUTER_SLOTS},
+    interface::{Interface, ROUTER_SLOTS, UplinkCounters},
     output::FULL_NS,
     poller::{Interest, Poller},
     staging::MAX_FRAME_BYTES,
@@ -20,11 +20,12 @@ const LOOK_NS: u64 = 100_000_000;
 /// Frames that are too long for anybody and passed over before another port's turn.
 const AT_ONCE: u32 = 64;
 
-/// What a router transmitted and nobody took.
+/// What a router transmitted and nobody took, and what the kernel did not hand to it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lost {
     pub(crate) not_taken: u64,
     pub(crate) too_long: u64,
+    pub(crate) refused: u64,
 }
 
 #[derive(Debug)]
@@ -68,7 +69,12 @@ impl InterfaceSide {
 
     pub(crate) fn lost(&mut self) -> Lost {
         let counters = self.interface.counters();
-        Lost { not_taken: counters.ring_full, too_long: counters.too_long }
+        let UplinkCounters { ring_full: not_taken, too_long, refused, .. } = counters;
+        Lost { not_taken, too_long, refused }
+    }
+
+    pub(crate) fn count_losses(&mut self) {
+        self.interface.count_losses();
     }
 
     /// Does what was to be done by now.

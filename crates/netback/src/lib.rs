@@ -19,6 +19,10 @@
 //! Differences from the former: a ring that is disabled is not looked at, where the document asks
 //! for transmitted frames to be discarded; memory regions come with `SET_MEM_TABLE` only.
 
+/// What the tests' model of a guest calls this crate, there and here.
+#[cfg(test)]
+extern crate self as isolane_netback;
+
 mod backend;
 mod backlog;
 mod carrier;
@@ -28,6 +32,9 @@ mod clock;
 mod cut_short;
 mod delivery;
 mod descriptor;
+#[cfg(test)]
+#[path = "../tests/driver/mod.rs"]
+mod driver;
 mod error;
 mod forwarding;
 mod frame;
@@ -53,7 +60,10 @@ mod sharing;
 mod socket;
 mod staging;
 #[cfg(test)]
+mod test_guest;
+#[cfg(test)]
 mod test_support;
+mod token;
 mod vlan;
 
 pub use backend::Netback;

@@ -22,7 +22,8 @@ pub struct PortSettings {
     /// Frames with a source address other than the port's are dropped.
     pub check_source: bool,
     /// The VLAN that it belongs to: its guest's frames have no tag, and on the uplink they have one.
-    /// None: the guest's frames are as they are on the uplink, tags and all.
+    /// None: the guest's frames are as they are on the uplink, tags and all, so it may send into each VLAN
+    /// there.
     pub vlan: Option<u16>,
     /// How long frames of other ports wait until its router provides receive buffers, ns; 0: not at all.
     pub max_wait_ns: u64,
@@ -36,7 +37,7 @@ pub struct PortCounters {
     pub transmitted: u64,
     /// Of these: with another source address than the port's.
     pub wrong_source: u64,
-    /// Of these: too short, too long, with a tag at a port with a VLAN, or with work left to the device
+    /// Of these: too short, longer than the NIC's MTU allows, with a tag at a port with a VLAN, or with work left to the device
     /// that it did not offer or cannot do.
     pub malformed: u64,
     /// Of these: handed to the uplink, or to other ports.
@@ -53,7 +54,7 @@ pub struct PortCounters {
     pub delivered: u64,
     /// Frames for the guest that found no receive buffer, or for which the interface had no space.
     pub ring_full: u64,
-    /// Frames for the guest that none of its buffers would hold.
+    /// Frames for the guest that none of its buffers would hold, or that the interface refused for their form.
     pub too_long: u64,
     /// Frames for the guest while its ring did not run, or there was none, or no interface.
     pub no_guest: u64,
@@ -149,6 +150,8 @@ impl Port {
             transmitted: self.counters.transmitted + lost.not_taken + lost.too_long,
             malformed: self.counters.malformed + lost.too_long,
             not_taken: lost.not_taken,
+            delivered: self.counters.delivered - lost.refused,
+            too_long: self.counters.too_long + lost.refused,
             waiting: (self.staging.len() + self.merged.left()) as u64 + self.held,
             attached,
             ..self.counters.clone()
@@ -208,9 +211,7 @@ impl Port {
             self.counters.malformed += 1;
             return Ok(DROPPED);
         };
-        let longest = if header.is_merged() { MAX_MERGED_BYTES } else { MAX_FRAME_BYTES };
-        let has_own_tag = self.settings.vlan.is_some() && vlan::is_tagged(&frame[..bytes]);
-        if has_own_tag || bytes + tag_bytes > longest {
+        if !self.is_well_formed(&frame[..bytes], header) {
             self.counters.malformed += 1;
             return Ok(DROPPED);
         }
@@ -222,6 +223,24 @@ impl Port {
             Some(number) => (vlan::insert(frame, bytes, number), header.tagged()),
             None => (bytes, header),
         }))
+    }
+
+    /// Whether a frame of its router has the form that it may have at this port.
+    fn is_well_formed(&self, frame: &[u8], header: NetHeader) -> bool {
+        let PortSettings { nic, vlan, .. } = &self.settings;
+        let Some((payload_at, _)) = vlan::payload(frame) else {
+            return false;
+        };
+        let tag_bytes = vlan.map_or(0, |_| vlan::TAG_BYTES);
+        let longest = if header.is_merged() {
+            MAX_MERGED_BYTES
+        } else {
+            MAX_FRAME_BYTES.min(payload_at + usize::from(nic.mtu) + tag_bytes)
+        };
+        let has_own_tag = vlan.is_some() && vlan::is_tagged(frame);
+        // Whoever sums up writes the sum where the header says: never into what is checked or put in here.
+        let is_outside = header.needs_checksum() && !header.sums_up_payload(frame);
+        !has_own_tag && !is_outside && frame.len() + tag_bytes <= longest
     }
 
     /// Whether its router takes a frame with what this header leaves to it.
@@ -283,6 +302,11 @@ impl Port {
         self.guest_mut().map_or(Ok(false), GuestSide::enable_kicks)
     }
 
+    /// Whether nobody tells when its router transmits.
+    pub(crate) fn is_polled(&mut self) -> bool {
+        self.guest_mut().is_some_and(GuestSide::is_polled)
+    }
+
     /// Spares a guest kicks.
     pub(crate) fn disable_kicks(&mut self) {
         if let Some(guest) = self.guest_mut() {
@@ -290,3 +314,6 @@ impl Port {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

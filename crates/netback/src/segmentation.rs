@@ -37,6 +37,8 @@ pub struct Division {
     payload: usize,
     is_ipv4: bool,
     protocol: u8,
+    /// Sum of the pseudo header, without its length; None: of the addresses in the IP header.
+    pseudo: Option<u64>,
 }
 
 impl Division {
@@ -45,7 +47,7 @@ impl Division {
     pub fn of(frame: &[u8], header: NetHeader) -> Option<Self> {
         let (ip, kind) = vlan::payload(frame)?;
         let is_ipv4 = kind == IPV4;
-        let (transport, protocol) = match kind {
+        let Transport { at: transport, protocol, is_routed } = match kind {
             IPV4 => behind_ipv4(frame, ip)?,
             IPV6 => behind_ipv6(frame, ip)?,
             _ => return None,
@@ -72,7 +74,8 @@ impl Division {
         if is_short || payload == 0 || size == 0 || headers + size.min(payload) > MAX_FRAME_BYTES {
             return None;
         }
-        Some(Self { ip, transport, headers, size, payload, is_ipv4, protocol })
+        let pseudo = if is_routed { Some(told_sum(frame, header, transport)?) } else { None };
+        Some(Self { ip, transport, headers, size, payload, is_ipv4, protocol, pseudo })
     }
 
     /// How many segments there are, at least one.
@@ -81,10 +84,9 @@ impl Division {
         self.payload.div_ceil(self.size)
     }
 
-    /// Bytes of all headers, which each segment has.
-    #[must_use]
-    pub fn header_bytes(&self) -> usize {
-        self.headers
+    /// Bytes of the longest segment's IP packet.
+    pub(crate) fn packet_bytes(&self) -> usize {
+        self.headers + self.size.min(self.payload) - self.ip
     }
 
     /// Writes a segment of the frame, the same as before, to the start of a buffer of [`MAX_FRAME_BYTES`]
@@ -142,9 +144,9 @@ impl Division {
         let addresses = if self.is_ipv4 { 12..20 } else { 8..40 };
         let at = self.transport + if self.protocol == TCP { 16 } else { 6 };
         put(segment, at, 0);
-        let pseudo = sum(&segment[self.ip..][addresses])
-            + u64::from(self.protocol)
-            + (segment.len() - self.transport) as u64;
+        let of_addresses = || sum(&segment[self.ip..][addresses]) + u64::from(self.protocol);
+        let pseudo =
+            self.pseudo.unwrap_or_else(of_addresses) + (segment.len() - self.transport) as u64;
         let written = complement(pseudo + sum(&segment[self.transport..]));
         let none = self.protocol == UDP && written == 0;
         put(segment, at, if none { 0xffff } else { written.into() });
@@ -156,15 +158,38 @@ fn put(segment: &mut [u8], at: usize, number: usize) {
     segment[at..at + 2].copy_from_slice(&number.to_be_bytes());
 }
 
-/// Where the header of TCP or UDP begins, and which of them; fragments have none.
-fn behind_ipv4(frame: &[u8], ip: usize) -> Option<(usize, u8)> {
+/// What is behind an IP header and its extensions.
+struct Transport {
+    /// Where it begins.
+    at: usize,
+    protocol: u8,
+    /// The packet goes to further addresses on its way, so that the last one is not in the IP header.
+    is_routed: bool,
+}
+
+/// Sum of the pseudo header without its length, as the sender left it where the checksum is to be: it
+/// knows the address that the packet goes to at last, of which RFC 8200, 8.1 takes the sum.
+fn told_sum(frame: &[u8], header: NetHeader, transport: usize) -> Option<u64> {
+    let at = transport + usize::from(header.csum_offset);
+    let told = frame.get(at..at + 2).filter(|_| header.needs_checksum())?;
+    let bytes = u16::try_from(frame.len() - transport).ok()?;
+    // In ones' complement this takes the length away.
+    Some(u64::from(u16::from_be_bytes([told[0], told[1]])) + u64::from(!bytes))
+}
+
+/// The header of TCP or UDP; fragments have none.
+fn behind_ipv4(frame: &[u8], ip: usize) -> Option<Transport> {
     let header = frame.get(ip..ip + 20)?;
     let bytes = usize::from(header[0] & 0xf) * 4;
     let is_fragment = header[6] & 0x3f != 0 || header[7] != 0;
-    (header[0] >> 4 == 4 && bytes >= 20 && !is_fragment).then_some((ip + bytes, header[9]))
+    (header[0] >> 4 == 4 && bytes >= 20 && !is_fragment).then_some(Transport {
+        at: ip + bytes,
+        protocol: header[9],
+        is_routed: false,
+    })
 }
 
-fn behind_ipv6(frame: &[u8], ip: usize) -> Option<(usize, u8)> {
+fn behind_ipv6(frame: &[u8], ip: usize) -> Option<Transport> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
     const DESTINATION: u8 = 60;
@@ -172,13 +197,14 @@ fn behind_ipv6(frame: &[u8], ip: usize) -> Option<(usize, u8)> {
     if header[0] >> 4 != 6 {
         return None;
     }
-    let (mut at, mut kind) = (ip + IPV6_BYTES, header[6]);
+    let (mut at, mut kind, mut is_routed) = (ip + IPV6_BYTES, header[6], false);
     while matches!(kind, HOP_BY_HOP | ROUTING | DESTINATION) {
-        let extension = frame.get(at..at + 2)?;
+        let extension = frame.get(at..at + 4)?;
+        is_routed |= kind == ROUTING && extension[3] > 0; // segments left
         kind = extension[0];
         at += 8 + usize::from(extension[1]) * 8;
     }
-    Some((at, kind))
+    Some(Transport { at, protocol: kind, is_routed })
 }
 
 /// A merged frame whose segments are sent one after the other.

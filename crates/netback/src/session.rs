@@ -142,7 +142,8 @@ impl Session {
         Ok(wanted.then_some(Reply { code, payload }))
     }
 
-    /// Its rings, as far as they run, for one round of work.
+    /// Its rings, as far as they run, for one round of work. One that has just started is to be looked at
+    /// without waiting for a kick.
     pub fn rings(&mut self) -> Rings<'_> {
         let format = self.format;
         let [receive, transmit] = &mut self.rings;
@@ -162,18 +163,6 @@ impl Session {
     #[must_use]
     pub fn kick(&self, ring: usize) -> Option<&Kick> {
         self.rings.get(ring)?.kick.as_ref()
-    }
-
-    /// Whether a ring runs. One that has just started is to be looked at without waiting for a kick.
-    #[must_use]
-    pub fn is_running(&self, ring: usize) -> bool {
-        self.rings.get(ring).is_some_and(|ring| ring.queue.is_some())
-    }
-
-    /// The negotiated features; 0 before that.
-    #[must_use]
-    pub fn features(&self) -> u64 {
-        self.features.unwrap_or(0)
     }
 
     /// The features that this NIC offers.

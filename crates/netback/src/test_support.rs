@@ -3,7 +3,8 @@
 use std::{
     ffi::CStr,
     fs::File,
-    os::fd::{FromRawFd, OwnedFd},
+    net::UdpSocket,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
 };
 
 /// A file in memory of this size, as a virtual machine's memory is.
@@ -38,4 +39,30 @@ pub(crate) fn pipe() -> (File, OwnedFd) {
     assert_eq!(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
     // SAFETY: two descriptors that nobody else has.
     unsafe { (File::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) }
+}
+
+/// Index of the loopback interface of each network namespace.
+pub(crate) const LO: u32 = 1;
+
+/// Does something in a thread with a network namespace of its own, whose loopback interface is up: what is
+/// sent there arrives there.
+pub(crate) fn in_network_namespace(act: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::spawn(|| {
+        // SAFETY: no pointers.
+        assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWNET) }, 0, "needs root");
+        // SAFETY: all zeros are a value of this plain structure.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip([b'l', b'o']) {
+            *to = libc::c_char::from_ne_bytes([from]);
+        }
+        request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).unwrap();
+        // Any socket will do.
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        // SAFETY: the pointer is to a live request.
+        let failed =
+            unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request) };
+        assert_eq!(failed, 0);
+        act();
+    });
+    assert!(thread.join().is_ok());
 }

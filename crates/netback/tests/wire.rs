@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use crate::driver::{Driver, GUEST, Guest, USER};
+use crate::driver::{Driver, GUEST, Guest, USER, runs};
 use isolane_netback::{
     Connection, CutOff, HEADER_BYTES, Header, MAX_PAYLOAD_BYTES, Message, NicSettings, RECEIVE,
     Received, Request, Session, TRANSMIT, feature, protocol_feature,
@@ -341,7 +341,7 @@ fn a_user_mode_linux_guest() {
         assert_eq!(send(12, NEED_REPLY, &words(&[ring | 0x100]), &[]), 0);
         assert_eq!(send(18, NEED_REPLY, &state(index, 1), &[]), 0);
     }
-    assert!(session.is_running(RECEIVE) && session.is_running(TRANSMIT));
+    assert!(runs(&mut session, RECEIVE) && runs(&mut session, TRANSMIT));
     assert!(session.kick(TRANSMIT).is_none(), "it is polled");
     let _ = session.rings().transmit.unwrap().call.unwrap().signal();
     assert_eq!(call_reader.read(&mut [0; 16]).unwrap(), 8);

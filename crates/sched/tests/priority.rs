@@ -15,6 +15,16 @@ fn with_priorities(priorities: &[u8]) -> Scheduler<Frame> {
     scheduler
 }
 
+fn hierarchical(shares: &[(u8, u32)]) -> Scheduler<Frame> {
+    let kind = Kind::Hierarchical { quantum_bytes: support::LONGEST, burst_bytes: 3_000 };
+    let mut scheduler = support::scheduler(FLOWS, kind);
+    for (flow, &(priority, weight)) in (0..).zip(shares) {
+        let settings = FlowSettings { priority, weight, ..FlowSettings::default() };
+        scheduler.set(flow, settings, 0).unwrap();
+    }
+    scheduler
+}
+
 /// As long as flow `f` alone would take on the link, with others before it: the link alone, whatever
 /// is left of it.
 fn end_of_last(arrivals: &[Arrival]) -> u64 {
@@ -34,6 +44,35 @@ proptest! {
             let waiting = departure.backlogged.iter().zip(&priorities);
             let first = waiting.filter(|(backlogged, _)| **backlogged).map(|(_, priority)| priority);
             prop_assert_eq!(&priorities[departure.frame.flow as usize], first.min().unwrap());
+        }
+    }
+
+    /// The same of the hierarchical scheduler's rest, however long the turn is that a flow of a higher
+    /// number has begun, and whatever priority flows have from now on.
+    #[test]
+    fn a_turn_that_has_begun_waits_for_the_classes_above(
+        mut shares in prop::collection::vec((0..8u8, 1..50u32), FLOWS as usize),
+        steps in prop::collection::vec(
+            (0..FLOWS, 64..=support::LONGEST, 0..3u32, prop::option::of((0..8u8, 1..50u32))), 1..400,
+        ),
+    ) {
+        let mut scheduler = hierarchical(&shares);
+        for (id, (flow, bytes, departures, change)) in (0..).zip(steps) {
+            scheduler.enqueue(Frame { flow, bytes, id }, 0).unwrap();
+            if let Some((priority, weight)) = change.filter(|_| id % 8 == 0) {
+                shares[flow as usize] = (priority, weight);
+                let settings = FlowSettings { priority, weight, ..FlowSettings::default() };
+                scheduler.set(flow, settings, 0).unwrap();
+            }
+            for _ in 0..departures {
+                let waiting = (0..FLOWS).filter(|&flow| scheduler.queued(flow) != Some(0));
+                let first = waiting.map(|flow| shares[flow as usize].0).min();
+                let sent = match scheduler.dequeue(0) {
+                    Next::Packet(frame) => Some(shares[frame.flow as usize].0),
+                    _ => None,
+                };
+                prop_assert_eq!(sent, first);
+            }
         }
     }
 

@@ -63,6 +63,48 @@ fn frames_are_divided_as_linux_does_it() {
     }
 }
 
+/// The sums of each segment's transport with this pseudo header's addresses: of what is right, all ones.
+fn sums(segments: &[Vec<u8>], addresses: &[u8], transport: usize, protocol: u8) -> Vec<u16> {
+    let of = |segment: &Vec<u8>| {
+        let bytes = (segment.len() - transport) as u64;
+        !complement(sum(addresses) + u64::from(protocol) + bytes + sum(&segment[transport..]))
+    };
+    segments.iter().map(of).collect()
+}
+
+#[test]
+fn behind_a_routing_header_the_sum_is_that_of_the_last_address() {
+    for (name, protocol, offset) in [("tcp over ipv6", TCP, 16), ("udp over ipv6", UDP, 6)] {
+        let Recorded { merged, header, .. } = case(name);
+        let last = [&[0xfd][..], &[0x77; 15]].concat();
+        let source = merged[22..38].to_vec();
+        let routing = |left| [&[protocol, 2, 4, left, 0, 0, 0, 0][..], &last].concat();
+        let routed = |left| {
+            let mut frame = [&merged[..54], &routing(left), &merged[54..]].concat();
+            frame[20] = 43;
+            let bytes = frame.len() - 54;
+            put(&mut frame, 18, bytes);
+            frame
+        };
+        let header = NetHeader { csum_start: 78, csum_offset: offset, ..header };
+        // As senders leave it: the sum of the pseudo header, with the length of all.
+        let mut frame = routed(1);
+        let bytes = frame.len() - 78;
+        let pseudo = sum(&source) + sum(&last) + u64::from(protocol) + bytes as u64;
+        put(&mut frame, 78 + usize::from(offset), (!complement(pseudo)).into());
+        let segments = divided(&frame, Division::of(&frame, header).unwrap());
+        assert!(segments.len() > 1);
+        let addresses = [&source[..], &last].concat();
+        assert_eq!(sums(&segments, &addresses, 78, protocol), vec![0xffff; segments.len()]);
+        // What nobody tells cannot be known; once it has arrived, the address is in its header.
+        assert_eq!(Division::of(&frame, NetHeader { flags: 0, ..header }), None);
+        let arrived = routed(0);
+        let segments =
+            divided(&arrived, Division::of(&arrived, NetHeader { flags: 0, ..header }).unwrap());
+        assert_eq!(sums(&segments, &merged[22..54], 78, protocol), vec![0xffff; segments.len()]);
+    }
+}
+
 #[test]
 fn a_datagrams_checksum_is_never_zero() {
     let Recorded { mut merged, header, .. } = case("udp over ipv4");
@@ -151,8 +193,8 @@ proptest! {
         if let Some(division) = Division::of(&merged, header) {
             let segments = divided(&merged, division);
             let payload: Vec<u8> =
-                segments.iter().flat_map(|one| one[division.header_bytes()..].to_vec()).collect();
-            prop_assert_eq!(&payload, &merged[division.header_bytes()..]);
+                segments.iter().flat_map(|one| one[division.headers..].to_vec()).collect();
+            prop_assert_eq!(&payload, &merged[division.headers..]);
         }
     }
 }

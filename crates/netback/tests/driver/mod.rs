@@ -1,8 +1,8 @@
 //! A model of a guest: memory in a file, and a driver that fills a ring's three parts as the
 //! specification says. It accesses the memory through the file, so it needs no mapping of its own.
 
-#![allow(dead_code, reason = "the example that fuzzes uses a part of it")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(dead_code, reason = "unit tests and the example that fuzzes use a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails; unit tests may anyway")]
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,13 @@ use std::{
     sync::Arc,
 };
 
-use isolane_netback::{GuestMemory, MemoryRegion, Queue, QueueSettings, RingAddresses};
+use isolane_netback::{GuestMemory, MemoryRegion, Queue, QueueSettings, RingAddresses, Session};
+
+/// Whether a ring of a session runs.
+pub fn runs(session: &mut Session, ring: usize) -> bool {
+    let rings = session.rings();
+    [rings.receive.is_some(), rings.transmit.is_some()].get(ring) == Some(&true)
+}
 
 /// Where the guest has its memory.
 pub const GUEST: u64 = 0x4000_0000;

@@ -134,11 +134,12 @@ impl Hierarchical {
     }
 
     fn choose_of_rest<P: Packet>(&mut self, queues: &Queues<P>) -> Option<u32> {
-        let turns = self.rest.iter_mut().find(|turns| !turns.is_empty())?;
+        let (priority, turns) = (0..).zip(&mut self.rest).find(|(_, turns)| !turns.is_empty())?;
         let mut id = turns.last();
         loop {
             let flow = &mut self.flows[id as usize];
-            if flow.turn_on {
+            // Whose turn it was last here may be in the middle of one at another priority by now.
+            if flow.turn_on && flow.priority == priority {
                 let bytes = queues.head_bytes(id).expect("whose turn is on is backlogged");
                 if u64::from(bytes) <= flow.deficit_bytes {
                     return Some(id);
