@@ -84,14 +84,13 @@ pub fn attached_xdp(ifindex: u32) -> Result<Option<AttachedProgram>> {
 /// Not on the generic hook: there a frame loses its number on the way to a router's queue, and
 /// segments that travel as one are dropped.
 pub fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, ours: &[&str]) -> Result<()> {
-    if let Some(found) = attached_xdp(ifindex)? {
-        if !ours.contains(&found.name.as_str()) {
+    if let Some(found) = attached_xdp(ifindex)?
+        && !ours.contains(&found.name.as_str()) {
             return Err(refuse(
                 ifindex,
                 format!("the XDP program '{}' (id {}) is there", found.name, found.id),
             ));
         }
-    }
     // libbpf would print what the kernel answers.
     let printer = libbpf_rs::set_print(None);
     let done = Xdp::new(program).attach(index(ifindex)?, XdpFlags::DRV_MODE);

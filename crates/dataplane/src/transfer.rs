@@ -68,7 +68,7 @@ fn play(table: &Table, limit_ns: u64) -> Histogram {
             while table.ball.0.load(Ordering::Acquire) != next + 1 {
                 looks = looks.wrapping_add(1);
                 let over = || table.over.0.load(Ordering::Relaxed) || monotonic_ns() >= limit_ns;
-                if looks % 256 == 0 && over() {
+                if looks.is_multiple_of(256) && over() {
                     return batches;
                 }
             }

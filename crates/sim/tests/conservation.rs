@@ -59,7 +59,7 @@ fn add_router(parts: &mut [Vec<Value>; 5], index: usize, router: &Router) {
                            "byte_ns": 0.1, "batch": 7,
                            "queue": {"capacity": capacity, "notify_ns": 333.3,
                                      "admission": if *path == 4 { admission(&name, *capacity) } else { json!([]) },
-                                     "back_pressure": if index % 2 == 0 { "on" } else { "off" }}}));
+                                     "back_pressure": if index.is_multiple_of(2) { "on" } else { "off" }}}));
         names.push(part(what));
     };
     match path {

@@ -81,7 +81,7 @@ pub fn run(wanted: &Arguments) -> Result<String> {
         step = step.wrapping_add(1);
         for source in sources {
             source.replace(BATCH);
-            if step % DRAINED_EACH == 0 {
+            if step.is_multiple_of(DRAINED_EACH) {
                 let _ = source.nic.drain(1);
             }
         }

@@ -65,7 +65,7 @@ impl Memory {
     /// 16 bits that the back-end accesses, too.
     #[inline]
     pub fn word(&self, at: usize) -> &AtomicU16 {
-        assert!(at % 2 == 0 && at + 2 <= self.bytes);
+        assert!(at.is_multiple_of(2) && at + 2 <= self.bytes);
         // SAFETY: inside the mapping and aligned, as was just checked; others access it atomically.
         unsafe { AtomicU16::from_ptr(self.start.as_ptr().add(at).cast()) }
     }
@@ -73,7 +73,7 @@ impl Memory {
     /// 32 bits that the back-end accesses, too.
     #[inline]
     pub fn double_word(&self, at: usize) -> &AtomicU32 {
-        assert!(at % 4 == 0 && at + 4 <= self.bytes);
+        assert!(at.is_multiple_of(4) && at + 4 <= self.bytes);
         // SAFETY: as above.
         unsafe { AtomicU32::from_ptr(self.start.as_ptr().add(at).cast()) }
     }

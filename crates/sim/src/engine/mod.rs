@@ -120,7 +120,7 @@ impl Engine {
             if self.ask && stop() {
                 break false;
             }
-            self.ask = self.steps % ASK_EVERY == 0;
+            self.ask = self.steps.is_multiple_of(ASK_EVERY);
         };
         self.host.catch_up(self.now_ns);
         if self.times.is_none() {
@@ -138,7 +138,7 @@ impl Engine {
                 host.catch_up(now_ns);
                 host.events.push(now_ns + SYNC_NS, Event::Sync);
                 // Where nothing else has events of its own.
-                self.ask |= now_ns % (64 * SYNC_NS) == 0;
+                self.ask |= now_ns.is_multiple_of(64 * SYNC_NS);
             }
             Event::Ring(ring) => host.ring_due(ring, now_ns),
             Event::Retry(worker) => host.retry(worker, now_ns),

@@ -62,12 +62,11 @@ impl Cpu {
     fn wake_task(&mut self, index: CoreId, task: EntityId, now_ns: u64) {
         let core = &mut self.cores[index];
         let running = core.current.and_then(|current| self.contexts[current].task());
-        if let CpuScheduler::Fair(fair, _) = &mut core.scheduler {
-            if fair.requeue(task) && running.is_some() {
+        if let CpuScheduler::Fair(fair, _) = &mut core.scheduler
+            && fair.requeue(task) && running.is_some() {
                 fair.wake(task);
                 return;
             }
-        }
         self.charge(index, now_ns);
         let core = &mut self.cores[index];
         let CpuScheduler::Fair(fair, _) = &mut core.scheduler else { return };
@@ -154,11 +153,10 @@ impl Cpu {
         let ran_ns = clock_ns - core.charged_ns;
         core.charged_ns = clock_ns;
         let task = core.current.and_then(|current| self.contexts[current].task());
-        if let (Some(task), CpuScheduler::Fair(fair, _)) = (task, &mut core.scheduler) {
-            if fair.charge(task, ran_ns) {
+        if let (Some(task), CpuScheduler::Fair(fair, _)) = (task, &mut core.scheduler)
+            && fair.charge(task, ran_ns) {
                 self.request_reschedule(index);
             }
-        }
     }
 
     /// That disk request is done.
