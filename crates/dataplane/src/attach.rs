@@ -85,12 +85,13 @@ pub fn attached_xdp(ifindex: u32) -> Result<Option<AttachedProgram>> {
 /// segments that travel as one are dropped.
 pub fn attach_xdp(program: BorrowedFd<'_>, ifindex: u32, ours: &[&str]) -> Result<()> {
     if let Some(found) = attached_xdp(ifindex)?
-        && !ours.contains(&found.name.as_str()) {
-            return Err(refuse(
-                ifindex,
-                format!("the XDP program '{}' (id {}) is there", found.name, found.id),
-            ));
-        }
+        && !ours.contains(&found.name.as_str())
+    {
+        return Err(refuse(
+            ifindex,
+            format!("the XDP program '{}' (id {}) is there", found.name, found.id),
+        ));
+    }
     // libbpf would print what the kernel answers.
     let printer = libbpf_rs::set_print(None);
     let done = Xdp::new(program).attach(index(ifindex)?, XdpFlags::DRV_MODE);

@@ -63,10 +63,12 @@ impl Cpu {
         let core = &mut self.cores[index];
         let running = core.current.and_then(|current| self.contexts[current].task());
         if let CpuScheduler::Fair(fair, _) = &mut core.scheduler
-            && fair.requeue(task) && running.is_some() {
-                fair.wake(task);
-                return;
-            }
+            && fair.requeue(task)
+            && running.is_some()
+        {
+            fair.wake(task);
+            return;
+        }
         self.charge(index, now_ns);
         let core = &mut self.cores[index];
         let CpuScheduler::Fair(fair, _) = &mut core.scheduler else { return };
@@ -154,9 +156,10 @@ impl Cpu {
         core.charged_ns = clock_ns;
         let task = core.current.and_then(|current| self.contexts[current].task());
         if let (Some(task), CpuScheduler::Fair(fair, _)) = (task, &mut core.scheduler)
-            && fair.charge(task, ran_ns) {
-                self.request_reschedule(index);
-            }
+            && fair.charge(task, ran_ns)
+        {
+            self.request_reschedule(index);
+        }
     }
 
     /// That disk request is done.
