@@ -35,7 +35,7 @@ def check(
     """
     _cores(policy)
     namespace = host.here
-    _nics(policy, namespace)
+    _nics(policy, namespace, nics)
     _addresses(policy, found)
     _budgets(policy, found, nics)
     links = {}
@@ -70,8 +70,9 @@ def _read_list(text: str) -> list[int]:
     return cores
 
 
-def _nics(policy: Policy, namespace: Namespace) -> None:
-    there = namespace.interfaces()
+def _nics(policy: Policy, namespace: Namespace, looked_at: Mapping[str, Nic]) -> None:
+    # One that comes or goes just now is not there: what it can do is not known.
+    there = [name for name in namespace.interfaces() if name in looked_at or name not in policy.nics]
     for nic in policy.nics:
         if nic == "lo":
             raise SpecError("nics: lo is the loopback interface; accepted: a NIC")

@@ -27,7 +27,8 @@ def notes(
     shared
         NICs whose link the routers share by class.
     """
-    told = [note for nic in nics.values() for note in _of_nic(nic)]
+    told = [f"{name}: there is no such interface now" for name in policy.nics if name not in nics]
+    told += [note for nic in nics.values() for note in _of_nic(nic)]
     told += _in_software(policy, found, nics)
     for router in found:
         if policy.routers[router.name].forward == "xdp":

@@ -26,7 +26,7 @@ GROUP = 0x15A
 VANISH_S = 10.0
 """How long links, their programs and the programs' maps may take to disappear; they need
 milliseconds, but a host that is overloaded may be long in freeing what nobody uses any more."""
-_GONE = {errno.ENODEV, errno.EINVAL}
+GONE = {errno.ENODEV, errno.EINVAL}
 """What an interface answers that is gone, or that the kernel is just taking away."""
 _LACKING = {
     errno.EOPNOTSUPP,
@@ -148,7 +148,7 @@ class Namespace:
         try:
             return int(self.read(ifname, "ifindex"))
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno in GONE:
                 return None
             raise
 
