@@ -208,17 +208,22 @@ static __always_inline int admit(struct isl_queue *queue, __u32 slot, __u32 ifin
 	return 1;
 }
 
+/*
+ * Gives a frame its number in the queue. Some drivers have no place for one (netvsc, ena): nobody
+ * would count that such a frame has left the queue, so it is no part of it.
+ */
 static __always_inline void number_frame(struct xdp_md *ctx, struct isl_queue *queue, __u32 slot)
 {
-	__u32 number = __sync_fetch_and_add(&queue->enqueued, 1) + 1;
 	struct isl_tag *tag;
 
-	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*tag)))
+	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*tag))) {
+		__sync_fetch_and_add(&queue->untagged, 1);
 		return;
+	}
 	tag = (void *)(long)ctx->data_meta;
 	if ((void *)(tag + 1) <= (void *)(long)ctx->data) {
 		tag->slot = ISL_TAG_MARK + slot;
-		tag->number = number;
+		tag->number = __sync_fetch_and_add(&queue->enqueued, 1) + 1;
 	}
 }
 

@@ -15,7 +15,7 @@ from isolane.enforce.find import find_routers
 from isolane.enforce.host_access import GROUP, Host, find_namespace
 from isolane.enforce.host_checks import check
 from isolane.enforce.policy_lock import locked
-from isolane.enforce.policy_notes import notes
+from isolane.enforce.policy_notes import notes, without_numbers
 from isolane.enforce.policy_plan import Plan
 from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, MissingRouter, Sample
@@ -201,7 +201,11 @@ class Enforcer:
                 drift=tuple(one for one in drift if one.router not in missing),
                 settings=len(state.applied),
                 routers=statuses(policy, found, state, readings),
-                notes=(*notes(policy, running, there, _shared(state)), *_lost(host, there)),
+                notes=(
+                    *notes(policy, running, there, _shared(state)),
+                    *without_numbers(sampling.untagged(host, state, policy)),
+                    *_lost(host, there),
+                ),
             )
 
         return self._do(work, exclusive=False)

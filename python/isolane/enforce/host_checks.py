@@ -72,7 +72,9 @@ def _read_list(text: str) -> list[int]:
 
 def _nics(policy: Policy, namespace: Namespace, looked_at: Mapping[str, Nic]) -> None:
     # One that comes or goes just now is not there: what it can do is not known.
-    there = [name for name in namespace.interfaces() if name in looked_at or name not in policy.nics]
+    there = [
+        name for name in namespace.interfaces() if name in looked_at or name not in policy.nics
+    ]
     for nic in policy.nics:
         if nic == "lo":
             raise SpecError("nics: lo is the loopback interface; accepted: a NIC")

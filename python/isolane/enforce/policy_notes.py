@@ -39,6 +39,17 @@ def notes(
     return tuple(dict.fromkeys(told))
 
 
+def without_numbers(untagged: Mapping[str, int]) -> tuple[str, ...]:
+    """Return a sentence on each router whose queues nobody can count: frames that got no number."""
+    return tuple(
+        f"{name}: the driver of a NIC leaves no place for metadata before frames, so nobody counts "
+        "what waits in its queue: the queue limit, cpu_max and forward: xdp do not hold for what "
+        "comes by that NIC"
+        for name, frames in untagged.items()
+        if frames
+    )
+
+
 def _of_nic(nic: Nic) -> Iterator[str]:
     if nic.kind == "veth" and nic.peer is None:
         yield (

@@ -52,6 +52,26 @@ def pacemaker_threads_of(state: State) -> list[int]:
     return found
 
 
+def untagged(host: Host, state: State, policy: Policy) -> dict[str, int]:
+    """Return how many frames a NIC's driver had no place for a number of, by router."""
+    plane = host.attached_plane()
+    if plane is None:
+        return {}
+    found = {name: queue_counts(plane, state, name) for name in policy.routers}
+    return {name: sum(queue.untagged for queue in queues) for name, queues in found.items()}
+
+
+def queue_counts(plane: _native.Plane, state: State, name: str) -> list[_native.QueueCounts]:
+    """Return the counts of a router's queues, those in use."""
+    return [queue for queue in map(plane.queue_counts, numbers(state, "queue", name)) if queue]
+
+
+def numbers(state: State, kind: str, name: str) -> list[int]:
+    """Return the numbers of a kind that a router has: ``queue``, ``port``."""
+    head = f"{kind}:{name}:"
+    return [number for key, number in state.numbers.items() if key.startswith(head)]
+
+
 def take(host: Host, state: State, policy: Policy) -> Sample:
     """Take a sample; changes nothing."""
     reader = _Reader(host, state, policy, threads_of(state))
@@ -139,23 +159,19 @@ class _Reader:
             link_fair_share={nic: self.link_fair[nic].get(name, 0.0) for nic in sent},
         )
 
-    def _numbers(self, kind: str, name: str) -> list[int]:
-        head = f"{kind}:{name}:"
-        return [number for key, number in self.state.numbers.items() if key.startswith(head)]
-
     def _minor(self, name: str) -> int:
         return self.state.numbers.get(f"class:{name}", -1)
 
     def _queues(self, name: str) -> list[_native.QueueCounts]:
         if self.plane is None:
             return []
-        return [q for q in map(self.plane.queue_counts, self._numbers("queue", name)) if q]
+        return queue_counts(self.plane, self.state, name)
 
     def _burst_limit(self, name: str) -> int:
         """Return how many frames may wait for a router when none of its queues overflows."""
         if self.plane is None:
             return 0
-        queues = map(self.plane.queue, self._numbers("queue", name))
+        queues = map(self.plane.queue, numbers(self.state, "queue", name))
         return sum(queue.burst_limit for queue in queues if queue)
 
     def _nic_cpu_ns(self, name: str) -> int | None:
@@ -165,4 +181,6 @@ class _Reader:
         return self.plane.nic_ns(number)
 
     def _ports(self, name: str) -> list[_native.PortCounts]:
-        return list(map(self.plane.port_counts, self._numbers("port", name))) if self.plane else []
+        if self.plane is None:
+            return []
+        return list(map(self.plane.port_counts, numbers(self.state, "port", name)))

@@ -169,13 +169,16 @@ def test_a_nic_that_has_gone_under_a_policy_is_told_by_status(steering: str) -> 
 
 
 def test_a_wire_that_has_gone_is_not_one_that_only_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    says = []
+
     def read(*_: object) -> str:
-        raise OSError(code, os.strerror(code))
+        raise OSError(says[-1], os.strerror(says[-1]))
 
     namespace = cast("Namespace", SimpleNamespace(enter=lambda: None, read=read))
     monkeypatch.setattr(napi_threads, "tells_threads", lambda: True)
     for code in (errno.ENODEV, errno.EINVAL):
+        says.append(code)
         assert not napi_threads.only_sends(namespace, "eth0", 3)
-    code = errno.EMFILE
+    says.append(errno.EMFILE)
     with pytest.raises(OSError, match="Too many open files"):
         napi_threads.only_sends(namespace, "eth0", 3)

@@ -1,7 +1,10 @@
 //! The demultiplexer, packet in, packet out, verdict; settings and counts of a plane.
 
 use super::*;
-use crate::{skeletons::demux::types as host, test_run::packet_through};
+use crate::{
+    skeletons::demux::types as host,
+    test_run::{packet_through, tagged_through},
+};
 
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
@@ -225,6 +228,22 @@ fn what_costs_more_than_a_bucket_holds_is_paid_for_afterwards() {
     }
     let max = began.elapsed().as_micros() / 12_304 + 2;
     assert!(through <= max, "{through} of {max}");
+}
+
+#[test]
+fn frames_without_a_place_for_a_number_are_no_part_of_the_queue() {
+    let plane = plane(&queue());
+    // What is before this frame leaves as little as a driver that takes no metadata.
+    let before = [0u8; 216];
+    for _ in 0..9 {
+        let packet = frame(MAC, 0x0800);
+        let (verdict, left, out) = tagged_through(&plane.demux.progs.isl_demux, &before, &packet);
+        assert_eq!((verdict, left, out), (XDP_REDIRECT, before.to_vec(), packet));
+    }
+    let seen = counts(&plane);
+    assert_eq!((seen.offered, seen.dropped_queue, seen.waiting, seen.untagged), (9, 0, 0, 9));
+    verdict(&plane, &frame(MAC, 0x0800));
+    assert_eq!((counts(&plane).waiting, counts(&plane).untagged), (1, 9));
 }
 
 #[test]
