@@ -89,6 +89,25 @@ def tracer(process: int) -> int | None:
     return None
 
 
+def effective_user(process: int) -> int | None:
+    """Return whose rights a process has; None when it has ended.
+
+    Who owns its folder says less: of a process that may not be traced (prctl(2), PR_SET_DUMPABLE)
+    root does.
+    """
+    with suppress(OSError, ValueError, IndexError):
+        told = Path(f"/proc/{process}/status").read_text().partition("\nUid:")[2]
+        return int(told.split(maxsplit=2)[1])
+    return None
+
+
+def sees_processes_of(process: int) -> bool:
+    """Tell whether a process is in the PID namespace of this one, not in one within it."""
+    with suppress(OSError):  # it has ended
+        return Path(f"/proc/{process}/ns/pid").samefile("/proc/self/ns/pid")
+    return False
+
+
 def cpu_ns(thread: int) -> int:
     """Return the CPU time of a thread, ns; 0 when it has gone."""
     with suppress(OSError, ValueError, IndexError):

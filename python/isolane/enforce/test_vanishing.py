@@ -169,7 +169,7 @@ def test_a_nic_that_has_gone_under_a_policy_is_told_by_status(steering: str) -> 
 
 
 def test_a_wire_that_has_gone_is_not_one_that_only_sends(monkeypatch: pytest.MonkeyPatch) -> None:
-    says = []
+    says: list[int] = []
 
     def read(*_: object) -> str:
         raise OSError(says[-1], os.strerror(says[-1]))
