@@ -100,13 +100,17 @@ class Host:
         """Take the namespace that the NICs are in for gone."""
         self._gone = True
 
+    def go_home(self) -> None:
+        """Have the thread enter the namespace that it began in."""
+        kernel.setns_net(self._home)
+
     def close(self) -> None:
         """Let go of everything and leave the thread where it began."""
         for _, namespace in self._namespaces.values():
             namespace.close()
         self._namespaces.clear()
         self._plane = None
-        kernel.setns_net(self._home)
+        self.go_home()
         os.close(self._home)
 
     def namespace(self, path: str) -> Namespace | None:

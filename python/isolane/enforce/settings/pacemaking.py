@@ -51,6 +51,7 @@ class Pacemaker(Setting):
         for process, _ in running(self.group):
             _end(process)
         if value is not None:
+            host.go_home()  # in a router's namespace it would keep that, and its interfaces, alive
             _start(self.group, json.dumps(value), host.groups)
 
 
