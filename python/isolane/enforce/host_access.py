@@ -82,7 +82,6 @@ class Host:
         self._clsact: dict[str, set[int]] = {}
         self._leaves: dict[tuple[str, str], dict[int, int]] = {}
         self._xdp: dict[str, dict[int, XdpFeature]] = {}
-        self._counters: dict[tuple[str, str], tuple[int, list[int]]] = {}
         self._home = kernel.open_own_net()
         self._gone = False
 
@@ -197,15 +196,10 @@ class Host:
         namespace = self.namespace(path)
         if namespace is None:
             return 0
-        key = (path, ifname)
         with contextlib.suppress(OSError):
-            if key not in self._counters:
-                names = kernel.counter_names(namespace.ioctl, ifname)
-                self._counters[key] = len(names), [i for i, n in enumerate(names) if _LOST(n)]
-            count, wanted = self._counters[key]
-            if wanted:
-                values = kernel.counters(namespace.ioctl, ifname, count)
-                return sum(values[index] for index in wanted)
+            # Read anew each time: whoever has the interface may change its queues at any moment.
+            found = kernel.counters(namespace.ioctl, ifname)
+            return sum(value for name, value in found if _LOST(name))
         return 0
 
     def forget_classes(self, path: str, ifname: str) -> None:
