@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from isolane.cli.printable import printable
+
 if TYPE_CHECKING:
     from isolane.enforce import Enforcer, MissingRouter, Outcome
 
@@ -110,14 +112,14 @@ def print_outcome(policy: str | None, outcome: Outcome, *, as_json: bool, verbos
         print_json(data)
         return
     for note in outcome.notes:
-        typer.echo(f"isolane: {note}", err=True)
+        typer.echo(printable(f"isolane: {note}"), err=True)
     changed = len(outcome.changes)
     typer.echo(f"{_settings(changed)} changed, {outcome.unchanged} left as they were")
     shown = outcome.changes if verbose or changed <= _FEW else ()
     for change in shown:
-        typer.echo(f"  {change}")
+        typer.echo(printable(f"  {change}"))
     for router in outcome.waiting:
-        typer.echo(f"{router.name} waits: {router.reason}")
+        typer.echo(printable(f"{router.name} waits: {router.reason}"))
 
 
 def _settings(count: int) -> str:
