@@ -203,5 +203,6 @@ def _out_of(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.errno == errno.EMFILE and "ulimit" not in reason:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        reason = f"too many open files: the limit is {limit}; raise it (ulimit -n 1024)"
+        more = max(1024, 2 * limit)
+        reason = f"too many open files: the limit is {limit}; raise it (ulimit -n {more})"
     return f"{named}{reason[:1].lower()}{reason[1:]}"

@@ -24,6 +24,9 @@ _RIGHTS: Final = (
 )  # fmt: skip
 """In this order for: files of cgroups and interfaces; interfaces and BPF; reading the namespaces of
 processes; entering them; cores and priorities of threads."""
+_FILES: Final = 1 << 16
+"""What as many routers as there can be take, with some 7 for each namespace; not without a limit,
+since programs that this one starts may close all that they may have open, one by one."""
 _FEW: Final = 20
 """Up to this many changes are listed without --verbose."""
 
@@ -38,7 +41,9 @@ def enforcer() -> Enforcer:
     """
     from isolane.enforce import Enforcer
     from isolane.errors import SpecError
+    from isolane.open_files import allow_open_files
 
+    allow_open_files(_FILES)
     name = os.environ.get(POLICY_VARIABLE, "")
     if not name:
         return Enforcer()

@@ -302,8 +302,9 @@ class Enforcer:
         try:
             state = State.load(self.directory)
             host.nics |= state.nics()
-            if self.base is None and state.about.get("netns", host.identity) != host.identity:
-                self._refuse_elsewhere(state.about["netns"], clearing=elsewhere)
+            applied_in = state.about.get("netns")
+            if self.base is None and applied_in is not None and applied_in != host.identity:
+                self._refuse_elsewhere(applied_in, clearing=elsewhere)
                 host.leave_base()
         except BaseException:
             host.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -23,6 +24,8 @@ GROUP = "isolane"
 
 
 _SO_NETNS_COOKIE = 71
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESRCH, errno.ENODEV, errno.EINVAL}
+"""What the file of a namespace answers that is gone, its process with it, or that is none now."""
 _LOST = re.compile(r"rx_queue_\d+_drops|tx_queue_\d+_xdp_xmit_errors").fullmatch
 """Counters of drivers/net/veth.c; what a program drops is counted elsewhere."""
 
@@ -35,6 +38,12 @@ def cookie_of(sock: socket.socket) -> int:
         )
     except OSError:
         return 0
+
+
+def _let_be_gone(error: OSError) -> None:
+    """Go on where a namespace is gone; anything else, as too many open files, is an error."""
+    if error.errno not in _GONE:
+        raise error
 
 
 def find_namespace(cookie: int) -> Path | None:
@@ -118,7 +127,8 @@ class Host:
             return None
         try:
             inode = os.stat(path).st_ino  # noqa: PTH116 - tens of thousands of times in a command
-        except OSError:
+        except OSError as error:
+            _let_be_gone(error)
             return None
         known = self._namespaces.get(path)
         if known and known[0] == inode:
@@ -127,11 +137,13 @@ class Host:
         if known:
             known[1].close()
             del self._namespaces[path]
-        with contextlib.suppress(OSError):
+        try:
             namespace = Namespace(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-            self._namespaces[path] = (inode, namespace)
-            return namespace
-        return None
+        except OSError as error:
+            _let_be_gone(error)
+            return None
+        self._namespaces[path] = (inode, namespace)
+        return namespace
 
     @property
     def here(self) -> Namespace:

@@ -73,10 +73,15 @@ class Namespace:
         self.name = name
         self.path = NETNS_DIR / name
         self._fd = fd
-        self.enter()
-        self.ioctl = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self.sysfs = kernel.open_detached()
-        self.links = rtnl.IPRoute()  # its socket belongs to the namespace that the thread is in
+        with contextlib.ExitStack() as opened:  # what is open when the next step fails
+            opened.callback(os.close, fd)
+            self.enter()
+            self.ioctl = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+            opened.callback(self.ioctl.close)
+            self.sysfs = kernel.open_detached()
+            opened.callback(os.close, self.sysfs)
+            self.links = rtnl.IPRoute()  # its socket belongs to the namespace of the thread
+            opened.pop_all()
 
     @classmethod
     def create(cls, name: str, journal: Journal) -> Namespace:

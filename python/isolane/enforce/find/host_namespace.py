@@ -152,6 +152,8 @@ def open_namespace(path: Path, missing: str) -> int:
             raise NotSupported(f"opening {path} needs root") from None
         if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
             raise Absent(missing) from None
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise  # who takes a router for gone takes its policy away
         raise Absent(f"{path} cannot be opened: {os.strerror(error.errno or 0)}") from None
 
 
