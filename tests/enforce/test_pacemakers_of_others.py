@@ -30,12 +30,12 @@ def test_a_pacemaker_that_sees_these_files_is_found() -> None:
         assert list(running(GROUP)) == [(process.pid, "{}")]
 
 
-def test_one_of_another_user_is_not_ours_even_if_root_owns_its_folder() -> None:
+def test_one_of_another_user_is_not_ours_even_if_root_owns_its_files() -> None:
     hidden = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); " + BEGUN_AND_WAITING
     words = (sys.executable, "-c", hidden, MODULE, GROUP, "{}")
     nobody = 'exec setpriv --reuid 65534 --clear-groups "$@"'
     with in_own_mounts("true", nobody, *words) as process:
-        assert Path(f"/proc/{process.pid}").stat().st_uid == 0
+        assert Path(f"/proc/{process.pid}/cmdline").stat().st_uid == 0
         assert list(running(GROUP)) == []
 
 

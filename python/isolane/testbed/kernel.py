@@ -127,8 +127,8 @@ def _ethtool_statistics(sock: socket.socket, ifname: str, request: bytes, size: 
     the queues of its interface meanwhile. So there is space for as many as there can be, of which
     pages that nobody writes to cost nothing.
     """
-    most = len(request) + max(size, _MAX_COUNTERS * _ETH_GSTRING_LEN)
-    with mmap.mmap(-1, most, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as area:
+    space = len(request) + max(size, _MAX_COUNTERS * _ETH_GSTRING_LEN)
+    with mmap.mmap(-1, space, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as area:
         area[: len(request)] = request
         first = ctypes.c_char.from_buffer(area)
         try:
