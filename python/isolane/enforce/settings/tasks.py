@@ -202,14 +202,20 @@ class Affinity(_Thread):
 
 @dataclass(frozen=True)
 class Scheduling(_Thread):
-    """Scheduling policy, nice value and time slice (ns) of a thread."""
+    """Scheduling policy, nice value and time slice (ns) of a thread.
+
+    Of a real-time one also the priority, which state files of before lack.
+    """
 
     kind: ClassVar[str] = "scheduling"
     label: ClassVar[str] = "scheduling"
 
     def read(self, host: Host) -> Value:  # noqa: ARG002
-        """Return [policy, nice, slice]; None when the thread has ended."""
-        return list(scheduling.get_scheduling(self.thread)) if self.alive() else None
+        """Return [policy, nice, slice], and a priority if it has one; None when it has ended."""
+        if not self.alive():
+            return None
+        priority = scheduling.get_priority(self.thread)
+        return [*scheduling.get_scheduling(self.thread), *([priority] if priority else [])]
 
     def write(self, host: Host, value: Value) -> None:  # noqa: ARG002
         """Set scheduling policy, nice value and time slice."""
