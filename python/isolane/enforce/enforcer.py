@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from isolane.enforce import nic_features, sampling, transaction
+from isolane.enforce.addresses import told_apart
 from isolane.enforce.find import find_routers
 from isolane.enforce.host_access import GROUP, Host, find_namespace
 from isolane.enforce.host_checks import check
@@ -93,7 +94,7 @@ class Enforcer:
     def _apply(self, policy: Policy, host: Host, state: State, *, adopt: bool) -> Outcome:
         recovered = transaction.recover(state, host)
         host.nics |= set(policy.nics)
-        everyone = self._find(policy, host)
+        everyone = find(host, state, policy)
         found = [router for router in everyone if isinstance(router, FoundRouter)]
         there = nic_features.look(policy.nics, host.here)
         links = check(policy, found, host, there)
@@ -129,8 +130,8 @@ class Enforcer:
             If the policy does not fit this host.
         """
 
-        def work(host: Host, _: State) -> tuple[FoundRouter | MissingRouter, ...]:
-            everyone = self._find(policy, host)
+        def work(host: Host, state: State) -> tuple[FoundRouter | MissingRouter, ...]:
+            everyone = find(host, state, policy)
             found = [router for router in everyone if isinstance(router, FoundRouter)]
             there = nic_features.look(policy.nics, host.here)
             check(policy, found, host, there)
@@ -138,10 +139,6 @@ class Enforcer:
             return everyone
 
         return self._do(work, exclusive=False)
-
-    def _find(self, policy: Policy, host: Host) -> tuple[FoundRouter | MissingRouter, ...]:
-        _ = host.here  # enters the namespace, from which the search then starts
-        return find_routers(policy)
 
     def clear(self) -> Outcome:
         """Put every setting back to its value before the first policy.
@@ -187,7 +184,7 @@ class Enforcer:
             policy = _in_force(state)
             if policy is None:
                 return InForce(None, None)
-            found = self._find(policy, host)
+            found = find(host, state, policy)
             missing = {router.name for router in found if isinstance(router, MissingRouter)}
             readings = transaction.read_all(state, host)
             drift = transaction.drifts(state, readings)
@@ -319,6 +316,12 @@ class Enforcer:
             raise TestbedError(f"{whose}, {path}: run this there (nsenter --net={path})")
         if not clearing:
             raise TestbedError(f"{whose}, which is gone: run isolane clear first")
+
+
+def find(host: Host, state: State, policy: Policy) -> tuple[FoundRouter | MissingRouter, ...]:
+    """Look for a policy's routers; one whose frames cannot be told from another's waits."""
+    _ = host.here  # enters the namespace, from which the search then starts
+    return told_apart(policy, find_routers(policy), state)
 
 
 def _shared(state: State) -> set[str]:

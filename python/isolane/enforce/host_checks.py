@@ -118,23 +118,13 @@ def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Ni
 
 
 def _addresses(policy: Policy, found: Sequence[FoundRouter]) -> None:
-    owners: dict[tuple[str, int], str] = {}
+    """Refuse what is asked for of frames that nobody tells apart; whose are, see `addresses`."""
     for router in found:
         for interface in router.interfaces:
             if interface.how == "own":
                 continue
             if interface.how == "macvlan" or not demultiplexed(policy, router, interface):
                 _as_it_came(policy, router, interface)
-                if not filtered_on(policy, router, interface):
-                    continue
-            key = (interface.mac, interface.vlan)
-            here = f"{router.name} ({interface.ifname})"
-            if key in owners:
-                raise SpecError(
-                    f"{owners[key]} and {here} have the same MAC address {interface.mac}: frames "
-                    "for one cannot be told from frames for the other; give one of them another"
-                )
-            owners[key] = here
 
 
 def _as_it_came(policy: Policy, router: FoundRouter, at: Interface) -> None:

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from isolane.enforce.enforcer import Enforcer
-from isolane.enforce.find import find_routers
+from isolane.enforce.enforcer import Enforcer, find
 from isolane.enforce.host_access import Host
 from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
@@ -211,9 +210,8 @@ class Watcher:
             yield events
 
 
-def _look(host: Host, _: State, policy: Policy) -> tuple[Policy, tuple[Found, ...]]:
-    _here = host.here  # enters the namespace, from which the search then starts
-    return policy, find_routers(policy)
+def _look(host: Host, state: State, policy: Policy) -> tuple[Policy, tuple[Found, ...]]:
+    return policy, find(host, state, policy)
 
 
 def _identity(router: Found) -> Identity:

@@ -18,7 +18,7 @@ from isolane.enforce.nic_features import Nic
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.enforce.settings.link_filters import address_of, options
 from isolane.enforce.steering import Steering, key, steer
-from isolane.errors import NotSupported, SpecError
+from isolane.errors import NotSupported
 from isolane.spec.policy import Policy, parse_policy
 
 MAC = "02:00:00:00:00:01"
@@ -120,13 +120,6 @@ def test_what_nobody_keeps_is_refused_with_the_reason(case: str) -> None:
     at, keys, kind, says = REFUSED[case]
     with pytest.raises(NotSupported, match=says):
         checked(at, keys, kind=kind)
-
-
-def test_two_machines_with_one_address_cannot_be_demultiplexed() -> None:
-    here = SimpleNamespace(interfaces=lambda: {"nic0": 1})
-    both, host = [machine(ON_TOP), machine(TAP)], cast("Host", SimpleNamespace(here=here))
-    with pytest.raises(SpecError, match="have the same MAC address"):
-        check(policy(), both, host, {"nic0": NIC})
 
 
 def test_the_options_of_a_filter_can_be_read_again() -> None:

@@ -168,6 +168,21 @@ def test_what_fails_is_told_and_tried_again(scene: Scene) -> None:
     wait_for(lambda: scene.in_force() == {"vr2"})
 
 
+def test_one_that_takes_an_address_of_the_hosts_waits_alone(scene: Scene) -> None:
+    words = scene.host.run("ip -o link show nic1").split()
+    taken = words[words.index("link/ether") + 1]
+    scene.apply()
+    scene.watch(sweep_s=0.5)
+    scene.hears("watching policy watched")
+    scene.host.run(f"ip -n {scene.vr1} link set eth0 address {taken}")
+    said = scene.hears("vr1 waits: eth0 has the same MAC address as the host's interface")
+    assert taken in said
+    wait_for(lambda: scene.in_force() == {"vr2"})
+    scene.host.run(f"ip -n {scene.vr1} link set eth0 address 02:00:00:00:77:01")
+    scene.hears("vr1 is back")
+    wait_for(lambda: scene.in_force() == {"vr1", "vr2"})
+
+
 def test_without_a_watcher_everything_stays_in_force(scene: Scene) -> None:
     scene.apply()
     watcher = Watcher(scene.enforcer, scene.heard.append)
