@@ -21,7 +21,7 @@ Address = tuple[str, int]
 """MAC address and VLAN."""
 
 
-def told_apart(
+def with_own_addresses(
     policy: Policy, everyone: Sequence[FoundRouter | MissingRouter], state: State
 ) -> tuple[FoundRouter | MissingRouter, ...]:
     """Return the routers, in their order; one whose address is another's is one that waits."""

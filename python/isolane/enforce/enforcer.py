@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from isolane.enforce import nic_features, sampling, transaction
-from isolane.enforce.addresses import told_apart
+from isolane.enforce.addresses import with_own_addresses
 from isolane.enforce.find import find_routers
 from isolane.enforce.host_access import GROUP, Host, find_namespace
 from isolane.enforce.host_checks import check
@@ -321,7 +321,7 @@ class Enforcer:
 def find(host: Host, state: State, policy: Policy) -> tuple[FoundRouter | MissingRouter, ...]:
     """Look for a policy's routers; one whose frames cannot be told from another's waits."""
     _ = host.here  # enters the namespace, from which the search then starts
-    return told_apart(policy, find_routers(policy), state)
+    return with_own_addresses(policy, find_routers(policy), state)
 
 
 def _shared(state: State) -> set[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from isolane.enforce.addresses import told_apart
+from isolane.enforce.addresses import with_own_addresses
 from isolane.enforce.policy_state import AppliedSetting, State
 from isolane.enforce.router_facts import FoundRouter, Interface, MissingRouter
 from isolane.enforce.settings import Entry
@@ -44,7 +44,7 @@ def in_force(**routers: str) -> State:
 
 
 def who_waits(*everyone: FoundRouter | MissingRouter, state: State | None = None) -> dict[str, str]:
-    told = told_apart(policy(), everyone, state or in_force())
+    told = with_own_addresses(policy(), everyone, state or in_force())
     assert [one.name for one in told] == [one.name for one in everyone]
     return {one.name: one.reason for one in told if isinstance(one, MissingRouter)}
 
@@ -90,10 +90,10 @@ def test_one_with_an_address_twice_waits_alone() -> None:
 def test_who_is_told_apart_does_not_wait(
     one: FoundRouter, other: FoundRouter | MissingRouter
 ) -> None:
-    assert told_apart(policy(), (one, other), in_force()) == (one, other)
+    assert with_own_addresses(policy(), (one, other), in_force()) == (one, other)
 
 
 def test_without_a_word_on_where_frames_leave_apply_says_so_not_this() -> None:
     two = policy("{nic0: {rate: 1Gbps}, nic1: {rate: 1Gbps}}")
     both = router("vr0", mac(1)), router("vr1", mac(1))
-    assert told_apart(two, both, in_force()) == both
+    assert with_own_addresses(two, both, in_force()) == both
