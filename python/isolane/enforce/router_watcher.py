@@ -1,5 +1,7 @@
 """Applies the policy in force again when one of its routers comes, goes or restarts.
 
+So it does when an interface is polled by new threads, which no setting is for yet.
+
 Traffic does not need it: the settings in force stay in force while it does not run.
 """
 
@@ -19,6 +21,7 @@ from isolane.enforce.enforcer import Enforcer, find
 from isolane.enforce.host_access import Host
 from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
+from isolane.enforce.sampling import lost_threads_of
 from isolane.errors import IsolaneError, NotSupported
 from isolane.procfs import started
 from isolane.spec.policy import Policy
@@ -100,9 +103,11 @@ class Watcher:
             self._without_policy()
             return
         self._idle = False
-        policy, self._found = looked
+        policy, self._found, lost = looked
         now = {router.name: _identity(router) for router in self._found}
-        if now != self._known:
+        if now == self._known and lost:
+            self.say(f"threads that polled {', '.join(sorted(lost))} have ended")
+        if now != self._known or lost:
             self._apply(policy, now)
 
     def _without_policy(self) -> None:
@@ -210,8 +215,8 @@ class Watcher:
             yield events
 
 
-def _look(host: Host, state: State, policy: Policy) -> tuple[Policy, tuple[Found, ...]]:
-    return policy, find(host, state, policy)
+def _look(host: Host, state: State, policy: Policy) -> tuple[Policy, tuple[Found, ...], set[str]]:
+    return policy, find(host, state, policy), lost_threads_of(state)
 
 
 def _identity(router: Found) -> Identity:

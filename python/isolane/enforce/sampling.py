@@ -42,6 +42,22 @@ def nic_threads_of(state: State) -> list[int]:
     return [setting.thread for setting in found if started(setting.thread) == setting.began]
 
 
+def lost_threads_of(state: State) -> set[str]:
+    """Return which interfaces have lost threads that the policy gave their cores and cgroups.
+
+    An interface that goes down and up again, or gets other queues, is polled by new threads, which
+    begin in the root cgroup. Those of a virtual machine do not count: new ones have it from the
+    thread that starts them.
+    """
+    settings = map(from_key, state.applied)
+    found = (p for p in settings if isinstance(p, Member | Scheduling) and p.polled)
+    return {
+        p.polled if p.router == NIC_OWNER else f"{p.router} ({p.polled})"
+        for p in found
+        if not p.alive()
+    }
+
+
 def pacemaker_threads_of(state: State) -> list[int]:
     """Return the threads of the pacemaker, if it runs."""
     settings = map(from_key, state.applied)

@@ -168,6 +168,36 @@ def test_what_fails_is_told_and_tried_again(scene: Scene) -> None:
     wait_for(lambda: scene.in_force() == {"vr2"})
 
 
+def test_an_interface_that_bounces_has_its_new_threads_in_the_cgroup(
+    scene: Scene, tmp_path: Path
+) -> None:
+    scene.apply()
+    scene.watch(sweep_s=3600)
+    scene.hears("watching policy watched")
+    before = scene.enforcer.threads()["vr1"]
+    # Between two looks: its identity is the same all the time.
+    both = tmp_path / "bounce"
+    both.write_text("link set eth0 down\nlink set eth0 up\n")
+    scene.host.run(f"ip -n {scene.vr1} -batch {both}")
+    now = wait_for(lambda: scene.enforcer.threads().get("vr1"))
+    assert now is not None
+    assert set(now).isdisjoint(before)
+    wait_for(lambda: not scene.enforcer.status().drift)
+
+
+def test_a_bounce_of_the_nic_is_noticed_too(scene: Scene, tmp_path: Path) -> None:
+    scene.apply()
+    scene.watch(sweep_s=3600)
+    scene.hears("watching policy watched")
+    before = scene.enforcer.nic_threads()
+    both = tmp_path / "bounce"
+    both.write_text("link set nic1 down\nlink set nic1 up\n")
+    scene.host.run(f"ip -batch {both}")
+    now = wait_for(scene.enforcer.nic_threads)
+    assert set(now).isdisjoint(before)
+    assert "threads that polled nic1 have ended" in scene.heard
+
+
 def test_one_that_takes_an_address_of_the_hosts_waits_alone(scene: Scene) -> None:
     words = scene.host.run("ip -o link show nic1").split()
     taken = words[words.index("link/ether") + 1]

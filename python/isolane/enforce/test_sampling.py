@@ -16,7 +16,7 @@ from isolane.enforce.host_access import Host
 from isolane.enforce.policy_notes import without_numbers
 from isolane.enforce.policy_state import AppliedSetting, State
 from isolane.enforce.router_facts import RouterSample
-from isolane.enforce.settings import Member, Program
+from isolane.enforce.settings import Member, Program, Scheduling
 from isolane.procfs import started
 from isolane.spec.policy import parse_policy
 
@@ -155,3 +155,16 @@ def test_what_xdp_sends_straight_to_a_nic_is_added_to_what_passes_a_port(
     port = PortCounts(offered=13, offered_bytes=1_000, dropped_rate=2, dropped_size=1)
     got = sample(host(queues, {4: port}), found)
     assert (got.forwarded, got.forwarded_bytes) == (frames, size)
+
+
+def test_threads_that_polled_are_missed_when_they_end_and_a_machines_are_not() -> None:
+    own, found = started() or 0, state()
+    for setting in (
+        Member("vr1", "thread of eth0", os.getpid(), own - 1),
+        Scheduling("vr1", "thread of eth0", os.getpid(), own - 1),
+        Scheduling("nic", "thread of nic0", os.getpid(), own - 1),
+        Scheduling("nic", "thread of nic1", os.getpid(), own),
+        Member("vm", "thread", os.getpid(), own - 1),
+    ):
+        found.applied[setting.key] = AppliedSetting(None, None)
+    assert sampling.lost_threads_of(found) == {"vr1 (eth0)", "nic0"}

@@ -16,6 +16,8 @@ from isolane.errors import TestbedError
 from isolane.procfs import started, threads_of
 from isolane.testbed.netns import step
 
+POLLING = "thread of "
+"""What a kernel thread that polls an interface is called, before the interface's name."""
 _READY_S = 10.0
 """How long a new kernel thread may take until it has run once and can be moved."""
 _EMPTY_S = 10.0
@@ -147,6 +149,11 @@ class _Thread(Setting):
     def there(self, host: Host) -> bool:  # noqa: ARG002 - in no namespace
         """Tell whether the thread runs."""
         return self.alive()
+
+    @property
+    def polled(self) -> str:
+        """The interface that it polls; empty of a thread of the router's own."""
+        return self.what.removeprefix(POLLING) if self.what.startswith(POLLING) else ""
 
     def alive(self) -> bool:
         """Tell whether the thread, and no later one of its number, runs."""
