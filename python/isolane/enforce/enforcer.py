@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from isolane.enforce import nic_features, sampling, transaction
-from isolane.enforce.addresses import with_own_addresses
 from isolane.enforce.find import find_routers
 from isolane.enforce.host_access import GROUP, Host, find_namespace
 from isolane.enforce.host_checks import check
@@ -19,6 +18,7 @@ from isolane.enforce.policy_lock import locked
 from isolane.enforce.policy_notes import notes, without_numbers
 from isolane.enforce.policy_plan import Plan
 from isolane.enforce.policy_state import State
+from isolane.enforce.router_addresses import with_own_addresses
 from isolane.enforce.router_facts import FoundRouter, MissingRouter, Sample
 from isolane.enforce.router_status import RouterStatus, statuses
 from isolane.enforce.setting import from_key
@@ -174,6 +174,18 @@ class Enforcer:
             if policy is None:
                 raise TestbedError("no policy is in force: run isolane apply POLICY.yaml first")
             return self._apply(policy.with_changes(router, changes), host, state, adopt=False)
+
+        return self._do(work)
+
+    def apply_again(self) -> Outcome | None:
+        """Apply the policy in force to the routers that run now; None where none is in force.
+
+        Whatever command was faster: it looks at what is in force once it has the lock.
+        """
+
+        def work(host: Host, state: State) -> Outcome | None:
+            policy = _in_force(state)
+            return None if policy is None else self._apply(policy, host, state, adopt=False)
 
         return self._do(work)
 

@@ -118,7 +118,7 @@ def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Ni
 
 
 def _addresses(policy: Policy, found: Sequence[FoundRouter]) -> None:
-    """Refuse what is asked for of frames that nobody tells apart; whose are, see `addresses`."""
+    """Refuse what is asked for of frames that nobody tells from others."""
     for router in found:
         for interface in router.interfaces:
             if interface.how == "own":

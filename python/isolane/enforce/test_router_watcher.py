@@ -158,6 +158,28 @@ def test_a_policy_that_is_cleared_stays_cleared(scene: Scene) -> None:
     wait_for(lambda: scene.heard.count("watching policy watched") == 2)
 
 
+def test_who_clears_a_policy_is_not_told_of_the_threads_that_end_by_it(scene: Scene) -> None:
+    scene.apply()
+    watcher = Watcher(scene.enforcer, scene.heard.append)
+    watcher.look()
+    scene.heard.clear()
+    bounce = "ip -n {} link set eth0 {}"
+    scene.host.run(bounce.format(scene.vr1, "down"))
+    scene.host.run(bounce.format(scene.vr1, "up"))
+    with locked(scene.enforcer.directory):
+        watcher.look()
+    assert scene.heard == []
+    cleared = scene.enforcer.apply_again, scene.enforcer.clear
+
+    def too_late() -> object:  # the policy is cleared between its look and its lock
+        cleared[1]()
+        return cleared[0]()
+
+    scene.enforcer.apply_again = too_late  # type: ignore[assignment, method-assign]
+    watcher.look()
+    assert scene.heard == ["no policy is in force; waiting for one"]
+
+
 def test_what_fails_is_told_and_tried_again(scene: Scene) -> None:
     scene.apply()
     scene.watch()
@@ -195,7 +217,7 @@ def test_a_bounce_of_the_nic_is_noticed_too(scene: Scene, tmp_path: Path) -> Non
     scene.host.run(f"ip -batch {both}")
     now = wait_for(scene.enforcer.nic_threads)
     assert set(now).isdisjoint(before)
-    assert "threads that polled nic1 have ended" in scene.heard
+    scene.hears("threads that polled nic1 have ended")
 
 
 def test_one_that_takes_an_address_of_the_hosts_waits_alone(scene: Scene) -> None:

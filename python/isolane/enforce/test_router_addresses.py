@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from isolane.enforce.addresses import with_own_addresses
 from isolane.enforce.policy_state import AppliedSetting, State
+from isolane.enforce.router_addresses import with_own_addresses
 from isolane.enforce.router_facts import FoundRouter, Interface, MissingRouter
 from isolane.enforce.settings import Entry
 from isolane.spec.policy import Policy, parse_policy
