@@ -61,10 +61,27 @@ struct {
 #define MILLION 1000000ULL
 /* A full queue that nobody serves is probed again after this long. */
 #define PROBE_MS 100
-/* Longest silence that fills a bucket: with it 100 Gbit/s stay within 64 bits. */
+/* Silences up to this need no division: with it 100 Gbit/s stay within 64 bits. */
 #define MAX_REFILL_NS 100000000ULL
 /* IPv4 hosts take so much in any case, and so do links: no need to check the MTU. */
 #define ALWAYS_FITS_BYTES (ETH_HLEN + 576)
+
+/* What a bucket holds after a time, in millionths of a token; `full` when it is full. */
+static __always_inline __u64 refilled(struct isl_bucket *bucket, __u64 full, __u64 passed_ns)
+{
+	__u64 tokens = bucket->tokens, rate = bucket->rate, passed_us = passed_ns / 1000;
+
+	if (tokens >= full)
+		return full;
+	if (passed_ns <= MAX_REFILL_NS)
+		tokens += passed_ns * rate / 1000;
+	else if (passed_us < (full - tokens) / rate)
+		/* Slow, or deep: what fills the rest is more than has passed, so nothing overflows. */
+		tokens += passed_us * rate;
+	else
+		tokens = full;
+	return tokens < full ? tokens : full;
+}
 
 /*
  * Takes `cost` tokens, or nothing and says so. What costs more than the bucket holds (a jumbo
@@ -80,11 +97,7 @@ static __always_inline int take_tokens(struct isl_bucket *bucket, __u64 cost, __
 	cost *= MILLION;
 	if (now_ns > refilled_ns)
 		passed_ns = now_ns - refilled_ns;
-	if (passed_ns > MAX_REFILL_NS)
-		passed_ns = MAX_REFILL_NS;
-	tokens = bucket->tokens + passed_ns * bucket->rate / 1000;
-	if (tokens > full)
-		tokens = full;
+	tokens = refilled(bucket, full, passed_ns);
 	if (now_ns > refilled_ns)
 		bucket->refilled_ns = now_ns;
 	if (tokens < cost && tokens < full) {
@@ -208,17 +221,22 @@ static __always_inline int admit(struct isl_queue *queue, __u32 slot, __u32 ifin
 	return 1;
 }
 
+/*
+ * Gives a frame its number in the queue. Some drivers have no place for one (netvsc, ena): nobody
+ * would count that such a frame has left the queue, so it is no part of it.
+ */
 static __always_inline void number_frame(struct xdp_md *ctx, struct isl_queue *queue, __u32 slot)
 {
-	__u32 number = __sync_fetch_and_add(&queue->enqueued, 1) + 1;
 	struct isl_tag *tag;
 
-	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*tag)))
+	if (bpf_xdp_adjust_meta(ctx, -(int)sizeof(*tag))) {
+		__sync_fetch_and_add(&queue->untagged, 1);
 		return;
+	}
 	tag = (void *)(long)ctx->data_meta;
 	if ((void *)(tag + 1) <= (void *)(long)ctx->data) {
 		tag->slot = ISL_TAG_MARK + slot;
-		tag->number = number;
+		tag->number = __sync_fetch_and_add(&queue->enqueued, 1) + 1;
 	}
 }
 

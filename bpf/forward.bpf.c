@@ -63,6 +63,7 @@ static __always_inline int forward(struct xdp_md *ctx, struct isl_queue *queue, 
 	__builtin_memcpy(eth->h_dest, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(eth->h_source, fib.smac, ETH_ALEN);
 	queue->forwarded++;
+	queue->forwarded_bytes += bpf_xdp_get_buff_len(ctx) + ISL_FCS_BYTES;
 	return bpf_redirect_map(&isl_egress_dev, *number, XDP_DROP);
 }
 

@@ -64,15 +64,16 @@ struct isl_queue {
 	__u32 probed_ms;     /* when `full_at` changed or a frame was let into the full queue */
 	__u64 dropped_cpu;   /* above cpu_max */
 	__u32 pressure; /* grows with each frame that it refuses, falls with each that it takes */
-	__u32 pad2;
+	__u32 untagged; /* frames that the NIC's driver had no place for a number of; wraps */
 	__u64 dropped_size; /* longer than the router's interface takes */
 	/* isl_router_rx */
 	__u64 served;
-	__u64 forwarded;     /* by XDP */
-	__u32 dequeued;	     /* number of the latest frame that left the queue */
-	__u32 thread;	     /* that took it */
-	__u64 thread_ran_ns; /* what that thread had run for by then */
-	__u64 pad3[4];
+	__u64 forwarded;       /* by XDP */
+	__u32 dequeued;	       /* number of the latest frame that left the queue */
+	__u32 thread;	       /* that took it */
+	__u64 thread_ran_ns;   /* what that thread had run for by then */
+	__u64 forwarded_bytes; /* of `forwarded`, with the frame check sequence */
+	__u64 pad3[3];
 };
 
 /*

@@ -8,12 +8,12 @@ looks after them.
 from __future__ import annotations
 
 import os
-import resource
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 from isolane import _native
+from isolane.open_files import allow_open_files
 
 
 def main() -> int:
@@ -23,8 +23,7 @@ def main() -> int:
         Path(os.environ["ISOLANE_CGROUP"]).write_text(str(os.getpid()))
     os.chdir("/")  # keeps no file system busy
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # nor a lock of whoever started the command
-    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))  # it opens a file for each thread
+    allow_open_files()  # it opens a file for each thread
     _native.run_pacemaker(work)
     return 0
 

@@ -89,6 +89,24 @@ def tracer(process: int) -> int | None:
     return None
 
 
+def effective_user(process: int) -> int | None:
+    """Return whose rights a process has; None when it has ended.
+
+    The folder belongs to that user even where root owns the files in it, as of a process that may
+    not be traced (task_dump_owner() in fs/proc/base.c).
+    """
+    with suppress(OSError):
+        return Path(f"/proc/{process}").stat().st_uid
+    return None
+
+
+def sees_processes_of(process: int) -> bool:
+    """Tell whether a process is in the PID namespace of this one, not in one within it."""
+    with suppress(OSError):  # it has ended
+        return Path(f"/proc/{process}/ns/pid").samefile("/proc/self/ns/pid")
+    return False
+
+
 def cpu_ns(thread: int) -> int:
     """Return the CPU time of a thread, ns; 0 when it has gone."""
     with suppress(OSError, ValueError, IndexError):

@@ -19,6 +19,8 @@ SLICED: Final = (os.SCHED_OTHER, os.SCHED_BATCH)
 """Those of them with which a thread may have a time slice of its own."""
 MIN_SLICE_NS: Final = 100_000
 """The shortest that the kernel gives."""
+REAL_TIME: Final = (os.SCHED_FIFO, os.SCHED_RR)
+"""Policies whose threads have a priority in place of a nice value."""
 _KEEP_POLICY: Final = 0x08
 """``SCHED_FLAG_KEEP_POLICY`` (Linux 5.3): and whether children begin with the kernel's own."""
 _KTHREADD: Final = 2
@@ -28,7 +30,9 @@ _syscall = ctypes.CDLL(None, use_errno=True).syscall
 _syscall.restype = ctypes.c_long
 
 
-def set_scheduling(thread: int, policy: int, nice: int, slice_ns: int) -> None:
+def set_scheduling(
+    thread: int, policy: int, nice: int, slice_ns: int, priority: int | None = None
+) -> None:
     """sched_setattr(2): policy, nice value and time slice of a thread.
 
     Parameters
@@ -36,8 +40,12 @@ def set_scheduling(thread: int, policy: int, nice: int, slice_ns: int) -> None:
     slice_ns
         0.1 to 100 ms (Linux 6.12, custom slices of EEVDF; older kernels ignore it); 0: the
         kernel's own.
+    priority
+        Of a real-time policy; None: the lowest one, which is the kernel's own choice for threads.
     """
-    _set(thread, policy, 0, nice, slice_ns)
+    if priority is None:
+        priority = 1 if policy in REAL_TIME else 0
+    _set(thread, policy, 0, nice, slice_ns, priority)
 
 
 def set_slice(thread: int, slice_ns: int) -> None:
@@ -64,6 +72,11 @@ def get_scheduling(thread: int) -> tuple[int, int, int]:
     return fields[1], fields[3], fields[5]
 
 
+def get_priority(thread: int) -> int | None:
+    """Return the priority of a thread with a real-time policy; None of any other."""
+    return os.sched_getparam(thread).sched_priority or None
+
+
 def has_slices() -> bool:
     """Tell whether threads have time slices of their own (EEVDF, Linux 6.12).
 
@@ -86,8 +99,8 @@ def takes_slice(thread: int) -> bool:
     return False
 
 
-def _set(thread: int, policy: int, flags: int, nice: int, slice_ns: int) -> None:
-    attributes = _ATTRIBUTES.pack(_ATTRIBUTES.size, policy, flags, nice, 0, slice_ns, 0, 0)
+def _set(thread: int, policy: int, flags: int, nice: int, slice_ns: int, priority: int = 0) -> None:
+    attributes = _ATTRIBUTES.pack(_ATTRIBUTES.size, policy, flags, nice, priority, slice_ns, 0, 0)
     _call(_SET, thread, ctypes.create_string_buffer(attributes), 0)
 
 

@@ -29,6 +29,13 @@ def by_xdp(rig: Rig) -> int:
     return queue.forwarded
 
 
+def sent_bytes(rig: Rig) -> int:
+    """Bytes that vr1 has sent, with the frame check sequence, whoever forwarded them."""
+    sample = rig.enforcer.sample()
+    assert sample is not None
+    return sample.routers[0].forwarded_bytes
+
+
 def passed(
     rig: Rig, frames: list[Frame], answers: int | None = None
 ) -> tuple[list[bytes], list[tuple[int, int]]]:
@@ -83,8 +90,9 @@ def test_xdp_forwards_as_the_kernel_does(make_rig: Callable[..., Rig], ip: int) 
     found = {}
     for forward in ("kernel", "xdp"):
         rig.cli("apply", rig.file(vr1=f"forward: {forward}"))
-        before = by_xdp(rig)
+        before, bytes_before = by_xdp(rig), sent_bytes(rig)
         came, told = passed(rig, usual + fragments * (ip == 4))
+        assert sent_bytes(rig) >= bytes_before + sum(len(frame.data()) + 4 for frame in usual)
         assert (len(came), told) == (20 + 2 * (ip == 4), [])
         if forward == "kernel":
             assert by_xdp(rig) == before

@@ -416,7 +416,8 @@ fn router_rx_forwards_by_the_routers_routes_and_neighbours() {
             }
             assert_eq!(out[12..], wanted, "all else is unchanged");
         }
-        assert_eq!((router.queue().served, router.queue().forwarded), (2, 2));
+        let queue = router.queue();
+        assert_eq!((queue.served, queue.forwarded, queue.forwarded_bytes), (2, 2, 2 * 128));
     });
 }
 

@@ -63,6 +63,10 @@ record! {
         served: u64,
         /// Of these, forwarded by XDP.
         forwarded: u64,
+        /// With the frame check sequence.
+        forwarded_bytes: u64,
+        /// The NIC's driver had no place for their number: no part of the queue. Wraps.
+        untagged: u32,
     }
 }
 
@@ -189,6 +193,8 @@ impl From<plane::QueueCounts> for QueueCounts {
             dropped_share: counts.dropped_share,
             served: counts.served,
             forwarded: counts.forwarded,
+            forwarded_bytes: counts.forwarded_bytes,
+            untagged: counts.untagged,
         }
     }
 }

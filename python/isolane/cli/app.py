@@ -22,6 +22,7 @@ import typer
 
 from isolane import __version__
 from isolane.cli import signals, streams
+from isolane.cli.printable import printable
 from isolane.errors import IsolaneError
 
 COMMANDS: Final = (
@@ -176,15 +177,7 @@ def _status_of(stop: SystemExit) -> int:
 
 
 def _say(message: str) -> None:
-    print(f"isolane: error: {_printable(message)}", file=sys.stderr)
-
-
-def _printable(message: str) -> str:
-    """Escape control characters in names and values, so that the terminal does not obey them."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode()
-        for char in message
-    )
+    print(f"isolane: error: {printable(message)}", file=sys.stderr)
 
 
 def _unexpected(error: Exception) -> str:
@@ -210,5 +203,6 @@ def _out_of(error: OSError) -> str:
     reason = error.strerror or str(error)
     if error.errno == errno.EMFILE and "ulimit" not in reason:
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        reason = f"too many open files: the limit is {limit}; raise it (ulimit -n 1024)"
+        more = max(1024, 2 * limit)
+        reason = f"too many open files: the limit is {limit}; raise it (ulimit -n {more})"
     return f"{named}{reason[:1].lower()}{reason[1:]}"

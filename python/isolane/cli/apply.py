@@ -71,6 +71,7 @@ def command(
 
 def _examine(file: Path, *, as_json: bool) -> None:
     from isolane.cli.enforcing import enforcer, print_json, waiting_as_data
+    from isolane.cli.printable import printable
     from isolane.enforce import MissingRouter
     from isolane.spec import load_policy
 
@@ -83,7 +84,7 @@ def _examine(file: Path, *, as_json: bool) -> None:
         print_json(data)
         return
     for router in waiting:
-        typer.echo(f"{router.name} would wait: {router.reason}")
+        typer.echo(printable(f"{router.name} would wait: {router.reason}"))
     typer.echo(
         f"{file}: the policy is valid and fits this host; dry run: nothing was changed", err=True
     )

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from isolane.cli.printable import printable
+
 if TYPE_CHECKING:
     from isolane.enforce import Enforcer, MissingRouter, Outcome
 
@@ -22,6 +24,9 @@ _RIGHTS: Final = (
 )  # fmt: skip
 """In this order for: files of cgroups and interfaces; interfaces and BPF; reading the namespaces of
 processes; entering them; cores and priorities of threads."""
+_FILES: Final = 1 << 16
+"""What as many routers as there can be take, with some 7 for each namespace; not without a limit,
+since programs that this one starts may close all that they may have open, one by one."""
 _FEW: Final = 20
 """Up to this many changes are listed without --verbose."""
 
@@ -36,7 +41,9 @@ def enforcer() -> Enforcer:
     """
     from isolane.enforce import Enforcer
     from isolane.errors import SpecError
+    from isolane.open_files import allow_open_files
 
+    allow_open_files(_FILES)
     name = os.environ.get(POLICY_VARIABLE, "")
     if not name:
         return Enforcer()
@@ -110,14 +117,14 @@ def print_outcome(policy: str | None, outcome: Outcome, *, as_json: bool, verbos
         print_json(data)
         return
     for note in outcome.notes:
-        typer.echo(f"isolane: {note}", err=True)
+        typer.echo(printable(f"isolane: {note}"), err=True)
     changed = len(outcome.changes)
     typer.echo(f"{_settings(changed)} changed, {outcome.unchanged} left as they were")
     shown = outcome.changes if verbose or changed <= _FEW else ()
     for change in shown:
-        typer.echo(f"  {change}")
+        typer.echo(printable(f"  {change}"))
     for router in outcome.waiting:
-        typer.echo(f"{router.name} waits: {router.reason}")
+        typer.echo(printable(f"{router.name} waits: {router.reason}"))
 
 
 def _settings(count: int) -> str:

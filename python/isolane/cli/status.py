@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from isolane.cli.printable import printable
+
 if TYPE_CHECKING:
     from isolane.enforce import Drift, InForce
 
@@ -76,11 +78,12 @@ def _print(status: InForce, *, details: bool) -> None:
         console.width = 160  # a file has no width: print whole cells
     console.print(_table(status, details=details))
     for note in status.notes:
-        typer.echo(f"note: {note}")
+        typer.echo(printable(f"note: {note}"))
     for drift in status.drift:
         whose = f"{drift.router}: " if drift.router not in drift.setting else ""
         found = "nothing" if drift.found is None else drift.found
-        typer.echo(f"drift: {whose}{drift.setting}: applied {drift.wanted}, found {found}")
+        said = f"drift: {whose}{drift.setting}: applied {drift.wanted}, found {found}"
+        typer.echo(printable(said))
 
 
 def headline(status: InForce) -> list[str]:
@@ -108,7 +111,7 @@ def _table(status: InForce, *, details: bool) -> Any:
         table.add_column("policy")
     table.add_column("in force")
     for router in status.routers:
-        words = _words(router.in_force) if router.present else router.reason or ""
+        words = _words(router.in_force) if router.present else printable(router.reason or "")
         state = "runs" if router.present else "waits"
         said = [_words(router.entitlement)] if details else []
         table.add_row(router.name, state, router.steer, *said, words)

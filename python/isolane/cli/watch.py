@@ -37,13 +37,14 @@ def command(
     import sys
 
     from isolane.cli.enforcing import enforcer, need_rights
+    from isolane.cli.printable import printable
     from isolane.enforce.router_watcher import Watcher
     from isolane.spec import parse_duration_within
 
     seconds = parse_duration_within("--sweep", sweep, "1s", "24h") / 1e9
 
     def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        print(printable(line), file=sys.stderr, flush=True)
 
     need_rights()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from math import ceil
 from pathlib import Path
@@ -135,6 +136,18 @@ class Groups:
             When there is none.
         """
         return [int(thread) for thread in self.listing(router).read_text().split()]
+
+    def cpu_ns(self, router: str) -> int | None:
+        """Return the CPU time of all threads that are, or were, in a router's cgroup, ns.
+
+        None where nobody counts it: version 1 with cpuacct in a hierarchy of its own.
+        """
+        with suppress(OSError, ValueError, KeyError):
+            if self.version == 1:
+                return int((self.path(router) / "cpuacct.usage").read_text())
+            lines = (self.path(router) / "cpu.stat").read_text().splitlines()
+            return 1000 * int(dict(line.split() for line in lines)["usage_usec"])
+        return None
 
     def listing(self, router: str) -> Path:
         """Return the file that lists the threads in a router's cgroup."""

@@ -15,9 +15,10 @@ from isolane.enforce.find import find_routers
 from isolane.enforce.host_access import GROUP, Host, find_namespace
 from isolane.enforce.host_checks import check
 from isolane.enforce.policy_lock import locked
-from isolane.enforce.policy_notes import notes
+from isolane.enforce.policy_notes import notes, without_numbers
 from isolane.enforce.policy_plan import Plan
 from isolane.enforce.policy_state import State
+from isolane.enforce.router_addresses import with_own_addresses
 from isolane.enforce.router_facts import FoundRouter, MissingRouter, Sample
 from isolane.enforce.router_status import RouterStatus, statuses
 from isolane.enforce.setting import from_key
@@ -93,7 +94,7 @@ class Enforcer:
     def _apply(self, policy: Policy, host: Host, state: State, *, adopt: bool) -> Outcome:
         recovered = transaction.recover(state, host)
         host.nics |= set(policy.nics)
-        everyone = self._find(policy, host)
+        everyone = find(host, state, policy)
         found = [router for router in everyone if isinstance(router, FoundRouter)]
         there = nic_features.look(policy.nics, host.here)
         links = check(policy, found, host, there)
@@ -129,8 +130,8 @@ class Enforcer:
             If the policy does not fit this host.
         """
 
-        def work(host: Host, _: State) -> tuple[FoundRouter | MissingRouter, ...]:
-            everyone = self._find(policy, host)
+        def work(host: Host, state: State) -> tuple[FoundRouter | MissingRouter, ...]:
+            everyone = find(host, state, policy)
             found = [router for router in everyone if isinstance(router, FoundRouter)]
             there = nic_features.look(policy.nics, host.here)
             check(policy, found, host, there)
@@ -138,10 +139,6 @@ class Enforcer:
             return everyone
 
         return self._do(work, exclusive=False)
-
-    def _find(self, policy: Policy, host: Host) -> tuple[FoundRouter | MissingRouter, ...]:
-        _ = host.here  # enters the namespace, from which the search then starts
-        return find_routers(policy)
 
     def clear(self) -> Outcome:
         """Put every setting back to its value before the first policy.
@@ -180,6 +177,18 @@ class Enforcer:
 
         return self._do(work)
 
+    def apply_again(self) -> Outcome | None:
+        """Apply the policy in force to the routers that run now; None where none is in force.
+
+        Whatever command was faster: it looks at what is in force once it has the lock.
+        """
+
+        def work(host: Host, state: State) -> Outcome | None:
+            policy = _in_force(state)
+            return None if policy is None else self._apply(policy, host, state, adopt=False)
+
+        return self._do(work)
+
     def status(self) -> InForce:
         """Return the policy in force and compare it with the kernel; change nothing."""
 
@@ -187,7 +196,7 @@ class Enforcer:
             policy = _in_force(state)
             if policy is None:
                 return InForce(None, None)
-            found = self._find(policy, host)
+            found = find(host, state, policy)
             missing = {router.name for router in found if isinstance(router, MissingRouter)}
             readings = transaction.read_all(state, host)
             drift = transaction.drifts(state, readings)
@@ -201,7 +210,11 @@ class Enforcer:
                 drift=tuple(one for one in drift if one.router not in missing),
                 settings=len(state.applied),
                 routers=statuses(policy, found, state, readings),
-                notes=(*notes(policy, running, there, _shared(state)), *_lost(host, there)),
+                notes=(
+                    *notes(policy, running, there, _shared(state)),
+                    *without_numbers(sampling.untagged(host, state, policy)),
+                    *_lost(host, there),
+                ),
             )
 
         return self._do(work, exclusive=False)
@@ -298,8 +311,9 @@ class Enforcer:
         try:
             state = State.load(self.directory)
             host.nics |= state.nics()
-            if self.base is None and state.about.get("netns", host.identity) != host.identity:
-                self._refuse_elsewhere(state.about["netns"], clearing=elsewhere)
+            applied_in = state.about.get("netns")
+            if self.base is None and applied_in is not None and applied_in != host.identity:
+                self._refuse_elsewhere(applied_in, clearing=elsewhere)
                 host.leave_base()
         except BaseException:
             host.close()
@@ -314,6 +328,12 @@ class Enforcer:
             raise TestbedError(f"{whose}, {path}: run this there (nsenter --net={path})")
         if not clearing:
             raise TestbedError(f"{whose}, which is gone: run isolane clear first")
+
+
+def find(host: Host, state: State, policy: Policy) -> tuple[FoundRouter | MissingRouter, ...]:
+    """Look for a policy's routers; one whose frames cannot be told from another's waits."""
+    _ = host.here  # enters the namespace, from which the search then starts
+    return with_own_addresses(policy, find_routers(policy), state)
 
 
 def _shared(state: State) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import socket
@@ -23,6 +24,8 @@ GROUP = "isolane"
 
 
 _SO_NETNS_COOKIE = 71
+_GONE = {errno.ENOENT, errno.ENOTDIR, errno.ESRCH, errno.ENODEV, errno.EINVAL}
+"""What the file of a namespace answers that is gone, its process with it, or that is none now."""
 _LOST = re.compile(r"rx_queue_\d+_drops|tx_queue_\d+_xdp_xmit_errors").fullmatch
 """Counters of drivers/net/veth.c; what a program drops is counted elsewhere."""
 
@@ -35,6 +38,12 @@ def cookie_of(sock: socket.socket) -> int:
         )
     except OSError:
         return 0
+
+
+def _let_be_gone(error: OSError) -> None:
+    """Go on where a namespace is gone; anything else, as too many open files, is an error."""
+    if error.errno not in _GONE:
+        raise error
 
 
 def find_namespace(cookie: int) -> Path | None:
@@ -82,7 +91,6 @@ class Host:
         self._clsact: dict[str, set[int]] = {}
         self._leaves: dict[tuple[str, str], dict[int, int]] = {}
         self._xdp: dict[str, dict[int, XdpFeature]] = {}
-        self._counters: dict[tuple[str, str], tuple[int, list[int]]] = {}
         self._home = kernel.open_own_net()
         self._gone = False
 
@@ -100,13 +108,17 @@ class Host:
         """Take the namespace that the NICs are in for gone."""
         self._gone = True
 
+    def go_home(self) -> None:
+        """Have the thread enter the namespace that it began in."""
+        kernel.setns_net(self._home)
+
     def close(self) -> None:
         """Let go of everything and leave the thread where it began."""
         for _, namespace in self._namespaces.values():
             namespace.close()
         self._namespaces.clear()
         self._plane = None
-        kernel.setns_net(self._home)
+        self.go_home()
         os.close(self._home)
 
     def namespace(self, path: str) -> Namespace | None:
@@ -115,7 +127,8 @@ class Host:
             return None
         try:
             inode = os.stat(path).st_ino  # noqa: PTH116 - tens of thousands of times in a command
-        except OSError:
+        except OSError as error:
+            _let_be_gone(error)
             return None
         known = self._namespaces.get(path)
         if known and known[0] == inode:
@@ -124,11 +137,13 @@ class Host:
         if known:
             known[1].close()
             del self._namespaces[path]
-        with contextlib.suppress(OSError):
+        try:
             namespace = Namespace(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
-            self._namespaces[path] = (inode, namespace)
-            return namespace
-        return None
+        except OSError as error:
+            _let_be_gone(error)
+            return None
+        self._namespaces[path] = (inode, namespace)
+        return namespace
 
     @property
     def here(self) -> Namespace:
@@ -193,15 +208,10 @@ class Host:
         namespace = self.namespace(path)
         if namespace is None:
             return 0
-        key = (path, ifname)
         with contextlib.suppress(OSError):
-            if key not in self._counters:
-                names = kernel.counter_names(namespace.ioctl, ifname)
-                self._counters[key] = len(names), [i for i, n in enumerate(names) if _LOST(n)]
-            count, wanted = self._counters[key]
-            if wanted:
-                values = kernel.counters(namespace.ioctl, ifname, count)
-                return sum(values[index] for index in wanted)
+            # Read anew each time: whoever has the interface may change its queues at any moment.
+            found = kernel.counters(namespace.ioctl, ifname)
+            return sum(value for name, value in found if _LOST(name))
         return 0
 
     def forget_classes(self, path: str, ifname: str) -> None:

@@ -35,7 +35,7 @@ def check(
     """
     _cores(policy)
     namespace = host.here
-    _nics(policy, namespace)
+    _nics(policy, namespace, nics)
     _addresses(policy, found)
     _budgets(policy, found, nics)
     links = {}
@@ -70,8 +70,11 @@ def _read_list(text: str) -> list[int]:
     return cores
 
 
-def _nics(policy: Policy, namespace: Namespace) -> None:
-    there = namespace.interfaces()
+def _nics(policy: Policy, namespace: Namespace, looked_at: Mapping[str, Nic]) -> None:
+    # One that comes or goes just now is not there: what it can do is not known.
+    there = [
+        name for name in namespace.interfaces() if name in looked_at or name not in policy.nics
+    ]
     for nic in policy.nics:
         if nic == "lo":
             raise SpecError("nics: lo is the loopback interface; accepted: a NIC")
@@ -115,23 +118,13 @@ def _budgets(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Ni
 
 
 def _addresses(policy: Policy, found: Sequence[FoundRouter]) -> None:
-    owners: dict[tuple[str, int], str] = {}
+    """Refuse what is asked for of frames that nobody tells from others."""
     for router in found:
         for interface in router.interfaces:
             if interface.how == "own":
                 continue
             if interface.how == "macvlan" or not demultiplexed(policy, router, interface):
                 _as_it_came(policy, router, interface)
-                if not filtered_on(policy, router, interface):
-                    continue
-            key = (interface.mac, interface.vlan)
-            here = f"{router.name} ({interface.ifname})"
-            if key in owners:
-                raise SpecError(
-                    f"{owners[key]} and {here} have the same MAC address {interface.mac}: frames "
-                    "for one cannot be told from frames for the other; give one of them another"
-                )
-            owners[key] = here
 
 
 def _as_it_came(policy: Policy, router: FoundRouter, at: Interface) -> None:

@@ -18,7 +18,7 @@ from isolane.errors import NotSupported
 from isolane.netdev import has_napi, napi_threads, queue_threads, tells_threads
 from isolane.procfs import napi_threads_by_name
 from isolane.testbed import kernel
-from isolane.testbed.netns import Namespace
+from isolane.testbed.netns import GONE, Namespace
 
 _APPEAR_S = 3.0
 _UP = 0x1
@@ -28,12 +28,19 @@ _UP = 0x1
 def only_sends(namespace: Namespace, ifname: str, ifindex: int) -> bool:
     """Tell whether nothing polls an interface that is up: it has no NAPI.
 
-    Where the kernel does not tell, it may have one.
+    Where the kernel does not tell, it may have one. One that has gone is not up: who is to change
+    it next finds that out.
     """
     namespace.enter()
     if not tells_threads():
         return False
-    return bool(int(namespace.read(ifname, "flags"), 16) & _UP) and not has_napi(ifindex)
+    try:
+        up = bool(int(namespace.read(ifname, "flags"), 16) & _UP)
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
+        return False
+    return up and not has_napi(ifindex)
 
 
 def threads_by_queue(namespace: Namespace, ifindex: int) -> dict[int, int]:

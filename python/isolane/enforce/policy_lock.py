@@ -12,13 +12,17 @@ from isolane.errors import NotSupported, TestbedError
 from isolane.locks import lock_soon
 
 
+class BusyError(TestbedError):
+    """Another command is changing the policy."""
+
+
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
     """Hold the lock of a policy's directory; creates the directory, and removes it when unused.
 
     Raises
     ------
-    TestbedError
+    BusyError
         When another command holds it.
     NotSupported
         When it may not create or open the directory.
@@ -49,7 +53,7 @@ def _take(directory: Path) -> int | None:
             return lock
     except BlockingIOError:
         os.close(lock)
-        raise TestbedError(f"another command is changing the policy (it holds {path})") from None
+        raise BusyError(f"another command is changing the policy (it holds {path})") from None
     except FileNotFoundError:
         pass
     os.close(lock)

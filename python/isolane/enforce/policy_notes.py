@@ -27,7 +27,8 @@ def notes(
     shared
         NICs whose link the routers share by class.
     """
-    told = [note for nic in nics.values() for note in _of_nic(nic)]
+    told = [f"{name}: there is no such interface now" for name in policy.nics if name not in nics]
+    told += [note for nic in nics.values() for note in _of_nic(nic)]
     told += _in_software(policy, found, nics)
     for router in found:
         if policy.routers[router.name].forward == "xdp":
@@ -36,6 +37,17 @@ def notes(
             if at.how in ("veth", "tap"):
                 told += _of_interface(policy, router, at, nics, shared)
     return tuple(dict.fromkeys(told))
+
+
+def without_numbers(untagged: Mapping[str, int]) -> tuple[str, ...]:
+    """Return a sentence on each router whose queues nobody can count: frames that got no number."""
+    return tuple(
+        f"{name}: the driver of a NIC leaves no place for metadata before frames, so nobody counts "
+        "what waits in its queue: the queue limit, cpu_max and forward: xdp do not hold for what "
+        "comes by that NIC"
+        for name, frames in untagged.items()
+        if frames
+    )
 
 
 def _of_nic(nic: Nic) -> Iterator[str]:

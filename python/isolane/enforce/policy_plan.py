@@ -51,6 +51,7 @@ from isolane.enforce.settings import (
     TakesXdp,
 )
 from isolane.enforce.settings.link_classes import OURS as OUR_ROOT
+from isolane.enforce.settings.tasks import POLLING
 from isolane.enforce.settings.values import plain
 from isolane.enforce.steering import Steering
 from isolane.enforce.steering import key as steering_key
@@ -156,7 +157,7 @@ class Plan:
             if thread in owners:
                 yield from self._own_queue(owners[thread], nic, thread, began)
                 continue
-            name = (NIC_OWNER, f"thread of {nic.name}", thread, began)
+            name = (NIC_OWNER, f"{POLLING}{nic.name}", thread, began)
             if cores:
                 yield Desired(Affinity(*name), sorted(cores))
             self.paced.nics.setdefault(nic.name, []).append(thread)
@@ -185,7 +186,7 @@ class Plan:
 
     def _own_queue(self, router: str, nic: Nic, thread: int, began: int) -> Iterator[Desired]:
         """Have a queue's thread work for its router: what it drops is that router's loss, too."""
-        name = (router, f"thread of {nic.name}", thread, began)
+        name = (router, f"{POLLING}{nic.name}", thread, began)
         cores = self.policy.routers[router].cores or self.policy.nics[nic.name].cores
         yield Desired(Member(*name), self._group(router), router=router)
         if cores:
@@ -255,7 +256,7 @@ class Plan:
         netns = self._netns(at)
         yield Desired(DeviceFile(netns, at.ifname, "threaded"), 1)
         for thread, began in self._threads(netns, at.ifname):
-            name = (router.name, f"thread of {at.ifname}", thread, began)
+            name = (router.name, f"{POLLING}{at.ifname}", thread, began)
             yield Desired(Member(*name), self._group(router.name))
             if policy.cores:
                 yield Desired(Affinity(*name), sorted(policy.cores))

@@ -36,6 +36,13 @@ class Interface:
     host_mtu: int = 1500
     """MTU of ``host_ifname``."""
 
+    def not_told_from(self, other: str) -> str:
+        """Say why its router waits: it has the address of another interface."""
+        return (
+            f"{self.ifname} has the same MAC address as {other}, {self.mac}: frames for one cannot "
+            "be told from frames for the other; give one of them another"
+        )
+
 
 @dataclass(frozen=True)
 class FoundRouter:

@@ -1,5 +1,7 @@
 """Applies the policy in force again when one of its routers comes, goes or restarts.
 
+So it does when an interface is polled by new threads, which no setting is for yet.
+
 Traffic does not need it: the settings in force stay in force while it does not run.
 """
 
@@ -15,11 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from isolane.enforce.enforcer import Enforcer
-from isolane.enforce.find import find_routers
+from isolane.enforce.enforcer import Enforcer, find
 from isolane.enforce.host_access import Host
+from isolane.enforce.policy_lock import BusyError
 from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
+from isolane.enforce.sampling import lost_threads_of
 from isolane.errors import IsolaneError, NotSupported
 from isolane.procfs import started
 from isolane.spec.policy import Policy
@@ -101,25 +104,35 @@ class Watcher:
             self._without_policy()
             return
         self._idle = False
-        policy, self._found = looked
+        policy, self._found, lost = looked
         now = {router.name: _identity(router) for router in self._found}
         if now != self._known:
-            self._apply(policy, now)
+            self._apply(policy, now, set())
+        elif lost:
+            self._apply(policy, now, lost)
 
     def _without_policy(self) -> None:
         if not self._idle:
             self.say("no policy is in force; waiting for one")
         self._idle, self._known, self._found, self._failures = True, None, (), 0
 
-    def _apply(self, policy: Policy, now: dict[str, Identity]) -> None:
+    def _apply(self, policy: Policy, now: dict[str, Identity], lost: set[str]) -> None:
         self._tell()
         try:
             # Not `apply(policy)`: before it has the lock, another command may clear the policy or
             # apply another one. This applies the policy that is in force once it has the lock.
-            outcome = self.enforcer.set_keys(next(iter(policy.routers)), {})
+            outcome = self.enforcer.apply_again()
         except IsolaneError as error:
-            self._fail(str(error))
+            if lost and isinstance(error, BusyError):
+                self._failures += 1  # whoever has the lock may just be ending these threads
+            else:
+                self._fail(str(error))
             return
+        if outcome is None:
+            self._without_policy()
+            return
+        if lost:
+            self.say(f"threads that polled {', '.join(sorted(lost))} have ended")
         first, self._known, self._failures = self._known is None, now, 0
         if first:
             self.say(f"watching policy {policy.name}")
@@ -211,9 +224,8 @@ class Watcher:
             yield events
 
 
-def _look(host: Host, _: State, policy: Policy) -> tuple[Policy, tuple[Found, ...]]:
-    _here = host.here  # enters the namespace, from which the search then starts
-    return policy, find_routers(policy)
+def _look(host: Host, state: State, policy: Policy) -> tuple[Policy, tuple[Found, ...], set[str]]:
+    return policy, find(host, state, policy), lost_threads_of(state)
 
 
 def _identity(router: Found) -> Identity:

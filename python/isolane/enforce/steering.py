@@ -53,9 +53,9 @@ def steer(policy: Policy, found: Sequence[FoundRouter], nics: Mapping[str, Nic])
         if demultiplexed(policy, router, at)
     ]
     for name, entry in policy.nics.items():
-        nic = nics[name]
-        if entry.steer in ("software", "none"):
-            continue
+        nic = nics.get(name)
+        if nic is None or entry.steer in ("software", "none"):
+            continue  # it may have gone under a policy in force
         if entry.steer == "hardware" and nic.no_filters:
             raise NotSupported(_refusal(name, nic.no_filters))
         for number, (router, at) in enumerate(shared, start=1):

@@ -123,3 +123,16 @@ def test_in_a_container_groups_are_told_below_what_is_seen_of_them(
 def test_a_weight_is_read_back_from_shares_as_it_was_given(weight: int) -> None:
     assert weight_of(shares_of(weight)) == weight
     assert (shares_of(100), weight_of(1024)) == (1024, 100)
+
+
+def test_cpu_time_of_a_cgroup_is_read_in_either_version(tmp_path: Path) -> None:
+    two = v2(tmp_path, "cpu")
+    assert two.cpu_ns("vr1") is None
+    two.path("vr1").mkdir(parents=True)
+    (two.path("vr1") / "cpu.stat").write_text("usage_usec 1500\nuser_usec 500\n")
+    assert two.cpu_ns("vr1") == 1_500_000
+    mount = f"31 30 0:29 / {tmp_path} rw - cgroup cgroup rw,cpu,cpuacct\n"
+    one = Groups("isolane", mount)
+    assert one.cpu_ns("vr1") is None, "the controller cpuacct is somewhere else"
+    (one.path("vr1") / "cpuacct.usage").write_text("1234567\n")
+    assert one.cpu_ns("vr1") == 1_234_567

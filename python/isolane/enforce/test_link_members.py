@@ -18,10 +18,11 @@ from isolane.enforce.nic_features import Nic
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.enforce.settings.link_filters import address_of, options
 from isolane.enforce.steering import Steering, key, steer
-from isolane.errors import NotSupported, SpecError
+from isolane.errors import NotSupported
 from isolane.spec.policy import Policy, parse_policy
 
 MAC = "02:00:00:00:00:01"
+NIC = Nic("nic0", 1, 1500, None, runs_xdp=True, takes_xdp=True, takes_parts=True)
 TAP = Interface("tap", None, "tap1", 7, MAC, host_ifname="tap1", bridge="br0")
 ON_TOP = Interface("macvlan", None, "mv1", 7, MAC, lower="nic0")
 VETH = Interface("veth", Path("/vr1"), "eth0", 5, MAC, host_ifname="v1", bridge="br0")
@@ -40,9 +41,8 @@ def checked(
     at: Interface, keys: str = "link_weight: 2", steering: str = "none", kind: Any = "vm"
 ) -> dict[str, Any]:
     here = SimpleNamespace(interfaces=lambda: {"nic0": 1, "lo": 2})
-    nic = Nic("nic0", 1, 1500, None, runs_xdp=True, takes_xdp=True, takes_parts=True)
     host = cast("Host", SimpleNamespace(here=here))
-    return dict(check(policy(keys, steering), [machine(at, kind=kind)], host, {"nic0": nic}))
+    return dict(check(policy(keys, steering), [machine(at, kind=kind)], host, {"nic0": NIC}))
 
 
 def test_where_nobody_tells_frames_apart_a_filter_knows_whose_they_are() -> None:
@@ -120,13 +120,6 @@ def test_what_nobody_keeps_is_refused_with_the_reason(case: str) -> None:
     at, keys, kind, says = REFUSED[case]
     with pytest.raises(NotSupported, match=says):
         checked(at, keys, kind=kind)
-
-
-def test_two_machines_with_one_address_cannot_be_demultiplexed() -> None:
-    here = SimpleNamespace(interfaces=lambda: {"nic0": 1})
-    both, host = [machine(ON_TOP), machine(TAP)], cast("Host", SimpleNamespace(here=here))
-    with pytest.raises(SpecError, match="have the same MAC address"):
-        check(policy(), both, host, {})
 
 
 def test_the_options_of_a_filter_can_be_read_again() -> None:

@@ -158,6 +158,28 @@ def test_a_policy_that_is_cleared_stays_cleared(scene: Scene) -> None:
     wait_for(lambda: scene.heard.count("watching policy watched") == 2)
 
 
+def test_who_clears_a_policy_is_not_told_of_the_threads_that_end_by_it(scene: Scene) -> None:
+    scene.apply()
+    watcher = Watcher(scene.enforcer, scene.heard.append)
+    watcher.look()
+    scene.heard.clear()
+    bounce = "ip -n {} link set eth0 {}"
+    scene.host.run(bounce.format(scene.vr1, "down"))
+    scene.host.run(bounce.format(scene.vr1, "up"))
+    with locked(scene.enforcer.directory):
+        watcher.look()
+    assert scene.heard == []
+    cleared = scene.enforcer.apply_again, scene.enforcer.clear
+
+    def too_late() -> object:  # the policy is cleared between its look and its lock
+        cleared[1]()
+        return cleared[0]()
+
+    scene.enforcer.apply_again = too_late  # type: ignore[assignment, method-assign]
+    watcher.look()
+    assert scene.heard == ["no policy is in force; waiting for one"]
+
+
 def test_what_fails_is_told_and_tried_again(scene: Scene) -> None:
     scene.apply()
     scene.watch()
@@ -166,6 +188,51 @@ def test_what_fails_is_told_and_tried_again(scene: Scene) -> None:
         scene.disappear(scene.vr1)
         assert "another command is changing the policy" in scene.hears("will be tried again")
     wait_for(lambda: scene.in_force() == {"vr2"})
+
+
+def test_an_interface_that_bounces_has_its_new_threads_in_the_cgroup(
+    scene: Scene, tmp_path: Path
+) -> None:
+    scene.apply()
+    scene.watch(sweep_s=3600)
+    scene.hears("watching policy watched")
+    before = scene.enforcer.threads()["vr1"]
+    # Between two looks: its identity is the same all the time.
+    both = tmp_path / "bounce"
+    both.write_text("link set eth0 down\nlink set eth0 up\n")
+    scene.host.run(f"ip -n {scene.vr1} -batch {both}")
+    now = wait_for(lambda: scene.enforcer.threads().get("vr1"))
+    assert now is not None
+    assert set(now).isdisjoint(before)
+    wait_for(lambda: not scene.enforcer.status().drift)
+
+
+def test_a_bounce_of_the_nic_is_noticed_too(scene: Scene, tmp_path: Path) -> None:
+    scene.apply()
+    scene.watch(sweep_s=3600)
+    scene.hears("watching policy watched")
+    before = scene.enforcer.nic_threads()
+    both = tmp_path / "bounce"
+    both.write_text("link set nic1 down\nlink set nic1 up\n")
+    scene.host.run(f"ip -batch {both}")
+    now = wait_for(scene.enforcer.nic_threads)
+    assert set(now).isdisjoint(before)
+    scene.hears("threads that polled nic1 have ended")
+
+
+def test_one_that_takes_an_address_of_the_hosts_waits_alone(scene: Scene) -> None:
+    words = scene.host.run("ip -o link show nic1").split()
+    taken = words[words.index("link/ether") + 1]
+    scene.apply()
+    scene.watch(sweep_s=0.5)
+    scene.hears("watching policy watched")
+    scene.host.run(f"ip -n {scene.vr1} link set eth0 address {taken}")
+    said = scene.hears("vr1 waits: eth0 has the same MAC address as the host's interface")
+    assert taken in said
+    wait_for(lambda: scene.in_force() == {"vr2"})
+    scene.host.run(f"ip -n {scene.vr1} link set eth0 address 02:00:00:00:77:01")
+    scene.hears("vr1 is back")
+    wait_for(lambda: scene.in_force() == {"vr1", "vr2"})
 
 
 def test_without_a_watcher_everything_stays_in_force(scene: Scene) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
+import struct
 from pathlib import Path
 from typing import cast
 
@@ -125,3 +128,56 @@ def test_a_slice_comes_and_goes_and_what_others_change_meanwhile_stays(
     told |= {thread: meanwhile, later: (os.SCHED_OTHER, 3, SLICE_NS)}
     assert transaction.clear(state, NO_HOST) == []
     assert told == {thread: afterwards, later: (os.SCHED_OTHER, 3, 0)}
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: real-time threads")
+@pytest.mark.parametrize("policy", scheduling.REAL_TIME)
+def test_a_real_time_thread_gets_its_priority_back(policy: int, tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        os.sched_setscheduler(child, policy, os.sched_param(7))
+        began = started(child)
+        assert began is not None
+        setting, state = Scheduling("nic", "thread of nic0", child, began), State.load(tmp_path)
+        wanted = scheduled(os.SCHED_OTHER, -20)
+        transaction.apply([Desired(setting, wanted)], state, NO_HOST, {})
+        assert setting.read(NO_HOST) == wanted
+        assert transaction.clear(State.load(tmp_path), NO_HOST) == []
+        assert os.sched_getscheduler(child) == policy
+        assert os.sched_getparam(child).sched_priority == 7
+        # A state file of before has no priority: the lowest is better than none at all.
+        setting.write(NO_HOST, wanted)
+        setting.write(NO_HOST, [policy, 0, 0])
+        assert os.sched_getparam(child).sched_priority == 1
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "asked"),
+    [
+        ([os.SCHED_FIFO, 0, 0, 50], (os.SCHED_FIFO, 0, 50, 0)),
+        ([os.SCHED_RR, 0, 0], (os.SCHED_RR, 0, 1, 0)),
+        ([os.SCHED_OTHER, -20, 100_000], (os.SCHED_OTHER, -20, 0, 100_000)),
+    ],
+)
+def test_the_kernel_is_told_the_priority(
+    value: list[int], asked: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, ...]] = []
+
+    def call(
+        _numbers: object, _thread: int, attributes: ctypes.Array[ctypes.c_char], _: int
+    ) -> None:
+        fields = struct.unpack("=IIQiIQQQ", attributes.raw[:48])
+        told.append((fields[1], *fields[3:6]))
+
+    monkeypatch.setattr(scheduling, "_call", call)
+    thread = os.getpid()
+    Scheduling("nic", "thread", thread, started(thread) or 0).write(NO_HOST, value)
+    assert told == [asked]

@@ -13,13 +13,19 @@ from typing import ClassVar, cast
 import pytest
 
 from isolane import scheduling
-from isolane.enforce import transaction
+from isolane.enforce import napi_threads, transaction
 from isolane.enforce.host_access import Host
+from isolane.enforce.host_checks import check
+from isolane.enforce.policy_notes import notes
 from isolane.enforce.policy_state import AppliedSetting, State
+from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.enforce.setting import Desired, Setting, Value
 from isolane.enforce.settings import Affinity, DeviceFile, Member, Scheduling, Slice
 from isolane.enforce.settings.controllers import needed
-from isolane.errors import TestbedError
+from isolane.enforce.steering import steer
+from isolane.errors import SpecError, TestbedError
+from isolane.spec.policy import parse_policy
+from isolane.testbed.netns import Namespace
 
 ABOUT = {"policy": "p"}
 NO_HOST = cast("Host", None)
@@ -143,3 +149,36 @@ def test_a_cgroup_that_goes_while_it_is_looked_at_needs_no_controller(
     monkeypatch.setattr(Path, "stat", stat)
     monkeypatch.setattr(Path, "is_dir", lambda _: True)
     assert not needed(tmp_path, own, "cpu")
+
+
+@pytest.mark.parametrize("steering", ["auto", "hardware", "software", "none"])
+def test_a_nic_that_has_gone_under_a_policy_is_told_by_status(steering: str) -> None:
+    policy = parse_policy(
+        f"isolane: 1\nname: p\nnics: {{nic0: {{rate: 1Gbps, steer: {steering}}}}}\n"
+        "routers: {vr1: {netns: vr1}}\n"
+    )
+    at = Interface("veth", Path("/vr1"), "eth0", 5, "02:00:00:00:00:01", host_ifname="v1")
+    found = [FoundRouter("vr1", "container", Path("/vr1"), 1, None, (at,))]
+    assert notes(policy, found, {}, ()) == ("nic0: there is no such interface now",)
+    assert not steer(policy, found, {}).queues
+    # Between the look at it and the check it may go or come: apply refuses either.
+    for there in (["lo"], ["lo", "nic0"]):
+        host = cast("Host", SimpleNamespace(here=SimpleNamespace(interfaces=lambda to=there: to)))
+        with pytest.raises(SpecError, match="there is no interface nic0 on this host"):
+            check(policy, found, host, {})
+
+
+def test_a_wire_that_has_gone_is_not_one_that_only_sends(monkeypatch: pytest.MonkeyPatch) -> None:
+    says: list[int] = []
+
+    def read(*_: object) -> str:
+        raise OSError(says[-1], os.strerror(says[-1]))
+
+    namespace = cast("Namespace", SimpleNamespace(enter=lambda: None, read=read))
+    monkeypatch.setattr(napi_threads, "tells_threads", lambda: True)
+    for code in (errno.ENODEV, errno.EINVAL):
+        says.append(code)
+        assert not napi_threads.only_sends(namespace, "eth0", 3)
+    says.append(errno.EMFILE)
+    with pytest.raises(OSError, match="Too many open files"):
+        napi_threads.only_sends(namespace, "eth0", 3)

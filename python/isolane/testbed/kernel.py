@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import socket
 import struct
@@ -36,6 +37,8 @@ _ETHTOOL_STSO = 0x1F
 _ETHTOOL_SGRO = 0x2C
 _ETHTOOL_GSTRINGS, _ETHTOOL_GSTATS, _ETHTOOL_GSSET_INFO = 0x1B, 0x1D, 0x37
 _ETH_SS_STATS, _ETH_GSTRING_LEN = 1, 32
+_MAX_COUNTERS = 4096 * 16 + 64
+"""More than a veth can have: 4096 queues (rtnetlink's limit), some 9 for each, some of its own."""
 _ETHTOOL_GTXCSUM, _ETHTOOL_STXCSUM = 0x16, 0x17
 _ETHTOOL_GFLAGS, _ETHTOOL_SFLAGS = 0x25, 0x26
 _OFFLOAD_FLAGS = {"txvlan": 1 << 7, "rxvlan": 1 << 8, "lro": 1 << 15, "ntuple": 1 << 27}
@@ -107,9 +110,32 @@ def open_detached(file_system: str = "sysfs") -> int:
 def ethtool(sock: socket.socket, ifname: str, request: bytes, size: int = 0) -> bytes:
     """Return what the kernel makes of an ethtool structure, with room for ``size`` bytes more."""
     answer = ctypes.create_string_buffer(request, len(request) + size)
-    command = struct.pack("16sP16x", ifname.encode(), ctypes.addressof(answer))
-    fcntl.ioctl(sock.fileno(), _SIOCETHTOOL, command)
+    _ethtool_at(sock, ifname, ctypes.addressof(answer))
     return bytes(answer.raw)
+
+
+def _ethtool_at(sock: socket.socket, ifname: str, address: int) -> None:
+    # A name may be any bytes: in a container it is whoever has that who chooses it.
+    command = struct.pack("16sP16x", os.fsencode(ifname), address)
+    fcntl.ioctl(sock.fileno(), _SIOCETHTOOL, command)
+
+
+def _ethtool_statistics(sock: socket.socket, ifname: str, request: bytes, size: int) -> bytes:
+    """Return what the kernel says of all counters: first ``request``, then ``size`` bytes of them.
+
+    It may write as many as there are by then, whatever it was told: a container may have changed
+    the queues of its interface meanwhile. So there is space for as many as there can be, of which
+    pages that nobody writes to cost nothing.
+    """
+    space = len(request) + max(size, _MAX_COUNTERS * _ETH_GSTRING_LEN)
+    with mmap.mmap(-1, space, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as area:
+        area[: len(request)] = request
+        first = ctypes.c_char.from_buffer(area)
+        try:
+            _ethtool_at(sock, ifname, ctypes.addressof(first))
+        finally:
+            del first  # else the area cannot be given back
+        return area[: len(request) + size]
 
 
 def _ethtool_value(sock: socket.socket, ifname: str, command: int, value: int) -> int:
@@ -124,15 +150,25 @@ def counter_names(sock: socket.socket, ifname: str) -> list[str]:
     if not mask or not count:
         return []
     head = struct.pack("=III", _ETHTOOL_GSTRINGS, _ETH_SS_STATS, count)
-    names = ethtool(sock, ifname, head, count * _ETH_GSTRING_LEN)[len(head) :]
+    answer = _ethtool_statistics(sock, ifname, head, count * _ETH_GSTRING_LEN)
+    if struct.unpack_from("=III", answer)[2] != count:
+        return []  # they have just become others
+    names = answer[len(head) :]
     cut = (names[at : at + _ETH_GSTRING_LEN] for at in range(0, len(names), _ETH_GSTRING_LEN))
     return [name.partition(b"\0")[0].decode(errors="replace") for name in cut]
 
 
-def counters(sock: socket.socket, ifname: str, names: int) -> tuple[int, ...]:
-    """Return the values of a driver's counters, of which there are ``names``."""
-    head = struct.pack("=II", _ETHTOOL_GSTATS, names)
-    return struct.unpack_from(f"={names}Q", ethtool(sock, ifname, head, 8 * names), len(head))
+def counters(sock: socket.socket, ifname: str) -> list[tuple[str, int]]:
+    """Return a driver's counters, names and values; empty, too, if they just become others."""
+    names = counter_names(sock, ifname)
+    if not names:
+        return []
+    head = struct.pack("=II", _ETHTOOL_GSTATS, len(names))
+    answer = _ethtool_statistics(sock, ifname, head, 8 * len(names))
+    if struct.unpack_from("=II", answer)[1] != len(names):
+        return []
+    values = struct.unpack_from(f"={len(names)}Q", answer, len(head))
+    return list(zip(names, values, strict=True))
 
 
 def set_gro(sock: socket.socket, ifname: str, *, on: bool) -> None:

@@ -26,7 +26,7 @@ GROUP = 0x15A
 VANISH_S = 10.0
 """How long links, their programs and the programs' maps may take to disappear; they need
 milliseconds, but a host that is overloaded may be long in freeing what nobody uses any more."""
-_GONE = {errno.ENODEV, errno.EINVAL}
+GONE = {errno.ENODEV, errno.EINVAL}
 """What an interface answers that is gone, or that the kernel is just taking away."""
 _LACKING = {
     errno.EOPNOTSUPP,
@@ -73,10 +73,15 @@ class Namespace:
         self.name = name
         self.path = NETNS_DIR / name
         self._fd = fd
-        self.enter()
-        self.ioctl = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self.sysfs = kernel.open_detached()
-        self.links = rtnl.IPRoute()  # its socket belongs to the namespace that the thread is in
+        with contextlib.ExitStack() as opened:  # what is open when the next step fails
+            opened.callback(os.close, fd)
+            self.enter()
+            self.ioctl = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+            opened.callback(self.ioctl.close)
+            self.sysfs = kernel.open_detached()
+            opened.callback(os.close, self.sysfs)
+            self.links = rtnl.IPRoute()  # its socket belongs to the namespace of the thread
+            opened.pop_all()
 
     @classmethod
     def create(cls, name: str, journal: Journal) -> Namespace:
@@ -148,7 +153,7 @@ class Namespace:
         try:
             return int(self.read(ifname, "ifindex"))
         except OSError as error:
-            if error.errno in _GONE:
+            if error.errno in GONE:
                 return None
             raise
 

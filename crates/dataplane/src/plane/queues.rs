@@ -77,6 +77,10 @@ pub struct QueueCounts {
     pub served: u64,
     /// Of these, forwarded by XDP.
     pub forwarded: u64,
+    /// Their bytes, with the frame check sequence.
+    pub forwarded_bytes: u64,
+    /// Frames that the NIC's driver had no place for a number of: they are no part of the queue.
+    pub untagged: u32,
 }
 
 /// How a port is to work.
@@ -142,6 +146,8 @@ impl From<&host::isl_queue> for QueueCounts {
             dropped_share: queue.dropped_share,
             served: queue.served,
             forwarded: queue.forwarded,
+            forwarded_bytes: queue.forwarded_bytes,
+            untagged: queue.untagged,
         }
     }
 }

@@ -1,7 +1,10 @@
 //! The demultiplexer, packet in, packet out, verdict; settings and counts of a plane.
 
 use super::*;
-use crate::{skeletons::demux::types as host, test_run::packet_through};
+use crate::{
+    skeletons::demux::types as host,
+    test_run::{packet_through, tagged_through},
+};
 
 const XDP_DROP: u32 = 1;
 const XDP_PASS: u32 = 2;
@@ -228,6 +231,63 @@ fn what_costs_more_than_a_bucket_holds_is_paid_for_afterwards() {
 }
 
 #[test]
+fn frames_without_a_place_for_a_number_are_no_part_of_the_queue() {
+    let plane = plane(&queue());
+    // What is before this frame leaves as little as a driver that takes no metadata.
+    let before = [0u8; 216];
+    for _ in 0..9 {
+        let packet = frame(MAC, 0x0800);
+        let (verdict, left, out) = tagged_through(&plane.demux.progs.isl_demux, &before, &packet);
+        assert_eq!((verdict, left, out), (XDP_REDIRECT, before.to_vec(), packet));
+    }
+    let seen = counts(&plane);
+    assert_eq!((seen.offered, seen.dropped_queue, seen.waiting, seen.untagged), (9, 0, 0, 9));
+    verdict(&plane, &frame(MAC, 0x0800));
+    assert_eq!((counts(&plane).waiting, counts(&plane).untagged), (1, 9));
+}
+
+/// What the programs' clock says.
+fn now_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a structure that outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).expect("since boot")
+}
+
+/// How many of `offered` frames of 1,514 bytes pass an empty bucket that nothing passed for so long.
+fn passed_after(idle_ns: u64, kind: usize, bucket: TokenBucket, offered: u32) -> u32 {
+    let mut plane = plane(&QueueSettings { limit: 5000, burst_limit: 5000, ..queue() });
+    let emptied = |queue: &mut host::isl_queue| {
+        let found = &mut queue.ingress[kind];
+        (found.rate, found.depth, found.tokens) = (bucket.rate, bucket.depth, 0);
+        found.refilled_ns = now_ns() - idle_ns;
+    };
+    plane.queues.update(SLOT as usize, emptied).expect("in range");
+    let mut packet = frame(MAC, 0x0800);
+    packet.resize(1514, 0);
+    (0..offered).map(|_| u32::from(verdict(&plane, &packet) == XDP_REDIRECT)).sum()
+}
+
+#[test]
+fn a_bucket_fills_for_as_long_as_it_takes() {
+    const SECOND: u64 = 1_000_000_000;
+    let slow = TokenBucket { rate: 5, depth: 2 };
+    assert_eq!(passed_after(SECOND / 5, 0, slow, 1), 1, "5 frames/s, one in a fifth of a second");
+    let deep = TokenBucket { rate: 10_000_000, depth: 8_000_000 };
+    assert_eq!(passed_after(SECOND, 1, deep, 600), 600, "1 MB at once, after a second");
+    let fast = TokenBucket { rate: 400_000_000_000, depth: 16_000_000_000 };
+    assert_eq!(passed_after(now_ns(), 1, fast, 600), 600, "the whole time since boot");
+}
+
+#[test]
+fn a_bucket_that_is_not_full_yet_has_what_its_rate_gives() {
+    let (slow, began) = (TokenBucket { rate: 5, depth: 1000 }, std::time::Instant::now());
+    let through = passed_after(1_000_000_000, 0, slow, 300);
+    let max = 5 + began.elapsed().as_millis() / 200 + 1;
+    assert!((5..=max).contains(&u128::from(through)), "{through} of {max}");
+}
+
+#[test]
 fn an_uncounted_queue_leaves_fullness_to_the_kernel() {
     let plane = plane(&QueueSettings { counted: false, ..queue() });
     let packet = frame(MAC, 0x0800);
@@ -245,7 +305,7 @@ fn ceilings_of_frames_and_of_bits_hold() {
         let plane = plane(&settings);
         let packet = frame(MAC, 0x0800);
         let verdicts: Vec<u32> = (0..6).map(|_| verdict(&plane, &packet)).collect();
-        // The buckets are empty at first and fill for at most a tenth of a second at a time.
+        // The buckets are full at first: nothing has gone by since the machine started.
         let through = verdicts.iter().filter(|&&verdict| verdict == XDP_REDIRECT).count();
         let dropped = verdicts.len() - through;
         assert!(through <= passed, "{verdicts:?}");

@@ -77,6 +77,20 @@ class HostNamespace:
         """Return the host's interface of this name."""
         return next((link for link in self.links.values() if link.ifname == ifname), None)
 
+    def owner_of(self, mac: str, besides: int | None) -> Link | None:
+        """Return an interface of the host that has a MAC address, other than one; None: none has.
+
+        Frames to such an address are the host's own.
+        """
+        return next((link for link in self._by_mac.get(mac, ()) if link.ifindex != besides), None)
+
+    @cached_property
+    def _by_mac(self) -> dict[str, list[Link]]:
+        found: dict[str, list[Link]] = {}
+        for link in self.links.values():
+            found.setdefault(link.mac, []).append(link)
+        return found
+
     def bridge_of(self, port: Link) -> Link | None:
         """Return the Linux bridge that an interface of the host is a port of."""
         master = self.links.get(port.master or 0)
@@ -152,6 +166,8 @@ def open_namespace(path: Path, missing: str) -> int:
             raise NotSupported(f"opening {path} needs root") from None
         if error.errno in (errno.ENOENT, errno.ESRCH, errno.ENOTDIR):
             raise Absent(missing) from None
+        if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise  # who takes a router for gone takes its policy away
         raise Absent(f"{path} cannot be opened: {os.strerror(error.errno or 0)}") from None
 
 

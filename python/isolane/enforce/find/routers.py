@@ -50,9 +50,24 @@ def find_routers(policy: Policy) -> tuple[Found, ...]:
 def _find(host: HostNamespace, name: str, router: RouterPolicy) -> Found:
     key, value = router.identity
     try:
-        return _FINDERS[key](host, name, value, router)
+        found = _FINDERS[key](host, name, value, router)
+        _refuse_addresses_of_the_host(host, found)
     except Absent as absent:
         return MissingRouter(name, str(absent))
+    return found
+
+
+def _refuse_addresses_of_the_host(host: HostNamespace, router: FoundRouter) -> None:
+    """Have a router wait that would get the host's own frames: it chooses its addresses itself.
+
+    A macvlan may well have the address of the interface below it, and is told apart by the kernel.
+    """
+    for at in router.interfaces:
+        if not host.nics or at.how not in ("veth", "tap"):
+            continue
+        other = host.owner_of(at.mac, at.ifindex if at.netns is None else None)
+        if other is not None:
+            raise Absent(at.not_told_from(f"the host's interface {other.ifname}"))
 
 
 def _container(

@@ -323,3 +323,15 @@ def test_a_tap_in_another_namespace_is_told(playground: Playground) -> None:
     playground.run(f"ip link set tapA netns {name}")
     assert "tapA" in playground.missing(f"{{qemu: {pid}}}")
     assert "in another network namespace" in playground.missing(f"{{qemu: {pid}}}")
+
+
+@pytest.mark.parametrize("whose", ["nic1", "br0", "v2"])
+def test_one_with_an_address_of_the_hosts_waits(playground: Playground, whose: str) -> None:
+    name = bridged(playground)
+    words = playground.run(f"ip -o link show {whose}").split()
+    address = words[words.index("link/ether") + 1]
+    playground.found(f"{{netns: {name}}}")
+    playground.run(f"ip -n {name} link set eth0 address {address}")
+    reason = playground.missing(f"{{netns: {name}}}")
+    assert reason.startswith("eth0 has the same MAC address as the host's interface ")
+    assert address in reason

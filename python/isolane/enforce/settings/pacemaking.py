@@ -18,7 +18,7 @@ from isolane.enforce.cpu_cgroups import Groups
 from isolane.enforce.host_access import Host
 from isolane.enforce.setting import Setting, Value
 from isolane.errors import TestbedError
-from isolane.procfs import sees_same, words_of
+from isolane.procfs import effective_user, sees_processes_of, sees_same, words_of
 
 MODULE = "isolane.pacemaker"
 FILES = Path("/run/isolane")
@@ -51,6 +51,7 @@ class Pacemaker(Setting):
         for process, _ in running(self.group):
             _end(process)
         if value is not None:
+            host.go_home()  # in a router's namespace it would keep that, and its interfaces, alive
             _start(self.group, json.dumps(value), host.groups)
 
 
@@ -58,18 +59,27 @@ def running(group: str) -> Iterator[tuple[int, str]]:
     """Yield the pacemakers of a policy that run: process and work.
 
     Those of another Isolane, in a container that shares its processes with this host, are its own.
+    Anybody may start a process that looks like one: it counts only with this one's rights, among
+    this one's processes, and with work that can be read.
     """
     _reap()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():
             continue
-        with suppress(OSError):  # processes come and go
-            if entry.stat().st_uid != os.geteuid():
-                continue
-            words = words_of(int(entry.name))
-            own = words[-3:-1] == (MODULE.encode(), group.encode())
-            if own and sees_same(int(entry.name), FILES):
-                yield int(entry.name), words[-1].decode()
+        process = int(entry.name)
+        if effective_user(process) != os.geteuid():  # before others can have it waited for
+            continue
+        words = words_of(process)
+        if words[-3:-1] != (MODULE.encode(), group.encode()) or not _is_work(words[-1]):
+            continue
+        if sees_processes_of(process) and sees_same(process, FILES):
+            yield process, words[-1].decode()
+
+
+def _is_work(word: bytes) -> bool:
+    with suppress(ValueError, RecursionError):
+        return isinstance(json.loads(word.decode()), dict)
+    return False
 
 
 def _start(group: str, work: str, groups: Groups) -> None:

@@ -16,6 +16,8 @@ from isolane.errors import TestbedError
 from isolane.procfs import started, threads_of
 from isolane.testbed.netns import step
 
+POLLING = "thread of "
+"""What a kernel thread that polls an interface is called, before the interface's name."""
 _READY_S = 10.0
 """How long a new kernel thread may take until it has run once and can be moved."""
 _EMPTY_S = 10.0
@@ -148,6 +150,11 @@ class _Thread(Setting):
         """Tell whether the thread runs."""
         return self.alive()
 
+    @property
+    def polled(self) -> str:
+        """The interface that it polls; empty of a thread of the router's own."""
+        return self.what.removeprefix(POLLING) if self.what.startswith(POLLING) else ""
+
     def alive(self) -> bool:
         """Tell whether the thread, and no later one of its number, runs."""
         return started(self.thread) == self.began
@@ -202,14 +209,20 @@ class Affinity(_Thread):
 
 @dataclass(frozen=True)
 class Scheduling(_Thread):
-    """Scheduling policy, nice value and time slice (ns) of a thread."""
+    """Scheduling policy, nice value and time slice (ns) of a thread.
+
+    Of a real-time one also the priority, which state files of before lack.
+    """
 
     kind: ClassVar[str] = "scheduling"
     label: ClassVar[str] = "scheduling"
 
     def read(self, host: Host) -> Value:  # noqa: ARG002
-        """Return [policy, nice, slice]; None when the thread has ended."""
-        return list(scheduling.get_scheduling(self.thread)) if self.alive() else None
+        """Return [policy, nice, slice], and a priority if it has one; None when it has ended."""
+        if not self.alive():
+            return None
+        priority = scheduling.get_priority(self.thread)
+        return [*scheduling.get_scheduling(self.thread), *([priority] if priority else [])]
 
     def write(self, host: Host, value: Value) -> None:  # noqa: ARG002
         """Set scheduling policy, nice value and time slice."""

@@ -15,6 +15,8 @@ from isolane.enforce.host_access import Host
 from isolane.enforce.settings import pacemaking
 from isolane.enforce.settings.pacemaking import Pacemaker, running
 from isolane.errors import TestbedError
+from isolane.testbed import kernel
+from isolane.testbed.namespace_thread import run_in_thread
 
 pytestmark = [
     pytest.mark.root,
@@ -87,6 +89,22 @@ def test_it_keeps_no_file_of_whoever_started_it(host: Host, tmp_path: Path) -> N
         assert str(file) not in opened
     finally:
         os.close(descriptor)
+
+
+def test_it_is_in_the_namespace_that_the_command_began_in() -> None:
+    def elsewhere() -> None:
+        host = Host(group=GROUP)
+        home = Path("/proc/thread-self/ns/net").stat().st_ino
+        kernel.unshare_net()  # as in a router's, whose interfaces the command has just changed
+        try:
+            Pacemaker(GROUP).write(host, _work(os.getpid()))
+            ((process, _),) = running(GROUP)
+            assert Path(f"/proc/{process}/ns/net").stat().st_ino == home
+            Pacemaker(GROUP).write(host, None)
+        finally:
+            host.close()
+
+    run_in_thread(elsewhere)
 
 
 def test_one_that_does_not_start_says_why(host: Host) -> None:
