@@ -61,8 +61,8 @@ struct {
 #define MILLION 1000000ULL
 /* A full queue that nobody serves is probed again after this long. */
 #define PROBE_MS 100
-/* Silences up to this need no division: with it 100 Gbit/s stay within 64 bits. */
-#define MAX_REFILL_NS 100000000ULL
+/* Silences up to this need no division: with it 1 Tbit/s stays within 64 bits. */
+#define MAX_REFILL_NS 10000000ULL
 /* IPv4 hosts take so much in any case, and so do links: no need to check the MTU. */
 #define ALWAYS_FITS_BYTES (ETH_HLEN + 576)
 

@@ -27,9 +27,9 @@ pub const MAX_QUEUE_SIZE: u16 = 1024;
 
 /// How many descriptors a chain may have, those without bytes and in an indirect table too. The
 /// specification says the queue's size, and a chain of 1,024 costs hundreds of times what a frame does.
-/// FreeBSD's driver has at most 64 (`VTNET_TX_SEGS_MAX`), Linux's 19 (`MAX_SKB_FRAGS` and 2), or 47 as it
-/// may be configured.
-const MAX_CHAIN: u32 = 64;
+/// Windows' driver has at most 256 (`MAX_FRAGMENTS_IN_ONE_NB`), FreeBSD's 64 (`VTNET_TX_SEGS_MAX`), Linux's
+/// 19 (`MAX_SKB_FRAGS` and 2), or 47 as it may be configured.
+const MAX_CHAIN: u32 = 256;
 
 /// How many chains ahead of their turn a head's descriptor is asked for, and then its buffer.
 const DESCRIPTOR_AHEAD: u16 = 8;
@@ -170,11 +170,13 @@ impl Queue {
     /// Whether a frame of so many bytes, or a shorter one, has found too few buffers since the guest
     /// provided the last one: looking through all of them again for each frame would cost others' time.
     #[inline]
-    pub(crate) fn lacks(&self, bytes: usize) -> bool {
-        self.lacking.is_some_and(|(index, lacked_bytes)| {
-            let now = u16::from_le(self.available_word(1).load(Ordering::Relaxed));
-            bytes >= lacked_bytes && now == index
-        })
+    pub(crate) fn lacks(&mut self, bytes: usize) -> bool {
+        let Some((index, lacked_bytes)) = self.lacking else { return false };
+        if u16::from_le(self.available_word(1).load(Ordering::Relaxed)) != index {
+            // For good: the index comes to the same number again, with buffers then.
+            self.lacking = None;
+        }
+        self.lacking.is_some() && bytes >= lacked_bytes
     }
 
     /// A frame of so many bytes has found too few buffers: all that there are were popped for it.

@@ -137,7 +137,7 @@ fn indirect_tables() {
     assert!(matches!(refused((table, 17, INDIRECT), 0), CutOff::Indirect { bytes: 17, .. }));
     assert!(matches!(refused((table, 16, INDIRECT | NEXT), 0), CutOff::Indirect { .. }));
     assert!(matches!(refused((table, 16, INDIRECT), INDIRECT), CutOff::Indirect { .. }));
-    assert!(matches!(refused((table, 16, INDIRECT), NEXT), CutOff::ChainTooLong { limit: 64 }));
+    assert!(matches!(refused((table, 16, INDIRECT), NEXT), CutOff::ChainTooLong { limit: 256 }));
     let end = GUEST + BYTES;
     assert!(matches!(refused((end - 8, 16, INDIRECT), 0), CutOff::Outside { .. }));
 
@@ -149,14 +149,14 @@ fn indirect_tables() {
 }
 
 #[test]
-fn a_chain_has_64_descriptors_at_most_whatever_is_in_them() {
-    for (length, is_taken) in [(64, true), (65, false), (128, false)] {
+fn a_chain_has_256_descriptors_at_most_whatever_is_in_them() {
+    for (length, is_taken) in [(256, true), (257, false), (400, false)] {
         for bytes in [0, 1] {
-            let (guest, mut driver, mut queue) = set_up(128, 0);
+            let (guest, mut driver, mut queue) = set_up(512, 0);
             let mut taken = || queue.pop(&mut Chain::new()).map_err(|reason| reason.to_string());
             let parts = vec![readable(BUFFERS, bytes); length];
             driver.add(&guest, &parts);
-            let expected = "a chain has more than 64 descriptors".to_owned();
+            let expected = "a chain has more than 256 descriptors".to_owned();
             assert_eq!(taken(), if is_taken { Ok(true) } else { Err(expected.clone()) });
             let (guest, mut driver, mut queue) = set_up(4, 0);
             let mut taken = || queue.pop(&mut Chain::new()).map_err(|reason| reason.to_string());
@@ -433,6 +433,21 @@ fn a_ring_that_was_found_full_is_looked_through_again_only_when_the_guest_has_ad
     assert_eq!(deliver(&mut queue, 100).unwrap(), Delivered::Full);
     driver.add(&guest, &[writable(BUFFERS + 40, 112)]);
     assert_eq!(deliver(&mut queue, 100).unwrap(), Delivered::Written { buffers: 1 });
+}
+
+#[test]
+fn a_lack_is_forgotten_before_the_guests_index_comes_to_its_number_again() {
+    let (guest, mut driver, mut queue) = set_up(4, 7);
+    let mut writer = FrameWriter::new();
+    let mut deliver =
+        |queue: &mut Queue| writer.deliver(queue, MERGEABLE, &[1; 60], NetHeader::NONE).unwrap();
+    assert_eq!(deliver(&mut queue), Delivered::Full);
+    for _ in 0..1 << 16 {
+        driver.add(&guest, &[writable(BUFFERS, 112)]);
+        assert_eq!(deliver(&mut queue), Delivered::Written { buffers: 1 });
+        queue.publish();
+        driver.reclaim(&guest);
+    }
 }
 
 #[test]

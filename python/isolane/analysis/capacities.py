@@ -20,9 +20,11 @@ OVERLOADED = 0.05
 _LIMITS = frozenset({InvalidKind.RECEIVER_LIMIT, InvalidKind.GENERATOR_LIMIT})
 OTHER_WIDTH: Final = 0.05
 """Relative distance of the loads around the best one in the arms that do not define 1x."""
-ANY_SPAN: Final = Span(max_pps=1.0, width=OTHER_WIDTH)
-"""What was found does not depend on how far the search was to go. As wide as the widest search: a
-narrower one would prefer a single lucky reading to a load that was confirmed."""
+ANY_SPAN: Final = Span(max_pps=1.0)
+"""What was found does not depend on how far the search was to go."""
+OTHER_SPAN: Final = Span(max_pps=1.0, width=OTHER_WIDTH)
+"""As wide as the search in these arms: a narrower one would prefer a single lucky reading to a load
+that was confirmed."""
 
 
 def readings(trials: Iterable[Trial], arm: str) -> list[Reading]:
@@ -81,9 +83,9 @@ def arm_capacities(trials: Sequence[Trial], arms: Iterable[str] = ()) -> tuple[A
         Arms that come first, in this order.
     """
     measured = {trial.arm: trial for trial in trials if trial.purpose == "capacity"}
-    found = []
+    found, first = [], next(iter(measured), None)  # the arm that defines 1x comes before the others
     for arm in dict.fromkeys([*(name for name in arms if name in measured), *measured]):
-        best = maximum(readings(trials, arm), ANY_SPAN)
+        best = maximum(readings(trials, arm), ANY_SPAN if arm == first else OTHER_SPAN)
         router = next((t.routers[0].router for t in trials if _of(t, arm)), None)
         if best is not None and router is not None:
             found.append(_capacity(arm, router, best))

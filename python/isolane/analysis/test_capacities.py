@@ -36,8 +36,17 @@ def test_one_lucky_reading_is_not_preferred_to_a_load_that_was_confirmed(tmp_pat
     one = data.capacity_trial(data.experiment(tmp_path, data.NOISY), 0)
     confirmed = [offered(one, 850e3, rate) for rate in (802e3, 799e3, 801e3)]
     lucky = offered(one, 950e3, 830e3)
-    (found,) = arm_capacities([offered(one, 400e3, 400e3), *confirmed, lucky])
+    first = [offered(one, 250e3, 250e3, arm="the first")]
+    _, found = arm_capacities([*first, offered(one, 400e3, 400e3), *confirmed, lucky])
     assert (found.mfr_load_pps, found.mfr_pps.median, found.mfr_pps.n) == (850e3, 800e3, 2)
+
+
+def test_the_arm_that_defines_1x_is_told_as_closely_as_it_was_searched(tmp_path: Path) -> None:
+    one = data.capacity_trial(data.experiment(tmp_path, data.NOISY), 0)
+    (found,) = arm_capacities(
+        [*[offered(one, 800e3, 768e3)] * 5, *[offered(one, 840e3, 800e3)] * 4]
+    )
+    assert (found.mfr_load_pps, found.mfr_pps.median) == (840e3, 800e3)
 
 
 def test_trials_without_verdict_do_not_count(tmp_path: Path) -> None:

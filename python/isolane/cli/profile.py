@@ -78,8 +78,8 @@ def command(
 
     duration_s = parse_duration_within("--duration", duration, "0.1s", "1h") / 1e9
     chosen = cores_of("--cores", cores)
+    need_rights()
     with _new_folder(output):
-        need_rights()
         profile = _with_owners(_taken(router, chosen, rate, duration_s))
         found = figures(profile)
         if router is not None:

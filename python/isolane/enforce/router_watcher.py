@@ -75,6 +75,8 @@ class Watcher:
     _policy: tuple[int, int] | None = None
     """Inode and time of the policy file at the last search."""
     _idle: bool = False
+    _in_vain: set[str] = field(default_factory=set)
+    """Interfaces that have lost threads, where applying again was refused since the last event."""
 
     def run(self, stop: int = -1) -> None:
         """Watch until ``stop``, a descriptor, becomes readable; without one, until a signal.
@@ -108,8 +110,10 @@ class Watcher:
         now = {router.name: _identity(router) for router in self._found}
         if now != self._known:
             self._apply(policy, now, set())
-        elif lost:
+        elif lost and lost != self._in_vain:
             self._apply(policy, now, lost)
+        else:
+            self._failures = 0
 
     def _without_policy(self) -> None:
         if not self._idle:
@@ -126,6 +130,7 @@ class Watcher:
             if lost and isinstance(error, BusyError):
                 self._failures += 1  # whoever has the lock may just be ending these threads
             else:
+                self._in_vain = lost  # an interface that is down has no threads
                 self._fail(str(error))
             return
         if outcome is None:
@@ -176,7 +181,7 @@ class Watcher:
                 if events in ready:
                     time.sleep(EVENT_BURST_S)
                     _drain(events)
-                    self._after = 0
+                    self._after, self._in_vain = 0, set()
                     return False
                 if self._policy != self._stamp():
                     return False

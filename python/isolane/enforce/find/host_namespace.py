@@ -78,11 +78,19 @@ class HostNamespace:
         return next((link for link in self.links.values() if link.ifname == ifname), None)
 
     def owner_of(self, mac: str, besides: int | None) -> Link | None:
-        """Return an interface of the host that has a MAC address, other than one; None: none has.
+        """Return an interface of the host that has a MAC address; None: none has.
 
         Frames to such an address are the host's own.
+
+        Parameters
+        ----------
+        besides
+            Index of an interface of the host that may have it, with those that have it from there:
+            what stands on it (a VLAN), and the bridge or bond that it is a port of.
         """
-        return next((link for link in self._by_mac.get(mac, ()) if link.ifindex != besides), None)
+        own = self.links.get(besides or 0)
+        found = self._by_mac.get(mac, ())
+        return next((link for link in found if own is None or not _has_from(link, own)), None)
 
     @cached_property
     def _by_mac(self) -> dict[str, list[Link]]:
@@ -111,6 +119,12 @@ class HostNamespace:
     def vlan_of(self, port: Link) -> int:
         """Return the VLAN that frames to a port of a bridge carry on the NIC; 0: untagged."""
         return vlan_on_nic(self.links, port, self.nics, lambda: self._port_vlans)
+
+
+def _has_from(link: Link, own: Link) -> bool:
+    """Tell whether an interface is another one, or may have its address from there."""
+    stands_on_it = link.link == own.ifindex and link.netnsid is None
+    return link.ifindex in (own.ifindex, own.master) or stands_on_it
 
 
 def vlan_on_nic(

@@ -82,3 +82,36 @@ def test_a_command_whose_pool_is_stopped_ends_in_silence(script: str, tmp_path: 
         command, check=False, capture_output=True, text=True, timeout=MINUTES_S / 2
     )
     assert (ended.returncode, ended.stderr) == (0, "")
+
+
+KILLED = """
+import os, signal, sys
+from isolane.trials.sim.worker import executor
+
+if __name__ == "__main__":
+    pool = executor(2)
+    numbers = {future.result() for future in [pool.submit(os.getpid) for _ in range(20)]}
+    print(*numbers, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_no_worker_outlives_a_command_that_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, timeout=MINUTES_S
+    )
+    workers = done.stdout.split()
+    assert workers
+    deadline = time.monotonic() + MINUTES_S
+    while left := [number for number in workers if _is_alive(number)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+
+
+def _is_alive(number: str) -> bool:
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

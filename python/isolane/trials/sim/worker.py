@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import get_context, parent_process, resource_tracker
 from typing import Any
 
 
@@ -22,7 +22,7 @@ def executor(jobs: int) -> ProcessPoolExecutor:
     in part.
     """
     _start_tracker()
-    return ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_leave_signals)
+    return ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_begin)
 
 
 def stop(pool: ProcessPoolExecutor) -> None:
@@ -57,7 +57,15 @@ def _start_tracker() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def _leave_signals() -> None:
-    """Ignore what reaches the whole process group; only the parent acts on it."""
+def _begin() -> None:
+    """Ignore what reaches the whole process group, and end when the parent has ended."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # nobody is there to take what it simulates
