@@ -193,7 +193,7 @@ ROWS: Final[dict[str, Row]] = {
     "repeats on the command line: NaN": Row("run good.yaml --repeats nan", 2, "--repeats.*valid integer"),
     "repeats on the command line: 2^70": Row(f"run good.yaml --repeats {2**70}", 2, "--repeats"),
     "an objective that is missed": Row(
-        "run x.yaml --on sim -o missed", 4, "1 of 1 objectives missed",
+        "run x.yaml --on sim --repeats 2 -o missed", 4, "1 of 1 objectives missed",
         files={"x.yaml": good("trial:", 'objectives: ["one p50 <= 1ns"]\ntrial:')},
         prints="missed: one p50 <= 1ns on direct", lines=9, leaves=("missed*",),
     ),

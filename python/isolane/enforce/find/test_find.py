@@ -174,7 +174,8 @@ def test_a_veth_whose_both_ends_are_on_the_host_has_no_namespace(playground: Pla
     assert (router.netns, router.netns_inode) == (None, None)
     assert router.interfaces[0].ifname == "v2"
     # A bridge has the address of its first port: it is not another one's.
-    playground.run("ip link add br7 type bridge; ip link set v2 master br7")
+    playground.run("ip link add br7 type bridge")
+    playground.run("ip link set v2 master br7")
     assert playground.found("{interface: v1}").interfaces[0].ifname == "v2"
 
 
