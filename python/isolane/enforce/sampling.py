@@ -172,14 +172,17 @@ class _Reader:
         """Return the frames that a router has sent, and their bytes.
 
         What XDP sends straight to a NIC passes no port; what is to see a class or a ceiling does.
-        Which of both XDP does may change while a policy is in force, and both count on: a router
-        has sent as many as the larger count at least.
+        Where a router does both, nobody knows which of them passed a port: it has sent that many
+        at least.
         """
         queues, ports = self.queues[name], self._ports(name)
+        head = f"egress_dev:{name}:"
+        leads_to = {key.rpartition(":")[2] for key in self.state.numbers if key.startswith(head)}
+        together = sum if leads_to == {"nic"} else max
         passed = sum(p.offered - p.dropped_rate - p.dropped_size for p in ports)
         return (
-            max(sum(q.forwarded for q in queues), passed),
-            max(sum(q.forwarded_bytes for q in queues), sum(p.offered_bytes for p in ports)),
+            together((sum(q.forwarded for q in queues), passed)),
+            together((sum(q.forwarded_bytes for q in queues), sum(p.offered_bytes for p in ports))),
         )
 
     def router(self, name: str) -> RouterSample:

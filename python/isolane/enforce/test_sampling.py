@@ -137,17 +137,24 @@ def test_cpu_time_is_what_the_cgroup_says_whoever_has_come_and_gone(spent: dict[
     assert sample(host({}), found).cpu_ns == 5
 
 
-@pytest.mark.parametrize("leads_to", [("nic",), ("own",), ("nic", "own"), ()])
-def test_a_router_has_sent_as_many_as_the_larger_count_wherever_xdp_leads_now(
-    leads_to: tuple[str, ...],
+@pytest.mark.parametrize(
+    ("leads_to", "frames", "size"),
+    [
+        (("nic",), 110, 11_000),
+        (("own",), 100, 10_000),
+        (("nic", "own"), 100, 10_000),
+        ((), 100, 10_000),
+    ],
+)
+def test_what_xdp_sends_straight_to_a_nic_is_added_to_what_passes_a_port(
+    leads_to: tuple[str, ...], frames: int, size: int
 ) -> None:
-    """That changes with the policy, and both counts stay: their sum would jump, and fall again."""
     found = state(queue__vr1__eth0=3, port__vr1__eth1=4)
     found.numbers |= {f"egress_dev:vr1:eth{n}:{end}": n for n, end in enumerate(leads_to)}
     queues = {3: queue(forwarded=100, forwarded_bytes=10_000)}
     port = PortCounts(offered=13, offered_bytes=1_000, dropped_rate=2, dropped_size=1)
     got = sample(host(queues, {4: port}), found)
-    assert (got.forwarded, got.forwarded_bytes) == (100, 10_000)
+    assert (got.forwarded, got.forwarded_bytes) == (frames, size)
 
 
 def test_threads_that_polled_are_missed_when_they_end_and_a_machines_are_not() -> None:
