@@ -19,6 +19,7 @@ from isolane.errors import NotSupported, TestbedError
 from isolane.guests import DIRECTORY
 from isolane.guests.leftovers import processes_of
 from isolane.netback import DIRECTORY as SOCKETS
+from isolane.procfs import named_processes
 from isolane.testbed import Journal, Testbed, bed_builder, clean, exclusive, netns
 from isolane.testbed import journal as journals
 
@@ -97,11 +98,7 @@ def host() -> dict[str, Any]:
 
 def napi_threads() -> set[str]:
     """Names of threads that poll NICs of test beds, those of other hosts' on this machine, too."""
-    names = set()
-    for path in Path("/proc").glob("[0-9]*/comm"):
-        with contextlib.suppress(OSError):
-            names.add(path.read_text().strip())
-    return {name for name in names if name.startswith("napi/isl-")}
+    return {name for _, name in named_processes() if name.startswith("napi/isl-")}
 
 
 def unchanged(before: dict[str, Any]) -> bool:
