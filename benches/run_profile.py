@@ -45,7 +45,7 @@ def measure(rate_hz: int, found: Found) -> None:
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "run"
         words = [sys.executable, "-m", "isolane", "run", str(EXPERIMENT), "--output", str(target)]
-        words += ["--no-aa", "--cpu-profile", str(rate_hz)]
+        words += ["--cpu-profile", str(rate_hz)]
         done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         if done.returncode:
             raise MeasurementError(f"isolane run: {done.stderr.strip()}")

@@ -82,7 +82,7 @@ trial: {duration: 100ms, warmup: 20ms, repeats: 1, retries: 0, null_dut: false, 
 def test_stamped_frames_are_in_a_file_that_others_read(tmp_path: Path) -> None:
     file, before = tmp_path / "captured.yaml", quiet_host()
     file.write_text(CAPTURED)
-    done = isolane("run", file, "--output", tmp_path / "run", "--no-aa")
+    done = isolane("run", file, "--output", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert_same_host(before)
     assert f"frames, for Wireshark: {tmp_path / 'run' / CAPTURES}" in done.stdout

@@ -43,7 +43,7 @@ HZ, LIMIT_S = 997, 300.0
 def test_samples_of_trials_add_up_and_stand_in_the_results(tmp_path: Path) -> None:
     file, folder, before = tmp_path / "profiled.yaml", tmp_path / "run", quiet_host()
     file.write_text(TEXT)
-    done = isolane("run", file, "--output", folder, "--cpu-profile", HZ, "--no-aa", "--details")
+    done = isolane("run", file, "--output", folder, "--cpu-profile", HZ, "--details")
     assert done.returncode == 0, done.stderr
     assert_same_host(before)
     run = RunFolder.open(folder)
@@ -91,7 +91,7 @@ def test_softirqs_of_a_core_that_mostly_idles_are_met(tmp_path: Path) -> None:
     found: list[ProfiledStack] = []
     for number in itertools.count():
         folder = tmp_path / f"run-{number}"
-        done = isolane("run", file, "--output", folder, "--cpu-profile", HZ, "--no-aa")
+        done = isolane("run", file, "--output", folder, "--cpu-profile", HZ)
         assert done.returncode == 0, done.stderr
         stacks = [stack for one in RunFolder.open(folder).profiles() for stack in one.stacks]
         found += [s for s in stacks if s.owner == NICS and "net_rx_action" in s.kernel]
@@ -107,11 +107,11 @@ def test_a_run_that_was_not_asked_has_none_and_a_resumed_one_goes_on_with_it(
 ) -> None:
     file, folder = tmp_path / "profiled.yaml", tmp_path / "run"
     file.write_text(TEXT)
-    plain = isolane("run", file, "--output", tmp_path / "plain", "--no-aa", "--arms", "direct")
+    plain = isolane("run", file, "--output", tmp_path / "plain", "--arms", "direct")
     assert plain.returncode == 0, plain.stderr
     assert RunFolder.open(tmp_path / "plain").profiles() == []
     assert not (tmp_path / "plain" / "cpu-profile").exists()
-    options = ("--no-aa", "--arms", "direct", "--cpu-profile", HZ)
+    options = ("--arms", "direct", "--cpu-profile", HZ)
     done = isolane("run", file, "--output", folder, *options)
     assert done.returncode == 0, done.stderr
     before = len(RunFolder.open(folder).profiles())

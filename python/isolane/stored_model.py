@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
 
 
 class StoredModel(BaseModel):
@@ -15,3 +17,14 @@ class StoredModel(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, ser_json_inf_nan="strings", defer_build=True
     )
+
+
+def former(*keys: str) -> Any:
+    """Pass over keys that older versions wrote: ``_former = former("noise")`` in a model."""
+
+    def pass_over(stored: Any) -> Any:
+        if not isinstance(stored, dict):
+            return stored
+        return {key: value for key, value in stored.items() if key not in keys}
+
+    return model_validator(mode="before")(staticmethod(pass_over))

@@ -30,7 +30,6 @@ from isolane.results.arm_test_models import (
     Spread,
     TrendOutcome,
 )
-from isolane.results.quality_models import NoiseFloor
 from isolane.stats.rank_trend import rank_trend, smallest_trend_p
 from isolane.stats.sequential import holm
 from isolane.stats.shifts import Shift, rank_biserial, shift, smallest_p
@@ -42,15 +41,13 @@ _FAR_NS, _LONGEST_NS = 1e30, 1e15
 """Stands for an infinite time between quartiles; longer than any delay (11 days)."""
 
 
-def arm_tests(groups: Groups, noise: Sequence[NoiseFloor] = ()) -> ArmTests | None:
+def arm_tests(groups: Groups) -> ArmTests | None:
     """Compare the arms of a run, and each arm's loads.
 
     Parameters
     ----------
     groups
         The trials that count, by arm and point.
-    noise
-        What equal arms were seen to differ by.
 
     Returns
     -------
@@ -62,7 +59,7 @@ def arm_tests(groups: Groups, noise: Sequence[NoiseFloor] = ()) -> ArmTests | No
     spreads: list[Spread] = []
     for figure in TESTED:
         found = observed(groups, figure)
-        differences += compared_arms(figure, found, noise)
+        differences += compared_arms(figure, found)
         trends += correlated_loads(figure, found)
         spreads += _spreads(figure, found)
     if not differences and not trends:
@@ -100,9 +97,7 @@ class _Tested:
         return smallest_signed_p(self.pairs) if self.paired else smallest_p(*self.arms.units())
 
 
-def compared_arms(
-    figure: Figure, found: ByArm, noise: Sequence[NoiseFloor] = ()
-) -> Iterator[ArmDifference]:
+def compared_arms(figure: Figure, found: ByArm) -> Iterator[ArmDifference]:
     """Compare each two arms by one figure; p values are corrected for all of them."""
     both = [(a, b, TwoArms.of(found[a], found[b])) for a, b in combinations(found, 2)]
     both = [(a, b, arms) for a, b, arms in both if arms.first and arms.second]
@@ -110,7 +105,7 @@ def compared_arms(
     adjusted = holm([test.shift.p for test in tests])
     smallest = holm([test.smallest_p for test in tests])
     for test, p, min_p in zip(tests, adjusted, smallest, strict=True):
-        yield _difference(figure, test, (p, min_p), _noise(figure, test, noise))
+        yield _difference(figure, test, (p, min_p))
 
 
 def _tested(first: str, second: str, arms: TwoArms, comparisons: int) -> _Tested:
@@ -127,9 +122,7 @@ def _tested(first: str, second: str, arms: TwoArms, comparisons: int) -> _Tested
     return _Tested(first, second, arms, paired, len(ratios), found, effect)
 
 
-def _difference(
-    figure: Figure, test: _Tested, ps: tuple[float, float], noise: float | None
-) -> ArmDifference:
+def _difference(figure: Figure, test: _Tested, ps: tuple[float, float]) -> ArmDifference:
     found, shift_ns = test.shift, test.shift.estimate
     change = low = high = None
     if test.arms.positive and math.isfinite(found.estimate):
@@ -137,11 +130,10 @@ def _difference(
         shift_ns = change * finite_median([one.value for one in test.arms.first])
         if math.isfinite(found.low) and math.isfinite(found.high):
             low, high = math.expm1(found.low), math.expm1(found.high)
-    within = noise is not None and change is not None and abs(change) <= noise
     outcome: Outcome = "no difference shown"
     if ps[1] > LIMIT:
         outcome = "too few rounds"
-    elif ps[0] <= LIMIT and not within and found.estimate:
+    elif ps[0] <= LIMIT and found.estimate:
         outcome = "different"
     return ArmDifference(
         figure=figure.name,
@@ -160,18 +152,8 @@ def _difference(
         p=found.p,
         adjusted_p=ps[0],
         smallest_p=ps[1],
-        noise=noise,
         outcome=outcome,
     )
-
-
-def _noise(figure: Figure, test: _Tested, noise: Sequence[NoiseFloor]) -> float | None:
-    floors = (
-        floor.floor
-        for floor in noise
-        if floor.figure == figure.noise and floor.arm in (test.first, test.second)
-    )
-    return max(floors, default=None)
 
 
 def _router(own: Sequence[Observed]) -> str:

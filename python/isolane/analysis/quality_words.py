@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from isolane.analysis.noise_floors import noise_words
-from isolane.analysis.wording import digits, percent, plural
-from isolane.results.quality_models import Drift, LostTrials, NoiseFloor
+from isolane.analysis.drift import SHOWN
+from isolane.analysis.wording import percent, plural
+from isolane.results.quality_models import Drift, LostTrials
 from isolane.results.results import Summary
-from isolane.spec.units import format_ns, format_pps
-
-FEW = "What is noise is not known: too few arms were measured twice (a short run, or --no-aa)."
+from isolane.spec.units import format_ns
 
 
 def quality_words(summary: Summary) -> list[str]:
-    """Return what stands beside the verdict: which differences are noise, and drift."""
-    quality = summary.quality
-    if quality is None:
+    """Return what stands beside the verdict: that the machine's speed drifted, if it did."""
+    drift = summary.quality.drift if summary.quality else None
+    if drift is None or drift.size <= SHOWN:
         return []
-    drift = quality.drift
-    found = [noise_words(quality.noise) or FEW]
-    if drift is not None and drift.normalised:
-        found.append(
-            f"The machine's speed drifted by {percent(drift.size)} % over the run; the report has "
-            "the figures at one speed, too."
-        )
-    return found
+    told = f"The machine's speed drifted by {percent(drift.size)} % over the run."
+    return [f"{told} Arms take turns, so all have their part of it."]
 
 
 def lost_words(summary: Summary) -> list[str]:
@@ -36,33 +28,9 @@ def lost_words(summary: Summary) -> list[str]:
 def _lost(arm: LostTrials) -> str:
     kinds = [f"{count} {kind.replace('_', ' ')}" for kind, count in arm.reasons.items()]
     told = f" ({', '.join(kinds)})" if kinds else ""
-    text = (
-        f"{arm.arm}: {plural(arm.invalid, 'invalid attempt')}{told}, {arm.failed} failed; "
-        f"{arm.lost} of {plural(arm.planned, 'trial')} lost"
-    )
-    if not arm.lost or arm.at_worst is None:
-        return f"{text}."
-    if not arm.could_change:
-        return f"{text}, which cannot change the finding."
-    ends = f"{arm.at_worst} at worst, {arm.at_best} at best"
-    return f"{text}, which could change the finding: {ends}."
-
-
-def noise_row(floor: NoiseFloor) -> tuple[str, ...]:
-    """Return arm, what is compared, the floor, and what it rests on."""
-    figure = {
-        "delivered": "delivered of offered, victim",
-        "throughput": "throughput",
-        "delay_p99": "delay p99",
-    }[floor.figure]
-    unit = "percentage points" if floor.figure == "delivered" else "%"
-    of = "all arms" if floor.pooled else "this arm"
     return (
-        floor.arm,
-        figure,
-        floor.point_label,
-        f"{digits(100 * floor.floor, 2)} {unit}",
-        f"{plural(floor.pairs, 'pair')} of {of}, medians of {floor.repeats}",
+        f"{arm.arm}: {plural(arm.invalid, 'invalid attempt')}{told}, {arm.failed} failed; "
+        f"{arm.lost} of {plural(arm.planned, 'trial')} lost."
     )
 
 
@@ -80,17 +48,3 @@ def drift_words(drift: Drift) -> str:
         f"{told} A cache line went from the generator's core to the DUT's and back in {low} (the "
         f"fastest tenth) to {high} (the slowest); rates follow it."
     )
-
-
-def normalised_rows(drift: Drift) -> list[tuple[str, ...]]:
-    """Return arm, point, router, the throughput as measured and the same at one speed."""
-    return [
-        (
-            found.arm,
-            found.point_label,
-            found.router,
-            format_pps(found.raw_pps),
-            format_pps(found.normalised_pps),
-        )
-        for found in drift.normalised
-    ]

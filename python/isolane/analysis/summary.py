@@ -16,13 +16,14 @@ from isolane.analysis.capacities import arm_capacities, measured_capacity
 from isolane.analysis.cells import aggregates, cells, core_cells, sent_less, usable
 from isolane.analysis.delay_cells import without_delay
 from isolane.analysis.delivery import Groups, tells_cpu, weights_of
+from isolane.analysis.drift import drift
 from isolane.analysis.generator_maximum import maximum_of, placed
 from isolane.analysis.judged_objectives import judged_objectives
+from isolane.analysis.lost_trials import lost_trials
 from isolane.analysis.missing_points import missing_points
 from isolane.analysis.more_repeats import repeat_s
 from isolane.analysis.null_dut import floors
 from isolane.analysis.published import Measured, beside_measured
-from isolane.analysis.quality import as_arms, quality
 from isolane.analysis.steady import too_short, unsteady
 from isolane.analysis.verdict import verdict
 from isolane.analysis.victim_findings import Asked, never_overloaded
@@ -32,6 +33,7 @@ from isolane.results.generator_models import MovedPoint
 from isolane.results.invalid import MADE_AGAIN, InvalidKind
 from isolane.results.method import METHOD
 from isolane.results.missing import MissingPoint
+from isolane.results.quality_models import Quality
 from isolane.results.results import (
     Aggregate,
     Capacity,
@@ -40,10 +42,8 @@ from isolane.results.results import (
     NotMeasured,
     Summary,
     Trial,
-    Verdict,
 )
 from isolane.spec import Experiment, format_pps
-from isolane.spec.demands import Scale
 from isolane.stats.intervals import MIN_UNITS, coverage_of_ranks
 
 ASIDE = (null_dut.PURPOSE, generator_maximum.PURPOSE)
@@ -115,7 +115,9 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         not_measured=(*gaps, *_gaps(trials, found, missing, known)),
         aggregates=together,
         missing=missing,
-        **(_counts(everything) | _quality(experiment, trials, known, scale)),
+        **_counts(everything),
+        quality=_quality(experiment, trials),
+        arm_tests=arm_tests(groups),
         moved=moved,
         objectives=tuple(judged_objectives(experiment, found, missing)),
         simulated=simulated,
@@ -129,16 +131,14 @@ def _published(experiment: Experiment, measured: Measured) -> dict[str, Any]:
     return {"published": beside_measured(source, measured), "published_source": source.source}
 
 
-def _quality(
-    experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None, scale: Scale
-) -> dict[str, Any]:
-    judged = quality(experiment, trials, lambda some: _verdict(experiment, some, capacity, scale))
-    groups = usable(trials, [arm.name for arm in experiment.resolved_arms()])
-    return {
-        "quality": judged,
-        "twins": cells(usable(as_arms(trials), ()), capacity),
-        "arm_tests": arm_tests(groups, judged.noise),
-    }
+def _quality(experiment: Experiment, trials: Sequence[Trial]) -> Quality:
+    invocations = 1 + max((trial.invocation for trial in trials), default=0)
+    planned = len(experiment.points()) * experiment.trial.repeats * invocations
+    return Quality(
+        threshold=experiment.trial.threshold,
+        lost=lost_trials([arm.name for arm in experiment.resolved_arms()], planned, trials),
+        drift=drift(trials),
+    )
 
 
 def _figures(
@@ -164,18 +164,6 @@ def _heading(
         "started_unix_s": started,
         "finished_unix_s": finished,
     }
-
-
-def _verdict(
-    experiment: Experiment, trials: Sequence[Trial], capacity: Capacity | None, scale: Scale
-) -> Verdict:
-    """Judge the victims on some trials of a run."""
-    arms = [arm.name for arm in experiment.resolved_arms()]
-    groups = usable(trials, arms)
-    missing = missing_points(experiment, trials, scale)
-    found, together = _figures(experiment, groups, capacity, missing)
-    asked = Asked(arms, missing, attacked_points(found, groups))
-    return verdict(trials, found, together, capacity, asked)
 
 
 def _counts(trials: Sequence[Trial]) -> dict[str, Any]:

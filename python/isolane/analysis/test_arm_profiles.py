@@ -62,7 +62,7 @@ def test_each_arm_has_its_valid_trials_at_each_point() -> None:
         trial(2, "a", 1),
         trial(3, "a", 1, repeat=1),
         trial(4, "a", 1, repeat=2, status="no-verdict", reason="late"),
-        trial(5, "a", 1, repeat=3, purpose="twin"),
+        trial(5, "a", 1, repeat=3, purpose="capacity"),
         trial(6, "a", 0),
     ]
     profiles = [profile(10 * n + 1, 5, trial=n) for n in range(6)]

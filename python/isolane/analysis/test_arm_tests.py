@@ -15,7 +15,6 @@ from isolane.analysis.arm_values import Observed, trend_values
 from isolane.analysis.test_cells import summary_of, without
 from isolane.report import test_data as data
 from isolane.results.arm_test_models import ArmDifference, ArmTests
-from isolane.results.quality_models import NoiseFloor
 from isolane.results.results import Trial
 
 P50, P99 = TESTED[0], TESTED[1]
@@ -109,17 +108,6 @@ def test_with_too_few_rounds_nothing_can_be_shown() -> None:
     assert [each.smallest_p for each in found] == pytest.approx([3 * 2 / 70] * 3)
     alone = compared_arms(P50, {arm: made[arm] for arm in ("a", "c")})
     assert next(alone).outcome == "different"
-
-
-def test_a_change_that_equal_arms_have_too_is_no_difference() -> None:
-    made = values(("a", "b"), 9, np.random.default_rng(9), lambda arm: 1.5 if arm == "b" else 1.0)
-    (without_floor,) = compared_arms(P99, made)
-    assert (without_floor.outcome, without_floor.noise) == ("different", None)
-    floor = NoiseFloor(
-        arm="b", point_label="0x", figure="delay_p99", floor=0.9, repeats=9, pairs=9, pooled=False
-    )
-    (within,) = compared_arms(P99, made, [floor])
-    assert (within.outcome, within.noise) == ("no difference shown", 0.9)
 
 
 def test_only_the_same_load_is_compared() -> None:

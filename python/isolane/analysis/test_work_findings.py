@@ -11,7 +11,6 @@ from isolane.analysis.published import Measured
 from isolane.analysis.summary import summarise
 from isolane.analysis.test_cells import cell
 from isolane.analysis.test_victim_findings import receiving
-from isolane.analysis.twins import twin_point
 from isolane.report import test_data as data
 from isolane.report.points import across
 from isolane.results.results import Summary, Trial
@@ -74,7 +73,6 @@ def test_the_point_without_work_is_the_reference_whatever_the_loads(
     assert cell(found, "direct", quiet, "victim").working == 0
     assert "and working besides" in found.verdict.model_dump_json()
     assert across(found).kind == "point", "loads alone do not tell these points from each other"
-    assert twin_point(it).index == busy
     assert found.answer is not None
     assert found.answer.total_at == it.points()[busy].label
     told = first_findings([t for t in made if t.purpose == "measure"], ["direct"], 1, 5)

@@ -9,7 +9,6 @@ from typing import Final
 
 from isolane.analysis.delivery import tells_cpu, tells_delays
 from isolane.results.arm_test_models import FigureName
-from isolane.results.quality_models import NoiseFigure
 from isolane.results.results import Delay, RouterTrial, Trial
 
 
@@ -23,8 +22,6 @@ class Figure:
     more_is_better: bool = False
     relative: bool = True
     """Whether a change is a part of the first value; else it is the difference."""
-    noise: NoiseFigure | None = None
-    """The noise floor of a run that bounds what may be called a difference."""
 
 
 def _delay(pick: Callable[[Delay], float]) -> Callable[[Trial, RouterTrial], float | None]:
@@ -48,10 +45,9 @@ FIGURES: Final = (
         "throughput",
         lambda _, router: router.received_pps if router.generated_frames else None,
         more_is_better=True,
-        noise="throughput",
     ),
-    Figure("loss", lambda _, router: router.loss_ratio, relative=False, noise="delivered"),
+    Figure("loss", lambda _, router: router.loss_ratio, relative=False),
     Figure("p50", _delay(lambda delay: delay.p50_ns)),
-    Figure("p99", _delay(lambda delay: delay.p99_ns), noise="delay_p99"),
+    Figure("p99", _delay(lambda delay: delay.p99_ns)),
     Figure("CPU per frame", _cpu),
 )

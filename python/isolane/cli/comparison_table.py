@@ -73,7 +73,7 @@ def _rank(each: Difference) -> tuple[bool, bool, float]:
 
 def _table(rows: Sequence[Difference], *, details: bool) -> Table:
     table = Table(header_style="bold", pad_edge=False, box=None, padding=(0, 2, 0, 0))
-    sure = ["noise", "p, corrected"] if details else []
+    sure = ["p, corrected"] if details else []
     for name in ("arm", "load", "router", "figure", "before", "after", "change", *sure, "outcome"):
         table.add_column(
             name,
@@ -84,7 +84,7 @@ def _table(rows: Sequence[Difference], *, details: bool) -> Table:
         )
     for each in rows:
         values = (words.value(each, each.before), words.value(each, each.after))
-        how_sure = (words.noise(each), words.probability(each)) if details else ()
+        how_sure = (words.probability(each),) if details else ()
         outcome = Text(each.outcome, style=COLOURS.get(each.outcome, ""))
         about = (each.arm, each.load, each.router, each.figure)
         table.add_row(*about, *values, words.change(each), *how_sure, outcome)

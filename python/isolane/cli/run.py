@@ -59,8 +59,6 @@ def command(
     on: opt.Where = None,
     profile: opt.Profile = None,
     capacity_from: opt.CapacityFrom = None,
-    no_aa: opt.NoAa = False,
-    twins: opt.ShowTwins = False,
     details: opt.Details = False,
     cpu_profile: opt.CpuProfile = None,
 ) -> None:
@@ -83,13 +81,10 @@ def command(
     target = folder or output or Path("runs") / f"{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}"
     capacity = _capacity(capacity_from, given, folder)
     several = invocations or _number(kept.get("invocations")) or 1
-    with_twins = not no_aa and (folder is None or bool(kept.get("twins")))
     resumed = folder is not None
     where = on or On(str(kept.get("on", On.LIVE)))
     limit_s = _limit_s(time_limit, repeats, several, where)
-    plan = _Plan(
-        spec, source, target, resumed, dry_run, given, capacity, several, with_twins, limit_s
-    )
+    plan = _Plan(spec, source, target, resumed, dry_run, given, capacity, several, limit_s)
     if cpu_profile and where is On.SIM:
         message = "--cpu-profile samples real cores; leave out --on sim"
         raise typer.BadParameter(message)
@@ -104,7 +99,7 @@ def command(
         host = "this host" if where is On.LIVE else "a simulated host"
         typer.echo(f"{source}: the experiment is valid and {host} can run it", err=True)
         return
-    present(summary, target, Shown(json, details or twins, twins))
+    present(summary, target, Shown(json, details))
     if summary.trials_failed:
         raise typer.Exit(1)
     judge_objectives(summary.objectives)
@@ -203,7 +198,6 @@ class _Plan:
     capacity: Capacity | None
     """The given capacity, which 1x stands for; None: measured."""
     invocations: int
-    with_twins: bool
     limit_s: float | None
     """Time for the whole run; None: as many rounds as the experiment says."""
 
@@ -247,7 +241,6 @@ class _Plan:
         kept = {
             "repeats": self.spec.trial.repeats,
             "invocations": self.invocations,
-            "twins": int(self.with_twins),
             "cpu_profile": self.spec.trial.cpu_profile,
             **options,
         }
@@ -324,7 +317,6 @@ def _measure(plan: _Plan) -> Summary | None:
                 watch,
                 capacity=plan.capacity,
                 invocations=plan.invocations,
-                with_twins=plan.with_twins,
                 in_time=in_time,
             ).execute()
 
@@ -356,7 +348,6 @@ def _simulate(plan: _Plan, profile: str | None) -> Summary | None:
                 lambda: 0.0,
                 plan.capacity,
                 plan.invocations,
-                plan.with_twins,
             )
             return run.execute()
 

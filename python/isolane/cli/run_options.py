@@ -67,16 +67,6 @@ Invocations = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Check the experiment and this host, measure nothing.")
 ]
-NoAa = Annotated[
-    bool,
-    typer.Option(
-        "--no-aa",
-        help="Measure no arm twice: saves a tenth of the time, and nothing tells what is noise.",
-    ),
-]
-ShowTwins = Annotated[
-    bool, typer.Option("--twins", help="As --details, and the twins of arms, too.")
-]
 Details = Annotated[
     bool,
     typer.Option(

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shown:
-    """What to print: the summary as JSON, all details, the twins; else the answer."""
+    """What to print: the summary as JSON, or all details; else the answer."""
 
     json: bool
     details: bool
-    twins: bool
 
 
 def present(summary: Summary, target: Path, shown: Shown) -> None:
@@ -127,4 +126,4 @@ def _print(summary: Summary, shown: Shown) -> None:
         return
     from isolane.cli.table import print_summary
 
-    print_summary(summary, twins=shown.twins)
+    print_summary(summary)

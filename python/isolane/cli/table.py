@@ -31,8 +31,8 @@ NARROW = 110
 """Terminal width below which the table leaves out columns that only the report needs."""
 
 
-def print_summary(summary: Summary, console: Console | None = None, *, twins: bool = False) -> None:
-    """Print table and verdict to stdout; the twins of arms only if asked for."""
+def print_summary(summary: Summary, console: Console | None = None) -> None:
+    """Print table and verdict to stdout."""
     console = console or Console()
     if not console.is_terminal:
         console.width = 160  # a file has no width: print whole cells
@@ -41,7 +41,7 @@ def print_summary(summary: Summary, console: Console | None = None, *, twins: bo
         console.print(told, style="bold", highlight=False, markup=False)
     for told in _capacity(summary):
         console.print(told, highlight=False, markup=False)
-    console.print(_table(summary, wide=console.width >= NARROW, twins=twins))
+    console.print(_table(summary, wide=console.width >= NARROW))
     more = filter(None, (parts_table(summary), category_table(summary)))
     for table in (*more, *arm_tests_tables(summary)):
         console.print()
@@ -122,7 +122,7 @@ def _range(times_ns: list[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _table(summary: Summary, *, wide: bool, twins: bool) -> Table:
+def _table(summary: Summary, *, wide: bool) -> Table:
     table = Table(header_style="bold", pad_edge=False, box=None)
     for name in ("arm", "load", "router"):
         table.add_column(name, no_wrap=not wide)
@@ -132,7 +132,7 @@ def _table(summary: Summary, *, wide: bool, twins: bool) -> Table:
     for name in names:
         table.add_column(name, justify="right", no_wrap=True)
     before = None
-    for found in [*rows_of(summary), *(summary.twins if twins else ())]:
+    for found in rows_of(summary):
         row = _missing(found, flow) if isinstance(found, MissingRow) else _row(found, flow)
         if before is not None and before != row[0]:
             table.add_section()

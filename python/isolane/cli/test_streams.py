@@ -154,7 +154,6 @@ def simulate(tmp_path: Path, *more: str) -> tuple[tuple[str, ...], Path]:
         str(tmp_path / "short.yaml"),
         "--on",
         "sim",
-        "--no-aa",
         "-o",
         str(target),
         *more,

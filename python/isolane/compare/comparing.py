@@ -18,7 +18,6 @@ from isolane.compare.compared_figures import offered, offered_beside, routers_of
 from isolane.compare.comparison_models import LIMIT, Comparison, Difference, Outcome
 from isolane.errors import SpecError
 from isolane.results.folder import EXPERIMENT, RunFolder
-from isolane.results.quality_models import NoiseFigure
 from isolane.results.results import Trial
 from isolane.results.resume import refuse_search
 from isolane.spec import load_experiment
@@ -39,7 +38,6 @@ class _Run:
     folder: RunFolder
     name: str
     points: Mapping[Key, Sequence[Trial]]
-    noise: Mapping[tuple[str, NoiseFigure], float]
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def compare(before: Path, after: Path, tolerance: float) -> Comparison:
         after=str(after),
         name=first.name,
         tolerance=tolerance,
-        differences=tuple(_differences(pairs, (first, second), tolerance)),
+        differences=tuple(_differences(pairs, tolerance)),
         only_before=tuple(_named(key) for key in first.points if key not in second.points),
         only_after=tuple(_named(key) for key in second.points if key not in first.points),
         changed=changed(first.folder, second.folder),
@@ -101,13 +99,10 @@ def _read(path: Path) -> _Run:
     groups = usable(folder.trials(), [arm.name for arm in experiment.resolved_arms()])
     if not groups:
         raise SpecError(f"{path}: no trial of this run counts, so there is nothing to compare")
-    summary = folder.summary()
-    floors = summary.quality.noise if summary is not None and summary.quality else ()
     return _Run(
         folder,
         experiment.name,
         {(arm, trials[0].point_label): trials for (arm, _), trials in groups.items()},
-        {(floor.arm, floor.figure): floor.floor for floor in floors},
     )
 
 
@@ -162,13 +157,11 @@ def _have_their_own_1x(before: Runs, after: Runs) -> bool:
     return not math.isclose(median(first), median(second), rel_tol=SAME_LOAD)
 
 
-def _differences(
-    pairs: Sequence[_Pair], runs: tuple[_Run, _Run], tolerance: float
-) -> Iterator[Difference]:
+def _differences(pairs: Sequence[_Pair], tolerance: float) -> Iterator[Difference]:
     shifts = [None if pair.reason else _shift(pair) for pair in pairs]
     known = iter(adjusted([found.p for found in shifts if found is not None]))
     for pair, found in zip(pairs, shifts, strict=True):
-        yield _difference(pair, found, None if found is None else next(known), runs, tolerance)
+        yield _difference(pair, found, None if found is None else next(known), tolerance)
 
 
 def _shift(pair: _Pair) -> Shift:
@@ -179,15 +172,10 @@ def _shift(pair: _Pair) -> Shift:
 
 
 def _difference(
-    pair: _Pair,
-    found: Shift | None,
-    adjusted_p: float | None,
-    runs: tuple[_Run, _Run],
-    tolerance: float,
+    pair: _Pair, found: Shift | None, adjusted_p: float | None, tolerance: float
 ) -> Difference:
     change, low, high = _change(pair, found)
-    noise = _noise(pair, runs)
-    outcome = _outcome(pair.figure, found, adjusted_p, change, noise)
+    outcome = _outcome(pair.figure, found, adjusted_p)
     fewer = None if high is None else -high
     near = fewer if pair.figure.more_is_better else low
     return Difference(
@@ -203,7 +191,6 @@ def _difference(
         high=high,
         p=None if found is None else found.p,
         adjusted_p=adjusted_p,
-        noise=noise,
         outcome=outcome,
         beyond_tolerance=outcome == "worse"
         and pair.same_load
@@ -234,25 +221,10 @@ def _bound(end: float) -> float | None:
     return None if math.isinf(end) else end
 
 
-def _noise(pair: _Pair, runs: tuple[_Run, _Run]) -> float | None:
-    figure = pair.figure.noise
-    if figure is None:
-        return None
-    floors = [run.noise[pair.arm, figure] for run in runs if (pair.arm, figure) in run.noise]
-    return max(floors, default=None)
-
-
-def _outcome(
-    figure: Figure,
-    found: Shift | None,
-    adjusted_p: float | None,
-    change: float | None,
-    noise: float | None,
-) -> Outcome:
+def _outcome(figure: Figure, found: Shift | None, adjusted_p: float | None) -> Outcome:
     if found is None or adjusted_p is None:
         return "not compared"
-    within = noise is not None and change is not None and abs(change) <= noise
-    if adjusted_p > LIMIT or within or found.estimate == 0:
+    if adjusted_p > LIMIT or found.estimate == 0:
         return "no difference shown"
     return "better" if (found.estimate > 0) == figure.more_is_better else "worse"
 

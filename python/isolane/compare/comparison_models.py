@@ -36,9 +36,6 @@ class Difference(StoredModel):
     """Of Mann and Whitney's test; None where the figure is not compared."""
     adjusted_p: float | None
     """The same, corrected for the number of figures (Benjamini and Hochberg)."""
-    noise: float | None
-    """What equal arms differed by in 95 % of comparisons, the larger of both runs; None: not known.
-    A change within it is no difference."""
     outcome: Outcome
     beyond_tolerance: bool
     """Whether it is worse by more than the tolerance, as far as its interval tells."""

@@ -84,11 +84,6 @@ def percent(share: float) -> str:
     return f"{digits(100 * share, 3)} %"
 
 
-def noise(each: Difference) -> str:
-    """Write the noise floor; empty where it is not known."""
-    return "" if each.noise is None else percent(each.noise)
-
-
 def probability(each: Difference) -> str:
     """Write the corrected p value; empty where the figure is not compared."""
     return "" if each.adjusted_p is None else f"{each.adjusted_p:.3f}"

@@ -13,8 +13,8 @@ from isolane.report.chart import Figure, Row, Swatch
 
 OUTCOMES: Final = ("no difference shown", "worse", "better")
 HEADINGS: Final = (
-    "load", "router", "figure", "first", "second", "change [95 % interval]", "noise",
-    "p, corrected", "outcome",
+    "load", "router", "figure", "first", "second", "change [95 % interval]", "p, corrected",
+    "outcome",
 )  # fmt: skip
 _TITLES: Final = {
     "throughput": "Throughput",
@@ -52,8 +52,8 @@ def _table(found: Comparison, arm: str) -> list[tuple[str, ...]]:
     return [
         (
             each.load, each.router, each.figure, words.value(each, each.before),
-            words.value(each, each.after), words.change(each), words.noise(each),
-            words.probability(each), each.reason or each.outcome,
+            words.value(each, each.after), words.change(each), words.probability(each),
+            each.reason or each.outcome,
         )
         for each in found.differences
         if each.arm == arm

@@ -9,7 +9,6 @@ from typing import Final
 from isolane.analysis import wording
 from isolane.analysis.cells import sent_less
 from isolane.analysis.flow_words import FRAMES, Flow, flow_in, flow_of
-from isolane.analysis.quality_words import noise_row, normalised_rows
 from isolane.analysis.table_rows import NO_VERDICT, REFUSED, MissingRow, refusals, rows_of
 from isolane.analysis.verdict import basis, evidence
 from isolane.analysis.victim_findings import by_finding
@@ -309,39 +308,6 @@ def badges(summary: Summary) -> list[tuple[str, str, str]]:
         (*SIGNS[finding], f"{finding.capitalize()}: {wording.listing(arms)}")
         for finding, arms in by_finding(summary.verdict)
     ]
-
-
-def noise(summary: Summary) -> Table:
-    """Say for each arm which differences are noise."""
-    rows = summary.quality.noise if summary.quality else ()
-    return Table(
-        ("Arm", "Figure", "Point", "Noise floor", "From"),
-        ("", "", "", "two equal arms differ by less in 95 % of comparisons", ""),
-        tuple(tuple(Value(text) for text in noise_row(row)) for row in rows),
-        words=3,
-    )
-
-
-def normalised(summary: Summary) -> Table:
-    """Put throughputs at one speed of the machine beside the measured ones."""
-    drift = summary.quality.drift if summary.quality else None
-    return Table(
-        ("Arm", "Point", "Router", "As measured", "At one speed"),
-        ("", "", "", "median", "each trial times its speed before it over the run's median"),
-        tuple(tuple(Value(t) for t in row) for row in (normalised_rows(drift) if drift else ())),
-        words=3,
-    )
-
-
-def twins(summary: Summary) -> Table:
-    """Return the results of the arms' twins."""
-    columns = [c for c in _COLUMNS if any(c.pick(cell) for cell in summary.twins)]
-    return Table(
-        ("Arm", "Point", "Router", *(column.heading for column in columns)),
-        ("", "", "", *(column.hint for column in columns)),
-        tuple(_row(cell, columns) for cell in summary.twins),
-        words=3,
-    )
 
 
 def published(summary: Summary) -> Table:

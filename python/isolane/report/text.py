@@ -20,8 +20,6 @@ from isolane.report.tables import (
     brackets,
     findings,
     missing,
-    noise,
-    normalised,
     published,
     refused,
     results,
@@ -90,9 +88,7 @@ def _quality(summary: Summary) -> list[str]:
     if summary.quality is None:
         return []
     lines = [*quality_words(summary), *lost_words(summary)]
-    parts = ["## How good the trials were", "\n".join(f"- {_plain(line)}" for line in lines)]
-    parts += [_table(shown) for shown in (noise(summary), normalised(summary)) if shown.rows]
-    return parts
+    return ["## How good the trials were", "\n".join(f"- {_plain(line)}" for line in lines)]
 
 
 def _plain(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from isolane.stored_model import StoredModel
+from isolane.stored_model import StoredModel, former
 
 FigureName = Literal["throughput", "loss", "p50", "p99", "CPU per frame"]
 """What has one value per trial and router."""
@@ -19,6 +19,8 @@ LIMIT: Final = 0.05
 
 class ArmDifference(StoredModel):
     """One figure of two arms at the same loads."""
+
+    _former = former("noise")
 
     figure: FigureName
     router: str
@@ -47,9 +49,6 @@ class ArmDifference(StoredModel):
     """Corrected for the number of comparisons of this figure (Holm)."""
     smallest_p: float
     """The smallest `adjusted_p` that so many rounds can have."""
-    noise: float | None
-    """What equal arms differ by, the larger noise floor of both, a part of 1; None: not known. A
-    change within it is no difference."""
     outcome: Outcome
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from isolane.stored_model import StoredModel
-
-NoiseFigure = Literal["delivered", "throughput", "delay_p99"]
+from isolane.stored_model import StoredModel, former
 
 
 class CoreProbe(StoredModel):
@@ -23,26 +19,10 @@ class CoreProbe(StoredModel):
     others had the cores, and from older versions."""
 
 
-class NoiseFloor(StoredModel):
-    """What two equal arms differ by at most in 95 % of comparisons, by the arms' twins."""
-
-    arm: str
-    point_label: str
-    """Where the twins were measured."""
-    figure: NoiseFigure
-    """``delivered``: received of generated frames of the victims, in parts of 1; ``throughput`` and
-    ``delay_p99``: in parts of the arm's median."""
-    floor: float
-    repeats: int
-    """Rounds behind each of the medians compared."""
-    pairs: int
-    """Pairs of arm and twin that it rests on."""
-    pooled: bool
-    """Whether these are pairs of all arms together, because this arm alone has too few."""
-
-
 class LostTrials(StoredModel):
-    """What became of the trials of one arm, and what those that were lost could have changed."""
+    """What became of the trials of one arm."""
+
+    _former = former("could_change", "at_worst", "at_best")
 
     arm: str
     planned: int
@@ -53,28 +33,12 @@ class LostTrials(StoredModel):
     """Planned trials that were made, and have no valid attempt."""
     reasons: dict[str, int]
     """Invalid attempts by kind of reason; an attempt may have several."""
-    could_change: bool
-    """Whether the finding about this arm would be another one at worst or at best."""
-    at_worst: str | None = None
-    """What would be found if the victim had received nothing in every lost trial; None for an
-    arm without a victim, a verdict or a lost trial."""
-    at_best: str | None = None
-    """The same if it had received everything."""
-
-
-class Normalised(StoredModel):
-    """A median throughput as measured, and at the run's median speed of the DUT's cores."""
-
-    arm: str
-    point: int
-    point_label: str
-    router: str
-    raw_pps: float
-    normalised_pps: float
 
 
 class Drift(StoredModel):
     """How the speed of the DUT's cores drifted over a run, by the probes before its trials."""
+
+    _former = former("normalised")
 
     size: float
     """Time of a unit of work at the 90th percentile of the trials over that at the 10th, less 1."""
@@ -84,8 +48,6 @@ class Drift(StoredModel):
     transfer_ns: tuple[float, float] | None = None
     """Time of a cache line's round trip between the generator's core and the DUT's, at the 10th and
     the 90th percentile of the trials, ns."""
-    normalised: tuple[Normalised, ...] = ()
-    """Of routers that the DUT limited; empty where the drift is too small to matter."""
 
 
 class NotMeasured(StoredModel):
@@ -98,11 +60,11 @@ class NotMeasured(StoredModel):
 class Quality(StoredModel):
     """How good the trials of a run were."""
 
+    _former = former("noise")
+
     threshold: float
     """The smallest difference that the run was to tell (``trial.threshold``)."""
     lost: tuple[LostTrials, ...]
     """By arm."""
-    noise: tuple[NoiseFloor, ...] = ()
-    """By arm and figure; empty without twins, or with too few."""
     drift: Drift | None = None
     """None without probes."""

@@ -43,13 +43,13 @@ from isolane.results.verdict_models import Verdict as Verdict  # noqa: PLC0414 -
 from isolane.results.web_results import WebTrial
 from isolane.spec.fields import Mode
 from isolane.spec.work_models import NO_WORK, Work
-from isolane.stored_model import StoredModel
+from isolane.stored_model import StoredModel, former
 
 Status = Literal["ok", "no-verdict", "failed"]
 Purpose = Literal["capacity", "measure", "twin", "search", "null-dut", "generator"]
-"""``twin``: a trial of the second copy of an arm, for the noise floor; ``search``: of a search;
-``null-dut``: one without a router, the floor of the delays; ``generator``: a flood, which tells
-what can be sent."""
+"""``search``: of a search; ``null-dut``: one without a router, the floor of the delays;
+``generator``: a flood, which tells what can be sent; ``twin``: of an older version, in no figure
+(the second copy of an arm)."""
 DropPoint = Literal[
     "generator",
     "nic_queue",
@@ -336,6 +336,8 @@ class ArmCapacity(StoredModel):
 class Summary(StoredModel):
     """Everything that the table and the report show."""
 
+    _former = former("twins")
+
     isolane: str
     """Version of Isolane."""
     name: str
@@ -377,9 +379,7 @@ class Summary(StoredModel):
     method: int = 1
     """Version of the method (:mod:`isolane.results.method`); an older version did not write it."""
     quality: Quality | None = None
-    """Noise floor, lost trials and drift; None where an older version did not work them out."""
-    twins: tuple[Cell, ...] = ()
-    """The twins of arms; shown only if asked for."""
+    """Lost trials and drift; None where an older version did not work them out."""
     unsteady: tuple[Unsteady, ...] | None = None
     """Where the warm-up was too short; None where an older version did not look."""
     generator: GeneratorMaximum | None = None

@@ -33,7 +33,7 @@ from isolane.run.null_blocks import null_blocks
 from isolane.run.rounds_in_time import RoundsInTime
 from isolane.run.schedule import Block, Task, blocks
 from isolane.run.trial_record import Attempt
-from isolane.run.trial_setting import OF_ROUNDS, setting_of
+from isolane.run.trial_setting import setting_of
 from isolane.spec import Arm, Experiment
 from isolane.spec.demands import Demand, Scale, demands_of, highest_pps
 from isolane.trials.backend import (
@@ -91,8 +91,6 @@ class Run:
     """What 1x is, where it is given; else it is measured if a load needs it."""
     invocations: int = 1
     """How often all rounds are done: each time is an invocation."""
-    with_twins: bool = False
-    """Whether arms have twins, which show how much of a difference is noise."""
     in_time: RoundsInTime | None = None
     """Says how many rounds there are, in place of the experiment's repeats; one invocation only."""
     _trials: list[Trial] = field(default_factory=list)
@@ -298,7 +296,7 @@ class Run:
             self._tell(f"round {rounds} is done", found)
 
     def _blocks(self, is_open: Callable[[Key], bool]) -> Iterator[Block]:
-        return blocks(self.experiment, is_open, self.invocations, with_twins=self.with_twins)
+        return blocks(self.experiment, is_open, self.invocations)
 
     def _setting(self, task: Task, demands: tuple[Demand, ...] | None = None) -> Setting:
         asked = self._demands(task) if demands is None else demands
@@ -366,7 +364,7 @@ class Run:
             observation,
             reason,
             probed,
-            repeatable=task.purpose in OF_ROUNDS and self._attempts.may_repeat(task.key),
+            repeatable=task.purpose == "measure" and self._attempts.may_repeat(task.key),
         )
         trial = attempt.trial(self._attempts.made(task.key))
         self._failed_in_a_row = self._failed_in_a_row + 1 if trial.status == "failed" else 0

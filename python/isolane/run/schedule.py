@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from isolane.analysis.attempts import Key
-from isolane.analysis.twins import twin_point, twins
 from isolane.results.results import Purpose
 from isolane.spec import Arm, Experiment, Point, PointRouter
 
@@ -41,8 +40,6 @@ def blocks(
     experiment: Experiment,
     is_open: Callable[[Key], bool],
     invocations: int = 1,
-    *,
-    with_twins: bool = False,
 ) -> Iterator[Block]:
     """Order the trials that are still to be made.
 
@@ -53,28 +50,14 @@ def blocks(
     arm. Points with the same routers stay together, because a bench is built for them; these
     groups come in random order, too, so that drift does not look like an effect of the number of
     routers. The order depends on the experiment's seed and the round alone, so a resumed run
-    keeps it. The twins of arms (:mod:`isolane.analysis.twins`) come among the arms.
+    keeps it.
     """
     for repeat in range(experiment.trial.repeats * invocations):
         order = random.Random(f"{experiment.trial.seed}/{repeat}")  # noqa: S311 - an order, no secret
-        doubled = twins(experiment, repeat) if with_twins else ()
-        turns = [(arm, False) for arm in experiment.resolved_arms()]
-        turns += [(arm, True) for arm in doubled]
-        order.shuffle(turns)
-        for arm, is_twin in turns:
-            if is_twin:
-                yield from _of_twin(experiment, arm, repeat, is_open)
-            else:
-                yield from _of_arm(experiment, arm, repeat, order, is_open)
-
-
-def _of_twin(
-    experiment: Experiment, arm: Arm, repeat: int, is_open: Callable[[Key], bool]
-) -> Iterator[Block]:
-    point, invocation = twin_point(experiment), repeat // experiment.trial.repeats
-    task = Task(arm, point, repeat, "twin", invocation)
-    if is_open(task.key):
-        yield Block(arm, point.routers, (task,))
+        arms = list(experiment.resolved_arms())
+        order.shuffle(arms)
+        for arm in arms:
+            yield from _of_arm(experiment, arm, repeat, order, is_open)
 
 
 def _of_arm(

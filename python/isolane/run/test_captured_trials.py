@@ -49,7 +49,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def measured(folder: Path) -> list[str]:
     trials = RunFolder.open(folder).trials()
-    return [f"trial-{t.trial}.pcapng" for t in trials if t.purpose in ("measure", "twin")]
+    return [f"trial-{t.trial}.pcapng" for t in trials if t.purpose == "measure"]
 
 
 def test_trials_of_rounds_have_files_and_those_of_capacities_have_none(tmp_path: Path) -> None:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from isolane.analysis import generator_maximum, null_dut
 from isolane.results.error_budget import ErrorBudget
-from isolane.results.results import Purpose
 from isolane.run import generator_search, null_blocks
 from isolane.run.capacity_trials import WARMUP_NS, WINDOW_NS
 from isolane.run.schedule import Task
 from isolane.spec import TrialPlan
 from isolane.spec.demands import Demand
 from isolane.trials.backend import Setting
-
-OF_ROUNDS: Final[tuple[Purpose, ...]] = ("measure", "twin")
 
 
 def setting_of(
@@ -28,6 +23,7 @@ def setting_of(
         Highest offered load of all points and arms, frames/s.
     """
     warmup_ns, window_ns = plan.warmup_ns, plan.duration_ns
+    of_round = task.purpose == "measure"
     if task.purpose == null_dut.PURPOSE:
         warmup_ns, window_ns = null_blocks.null_times(warmup_ns, window_ns)
     if task.purpose == generator_maximum.PURPOSE:
@@ -40,8 +36,8 @@ def setting_of(
         window_ns=window_ns,
         label="/".join(map(str, task.key)),
         budget=ErrorBudget(plan.threshold),
-        as_sent=task.purpose in OF_ROUNDS,
+        as_sent=of_round,
         peak_pps=peak_pps,
-        capture=plan.capture and task.purpose in OF_ROUNDS,
-        cpu_profile=task.purpose in OF_ROUNDS,  # of twins, too: what is done to them is the same
+        capture=plan.capture and of_round,
+        cpu_profile=of_round,
     )
