@@ -115,8 +115,7 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         not_measured=(*gaps, *_gaps(trials, found, missing, known)),
         aggregates=together,
         missing=missing,
-        **_counts(everything),
-        quality=_quality(experiment, trials),
+        **_of_trials(experiment, everything, trials),
         arm_tests=arm_tests(groups),
         moved=moved,
         objectives=tuple(judged_objectives(experiment, found, missing)),
@@ -166,15 +165,18 @@ def _heading(
     }
 
 
-def _counts(trials: Sequence[Trial]) -> dict[str, Any]:
+def _of_trials(
+    experiment: Experiment, everything: Sequence[Trial], trials: Sequence[Trial]
+) -> dict[str, Any]:
     return {
-        "null_dut": floors(trials),
-        "generator": maximum_of(trials),
-        "trials": len(trials),
-        "trials_failed": sum(trial.status == "failed" for trial in trials),
-        "trials_without_verdict": sum(trial.status == "no-verdict" for trial in trials),
-        "trials_repeated": _repeated(trials),
-        "trials_disturbed": sum(map(_disturbed, trials)),
+        "quality": _quality(experiment, trials),
+        "null_dut": floors(everything),
+        "generator": maximum_of(everything),
+        "trials": len(everything),
+        "trials_failed": sum(trial.status == "failed" for trial in everything),
+        "trials_without_verdict": sum(trial.status == "no-verdict" for trial in everything),
+        "trials_repeated": _repeated(everything),
+        "trials_disturbed": sum(map(_disturbed, everything)),
     }
 
 
