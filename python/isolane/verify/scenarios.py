@@ -57,8 +57,14 @@ class Scenario:
     patterns: Mapping[str, Pattern] = field(default_factory=dict)
     """By router: what is unusual about its frames; nothing of those that are not named."""
 
+    shows_speed: bool = False
+    """Whether others follow the speed that it shows: it does not itself, or a load that is too low
+    once would stay so."""
+
     def scaled(self, factor: float) -> Scenario:
         """Return the same scenario with all loads multiplied."""
+        if self.shows_speed:
+            return self
         offered = {name: factor * pps for name, pps in self.offered_pps.items()}
         return replace(self, offered_pps=offered)
 
@@ -171,6 +177,7 @@ def everyone(capacity: Capacity, loads_pps: Mapping[str, float]) -> Comparison:
         SMALL,
         {name: loads_pps[name] for name in offered if name in fastest},
         overloaded=frozenset(fastest),
+        shows_speed=True,
     )
     return Comparison(loaded, single, follows_speed=True)
 

@@ -75,6 +75,22 @@ def test_loads_follow_the_speed_of_the_machine(policy: Policy) -> None:
     assert crowd.cost == pytest.approx(0.0, abs=0.01)
 
 
+def test_loads_rise_again_after_a_slow_phase(policy: Policy) -> None:
+    host = Arithmetic(policy)
+    loads: list[float] = []
+
+    def slow_for_a_while(scenario: Scenario, kept: Kept) -> Kept:
+        host.core_pps = CORE_PPS / (2 if 40 < host.now_s < 70 else 1)
+        if scenario.key == "everyone":
+            loads.append(scenario.offered_pps["tin"])
+        return kept
+
+    host.spoil = slow_for_a_while
+    verified(host, Options(time_limit_s=600))
+    assert min(loads) == pytest.approx(loads[0] / 2, rel=0.01)
+    assert loads[-1] == pytest.approx(loads[0], rel=0.01)
+
+
 def test_a_thorough_verification_tries_every_pattern(policy: Policy) -> None:
     fragile = Pattern(("fragments",))
 
