@@ -24,7 +24,7 @@ arms:
   - {name: bridge, path: bridge}
   - {name: macvlan, path: macvlan}
   - {name: isolane, path: isolane}
-trial: {duration: 300ms, warmup: 50ms, repeats: 1, seed: 1, null_dut: false}
+trial: {duration: DURATION, warmup: 50ms, repeats: 1, seed: 1, null_dut: false}
 """
 
 
@@ -36,25 +36,40 @@ def run(text: str, folder: Path) -> list[Trial]:
     return RunFolder.open(folder / "run").trials()
 
 
+DURATIONS = ("300ms", "1200ms", "4800ms")
+"""Of one run after the other: the machine may have no core for routers in a short window."""
+
+
 def test_each_path_charges_its_parts_to_its_routers(tmp_path: Path) -> None:
-    trials = run(EXPERIMENT, tmp_path)
-    assert len({(trial.arm, trial.point) for trial in trials}) == 10, "invalid ones are repeated"
-    for trial in trials:
-        where = f"{trial.arm}, {trial.point_label}: {trial.reason}"
-        (core,) = (core for core in trial.cores if core.part == "dut")
-        assert core.parts is not None, where
-        assert all(audit.events > 0 for audit in trial.cpu_audit), where
-        one, two = trial.routers
-        if trial.arm in ("bridge", "macvlan"):
-            assert one.cpu_ns is None, where
-            assert core.parts["own"] == 0, where
-            parts = {"receive", "backlog"} if trial.arm == "bridge" else {"receive"}
-        else:
-            assert one.cpu_ns is not None, where
-            parts = {"own", "receive"} if trial.arm == "isolane" else {"own"}
-        for router in (one, two):
-            assert router.cpu_parts is not None, where
-            seen = set(router.cpu_parts) - {"transmit"}
-            # On a host without time the generator may have sent nothing of it in the window.
-            assert seen == parts if router.generated_frames else seen <= parts, where
-            assert sum(router.cpu_parts.values()) == router.cpu_caused_ns, where
+    complete: set[str] = set()
+    for duration in DURATIONS:
+        (folder := tmp_path / duration).mkdir()
+        trials = run(EXPERIMENT.replace("DURATION", duration), folder)
+        points = {(trial.arm, trial.point) for trial in trials}
+        assert len(points) == 10, "invalid ones are repeated"
+        complete |= {trial.arm for trial in trials if has_all_its_parts(trial)}
+        if complete == {arm for arm, _ in points}:
+            return
+    pytest.fail(f"parts of routers are missing on all arms but {complete}")
+
+
+def has_all_its_parts(trial: Trial) -> bool:
+    """Check what a trial charges its routers; tell whether they were charged for all they do."""
+    where = f"{trial.arm}, {trial.point_label}: {trial.reason}"
+    (core,) = (core for core in trial.cores if core.part == "dut")
+    assert core.parts is not None, where
+    assert all(audit.events > 0 for audit in trial.cpu_audit), where
+    if trial.arm in ("bridge", "macvlan"):
+        assert all(router.cpu_ns is None for router in trial.routers), where
+        assert core.parts["own"] == 0, where
+        parts = {"receive", "backlog"} if trial.arm == "bridge" else {"receive"}
+    else:
+        assert all(router.cpu_ns is not None for router in trial.routers), where
+        parts = {"own", "receive"} if trial.arm == "isolane" else {"own"}
+    seen = []
+    for router in trial.routers:
+        assert router.cpu_parts is not None, where
+        seen.append(set(router.cpu_parts) - {"transmit"})
+        assert seen[-1] <= parts, where
+        assert sum(router.cpu_parts.values()) == router.cpu_caused_ns, where
+    return all(one == parts for one in seen)

@@ -34,8 +34,8 @@ _NUD_PERMANENT = 0x80
 _IFA_F_NODAD = 0x02
 _MTU = 1500
 _FIRST_INDEX = 1000
-_CARRIER_S = 10.0
-"""The kernel may report a change of carrier up to a second late."""
+_CARRIER_S = 60.0
+"""The kernel may report a change of carrier up to a second late, where it has time for that."""
 _NTF_MASTER = 0x04
 _NUD_NOARP = 0x40  # in a bridge's table: static; "permanent" would mean the bridge's own address
 

@@ -17,7 +17,7 @@ from isolane.testbed.netns import Namespace, step
 _NEVER = 2**31 - 1
 _ETHERTYPE = 0x88B5
 """IEEE Std 802, local experimental: no protocol listens to it."""
-_FIRST_POLL_S = 10.0
+_FIRST_POLL_S = 60.0
 _AGAIN_S = 0.2
 """When to send the frame for the first poll once more: an overloaded core may lose it."""
 TIMER_SLACK_S = 0.002
