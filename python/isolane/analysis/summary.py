@@ -106,7 +106,6 @@ def summarise(  # noqa: PLR0913 - one argument for each thing that a run knows a
         answer=answer(judged, found, together, moved, simulated=bool(simulated), repeat_s=lasts),
         verdict=judged,
         capacity=known,
-        capacities=arm_capacities(trials, arms),
         cells=found,
         cores=cores,
         **_published(experiment, Measured(found, together, cores, known, missing)),
@@ -130,12 +129,12 @@ def _published(experiment: Experiment, measured: Measured) -> dict[str, Any]:
     return {"published": beside_measured(source, measured), "published_source": source.source}
 
 
-def _quality(experiment: Experiment, trials: Sequence[Trial]) -> Quality:
+def _quality(experiment: Experiment, trials: Sequence[Trial], arms: Sequence[str]) -> Quality:
     invocations = 1 + max((trial.invocation for trial in trials), default=0)
     planned = len(experiment.points()) * experiment.trial.repeats * invocations
     return Quality(
         threshold=experiment.trial.threshold,
-        lost=lost_trials([arm.name for arm in experiment.resolved_arms()], planned, trials),
+        lost=lost_trials(arms, planned, trials),
         drift=drift(trials),
     )
 
@@ -168,8 +167,10 @@ def _heading(
 def _of_trials(
     experiment: Experiment, everything: Sequence[Trial], trials: Sequence[Trial]
 ) -> dict[str, Any]:
+    arms = [arm.name for arm in experiment.resolved_arms()]
     return {
-        "quality": _quality(experiment, trials),
+        "capacities": arm_capacities(trials, arms),
+        "quality": _quality(experiment, trials, arms),
         "null_dut": floors(everything),
         "generator": maximum_of(everything),
         "trials": len(everything),
