@@ -52,7 +52,7 @@ pub struct Window {
     pub drops: BTreeMap<String, u64>,
 }
 
-/// What became of a flow's or a router's frames. offered = received + drops + left.
+/// What became of a flow's or a router's frames. offered + again = received + drops + left.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Flow {
     /// Name of the traffic entry, or of the router.
@@ -65,6 +65,9 @@ pub struct Flow {
     pub received: Count,
     /// Dropped, by drop point, in the whole run.
     pub drops: BTreeMap<String, u64>,
+    /// Of requests: frames that were lost and sent again.
+    #[serde(skip_serializing_if = "is_none")]
+    pub again: u64,
     /// Still on the way at the end.
     pub left: u64,
     /// The same of frames whose first bit was sent in the window.
@@ -76,6 +79,11 @@ pub struct Flow {
     /// Frames over time, if the model says so.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bins: Vec<BinCount>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks by reference")]
+fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 /// A distribution of delays. Quantiles within 1.6 %, those of the whole with lost frames as infinitely

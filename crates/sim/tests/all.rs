@@ -5,6 +5,7 @@ mod backlog;
 mod conservation;
 mod cpu;
 mod model;
+mod requests;
 mod senders;
 mod softirq;
 mod support;

@@ -86,7 +86,7 @@ def _refuse_unusable(recorded: Sequence[Trial], wanted: Sequence[int]) -> None:
 
 def job_of(experiment: Experiment, trial: Trial, options: Options) -> TrialJob:
     """Return the simulation of a live trial: the load that its generator really sent."""
-    routers = tuple(_router(experiment, router, options.scale) for router in trial.routers)
+    routers = tuple(_router(experiment, trial, router, options.scale) for router in trial.routers)
     demands = tuple(
         Demand(point, router.generated_pps, router.load_x)
         for point, router in zip(routers, trial.routers, strict=True)
@@ -98,9 +98,10 @@ def job_of(experiment: Experiment, trial: Trial, options: Options) -> TrialJob:
     return TrialJob(experiment, trial.arm, routers, setting, options.profile)
 
 
-def _router(experiment: Experiment, router: RouterTrial, scale: float) -> PointRouter:
+def _router(experiment: Experiment, trial: Trial, router: RouterTrial, scale: float) -> PointRouter:
     """Return a router as it was; times of its work become shorter as the window does."""
-    for point in experiment.points():
+    points = sorted(experiment.points(), key=lambda point: point.index != trial.point)
+    for point in points:  # a trial besides the rounds may be at none of them
         for member in point.routers:
             if member.name == router.router:
                 return replace(

@@ -11,6 +11,7 @@ from isolane.spec.hostmodel import ProfileData
 from isolane.trials.backend import Observation
 from isolane.trials.sim.catalogue import SimHost
 from isolane.trials.sim.trial import TrialJob
+from isolane.trials.sim.web_requests import PEER
 
 SMALLEST = 0.02
 """Share of a metric's largest target; errors of smaller targets are relative to this."""
@@ -110,6 +111,10 @@ def _takes_part(host: SimHost, job: TrialJob, key: str) -> bool:
     name = rest.partition(".")[0]
     arm = next(arm for arm in job.experiment.resolved_arms() if arm.name == job.arm)
     paths = [host.path_of(arm.router(router.group), router.mode) for router in job.routers]
+    web = [router for router in job.routers if router.mode == "http"]
+    paths += [host.path_of(arm.router(r.group), r.mode, in_kernel=True) for r in web]
+    if part == "costs" and name == PEER:
+        return bool(web)
     if part == "costs":
         stages = (stage for path in paths for stage in path.stages.values())
         return any(name in (*stage.cost, *(stage.drop or ())) for stage in stages)

@@ -295,6 +295,8 @@ class Host(SpecModel):
     """Rate of its NICs, bit/s: no load may be more; default: what the experiment says."""
     wire_ns: Nanoseconds = 0.0
     """Constant part of the one-way delay: wires, NICs, the receiver, ns."""
+    peer_ns: Nanoseconds = 0.0
+    """Time in which a client or a web server sends its next frame, their NICs included, ns."""
     source: f.ShortText
     """Source of the figures."""
 

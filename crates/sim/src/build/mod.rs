@@ -5,6 +5,7 @@ mod cpu;
 mod names;
 mod net;
 mod paths;
+mod requests;
 mod traffic;
 
 use self::names::Names;

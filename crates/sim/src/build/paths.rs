@@ -281,3 +281,9 @@ pub(super) fn entrance(model: &Model, names: &Names, router: RouterId) -> Result
     let path = resolve(names, router, &model.routers[router.index()])?;
     Ok(path.nodes.first().copied())
 }
+
+/// Where it ends.
+pub(super) fn exit(model: &Model, names: &Names, router: RouterId) -> Result<Option<Node>> {
+    let path = resolve(names, router, &model.routers[router.index()])?;
+    Ok(path.nodes.last().copied())
+}

@@ -6,10 +6,12 @@ use super::{
     millipps,
     names::{Names, Node},
     paths, ps, require,
+    requests::{self, Asked},
 };
 use crate::{
     engine::{
         Engine, NEVER,
+        frame::Mark,
         ids::{FlowId, Id, RouterId},
         load::Load,
         network::sources::{Gaps, OnOff, Pace, Ramp, Sizes, Source},
@@ -17,7 +19,7 @@ use crate::{
         workers::Input,
     },
     error::{Error, Result},
-    model::{self, ContextKind, FrameBytes, LoadKind, Model, Pattern, Release, Traffic},
+    model::{self, Begin, ContextKind, FrameBytes, LoadKind, Model, Pattern, Release, Traffic},
 };
 
 pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result<()> {
@@ -26,10 +28,21 @@ pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result
         let router = names.routers.find(&element, "router", &traffic.router)?;
         engine.names.router_of.push(router);
         let entry = Entry { flow, router, element, traffic };
-        if let Pattern::Sender { .. } = traffic.pattern {
-            add_senders(engine, model, names, &entry)?;
-        } else {
-            add_source(engine, model, names, &entry)?;
+        match &traffic.pattern {
+            Pattern::Sender { .. } => add_senders(engine, model, names, &entry)?,
+            Pattern::Requests { begin, turns, again_ns } => {
+                let asked = Asked { begin, turns, again_ns: *again_ns };
+                requests::add(engine, model, names, &entry, &asked)?;
+            }
+            _ => add_source(engine, model, names, &entry)?,
+        }
+    }
+    for (flow, traffic) in engine.names.flows.ids().zip(&model.traffic) {
+        if let Pattern::Requests { begin: Begin::After { traffic: answered }, .. } =
+            &traffic.pattern
+        {
+            let element = format!("traffic {}", traffic.name);
+            requests::follow(engine, names, flow, &element, answered)?;
         }
     }
     for load in &model.loads {
@@ -42,11 +55,11 @@ pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result
     Ok(())
 }
 
-struct Entry<'a> {
-    flow: FlowId,
-    router: RouterId,
-    element: String,
-    traffic: &'a Traffic,
+pub(super) struct Entry<'a> {
+    pub(super) flow: FlowId,
+    pub(super) router: RouterId,
+    pub(super) element: String,
+    pub(super) traffic: &'a Traffic,
 }
 
 fn prng(model: &Model, element: &str, what: &str) -> Prng {
@@ -79,10 +92,12 @@ fn phase_ns(model: &Model, element: &str, gap_ns: u64) -> u64 {
 fn add_source(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry) -> Result<()> {
     match paths::entrance(model, names, entry.router)? {
         Some(Node::Ring(ring)) => {
-            engine.host.network.add_ring_source(ring, source(model, entry, ring)?);
+            let pattern = &entry.traffic.pattern;
+            engine.host.network.add_ring_source(ring, source(model, entry, pattern, ring)?);
         }
         Some(Node::Port(port)) => {
-            engine.host.network.add_port_source(port, source(model, entry, ())?);
+            let pattern = &entry.traffic.pattern;
+            engine.host.network.add_port_source(port, source(model, entry, pattern, ())?);
         }
         Some(Node::Stage(_)) | None => {
             let problem = "its router's path begins with a stage, which only a sender can feed";
@@ -92,9 +107,14 @@ fn add_source(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry) 
     Ok(())
 }
 
-fn source<To>(model: &Model, entry: &Entry, to: To) -> Result<Source<To>> {
+pub(super) fn source<To>(
+    model: &Model,
+    entry: &Entry,
+    pattern: &Pattern,
+    to: To,
+) -> Result<Source<To>> {
     let Entry { flow, router, element, traffic } = entry;
-    let mut gaps = gaps(model, element, &traffic.pattern)?;
+    let mut gaps = gaps(model, element, pattern)?;
     let offset_ns = match &mut gaps {
         Gaps::Cbr(pace) => phase_ns(model, element, pace.gap_ns()),
         Gaps::OnOff(bursts) => {
@@ -147,7 +167,9 @@ fn gaps(model: &Model, element: &str, pattern: &Pattern) -> Result<Gaps> {
             let phase = f64::from(prng(model, element, "phase").below(1000)) / 1000.0;
             Ok(Gaps::Ramp(Ramp::new(millipps(element, rate_pps)?, mid_ns, phase)))
         }
-        Pattern::Sender { .. } => unreachable!("senders are no open-loop sources"),
+        Pattern::Sender { .. } | Pattern::Requests { .. } => {
+            unreachable!("they are no open-loop sources")
+        }
     }
 }
 
@@ -169,7 +191,7 @@ fn add_senders(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry)
     require((1..=1_000).contains(&connections), element, "connections", connections, "1 to 1000")?;
     require(window_frames > 0, element, "window_frames", 0, "1 or more")?;
     let total = engine.host.workers.connections().len() + connections as usize;
-    require(total < 65_535, element, "connections", total, "less than 65535 in all")?;
+    require(total <= Mark::MAX, element, "connections", total, "at most 32767 in all")?;
     let pace = rate_pps.map(|rate_pps| millipps(element, rate_pps)).transpose()?.map(Pace::new);
     for number in 0..connections {
         let name = format!("{element} connection {number}");

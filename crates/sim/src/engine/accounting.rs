@@ -26,6 +26,8 @@ pub(crate) struct Tally {
     pub(crate) received: Count,
     /// By drop point.
     pub(crate) drops: Table<DropPointId, u64>,
+    /// Lost, and sent again: they are in `drops`, too.
+    pub(crate) again: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -164,6 +166,13 @@ impl FrameAccounting {
         if in_window {
             account.window.drops[drop_point] += 1;
         }
+    }
+
+    /// A request's frame is lost, and comes again.
+    pub(crate) fn repeat(&mut self, drop_point: DropPointId, flow: FlowId) {
+        let total = &mut self.flows[flow].total;
+        total.drops[drop_point] += 1;
+        total.again += 1;
     }
 
     pub(crate) fn capture(&mut self, stage: StageId, flow: FlowId, stamp_ns: u64, now_ns: u64) {

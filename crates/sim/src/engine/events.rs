@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use super::ids::{ChangeId, CoreId, LoadId, PortId, RingId, WorkerId};
+use super::ids::{ChangeId, CoreId, LoadId, OutsideId, PortId, RingId, WorkerId};
 
 /// The kinds of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +31,8 @@ pub(crate) enum Event {
     Unblock(LoadId),
     /// A setting changes.
     Change(ChangeId),
+    /// A request comes in from outside of the model.
+    Outside(OutsideId),
 }
 
 /// How many of the next events are kept in order; a model has few pending at a time.

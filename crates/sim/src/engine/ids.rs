@@ -3,7 +3,6 @@
 
 use std::{
     marker::PhantomData,
-    num::NonZeroU16,
     ops::{Index, IndexMut},
 };
 
@@ -69,6 +68,8 @@ ids! {
     VcpuId,
     /// A change of the settings.
     ChangeId,
+    /// A request's frame that is outside of the model between two turns.
+    OutsideId,
 }
 
 macro_rules! small_ids {
@@ -85,7 +86,7 @@ macro_rules! small_ids {
 
             #[inline]
             fn at(index: usize) -> Self {
-                Self(u16::try_from(index).expect("a model has at most 4096 of them"))
+                Self(u16::try_from(index).expect("a model has fewer of them"))
             }
         }
 
@@ -98,29 +99,14 @@ macro_rules! small_ids {
     )*};
 }
 
-// Two bytes each, because every frame has both.
+// Two bytes each, because every frame has all of them.
 small_ids! {
     /// An entry of the traffic.
     FlowId,
     /// A virtual router.
     RouterId,
-}
-
-/// A connection of a sender. Two bytes also as an `Option`, because every frame has one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ConnectionId(NonZeroU16);
-
-impl Id for ConnectionId {
-    #[inline]
-    fn index(self) -> usize {
-        usize::from(self.0.get()) - 1
-    }
-
-    #[inline]
-    fn at(index: usize) -> Self {
-        let number = u16::try_from(index + 1).ok().and_then(NonZeroU16::new);
-        Self(number.expect("a model has less than 65535 of them"))
-    }
+    /// A connection of a sender.
+    ConnectionId,
 }
 
 /// Things by their number.
@@ -228,16 +214,5 @@ impl<'a, I, T> IntoIterator for &'a mut Table<I, T> {
 impl<I: Id, T> FromIterator<T> for Table<I, T> {
     fn from_iter<A: IntoIterator<Item = T>>(rows: A) -> Self {
         Self { rows: rows.into_iter().collect(), ids: PhantomData }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_connection_takes_no_space_of_its_own() {
-        assert_eq!(size_of::<Option<ConnectionId>>(), 2);
-        assert_eq!(ConnectionId::at(65_533).index(), 65_533);
     }
 }

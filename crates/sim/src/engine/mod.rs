@@ -7,6 +7,7 @@
 //! | `network/` | where frames are: wires, rings, queues, ports |
 //! | `cpu/` | who has which core: interrupts, softirqs, CFS, Xen's credit scheduler |
 //! | `workers.rs`, `senders.rs`, `load.rs` | what is done, and what it costs |
+//! | `requests.rs` | frames that go through a router several times |
 //! | `accounting.rs`, `report.rs` | what became of each frame and of CPU time |
 //! | `events.rs` | what happens at a time of its own |
 //! | `frame.rs`, `ids.rs`, `names.rs` | a frame; numbers of things; their names |
@@ -14,13 +15,14 @@
 pub(crate) mod accounting;
 pub(crate) mod cpu;
 mod events;
-mod frame;
+pub(crate) mod frame;
 mod frame_path;
 pub(crate) mod ids;
 pub(crate) mod load;
 pub(crate) mod names;
 pub(crate) mod network;
 mod report;
+pub(crate) mod requests;
 pub(crate) mod senders;
 pub(crate) mod workers;
 
@@ -34,6 +36,7 @@ use self::{
     names::{Names, StageInfo},
     network::Network,
     report::{Report, Times},
+    requests::Requests,
     workers::Workers,
 };
 pub(crate) use self::{frame::NEVER, frame_path::Host, network::DropPoint};
@@ -74,7 +77,14 @@ impl Engine {
     pub(crate) fn new(end_ns: u64, cpu: Cpu, accounting: FrameAccounting) -> Self {
         let (network, workers) = (Network::default(), Workers::default());
         Self {
-            host: Host { events: Events::new(), cpu, network, workers, accounting },
+            host: Host {
+                events: Events::new(),
+                cpu,
+                network,
+                workers,
+                accounting,
+                requests: Requests::default(),
+            },
             changes: Table::default(),
             stages: Table::default(),
             names: Names::default(),
@@ -149,6 +159,7 @@ impl Engine {
             Event::Load(load) => host.load_due(load, now_ns),
             Event::Unblock(load) => host.unblock(load, now_ns),
             Event::Change(change) => self.change(change, now_ns),
+            Event::Outside(id) => host.come_in(id, now_ns),
         }
     }
 

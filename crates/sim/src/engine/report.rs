@@ -32,6 +32,7 @@ fn add_tally(sum: &mut Tally, tally: &Tally) {
     for (to, from) in sum.drops.iter_mut().zip(&tally.drops) {
         *to += from;
     }
+    sum.again += tally.again;
 }
 
 fn add_account(sum: &mut FlowAccount, account: &FlowAccount) {
@@ -179,6 +180,7 @@ impl Report<'_> {
             offered: count(account.total.offered),
             received: count(account.total.received),
             drops: drops(&account.total),
+            again: account.total.again,
             left,
             window: Window {
                 offered: count(account.window.offered),

@@ -1,7 +1,7 @@
 //! Processes that send: a connection each, with a socket buffer.
 
 use super::{
-    frame::Frame,
+    frame::{Frame, Mark},
     ids::{ConnectionId, FlowId, RouterId, WorkerId},
     network::sources::{Pace, Sizes},
 };
@@ -56,7 +56,7 @@ impl Connection {
             flow: self.flow,
             router: self.router,
             bytes: self.bytes,
-            connection: Some(id),
+            mark: Mark::of_connection(id),
         })
     }
 

@@ -13,7 +13,7 @@ pub use net::{
     Admission, BackPressure, Nic, PacketScheduler, Port, Queue, Ring, Router, SchedulerKind,
     Settings, SortBy, Stage,
 };
-pub use traffic::{Change, FrameBytes, Load, LoadKind, Pattern, Release, Traffic};
+pub use traffic::{Begin, Change, FrameBytes, Load, LoadKind, Pattern, Release, Traffic, Turn};
 
 use serde::Deserialize;
 

@@ -90,6 +90,64 @@ pub enum Pattern {
         #[serde(default)]
         release: Release,
     },
+    /// Requests: frames that go through the router several times, outside of the model in between, as the
+    /// segments of a web request's connections do. One counts as received when it has come out for the last
+    /// time, and its delay is from when it was due.
+    Requests {
+        /// When they begin.
+        begin: Begin,
+        /// One after the other; the first one has the entry's `frame_bytes`.
+        turns: Vec<Turn>,
+        /// A frame that is lost comes again so long afterwards, ns; default 200 ms, as of TCP.
+        #[serde(default = "retransmission")]
+        again_ns: u64,
+    },
+}
+
+fn retransmission() -> u64 {
+    200_000_000
+}
+
+/// When requests begin.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "when", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Begin {
+    /// At a constant rate, whatever became of those before; the phase is drawn.
+    Cbr {
+        /// Requests per second.
+        rate_pps: f64,
+    },
+    /// As a Poisson process.
+    Poisson {
+        /// Requests per second in the mean.
+        rate_pps: f64,
+    },
+    /// So many are always under way: each is followed by the next as soon as it is answered.
+    Closed {
+        /// Their number.
+        requests: u32,
+    },
+    /// One whenever a request of another entry is answered.
+    After {
+        /// Name of the other entry.
+        traffic: String,
+    },
+}
+
+/// One of the times that a request goes through a router.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Turn {
+    /// The router whose path it takes, from a ring to a port.
+    pub router: String,
+    /// Size of the frame, bytes with checksum.
+    pub frame_bytes: u16,
+    /// How long it is outside before it comes in, ns; of the first turn: unless the wire brings it when it is due.
+    #[serde(default)]
+    pub outside_ns: u64,
+    /// How long it keeps those busy before who are outside, ns: all requests of a model have one after the other.
+    #[serde(default)]
+    pub busy_ns: u64,
 }
 
 fn one() -> u32 {

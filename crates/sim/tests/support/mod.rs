@@ -28,7 +28,8 @@ pub fn complaint(model: &Value) -> String {
 pub fn check(results: &Results) {
     for flow in results.flows.iter().chain(&results.routers) {
         let lost: u64 = flow.drops.values().sum();
-        assert_eq!(flow.offered.frames, flow.received.frames + lost + flow.left, "{}", flow.name);
+        let came = flow.offered.frames + flow.again;
+        assert_eq!(came, flow.received.frames + lost + flow.left, "{}", flow.name);
         let lost: u64 = flow.window.drops.values().sum();
         assert!(flow.window.offered.frames >= flow.window.received.frames + lost);
         assert_eq!(flow.delay.count, flow.window.received.frames);

@@ -12,6 +12,10 @@ SERVER: Final = "server"
 """Name of the stage that answers, and the context of a container's server."""
 ANSWER, ICMP_ANSWER, SOCKET = "answer", "icmp-answer", "socket"
 """What a profile says of them: costs of a server and of the kernel's ICMP, and its socket."""
+PROXY, TCP, CONNECTIONS = "proxy", "tcp", "connections"
+"""The same of a load balancer: costs of its process and of the kernel's TCP, and its sockets."""
+IN_KERNEL: Final = "tcp"
+"""Name of the stage at which the kernel of a load balancer answers frames by itself."""
 _IN_GUESTS: Final = ("process", "domain")
 
 
@@ -27,7 +31,7 @@ def answering(path: PathData, mode: Mode) -> PathData:
     path
         Of frames that it passes on.
     mode
-        ``forward``, ``echo`` or ``icmp-echo``.
+        ``forward``, ``echo``, ``icmp-echo`` or ``http``.
 
     Raises
     ------
@@ -41,10 +45,24 @@ def answering(path: PathData, mode: Mode) -> PathData:
     name, stage = takes_in(path)
     if stage.context in _IN_GUESTS:
         return with_more(path, (ANSWER,), SERVER)
-    server = Stage(context=SERVER, cost=(ANSWER,), queue=SOCKET, account=SERVER, next=stage.next)
+    cost, queue = ((TCP, PROXY), CONNECTIONS) if mode == "http" else ((ANSWER,), SOCKET)
+    server = Stage(context=SERVER, cost=cost, queue=queue, account=SERVER, next=stage.next)
     stages = dict(inserted(path, name, SERVER, server).stages)
     after = stage
     while goes_on(path, after):
         following, after = after.next, path.stages[after.next]
         stages[following] = after.model_copy(update={"context": SERVER, "shared": False})
     return path.model_copy(update={"stages": stages})
+
+
+def in_kernel(path: PathData) -> PathData:
+    """Return the path of frames that a load balancer's kernel answers, its process does not.
+
+    Raises
+    ------
+    NotSupported
+        As of `answering`.
+    """
+    name, stage = takes_in(path)
+    own = Stage(context=stage.context, cost=(TCP,), account=IN_KERNEL, next=stage.next)
+    return inserted(path, name, IN_KERNEL, own)

@@ -11,7 +11,6 @@ from isolane.enforce.cpu_cgroups import shares_of
 from isolane.enforce.policy_plan import FEEDER_NICE, NIC_NICE
 from isolane.results.series import BIN_NS
 from isolane.spec import WIRE_OVERHEAD_BYTES, Arm, ArmRouter, Experiment, PointRouter
-from isolane.spec.demands import Demand
 from isolane.spec.hostmodel import ContextKind, PathData, QueueSize
 from isolane.trials.backend import Setting
 from isolane.trials.sim import simulation as to
@@ -22,11 +21,12 @@ from isolane.trials.sim.segments import Segment, segments
 from isolane.trials.sim.simulated_cores import core as simulated_core
 from isolane.trials.sim.simulated_cores import of_policy
 from isolane.trials.sim.simulated_policy import Managed, managed
+from isolane.trials.sim.simulated_traffic import traffic
 from isolane.trials.sim.simulated_work import add_work
+from isolane.trials.sim.web_requests import ANSWER_NS, KERNEL, PEER, Peers
 
 DRAIN_NS = 100_000_000
 """After the last frame was sent: whatever is in a queue then leaves it, or never will."""
-
 
 MAX_BINS = 4096
 """In a router's time series; each takes up to 2 KiB while a trial is simulated."""
@@ -83,10 +83,10 @@ def build(
     cfs = host.profile.host.scheduler == "cfs"
     beats = policy.beats_ns(arm, setting.demands, cfs=cfs)
     end_ns = setting.warmup_ns + setting.window_ns
-    traffic = _traffic(experiment, setting, end_ns)
+    offered = traffic(experiment, setting, peers_of(host), end_ns)
     simulation = to.Simulation(
         seed=seed_of(experiment.trial.seed, setting.label),
-        duration_ns=end_ns + DRAIN_NS + parts.backlog_ns(traffic),
+        duration_ns=end_ns + drain_ns(routers) + parts.backlog_ns(offered),
         warm_up_ns=setting.warmup_ns,
         window_end_ns=end_ns,
         bin_ns=_bin_ns(end_ns),
@@ -100,7 +100,7 @@ def build(
         ports=tuple(parts.ports),
         stages=tuple(parts.stages),
         routers=tuple(parts.routers),
-        traffic=traffic,
+        traffic=offered,
         changes=tuple(
             change
             for stage in parts.scheduled
@@ -111,6 +111,18 @@ def build(
     simulation, working = add_work(simulation, host, arm, setting, cores.__getitem__)
     owners = parts.owners | working
     return SimModel(host, arm, simulation, parts.segments, owners, parts.scheduled, parts.servers)
+
+
+def peers_of(host: SimHost) -> Peers:
+    """Return clients and web servers; without costs of theirs they are never busy."""
+    cost = host.profile.costs.get(PEER)
+    wait_ns = round(host.profile.host.peer_ns)
+    return Peers(wait_ns, cost.frame_ns, cost.byte_ns) if cost else Peers(wait_ns, 0.0, 0.0)
+
+
+def drain_ns(routers: Sequence[PointRouter]) -> int:
+    """Return how long what was sent in the window may take to arrive, ns."""
+    return ANSWER_NS if any(router.mode == "http" for router in routers) else DRAIN_NS
 
 
 def _bin_ns(end_ns: int) -> int:
@@ -125,50 +137,6 @@ def seed_of(seed: int, label: str) -> int:
     """Return the seed of one trial: the same whatever was simulated before it."""
     digest = hashlib.blake2b(f"{seed}/{label}".encode(), digest_size=6).digest()
     return int.from_bytes(digest, "big")
-
-
-def _traffic(experiment: Experiment, setting: Setting, end_ns: int) -> tuple[to.Traffic, ...]:
-    found = []
-    for demand in setting.demands:
-        if demand.offered_pps > 0:
-            name = demand.router.name
-            weighted = experiment.traffic_of(name).frame_sizes()
-            sizes = tuple(size for size, weight in weighted for _ in range(weight))
-            frame_bytes = sizes[0] if len(sizes) == 1 else sizes
-            pattern, begins_ns = _pattern(demand, setting), 0
-            if (late_ns := _late_ns(demand, setting)) is not None:
-                begins_ns = setting.warmup_ns + late_ns
-            if setting.priming is not None:
-                begins_ns = max(begins_ns, setting.priming.duration_ns)
-                above = to.Pattern("cbr", setting.priming_pps(demand))
-                found.append(to.Traffic(f"{name}/priming", name, frame_bytes, above, begins_ns))
-            found.append(to.Traffic(name, name, frame_bytes, pattern, end_ns, begins_ns))
-    return tuple(found)
-
-
-def _late_ns(demand: Demand, setting: Setting) -> int | None:
-    """Return when a router's frames begin, ns from the start of the window; None: at once."""
-    timing = demand.router.pattern.timing.within(setting.window_ns)
-    if timing.kind != "from":
-        return None
-    return timing.start_ns(setting.window_ns, f"{setting.label}/{demand.router.name}")
-
-
-def _pattern(demand: Demand, setting: Setting) -> to.Pattern:
-    pps = demand.offered_pps
-    timing = demand.router.pattern.timing.within(setting.window_ns)
-    match timing.kind:
-        case "poisson":
-            return to.Pattern("poisson", pps)
-        case "bursts":
-            return to.Pattern("on-off", pps, on_ns=timing.on_ns, period_ns=timing.period_ns)
-        case "ramp":
-            return to.Pattern("ramp", pps, mid_ns=setting.mid_ns)
-        case "from":
-            left_ns = setting.window_ns - (_late_ns(demand, setting) or 0)
-            return to.Pattern("cbr", pps * setting.window_ns / left_ns)
-        case "constant":
-            return to.Pattern("cbr", pps)
 
 
 def _softirq(host: SimHost) -> to.SoftirqRules | to.CurrentSoftirqRules:
@@ -234,15 +202,19 @@ class _Parts:
         # Whoever polls a ring that is shared stays on the core of the first router behind it.
         shared = path.stages[path.first].context in _ON_THE_FIRST_CORE
         polled_on = self._add_ring(wire, ring, path, "cpu0" if shared else core)
-        passed = [ring]
-        for segment in segments(path, router.name, wire, link=self.policy.shares_link()):
-            if segment.name not in self.segments:
-                on = polled_on if segment.context in {"softirq", *_ON_THE_FIRST_CORE} else core
-                self._add_stage(segment, ring, on, first=len(passed) == 1)
-            passed.append(segment.name)
-            if segment.context == SERVER and router.answers:
-                self.servers.append(segment.name)
-        self.routers.append(to.Router(router.name, (*passed, f"{wire}/out")))
+        ways = {router.name: path}
+        if router.mode == "http":
+            ways[router.name + KERNEL] = self.host.path_of(of_arm, router.mode, in_kernel=True)
+        for name, way in ways.items():
+            passed = [ring]
+            for segment in segments(way, router.name, wire, link=self.policy.shares_link()):
+                if segment.name not in self.segments:
+                    on = polled_on if segment.context in {"softirq", *_ON_THE_FIRST_CORE} else core
+                    self._add_stage(segment, ring, on, first=len(passed) == 1)
+                passed.append(segment.name)
+                if segment.context == SERVER and router.answers:
+                    self.servers.append(segment.name)
+            self.routers.append(to.Router(name, (*passed, f"{wire}/out")))
 
     def core(self, router: PointRouter, number: int) -> int:
         """Return the core of a router: behind a wire that others share the first, as live."""

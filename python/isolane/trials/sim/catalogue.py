@@ -14,6 +14,7 @@ from isolane.spec.hostmodel import PathData, ProfileData
 from isolane.spec.kinds import SIMULATED
 from isolane.spec.loader import load_file
 from isolane.trials.sim.answering_paths import answering
+from isolane.trials.sim.answering_paths import in_kernel as by_kernel
 from isolane.trials.sim.more_work import lacking
 from isolane.trials.sim.services_paths import serving
 
@@ -37,8 +38,12 @@ class SimHost:
     origin: str
     """The profile's name or file, for messages."""
 
-    def path_of(self, router: ArmRouter, mode: Mode = "forward") -> PathData:
+    def path_of(
+        self, router: ArmRouter, mode: Mode = "forward", *, in_kernel: bool = False
+    ) -> PathData:
         """Return the path of a router, which passes frames on or answers them.
+
+        Of a load balancer `in_kernel` is that of frames that its kernel answers.
 
         Raises
         ------
@@ -60,7 +65,7 @@ class SimHost:
             raise NotSupported(
                 f"there is no path file for kind {router.kind}, path {router.path}{nic}"
             )
-        path = self._with_its_work(path, router, mode)
+        path = self._with_its_work(path, router, mode, in_kernel=in_kernel)
         problems = missing(self.profile, path)
         if problems and self.origin.removeprefix("profile ") in own_profiles():
             fitting = ", ".join(f"--profile {name}" for name in _fitting(path)) or "one with them"
@@ -72,12 +77,14 @@ class SimHost:
             raise SpecError("\n".join(f"{self.origin}: {problem}" for problem in problems))
         return path
 
-    def _with_its_work(self, path: PathData, router: ArmRouter, mode: Mode) -> PathData:
+    def _with_its_work(
+        self, path: PathData, router: ArmRouter, mode: Mode, *, in_kernel: bool
+    ) -> PathData:
         """Return the path with what the router does besides passing frames on."""
         services = router.services  # of no router that answers
         what = f"services ({services})" if services else f"mode {mode}"
         try:
-            made = serving(answering(path, mode), services)
+            made = by_kernel(path) if in_kernel else serving(answering(path, mode), services)
         except NotSupported as error:
             message = f"router {router.group}: {what} cannot be simulated: {error}"
             raise NotSupported(message) from None

@@ -9,6 +9,7 @@ from isolane.results.cpu_results import CorePartName, CpuPart
 from isolane.results.results import CoreTrial
 from isolane.trials.cpu_causes import Parts
 from isolane.trials.sim.build import SimModel
+from isolane.trials.sim.web_requests import owner
 
 Json = Mapping[str, Any]
 
@@ -21,9 +22,9 @@ def causes(model: SimModel, found: Json) -> dict[str, Parts]:
     the frames that it took, as in a live run.
     """
     parts: dict[str, Parts] = {}
-    for router in model.simulation.routers:
-        own = _own_contexts(model, router.name, found)
-        parts[router.name] = {} if own is None else {"own": own}
+    for name in dict.fromkeys(owner(router.name) for router in model.simulation.routers):
+        own = _own_contexts(model, name, found)
+        parts[name] = {} if own is None else {"own": own}
     for stage in found["stages"]:
         for name, part, ns in _stage(model, stage):
             parts[name][part] = parts[name].get(part, 0) + ns
@@ -61,7 +62,7 @@ def _stage(model: SimModel, stage: Json) -> list[tuple[str, CpuPart, int]]:
         before = passed[: passed.index(stage["name"]) + 1]
         waits = not own_thread and any(model.segments[name].stages[0][1].queue for name in before)
         part: CpuPart = "own" if not shared else "backlog" if waits else "receive"
-        found.append((router, part, round(ns)))
+        found.append((owner(router), part, round(ns)))
     return found
 
 

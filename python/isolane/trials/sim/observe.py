@@ -18,6 +18,7 @@ from isolane.trials.cpu_causes import Parts
 from isolane.trials.router_cpu import router_cpu
 from isolane.trials.sim.build import SimModel
 from isolane.trials.sim.causes import causes, core_trial
+from isolane.trials.sim.simulated_answers import answered
 
 Json = Mapping[str, Any]
 
@@ -27,8 +28,14 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
     flows = {flow["router"]: flow for flow in found["routers"]}
     parts, series = causes(model, found), _series(model, setting, flows)
     routers = tuple(
-        _router(model, setting, demand, flows, found, parts[demand.router.name]).model_copy(
-            update={"window_shift": _shift(setting, demand, series, of_router)}
+        _of_frames_or_requests(
+            _router(model, setting, demand, flows, found, parts[demand.router.name]).model_copy(
+                update={"window_shift": _shift(setting, demand, series, of_router)}
+            ),
+            demand,
+            flows,
+            series,
+            of_router,
         )
         for demand, of_router in zip(setting.demands, series.routers, strict=True)
     )
@@ -54,6 +61,18 @@ def observe(model: SimModel, setting: Setting, found: Json) -> Observation:
         series=series,
         invalid=_wire_limits(routers, setting),
     )
+
+
+def _of_frames_or_requests(
+    trial: RouterTrial,
+    demand: Demand,
+    flows: Mapping[str, Json],
+    series: TrialSeries,
+    own: RouterSeries,
+) -> RouterTrial:
+    if demand.router.mode != "http":
+        return trial
+    return answered(trial, demand, flows.get(trial.router, _NOTHING), series, own)
 
 
 def _series(model: SimModel, setting: Setting, flows: Mapping[str, Json]) -> TrialSeries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from isolane.spec.hostmodel import ContextKind, PathData, Stage
+from isolane.trials.sim.answering_paths import IN_KERNEL
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class Segment:
 
 def segments(path: PathData, router: str, wire: str, *, link: bool) -> list[Segment]:
     """Join the stages of a path that run one after the other in one context.
+
+    What only some frames of a router pass is a segment of its own.
 
     Parameters
     ----------
@@ -39,7 +42,8 @@ def segments(path: PathData, router: str, wire: str, *, link: bool) -> list[Segm
         owner = wire if stage.shared else router
         last = found[-1] if found else None
         same = last is not None and last.stages[-1][1].shared == stage.shared
-        if last is not None and same and stage.queue is None and _alike(last, stage):
+        joins = stage.queue is None and name != IN_KERNEL
+        if last is not None and same and joins and _alike(last, stage):
             found[-1] = Segment(last.name, last.context, last.router, (*last.stages, (name, stage)))
             continue
         whose = None if stage.shared else router

@@ -229,14 +229,47 @@ class Pattern:
 
 
 @dataclass(frozen=True)
+class Begin:
+    """When requests begin."""
+
+    when: Literal["cbr", "poisson", "closed", "after"]
+    rate_pps: float | None = None
+    requests: int | None = None
+    """Of ``closed``: so many are always under way."""
+    traffic: str | None = None
+    """Of ``after``: whose answers they follow."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One of the times that a request goes through a router."""
+
+    router: str
+    frame_bytes: int
+    outside_ns: int
+    """How long it is with client or server before."""
+    busy_ns: int
+    """How long it keeps them busy before, who serve one after the other."""
+
+
+@dataclass(frozen=True)
+class Requests:
+    """Frames that go through routers several times."""
+
+    begin: Begin
+    turns: tuple[Turn, ...]
+    kind: Literal["requests"] = "requests"
+
+
+@dataclass(frozen=True)
 class Traffic:
     """A stream of frames."""
 
     name: str
     router: str
     frame_bytes: int | tuple[int, ...]
-    pattern: Pattern
-    stop_ns: int
+    pattern: Pattern | Requests
+    stop_ns: int | None = None
     start_ns: int = 0
 
 

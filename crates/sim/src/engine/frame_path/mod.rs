@@ -5,6 +5,7 @@
 //! - [`Cpu`]: who has which core, and when a piece of work is done;
 //! - [`Workers`]: what is done with a frame, and what that costs;
 //! - [`FrameAccounting`]: what became of it;
+//! - [`Requests`]: frames that go through a router several times;
 //! - [`Events`]: what happens at a time of its own.
 //!
 //! `docs/simulator/engine.md` walks through it.
@@ -12,6 +13,7 @@
 mod arrivals;
 mod onward;
 mod polls;
+mod turns;
 mod work;
 
 use isolane_sched::FlowSettings;
@@ -22,6 +24,7 @@ use super::{
     events::{Event, Events},
     ids::{ContextId, FlowId, Table, WorkerId},
     network::{DropPoint, Network},
+    requests::Requests,
     workers::{Worker, Workers},
 };
 
@@ -33,6 +36,7 @@ pub(crate) struct Host {
     pub(crate) network: Network,
     pub(crate) workers: Workers,
     pub(crate) accounting: FrameAccounting,
+    pub(crate) requests: Requests,
 }
 
 /// The whole host at once.
@@ -57,6 +61,7 @@ impl Host {
         for (id, load) in self.workers.loads().enumerate() {
             self.events.push(load.start_ns, Event::Load(id));
         }
+        self.begin_requests();
     }
 
     /// Brings all wires and ports up to now.
@@ -130,6 +135,7 @@ impl Host {
         let mut tell = |flow: FlowId| left[flow] += 1;
         self.network.drain(&mut tell);
         self.workers.drain(&mut tell);
+        self.requests.drain(&mut tell);
         left
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Host;
 use crate::engine::{
-    frame::Frame,
+    frame::{Frame, Mark},
     ids::{ConnectionId, DropPointId, PortId, QueueId, WorkerId},
     network::{DropPoint, Output, port::Beyond},
 };
@@ -76,15 +76,22 @@ impl Host {
     fn depart(&mut self, port: PortId, until_ns: u64, now_ns: u64) {
         while let Some(mut departure) = self.network.next_departure(port, until_ns) {
             // It leaves its socket buffer here, also where it goes on to another host.
-            let connection = departure.frame.connection.take();
+            let connection = departure.frame.mark.connection();
+            if connection.is_some() {
+                departure.frame.mark = Mark::default();
+            }
             let frame = departure.frame;
             match self.network.beyond(port, frame.router) {
                 Beyond::Receiver => {
                     let arrival_ns = departure.arrival_ns;
+                    if self.take_turn(frame, arrival_ns, now_ns) {
+                        continue;
+                    }
                     self.accounting.receive(frame.flow, frame.bytes, frame.stamp_ns, arrival_ns);
                 }
                 Beyond::Ring(ring) => {
-                    self.network.go_on(ring, &departure, &mut self.events, now_ns);
+                    let arrival_ns = departure.arrival_ns;
+                    self.network.go_on(ring, frame, arrival_ns, &mut self.events, now_ns);
                 }
             }
             if let Some(connection) = connection {
@@ -108,8 +115,11 @@ impl Host {
     /// It is dropped.
     #[inline]
     pub(super) fn lose(&mut self, drop_point: DropPointId, frame: Frame, now_ns: u64) {
+        if self.come_again(drop_point, frame, now_ns) {
+            return;
+        }
         self.accounting.drop_at(drop_point, frame.flow, frame.stamp_ns);
-        if let Some(connection) = frame.connection {
+        if let Some(connection) = frame.mark.connection() {
             self.release(connection, now_ns);
         }
     }

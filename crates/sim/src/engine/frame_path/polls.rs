@@ -3,7 +3,7 @@
 use super::Host;
 use crate::engine::{
     cpu::{Ask, Job, Polled, Work},
-    frame::Frame,
+    frame::{Frame, Mark},
     ids::{BacklogId, ConnectionId, CoreId, FlowId, Id, QueueId, RingId, WorkerId},
     network::{Output, Taken},
     senders::Sending,
@@ -122,11 +122,11 @@ impl Host {
             Taken::Nothing => return None,
         };
         self.wake_waiting(Output::Queue(queue), now_ns);
-        if let Some(connection) = frame.connection
+        if let Some(connection) = frame.mark.connection()
             && !self.workers[connection].released_when_sent
         {
             self.release(connection, now_ns);
-            frame.connection = None;
+            frame.mark = Mark::default();
         }
         Some(frame)
     }
@@ -173,7 +173,7 @@ impl Host {
             let Some(segment) = &self.workers[worker].segments[router] else { return true };
             let output = segment.output;
             let frame =
-                Frame { stamp_ns: 0, flow: FlowId::at(0), router, bytes: 0, connection: None };
+                Frame { stamp_ns: 0, flow: FlowId::at(0), router, bytes: 0, mark: Mark::default() };
             self.has_space(output, &frame, worker, now_ns)
         })
     }

@@ -128,6 +128,11 @@ impl Network {
         self.ports.iter_mut().for_each(Port::tell_senders);
     }
 
+    /// Requests come out of this port.
+    pub(crate) fn tell_requests(&mut self, port: PortId) {
+        self.ports[port].tell_requests();
+    }
+
     pub(crate) fn poller_of_ring(&mut self, ring: RingId) -> &mut Option<WorkerId> {
         &mut self.rings[ring].worker
     }

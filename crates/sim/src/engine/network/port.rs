@@ -110,6 +110,11 @@ impl Port {
         self.needs_events |= self.qdisc.is_some();
     }
 
+    /// Requests that come out have further turns.
+    pub(super) fn tell_requests(&mut self) {
+        self.needs_events = true;
+    }
+
     pub(super) fn add_source(&mut self, source: Source<()>) {
         self.feed.add(source);
     }

@@ -1,6 +1,6 @@
 //! Wires and rings: what arrives, and when a ring is looked at.
 
-use super::{Network, port::Departure, ring::Interrupt};
+use super::{Network, ring::Interrupt};
 use crate::engine::{
     events::{Event, Events},
     frame::Frame,
@@ -39,15 +39,16 @@ impl Network {
         self.rings[ring].next_from_port(now_ns)
     }
 
-    /// A frame goes on from a port to another host's ring, where it will be then.
+    /// A frame goes on to another host's ring, from a port or from outside of the model; it will be there then.
     pub(crate) fn go_on(
         &mut self,
         ring: RingId,
-        departure: &Departure,
+        frame: Frame,
+        arrival_ns: u64,
         events: &mut Events,
         now_ns: u64,
     ) {
-        if self.rings[ring].expect(departure.frame, departure.arrival_ns) {
+        if self.rings[ring].expect(frame, arrival_ns) {
             self.plan_ring(ring, events, now_ns);
         }
     }

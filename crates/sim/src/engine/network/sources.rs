@@ -5,7 +5,7 @@ use isolane_sched::Prng;
 
 use crate::{
     engine::{
-        frame::{Frame, NEVER},
+        frame::{Frame, Mark, NEVER},
         ids::{FlowId, RouterId},
     },
     random::exponential_ns,
@@ -260,7 +260,7 @@ impl<To: Copy + PartialEq> Feed<To> {
             flow: source.flow,
             router: source.router,
             bytes: source.next_bytes,
-            connection: None,
+            mark: Mark::default(),
         };
         let to = source.to;
         source.advance();
