@@ -50,9 +50,9 @@ fn a_request_is_answered_after_all_of_its_turns() {
 fn a_closed_loop_keeps_the_router_at_work() {
     let results = simulate(&router(&closed(64), 5));
     let web = flow(&results, "web");
-    let most = SECOND_NS / (5 * WORK_NS);
+    let maximum = SECOND_NS / (5 * WORK_NS);
     let answered = web.window.received.frames * 10 / 9; // of a window of 0.9 s before the stop
-    assert!(answered > most * 8 / 10 && answered <= most, "{answered} of {most}");
+    assert!(answered > maximum * 8 / 10 && answered <= maximum, "{answered} of {maximum}");
 }
 
 #[test]
@@ -63,9 +63,12 @@ fn who_is_outside_serves_one_after_the_other() {
     }
     let results = simulate(&model);
     let web = flow(&results, "web");
-    let most = SECOND_NS / (2 * 25_000);
+    let maximum = SECOND_NS / (2 * 25_000);
     let answered = web.window.received.frames * 10 / 9;
-    assert!(answered > most * 95 / 100 && answered <= most * 101 / 100, "{answered} of {most}");
+    assert!(
+        answered > maximum * 95 / 100 && answered <= maximum * 101 / 100,
+        "{answered} of {maximum}"
+    );
 }
 
 #[test]
@@ -104,10 +107,14 @@ fn a_router_may_do_more_in_some_turns_and_after_the_answer() {
     model["stages"].as_array_mut().unwrap().push(json!(
         {"name": "server", "context": "proxy", "frame_ns": 20_000,
          "queue": {"capacity": 128, "notify_ns": 500}}));
-    model["contexts"].as_array_mut().unwrap().push(
-        json!({"name": "proxy", "kind": "process", "cores": ["cpu"], "wake_ns": 1000}));
-    model["routers"].as_array_mut().unwrap().push(
-        json!({"name": "vr1/server", "path": ["vr1.ring", "vr1.forward", "server", "out"]}));
+    model["contexts"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "proxy", "kind": "process", "cores": ["cpu"], "wake_ns": 1000}));
+    model["routers"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "vr1/server", "path": ["vr1.ring", "vr1.forward", "server", "out"]}));
     let turn = |router: &str| json!({"router": router, "frame_bytes": 84, "outside_ns": 1000});
     model["traffic"][0]["pattern"]["turns"] =
         json!([turn("vr1"), turn("vr1/server"), turn("vr1/server")]);
@@ -130,9 +137,17 @@ fn a_router_may_do_more_in_some_turns_and_after_the_answer() {
 #[test]
 fn what_is_wrong_with_requests_is_said() {
     let mut model = router(&closed(0), 1);
-    assert!(complaint(&model).contains("requests: 0 is not possible; accepted: 1 to 65536"), "{}", complaint(&model));
+    assert!(
+        complaint(&model).contains("requests: 0 is not possible; accepted: 1 to 65536"),
+        "{}",
+        complaint(&model)
+    );
     model = router(&closed(1), 0);
-    assert!(complaint(&model).contains("turns: 0 is not possible; accepted: 1 to 32767"), "{}", complaint(&model));
+    assert!(
+        complaint(&model).contains("turns: 0 is not possible; accepted: 1 to 32767"),
+        "{}",
+        complaint(&model)
+    );
     model = router(&closed(1), 1);
     model["traffic"][0]["frame_bytes"] = 64.into();
     assert!(complaint(&model).contains("what the first of the turns has"), "{}", complaint(&model));

@@ -26,7 +26,6 @@ CpuScheduler = Literal["cfs", "eevdf"]
 _MIN_NS: Final = 1_000
 _MAX_NS: Final = 1_000_000_000
 Mode = Literal["kernel", "user", "hypervisor"]
-Condition = Literal["shared-link"]
 
 
 def _nanoseconds(value: object) -> float:
@@ -85,7 +84,7 @@ class Stage(SpecModel):
     drop: CostNames | None = None
     """With it, the stage first looks whether the queue behind it has a free slot; these are the
     costs of a frame that finds none, instead of `cost`."""
-    only: Condition | None = None
+    only: Literal["shared-link"] | None = None
     """Condition for this stage: shared-link, if a policy shares out the link."""
 
 
@@ -255,9 +254,8 @@ class RingSize(SpecModel):
     @model_validator(mode="after")
     def _timer_takes_time(self) -> Self:
         if self.timer and self.moderation_ns < _MIN_NS:
-            message = f"moderation_ns: a timer cannot end after {self.moderation_ns:g} ns"
-            accepted = f"{_MIN_NS} or more"
-            raise Contradictions([Problem(("moderation_ns",), message, accepted)])
+            what = f"moderation_ns: a timer cannot end after {self.moderation_ns:g} ns"
+            raise Contradictions([Problem(("moderation_ns",), what, f"{_MIN_NS} or more")])
         return self
 
 
@@ -303,8 +301,8 @@ class Host(SpecModel):
     @model_validator(mode="after")
     def _has_figures_of_its_scheduler(self) -> Self:
         if self.scheduler == "eevdf" and self.kernel != "linux-6":
-            message = f"host.scheduler: {self.kernel} has no EEVDF scheduler"
-            raise Contradictions([Problem(("scheduler",), message, "cfs, or kernel: linux-6")])
+            what = f"host.scheduler: {self.kernel} has no EEVDF scheduler"
+            raise Contradictions([Problem(("scheduler",), what, "cfs, or kernel: linux-6")])
         others = {"cfs": _OF_EEVDF, "eevdf": _OF_CFS}[self.scheduler]
         problems = [
             Problem((key,), f"host.{key}: scheduler {self.scheduler} has no such figure", "none")
@@ -314,8 +312,8 @@ class Host(SpecModel):
         if problems:
             raise Contradictions(problems)
         if not _MIN_NS <= self.slice_ns <= _MAX_NS:
-            message = f"host.slice_ns: a turn cannot last {self.slice_ns:g} ns"
-            raise Contradictions([Problem(("slice_ns",), message, f"{_MIN_NS} to {_MAX_NS}")])
+            what = f"host.slice_ns: a turn cannot last {self.slice_ns:g} ns"
+            raise Contradictions([Problem(("slice_ns",), what, f"{_MIN_NS} to {_MAX_NS}")])
         return self
 
 

@@ -3,7 +3,6 @@
 use super::{
     names::{Names, Node},
     paths, require,
-    traffic::{Entry, source},
 };
 use crate::{
     engine::{
@@ -13,7 +12,7 @@ use crate::{
         requests::{RequestFlow, Turn},
     },
     error::{Error, Result},
-    model::{self, Begin, FrameBytes, Model, Pattern},
+    model::{self, Begin, FrameBytes, Model, Pattern, Traffic},
 };
 
 /// What the pattern of such an entry says.
@@ -23,14 +22,18 @@ pub(super) struct Asked<'a> {
     pub(super) again_ns: u64,
 }
 
+/// Where requests come in by the wire, at which router, and how they follow each other there.
+pub(super) type Source = (RingId, RouterId, Pattern);
+
+/// Adds an entry's requests; those that begin at a rate need a source.
 pub(super) fn add(
     engine: &mut Engine,
     model: &Model,
     names: &Names,
-    entry: &Entry,
+    (flow, traffic): (FlowId, &Traffic),
     asked: &Asked,
-) -> Result<()> {
-    let Entry { flow, ref element, traffic, .. } = *entry;
+) -> Result<Option<Source>> {
+    let element = &format!("traffic {}", traffic.name);
     let turns = asked
         .turns
         .iter()
@@ -60,11 +63,9 @@ pub(super) fn add(
     let pattern = match *asked.begin {
         Begin::Cbr { rate_pps } => Pattern::Cbr { rate_pps },
         Begin::Poisson { rate_pps } => Pattern::Poisson { rate_pps },
-        Begin::Closed { .. } | Begin::After { .. } => return Ok(()),
+        Begin::Closed { .. } | Begin::After { .. } => return Ok(None),
     };
-    let from = Entry { router: first.router, element: element.clone(), ..*entry };
-    engine.host.network.add_ring_source(first.ring, source(model, &from, &pattern, first.ring)?);
-    Ok(())
+    Ok(Some((first.ring, first.router, pattern)))
 }
 
 fn built(

@@ -5,8 +5,9 @@ use isolane_sched::Prng;
 use super::{
     millipps,
     names::{Names, Node},
-    paths, ps, require,
+    paths, ps,
     requests::{self, Asked},
+    require,
 };
 use crate::{
     engine::{
@@ -32,7 +33,13 @@ pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result
             Pattern::Sender { .. } => add_senders(engine, model, names, &entry)?,
             Pattern::Requests { begin, turns, again_ns } => {
                 let asked = Asked { begin, turns, again_ns: *again_ns };
-                requests::add(engine, model, names, &entry, &asked)?;
+                let of = (flow, traffic);
+                if let Some((ring, router, pattern)) =
+                    requests::add(engine, model, names, of, &asked)?
+                {
+                    let source = source(model, &Entry { router, ..entry }, &pattern, ring)?;
+                    engine.host.network.add_ring_source(ring, source);
+                }
             }
             _ => add_source(engine, model, names, &entry)?,
         }
@@ -55,11 +62,11 @@ pub(super) fn build(engine: &mut Engine, model: &Model, names: &Names) -> Result
     Ok(())
 }
 
-pub(super) struct Entry<'a> {
-    pub(super) flow: FlowId,
-    pub(super) router: RouterId,
-    pub(super) element: String,
-    pub(super) traffic: &'a Traffic,
+struct Entry<'a> {
+    flow: FlowId,
+    router: RouterId,
+    element: String,
+    traffic: &'a Traffic,
 }
 
 fn prng(model: &Model, element: &str, what: &str) -> Prng {
@@ -107,12 +114,7 @@ fn add_source(engine: &mut Engine, model: &Model, names: &Names, entry: &Entry) 
     Ok(())
 }
 
-pub(super) fn source<To>(
-    model: &Model,
-    entry: &Entry,
-    pattern: &Pattern,
-    to: To,
-) -> Result<Source<To>> {
+fn source<To>(model: &Model, entry: &Entry, pattern: &Pattern, to: To) -> Result<Source<To>> {
     let Entry { flow, router, element, traffic } = entry;
     let mut gaps = gaps(model, element, pattern)?;
     let offset_ns = match &mut gaps {

@@ -202,12 +202,12 @@ class _Parts:
         # Whoever polls a ring that is shared stays on the core of the first router behind it.
         shared = path.stages[path.first].context in _ON_THE_FIRST_CORE
         polled_on = self._add_ring(wire, ring, path, "cpu0" if shared else core)
-        ways = {router.name: path}
+        paths = {router.name: path}
         if router.mode == "http":
-            ways[router.name + KERNEL] = self.host.path_of(of_arm, router.mode, in_kernel=True)
-        for name, way in ways.items():
+            paths[router.name + KERNEL] = self.host.path_of(of_arm, router.mode, in_kernel=True)
+        for name, of_turns in paths.items():
             passed = [ring]
-            for segment in segments(way, router.name, wire, link=self.policy.shares_link()):
+            for segment in segments(of_turns, router.name, wire, link=self.policy.shares_link()):
                 if segment.name not in self.segments:
                     on = polled_on if segment.context in {"softirq", *_ON_THE_FIRST_CORE} else core
                     self._add_stage(segment, ring, on, first=len(passed) == 1)

@@ -18,7 +18,7 @@ from isolane.trials.sim.catalogue import HERE, own_path
 from isolane.trials.sim.segments import segments
 from isolane.trials.sim.sim_backend import SimBackEnd
 from isolane.trials.sim.test_sim_backend import run
-from isolane.trials.sim.web_requests import CLOSING, PIECE, Peers, owner, traffic
+from isolane.trials.sim.web_requests import BUFFER, CLOSING, Peers, owner, traffic
 
 pytestmark = pytest.mark.native
 
@@ -59,17 +59,17 @@ def sizes(entry: to.Traffic) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("size", "pieces"), [("0B", 1), ("15KiB", 1), ("16KiB", 2), ("64KiB", 5), ("1MiB", 66)]
+    ("size", "parts"), [("0B", 1), ("15KiB", 1), ("16KiB", 2), ("64KiB", 5), ("1MiB", 66)]
 )
-def test_an_answer_comes_in_pieces_that_the_process_can_hold(size: str, pieces: int) -> None:
+def test_an_answer_comes_in_parts_that_the_process_can_hold(size: str, parts: int) -> None:
     (entry, closing) = traffic(demand(size=size), PEERS, keep_alive=False, end_ns=9)
-    assert len(sizes(entry)) == 4 + pieces
+    assert len(sizes(entry)) == 4 + parts
     content = demand(size=size).router.object_bytes
     assert content <= sum(sizes(entry)[4:]) <= content + 400
-    assert max(sizes(entry)) <= PIECE
+    assert max(sizes(entry)) <= BUFFER
     assert isinstance(entry.pattern, to.Requests)
     by_kernel = [turn.router != owner(turn.router) for turn in entry.pattern.turns]
-    assert by_kernel == [True, True] + [False] * (2 + pieces)
+    assert by_kernel == [True, True] + [False] * (2 + parts)
     assert len(sizes(closing)) == CLOSING
     assert (entry.stop_ns, closing.stop_ns) == (9, None)
 
@@ -187,7 +187,11 @@ def test_kernel_and_process_part_behind_the_same_ring(path: str) -> None:
     server, kernel = answering(plain, "http"), in_kernel(plain)
     for made in (server, kernel):
         PathData.model_validate({key: getattr(made, key) for key in PathData.model_fields})
-    first = [segments(made, "lb", "wire", link=False)[0] for made in (server, kernel)]
+    first = [
+        (found.name, found.context, [stage.cost for _, stage in found.stages])
+        for made in (server, kernel)
+        for found in segments(made, "lb", "wire", link=False)[:1]
+    ]
     assert first[0] == first[1], "it takes frames of both off the same ring"
     added = {
         cost: [name for name, stage in made.stages.items() if cost in stage.cost]

@@ -1,7 +1,7 @@
 """A web request through a load balancer, as the simulator has it: frames that take turns.
 
 What a connection of its own for each request makes of TCP: the client's SYN, its ACK, its question;
-then the web server's SYN and ACK, and its answer in pieces. The load balancer's process works at
+then the web server's SYN and ACK, and its answer in parts. The load balancer's process works at
 the last three kinds; the others are its kernel's. Afterwards both connections are closed. On
 connections that are kept there are question and answer alone.
 """
@@ -21,7 +21,7 @@ SMALL: Final = 84
 """Size of a frame with nothing in it, or a question, bytes."""
 HEADERS: Final = 250
 """Of an answer, bytes."""
-PIECE: Final = 16_000
+BUFFER: Final = 16_000
 """Of an answer that the process passes on at once, bytes: HAProxy's buffer holds 16 KiB."""
 CLOSING: Final = 3
 """Frames that come in when both connections are closed: an ACK and a FIN of the client, an ACK of
@@ -87,8 +87,8 @@ def _turns(demand: Demand, peers: Peers, *, keep_alive: bool) -> Iterator[to.Tur
         yield peers.turn(name, SMALL)  # the server's SYN and ACK
     left, first = demand.router.object_bytes + HEADERS, True
     while left > 0:
-        yield peers.turn(name, max(SMALL, min(left, PIECE)), at_once=not first)
-        left, first = left - PIECE, False
+        yield peers.turn(name, max(SMALL, min(left, BUFFER)), at_once=not first)
+        left, first = left - BUFFER, False
 
 
 def _begin(demand: Demand) -> to.Begin:

@@ -90,8 +90,7 @@ impl Host {
                     self.accounting.receive(frame.flow, frame.bytes, frame.stamp_ns, arrival_ns);
                 }
                 Beyond::Ring(ring) => {
-                    let arrival_ns = departure.arrival_ns;
-                    self.network.go_on(ring, frame, arrival_ns, &mut self.events, now_ns);
+                    self.network.go_on(ring, departure, &mut self.events, now_ns);
                 }
             }
             if let Some(connection) = connection {

@@ -5,18 +5,19 @@ use crate::engine::{
     events::Event,
     frame::Frame,
     ids::{DropPointId, FlowId, OutsideId},
+    network::port::Departure,
     requests::Next,
 };
 
 /// Of a closed loop the requests begin one after the other at first, as a client opens its connections.
-const APART_NS: u64 = 10_000;
+const SPACING_NS: u64 = 10_000;
 
 impl Host {
     /// The first requests of closed loops.
     pub(super) fn begin_requests(&mut self) {
         for (flow, requests, start_ns) in self.requests.closed() {
             for number in 0..requests {
-                self.begin_request(flow, start_ns + u64::from(number) * APART_NS, 0);
+                self.begin_request(flow, start_ns + u64::from(number) * SPACING_NS, 0);
             }
         }
     }
@@ -78,6 +79,7 @@ impl Host {
     /// A request comes in, for its next turn.
     pub(crate) fn come_in(&mut self, id: OutsideId, now_ns: u64) {
         let (frame, ring) = self.requests.come_in(id);
-        self.network.go_on(ring, frame, now_ns, &mut self.events, now_ns);
+        let departure = Departure { frame, arrival_ns: now_ns };
+        self.network.go_on(ring, departure, &mut self.events, now_ns);
     }
 }

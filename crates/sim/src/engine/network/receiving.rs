@@ -1,6 +1,6 @@
 //! Wires and rings: what arrives, and when a ring is looked at.
 
-use super::{Network, ring::Interrupt};
+use super::{Network, port::Departure, ring::Interrupt};
 use crate::engine::{
     events::{Event, Events},
     frame::Frame,
@@ -43,12 +43,11 @@ impl Network {
     pub(crate) fn go_on(
         &mut self,
         ring: RingId,
-        frame: Frame,
-        arrival_ns: u64,
+        departure: Departure,
         events: &mut Events,
         now_ns: u64,
     ) {
-        if self.rings[ring].expect(frame, arrival_ns) {
+        if self.rings[ring].expect(departure.frame, departure.arrival_ns) {
             self.plan_ring(ring, events, now_ns);
         }
     }
