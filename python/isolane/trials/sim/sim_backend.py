@@ -223,8 +223,8 @@ class SimBench:
         """Yield what a prediction of load balancers does not tell, or passes over."""
         if any(router.mode == "http" for router in self.routers):
             why = (
-                "on the development machine a live 99th percentile beside a busy neighbour was up "
-                "to fifteen times the simulated one; throughput and CPU time are what is predicted"
+                "on the development machine a live 99th percentile beside a neighbour was up to "
+                "fifteen times the simulated one; throughput and CPU time are what is predicted"
             )
             yield NotMeasured(what="How long the last answers take", why=why)
         for router in self.arm.routers:

@@ -18,7 +18,7 @@ from isolane.trials.sim.catalogue import HERE, own_path
 from isolane.trials.sim.segments import segments
 from isolane.trials.sim.sim_backend import SimBackEnd
 from isolane.trials.sim.test_sim_backend import run
-from isolane.trials.sim.web_requests import BUFFER, CLOSING, Peers, owner, traffic
+from isolane.trials.sim.web_requests import ACKNOWLEDGED, BUFFER, CLOSING, Peers, owner, traffic
 
 pytestmark = pytest.mark.native
 
@@ -62,16 +62,16 @@ def sizes(entry: to.Traffic) -> list[int]:
     ("size", "parts"), [("0B", 1), ("15KiB", 1), ("16KiB", 2), ("64KiB", 5), ("1MiB", 66)]
 )
 def test_an_answer_comes_in_parts_that_the_process_can_hold(size: str, parts: int) -> None:
-    (entry, closing) = traffic(demand(size=size), PEERS, keep_alive=False, end_ns=9)
-    assert len(sizes(entry)) == 4 + parts
+    (entry, rest) = traffic(demand(size=size), PEERS, keep_alive=False, end_ns=9)
+    assert len(sizes(entry)) == 5 + parts
     content = demand(size=size).router.object_bytes
-    assert content <= sum(sizes(entry)[4:]) <= content + 400
+    assert content <= sum(sizes(entry)[5:]) <= content + 400
     assert max(sizes(entry)) <= BUFFER
     assert isinstance(entry.pattern, to.Requests)
     by_kernel = [turn.router != owner(turn.router) for turn in entry.pattern.turns]
-    assert by_kernel == [True, True] + [False] * (2 + parts)
-    assert len(sizes(closing)) == CLOSING
-    assert (entry.stop_ns, closing.stop_ns) == (9, None)
+    assert by_kernel == [True, True, False, False, True] + [False] * parts
+    assert len(sizes(rest)) == CLOSING + round(content / ACKNOWLEDGED)
+    assert (entry.stop_ns, rest.stop_ns) == (9, None)
 
 
 def test_on_connections_that_are_kept_there_are_question_and_answer() -> None:
@@ -86,7 +86,13 @@ def test_what_comes_at_once_is_not_waited_for() -> None:
     entry = next(traffic(demand(size="64KiB"), PEERS, keep_alive=False, end_ns=9))
     assert isinstance(entry.pattern, to.Requests)
     waits = [turn.outside_ns for turn in entry.pattern.turns]
-    assert waits == [50_000, 50_000, 0, 50_000, 50_000, 0, 0, 0, 0]
+    assert waits == [50_000, 50_000, 0, 50_000, 50_000, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("size", "counted"), [("0B", 9.7), ("4KiB", 9.7), ("64KiB", 21.0)])
+def test_as_many_frames_come_in_as_were_counted(size: str, counted: float) -> None:
+    entries = traffic(demand(size=size), PEERS, keep_alive=False, end_ns=9)
+    assert sum(len(sizes(entry)) for entry in entries) == pytest.approx(counted, abs=1)
 
 
 @pytest.mark.parametrize("receive", ["softirq", "threaded"])

@@ -1,9 +1,11 @@
 """A web request through a load balancer, as the simulator has it: frames that take turns.
 
 What a connection of its own for each request makes of TCP: the client's SYN, its ACK, its question;
-then the web server's SYN and ACK, and its answer in parts. The load balancer's process works at
-the last three kinds; the others are its kernel's. Afterwards both connections are closed. On
-connections that are kept there are question and answer alone.
+then the web server's SYN and ACK, its ACK of the question, and its answer in parts. The load
+balancer's process works at question, SYN and ACK, and answer; the others are its kernel's.
+Afterwards the client acknowledges the rest, and both connections are closed. On connections that
+are kept there are question and answer, and what acknowledges it. So many frames were counted in a
+container (benches/RESULTS.md): 10 that come in for an empty object, after GRO, 21 for 64 KiB.
 """
 
 from __future__ import annotations
@@ -23,9 +25,10 @@ HEADERS: Final = 250
 """Of an answer, bytes."""
 BUFFER: Final = 16_000
 """Of an answer that the process passes on at once, bytes: HAProxy's buffer holds 16 KiB."""
-CLOSING: Final = 3
-"""Frames that come in when both connections are closed: an ACK and a FIN of the client, an ACK of
-the server."""
+CLOSING: Final = 4
+"""Frames that come in when both connections are closed: an ACK and a FIN of each side."""
+ACKNOWLEDGED: Final = 9_000
+"""Of an answer, bytes, for each ACK of the client beyond those."""
 PEER: Final = "peer"
 """Cost of a profile: what client and web server need for each of their frames."""
 ANSWER_NS: Final = 2_000_000_000
@@ -55,7 +58,7 @@ class Peers:
 
 
 def traffic(demand: Demand, peers: Peers, *, keep_alive: bool, end_ns: int) -> Iterator[to.Traffic]:
-    """Yield what a load balancer is asked, and what closes its connections.
+    """Yield what a load balancer is asked, and what acknowledges answers and closes connections.
 
     Parameters
     ----------
@@ -71,10 +74,11 @@ def traffic(demand: Demand, peers: Peers, *, keep_alive: bool, end_ns: int) -> I
     name = demand.router.name
     turns = tuple(_turns(demand, peers, keep_alive=keep_alive))
     yield to.Traffic(name, name, turns[0].frame_bytes, to.Requests(_begin(demand), turns), end_ns)
-    if not keep_alive:
-        closing = (peers.turn(name + KERNEL, SMALL),) * CLOSING
-        after = to.Requests(to.Begin("after", traffic=name), closing)
-        yield to.Traffic(f"{name}/closing", name + KERNEL, SMALL, after)
+    frames = round(demand.router.object_bytes / ACKNOWLEDGED) + (0 if keep_alive else CLOSING)
+    if frames:
+        rest = (peers.turn(name + KERNEL, SMALL),) * frames
+        after = to.Requests(to.Begin("after", traffic=name), rest)
+        yield to.Traffic(f"{name}/after", name + KERNEL, SMALL, after)
 
 
 def _turns(demand: Demand, peers: Peers, *, keep_alive: bool) -> Iterator[to.Turn]:
@@ -85,9 +89,11 @@ def _turns(demand: Demand, peers: Peers, *, keep_alive: bool) -> Iterator[to.Tur
     yield peers.turn(name, SMALL, at_once=not keep_alive)  # the question
     if not keep_alive:
         yield peers.turn(name, SMALL)  # the server's SYN and ACK
+        yield peers.turn(name + KERNEL, SMALL)  # its ACK of the question
     left, first = demand.router.object_bytes + HEADERS, True
     while left > 0:
-        yield peers.turn(name, max(SMALL, min(left, BUFFER)), at_once=not first)
+        at_once = not (first and keep_alive)  # behind the ACK
+        yield peers.turn(name, max(SMALL, min(left, BUFFER)), at_once=at_once)
         left, first = left - BUFFER, False
 
 
