@@ -6,10 +6,12 @@ import json
 import os
 import select
 import signal
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 from typing import NoReturn
 
 from isolane.doctor.answers import Answer, Probe
@@ -31,19 +33,31 @@ def answer_all(probes: Iterable[Probe]) -> dict[str, Answer]:
     """Run all probes at once and return their answers by capability id.
 
     A probe that fails or exceeds its time gives ``unknown``, with the reason, for all of its
-    capabilities.
+    capabilities. What it had in folders for temporary files goes with it.
     """
     answers: dict[str, Answer] = {}
-    with _children() as children:
+    with _folder() as folder, _children() as children:
         for probe in probes:
             with _signals_held():
-                children.append(_start(probe))
+                children.append(_start(probe, folder))
         waiting = {child.pipe: child for child in children}
         while waiting:
             for child in _next_done(waiting):
                 del waiting[child.pipe]
                 answers.update(_answers_of(child))
     return answers
+
+
+@contextmanager
+def _folder() -> Iterator[str | None]:
+    """Make the folder that is the children's for temporary files; None where none can be made."""
+    try:
+        made = TemporaryDirectory(prefix="isolane-doctor-", ignore_cleanup_errors=True)
+    except OSError:
+        yield None
+        return
+    with made as folder:
+        yield folder
 
 
 @contextmanager
@@ -82,11 +96,12 @@ def _signals_held() -> Iterator[None]:
             signal.raise_signal(one)
 
 
-def _start(probe: Probe) -> _Child:
+def _start(probe: Probe, folder: str | None) -> _Child:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reading)
+        tempfile.tempdir = folder or tempfile.tempdir
         _be_the_child(probe, writing)
     os.close(writing)
     return _Child(probe, pid, reading, time.monotonic() + probe.seconds)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +33,11 @@ def hangs() -> Mapping[str, Answer]:
     return {}
 
 
+def hangs_with_a_folder() -> Mapping[str, Answer]:
+    tempfile.mkdtemp()
+    return hangs()
+
+
 def dies() -> Mapping[str, Answer]:
     os.kill(os.getpid(), signal.SIGKILL)
     return {}
@@ -39,6 +45,17 @@ def dies() -> Mapping[str, Answer]:
 
 def test_answers_come_back() -> None:
     assert answer_all([Probe(("fine",), fine, PATIENT_S)]) == {"fine": Answer("yes", "it works")}
+
+
+def test_what_one_had_in_folders_goes_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    answers = answer_all([Probe(("a",), hangs_with_a_folder, 1.0)])
+    assert answers["a"].status == "unknown"
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    assert answer_all([Probe(("fine",), fine, PATIENT_S)])["fine"].status == "yes"
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,8 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     def inventory() -> tuple[object, ...]:
         links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True)
-        groups = sorted(Path("/sys/fs/cgroup").rglob(f"isolane-doctor-{os.getpid()}"))
+        cgroup, mine = Path("/sys/fs/cgroup"), f"isolane-doctor-{os.getpid()}"
+        groups = [*cgroup.glob(mine), *cgroup.glob(f"*/{mine}")]
         folders = sorted(tmp_path.iterdir())
         spaces = Path("/proc/self/ns/net").readlink(), Path("/proc/self/ns/mnt").readlink()
         return links.stdout, groups, folders, spaces
