@@ -18,10 +18,10 @@ class WebTrial(StoredModel):
     """By status code: answers of 400 and more."""
     content_bps: float
     """Content of the answers that were complete within the window, bit/s, without headers."""
-    connections: int
-    """Begun for these requests."""
+    connections: int | None
+    """Begun for these requests; None: not told, as of simulated ones."""
     connect_p50_ns: float | None
     """From the call to the established connection; None: there was none."""
     connect_p99_ns: float | None
-    max_in_flight: int
-    """Requests under way at most."""
+    max_in_flight: int | None
+    """Requests under way at most; None: not told, as of simulated ones."""

@@ -34,10 +34,10 @@ def answered(
         failed={"timed_out": failed} if failed else {},
         statuses={},
         content_bps=8 * completed * demand.router.object_bytes / window_s,
-        connections=trial.offered_frames,
+        connections=None,
         connect_p50_ns=None,
         connect_p99_ns=None,
-        max_in_flight=0,
+        max_in_flight=None,
     )
     update = {
         "offered_pps": demand.offered_pps or trial.generated_pps,

@@ -108,6 +108,7 @@ def test_each_request_is_answered(receive: str, kept: str, tmp_path: Path) -> No
         assert lb.web is not None
         assert (lb.web.closed, lb.web.object_bytes, lb.web.failed) == (False, 4096, {})
         assert lb.web.content_bps == pytest.approx(8 * 4096 * lb.received_pps)
+        assert (lb.web.connections, lb.web.max_in_flight) == (None, None), "nobody knows"
         assert lb.cpu_ns is not None
         assert lb.cpu_ns > 50 * 20_000
         assert other.offered_total == 0
