@@ -77,14 +77,15 @@ test-setup: setup ## Install what tests run besides: container engines, libvirt,
 
 .PHONY: test
 test: test-setup ## Set up, then test: is the code right? The same answer on any machine, however slow
-	@mkdir -p .build
+	@mkdir -p .build; rm -f .build/times
 	@ended=0; \
 	$(MAKE) --no-print-directory --jobs 4 --keep-going .test-alone .test-beside .test-rust .test-pure \
 		ARGS="--durations 40" || ended=1; \
 	cat .build/pytest.log .build/pytest-beside.log .build/cargo-test.log || ended=1; \
 	{ awk '/^test result:/ {passed += $$4; failed += $$6} \
 		END {printf "cargo test: %d passed, %d failed\n", passed, failed}' .build/cargo-test.log; \
-		tail -qn 1 .build/pytest.log .build/pytest-beside.log .build/pytest-root.log; } \
+		tail -qn 1 .build/pytest.log .build/pytest-beside.log .build/pytest-root.log; \
+		cat .build/times; } \
 		>.build/test-result; \
 	cat .build/test-result; exit $$ended
 
@@ -93,13 +94,13 @@ test: test-setup ## Set up, then test: is the code right? The same answer on any
 # without a test bed; Rust's; all others, in the time that those leave.
 .PHONY: .test-alone .test-beside .test-rust .test-pure
 .test-alone:
-	@$(MAKE) --no-print-directory test-live LIVE="root and not beside"
+	@tools/timed "live tests" $(MAKE) --no-print-directory test-live LIVE="root and not beside"
 .test-beside:
-	@$(MAKE) --no-print-directory test-beside
+	@tools/timed "live tests beside them" $(MAKE) --no-print-directory test-beside
 .test-rust:
-	@$(MAKE) --no-print-directory test-rust >/dev/null 2>&1
+	@tools/timed "Rust's tests" $(MAKE) --no-print-directory test-rust >/dev/null 2>&1
 .test-pure:
-	@$(MAKE) --no-print-directory test-pure >/dev/null 2>&1
+	@tools/timed "all other tests" $(MAKE) --no-print-directory test-pure >/dev/null 2>&1
 
 .PHONY: test-live
 test-live: test-setup ## Only the tests that change the host, one after the other; ARGS for pytest
