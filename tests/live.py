@@ -174,6 +174,11 @@ class Process:
         return status
 
 
+def has(file: Path, what: bytes, times: int = 1) -> bool:
+    """Whether something is so often in a file."""
+    return file.read_bytes().count(what) >= times
+
+
 @contextlib.contextmanager
 def background(folder: Path, *arguments: object, fresh: bool = False) -> Iterator[Process]:
     """Start the command; whatever happens, it does not outlive the test."""

@@ -6,13 +6,14 @@ import random
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from isolane.results.folder import RunFolder
 
 from tests.conftest import Tiny
-from tests.live import assert_same_host, background, isolane, quiet_host, running
+from tests.live import assert_same_host, background, has, isolane, quiet_host, running
 from tests.look import HELD, look
 from tests.wires import ip
 
@@ -20,6 +21,7 @@ pytestmark = [pytest.mark.root, pytest.mark.native, pytest.mark.usefixtures("nee
 
 ARMS = ("direct softirq", "bridge threaded", "macvlan threaded", "direct threaded")
 MINE = "isolane-mine"
+TURNS = 10
 
 
 @pytest.fixture
@@ -83,9 +85,14 @@ def test_clean_after_kill_9_at_any_moment(tiny: Tiny, tmp_path: Path, mine: str)
 def test_the_next_run_removes_what_a_killed_one_left(tiny: Tiny, tmp_path: Path) -> None:
     before = quiet_host()
     file = tiny()
-    with running(tmp_path, tiny(repeats=50)) as (process, target):
-        process.until(lambda: (target / "trials.jsonl").stat().st_size > 0)
-        process.end(signal.SIGKILL)
+    for turn in range(TURNS):
+        with running(tmp_path / str(turn), tiny(repeats=50)) as (process, target):
+            process.until(partial(has, target / "trials.jsonl", b"\n"))
+            process.end(signal.SIGKILL)
+        if "isolane-gen" in look()["namespaces"]:
+            break
+    else:
+        pytest.fail(f"each of {TURNS} runs was killed between two test beds")
     done = isolane("run", file, "--output", tmp_path / "next")
     assert done.returncode == 0, done.stderr
     assert "removed what a killed run left behind: network namespace isolane-gen" in done.stderr

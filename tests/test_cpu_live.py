@@ -58,7 +58,6 @@ def has_all_its_parts(trial: Trial) -> bool:
     where = f"{trial.arm}, {trial.point_label}: {trial.reason}"
     (core,) = (core for core in trial.cores if core.part == "dut")
     assert core.parts is not None, where
-    assert all(audit.events > 0 for audit in trial.cpu_audit), where
     if trial.arm in ("bridge", "macvlan"):
         assert all(router.cpu_ns is None for router in trial.routers), where
         assert core.parts["own"] == 0, where
@@ -69,7 +68,11 @@ def has_all_its_parts(trial: Trial) -> bool:
     seen = []
     for router in trial.routers:
         assert router.cpu_parts is not None, where
-        seen.append(set(router.cpu_parts) - {"transmit"})
-        assert seen[-1] <= parts, where
+        told = set(router.cpu_parts) - {"transmit"}
+        if trial.arm == "isolane" and router.lost["router_queue"]:
+            told -= {"drop"}
+        assert told <= parts, where
+        seen.append(told)
         assert sum(router.cpu_parts.values()) == router.cpu_caused_ns, where
-    return all(one == parts for one in seen)
+    looked = all(audit.events > 0 for audit in trial.cpu_audit)  # a core may have had nothing to do
+    return looked and all(one == parts for one in seen)

@@ -57,7 +57,8 @@ def test_a_run_of_web_requests_counts_each_of_them(tmp_path: Path) -> None:
                 assert web["max_in_flight"] <= 4
             if router["router"] == "lb":
                 assert web["object_bytes"] == 2048
-                assert web["connections"] == router["offered_total"]
+                begun = web["connections"]  # what had no turn for 2 s has failed without one
+                assert router["offered_total"] - failed <= begun <= router["offered_total"]
     summary = json.loads((folder / "summary.json").read_text())
     known = [*summary["cells"], *(r for point in summary["missing"] for r in point["routers"])]
     assert {cell["mode"] for cell in known} == {"http"}

@@ -73,6 +73,11 @@ def send(wire: Wire, frames: list[Frame]) -> None:
     inside(Path(wire.gen_netns).name, work)
 
 
+def _is_report(frame: bytes) -> bool:
+    """Whether it tells of a multicast listener, which new interfaces do when they get to it."""
+    return frame[12:14] == b"\x86\xdd" and frame[20] == 0  # options for each hop
+
+
 @dataclass
 class Caught:
     """What arrived on an interface, frame by frame."""
@@ -85,7 +90,7 @@ class Caught:
         with contextlib.suppress(BlockingIOError):
             while True:
                 data, (_, _, kind, *_) = self._socket.recvfrom(2048)
-                if kind != socket.PACKET_OUTGOING:
+                if kind != socket.PACKET_OUTGOING and not _is_report(data):
                     self.frames.append(data)
 
 

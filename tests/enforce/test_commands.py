@@ -138,14 +138,14 @@ def test_top_tells_what_routers_do(rig: Rig) -> None:
     def enough(line: dict[str, Any]) -> bool:
         vr1, vr2 = line["routers"]
         paid = all(router["nic_cpu_share"] for router in line["routers"])
+        # Where the machine pauses between its clock and its counters, a share comes out too large.
+        paid &= all(0 < router["cpu_share"] <= 1 for router in line["routers"])
         return bool(paid and vr1["forwarded_pps"] and vr2["dropped_pps"]["rate_out"])
 
     line = looked_at(rig, enough)
     assert line["seconds"] >= 0.3
     vr1, vr2 = line["routers"]
     assert vr1["cpu_entitled"] == 0.75
-    assert 0 < vr1["cpu_share"] <= 1
-    assert 0 < vr2["cpu_share"] <= 1
     for router in (vr1, vr2):
         share = router["link_bps"]["isl-ni1"] / 10e9
         assert router["link_share"]["isl-ni1"] == pytest.approx(share)

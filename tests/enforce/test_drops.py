@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from isolane.enforce import RouterSample
 
-from tests.enforce.rig import Rig, Trial
+from tests.enforce.rig import Rig
 from tests.live import LIMIT_S
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
@@ -26,12 +27,21 @@ def counters(rig: Rig) -> dict[str, RouterSample]:
     return {router.name: router for router in sample.routers}
 
 
-def offered_until(holds: Callable[[], bool], offer: Callable[[], Trial]) -> None:
+def offered_until(holds: Callable[[], bool], offer: Callable[[], object]) -> None:
     """Offer load until something is so: a busy machine may send too little for it at first."""
     deadline = time.monotonic() + LIMIT_S
     while not holds():
         assert time.monotonic() < deadline
         offer()
+
+
+def received_from_both(rig: Rig, rate_pps: float) -> None:
+    """Offer load until frames of both routers came through."""
+    received: Counter[str] = Counter()
+    offered_until(
+        lambda: received["vr1"] > 0 < received["vr2"],
+        lambda: received.update(rig.offer({"vr1": rate_pps, "vr2": rate_pps}).received),
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,8 +77,7 @@ def test_of_two_that_have_too_much_the_one_that_has_had_more_waits(rig: Rig) -> 
 
 def test_what_is_not_over_its_limit_is_not_dropped_there(rig: Rig) -> None:
     rig.apply(vr1="cpu_max: 90%, rate_max: {ingress: 900kpps, egress: 900kpps}")
-    trial = rig.offer({"vr1": 2e3, "vr2": 2e3})
-    assert min(trial.received.values()) > 0
+    received_from_both(rig, 2e3)
     for router in counters(rig).values():
         for point in ("rate_in", "rate_out", "size", "link"):
             assert router.dropped[point] == 0
@@ -103,5 +112,7 @@ def test_changes_at_run_time_lose_no_frame(rig: Rig) -> None:
     # So slow that queue and rings hold what comes in while the machine pauses for 0.2 s.
     trial = rig.offer({"vr1": 500, "vr2": 500}, 4.0, meanwhile=change)
     assert min(trial.received.values()) > 0
-    # Where it pauses for longer they overflow; nothing else may lose frames, counted or not.
-    assert {point for point, frames in trial.dropped.items() if frames} <= {"queue", "wire"}
+    # Where it pauses for longer they overflow, and a pause may count as CPU time, of which one has
+    # a part at most; nothing else may lose frames, counted or not.
+    lost = {point for point, frames in trial.dropped.items() if frames}
+    assert lost <= {"queue", "wire", "cpu"}

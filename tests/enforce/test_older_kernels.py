@@ -14,6 +14,7 @@ from isolane.errors import NotSupported
 from isolane.netdev import napi_threads as told_by_the_kernel
 from isolane.testbed import layout
 
+from tests import machine
 from tests.enforce.rig import DUT, Rig, inside, shown
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
@@ -78,6 +79,7 @@ def another(ifname: str) -> Iterator[None]:
         yield
     finally:
         shown("ip", "netns", "delete", OTHER)
+        machine.await_removed_namespaces()  # its thread goes with it
 
 
 @pytest.mark.usefixtures("_untold")

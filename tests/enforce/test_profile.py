@@ -91,32 +91,39 @@ def folded(file: Path) -> dict[str, int]:
 
 def test_samples_belong_to_the_router_that_works_and_to_the_nics(rig: Rig) -> None:
     rig.apply(vr1="cpu_weight: 200")
-    deadline = time.monotonic() + LIMIT_S
+    deadline, load_s = time.monotonic() + LIMIT_S, 2.0
     while True:
-        found = profiled_under_load(rig)
+        found = profiled_under_load(rig, load_s)
         owners = {owner["owner"]: owner for owner in found["owners"]}
         assert set(owners) <= {"vr1", "vr2", "NICs", "host"}
-        if {"vr1", "NICs"} <= set(owners):
+        if "NICs" in owners and in_the_network_stack(owners.get("vr1")):
             break
         assert time.monotonic() < deadline, owners
+        load_s = min(2 * load_s, 32)
     assert "vr2" not in owners, "it had no frames"
     assert found["cores"] == [rig.core]
     total = sum(owner["samples"] for owner in owners.values())
     assert total + found["idle_samples"] == found["all_samples"]
-    stack = next(c for c in owners["vr1"]["categories"] if c["category"] == "network stack")
-    assert stack["samples"] > 0
     assert owners["vr1"]["frames"] > 0
     done = rig.cli("profile", "vr2", "-d", "100ms")
     assert "no sample met vr2" in done
     assert "there is no router vr9; accepted: vr1, vr2" in rig.cli("profile", "vr9", status=2)
 
 
-def profiled_under_load(rig: Rig) -> dict[str, Any]:
-    """Profile while vr1 has more than it can forward."""
+def in_the_network_stack(owner: dict[str, Any] | None) -> bool:
+    """Whether a sample met a router there while it had frames."""
+    if owner is None or not owner["frames"]:
+        return False
+    stack = (each for each in owner["categories"] if each["category"] == "network stack")
+    return any(each["samples"] for each in stack)
+
+
+def profiled_under_load(rig: Rig, load_s: float) -> dict[str, Any]:
+    """Profile while vr1 has more than it can forward, where that begins soon enough."""
     found: list[dict[str, Any]] = []
 
     def profile() -> None:
         found.append(rig.data("profile", "-d", "1s", "--rate", 997))
 
-    rig.offer({"vr1": 300e3}, 2.0, meanwhile=profile)
+    rig.offer({"vr1": 300e3}, load_s, meanwhile=profile)
     return found[0]

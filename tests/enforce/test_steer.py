@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +12,7 @@ from isolane.enforce.settings.pacemaking import running
 
 from tests.enforce.rig import Rig
 from tests.enforce.test_faults import kill_after
+from tests.live import LIMIT_S
 from tests.warm import warm
 
 pytestmark = [pytest.mark.root, pytest.mark.native]
@@ -69,6 +71,10 @@ def test_the_pacemaker_is_missed_repaired_and_ended(wires: Rig) -> None:
     wires.cli("apply", file)
     ((process, _),) = running(wires.group)
     os.kill(process, signal.SIGKILL)
+    deadline = time.monotonic() + LIMIT_S
+    while list(running(wires.group)):  # it ends when it gets a core
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert "pacemaker" in wires.cli("status", status=1)
     wires.cli("apply", file)
     ((other, _),) = running(wires.group)

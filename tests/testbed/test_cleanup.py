@@ -23,7 +23,7 @@ from isolane.procfs import named_processes
 from isolane.testbed import Journal, Testbed, bed_builder, clean, exclusive, netns
 from isolane.testbed import journal as journals
 
-from tests.live import LIMIT_S, SETTLE_S
+from tests.live import LIMIT_S
 
 pytestmark = pytest.mark.root
 
@@ -33,7 +33,7 @@ import sys, time
 from isolane.cli import signals
 from isolane.testbed import *
 signals.turn_into_interrupts()
-names = sys.argv[3:]
+keep_s, *names = sys.argv[3:]
 path, _, qemu = sys.argv[1].partition(" ")
 kind = "vm" if path in ("tap", "netback") else "container"
 machine = Machine("tcg", "virtio") if qemu else UML
@@ -50,17 +50,20 @@ print("begin", flush=True)
 while True:
     with Testbed(plan, journal):
         print("built", flush=True)
-        time.sleep(0.05)
+        time.sleep(float(keep_s))
 """
 
 
 @contextlib.contextmanager
 def running(
-    path: str = "direct", receive: str = "threaded", names: tuple[str, ...] = ("vr-1", "vr-2")
+    path: str = "direct",
+    receive: str = "threaded",
+    names: tuple[str, ...] = ("vr-1", "vr-2"),
+    keep_s: float = 0.05,
 ) -> Iterator[subprocess.Popen[str]]:
     """A process that builds and removes a test bed again and again."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, path, receive, *names],
+        [sys.executable, "-c", PROGRAM, path, receive, str(keep_s), *names],
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -103,7 +106,7 @@ def napi_threads() -> set[str]:
 
 def unchanged(before: dict[str, Any]) -> bool:
     """Kernel threads of removed devices end a moment after their devices; others' at any time."""
-    deadline = time.monotonic() + SETTLE_S
+    deadline = time.monotonic() + LIMIT_S
     while (now := host_but_for(before["threads"])) != {**before, "threads": set()}:
         assert time.monotonic() < deadline, (before, now)
         time.sleep(0.01)
@@ -248,7 +251,7 @@ def test_clean_leaves_alone_what_is_the_users(journal: Journal, plan: Any) -> No
         before = host()
         with Testbed(plan(), journal):
             pass
-        with released(journal), running(names=("vr-1",)) as process:
+        with released(journal), running(names=("vr-1",), keep_s=LIMIT_S) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == "built\n"
             process.kill()

@@ -56,10 +56,10 @@ def test_the_receiver_is_polled_often_only_while_a_trial_needs_it(journal: Any, 
 
         def beyond_rarely() -> int:
             """Polls of one interface beyond those that its timer makes when it is seldom due."""
+            began = time.monotonic()  # to begin and to end a trace may take as long
             with polls() as seen:
-                began = time.monotonic()
                 time.sleep(0.1)
-                took_ns = 1e9 * (time.monotonic() - began)
+            took_ns = 1e9 * (time.monotonic() - began)
             found = [n for (_, device), n in seen.items() if device.startswith("isl-r")]
             return max(found, default=0) - round(took_ns / RARE_PAUSE_NS) - 2
 
@@ -102,9 +102,13 @@ def test_polls_follow_the_sender_without_moderation(journal: Any, plan: Any, tra
     with Testbed(setting, journal) as bed:
         wire = bed.wires[0]
         bed.stop_polling()
-        with polls() as seen:
-            time.sleep(0.2)
-        assert not [device for _, device in seen if device == "isl-in0"]
+        deadline = time.monotonic() + LIMIT_S
+        while True:  # the last timer may be late
+            with polls() as seen:
+                time.sleep(0.2)
+            if "isl-in0" not in {device for _, device in seen}:
+                break
+            assert time.monotonic() < deadline, "it is polled all the same"
 
         def send() -> None:
             traffic.blast(wire, traffic.frame(wire), MANY, measure)

@@ -23,7 +23,7 @@ from isolane.testbed.journal import Journal
 NETNS_DIR = Path("/run/netns")
 GROUP = 0x15A
 """Interface group of all our devices: the kernel deletes a group in one go."""
-VANISH_S = 10.0
+VANISH_S = 60.0
 """How long links, their programs and the programs' maps may take to disappear; they need
 milliseconds, but a host that is overloaded may be long in freeing what nobody uses any more."""
 GONE = {errno.ENODEV, errno.EINVAL}

@@ -80,12 +80,14 @@ class BedWorkers(BedPrograms):
             _await_stopped(name, process)
 
     def work(self, works: Mapping[str, WorkTime]) -> None:
-        """Have these routers work at these times, and no others."""
+        """Have these routers work at these times, and no others, which have stopped then."""
         self._timers.close()
         for name, process in self._processes.items():
             wanted = works.get(name)
             at_once = wanted is not None and wanted.for_s is None
             process.send_signal(signal.SIGCONT if at_once else signal.SIGSTOP)
+            if not at_once and process.poll() is None:  # one that ended is told by check_alive
+                _await_stopped(name, process)
             if wanted is not None and wanted.for_s is not None:
                 self._timers.start(name, process.pid, wanted.after_s, wanted.for_s)
 
@@ -114,7 +116,7 @@ def _await_stopped(router: str, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
             raise TestbedError(f"the work of router {router} ended with {process.returncode}")
         if time.monotonic() > deadline_s:
-            raise TestbedError(f"the work of router {router} did not start")
+            raise TestbedError(f"the work of router {router} does not stop")
         time.sleep(_LOOK_S)
 
 

@@ -18,7 +18,7 @@ from isolane.testbed.netns import step
 
 POLLING = "thread of "
 """What a kernel thread that polls an interface is called, before the interface's name."""
-_READY_S = 10.0
+_READY_S = 60.0
 """How long a new kernel thread may take until it has run once and can be moved."""
 _EMPTY_S = 10.0
 """How long a thread that was moved away, or that is ending, may keep its old cgroup busy."""

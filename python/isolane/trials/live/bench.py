@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 from isolane import _native
 from isolane.errors import MeasurementError
@@ -30,7 +31,7 @@ from isolane.trials.live.trial_work import TrialWork
 
 LEAD_NS = 15_000_000
 """Time from the call to the first departure; the kernel takes some ms to set up the run."""
-LATE_S = 2.0
+LATE_S = 10.0
 """How long to wait for frames that neither arrived nor were counted as lost."""
 FAR_QUIET_S = 0.2
 """How long nothing may arrive any more before the rest is lost, where routers do not tell."""
@@ -94,7 +95,7 @@ class LiveBench(MeasuredBench):
             self._send(source, setting, work)
         tools.bed.check_alive()
         report = source.report()
-        counts, lost = self._drained(sum(sent.sent for sent in report.streams), before, setting)
+        counts, lost = self._drained([sent.sent for sent in report.streams], before, setting)
         cpu, agreement = self._cpu(setting, idle)
         accounts = [
             frame_accounting.Account(
@@ -146,24 +147,29 @@ class LiveBench(MeasuredBench):
         return found if points is None else replace(found, capture=points.capture_file(about))
 
     def _drained(
-        self, sent: int, before: Counters, setting: Setting
+        self, sent: Sequence[int], before: Counters, setting: Setting
     ) -> tuple[list[_native.StreamReceived], Counters]:
         """Read what arrived and what was lost, once all frames did either.
 
         Where the machine has just stopped a core of the DUT, the last ones are late, and would be
-        taken for unaccounted.
+        taken for unaccounted. What is missing of routers that do not tell is not waited for long.
         """
         limit, quiet_s = time.monotonic() + LATE_S, QUIET_S
+        untold = self._equipment.bed.untold
+        told = [demand.router.name not in untold for demand in setting.demands]
         routers = [demand.router for demand in setting.demands]
         asked = {router.name for router in routers if "to-router" in router.pattern.frames}
         while True:
+            late = time.monotonic() > limit  # what is read from then on is the last reading
             counts = drained(self._equipment.receiver.counts, quiet_s)
             self._equipment.bed.receive_rarely()
             lost = (self._counters() - before).with_delivered(asked)
-            found = sum(count.received - count.duplicated for count in counts) + lost.total
-            if found >= sent or quiet_s == FAR_QUIET_S or time.monotonic() > limit:
+            came = [count.received - count.duplicated for count in counts]
+            if late or sum(came) + lost.total >= sum(sent):
                 return counts, lost
-            if self._equipment.bed.untold:  # nobody counts the rest: once more, and longer
+            if quiet_s == FAR_QUIET_S and _of(came, told) + lost.total >= _of(sent, told):
+                return counts, lost
+            if untold:  # nobody counts the rest: once more, and longer
                 quiet_s = FAR_QUIET_S
 
     def _series(self, source: _native.Generator, setting: Setting) -> TrialSeries | None:
@@ -232,3 +238,7 @@ class LiveBench(MeasuredBench):
                 "microseconds late in a virtual machine), so each delay is up to so much too long",
             ),
         )
+
+
+def _of(frames: Sequence[int], those: Sequence[bool]) -> int:
+    return sum(compress(frames, those))
