@@ -89,6 +89,86 @@ def test_threads_part_and_come_back(host: Host, processes: tuple[int, int], tmp_
     assert [host.groups.of_thread(process) for process in processes] == before
 
 
+@pytest.fixture
+def libvirt(host: Host, processes: tuple[int, int]) -> Iterator[dict[int, str]]:
+    """The second process with its threads where libvirt has them: in cgroups of their own."""
+    scope = host.groups.root / f"tests-libvirt-{os.getpid()}"
+    threads = threads_of(processes[1])
+    names = [f"{scope.name}/{name}" for name in ("emulator", "vcpu0")]
+    try:
+        for name in names:
+            (host.groups.root / name).mkdir(parents=True)
+            (host.groups.root / name / "cgroup.type").write_text("threaded")
+        for thread, name in zip(threads, names, strict=True):
+            host.groups.move(thread, name)
+        yield dict(zip(threads, names, strict=True))
+    finally:
+        host.groups.move(threads[0], "")
+        for name in names:
+            (host.groups.root / name).rmdir()
+        scope.rmdir()
+
+
+def now(host: Host, threads: dict[int, str]) -> dict[int, str | None]:
+    return {thread: host.groups.of_thread(thread) for thread in threads}
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_threads_with_cgroups_of_their_own_come_back_to_them(
+    within: bool,
+    host: Host,
+    processes: tuple[int, int],
+    libvirt: dict[int, str],
+    tmp_path: Path,
+) -> None:
+    assert now(host, libvirt) == libvirt
+    apply(host, tmp_path, *processes, within=within)
+    assert not set(now(host, libvirt).values()) & set(libvirt.values())
+    assert transaction.clear(State.load(tmp_path), host) == []
+    assert now(host, libvirt) == libvirt
+
+
+class Killed(BaseException):
+    """What ends a command in the middle."""
+
+
+@pytest.mark.parametrize("moved", [1, 2])
+@pytest.mark.parametrize("killed", [False, True])
+def test_so_they_do_where_the_policy_is_not_put_in_force(
+    moved: int,
+    killed: bool,
+    host: Host,
+    libvirt: dict[int, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    where = str(host.groups.path("vr1").relative_to(host.groups.root))
+
+    def wanted() -> Iterator[Desired]:
+        yield Desired(Group(""), value=True)
+        yield Desired(Group("vr1"), value=True)
+        for thread in list(libvirt)[:moved]:
+            yield Desired(Member("vr1", "thread", thread, started(thread) or 0), where)
+        assert set(now(host, libvirt).values()) == {where}, "the process has moved as a whole"
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        if killed:  # nothing is put back, and nothing is saved
+
+            def dead(*_: object) -> list[str]:
+                raise Killed
+
+            patch.setattr(transaction, "undo", dead)
+        state = State.load(tmp_path)
+        with pytest.raises(Killed):
+            transaction.apply(wanted(), state, host, {"policy": "p"})
+    if killed:
+        assert state._open is not None
+        state._open.close()
+        assert transaction.recover(State.load(tmp_path), host) > moved
+    assert now(host, libvirt) == libvirt
+
+
 def test_whoever_is_in_a_threaded_cgroup_leaves_it_before_it_is_removed(
     host: Host, processes: tuple[int, int], tmp_path: Path
 ) -> None:

@@ -156,10 +156,15 @@ class Groups:
     def move(self, thread: int, group: str) -> None:
         """Move a thread to a cgroup, given by its path below the root.
 
-        In version 2 its process moves with it, unless that cgroup is a threaded one.
+        In version 2 its process moves with it, unless that cgroup is a threaded one, or has such
+        ones and the thread is in one of them.
         """
         folder = self.root / group
-        if not _is_threaded(folder):
+        kind = _kind(folder)
+        if kind == "domain threaded" and (self.of_thread(thread) or "").startswith(f"{group}/"):
+            (folder / "cgroup.threads").write_text(str(thread))
+            return
+        if kind != "threaded":
             (folder / self.members).write_text(str(thread))
             return
         # Threads part within the cgroup that their process is in; it takes all of them back.
@@ -168,11 +173,11 @@ class Groups:
         (folder / "cgroup.threads").write_text(str(thread))
 
 
-def _is_threaded(folder: Path) -> bool:
+def _kind(folder: Path) -> str:
     try:
-        return (folder / "cgroup.type").read_text().strip() == "threaded"
+        return (folder / "cgroup.type").read_text().strip()
     except OSError:  # version 1, a root cgroup, or it is gone
-        return False
+        return ""
 
 
 def _below(path: str, root: str) -> str:

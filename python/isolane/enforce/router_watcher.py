@@ -17,13 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from isolane.enforce import transaction
 from isolane.enforce.enforcer import Enforcer, find
 from isolane.enforce.host_access import Host
 from isolane.enforce.policy_lock import BusyError
 from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
 from isolane.enforce.sampling import lost_threads_of
-from isolane.errors import IsolaneError, NotSupported
+from isolane.errors import NotSupported
 from isolane.procfs import started
 from isolane.spec.policy import Policy
 from isolane.testbed import kernel
@@ -99,7 +100,7 @@ class Watcher:
             looked = self.enforcer.look(_look)
         except NotSupported:
             raise
-        except IsolaneError as error:
+        except transaction.expected() as error:
             self._fail(str(error))
             return
         if looked is None:
@@ -126,7 +127,7 @@ class Watcher:
             # Not `apply(policy)`: before it has the lock, another command may clear the policy or
             # apply another one. This applies the policy that is in force once it has the lock.
             outcome = self.enforcer.apply_again()
-        except IsolaneError as error:
+        except transaction.expected() as error:
             if lost and isinstance(error, BusyError):
                 self._failures += 1  # whoever has the lock may just be ending these threads
             else:

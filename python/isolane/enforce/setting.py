@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -46,6 +47,10 @@ class Setting(ABC):
     def there(self, host: Host) -> bool:  # noqa: ARG002 - a hook
         """Tell whether the object that it belongs to exists: others may remove it at any moment."""
         return True
+
+    def with_it(self, host: Host) -> Iterable[Setting]:  # noqa: ARG002 - a hook
+        """Return the other settings that are changed, too, when this one is."""
+        return ()
 
     def lost(self, host: Host) -> bool:  # noqa: ARG002 - a hook
         """Tell whether what was changed is gone with its holder: nothing is left to put back."""

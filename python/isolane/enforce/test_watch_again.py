@@ -10,7 +10,8 @@ import pytest
 
 from isolane.enforce.policy_lock import BusyError
 from isolane.enforce.router_watcher import Watcher
-from isolane.errors import IsolaneError, NotSupported
+from isolane.errors import NotSupported
+from isolane.rtnl import NetlinkError
 
 SWEEP_S = 60.0
 
@@ -21,10 +22,12 @@ class _Enforcer:
     base = None
     directory = Path("/nowhere")
 
-    def __init__(self, error: IsolaneError) -> None:
-        self.error, self.lost, self.applied = error, {"nic1"}, 0
+    def __init__(self, error: Exception) -> None:
+        self.error, self.lost, self.applied, self.sees = error, {"nic1"}, 0, True
 
     def look(self, _: Callable[..., object]) -> tuple[object, tuple[()], set[str]]:
+        if not self.sees:
+            raise self.error
         return object(), (), set(self.lost)
 
     def apply_again(self) -> None:
@@ -32,10 +35,10 @@ class _Enforcer:
         raise self.error
 
 
-def watching(error: IsolaneError) -> tuple[Watcher, _Enforcer]:
-    host, told = _Enforcer(error), list[str]()
+def watching(error: Exception, told: list[str] | None = None) -> tuple[Watcher, _Enforcer]:
+    host = _Enforcer(error)
     as_enforcer: Any = host
-    watcher = Watcher(as_enforcer, told.append, sweep_s=SWEEP_S)
+    watcher = Watcher(as_enforcer, ([] if told is None else told).append, sweep_s=SWEEP_S)
     watcher._known = {}
     return watcher, host
 
@@ -57,3 +60,14 @@ def test_for_an_interface_that_is_down_it_waits_for_an_event(event: bool) -> Non
         watcher._in_vain -= {"nic1"} if event else set()
     assert host.applied == (3 if event else 1)
     assert event or watcher._pause_s() == SWEEP_S
+
+
+@pytest.mark.parametrize("sees", [True, False])
+@pytest.mark.parametrize("error", [OSError(24, "Too many open files"), NetlinkError(12, "memory")])
+def test_it_goes_on_whatever_the_kernel_refuses(error: Exception, sees: bool) -> None:
+    told: list[str] = []
+    watcher, host = watching(error, told)
+    host.sees = sees
+    watcher.look()
+    assert told == [f"not applied, will be tried again: {error}"]
+    assert sees or watcher._pause_s() < SWEEP_S

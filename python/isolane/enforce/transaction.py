@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from isolane.enforce.host_access import Host
 
 
-def _expected() -> tuple[type[Exception], ...]:
+def expected() -> tuple[type[Exception], ...]:
     """Return what may stand in the way of a change; see :mod:`isolane.rtnl` for why it is asked."""
     return IsolaneError, OSError, rtnl.NetlinkError
 
@@ -31,6 +31,8 @@ class Changes:
 
     changed: list[str] = field(default_factory=list)
     unchanged: int = 0
+    origins: dict[str, Value] = field(default_factory=dict)
+    """By key, what settings had that were changed along with another one."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ def _fulfil(
     """Give one setting its desired value; return its key, which takes time to make."""
     setting, key = desired.setting, desired.setting.key
     current = _read(setting, host)
+    origin = changes.origins.get(key, current)
     known = state.applied.get(key)
     if known is None or known.wanted != current:
         owner = setting.owned_by_others(host, current)
@@ -117,20 +120,25 @@ def _fulfil(
         known and desired.kernel_managed and known.wanted == desired.value
     ):
         if known is None:
-            state.applied[key] = AppliedSetting(current, desired.value, desired.kernel_managed)
+            state.applied[key] = AppliedSetting(origin, desired.value, desired.kernel_managed)
         known = state.applied[key]
         known.wanted, known.router = desired.value, desired.router
         changes.unchanged += 1
         return key
     state.note(key, current)
     before.append((setting, current))
+    for other in setting.with_it(host):
+        if other.key not in changes.origins:
+            changes.origins[other.key] = value = _read(other, host)
+            state.note(other.key, value)
+            before.append((other, value))
     _write(setting, host, desired.value)
     found = _read(setting, host)
     if found != desired.value and not desired.kernel_managed:
         if not setting.there(host):
             raise TestbedError(f"{setting}: it went away meanwhile; apply the policy again")
         raise TestbedError(f"{setting}: set to {desired.value}, but the kernel made it {found}")
-    original = known.original if known else current
+    original = known.original if known else origin
     state.applied[key] = AppliedSetting(
         original, desired.value, desired.kernel_managed, desired.router
     )
@@ -170,7 +178,7 @@ def clear(state: State, host: Host) -> list[str]:
         setting = from_key(key)
         try:
             _put_back(setting, state, host, [])
-        except _expected() as error:
+        except expected() as error:
             problems.append(f"{setting}: {error}")
     if not problems:
         state.about, state.numbers = {}, {}
@@ -179,7 +187,7 @@ def clear(state: State, host: Host) -> list[str]:
 
 
 def _found(setting: Setting, host: Host) -> Value:
-    with contextlib.suppress(*_expected()):  # putting it back will fail the same way, and say so
+    with contextlib.suppress(*expected()):  # putting it back will fail the same way, and say so
         return _read(setting, host)
     return None
 
@@ -188,7 +196,7 @@ def _read(setting: Setting, host: Host) -> Value:
     """Read a setting; None, too, when its object goes away while it is read."""
     try:
         return setting.read(host)
-    except _expected():
+    except expected():
         if setting.there(host):
             raise
         return None
@@ -198,7 +206,7 @@ def _write(setting: Setting, host: Host, value: Value) -> None:
     """Write a setting; nothing happens when its object goes away before it is written."""
     try:
         setting.write(host, value)
-    except _expected():
+    except expected():
         if setting.there(host):
             raise
 
@@ -217,7 +225,7 @@ def undo(before: list[tuple[Setting, Value]], state: State, host: Host) -> list[
             # A killed command may have noted it and not yet changed it.
             if _read(setting, host) != value:
                 _write(setting, host, value)
-        except _expected() as error:
+        except expected() as error:
             problems.append(f"{setting}: {error}")
             state.applied.setdefault(setting.key, AppliedSetting(value, None))
     return problems

@@ -6,7 +6,8 @@ import contextlib
 import errno
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from isolane import scheduling
@@ -170,6 +171,14 @@ class Member(_Thread):
     def read(self, host: Host) -> Value:
         """Return the cgroup's path below the root; None when the thread has ended."""
         return host.groups.of_thread(self.thread) if self.alive() else None
+
+    def with_it(self, host: Host) -> Iterable[Setting]:
+        """Return its process's other threads: in version 2 they come along."""
+        if host.groups.version == 2:
+            for thread in threads_of(self.thread):
+                began = started(thread)
+                if thread != self.thread and began is not None:
+                    yield replace(self, thread=thread, began=began)
 
     def write(self, host: Host, value: Value) -> None:
         """Move the thread into the cgroup ``value``."""
