@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from socket import socket
 from typing import Final
 
 from isolane.testbed import threads
@@ -42,16 +43,20 @@ class BedPolling:
 
     def assign(self) -> dict[str, list[int]]:
         """Assign each receiving interface to its core; return the kernel threads of DUT NICs."""
+        with threads.senders() as made:
+            return self._assigned(made)
+
+    def _assigned(self, made: list[socket]) -> dict[str, list[int]]:
         for receiving in self._receiving():
             threads.arm(receiving.namespace, receiving.ifname, RARE_PAUSE_NS)
-            threads.start_polling(receiving)
+            threads.start_polling(receiving, made)
         found: dict[str, list[int]] = {}
         if self._plan.receive == "threaded":
             for nic in self._layout.dut_nics:
                 threads.thread_napi(self._ns[nic.netns], nic.ifname)
                 found[nic.ifname] = threads.find_threads(self._ns[nic.netns], nic.ifname)
                 threads.pin(found[nic.ifname], nic.core)
-        self.start()
+        self._start(made)
         return found
 
     def _receiving(self) -> list[Polled]:
@@ -83,13 +88,17 @@ class BedPolling:
 
     def start(self) -> None:
         """Start timed polling of the DUT's NICs, each on its core."""
+        with threads.senders() as made:
+            self._start(made)
+
+    def _start(self, made: list[socket]) -> None:
         self.stop()  # a NAPI that polls already would take the frame on the core it is on
         for nic in self._layout.dut_nics:
             dut = self._ns[nic.netns]
             threads.arm(dut, nic.ifname, self._plan.moderation_ns)
             sender = self._ns[nic.far_netns]
             polled = Polled(dut, nic.ifname, nic.mac, nic.core, sender, nic.far_ifname)
-            threads.start_polling(polled)
+            threads.start_polling(polled, made)
 
     def stop(self) -> None:
         """Stop timed polling of the DUT's NICs."""

@@ -102,10 +102,13 @@ class Namespace:
         with step(f"making network namespace {name}", "network namespaces (CONFIG_NET_NS)"):
             kernel.unshare_net()
             namespace = cls(name, kernel.open_own_net())
-            # The mark comes before the name: whatever has a name of ours has our mark as well.
-            namespace.links.link("set", index=1, ifalias=_mark(journal.run))
-            path.touch(mode=0o000, exist_ok=False)
-            kernel.mount("/proc/thread-self/ns/net", path, kernel.MS_BIND)
+            with contextlib.ExitStack() as made:  # closed when the next step fails
+                made.callback(namespace.close)
+                # The mark comes before the name: whatever has a name of ours has our mark as well.
+                namespace.links.link("set", index=1, ifalias=_mark(journal.run))
+                path.touch(mode=0o000, exist_ok=False)
+                kernel.mount("/proc/thread-self/ns/net", path, kernel.MS_BIND)
+                made.pop_all()
         return namespace
 
     @property
@@ -309,10 +312,11 @@ def _sort(name: str, run: str, found: list[Namespace], removed: list[str]) -> No
             removed.append(name)
         return
     namespace = Namespace(name, fd)
-    if namespace.read("lo", "ifalias") == _mark(run):
-        found.append(namespace)
-    else:
-        namespace.close()
+    with contextlib.ExitStack() as opened:
+        opened.callback(namespace.close)
+        if namespace.read("lo", "ifalias") == _mark(run):
+            found.append(namespace)
+            opened.pop_all()
 
 
 def _await_freed(programs: Sequence[_native.AttachedProgram]) -> list[str]:

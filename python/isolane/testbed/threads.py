@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,8 +90,31 @@ class Polled:
     sender_ifname: str
 
 
-def start_polling(nic: Polled) -> None:
+@contextmanager
+def senders() -> Iterator[list[socket.socket]]:
+    """Keep what sends first frames, and close all of it at once.
+
+    Each close waits until every core has passed a quiet state (``packet_release()`` in
+    net/packet/af_packet.c), some 20 ms; waits at the same time are one.
+    """
+    made: list[socket.socket] = []
+    try:
+        yield made
+    finally:
+        closing = [threading.Thread(target=one.close) for one in made]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
+
+
+def start_polling(nic: Polled, made: list[socket.socket]) -> None:
     """Have ``nic`` polled once by its core: send it a frame that no protocol takes.
+
+    Parameters
+    ----------
+    made
+        Of :func:`senders`.
 
     Raises
     ------
@@ -102,7 +128,7 @@ def start_polling(nic: Polled) -> None:
         if now > deadline:
             raise TestbedError(f"{nic.ifname} does not receive: frames sent to it did not arrive")
         if now >= again:
-            run_in_thread(lambda: _send_to(nic))
+            run_in_thread(lambda: _send_to(nic, made))
             again = now + _AGAIN_S
         time.sleep(0.001)
 
@@ -112,13 +138,13 @@ def _seen(nic: Polled) -> int:
     return int(nic.namespace.read(nic.ifname, "statistics/rx_packets"))
 
 
-def _send_to(nic: Polled) -> None:
+def _send_to(nic: Polled, made: list[socket.socket]) -> None:
     """Send a frame to ``nic`` from its core; runs in a thread of its own."""
     with step(f"sending from core {nic.core}", "packet sockets (CONFIG_PACKET), that core"):
         os.sched_setaffinity(0, {nic.core})
         nic.sender.enter()
         sender = bytes.fromhex("021500000000")
         head = bytes.fromhex(nic.mac.replace(":", "")) + sender + _ETHERTYPE.to_bytes(2, "big")
-        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as raw:
-            raw.bind((nic.sender_ifname, _ETHERTYPE))
-            raw.send(head.ljust(60, b"\0"))
+        raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        made.append(raw)
+        raw.sendto(head.ljust(60, b"\0"), (nic.sender_ifname, _ETHERTYPE))
