@@ -124,7 +124,7 @@ test-rust: setup ## Only Rust's tests, on a host of their own; those of BPF unde
 	@mkdir -p .build
 	@unset MAKEFLAGS MFLAGS; { nice cargo test --workspace --locked --quiet --no-run && \
 	tools/private-host nice cargo test --workspace --locked --quiet && \
-	nice cargo run --package isolane-netback --example fuzz --locked --quiet -- 20000 7 && \
+	nice "$${CARGO_TARGET_DIR:-target}/debug/examples/fuzz" 20000 7 && \
 	nice $(BIN)/python -m tests.older_kernel; } 2>&1 | \
 	tee .build/cargo-test.log
 

@@ -116,8 +116,11 @@ def transmit(raw: socket.socket, frame: bytes) -> bool:
     return True
 
 
-def begin(folder: Path, *words: object, begin_file: Path | None = None) -> Begun:
-    """Begin the command in the background, with its output in files of a folder."""
+def begin(folder: Path, *words: object, begin_file: Path | None = None, netns: str = "") -> Begun:
+    """Begin the command in the background, with its output in files of a folder.
+
+    In the caller's network namespace, or in one that has a name.
+    """
     server, job = command_server(environment()), [str(word) for word in words]
     assert server.is_like_us(), "it would not see the mounts that this process sees"
     streams = [folder / name for name in ("stdout", "stderr")]
@@ -126,7 +129,8 @@ def begin(folder: Path, *words: object, begin_file: Path | None = None) -> Begun
     (folder / "ended").unlink(missing_ok=True)
     out, err = map(str, streams)
     at_once = Job(job, environment(), stdout=out, stderr=err, ended_file=str(folder / "ended"))
-    return server.begin(replace(at_once, begin_file=str(begin_file)) if begin_file else at_once)
+    at_once = replace(at_once, begin_file=str(begin_file or ""))
+    return server.begin(replace(at_once, netns=str(NETNS_DIR / netns)) if netns else at_once)
 
 
 @dataclass

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from isolane.guests.debian_kernel import GuestKernel
+from isolane.guests.qemu import KERNEL_WORDS
 
 ROOT = Path(__file__).parent.parent
 NAMES = (
@@ -63,7 +64,7 @@ def run(kernel: GuestKernel, folder: Path, names: list[str]) -> str:
         *("-m", f"{MEMORY_MB}M", "-serial", "stdio"),
         *("-fw_cfg", f"opt/isolane/script,file={script}"),
         *("-kernel", str(its_kernel), "-initrd", str(initrd)),
-        *("-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr"),
+        *("-append", f"console=ttyS0 quiet panic=-1 nokaslr{KERNEL_WORDS['tcg']}"),
     ]
     ended = subprocess.run(
         command, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=LIMIT_S
@@ -91,8 +92,12 @@ def packed(root: Path) -> bytes:
 
 
 def binary() -> Path:
-    """Return the program with the tests of crate ``dataplane``, which is built if need be."""
-    build = ["cargo", "test", "--package", "isolane-dataplane", "--lib", "--locked", "--no-run"]
+    """Return the program with the tests of crate ``dataplane``, which is built if need be.
+
+    With all others, as ``make test-rust`` does before: by itself it would be built once more, from
+    libraries with other features.
+    """
+    build = ["cargo", "test", "--workspace", "--locked", "--quiet", "--no-run"]
     told = subprocess.run(
         [*build, "--message-format", "json"],
         cwd=ROOT,
@@ -101,7 +106,12 @@ def binary() -> Path:
         text=True,
     ).stdout
     units = [json.loads(line) for line in told.splitlines()]
-    (found,) = {unit["executable"] for unit in units if unit.get("executable")}
+    (found,) = {
+        unit["executable"]
+        for unit in units
+        if unit.get("executable")
+        and unit["target"]["name"].replace("-", "_") == "isolane_dataplane"
+    }
     return Path(found)
 
 

@@ -39,9 +39,9 @@ def moments(seed: int, count: int, latest_s: float) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    ("number", "status", "after_s"),
+    [(signal.SIGINT, 130, 1.27), (signal.SIGTERM, 143, 0.2), (signal.SIGHUP, 129, 0.2)],
 )
-@pytest.mark.parametrize("after_s", moments(1, 2, 1.5))
 def test_a_signal_at_any_moment_leaves_nothing(
     after_s: float, number: signal.Signals, status: int, tiny: Tiny, tmp_path: Path, mine: str
 ) -> None:

@@ -108,7 +108,7 @@ def test_an_image_that_never_forwards_is_told_with_its_console(
     made = Word("no router", ends=False).write(tmp_path)
     own = f"{{file: {made}, cloud_init: auto}}"
     before = quiet_host()
-    file = experiment(tmp_path, own, "tap")
+    file = experiment(tmp_path, own, "macvtap")
     done = in_process("run", file, "--output", tmp_path / "run")
     assert done.returncode == 1
     assert "router one does not" in done.stderr
@@ -120,7 +120,7 @@ def test_an_image_that_ends_is_told_with_its_console(tmp_path: Path) -> None:
     needs_tools()
     made = Word("good bye").write(tmp_path)
     own = f"{{file: {made}, cloud_init: auto}}"
-    file = experiment(tmp_path, own, "tap")
+    file = experiment(tmp_path, own, "macvtap")
     done = in_process("run", file, "--output", tmp_path / "run")
     assert done.returncode == 1
     assert "the guest of router " in done.stderr

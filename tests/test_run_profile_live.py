@@ -22,12 +22,12 @@ name: profiled
 routers:
   - {name: one, role: victim}
   - {name: two, role: aggressor}
-load: {one: [20kpps, 20kpps], two: [0pps, 400kpps]}
+load: {one: [20kpps, 20kpps], two: [0pps, 70kpps]}  # too little to look for a maximum
 arms:
   - {name: direct, path: direct, receive: threaded}
   - {name: bridge, path: bridge}
   - {name: isolane, path: isolane}
-trial: {duration: 250ms, warmup: 50ms, repeats: 2, retries: 0, null_dut: false}
+trial: {duration: 100ms, warmup: 50ms, repeats: 2, retries: 0, null_dut: false}
 """
 LOW = """\
 isolane: 1
@@ -54,13 +54,13 @@ def test_samples_of_trials_add_up_and_stand_in_the_results(tmp_path: Path) -> No
     assert len(measured) == 12
     for number, profile in profiles.items():
         trial = trials[number]
-        assert profile.window_ns == 250_000_000
+        assert profile.window_ns == 100_000_000
         assert profile.frames == {r.router: r.received_frames for r in trial.routers}
         assert {one.owner for one in profile.stacks} <= {"one", "two", NICS, HOST}
         assert {one.core for one in profile.stacks} <= set(profile.cores)
         busy = sum(one.samples for one in profile.stacks)
         if profile.clock == "cpu-clock":  # no more than ticks, a fifth more than on average
-            assert busy <= len(profile.cores) * (1.2 * HZ * 0.25 + 2)
+            assert busy <= len(profile.cores) * (1.2 * HZ * 0.1 + 2)
         assert busy + profile.idle_samples + profile.lost_samples > 0
     summary = run.summary()
     assert summary is not None

@@ -42,9 +42,13 @@ EACH = [(1500, 4), (9000, 6)]
 """Each MTU and each version of IP once; the first test has all pairs."""
 
 
-@pytest.mark.parametrize("ip", [4, 6])
-@pytest.mark.parametrize("mtu", [1500, 9000])
-@pytest.mark.parametrize("how", ["direct", "bridged", "polled", "bridged polled"])
+@pytest.mark.parametrize(
+    ("mtu", "ip", "how"),
+    [
+        *((*pair, how) for pair in EACH for how in ("direct", "bridged polled")),
+        *((*pair, how) for pair in ((1500, 6), (9000, 4)) for how in ("bridged", "polled")),
+    ],
+)
 def test_tcp_arrives_whole(ip: int, mtu: int, how: str) -> None:
     with lan(ip, mtu, how) as net:
         before = offloads(net)

@@ -19,7 +19,7 @@ DEFAULT linux
 LABEL linux
 KERNEL /vmlinuz
 INITRD /first,/second
-APPEND console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check
+APPEND console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check cryptomgr.notests
 """
 _BEGIN = """\
 #!/bin/sh

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from isolane.netback import Status, socket_of, status_of
 from isolane.procfs import threads_of
 from isolane.testbed.host_links import in_netns
 
-from tests.live import COMMAND, LIMIT_S, environment
+from tests.commands import Begun
+from tests.live import LIMIT_S, begin
 from tests.wires import bring_up, ip, pair
 
 NAME = "under-test"
@@ -46,7 +46,7 @@ class BackEnd:
     """A running back-end of routers, each with a port on either wire."""
 
     file: Path
-    process: subprocess.Popen[str]
+    process: Begun
 
     def port(self, side: int, number: int) -> str:
         return f"vm{number}-{side}"
@@ -99,7 +99,7 @@ class BackEnd:
 
     def status(self) -> Status:
         """What it says; asked again where this machine took longer than either waits."""
-        deadline = time.monotonic() + LIMIT_S
+        deadline = _deadline()
         while True:
             try:
                 return status_of(NAME)
@@ -110,7 +110,7 @@ class BackEnd:
 
     def until(self, what: str, reached: Callable[[Status], bool]) -> Status:
         """Wait until the counters say something."""
-        deadline = time.monotonic() + LIMIT_S
+        deadline = _deadline()
         while not reached(status := self.status()):
             assert self.process.poll() is None, "the back-end has ended"
             assert time.monotonic() < deadline, f"{what}: {status}"
@@ -128,8 +128,6 @@ class BackEnd:
     def start_again(self) -> None:
         """End it and start another one, with the same sockets."""
         self.end()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
         self.process = start(self.file)
 
     def end(self, number: int = signal.SIGTERM) -> int:
@@ -176,14 +174,19 @@ def wires() -> Iterator[None]:
                 ip("netns", "del", name)
 
 
-def start(file: Path) -> subprocess.Popen[str]:
+def start(file: Path) -> Begun:
     """Start one between the wires, and wait until it is ready."""
-    command = ["ip", "netns", "exec", DUT, *COMMAND, "netback", "start", str(file)]
-    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    while (line := process.stdout.readline()) != "ready\n":
-        assert line, "it ended before it was ready"
+    process, deadline = begin(file.parent, "netback", "start", file, netns=DUT), _deadline()
+    while "ready\n" not in (file.parent / "stdout").read_text():
+        told = (file.parent / "stderr").read_text()
+        assert process.poll() is None, f"it ended before it was ready: {told}"
+        assert time.monotonic() < deadline, f"it is never ready: {told}"
+        time.sleep(0.005)
     return process
+
+
+def _deadline() -> float:
+    return time.monotonic() + LIMIT_S
 
 
 @contextlib.contextmanager
@@ -211,7 +214,5 @@ def back_end(
         try:
             yield one
         finally:
-            one.process.terminate()
+            one.process.send_signal(signal.SIGTERM)
             one.process.wait(LIMIT_S)
-            assert one.process.stdout is not None
-            one.process.stdout.close()

@@ -111,7 +111,7 @@ def test_an_uplink_may_have_no_carrier_when_the_back_end_starts(tmp_path: Path) 
 def test_a_link_with_a_rate_does_not_catch_up_with_the_time_without_a_carrier(
     tmp_path: Path,
 ) -> None:
-    size, frames, rate_bps = 1514, 16, 100_000
+    size, frames, rate_bps = 1514, 16, 400_000
     on_wire, at_once = (size + 24) * 8, 10 * 1546 * 8  # bits
     with (
         back_end(tmp_path, containers=(0,)) as one,
@@ -119,7 +119,7 @@ def test_a_link_with_a_rate_does_not_catch_up_with_the_time_without_a_carrier(
         closing(Arrivals()) as arrivals,
     ):
         attached(one, 0)
-        set_keys(NAME, [Step("n1", {"rate": "100kbps"})])
+        set_keys(NAME, [Step("n1", {"rate": "400kbps"})])
         link_down(FAR, "r0", "n1")
         arrivals.take_error()
         assert not one.status().uplinks[1].carrier

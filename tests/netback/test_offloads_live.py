@@ -27,14 +27,15 @@ pytestmark = [
     pytest.mark.usefixtures("needs_root", "needs_guest_kernel"),
 ]
 
-BYTES = 4_000_000
+BYTES = 1_500_000
 SEGMENTS = BYTES // 1448
 """As many at least: headers and options take 52 bytes and more of 1,500."""
 Switch = Literal["on", "off"]
 TURNS = 5
 
 
-@pytest.mark.parametrize(("ip_version", "offloads"), [(4, "on"), (4, "off"), (6, "on"), (6, "off")])
+# With IPv4 and merged segments: below, through two guests. Division is the same code for both ends.
+@pytest.mark.parametrize(("ip_version", "offloads"), [(4, "off"), (6, "on")])
 def test_a_stream_arrives_whole(ip_version: int, offloads: Switch, tmp_path: Path) -> None:
     with (
         back_end(tmp_path, more=f", offloads: {offloads}") as one,
@@ -102,6 +103,7 @@ def test_guests_leave_work_to_each_other(second: Switch, tmp_path: Path) -> None
             status = one.until("all is sent", lambda s: not any(p.waiting for p in s.ports))
     conserved(status)
     between = of(status, one.port(1, 1))
+    assert status.uplinks[0].received < SEGMENTS, "the client's kernel has merged them"
     assert of(status, one.port(0, 0)).delivered < SEGMENTS, "the first guest takes them merged"
     if second == "on":
         assert between.delivered < SEGMENTS, "and so does the second one"

@@ -26,7 +26,7 @@ EMULATOR_PACKAGE: Final = "qemu-system-x86"
 Accelerator = Literal["kvm", "tcg"]
 Model = Literal["virtio", "e1000"]
 _DEVICE: Final[dict[Model, str]] = {"virtio": "virtio-net-pci", "e1000": "e1000"}
-_KERNEL_WORDS: Final[dict[Accelerator, str]] = {
+KERNEL_WORDS: Final[dict[Accelerator, str]] = {
     "kvm": "",
     # Emulated code needs no cures for a real processor's faults, and its clock is this host's;
     # the kernel's tests of its ciphers take a tenth of the time to boot. A kernel that finds no
@@ -34,6 +34,7 @@ _KERNEL_WORDS: Final[dict[Accelerator, str]] = {
     # check is left out, as kernels do themselves under KVM.
     "tcg": " mitigations=off tsc=reliable cryptomgr.notests no_timer_check",
 }
+"""Words on the kernel's command line, by what runs it."""
 _ACCEL: Final[dict[Accelerator, str]] = {
     "kvm": "kvm",
     # The translator keeps what it has translated, by default up to a quarter of the host's memory.
@@ -166,7 +167,7 @@ class QemuGuest(Guest):
 
     def _software(self) -> list[str]:
         """Return the words of the command line that say what runs in it."""
-        folder, words = self.folder, _KERNEL_WORDS[self.plan.accelerator]
+        folder, words = self.folder, KERNEL_WORDS[self.plan.accelerator]
         return [
             *("-kernel", f"{folder}/kernel", "-initrd", f"{folder}/initrd"),
             *("-append", f"console=ttyS0 quiet panic=-1{words}"),
