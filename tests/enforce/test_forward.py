@@ -157,6 +157,7 @@ def test_a_neighbour_that_is_not_known_is_found_by_the_kernel(make_rig: Callable
             assert time.monotonic() < deadline
             out.take()
             time.sleep(0.01)
+        wait((out,), len(out.frames))  # no more come
     assert b"\x08\x06" in {frame[12:14] for frame in out.frames}
     assert len(udp(out.frames)) == 1
     assert by_xdp(rig) == 0

@@ -90,22 +90,25 @@ def test_router_queue_of_a_bridge_is_the_backlog(journal: Any, plan: Any, traffi
         assert of(lost, "vr-1") == {}
 
 
+def refused_by_the_wire(bed: Testbed, wire: Wire, core: int, traffic: Any) -> Counters:
+    """Send while the receiver is polled too rarely, until its ring overflows: what was lost."""
+    accounting, sent = traffic.account(bed, wire), 0
+    while True:
+        traffic.moderate(wire, 500_000_000)
+        traffic.blast(wire, traffic.frame(wire), MANY, core)
+        traffic.moderate(wire, bed.receiver_moderation_ns)
+        sent += MANY
+        lost: Counters = accounting.balance(sent)[1]
+        if lost.of("vr-1")["egress"] + lost.of(None)["egress"]:
+            return lost
+        assert sent < 200 * MANY, "the wire took every frame"
+
+
 @pytest.mark.parametrize("path", ["direct", "bridge", "macvlan"])
 def test_egress_ring(path: str, journal: Any, plan: Any, traffic: Any) -> None:
-    """The receiver is polled too rarely, so that its ring overflows."""
     setting = plan(path, receive="softirq")
     with Testbed(setting, journal) as bed:
-        wire = bed.wires[0]
-        accounting, sent = traffic.account(bed, wire), 0
-        while True:
-            traffic.moderate(wire, 500_000_000)
-            traffic.blast(wire, traffic.frame(wire), MANY, setting.measure_cores[0])
-            traffic.moderate(wire, bed.receiver_moderation_ns)
-            sent += MANY
-            _, lost = accounting.balance(sent)
-            if lost.of("vr-1")["egress"] + lost.of(None)["egress"]:
-                break
-            assert sent < 200 * MANY, "the wire took every frame"
+        lost = refused_by_the_wire(bed, bed.wires[0], setting.measure_cores[0], traffic)
         if path == "bridge":  # there nobody knows whose frame the shared wire refused
             assert lost.own_receiver_dropped == {}
         else:

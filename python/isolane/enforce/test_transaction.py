@@ -53,6 +53,28 @@ class Line(Setting):
         return "it is theirs" if current and current.startswith("theirs") else None
 
 
+@dataclass(frozen=True)
+class Leader(Line):
+    """A file that says ``folder/name``; another one of that folder leaves it together with it."""
+
+    kind: ClassVar[str] = "test-leader"
+    other: str
+
+    def write(self, host: Host, value: Value) -> None:
+        other = Line(self.other)
+        together = _folder(other.read(host)) == _folder(self.read(host)) != _folder(value)
+        super().write(host, value)
+        if together:
+            other.write(host, value)
+
+    def with_it(self, host: Host) -> Iterator[Setting]:  # noqa: ARG002
+        yield Line(self.other)
+
+
+def _folder(value: Value) -> str:
+    return str(value).partition("/")[0]
+
+
 @dataclass
 class World:
     """A directory of settings, and one of the state."""
@@ -122,6 +144,21 @@ def test_desired_settings_are_applied_and_put_back(world: World) -> None:
     assert world.clear() == []
     assert world.now() == {"a": "before"}
     assert list(world.kept.iterdir()) == []
+
+
+def test_what_changes_with_another_one_is_put_back_too(world: World) -> None:
+    before = {"a": "here/1", "b": "here/2"}
+    world.put(**before)
+    leader = Leader(str(world.settings / "a"), str(world.settings / "b"))
+    wanted = [Desired(leader, "there"), world.desired("b", "there")]
+    transaction.apply(wanted, world.state, NO_HOST, ABOUT)
+    assert world.now() == {"a": "there", "b": "there"}
+    assert world.clear() == []
+    assert world.now() == before
+    locked = world.desired("locked", "new")
+    with pytest.raises(TestbedError, match="it is locked"):
+        transaction.apply([wanted[0], locked], world.state, NO_HOST, ABOUT)
+    assert world.now() == before
 
 
 def test_a_second_apply_changes_nothing(world: World) -> None:
