@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import struct
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,14 @@ Look = dict[str, Any]
 
 def look(netns: tuple[str, ...] = ()) -> Look:
     """Everything that a command could leave on the host, and in some more namespaces."""
+    started, _ = _processes()
+    return _look(started, netns)
+
+
+def _look(started: dict[int, str], netns: tuple[str, ...] = ()) -> Look:
     return {
         "cgroups": _groups(),
-        HELD: _held(),
+        HELD: _held(started),
         "namespaces": _names(NETNS_DIR),
         "pinned": _pinned(),
         "isolane's files": [name for name in _tree(RUN_DIR) if not name.endswith("/lock")],
@@ -45,25 +51,32 @@ def look(netns: tuple[str, ...] = ()) -> Look:
 def look_around() -> Look:
     """Return the same, and what besides a test could leave: mounts, processes, sysctls, cores."""
     mounts = (line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    started, pacemakers = _processes()
     return {
-        **look(),
+        **_look(started),
         # Whoever first names a namespace, iproute2 or Isolane, makes that folder a mount.
         "mounts": sorted(mount[4] for mount in mounts if mount[4] != str(NETNS_DIR)),
-        "processes": processes(),
+        "processes": started | pacemakers,
         "sysctls": _sysctls(),
         "own namespace": os.stat("/proc/thread-self/ns/net").st_ino,  # noqa: PTH116
         "own cores": sorted(os.sched_getaffinity(0)),
     }
 
 
-def processes() -> dict[int, str]:
-    """Pacemakers, and what these tests have started: number and name of those that run."""
-    found = {}
+def _processes() -> tuple[dict[int, str], dict[int, str]]:
+    """What these tests have started, or its children, and pacemakers: number and name of each."""
+    mine = f"{MARK}={os.getpid()}".encode()
+    started, pacemakers = {}, {}
     for pid, name in named_processes():
         with contextlib.suppress(OSError):  # processes come and go
-            if (b"isolane.pacemaker" in words_of(pid) and _on_this_host(pid)) or _started(pid):
-                found[pid] = name
-    return found
+            environment = _read(f"/proc/{pid}/environ")
+            if not environment or pid == os.getpid() or is_command_server(pid):
+                continue  # most are threads of the kernel's, which have none
+            if mine in environment.split(b"\0"):
+                started[pid] = name
+            elif b"isolane.pacemaker" in words_of(pid) and _on_this_host(pid):
+                pacemakers[pid] = name
+    return started, pacemakers
 
 
 def _on_this_host(pid: int) -> bool:
@@ -71,25 +84,16 @@ def _on_this_host(pid: int) -> bool:
     return (Path("/proc") / str(pid) / "ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink()
 
 
-def _started(pid: int) -> bool:
-    """Whether these tests have started it, or one of its ancestors."""
-    if pid == os.getpid() or is_command_server(pid):
-        return False
-    mine = f"{MARK}={os.getpid()}".encode()
-    return mine in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-
-
-def _held() -> list[str]:
+def _held(started: Iterable[int]) -> list[str]:
     """BPF programs, maps and links that these tests and what they have started have open.
 
     The others that the kernel has are somebody else's, or pinned or attached to an interface, which
     is looked at, too.
     """
     found = set()
-    for pid, _ in named_processes():
+    for pid in (os.getpid(), *started):
         with contextlib.suppress(OSError):  # processes come and go
-            if pid == os.getpid() or _started(pid):
-                found |= _opened(Path(f"/proc/{pid}"))
+            found |= _opened(Path(f"/proc/{pid}"))
     return sorted(found)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.commands import Job, command_server
 from tests.live import COMMAND, LIMIT_S, environment
-from tests.look import files
+from tests.look import Look, files
 from tests.misuse.files import FILES, GOOD
 from tests.misuse.row import Content, Link, Made, Row
 from tests.wires import bring_up, ip, pair
@@ -53,6 +53,8 @@ class Session:
     rows: int = 0
     run: Path = field(init=False)
     """The folder of a run that went well."""
+    seen: dict[tuple[str, ...], Look] = field(default_factory=dict)
+    """What the host looked like after the last row, which is before the next one."""
 
     def __post_init__(self) -> None:
         self.run = self.folder / "a-run"
