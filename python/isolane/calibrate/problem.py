@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from isolane.reproduce.trials import Figure, Key, mean
@@ -110,9 +111,10 @@ def _takes_part(host: SimHost, job: TrialJob, key: str) -> bool:
     part, _, rest = key.partition(".")
     name = rest.partition(".")[0]
     arm = next(arm for arm in job.experiment.resolved_arms() if arm.name == job.arm)
-    paths = [host.path_of(arm.router(router.group), router.mode) for router in job.routers]
+    path_of = partial(host.path_of, filtered=arm.bridge_netfilter)
+    paths = [path_of(arm.router(router.group), router.mode) for router in job.routers]
     web = [router for router in job.routers if router.mode == "http"]
-    paths += [host.path_of(arm.router(r.group), r.mode, in_kernel=True) for r in web]
+    paths += [path_of(arm.router(r.group), r.mode, in_kernel=True) for r in web]
     if part == "costs" and name == PEER:
         return bool(web)
     if part == "costs":

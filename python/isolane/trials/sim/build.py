@@ -194,7 +194,8 @@ class _Parts:
     def add_router(self, router: PointRouter, number: int) -> None:
         """Add a router with all that is on its path and is not there yet."""
         of_arm = self.of_arm[router.name] = self.arm.router(router.group)
-        path = self.host.path_of(of_arm, router.mode)
+        filtered = self.arm.bridge_netfilter
+        path = self.host.path_of(of_arm, router.mode, filtered=filtered)
         wire = of_arm.wire if of_arm.shares_wire else f"{of_arm.path}:{router.name}"
         core = f"cpu{self.core(router, number)}"
         ring = f"{wire}/{path.ring}" if path.ring == "port" else f"{wire}/{router.name}"
@@ -204,7 +205,9 @@ class _Parts:
         polled_on = self._add_ring(wire, ring, path, "cpu0" if shared else core)
         paths = {router.name: path}
         if router.mode == "http":
-            paths[router.name + KERNEL] = self.host.path_of(of_arm, router.mode, in_kernel=True)
+            paths[router.name + KERNEL] = self.host.path_of(
+                of_arm, router.mode, in_kernel=True, filtered=filtered
+            )
         for name, of_turns in paths.items():
             passed = [ring]
             for segment in segments(of_turns, router.name, wire, link=self.policy.shares_link()):

@@ -15,6 +15,7 @@ from isolane.spec.kinds import SIMULATED
 from isolane.spec.loader import load_file
 from isolane.trials.sim.answering_paths import answering
 from isolane.trials.sim.answering_paths import in_kernel as by_kernel
+from isolane.trials.sim.bridge_filter import NETFILTER, bridging, knows
 from isolane.trials.sim.more_work import lacking
 from isolane.trials.sim.services_paths import serving
 
@@ -39,11 +40,17 @@ class SimHost:
     """The profile's name or file, for messages."""
 
     def path_of(
-        self, router: ArmRouter, mode: Mode = "forward", *, in_kernel: bool = False
+        self,
+        router: ArmRouter,
+        mode: Mode = "forward",
+        *,
+        in_kernel: bool = False,
+        filtered: bool | None = None,
     ) -> PathData:
         """Return the path of a router, which passes frames on or answers them.
 
-        Of a load balancer `in_kernel` is that of frames that its kernel answers.
+        Of a load balancer `in_kernel` is that of frames that its kernel answers. `filtered` is the
+        arm's `bridge_netfilter`.
 
         Raises
         ------
@@ -65,7 +72,13 @@ class SimHost:
             raise NotSupported(
                 f"there is no path file for kind {router.kind}, path {router.path}{nic}"
             )
+        if not knows(self.profile, path, filtered=filtered):
+            raise NotSupported(
+                f"router {router.group}: bridge_netfilter cannot be simulated with {self.origin}, "
+                f"which does not have cost {NETFILTER}; accepted: --profile veth, or one with it"
+            )
         path = self._with_its_work(path, router, mode, in_kernel=in_kernel)
+        path = bridging(path, filtered=filtered)
         problems = missing(self.profile, path)
         if problems and self.origin.removeprefix("profile ") in own_profiles():
             fitting = ", ".join(f"--profile {name}" for name in _fitting(path)) or "one with them"
@@ -95,9 +108,9 @@ class SimHost:
             )
         return made
 
-    def frame_ns(self, router: ArmRouter) -> float:
+    def frame_ns(self, router: ArmRouter, *, filtered: bool | None = None) -> float:
         """Return the sum of a path's costs per frame, ns, without costs per byte or poll."""
-        stages = self.path_of(router).stages.values()
+        stages = self.path_of(router, filtered=filtered).stages.values()
         return sum(self.profile.costs[cost].frame_ns for stage in stages for cost in stage.cost)
 
 

@@ -68,7 +68,6 @@ class SimBackEnd:
         """Raise NotSupported, naming what cannot be simulated; SpecError for a wrong profile."""
         _refuse_patterns(self.experiment)
         for arm in arms:
-            _refuse_bridge_netfilter(arm)
             kinds = {router.kind for router in arm.routers}
             if "xen" in kinds and len(kinds) > 1:
                 raise NotSupported(
@@ -83,9 +82,10 @@ class SimBackEnd:
                         "kvm (auto is kvm there), and uml on path netback"
                     )
                 _refuse_machine(arm, router)
-                self.sim_host.path_of(router, mode)
+                filtered = arm.bridge_netfilter
+                self.sim_host.path_of(router, mode, filtered=filtered)
                 if mode == "http":
-                    self.sim_host.path_of(router, mode, in_kernel=True)
+                    self.sim_host.path_of(router, mode, in_kernel=True, filtered=filtered)
             simulated_policy.check(arm)
 
     def host(self) -> HostFacts:
@@ -111,11 +111,12 @@ class SimBackEnd:
         """Return the profile and the paths in use, which make up the simulated host."""
         arms = self.experiment.resolved_arms()
         made: dict[str, BaseModel] = {"profile": self.sim_host.profile}
-        for router in (router for arm in arms for router in arm.routers):
+        for arm, router in ((each, router) for each in arms for router in each.routers):
             mode = self.experiment.traffic_of(router.group).mode
-            path = self.sim_host.path_of(router, mode)
+            path = self.sim_host.path_of(router, mode, filtered=arm.bridge_netfilter)
             more = router.services or (mode if mode != "forward" else None)
-            made[f"path.{path.name}" + (f" with {more}" if more else "")] = path
+            name = f"path.{path.name}" + (f" with {more}" if more else "")
+            made[name + (" and netfilter" if arm.bridge_netfilter else "")] = path
         return made
 
     def overload_pps(self, arm: Arm) -> float:
@@ -127,7 +128,10 @@ class SimBackEnd:
         if router.policy is not None and router.kind != "vm":
             # Dropping a frame costs CPU time, as in a live run. Offer twice the rate that the
             # costs allow, where that is more.
-            overload_pps = max(KERNEL_OVERLOAD_PPS, 2e9 / self.sim_host.frame_ns(router))
+            overload_pps = max(
+                KERNEL_OVERLOAD_PPS,
+                2e9 / self.sim_host.frame_ns(router, filtered=arm.bridge_netfilter),
+            )
         return min(overload_pps, traffic.line_rate_bps / traffic.wire_bps(1.0))
 
     def foresee(self, expected: Sequence[Expected]) -> None:
@@ -268,14 +272,6 @@ class SimBench:
         """Draw the set-up; see :class:`isolane.trials.backend.Bench`."""
         back_end = self.back_end
         return host_drawing.draw(back_end.sim_host, back_end.experiment, self.arm, self.routers)
-
-
-def _refuse_bridge_netfilter(arm: Arm) -> None:
-    if arm.bridge_netfilter is not None:
-        raise NotSupported(
-            f"arm {arm.name}: bridge_netfilter cannot be simulated, because no profile says what "
-            "it costs; run it live"
-        )
 
 
 def _refuse_patterns(experiment: Experiment) -> None:

@@ -190,13 +190,6 @@ def test_what_frames_are_is_not_simulated(tmp_path: Path) -> None:
         run(spec, tmp_path / "run")
 
 
-def test_netfilter_on_bridges_is_not_simulated(tmp_path: Path) -> None:
-    spec = experiment("kind: container, path: bridge")
-    dut = spec.dut.model_copy(update={"bridge_netfilter": False})
-    with pytest.raises(NotSupported, match="bridge_netfilter cannot be simulated"):
-        run(spec.model_copy(update={"dut": dut}), tmp_path / "run")
-
-
 def test_a_simulated_host_has_no_capture_points(tmp_path: Path) -> None:
     plain = experiment(b="100kpps", repeats=1)
     for keys, missing in (
