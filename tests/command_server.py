@@ -20,8 +20,14 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
+
+from isolane.report.assets import environment
+from isolane.spec.base import SpecModel
+from isolane.stored_model import StoredModel
+from pydantic import BaseModel
 
 
 def imported() -> None:
@@ -33,7 +39,18 @@ def imported() -> None:
         for module in pkgutil.iter_modules(package.__path__):
             if not module.name.startswith(("test_", "conftest")):
                 importlib.import_module(f"isolane.{name}.{module.name}")
-    importlib.import_module("scipy.stats")  # loaded when it is first used: half a second
+    for name in ("scipy.stats", "pyroute2"):  # loaded when they are first used: half a second
+        importlib.import_module(name)
+    for model in (*descendants(SpecModel), *descendants(StoredModel)):  # likewise
+        model.model_rebuild()
+    environment().get_template("page.html.j2")  # likewise: compiled
+
+
+def descendants(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield all models that are derived from one, as far as they are imported."""
+    for child in model.__subclasses__():
+        yield child
+        yield from descendants(child)
 
 
 def become(job: dict[str, Any]) -> None:

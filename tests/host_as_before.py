@@ -27,7 +27,8 @@ from tests.live import changes, environment
 from tests.look import MARK, Look, look_around
 
 _LINKS = Path("/sys/class/net")
-_CHANGE_THE_HOST = {"needs_root", "playground", "scene", "commands"}
+CHANGE_THE_HOST = {"needs_root", "playground", "scene", "commands"}
+"""Fixtures that make a test a live one."""
 
 
 def pytest_configure() -> None:
@@ -81,7 +82,7 @@ def errors_of(error: BaseException) -> Iterator[BaseException]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what changes the host by the fixture that it needs to do so."""
     for item in items:
-        if _CHANGE_THE_HOST & set(getattr(item, "fixturenames", ())):
+        if CHANGE_THE_HOST & set(getattr(item, "fixturenames", ())):
             item.add_marker("root")
 
 

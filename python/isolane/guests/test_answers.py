@@ -106,6 +106,7 @@ def test_its_work_goes_on_and_stops_and_is_missed_when_it_has_ended() -> None:
             shell.await_work()
         (worker,) = sleepers(shell)
         os.kill(worker, signal.SIGKILL)
+        until(lambda: has_ended(worker), "it ends")
         assert shell.proc("version") == Path("/proc/version").read_text()  # and hears of it
         shell.tell_work({"cpu": GO_ON})
         with pytest.raises(TestbedError, match="the work of guest shell has ended: cpu"):
@@ -185,6 +186,13 @@ def sleepers(shell: Shell) -> list[int]:
 
 def letter(process: int) -> str:
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def has_ended(process: int) -> bool:
+    try:
+        return letter(process) == "Z"
+    except (FileNotFoundError, ProcessLookupError):  # and whoever started it knows
+        return True
 
 
 def until(holds: Callable[[], bool], what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from typing import Any, get_args
 
@@ -18,6 +19,7 @@ from isolane.report.theme import MODES, Colours, PaletteName, css_colours, vega_
 from isolane.report.vega_bundle import bundle
 
 
+@cache
 def environment() -> Environment:
     """Return the template environment: it escapes everything and refuses undefined names."""
     found = Environment(

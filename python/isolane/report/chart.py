@@ -19,6 +19,9 @@ SHOWN = "indexof(hidden, datum.series) < 0"
 """The page sets the signal `hidden` to the series that its reader has switched off."""
 
 
+_AT_THE_TOP = ("$schema", "config", "datasets")
+"""What Altair gives each chart and a layer does not have; in place of its config is the theme's."""
+
 unchecked = debug_mode(arg=False)
 """Plots are made without Altair's check of each part, half of their time; a test checks them."""
 
@@ -371,16 +374,29 @@ def as_panel(
     words: str,
     layers: Sequence[alt.Chart],
     height: int = HEIGHT,
-    data: Any = alt.Undefined,
+    data: alt.InlineData | None = None,
 ) -> Panel:
     """Return the finished panel: charts on top of each other; words: for those who cannot see it.
 
     `data` is that of all layers which have none of their own.
     """
-    # What a chart is given later costs a copy of all of it, and each takes as long as making it.
-    chart = alt.layer(*layers, data=data, height=height, description=words)
-    spec = chart.to_dict(validate=False)
-    spec.pop("config", None)  # Altair's own; the theme's is used instead
-    schema, datasets = spec.pop("$schema"), spec.pop("datasets")
-    hidden = [{"name": "hidden", "value": []}]
-    return Panel(title, words, {**spec, "params": hidden, "$schema": schema, "datasets": datasets})
+    # alt.layer() would copy each of them several times, which takes as long as making it.
+    parts = [layer.to_dict(validate=False) for layer in layers]
+    for layer, part in zip(layers, parts, strict=True):
+        if layer.data is alt.Undefined:
+            del part["data"], part["datasets"]  # an empty one, by which Altair replaces it
+    if data is not None:
+        parts.append(alt.Chart(data).mark_point().to_dict(validate=False))
+    spec = {
+        **({"data": parts[-1]["data"]} if data is not None else {}),
+        "description": words,
+        "height": height,
+        "layer": [
+            {key: part[key] for key in part if key not in _AT_THE_TOP}
+            for part in parts[: len(layers)]
+        ],
+        "params": [{"name": "hidden", "value": []}],
+        "$schema": parts[0]["$schema"],
+        "datasets": {n: rows for part in parts for n, rows in part.get("datasets", {}).items()},
+    }
+    return Panel(title, words, spec)

@@ -1,32 +1,31 @@
-"""Gives the keys of the models their descriptions: the text below each key in the source.
+"""What the keys of the models mean: the text below each key in the source.
 
-Only JSON Schemas and messages about missing keys need them. pydantic would read the source of
-every model at import (``use_attribute_docstrings``), which takes a quarter of a second.
+Only JSON Schemas and messages about missing keys need it. pydantic would read the source of every
+model at import (``use_attribute_docstrings``), which takes a quarter of a second.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 from isolane.spec.base import SpecModel
+
+
+def description(model: type[SpecModel], name: str) -> str:
+    """Return the text below a field of a model, or of one that it inherits from; or none."""
+    return next((texts[name] for texts in _inherited(model) if name in texts), "")
 
 
 @cache
 def describe_keys() -> None:
     """Set ``FieldInfo.description`` of every field of all models that are imported so far."""
     for model in _descendants(SpecModel):
-        texts = {
-            name: text
-            for ancestor in reversed(model.__mro__)
-            if issubclass(ancestor, SpecModel)
-            for name, text in _texts(ancestor)
-        }
         for name, info in model.model_fields.items():
-            info.description = info.description or texts.get(name)
+            info.description = info.description or description(model, name) or None
         model.model_rebuild(force=True)
 
 
@@ -36,10 +35,24 @@ def _descendants(model: type[SpecModel]) -> Iterator[type[SpecModel]]:
         yield from _descendants(child)
 
 
-def _texts(model: type[SpecModel]) -> Iterator[tuple[str, str]]:
-    """Yield each annotated name in the body of a class that a text follows."""
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
-    assert isinstance(body, ast.ClassDef)
+def _inherited(model: type[SpecModel]) -> Iterator[dict[str, str]]:
+    """Yield the texts of a model and of those that it inherits from, the nearest first."""
+    for ancestor in model.__mro__:
+        if issubclass(ancestor, SpecModel):
+            yield _texts(inspect.getfile(ancestor)).get(ancestor.__name__, {})
+
+
+@cache
+def _texts(source: str) -> dict[str, dict[str, str]]:
+    """Return each annotated name that a text follows, by the classes of a file of source."""
+    return {
+        body.name: dict(_below_names(body))
+        for body in ast.parse(Path(source).read_bytes()).body
+        if isinstance(body, ast.ClassDef)
+    }
+
+
+def _below_names(body: ast.ClassDef) -> Iterator[tuple[str, str]]:
     for field, below in zip(body.body, body.body[1:], strict=False):
         match field, below:
             case (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from isolane.spec.descriptions import describe_keys
+from isolane.spec.base import SpecModel
+from isolane.spec.descriptions import description
 from isolane.spec.models import ExperimentData
 from isolane.spec.problems import Contradictions, Loc, Problem, Refused, listed, nearest, show
 
@@ -23,7 +23,7 @@ _SHAPES = {
 }
 
 
-Model = type[BaseModel]
+Model = type[SpecModel]
 
 
 def problems_of(error: ValidationError, root: Model = ExperimentData) -> list[Problem]:
@@ -55,11 +55,8 @@ def _about_shape(loc: Loc, details: ErrorDetails, root: Model) -> Problem:
             word, known = str(loc[-1]), keys_at(loc[:-1], root)
             what, accepted = f"unknown key {show(word)}", listed(known) + nearest(word, known)
         case "missing":
-            key = str(loc[-1])
-            describe_keys()
-            about = (_fields(loc[:-1], root)[key].description or "").rstrip(".")
-            what, accepted = f"key {show(key)} is missing", f"{key}: {about}"
-            loc = loc[:-1]
+            key, loc = str(loc[-1]), loc[:-1]
+            what, accepted = f"key {show(key)} is missing", f"{key}: {_meaning(key, loc, root)}"
         case "literal_error":
             accepted = str(details["ctx"]["expected"]).replace("'", "").replace(" or ", ", ")
             accepted += nearest(value, accepted.split(", ")) if isinstance(value, str) else ""
@@ -73,12 +70,19 @@ def _about_shape(loc: Loc, details: ErrorDetails, root: Model) -> Problem:
 
 def keys_at(loc: Loc, root: Model = ExperimentData) -> tuple[str, ...]:
     """Return the keys that are known at a location in the document, in the order of the models."""
-    return tuple(_fields(loc, root))
+    return tuple(_names(_model_at(loc, root)))
 
 
-def _fields(loc: Loc, root: Model) -> dict[str, FieldInfo]:
-    """Return the keys at a location with their descriptions from the models."""
-    fields = _of(root)
+def _meaning(key: str, loc: Loc, root: Model) -> str:
+    """Return what a key that belongs to a location means."""
+    model = _model_at(loc, root)
+    assert model is not None
+    return description(model, _names(model)[key]).rstrip(".")
+
+
+def _model_at(loc: Loc, root: Model) -> Model | None:
+    """Return the model of what is at a location; None where it is no mapping with known keys."""
+    model: Model | None = root
     free = False
     for key in loc:
         if not isinstance(key, str):
@@ -86,19 +90,22 @@ def _fields(loc: Loc, root: Model) -> dict[str, FieldInfo]:
         if free:  # a name that the file chose, such as that of a stage
             free = False
             continue
-        annotation = fields[key].annotation if key in fields else None
+        name = _names(model).get(key)
+        annotation = model.model_fields[name].annotation if model and name else None
         model = _model_in(annotation)
-        fields = _of(model) if model else {}
         free = any(get_origin(part) is dict for part in (annotation, *get_args(annotation)))
-    return fields
+    return model
 
 
-def _of(model: Model) -> dict[str, FieldInfo]:
-    return {info.alias or name: info for name, info in model.model_fields.items()}
+def _names(model: Model | None) -> dict[str, str]:
+    """Return the key of each field of a model, and the field's name."""
+    if model is None:
+        return {}
+    return {info.alias or name: name for name, info in model.model_fields.items()}
 
 
 def _model_in(annotation: object) -> Model | None:
     """Return the model in an annotation such as ``tuple[Router, ...]`` or ``Dut | None``."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, SpecModel):
         return annotation
     return next((m for m in map(_model_in, get_args(annotation)) if m is not None), None)

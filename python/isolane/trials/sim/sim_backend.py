@@ -23,6 +23,9 @@ from isolane.trials.sim.worker import executor, stop, workers
 
 OVERLOAD_PPS = 20_000_000.0
 """More than any router of any profile forwards; mostly the line limits it."""
+FEW_FRAMES = 500_000
+"""A run that offers fewer is simulated sooner than worker processes have begun: both take about a
+second of CPU time, most of which is the workers' imports."""
 
 
 def _refuse_machine(arm: Arm, router: ArmRouter) -> None:
@@ -50,7 +53,8 @@ class SimBackEnd:
     profile
         Name or file of the host profile; default: the one of Isolane.
     jobs
-        Processes that simulate trials ahead; 1 simulates in this process. Default: one per core.
+        Processes that simulate trials ahead; 1 simulates in this process. Default: one per core,
+        and none for a run of a few frames.
     """
 
     experiment: Experiment
@@ -138,7 +142,7 @@ class SimBackEnd:
         """Begin to simulate the coming trials, on all cores."""
         self._max_wire_bps = max((self._wire_bps(one) for one in expected), default=0.0)
         jobs = workers(self.jobs)
-        if jobs == 1 or len(expected) < 2:
+        if jobs == 1 or len(expected) < 2 or (self.jobs is None and _few(expected)):
             return
         self._pool = executor(jobs)
         for one in expected:
@@ -272,6 +276,18 @@ class SimBench:
         """Draw the set-up; see :class:`isolane.trials.backend.Bench`."""
         back_end = self.back_end
         return host_drawing.draw(back_end.sim_host, back_end.experiment, self.arm, self.routers)
+
+
+def _few(expected: Sequence[Expected]) -> bool:
+    """Whether these trials offer few frames, and no requests, of which each takes many turns."""
+    if any(router.mode == "http" for one in expected for router in one.routers):
+        return False
+    offered = (
+        demand.offered_pps * (one.setting.warmup_ns + one.setting.window_ns) * 1e-9
+        for one in expected
+        for demand in one.setting.demands
+    )
+    return sum(offered) < FEW_FRAMES
 
 
 def _refuse_patterns(experiment: Experiment) -> None:
