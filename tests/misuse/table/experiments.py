@@ -283,7 +283,8 @@ ROWS: Final[dict[str, Row]] = {
         files={"x.yaml": good("path: direct}", "path: direct, bridge_netfilter: off}")},
     ),
     "netfilter on a simulated bridge": Row(
-        "run x.yaml --on sim", 3, "arm direct: bridge_netfilter cannot be simulated.*live",
+        "run x.yaml --on sim", 3,
+        "one: bridge_netfilter cannot be simulated with profile rathore2013.*--profile veth",
         files={"x.yaml": good("path: direct}", "path: bridge, bridge_netfilter: on}")},
     ),
     "requests of a router that is sent frames": Row(
