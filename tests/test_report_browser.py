@@ -32,6 +32,8 @@ pytestmark = [
     ),
 ]
 
+LIMIT_S = 600.0
+"""How long an answer may take: a limit for what hangs."""
 FLAGS = [
     "--headless=new",
     "--no-sandbox",
@@ -99,7 +101,7 @@ class Browser:
         if session is not None:
             message["sessionId"] = session or self._session
         os.write(self._commands, json.dumps(message).encode() + b"\0")
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
             answer = self._read(deadline)
             if answer.get("id") == self._number:
@@ -160,9 +162,9 @@ class Browser:
                 if (ready && (plots === 0 || document.documentElement.dataset.ready)) done();
                 else setTimeout(look, 20);
               };
-              setTimeout(() => fail(new Error("the page is not ready after 40 s")), 40000);
+              setTimeout(() => fail(new Error("the page is not ready")), LIMIT_MS);
               look();
-            })"""
+            })""".replace("LIMIT_MS", f"{LIMIT_S * 1000:.0f}")
         )
 
     def picture(self, target: Path) -> None:

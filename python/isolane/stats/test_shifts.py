@@ -47,7 +47,7 @@ def test_it_moves_with_a_sample(first: list[float], second: list[float], by: flo
 
 def test_intervals_hold_the_shift_as_often_as_they_say() -> None:
     draw = np.random.default_rng(1)
-    held, rejected, rounds = 0, 0, 4000
+    held, rejected, rounds = 0, 0, 1500
     for _ in range(rounds):
         first, second = draw.exponential(size=6), 3 + draw.exponential(size=7)
         found = shift(first.tolist(), second.tolist())
