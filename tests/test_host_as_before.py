@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.live import ROOT, environment
 
-LIMIT_S = 120.0
+LIMIT_S = 600.0
 TWO = """\
 import threading
 

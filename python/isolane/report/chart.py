@@ -385,16 +385,14 @@ def as_panel(
     for layer, part in zip(layers, parts, strict=True):
         if layer.data is alt.Undefined:
             del part["data"], part["datasets"]  # an empty one, by which Altair replaces it
+    drawn = [{key: part[key] for key in part if key not in _AT_THE_TOP} for part in parts]
     if data is not None:
         parts.append(alt.Chart(data).mark_point().to_dict(validate=False))
     spec = {
         **({"data": parts[-1]["data"]} if data is not None else {}),
         "description": words,
         "height": height,
-        "layer": [
-            {key: part[key] for key in part if key not in _AT_THE_TOP}
-            for part in parts[: len(layers)]
-        ],
+        "layer": drawn,
         "params": [{"name": "hidden", "value": []}],
         "$schema": parts[0]["$schema"],
         "datasets": {n: rows for part in parts for n, rows in part.get("datasets", {}).items()},

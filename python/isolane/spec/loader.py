@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from isolane.errors import SpecError
+from isolane.spec.base import SpecModel
 from isolane.spec.document import Document, NotYaml, read_document
 from isolane.spec.experiment import Experiment
 from isolane.spec.explain import problems_of
@@ -25,7 +26,7 @@ MAX_PROBLEMS: Final = 30
 """Maximum lines of a message; for a file that is no experiment it would be very long."""
 
 
-Data = TypeVar("Data", bound=BaseModel)
+Data = TypeVar("Data", bound=SpecModel)
 
 
 def load_experiment(path: Path) -> Experiment:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -14,7 +16,8 @@ from isolane.run.runner import Run
 from isolane.spec import Experiment, parse_experiment
 from isolane.spec.demands import Demand
 from isolane.spec.kinds import NICS, SIMULATED
-from isolane.trials.backend import Setting
+from isolane.trials.backend import Expected, Setting
+from isolane.trials.sim import sim_backend
 from isolane.trials.sim.build import build
 from isolane.trials.sim.catalogue import find_host
 from isolane.trials.sim.sim_backend import SimBackEnd
@@ -96,6 +99,27 @@ def test_the_same_seed_gives_the_same_bytes_in_processes_or_not(tmp_path: Path) 
     one, two, other = ((tmp_path / name / JOURNAL).read_bytes() for name in ("one", "two", "other"))
     assert one == two
     assert one != other
+
+
+@pytest.mark.parametrize(
+    ("offered_pps", "jobs", "begun"),
+    [(4e6, None, True), (1e3, None, False), (1e3, 2, True), (4e6, 1, False)],
+)
+def test_worker_processes_begin_for_many_frames_or_when_asked_for(
+    offered_pps: float, jobs: int | None, begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_here(jobs: int) -> NoReturn:
+        raise NotSupported(f"{jobs} processes")
+
+    monkeypatch.setattr(sim_backend, "workers", lambda jobs: jobs or 2)  # whatever this host has
+    monkeypatch.setattr(sim_backend, "executor", none_here)
+    spec = experiment()
+    routers = tuple(spec.points()[0].routers)
+    demands = tuple(Demand(router, offered_pps, None) for router in routers)
+    setting = Setting(demands, warmup_ns=10_000_000, window_ns=50_000_000)
+    expected = [Expected(spec.resolved_arms()[0], routers, setting)] * 2
+    with pytest.raises(NotSupported, match="2 processes") if begun else nullcontext():
+        SimBackEnd(spec, jobs=jobs).foresee(expected)
 
 
 def test_loads_in_x_are_multiples_of_the_simulated_capacity(tmp_path: Path) -> None:
