@@ -20,6 +20,7 @@ import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -139,8 +140,8 @@ def waited(child: int, limit_s: float) -> int | None:
         time.sleep(0.001)
 
 
-def serve(channel: socket.socket) -> bool:
-    """Answer jobs until there are no more; True in the process that has become one."""
+def serve(channel: socket.socket) -> dict[str, Any] | None:
+    """Answer jobs until there are no more; the job, in the process that has become one."""
     imported()
     jobs = channel.makefile("r", encoding="utf-8")
     gc.freeze()  # what is there stays: the collector need not touch, and thereby copy, its pages
@@ -153,11 +154,11 @@ def serve(channel: socket.socket) -> bool:
             jobs.close()
             channel.close()
             become(job)
-            return True
+            return dict(job)
         status = None if job["ended_file"] else waited(child, job["limit_s"])
         answer = {"status": status, "pid": child}
         channel.sendall(json.dumps(answer).encode() + b"\n")
-    return False
+    return None
 
 
 def _reap() -> None:
@@ -185,10 +186,21 @@ def leave(status: object) -> None:
     os._exit(code)
 
 
-if __name__ == "__main__" and serve(socket.socket(fileno=int(sys.argv[1]))):
-    from isolane.cli import main
+def carry_out(job: dict[str, Any]) -> object:
+    """Run the command, or what is run in its place; return its exit status."""
+    from isolane.cli import main  # noqa: PLC0415 - a module of another name would be another one
 
     try:
-        main()
+        exec(job["code"], {"__name__": "__main__"}) if job["code"] else main()
     except SystemExit as stop:
-        leave(stop.code or 0)
+        return stop.code or 0
+    except BaseException:
+        if not job["code"]:
+            raise
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+if __name__ == "__main__" and (given := serve(socket.socket(fileno=int(sys.argv[1])))):
+    leave(carry_out(given))

@@ -45,6 +45,8 @@ class Job:
     """Where its status is written once it has ended; empty: it is waited for."""
     begin_file: str = ""
     """It begins once this file is there; empty: at once."""
+    code: str = ""
+    """Python that is run in place of the command; it finds the arguments in sys.argv."""
 
 
 @dataclass(frozen=True)

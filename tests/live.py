@@ -116,10 +116,17 @@ def transmit(raw: socket.socket, frame: bytes) -> bool:
     return True
 
 
-def begin(folder: Path, *words: object, begin_file: Path | None = None, netns: str = "") -> Begun:
+def begin(
+    folder: Path,
+    *words: object,
+    begin_file: Path | None = None,
+    netns: str = "",
+    code: str = "",
+) -> Begun:
     """Begin the command in the background, with its output in files of a folder.
 
-    In the caller's network namespace, or in one that has a name.
+    In the caller's network namespace, or in one that has a name. Code, which is Python, is begun in
+    place of the command.
     """
     server, job = command_server(environment()), [str(word) for word in words]
     assert server.is_like_us(), "it would not see the mounts that this process sees"
@@ -129,7 +136,7 @@ def begin(folder: Path, *words: object, begin_file: Path | None = None, netns: s
     (folder / "ended").unlink(missing_ok=True)
     out, err = map(str, streams)
     at_once = Job(job, environment(), stdout=out, stderr=err, ended_file=str(folder / "ended"))
-    at_once = replace(at_once, begin_file=str(begin_file or ""))
+    at_once = replace(at_once, begin_file=str(begin_file or ""), code=code)
     return server.begin(replace(at_once, netns=str(NETNS_DIR / netns)) if netns else at_once)
 
 

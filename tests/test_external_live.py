@@ -131,8 +131,8 @@ def test_interfaces_of_this_namespace_need_no_name_of_one(tmp_path: Path) -> Non
         plain = text.replace(f'netns: "{victim.ingress["netns"]}", ', "")
         assert "netns" not in plain
         file = file_of(tmp_path, plain)
-        here = ("ip", "netns", "exec", victim.ingress["netns"])
-        done = isolane("run", file, "--output", tmp_path / "run", prefix=here)
+        here = victim.ingress["netns"]
+        done = isolane("run", file, "--output", tmp_path / "run", netns=here)
         assert done.returncode == 0, done.stderr
         (trial,) = RunFolder.open(tmp_path / "run").trials()
         assert came_through(trial.routers)

@@ -17,7 +17,7 @@ from isolane.enforce.find.conftest import LIMIT_S, Playground, host, wait_for
 from prometheus_client.openmetrics import parser
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.live import COMMAND, environment
+from tests.live import COMMAND, environment, isolane
 
 parse_openmetrics: Callable[[str], Iterable[Any]] = parser.text_string_to_metric_families
 parse_text: Callable[[str], Iterable[Any]] = text_string_to_metric_families
@@ -30,7 +30,7 @@ class Commands:
         self.host = playground
         self.folder = folder
         tag = f"t{os.getpid()}-{playground.tag.rpartition('-')[2]}"
-        self.environment = {**environment(), "ISOLANE_POLICY": tag}
+        os.environ["ISOLANE_POLICY"] = tag  # the fixture puts it back
         self.router = playground.namespace("vr1")
         playground.run("ip link set lo up")
         playground.run("ip link add br0 type bridge")
@@ -49,14 +49,9 @@ class Commands:
         self.host.run(f"ip link set {ifname} master br0 up")
         self.host.run(f"ip -n {self.router} link set eth0 up")
 
-    def isolane(self, *arguments: object, status: int = 0) -> str:
-        done = self.host.do(
-            lambda: subprocess.run(
-                [*COMMAND, *map(str, arguments)],
-                env=self.environment, capture_output=True, text=True, timeout=100, check=False,
-            )
-        )  # fmt: skip
-        assert done.returncode == status, done.stderr
+    def isolane(self, *arguments: object) -> str:
+        done = self.host.do(lambda: isolane(*arguments))
+        assert done.returncode == 0, done.stderr
         return done.stdout
 
     def counted(self, *options: str) -> dict[str, float]:
@@ -68,14 +63,15 @@ class Commands:
         said = self.folder / f"said-{arguments[0]}"
         with said.open("w") as file:
             process = self.host.start(
-                *COMMAND, *map(str, arguments), env=self.environment, stderr=file,
+                *COMMAND, *map(str, arguments), env=environment(), stderr=file,
                 stdout=subprocess.DEVNULL,
             )  # fmt: skip
         return process, said.read_text
 
 
 @pytest.fixture
-def commands(tmp_path: Path) -> Iterator[Commands]:
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Commands]:
+    monkeypatch.setenv("ISOLANE_POLICY", "none yet")
     with host() as playground:
         this = Commands(playground, tmp_path)
         playground.stack.callback(this.isolane, "clear")
@@ -164,7 +160,7 @@ def test_a_textfile_is_kept_up_to_date(commands: Commands) -> None:
 def test_without_rights_that_is_said(arguments: tuple[str, ...]) -> None:
     done = subprocess.run(
         ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--", *COMMAND, *arguments],
-        env=environment(), capture_output=True, text=True, timeout=60, check=False,
+        env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False,
     )  # fmt: skip
     assert done.returncode == 3, done.stderr
     assert "need root" in done.stderr

@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +24,8 @@ from isolane.procfs import named_processes
 from isolane.testbed import Journal, Testbed, bed_builder, clean, exclusive, netns
 from isolane.testbed import journal as journals
 
-from tests.live import LIMIT_S
+from tests.commands import Begun
+from tests.live import LIMIT_S, begin
 
 pytestmark = pytest.mark.root
 
@@ -60,24 +62,22 @@ def running(
     receive: str = "threaded",
     names: tuple[str, ...] = ("vr-1", "vr-2"),
     keep_s: float = 0.05,
-) -> Iterator[subprocess.Popen[str]]:
-    """A process that builds and removes a test bed again and again."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, path, receive, str(keep_s), *names],
-        env={**os.environ, "PYTHONPATH": str(SOURCE)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "begin\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+    after: str = "begin",
+) -> Iterator[Begun]:
+    """A process that builds and removes a test bed again and again, once it has said a word."""
+    with tempfile.TemporaryDirectory(prefix="isolane-cleanup-") as folder:
+        process = begin(Path(folder), path, receive, keep_s, *names, code=PROGRAM)
+        try:
+            deadline = time.monotonic() + LIMIT_S
+            while after not in Path(folder, "stdout").read_text().splitlines():
+                told = Path(folder, "stderr").read_text()
+                assert process.poll() is None, f"ended with {process.returncode}: {told}"
+                assert time.monotonic() < deadline, f"no {after}: {told}"
+                time.sleep(0.002)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
 
 
 def host() -> dict[str, Any]:
@@ -251,9 +251,7 @@ def test_clean_leaves_alone_what_is_the_users(journal: Journal, plan: Any) -> No
         before = host()
         with Testbed(plan(), journal):
             pass
-        with released(journal), running(names=("vr-1",), keep_s=LIMIT_S) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "built\n"
+        with released(journal), running(names=("vr-1",), keep_s=LIMIT_S, after="built") as process:
             process.kill()
             process.wait()
         # The user has taken a name over that the journal of the dead run has, too.
@@ -275,9 +273,7 @@ def test_clean_beside_somebody_who_deletes_a_namespace_of_a_dead_run(journal: Jo
     """The other ends of its links go some time after its name: each time at another moment."""
     before = host()
     for _ in range(6):
-        with released(journal), running() as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "built\n"
+        with released(journal), running(after="built") as process:
             process.kill()
             process.wait()
         if (netns.NETNS_DIR / "isolane-vr-1").exists():  # else it was being removed already
@@ -307,7 +303,7 @@ def test_a_second_run_is_refused_with_the_first_ones_pid(journal: Journal) -> No
             pass
         message = str(refused.value)
         assert message.startswith(f"another run is under way (pid {process.pid}, started 20")
-        assert f"command {sys.executable} -c" in message
+        assert f"command {sys.executable} -m tests.command_server" in message
         process.kill()
         process.wait()
         with exclusive():  # the lock of a killed process is free at once
