@@ -20,15 +20,14 @@ import socket
 import sys
 import threading
 import time
-import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from isolane.cli import main
 from isolane.report.assets import environment
 from isolane.spec.base import SpecModel
+from isolane.spec.descriptions import descendants
 from isolane.stored_model import StoredModel
-from pydantic import BaseModel
 
 
 def imported() -> None:
@@ -45,13 +44,6 @@ def imported() -> None:
     for model in (*descendants(SpecModel), *descendants(StoredModel)):  # likewise
         model.model_rebuild()
     environment().get_template("page.html.j2")  # likewise: compiled
-
-
-def descendants(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
-    """Yield all models that are derived from one, as far as they are imported."""
-    for child in model.__subclasses__():
-        yield child
-        yield from descendants(child)
 
 
 def become(job: dict[str, Any]) -> None:
@@ -188,17 +180,13 @@ def leave(status: object) -> None:
 
 def carry_out(job: dict[str, Any]) -> object:
     """Run the command, or what is run in its place; return its exit status."""
-    from isolane.cli import main  # noqa: PLC0415 - a module of another name would be another one
-
     try:
-        exec(job["code"], {"__name__": "__main__"}) if job["code"] else main()
+        if job["code"]:
+            exec(job["code"], {"__name__": "__main__"})
+        else:
+            main()
     except SystemExit as stop:
         return stop.code or 0
-    except BaseException:
-        if not job["code"]:
-            raise
-        traceback.print_exc()
-        return 1
     return 0
 
 

@@ -11,8 +11,13 @@ import inspect
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
 
 from isolane.spec.base import SpecModel
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 def description(model: type[SpecModel], name: str) -> str:
@@ -23,16 +28,17 @@ def description(model: type[SpecModel], name: str) -> str:
 @cache
 def describe_keys() -> None:
     """Set ``FieldInfo.description`` of every field of all models that are imported so far."""
-    for model in _descendants(SpecModel):
+    for model in descendants(SpecModel):
         for name, info in model.model_fields.items():
             info.description = info.description or description(model, name) or None
         model.model_rebuild(force=True)
 
 
-def _descendants(model: type[SpecModel]) -> Iterator[type[SpecModel]]:
+def descendants(model: type[Model]) -> Iterator[type[Model]]:
+    """Yield all models that are derived from one, as far as they are imported."""
     for child in model.__subclasses__():
         yield child
-        yield from _descendants(child)
+        yield from descendants(child)
 
 
 def _inherited(model: type[SpecModel]) -> Iterator[dict[str, str]]:

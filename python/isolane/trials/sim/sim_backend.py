@@ -23,9 +23,9 @@ from isolane.trials.sim.worker import executor, stop, workers
 
 OVERLOAD_PPS = 20_000_000.0
 """More than any router of any profile forwards; mostly the line limits it."""
-FEW_FRAMES = 500_000
-"""A run that offers fewer is simulated sooner than worker processes have begun: both take about a
-second of CPU time, most of which is the workers' imports."""
+FEW_FRAMES = 2_000_000
+"""A run that offers fewer is over sooner without worker processes, which take a second to begin: at
+4 million there is little between them, on two cores (benches/RESULTS.md, 2026-11-30)."""
 
 
 def _refuse_machine(arm: Arm, router: ArmRouter) -> None:
@@ -139,7 +139,7 @@ class SimBackEnd:
         return min(overload_pps, traffic.line_rate_bps / traffic.wire_bps(1.0))
 
     def foresee(self, expected: Sequence[Expected]) -> None:
-        """Begin to simulate the coming trials, on all cores."""
+        """Begin to simulate the coming trials, on all cores; nothing where they are soon done."""
         self._max_wire_bps = max((self._wire_bps(one) for one in expected), default=0.0)
         jobs = workers(self.jobs)
         if jobs == 1 or len(expected) < 2 or (self.jobs is None and _few(expected)):

@@ -103,7 +103,7 @@ def test_the_same_seed_gives_the_same_bytes_in_processes_or_not(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("offered_pps", "jobs", "begun"),
-    [(4e6, None, True), (1e3, None, False), (1e3, 2, True), (4e6, 1, False)],
+    [(1e7, None, True), (1e3, None, False), (1e3, 2, True), (1e7, 1, False)],
 )
 def test_worker_processes_begin_for_many_frames_or_when_asked_for(
     offered_pps: float, jobs: int | None, begun: bool, monkeypatch: pytest.MonkeyPatch
