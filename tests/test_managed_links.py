@@ -144,7 +144,7 @@ def test_guests_share_a_link_by_its_classes_and_are_limited_there(path: str, ip:
 
 
 @pytest.mark.usefixtures("needs_qemu_guests")
-@pytest.mark.parametrize(("path", "ip"), [("macvtap", 4), ("tap", 6)])
+@pytest.mark.parametrize(("path", "ip"), [("bridge", 6), ("macvtap", 4)])
 def test_the_same_under_qemu(path: str, ip: int) -> None:
     _shares_a_link(path, ip, "tcg")
 
