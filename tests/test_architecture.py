@@ -49,6 +49,7 @@ ARROWS: dict[str, set[str]] = {
     "enforce": {
         "errors",
         "locks",
+        "netback",
         "netdev",
         "procfs",
         "rtnl",

@@ -82,6 +82,11 @@ impl GuestSide {
         self.guest.is_some()
     }
 
+    /// The process whose front-end is connected.
+    pub(crate) fn process(&self) -> Option<i32> {
+        self.guest.as_ref()?.connection.process()
+    }
+
     /// Takes a new connection, if there is none yet: a second one is closed.
     pub(crate) fn accept(&mut self) {
         while let Ok((stream, _)) = self.listener.accept() {

@@ -60,6 +60,8 @@ pub struct PortCounters {
     pub no_guest: u64,
     /// Whether a guest's front-end is connected, or the interface is there.
     pub attached: bool,
+    /// The process whose front-end is connected; None: there is none, or none that can be seen.
+    pub process: Option<i32>,
     /// How often a guest was cut off.
     pub cut_offs: u64,
     /// Why the last one was.
@@ -142,9 +144,9 @@ impl Port {
 
     /// Its counters, and what waits.
     pub(crate) fn counted(&mut self) -> PortCounters {
-        let (attached, lost) = match &mut self.side {
-            Side::Guest(guest) => (guest.is_attached(), Lost::default()),
-            Side::Interface(interface) => (interface.is_bound(), interface.lost()),
+        let (attached, process, lost) = match &mut self.side {
+            Side::Guest(guest) => (guest.is_attached(), guest.process(), Lost::default()),
+            Side::Interface(interface) => (interface.is_bound(), None, interface.lost()),
         };
         PortCounters {
             transmitted: self.counters.transmitted + lost.not_taken + lost.too_long,
@@ -154,6 +156,7 @@ impl Port {
             too_long: self.counters.too_long + lost.refused,
             waiting: (self.staging.len() + self.merged.left()) as u64 + self.held,
             attached,
+            process,
             ..self.counters.clone()
         }
     }

@@ -54,6 +54,25 @@ impl Connection {
         })
     }
 
+    /// The process that has connected; None where it is none that this one can see.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the size of a structure")]
+    pub fn process(&self) -> Option<i32> {
+        let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+        // SAFETY: a structure of this length, which the kernel fills.
+        let failed = unsafe {
+            libc::getsockopt(
+                self.stream.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut peer).cast(),
+                &raw mut bytes,
+            )
+        };
+        (failed == 0 && peer.pid > 0).then_some(peer.pid)
+    }
+
     /// The next message, if it is complete. Descriptors that no message should have are closed.
     pub fn receive(&mut self) -> Result<Received, CutOff> {
         loop {

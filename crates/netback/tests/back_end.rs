@@ -112,14 +112,15 @@ fn nested() -> Vec<OwnedFd> {
 fn a_kick_that_cannot_be_waited_for_cuts_off_its_port_alone() {
     let back_end = Running::new("odd-kick", 2);
     let other = back_end.connect(1);
-    back_end.wait(1, |port| port.attached);
+    let ours = i32::try_from(std::process::id()).unwrap();
+    assert_eq!(back_end.wait(1, |port| port.attached).process, Some(ours));
     let hostile = back_end.connect(0);
     let nested = nested();
     give_kick(&hostile, nested.last().unwrap().as_raw_fd());
     let found = back_end.wait(0, |port| port.cut_offs == 1);
     let reason = found.last_cut_off.unwrap();
     assert!(reason.starts_with("waiting for a descriptor of its front-end failed"), "{reason}");
-    assert!(!found.attached && back_end.wait(1, |_| true).attached);
+    assert!(!found.attached && found.process.is_none() && back_end.wait(1, |_| true).attached);
     // The next front-end is served.
     let next = back_end.connect(0);
     back_end.wait(0, |port| port.attached);

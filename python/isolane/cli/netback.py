@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from isolane.netback import Status, UplinkStatus
+    from isolane.netback import PortStatus, Status, UplinkStatus
 
 _WORDS = ("port", "uplink", "virtual machine", "shares")
 """Columns that hold words; the others hold numbers."""
@@ -152,6 +152,12 @@ def _link(uplink: UplinkStatus) -> str:
     return f"{uplink.scheduler}{rate}{burst}{lossy}{without}"
 
 
+def _guest(port: PortStatus) -> str:
+    if port.process is not None:
+        return f"process {port.process}"
+    return "attached" if port.attached else "none"
+
+
 def _print(status: Status) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -169,7 +175,7 @@ def _print(status: Status) -> None:
         table.add_row(
             port.name,
             port.uplink if port.vlan is None else f"{port.uplink}, VLAN {port.vlan}",
-            "attached" if port.attached else "none",
+            _guest(port),
             " ".join(f"{key}={value}" for key, value in port.shares.items() if value is not None),
             *(f"{n:,}" for n in numbers),
         )

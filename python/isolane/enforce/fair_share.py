@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from isolane.enforce import htb
+from isolane.errors import SpecError
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import PolicyValues, RouterPolicy
 from isolane.spec.units import wire_bps
@@ -44,6 +45,28 @@ class Link:
 def guaranteed_bps(router: RouterPolicy) -> float:
     """Return the rate that a router is guaranteed on each link, bit/s on the wire; 0: none."""
     return router.rate_min_bps or 0.0
+
+
+def commitment(nic: str, guaranteed: Iterable[float], rate_bps: float) -> None:
+    """Refuse guarantees that a link has not got.
+
+    Parameters
+    ----------
+    guaranteed
+        Of each router, bit/s on the wire.
+
+    Raises
+    ------
+    SpecError
+        Naming both.
+    """
+    rates = [rate for rate in guaranteed if rate]
+    if sum(rates) > rate_bps:
+        parts = " + ".join(f"{rate / 1e6:g}" for rate in rates)
+        raise SpecError(
+            f"nics: {nic}: rate_min adds up to {sum(rates) / 1e6:g} Mbit/s ({parts}), "
+            f"its link has {rate_bps / 1e6:g} Mbit/s"
+        )
 
 
 def ceiling_bps(router: RouterPolicy) -> float:

@@ -9,6 +9,7 @@ import re
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 from isolane import _native
 from isolane.enforce.cpu_cgroups import Groups
@@ -16,6 +17,7 @@ from isolane.enforce.find.host_namespace import all_namespaces
 from isolane.enforce.htb import ClassSettings, read_classes, read_leaves
 from isolane.enforce.nic_features import takes_xdp
 from isolane.errors import NotSupported, TestbedError
+from isolane.netback import status_of
 from isolane.netdev import XdpFeature, xdp_features
 from isolane.testbed import kernel
 from isolane.testbed.netns import Namespace
@@ -91,6 +93,7 @@ class Host:
         self._clsact: dict[str, set[int]] = {}
         self._leaves: dict[tuple[str, str], dict[int, int]] = {}
         self._xdp: dict[str, dict[int, XdpFeature]] = {}
+        self._ports: dict[str, dict[str, dict[str, Any]]] = {}
         self._home = kernel.open_own_net()
         self._gone = False
 
@@ -191,6 +194,22 @@ class Host:
                 return {}
             self._leaves[key] = read_leaves(namespace, index)
         return self._leaves[key]
+
+    def port_shares(self, back_end: str) -> dict[str, dict[str, Any]]:
+        """Return the keys of a network back-end's ports, read once; none where none runs.
+
+        Raises
+        ------
+        MeasurementError
+            If it does not answer.
+        """
+        if back_end not in self._ports:
+            try:
+                found = status_of(back_end)
+            except TestbedError:
+                return {}
+            self._ports[back_end] = {port.name: dict(port.shares) for port in found.ports}
+        return self._ports[back_end]
 
     def takes_xdp(self, path: str, index: int) -> bool:
         """Tell whether XDP can send by an interface, read once; kernels that do not tell: yes."""

@@ -6,15 +6,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from isolane.enforce import htb
-from isolane.enforce.fair_share import Link, guaranteed_bps, wants_link
+from isolane.enforce.back_end_checks import check_ports
+from isolane.enforce.fair_share import Link, commitment, guaranteed_bps, wants_link
 from isolane.enforce.host_access import Host
-from isolane.enforce.link_members import demultiplexed, fed_by, filtered_on, sends_by
+from isolane.enforce.link_members import (
+    beyond_classes,
+    demultiplexed,
+    fed_by,
+    filtered_on,
+    sends_by,
+)
 from isolane.enforce.nic_features import Nic
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.errors import NotSupported, SpecError
 from isolane.spec.policy import Policy
 from isolane.spec.policy_models import CPU_KEYS, LINK_KEYS, OWN
-from isolane.spec.policy_router import RouterPolicy
 from isolane.testbed.netns import Namespace
 
 _HEADERS = 100
@@ -38,13 +44,15 @@ def check(
     _nics(policy, namespace, nics)
     _addresses(policy, found)
     _budgets(policy, found, nics)
+    check_ports(policy, found)
     links = {}
     for nic in policy.nics:
         members = tuple(router.name for router in found if nic in sends_by(policy, router))
         if any(wants_link(policy.routers[name]) for name in members):
             quantum = max(htb.QUANTUM, nics[nic].mtu + _HEADERS)
             links[nic] = Link(nic, _rate(policy, nic, namespace), members, quantum)
-            _commitment(policy, links[nic])
+            guaranteed = [guaranteed_bps(policy.routers[name]) for name in members]
+            commitment(nic, guaranteed, links[nic].rate_bps)
     return links
 
 
@@ -121,7 +129,7 @@ def _addresses(policy: Policy, found: Sequence[FoundRouter]) -> None:
     """Refuse what is asked for of frames that nobody tells from others."""
     for router in found:
         for interface in router.interfaces:
-            if interface.how == "own":
+            if interface.how in ("own", "port"):
                 continue
             if interface.how == "macvlan" or not demultiplexed(policy, router, interface):
                 _as_it_came(policy, router, interface)
@@ -149,22 +157,13 @@ def _as_it_came(policy: Policy, router: FoundRouter, at: Interface) -> None:
         )
     for key, is_asked in (
         *((key, key not in LINK_KEYS) for key in asked),
-        *_beyond_classes(values),
+        *beyond_classes(values),
     ):
         if is_asked:
             raise NotSupported(
                 f"{what} to keep {key} by; {', '.join((*CPU_KEYS, *LINK_KEYS))} are kept there, "
                 "rates in bit/s and of what the router sends"
             )
-
-
-def _beyond_classes(values: RouterPolicy) -> tuple[tuple[str, bool], ...]:
-    """Return the limits that no class of a link keeps, and whether they are asked for."""
-    sent = values.rate_max.egress
-    return (
-        ("rate_max.ingress", values.rate_max.ingress is not None),
-        ("rate_max in frames/s", sent is not None and sent.pps is not None),
-    )
 
 
 def _rate(policy: Policy, nic: str, namespace: Namespace) -> int:
@@ -184,14 +183,3 @@ def _rate(policy: Policy, nic: str, namespace: Namespace) -> int:
             f"give it as nics: {{{nic}: {{rate: 10Gbps}}}}"
         )
     return speed * 125_000
-
-
-def _commitment(policy: Policy, link: Link) -> None:
-    guaranteed = {name: guaranteed_bps(policy.routers[name]) for name in link.routers}
-    total = sum(guaranteed.values())
-    if total > link.rate_bps:
-        parts = " + ".join(f"{rate / 1e6:g}" for rate in guaranteed.values() if rate)
-        raise SpecError(
-            f"nics: {link.nic}: rate_min adds up to {total / 1e6:g} Mbit/s ({parts}), "
-            f"its link has {link.rate_bps / 1e6:g} Mbit/s"
-        )

@@ -2,14 +2,16 @@
 
 Where a NIC's demultiplexer gives a router its frames, a program at the router's interface puts what
 it sends into its class. A virtual machine may also be left to receive as it did before (a NIC with
-``steer: none``, a macvtap): then a filter of the link finds what it sends, by its MAC address.
+``steer: none``, a macvtap): then a filter of the link finds what it sends, by its MAC address. One
+that is attached to a network back-end has its shares at its port there.
 """
 
 from __future__ import annotations
 
 from isolane.enforce.kernel_settings import uplinks
-from isolane.enforce.router_facts import FoundRouter, Interface
+from isolane.enforce.router_facts import BackEndPort, FoundRouter, Interface
 from isolane.spec.policy import Policy
+from isolane.spec.policy_router import PolicyValues
 
 
 def demultiplexed(policy: Policy, router: FoundRouter, at: Interface) -> bool:
@@ -44,6 +46,19 @@ def fed_by(policy: Policy, router: FoundRouter) -> Interface | None:
     return None
 
 
+def ports_of(policy: Policy, router: FoundRouter) -> list[BackEndPort]:
+    """Return the router's ports of network back-ends whose uplinks are NICs of the policy."""
+    ports = (at.port for at in router.interfaces if at.port is not None)
+    return [port for port in ports if port.uplink in policy.nics]
+
+
+def of_unknown_frames(policy: Policy, router: FoundRouter) -> tuple[str, ...]:
+    """Return the keys that nobody keeps, since no frame of the router's can be told from others."""
+    ports = (at.port for at in router.interfaces)
+    known = any(port is None or port.uplink in policy.nics for port in ports)
+    return () if known else policy.routers[router.name].asks_for_frames()
+
+
 def filtered_on(policy: Policy, router: FoundRouter, at: Interface) -> tuple[str, ...]:
     """Return the NICs whose link knows a router's frames by their source address.
 
@@ -60,8 +75,17 @@ def filtered_on(policy: Policy, router: FoundRouter, at: Interface) -> tuple[str
     return uplinks(policy, router, at) if policy.nics else ()
 
 
+def beyond_classes(values: PolicyValues) -> tuple[tuple[str, bool], ...]:
+    """Return the limits that no class of a link keeps, nor a port, and which are asked for."""
+    sent = values.rate_max.egress
+    return (
+        ("rate_max.ingress", values.rate_max.ingress is not None),
+        ("rate_max in frames/s", sent is not None and sent.pps is not None),
+    )
+
+
 def sends_by(policy: Policy, router: FoundRouter) -> set[str]:
-    """Return the NICs whose link a router shares.
+    """Return the NICs whose link a router shares by a class there.
 
     Raises
     ------

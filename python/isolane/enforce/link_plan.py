@@ -1,20 +1,25 @@
-"""The settings by which routers share a link: a class for each, its queue, and what is in it."""
+"""The settings by which routers share a link: a class for each, its queue, and what is in it.
+
+At a network back-end the keys of its port.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from isolane.enforce import htb
-from isolane.enforce.fair_share import Link
+from isolane.enforce.fair_share import Link, wants_link
 from isolane.enforce.kernel_settings import MIN_CLASS_RATE, class_settings
-from isolane.enforce.link_members import filtered_on
+from isolane.enforce.link_members import filtered_on, ports_of
 from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter
 from isolane.enforce.setting import Desired
-from isolane.enforce.settings import LeafQueue, LinkClass, LinkFilter, LinkRoot
+from isolane.enforce.settings import LeafQueue, LinkClass, LinkFilter, LinkRoot, PortShares
 from isolane.enforce.settings.link_classes import OURS
 from isolane.spec.policy import Policy
+from isolane.spec.port_keys import port_keys
+from isolane.spec.schedulers import KEYS
 
 _MAX_NUMBER = 2048
 
@@ -51,3 +56,17 @@ def link_filters(
                 number = state.number(f"filter:{router.name}:{at.ifname}", _MAX_NUMBER, 1)
                 minor = minor_of(router.name, state)
                 yield Desired(LinkFilter(base, nic, number, minor, router.name), at.mac)
+
+
+def port_shares(policy: Policy, found: Sequence[FoundRouter]) -> Iterator[Desired]:
+    """Yield the keys of the routers' ports at back-ends whose uplinks any of them wants shared."""
+    ports = [(router.name, port) for router in found for port in ports_of(policy, router)]
+    shared = {
+        (port.back_end, port.uplink) for name, port in ports if wants_link(policy.routers[name])
+    }
+    for name, port in ports:
+        if (port.back_end, port.uplink) in shared:
+            wanted = port_keys(policy.routers[name], port.scheduler)
+            setting = PortShares(port.back_end, port.name, port.uplink, port.process, port.began)
+            whole = {key: wanted.get(key) for key in KEYS[port.scheduler]}
+            yield Desired(setting, whole, router=name)

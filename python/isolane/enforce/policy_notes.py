@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from isolane.enforce.kernel_settings import uplinks
-from isolane.enforce.link_members import demultiplexed
+from isolane.enforce.link_members import demultiplexed, of_unknown_frames, ports_of
 from isolane.enforce.nic_features import ONE_PART_BYTES, Nic
 from isolane.enforce.router_facts import FoundRouter, Interface
 from isolane.enforce.steering import key, steer
@@ -31,6 +31,7 @@ def notes(
     told += [note for nic in nics.values() for note in _of_nic(nic)]
     told += _in_software(policy, found, nics)
     for router in found:
+        told += _of_ports(policy, router)
         if policy.routers[router.name].forward == "xdp":
             told += _not_by_xdp(router, nics)
         for at in router.interfaces:
@@ -89,6 +90,22 @@ def _not_by_xdp(router: FoundRouter, nics: Mapping[str, Nic]) -> Iterator[str]:
             f"{router.name}: frames from {', '.join(without)} are forwarded by the kernel, not by "
             "XDP, because the driver does not run XDP"
         )
+
+
+def _of_ports(policy: Policy, router: FoundRouter) -> Iterator[str]:
+    """Say what a machine without a known interface loses, and what one with several ports gets."""
+    if unknown := of_unknown_frames(policy, router):
+        yield (
+            f"{router.name}: {', '.join(unknown)} not kept: it has no tap or macvtap, and is "
+            "attached to no port of a network back-end whose uplink is under nics"
+        )
+    uplinks = [(port.back_end, port.uplink) for port in ports_of(policy, router)]
+    for back_end, uplink in dict.fromkeys(uplinks):
+        if (ports := uplinks.count((back_end, uplink))) > 1:
+            yield (
+                f"{router.name}: {ports} ports of network back-end {back_end} on {uplink}, each "
+                "with the router's shares of it"
+            )
 
 
 def _of_interface(

@@ -25,7 +25,7 @@ from isolane.enforce.kernel_settings import (
     uplinks,
 )
 from isolane.enforce.link_members import demultiplexed
-from isolane.enforce.link_plan import classes, link_filters, minor_of
+from isolane.enforce.link_plan import classes, link_filters, minor_of, port_shares
 from isolane.enforce.napi_threads import only_sends, threads_by_queue, threads_of
 from isolane.enforce.nic_features import Nic
 from isolane.enforce.pacemaker_work import PacemakerWork
@@ -114,6 +114,7 @@ class Plan:
                 yield from self._nic(self.nics[nic])
         for link in self.links.values():
             yield from classes(self.policy, link, self.host.base, self.state)
+        yield from port_shares(self.policy, self.found)
         for router in self.found:
             yield from _for(router.name, self._router(router))
         table = self.host.plane.table_ids().queues if shared else None

@@ -6,7 +6,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-How = Literal["veth", "tap", "own", "macvlan"]
+from isolane.spec.schedulers import SchedulerName
+
+How = Literal["veth", "tap", "own", "macvlan", "port"]
+
+
+@dataclass(frozen=True)
+class BackEndPort:
+    """A port of a running network back-end that a router is at."""
+
+    back_end: str
+    name: str
+    uplink: str
+    """The NIC that its frames leave by."""
+    scheduler: SchedulerName
+    """Of the uplink."""
+    rate: str | None
+    """Of the uplink, as it is written; None: as fast as the interface takes frames."""
+    process: int
+    """The back-end's."""
+    began: int
+    """When that process began, in ticks since boot."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +35,8 @@ class Interface:
 
     how: How
     """``veth``: a pair with one end on the host; ``tap``: of a virtual machine; ``own``: a NIC or
-    virtual function that only this router uses; ``macvlan``: an interface on top of a NIC."""
+    virtual function that only this router uses; ``macvlan``: an interface on top of a NIC;
+    ``port``: of a network back-end, whatever leads there."""
     netns: Path | None
     """Network namespace of the router's side; None: the host's (a tap, a NIC of the host)."""
     ifname: str
@@ -35,6 +56,8 @@ class Interface:
     """MTU of ``ifname``."""
     host_mtu: int = 1500
     """MTU of ``host_ifname``."""
+    port: BackEndPort | None = None
+    """Of a network back-end; it has no ``ifindex`` and no ``mac``, ``ifname`` is its name there."""
 
     def not_told_from(self, other: str) -> str:
         """Say why its router waits: it has the address of another interface."""

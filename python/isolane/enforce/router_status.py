@@ -22,12 +22,14 @@ from isolane.enforce.settings import (
     GroupFile,
     LinkClass,
     PortSetting,
+    PortShares,
     QueueSetting,
 )
 from isolane.enforce.settings.link_classes import class_settings
 from isolane.enforce.settings.values import cpu_budget, port_settings, queue_settings
 from isolane.spec.policy import Policy
 from isolane.spec.policy_router import PolicyValues, RouterPolicy
+from isolane.spec.port_keys import POLICY_KEYS
 from isolane.spec.units import Load, format_rate
 
 _DEFAULTS = {
@@ -52,7 +54,7 @@ class RouterStatus:
     """The same as the kernel has it; several values where its threads or NICs differ."""
     steer: str = ""
     """How its frames are told from others': ``own interface``, ``queue 3 of eth1``,
-    ``software``, or ``none``; empty while it does not run."""
+    ``software``, ``back-end edge``, or ``none``; empty while it does not run."""
 
 
 def statuses(
@@ -92,6 +94,9 @@ def _steered(router: FoundRouter, state: State, readings: Mapping[str, Value]) -
     for at in router.interfaces:
         if at.how == "own":
             words.append("own interface")
+            continue
+        if at.port is not None:
+            words.append(f"back-end {at.port.back_end}")
             continue
         filters = [
             f"queue {readings[key]} of {setting.ifname}"
@@ -170,6 +175,13 @@ def _words(
     if isinstance(setting, Budget):
         rate_ns = cpu_budget(value).rate_ns
         return [("cpu_max", f"{rate_ns / 1e7:g}%")] if rate_ns else []
+    return _of_port(setting, value)
+
+
+def _of_port(setting: Setting, value: Value) -> list[tuple[str, str]]:
+    if isinstance(setting, PortShares):
+        words = {**POLICY_KEYS, "rate_max": "rate_max egress"}
+        return [(words[key], str(now)) for key, now in value.items() if now is not None]
     is_port = isinstance(setting, PortSetting)
     return _limits("egress", port_settings(value).egress) if is_port else []
 

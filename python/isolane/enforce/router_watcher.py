@@ -20,6 +20,7 @@ from typing import Final
 from isolane.enforce import transaction
 from isolane.enforce.enforcer import Enforcer, find
 from isolane.enforce.host_access import Host
+from isolane.enforce.link_members import of_unknown_frames
 from isolane.enforce.policy_lock import BusyError
 from isolane.enforce.policy_state import State
 from isolane.enforce.router_facts import FoundRouter, MissingRouter
@@ -76,6 +77,8 @@ class Watcher:
     _policy: tuple[int, int] | None = None
     """Inode and time of the policy file at the last search."""
     _idle: bool = False
+    _unknown: bool = False
+    """Whether a machine has keys that nobody keeps as long as its frames are unknown."""
     _in_vain: set[str] = field(default_factory=set)
     """Interfaces that have lost threads, where applying again was refused since the last event."""
 
@@ -108,6 +111,10 @@ class Watcher:
             return
         self._idle = False
         policy, self._found, lost = looked
+        self._unknown = any(
+            isinstance(router, FoundRouter) and of_unknown_frames(policy, router)
+            for router in self._found
+        )
         now = {router.name: _identity(router) for router in self._found}
         if now != self._known:
             self._apply(policy, now, set())
@@ -187,6 +194,7 @@ class Watcher:
                 if self._policy != self._stamp():
                     return False
                 if not self._failures and any(_changed(router) for router in self._found):
+                    self._after = 0  # what ended it may take a while to bring it back
                     return False
         self._after += 1
         return False
@@ -196,7 +204,8 @@ class Watcher:
         pauses = [self.sweep_s]
         if self._failures:
             pauses.append(_RETRY_S[min(self._failures, len(_RETRY_S)) - 1])
-        if self._after < len(_AFTER_S) and any(not _identity(router) for router in self._found):
+        waits = self._unknown or any(not _identity(router) for router in self._found)
+        if self._after < len(_AFTER_S) and waits:
             pauses.append(_AFTER_S[self._after])
         return min(pauses)
 
@@ -247,7 +256,7 @@ def _identity(router: Found) -> Identity:
 
 
 def _changed(router: Found) -> bool:
-    """Tell by stat() whether a router that ran has gone or restarted.
+    """Tell by stat() whether a router that ran, or its network back-end, has gone or restarted.
 
     This does not notice a router whose new namespace has the inode number of the old one, since
     the kernel reuses numbers. Then its interfaces went and came, which is an event.
@@ -261,7 +270,8 @@ def _changed(router: Found) -> bool:
             Path(f"/proc/{router.pid}").stat()
     except OSError:
         return True
-    return False
+    ports = (at.port for at in router.interfaces if at.port is not None)
+    return any(started(port.process) != port.began for port in ports)
 
 
 def _drain(events: socket.socket) -> None:

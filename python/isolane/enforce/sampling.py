@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from isolane import _native
-from isolane.enforce import htb
+from isolane.enforce import htb, port_samples
 from isolane.enforce.fair_share import Link, cpu_fair_shares_on_host, link_fair_shares
 from isolane.enforce.group_plan import capped_within_now, own_threads_group
 from isolane.enforce.host_access import Host
@@ -127,7 +127,9 @@ class _Reader:
             if index is not None and root is not None:
                 self.counts[nic] = htb.class_bytes(namespace, index)
                 self.links[nic] = Link(nic, root.rate, tuple(names))
-
+        self.at_ports = port_samples.look(self.state, self.policy)
+        for nic, rate_bps in self.at_ports.rates_bps.items():
+            self.links[nic] = Link(nic, round(rate_bps / 8), self.at_ports.members[nic])
         self._share_out()
 
     def _share_out(self) -> None:
@@ -145,7 +147,7 @@ class _Reader:
 
     def _runs(self, name: str) -> bool:
         """Tell whether a router runs: its queues stay in the policy when it has ended."""
-        if self._threads_now(name):
+        if self._threads_now(name) or name in self.at_ports.link_bytes:
             return True
         if name in self.with_threads or not self.queues[name]:
             return False
@@ -190,6 +192,8 @@ class _Reader:
         ports = self._ports(name)
         link = {nic: counts.get(self._minor(name)) for nic, counts in self.counts.items()}
         sent = {nic: count for nic, count in link.items() if count}
+        link_bytes = {nic: count[0] for nic, count in sent.items()}
+        link_bytes |= self.at_ports.link_bytes.get(name, {})
         forwarded, forwarded_bytes = self._sent(name)
         return RouterSample(
             name=name,
@@ -207,7 +211,7 @@ class _Reader:
                 "rate_out": sum(p.dropped_rate for p in ports),
                 "redirect": sum(self.host.lost(*end) for end in self.ends[name]),
                 "size": sum(q.dropped_size for q in queues) + sum(p.dropped_size for p in ports),
-                "link": sum(count[2] for count in sent.values()),
+                "link": sum(count[2] for count in sent.values()) + self.at_ports.lost.get(name, 0),
             },
             waiting=sum(q.waiting for q in queues),
             queue_limit=self._burst_limit(name),
@@ -215,8 +219,10 @@ class _Reader:
             nic_cpu_ns=self._nic_cpu_ns(name),
             cores=self.policy.routers[name].cores,
             cpu_fair_share=self.cpu_fair.get(name, 0.0),
-            link_bytes={nic: count[0] for nic, count in sent.items()},
-            link_fair_share={nic: self.link_fair[nic].get(name, 0.0) for nic in sent},
+            link_bytes=link_bytes,
+            link_fair_share={
+                nic: self.link_fair[nic].get(name, 0.0) for nic in link_bytes if nic in self.links
+            },
         )
 
     def _minor(self, name: str) -> int:

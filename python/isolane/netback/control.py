@@ -13,6 +13,7 @@ from typing import Any, Final
 from isolane.errors import MeasurementError, SpecError, TestbedError
 from isolane.netback.folders import DIRECTORY, control_of, names
 from isolane.spec.problems import listed, show
+from isolane.spec.schedulers import SchedulerName
 
 LIMIT_S: Final = 10.0
 STATUS: Final = {"command": "status"}
@@ -61,6 +62,9 @@ class PortStatus:
     """How often one was cut off for what it did."""
     last_cut_off: str | None
     """Why the last one was."""
+    process: int | None = None
+    """Whose front-end is attached; None: nobody's, or that of a process which the back-end cannot
+    see (another PID namespace)."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,7 @@ class UplinkStatus:
     """An uplink, and what became of its frames since the back-end was started."""
 
     name: str
-    scheduler: str
+    scheduler: SchedulerName
     back_pressure: str
     rate: str | None
     """Of the link, on the wire; None: as fast as the interface takes frames."""
@@ -98,6 +102,10 @@ class Status:
     name: str
     ports: tuple[PortStatus, ...]
     uplinks: tuple[UplinkStatus, ...]
+    process: int | None = None
+    """Its number; None: it does not tell (an older version)."""
+    netns: int | None = None
+    """Inode number of the network namespace that its uplinks are in."""
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> Status:
@@ -106,6 +114,8 @@ class Status:
             data["name"],
             tuple(PortStatus(**port) for port in data["ports"]),
             tuple(UplinkStatus(**uplink) for uplink in data["uplinks"]),
+            data.get("process"),
+            data.get("netns"),
         )
 
 

@@ -219,6 +219,7 @@ class _Answers:
         self._timetable = [(0, plan)]
         self._native = native
         self._directory = directory
+        self._netns = Path("/proc/thread-self/ns/net").stat().st_ino
 
     def _plan(self) -> NetbackFile:
         """Return what it shares by now."""
@@ -291,6 +292,8 @@ class _Answers:
         uplinks = zip(plan.uplinks.items(), counters["uplinks"], strict=True)
         return {
             "name": plan.name,
+            "process": os.getpid(),
+            "netns": self._netns,
             "ports": [
                 {
                     "name": name,

@@ -8,6 +8,7 @@ import pytest
 
 from isolane.netback import PortStatus, Status, UplinkStatus
 from isolane.netback.port_rates import BackEndRates, port_rates
+from isolane.spec.schedulers import SchedulerName
 
 NOTHING = PortStatus(
     name="vm1", uplink="eth1", vlan=None, interface=None, socket="vm1.sock", shares={"weight": 3},
@@ -27,7 +28,7 @@ def rates(before: Status, after: Status, seconds: float) -> BackEndRates:
     return found
 
 
-def status(*ports: PortStatus, scheduler: str = "drr") -> Status:
+def status(*ports: PortStatus, scheduler: SchedulerName = "drr") -> Status:
     return Status("edge", ports, (replace(LINK, scheduler=scheduler),))
 
 

@@ -1,4 +1,4 @@
-"""What a router's policy comes to at its sending port of a network back-end, in experiments."""
+"""What a router's policy comes to at its sending port of a network back-end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from isolane.spec.policy_router import PolicyValues
 from isolane.spec.schedulers import KEYS, PortKey, SchedulerName
 from isolane.spec.units import Load, format_rate
 
-_POLICY_KEYS: Final[dict[PortKey, str]] = {
+POLICY_KEYS: Final[dict[PortKey, str]] = {
     "weight": "link_weight",
     "priority": "priority",
     "rate_min": "rate_min",
@@ -19,7 +19,7 @@ _POLICY_KEYS: Final[dict[PortKey, str]] = {
 
 def port_keys_of(scheduler: SchedulerName) -> tuple[str, ...]:
     """Return the keys of a policy that a scheduler looks at."""
-    return tuple(_POLICY_KEYS[key] for key in KEYS[scheduler])
+    return tuple(POLICY_KEYS[key] for key in KEYS[scheduler])
 
 
 def port_keys(policy: PolicyValues | None, scheduler: SchedulerName) -> dict[str, int | str]:
@@ -47,5 +47,5 @@ def port_keys(policy: PolicyValues | None, scheduler: SchedulerName) -> dict[str
 def without_port_keys(policy: PolicyValues) -> PolicyValues:
     """Return what of a policy is left for the host where a back-end keeps these keys."""
     return policy.model_copy(
-        update={key: PolicyValues.model_fields[key].default for key in _POLICY_KEYS.values()}
+        update={key: PolicyValues.model_fields[key].default for key in POLICY_KEYS.values()}
     )

@@ -22,6 +22,7 @@ from isolane.enforce.find.links import (
 from isolane.enforce.find.netlink_socket import Netlink
 from isolane.enforce.find.processes import PROC
 from isolane.errors import NotSupported
+from isolane.netback import Status, statuses
 from isolane.testbed import kernel
 from isolane.testbed.netns import NETNS_DIR
 
@@ -53,6 +54,12 @@ class HostNamespace:
     def __exit__(self, *_: object) -> None:
         self.netlink.close()
         os.close(self.fd)
+
+    @cached_property
+    def back_ends(self) -> tuple[Status, ...]:
+        """The network back-ends that run here; without NICs nobody asks for them."""
+        found = statuses() if self.nics else ()
+        return tuple(status for status in found if status.netns == self.inode)
 
     @contextmanager
     def inside(self, namespace: int) -> Iterator[Netlink]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from isolane.enforce.find import containers, router_interfaces, virtual_functions, virtual_machines
 from isolane.enforce.find.absent import Absent
 from isolane.enforce.find.any_process import of_any_process
+from isolane.enforce.find.back_end_ports import with_ports
 from isolane.enforce.find.host_namespace import HostNamespace
 from isolane.enforce.find.processes import netns_file
 from isolane.enforce.router_facts import FoundRouter, Interface, MissingRouter
@@ -51,6 +52,7 @@ def _find(host: HostNamespace, name: str, router: RouterPolicy) -> Found:
     key, value = router.identity
     try:
         found = _FINDERS[key](host, name, value, router)
+        found = with_ports(host, found)
         _refuse_addresses_of_the_host(host, found)
     except Absent as absent:
         return MissingRouter(name, str(absent))

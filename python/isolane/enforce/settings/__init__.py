@@ -7,6 +7,7 @@ from isolane.enforce.settings.link_filters import LinkFilter
 from isolane.enforce.settings.offloads import Offload, TakesXdp
 from isolane.enforce.settings.pacemaking import Pacemaker
 from isolane.enforce.settings.packets import Budget, Entry, PortSetting, Program, QueueSetting
+from isolane.enforce.settings.port_shares import PortShares
 from isolane.enforce.settings.receive_queues import Filter, Spread
 from isolane.enforce.settings.tasks import Affinity, Group, GroupFile, Member, Scheduling, Slice
 
@@ -28,6 +29,7 @@ __all__ = [
     "Offload",
     "Pacemaker",
     "PortSetting",
+    "PortShares",
     "Program",
     "QueueSetting",
     "Scheduling",
