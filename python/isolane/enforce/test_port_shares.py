@@ -257,7 +257,7 @@ def namespace(*nics: str) -> HostNamespace:
 
 def test_a_machine_is_found_at_its_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     def look(given: Status, *nics: str) -> FoundRouter:
-        monkeypatch.setattr(host_namespace, "statuses", lambda: (given,))
+        monkeypatch.setattr(host_namespace, "statuses", lambda **_: (given,))
         return with_ports(namespace(*nics), machine(VETH))
 
     (veth, found) = look(status("wfq", "1Gbps"), "n1").interfaces
@@ -271,7 +271,7 @@ def test_a_machine_is_found_at_its_ports(monkeypatch: pytest.MonkeyPatch) -> Non
     ):
         assert look(given, *nics) == machine(VETH)
     container = FoundRouter("r0", "container", None, None, OURS, (VETH,))
-    monkeypatch.setattr(host_namespace, "statuses", lambda: (status(),))
+    monkeypatch.setattr(host_namespace, "statuses", lambda **_: (status(),))
     assert with_ports(namespace("n1"), container) == container
 
 
@@ -279,7 +279,7 @@ def test_what_a_port_has_in_front_of_it_is_that_port(monkeypatch: pytest.MonkeyP
     there = status()
     (first, second) = there.ports
     ports = (replace(first, interface="v1", process=None), replace(second, interface="tap7"))
-    monkeypatch.setattr(host_namespace, "statuses", lambda: (replace(there, ports=ports),))
+    monkeypatch.setattr(host_namespace, "statuses", lambda **_: (replace(there, ports=ports),))
     tap = Interface("tap", None, "tap7", 7, "02:00:00:00:00:08", host_ifname="tap7")
     other = Interface("veth", Path("/vr1"), "tap7", 6, "02:00:00:00:00:07", host_ifname="v2")
     found = FoundRouter("r0", "container", Path("/vr1"), 1, None, (VETH, other))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 from collections.abc import Mapping, Sequence
@@ -132,12 +131,28 @@ def status_of(back_end: str, directory: Path = DIRECTORY) -> Status:
     return Status.of(_asked(back_end, STATUS, directory))
 
 
-def statuses(directory: Path = DIRECTORY) -> tuple[Status, ...]:
-    """Return the counters of all back-ends that run."""
+def statuses(directory: Path = DIRECTORY, *, all_of_them: bool = False) -> tuple[Status, ...]:
+    """Return the counters of all back-ends that run.
+
+    Parameters
+    ----------
+    all_of_them
+        Do not go on without one that runs and does not answer.
+
+    Raises
+    ------
+    MeasurementError
+        If one does not, and all are asked for.
+    """
     found = []
     for name in names(directory):
-        with contextlib.suppress(TestbedError, MeasurementError):  # it has ended meanwhile
+        try:
             found.append(status_of(name, directory))
+        except TestbedError:
+            continue  # it has ended meanwhile
+        except MeasurementError:
+            if all_of_them and name in names(directory):
+                raise
     return tuple(found)
 
 

@@ -58,7 +58,7 @@ class HostNamespace:
     @cached_property
     def back_ends(self) -> tuple[Status, ...]:
         """The network back-ends that run here; without NICs nobody asks for them."""
-        found = statuses() if self.nics else ()
+        found = statuses(all_of_them=True) if self.nics else ()
         return tuple(status for status in found if status.netns == self.inode)
 
     @contextmanager
