@@ -68,6 +68,8 @@ def _drift_as_data(drift: Drift) -> dict[str, Any]:
 def _print(status: InForce, *, details: bool) -> None:
     from rich.console import Console
 
+    from isolane.enforce.setting import shown
+
     if status.policy is None:
         typer.echo("no policy is in force; put one in force with: isolane apply POLICY.yaml")
         return
@@ -81,8 +83,8 @@ def _print(status: InForce, *, details: bool) -> None:
         typer.echo(printable(f"note: {note}"))
     for drift in status.drift:
         whose = f"{drift.router}: " if drift.router not in drift.setting else ""
-        found = "nothing" if drift.found is None else drift.found
-        said = f"drift: {whose}{drift.setting}: applied {drift.wanted}, found {found}"
+        found = "nothing" if drift.found is None else shown(drift.found)
+        said = f"drift: {whose}{drift.setting}: applied {shown(drift.wanted)}, found {found}"
         typer.echo(printable(said))
 
 

@@ -77,6 +77,13 @@ class Desired:
     """Router that it is set for; empty: for all of them."""
 
 
+def shown(value: Value) -> str:
+    """Return a value in words; what several have names for without those that have none."""
+    if isinstance(value, dict):
+        return " ".join(f"{key}={part}" for key, part in value.items() if part is not None)
+    return "none" if value is None else str(value)
+
+
 def make(kind: str, fields: dict[str, Any]) -> Setting:
     """Make a setting from its kind and its fields."""
     return KINDS[kind](**fields)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from isolane import rtnl
 from isolane.enforce.policy_state import AppliedSetting, State
-from isolane.enforce.setting import Desired, Setting, Value, from_key
+from isolane.enforce.setting import Desired, Setting, Value, from_key, shown
 from isolane.errors import IsolaneError, TestbedError
 
 if TYPE_CHECKING:
@@ -137,12 +137,14 @@ def _fulfil(
     if found != desired.value and not desired.kernel_managed:
         if not setting.there(host):
             raise TestbedError(f"{setting}: it went away meanwhile; apply the policy again")
-        raise TestbedError(f"{setting}: set to {desired.value}, but the kernel made it {found}")
+        raise TestbedError(
+            f"{setting}: set to {shown(desired.value)}, but the kernel made it {shown(found)}"
+        )
     original = known.original if known else origin
     state.applied[key] = AppliedSetting(
         original, desired.value, desired.kernel_managed, desired.router
     )
-    changes.changed.append(f"{setting}: {_show(current)} -> {_show(desired.value)}")
+    changes.changed.append(f"{setting}: {shown(current)} -> {shown(desired.value)}")
     return key
 
 
@@ -263,7 +265,3 @@ def drifts(state: State, found: Mapping[str, Value]) -> list[Drift]:
         for key, applied in state.applied.items()
         if found[key] != applied.wanted and not applied.kernel_managed
     ]
-
-
-def _show(value: Value) -> str:
-    return "none" if value is None else str(value)
