@@ -137,18 +137,15 @@ class TwoArms:
 
     def samples(self, scale: Scale) -> tuple[list[float], list[float]]:
         """Return the values of both arms less the median at their load: the median of each unit."""
-        middles = {
-            point: finite_median([scale(one.value) for one in self._at(point)])
-            for point in {one.point for one in (*self.first, *self.second)}
-        }
+        found: dict[int, list[float]] = defaultdict(list)
+        for one in (*self.first, *self.second):
+            found[one.point].append(scale(one.value))
+        middles = {point: finite_median(values) for point, values in found.items()}
         return _centred(self.first, middles, scale), _centred(self.second, middles, scale)
 
     def units(self) -> tuple[int, int]:
         """Return how many rounds or invocations each arm has."""
         return len({one.unit for one in self.first}), len({one.unit for one in self.second})
-
-    def _at(self, point: int) -> list[Observed]:
-        return [one for one in (*self.first, *self.second) if one.point == point]
 
 
 def _comparable(own: Sequence[Observed], others: Sequence[Observed]) -> list[Observed]:

@@ -58,7 +58,7 @@ def shift(first: Sequence[float], second: Sequence[float], confidence: float = C
     low, high = -math.inf, math.inf
     if few > 0:
         low, high = float(differences[few - 1]), float(differences[-few])
-    return Shift(float(np.median(differences)), low, high, _p(first, second))
+    return Shift(float(np.median(differences)), low, high, _p(first, second, differences))
 
 
 def rank_biserial(first: Sequence[float], second: Sequence[float]) -> float:
@@ -99,10 +99,12 @@ def _differences(first: Sequence[float], second: Sequence[float]) -> NDArray[np.
     return np.sort(found)
 
 
-def _p(first: Sequence[float], second: Sequence[float]) -> float:
+def _p(first: Sequence[float], second: Sequence[float], differences: NDArray[np.float64]) -> float:
     tied = len({*first, *second}) < len(first) + len(second)
     if not tied and len(first) + len(second) <= EXACT_UP_TO:
-        return float(scipy.stats.mannwhitneyu(first, second, method="exact").pvalue)
+        pairs = len(differences)
+        above = int(np.count_nonzero(differences > 0))
+        return min(1.0, 2 * float(_below(len(first), len(second))[min(above, pairs - above)]))
     if len({*first, *second}) == 1:
         return 1.0
     # The normal distribution does not know how few orders there are.
@@ -120,8 +122,13 @@ def _outside(first: int, second: int, confidence: float) -> int:
     if first + second > EXACT_UP_TO:
         spread = math.sqrt(first * second * (first + second + 1) / 12)
         return max(0, math.floor(first * second / 2 + float(scipy.special.ndtri(tail)) * spread))
-    below = np.cumsum(order_counts(first, second)) / math.comb(first + second, first)
-    return int(np.searchsorted(below, tail, side="right"))
+    return int(np.searchsorted(_below(first, second), tail, side="right"))
+
+
+@cache
+def _below(first: int, second: int) -> NDArray[np.float64]:
+    """Return the probability of each U, or a lower one, of so many values, if nothing differs."""
+    return np.asarray(np.cumsum(order_counts(first, second)) / math.comb(first + second, first))
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -122,6 +123,7 @@ def _distribution(doubled: NDArray[np.int_]) -> Floats:
     return chances
 
 
+@cache
 def _outside(pairs: int, confidence: float) -> int:
     """Return the rank, from 1, of the mean that bounds the interval on each side; 0: none.
 
