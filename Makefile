@@ -129,11 +129,13 @@ test-pure: setup ## Only the tests that change nothing, at idle priority
 .PHONY: test-rust
 test-rust: setup ## Only Rust's tests, on a host of their own; those of BPF under an older kernel, too
 	@mkdir -p .build
-	@unset MAKEFLAGS MFLAGS; { nice cargo test --workspace --locked --quiet --no-run && \
-	tools/private-host nice cargo test --workspace --locked --quiet && \
+	@unset MAKEFLAGS MFLAGS; { nice cargo test $(TESTED) --locked --quiet --no-run && \
+	tools/private-host nice cargo test $(TESTED) --locked --quiet && \
 	nice "$${CARGO_TARGET_DIR:-target}/debug/examples/fuzz" 20000 7 && \
 	nice $(BIN)/python -m tests.older_kernel; } 2>&1 | \
 	tee .build/cargo-test.log
+
+TESTED := --workspace --exclude isolane-benches
 
 .PHONY: acceptance
 acceptance: setup ## Does the product keep its promises here, today? 15 minutes at most; ARGS="--only rate_max"
@@ -141,10 +143,9 @@ acceptance: setup ## Does the product keep its promises here, today? 15 minutes 
 	@$(BIN)/python -m acceptance $(ARGS)
 
 .PHONY: lint
-lint: setup formats ## Check style, types, formats, file sizes and the direction of imports
+lint: setup formats ## Check style, types and formats; what tests/test_architecture.py checks is in test-pure
 	$(BIN)/mypy
 	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
-	$(BIN)/pytest --quiet tests/test_architecture.py
 
 .PHONY: formats
 formats: setup ## Only what is checked within seconds: formats, and the style of Python

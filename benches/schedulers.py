@@ -52,7 +52,7 @@ def build_peer() -> tuple[Path | None, str]:
 
 def bench(options: Options) -> Outcome:
     """Measure everything in turn, round by round."""
-    executable = programs.cargo_bench("isolane-sched", "decision")
+    executable = programs.cargo_bench("isolane-benches", "decision")
     peer, note = build_peer()
     found: dict[Cell, list[float]] = defaultdict(list)
     for _ in range(options.rounds):

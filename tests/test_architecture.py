@@ -133,6 +133,7 @@ ARROWS: dict[str, set[str]] = {
 """What each part of the package may import besides itself and the version."""
 
 CRATES: dict[str, set[str]] = {
+    "isolane-benches": set(),
     "isolane-dataplane": {"isolane-histogram"},
     "isolane-histogram": set(),
     "isolane-http-client": {"isolane-histogram", "isolane-sched"},

@@ -18,7 +18,7 @@
 #include <rte_sched.h>
 
 #define BURST 32
-/* Packets that wait per pipe, and in all, at least: as in crates/sched/benches/decision.rs. */
+/* Packets that wait per pipe, and in all, at least: as in crates/benches/benches/decision.rs. */
 #define PER_PIPE 8
 #define IN_ALL 8192
 #define LONGEST 1514
