@@ -55,7 +55,9 @@ def test_a_guest_boots_is_asked_and_ends(start: Starter, tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_boots_on_all_cores_and_then_runs_on_its_own(start: Starter, tmp_path: Path) -> None:
+def test_it_has_its_core_and_its_name_alone_and_is_missed_when_it_dies(
+    start: Starter, tmp_path: Path
+) -> None:
     cores = os.sched_getaffinity(0)
     guest = start(tmp_path, core=max(cores))
     guest.start()
@@ -65,6 +67,14 @@ def test_it_boots_on_all_cores_and_then_runs_on_its_own(start: Starter, tmp_path
             pass
         assert any(cores_of(thread) for thread in guest.threads())
         assert all(cores_of(thread) <= {max(cores)} for thread in guest.threads())
+        with pytest.raises(TestbedError, match="a guest named one is there"):
+            start(tmp_path).__enter__()
+        assert guest.is_running
+        for process in processes_of(tmp_path):
+            with contextlib.suppress(ProcessLookupError):  # it went with the one before it
+                os.kill(process, signal.SIGKILL)
+        with pytest.raises(TestbedError, match="has ended"):
+            guest.proc("net/dev")
     finally:
         guest.close()
 
@@ -88,22 +98,6 @@ def test_one_that_is_never_ready_is_ended_after_the_limit(start: Starter, tmp_pa
     with pytest.raises(TestbedError, match="guest slow was not ready within 1 s"):
         start(tmp_path, "slow", "sleep 86400", limit_s=1.0).__enter__()
     await_none(tmp_path)
-
-
-def test_one_that_dies_is_told_when_it_is_asked(start: Starter, tmp_path: Path) -> None:
-    with start(tmp_path) as one:
-        for process in processes_of(tmp_path):
-            with contextlib.suppress(ProcessLookupError):  # it went with the one before it
-                os.kill(process, signal.SIGKILL)
-        with pytest.raises(TestbedError, match="has ended"):
-            one.proc("net/dev")
-
-
-def test_a_name_that_is_taken_is_refused(start: Starter, tmp_path: Path) -> None:
-    with start(tmp_path) as one:
-        with pytest.raises(TestbedError, match="a guest named one is there"):
-            start(tmp_path).__enter__()
-        assert one.is_running
 
 
 CHILD = """\

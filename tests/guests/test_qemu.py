@@ -29,8 +29,14 @@ def program_of(process: int) -> str | None:
     return None
 
 
-def test_it_has_no_rights_on_this_host_and_no_network(tmp_path: Path) -> None:
-    with qemu(tmp_path):
+def test_it_has_programs_of_its_own_and_no_rights_on_this_host_and_no_network(
+    tmp_path: Path,
+) -> None:
+    script = "ls / | tr '\\n' ' '; echo; echo kernel $(uname -r)"
+    with qemu(tmp_path, script=script) as one:
+        lines = one.last_lines
+        assert "bin dev etc init lib" in lines
+        assert f"kernel {GuestKernel.installed().version}" in lines
         (emulator,) = (one for one in processes_of(tmp_path) if program_of(one) == EMULATOR)
         status = Path(f"/proc/{emulator}/status").read_text()
         assert re.search(r"^CapEff:\t0+$", status, re.MULTILINE)
@@ -44,14 +50,6 @@ def test_it_has_no_rights_on_this_host_and_no_network(tmp_path: Path) -> None:
             told = subprocess.run(inside, check=False, capture_output=True, text=True).stderr
             assert "Read-only file system" in told, folder
             assert not file.exists()
-
-
-def test_its_programs_are_its_own(tmp_path: Path) -> None:
-    script = "ls / | tr '\\n' ' '; echo; echo kernel $(uname -r)"
-    with qemu(tmp_path, script=script) as one:
-        lines = one.last_lines
-    assert "bin dev etc init lib" in lines
-    assert f"kernel {GuestKernel.installed().version}" in lines
 
 
 @contextmanager

@@ -116,30 +116,6 @@ def _say_something() -> None:
         plain.sendto(b"odd bytes", ("10.9.1.2", 9))
 
 
-@pytest.mark.usefixtures("needs_qemu_guests")
-def test_a_guest_under_qemu_attaches_again_to_the_next_back_end(tmp_path: Path) -> None:
-    with back_end(tmp_path) as one, one.qemu_guest(0), closing(Arrivals()) as arrivals:
-        ports = [one.port(side, 0) for side in (0, 1)]
-        for turn in range(2):
-            send([one.frame(0, size=size) for size in (60, 1514)] * BATCH)
-            arrivals.take(2 * BATCH)
-            conserved(one.status())
-            if turn == 0:
-                one.start_again()
-                one.until("it is back", lambda s: all(of(s, port).attached for port in ports))
-                in_service(one, arrivals)
-
-
-def in_service(one: BackEnd, arrivals: Arrivals) -> None:
-    """Send single frames until one comes through: rings start a moment after a guest attaches."""
-    deadline = time.monotonic() + LIMIT_S
-    while not arrivals.have_one_within(0.2):
-        assert time.monotonic() < deadline
-        send([one.frame(0)])
-    while arrivals.have_one_within(0.2):
-        pass
-
-
 def test_frames_go_to_whom_they_are_for(tmp_path: Path) -> None:
     with back_end(tmp_path, 2) as one, one.guest(0), one.guest(1):
         nobody, everybody = "02:15:aa:00:00:77", "ff:ff:ff:ff:ff:ff"

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ from isolane.testbed import NETNS_DIR
 from tests.live import LIMIT_S, isolane
 from tests.netback.back_end import DUT, NAME, BackEnd, back_end
 from tests.netback.container import attached, container
-from tests.netback.far_end import Arrivals, of
+from tests.netback.far_end import Arrivals, conserved, of, send
 from tests.netback.waiting import SLOW, STAGED, changed, order_of
 
 pytestmark = [
@@ -31,6 +32,7 @@ pytestmark = [
     pytest.mark.usefixtures("needs_root", "needs_guest_kernel"),
 ]
 
+BATCH = 12
 POLICY = """\
 isolane: 1
 name: at-ports
@@ -138,23 +140,48 @@ def watching(watcher: Watcher) -> Iterator[None]:
     assert not thread.is_alive()
 
 
+def forwards(one: BackEnd, arrivals: Arrivals) -> None:
+    send([one.frame(0, size=size) for size in (60, 1514)] * BATCH)
+    arrivals.take(2 * BATCH)
+    conserved(one.status())
+
+
+def in_service(one: BackEnd, arrivals: Arrivals) -> None:
+    """Send single frames until one comes through: rings start a moment after a guest attaches."""
+    deadline = time.monotonic() + LIMIT_S
+    while not arrivals.have_one_within(0.2):
+        assert time.monotonic() < deadline
+        send([one.frame(0)])
+    while arrivals.have_one_within(0.2):
+        pass
+
+
 @pytest.mark.usefixtures("needs_qemu_guests")
-def test_a_machine_that_attaches_again_gets_them_again(tmp_path: Path) -> None:
+def test_one_under_qemu_attaches_again_forwards_and_has_them_again(tmp_path: Path) -> None:
     heard: list[str] = []
     enforcer = Enforcer(NETNS_DIR / DUT, tmp_path / "policy", "isolane-at-ports")
     text = "isolane: 1\nname: again\nnics: {{n1: {{}}}}\nrouters:\n  vm: {{process: {}, {}}}\n"
-    with back_end(tmp_path, 1, "hierarchical") as one, one.qemu_guest(0) as guest:
-        port = one.port(1, 0)
+    with (
+        back_end(tmp_path, 1, "hierarchical") as one,
+        one.qemu_guest(0) as guest,
+        closing(Arrivals()) as arrivals,
+    ):
+        ports = [one.port(side, 0) for side in (0, 1)]
+        port = ports[1]
         keys = "link_weight: 4, rate_min: 5Mbps, rate_max: 1.5Gbps"
         wanted = {"weight": 4, "priority": 3, "rate_min": "5Mbps", "rate_max": "1.5Gbps"}
         asked = parse_policy(text.format(guest.process, keys))
         try:
             enforcer.apply(asked)
             assert of(one.status(), port).shares == wanted
+            forwards(one, arrivals)
             watcher = Watcher(enforcer, heard.append, poll_s=0.05)
             with watching(watcher):
                 one.start_again()
+                one.until("it is back", lambda s: all(of(s, name).attached for name in ports))
                 one.until("its shares are back", lambda s: of(s, port).shares == wanted)
+            in_service(one, arrivals)
+            forwards(one, arrivals)
             assert not enforcer.status().drift
         finally:
             enforcer.clear()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from isolane.errors import MeasurementError
+from isolane.guests import GuestPart
 from isolane.testbed import UML, BedPlan, Machine, Testbed, WorkTime, clean, exclusive
 
 from tests.testbed.test_forwarding import assert_forwards
@@ -108,27 +109,8 @@ def work_for_ever(plan: BedPlan, writing: int) -> None:
 @pytest.mark.parametrize(
     ("machine", "part"), [(UML, "programs"), (Machine("tcg", "virtio"), "processors")]
 )
-def test_a_guest_works_when_it_is_told_to(
-    machine: Machine, part: str, journal: Any, plan: Callable[..., BedPlan], traffic: Any
-) -> None:
-    path = "tap" if machine is UML else "macvtap"
-    with Testbed(
-        working(plan(path, receive="softirq"), kind="vm", machine=machine), journal
-    ) as bed:
-        threads = bed.guest_threads["vr-1"][part]  # type: ignore[index]
-        assert threads
-        bed.work({"vr-1": CPU})
-        before = used(threads)
-        until(lambda: used(threads) > before + 20, "it works")
-        assert_forwards(bed, 4, traffic)
-        bed.work({})
-        until(lambda: _rests(threads), "it does not work")
-
-
-@pytest.mark.usefixtures("needs_guest_kernel", "needs_qemu_guests")
-@pytest.mark.parametrize("machine", [UML, Machine("tcg", "virtio")])
-def test_a_guest_reads_its_disk_when_it_is_told_to(
-    machine: Machine, journal: Any, plan: Callable[..., BedPlan], traffic: Any
+def test_a_guest_works_and_reads_its_disk_when_it_is_told_to(
+    machine: Machine, part: GuestPart, journal: Any, plan: Callable[..., BedPlan], traffic: Any
 ) -> None:
     path = "tap" if machine is UML else "macvtap"
     of_guest = {"kind": "vm", "machine": machine, "works": ("cpu", "disk")}
@@ -136,15 +118,21 @@ def test_a_guest_reads_its_disk_when_it_is_told_to(
         parts = bed.guest_threads["vr-1"]
         threads = [thread for each in parts.values() for thread in each]
         until(lambda: _rests(threads), "nothing works at first")
+        bed.work({"vr-1": CPU})
+        before = used(parts[part])
+        until(lambda: used(parts[part]) > before + 20, "it works")
+        assert_forwards(bed, 4, traffic)
+        bed.work({})
+        until(lambda: _rests(threads), "it does not work")
         bed.work({"vr-1": WorkTime("disk")})
         before, served = used(threads), used(parts["emulator"])
-        until(lambda: used(threads) > before + 20, "it works")
+        until(lambda: used(threads) > before + 20, "it reads")
         if machine is UML:  # requests are served by a process of its own, and that is no program
             until(lambda: used(parts["emulator"]) > served + 5, "its disk is read")
         assert_forwards(bed, 4, traffic)
-        bed.work({"vr-1": WorkTime("cpu")})
+        bed.work({"vr-1": CPU})
         bed.work({})
-        until(lambda: _rests(threads), "it does not work")
+        until(lambda: _rests(threads), "it does not work any more")
 
 
 @pytest.mark.usefixtures("needs_guest_kernel", "needs_qemu_guests")
