@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from isolane.enforce.fair_share import commitment, guaranteed_bps, wants_link
 from isolane.enforce.link_members import beyond_classes, ports_of, sends_by
 from isolane.enforce.router_facts import BackEndPort, FoundRouter
-from isolane.errors import NotSupported
+from isolane.errors import NotSupported, SpecError
 from isolane.spec.policy import Policy
 from isolane.spec.policy_models import CPU_KEYS
 from isolane.spec.policy_router import RouterPolicy
@@ -28,8 +28,9 @@ def check_ports(policy: Policy, found: Sequence[FoundRouter]) -> None:
     NotSupported
         If a key is not kept at a router's port, or routers of other kinds share its uplink.
     SpecError
-        If more is guaranteed than an uplink has.
+        If two routers are at one port, or more is guaranteed than an uplink has.
     """
+    _each_once(policy, found)
     for router in found:
         for port in ports_of(policy, router):
             _keys(router.name, policy.routers[router.name], port)
@@ -48,6 +49,19 @@ def check_ports(policy: Policy, found: Sequence[FoundRouter]) -> None:
 def uplink_rate_bps(written: str | None) -> float | None:
     """Return the rate of an uplink, bit/s on the wire; None: as fast as its interface takes."""
     return None if written is None else read_bit_rate(written)
+
+
+def _each_once(policy: Policy, found: Sequence[FoundRouter]) -> None:
+    """Refuse two routers at one port: they are the same machine, named in two ways."""
+    owners: dict[BackEndPort, str] = {}
+    for router in found:
+        for port in ports_of(policy, router):
+            owner = owners.setdefault(port, router.name)
+            if owner != router.name:
+                raise SpecError(
+                    f"router {router.name}: port {port.back_end}/{port.name} is router {owner}'s, "
+                    "too: they are one machine; accepted: each router once"
+                )
 
 
 def _by_uplink(policy: Policy, found: Sequence[FoundRouter]) -> Mapping[BackEndPort, Sequence[str]]:

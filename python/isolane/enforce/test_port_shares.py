@@ -199,6 +199,13 @@ def test_more_than_the_uplink_has_is_not_promised(nics: str, rate: str | None) -
         check_ports(asked, [both])
 
 
+def test_a_port_is_one_routers() -> None:
+    asked = policy("{process: 5, link_weight: 2}", "{process: 6}")
+    with pytest.raises(SpecError, match="router r1: port edge/vm1 is router r0's, too"):
+        check_ports(asked, [machine(at()), machine(at(), number=1)])
+    check_ports(asked, [machine(at()), machine(at(name="vm2"), number=1)])
+
+
 def test_who_goes_by_the_uplink_without_the_back_end_cannot_be_beside_it() -> None:
     container = FoundRouter("r1", "container", Path("/vr1"), 1, None, (VETH,))
     both = [machine(at()), container]
