@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from isolane.analysis.flow_words import REQUESTS, flow_of
@@ -73,7 +74,10 @@ def _with_ends(found: Interval | None) -> str:
 
 
 def _time(value: Interval | None) -> str:
-    return NOTHING if value is None else format_ns(value.median)
+    """Write a median; between two values, one of them infinite, there is nothing to tell."""
+    if value is None or (value.n < 3 and value.low < value.median == math.inf):
+        return NOTHING
+    return format_ns(value.median)
 
 
 def sentences(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from pathlib import Path
 
 import pytest
@@ -148,6 +150,26 @@ def test_a_row_says_what_the_run_found(mixed: Summary) -> None:
     top = max(total.median for total in totals.values())
     assert bridge.total_share == pytest.approx(totals["bridge"].median / top)
     assert found.total_at == heaviest.point_label
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ((2e5, math.inf), "- (100 µs)"),
+        ((math.inf, math.inf), "inf (100 µs)"),
+        ((2e5, 3e5), "250 µs (100 µs)"),
+        ((2e5, math.inf, math.inf), "inf (100 µs)"),
+    ],
+)
+def test_there_is_nothing_between_a_delay_and_a_loss(values: tuple[float, ...], told: str) -> None:
+    """A p99 of two trials is that of neither, if only one of them lost more than 1 %."""
+    p99 = Interval(
+        median=statistics.median(values), low=min(values), high=max(values), n=len(values)
+    )
+    alone = about(1e5)
+    given = {"delay_p99_ns": p99, "alone_p99_ns": alone}
+    shown = figures(row("direct", "isolated", 1.0).model_copy(update=given))
+    assert shown[4] == told
 
 
 def test_a_run_of_an_older_version_has_its_answer_from_what_it_kept(mixed: Summary) -> None:
