@@ -27,14 +27,13 @@ use crate::{
 
 mod slots;
 
-use slots::{
-    Found, SLOT_BYTES, VNET_BYTES, frame_of, map, mapped_bytes, status, with_tag, work_of,
-};
+pub use slots::Slots;
+use slots::{Found, SLOT_BYTES, VNET_BYTES, frame_of, map, status, with_tag, work_of};
 
 /// Slots of each ring of an uplink, and of an interface with one router behind it, of which there may be
 /// hundreds; each has 2 KiB, and the kernel keeps them in memory.
-pub(crate) const UPLINK_SLOTS: u32 = 1024;
-pub(crate) const ROUTER_SLOTS: u32 = 256;
+pub(crate) const UPLINK_SLOTS: Slots = Slots { receive: 4096, send: 1024 };
+pub(crate) const ROUTER_SLOTS: Slots = Slots { receive: 256, send: 256 };
 const BLOCK_BYTES: u32 = 1 << 16;
 /// Frames taken or offered at once.
 const BATCH: u32 = 64;
@@ -92,8 +91,7 @@ pub struct Interface {
     /// Whether it is up and has a carrier, as far as is known.
     has_carrier: bool,
     rings: *mut u8,
-    /// Of each ring.
-    slots: u32,
+    slots: Slots,
     /// A frame that was longer than a slot, behind space for a tag.
     long: Vec<u8>,
     receive_slot: u32,
@@ -111,9 +109,8 @@ pub struct Interface {
 unsafe impl Send for Interface {}
 
 impl Interface {
-    /// A socket in the calling thread's network namespace that is not bound yet, with so many slots in
-    /// each ring: a multiple of 32.
-    pub fn new(slots: u32) -> io::Result<Self> {
+    /// A socket in the calling thread's network namespace that is not bound yet.
+    pub fn new(slots: Slots) -> io::Result<Self> {
         let socket = packet_socket::open()?;
         let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
         set(&socket, libc::PACKET_VERSION, &version)?;
@@ -123,14 +120,17 @@ impl Interface {
         set(&socket, libc::PACKET_VNET_HDR, &1)?;
         // Else the kernel would stop at the first frame that it does not like (`tpacket_snd()`).
         set(&socket, libc::PACKET_LOSS, &1)?;
-        let ring = libc::tpacket_req {
-            tp_block_size: BLOCK_BYTES,
-            tp_block_nr: slots * SLOT_BYTES / BLOCK_BYTES,
-            tp_frame_size: SLOT_BYTES,
-            tp_frame_nr: slots,
-        };
-        set(&socket, libc::PACKET_RX_RING, &ring)?;
-        set(&socket, libc::PACKET_TX_RING, &ring)?;
+        for (option, slots) in
+            [(libc::PACKET_RX_RING, slots.receive), (libc::PACKET_TX_RING, slots.send)]
+        {
+            let ring = libc::tpacket_req {
+                tp_block_size: BLOCK_BYTES,
+                tp_block_nr: slots * SLOT_BYTES / BLOCK_BYTES,
+                tp_frame_size: SLOT_BYTES,
+                tp_frame_nr: slots,
+            };
+            set(&socket, option, &ring)?;
+        }
         let rings = map(&socket, slots)?;
         Ok(Self {
             socket,
@@ -215,7 +215,7 @@ impl Interface {
         };
         *counter += 1;
         self::status(slot).store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.receive_slot = (self.receive_slot + 1) % self.slots;
+        self.receive_slot = (self.receive_slot + 1) % self.slots.receive;
         Some(frames_of(header.tp_len as usize))
     }
 
@@ -250,7 +250,7 @@ impl Interface {
     /// Whether a frame can be handed over: the interface is done with the next slot.
     #[must_use]
     pub fn has_free_slot(&self) -> bool {
-        let status = status(self.slot(self.slots + self.send_slot)).load(Ordering::Acquire);
+        let status = status(self.sending(self.send_slot)).load(Ordering::Acquire);
         status == libc::TP_STATUS_AVAILABLE
     }
 
@@ -265,7 +265,7 @@ impl Interface {
             self.counters.refused += 1;
             return;
         }
-        let slot = self.slot(self.slots + self.send_slot);
+        let slot = self.sending(self.send_slot);
         // SAFETY: the slot is this side's, and has the headers and a frame's bytes; it begins with the
         // header whose `tp_len` is this side's to write.
         unsafe {
@@ -277,7 +277,7 @@ impl Interface {
             (&raw mut (*header).tp_len).write((bytes + VNET_BYTES) as u32);
         }
         status(slot).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
-        self.send_slot = (self.send_slot + 1) % self.slots;
+        self.send_slot = (self.send_slot + 1) % self.slots.send;
         self.unsent += 1;
         self.untold_bytes += bytes;
         self.counters.sent += 1;
@@ -342,8 +342,8 @@ impl Interface {
 
     /// Whether the kernel has yet to take the frame that was pushed last; it takes them in turn.
     fn has_waiting(&self) -> bool {
-        let last = self.slots + (self.send_slot + self.slots - 1) % self.slots;
-        status(self.slot(last)).load(Ordering::Acquire) == libc::TP_STATUS_SEND_REQUEST
+        let last = self.sending((self.send_slot + self.slots.send - 1) % self.slots.send);
+        status(last).load(Ordering::Acquire) == libc::TP_STATUS_SEND_REQUEST
     }
 
     /// Whether the interface has no space now for what was pushed.
@@ -401,6 +401,11 @@ impl Interface {
         self.socket.as_fd()
     }
 
+    /// A slot of the sending ring.
+    fn sending(&self, number: u32) -> *mut u8 {
+        self.slot(self.slots.receive + number)
+    }
+
     /// A slot: the receiving ring's come first, then those of the sending ring.
     fn slot(&self, number: u32) -> *mut u8 {
         // SAFETY: the rings were mapped with so many slots.
@@ -411,7 +416,7 @@ impl Interface {
 impl Drop for Interface {
     fn drop(&mut self) {
         // SAFETY: mapped by new(), with this length, and used by nobody else.
-        unsafe { libc::munmap(self.rings.cast(), mapped_bytes(self.slots)) };
+        unsafe { libc::munmap(self.rings.cast(), self.slots.bytes()) };
     }
 }
 

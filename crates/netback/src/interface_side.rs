@@ -171,8 +171,11 @@ impl InterfaceSide {
             return Delivered::TooLong;
         }
         if !self.interface.has_free_slot() {
-            // What was not taken when it was down.
-            self.interface.flush();
+            // What was not taken when it was down. One that is full is asked again in its time: that
+            // costs more than a frame.
+            if !self.interface.is_full() {
+                self.interface.flush();
+            }
             if !self.interface.has_free_slot() {
                 return Delivered::Full;
             }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     LinkSettings,
-    interface::Interface,
+    interface::{Interface, Slots},
     test_guest::{TestGuest, settings, socket},
     test_support::{LO, eventfd, in_network_namespace},
 };
@@ -31,7 +31,7 @@ fn netback(uplinks: &[u32], ports: u8) -> (Netback, Handle) {
 fn what_the_kernel_lost_is_taken_over_before_its_counter_is_full() {
     in_network_namespace(|| {
         let (mut netback, _handle) = netback(&[LO], 1);
-        let mut sender = Interface::new(64).unwrap();
+        let mut sender = Interface::new(Slots { receive: 64, send: 64 }).unwrap();
         sender.bind(LO).unwrap();
         sender.set_carrier(true);
         let lost = |netback: &Netback| netback.outputs[0].uplink.counted().ring_full;

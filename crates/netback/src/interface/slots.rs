@@ -20,9 +20,19 @@ pub(super) const SLOT_BYTES: u32 = 2048;
 pub(super) const VNET_BYTES: usize = 10;
 const ADDRESSES_BYTES: usize = 12;
 
-/// Bytes of both rings.
-pub(super) fn mapped_bytes(slots: u32) -> usize {
-    2 * slots as usize * SLOT_BYTES as usize
+/// How many slots the rings have, each a multiple of 32: the one that the kernel fills, and the one that
+/// it sends from. The first bridges pauses of this side. In the second frames wait whose turn is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Slots {
+    pub receive: u32,
+    pub send: u32,
+}
+
+impl Slots {
+    /// Bytes of both rings.
+    pub(super) fn bytes(self) -> usize {
+        (self.receive + self.send) as usize * SLOT_BYTES as usize
+    }
 }
 
 /// A frame, and what is left to do for it.
@@ -88,12 +98,12 @@ pub(super) fn status<'a>(slot: *mut u8) -> &'a AtomicU32 {
     unsafe { AtomicU32::from_ptr(slot.cast()) }
 }
 
-pub(super) fn map(socket: &OwnedFd, slots: u32) -> io::Result<*mut u8> {
+pub(super) fn map(socket: &OwnedFd, slots: Slots) -> io::Result<*mut u8> {
     // SAFETY: a new mapping, wherever the kernel likes.
     let at = unsafe {
         libc::mmap(
             ptr::null_mut(),
-            mapped_bytes(slots),
+            slots.bytes(),
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_POPULATE,
             socket.as_raw_fd(),

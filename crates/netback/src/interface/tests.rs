@@ -6,7 +6,7 @@ use crate::test_support::{LO, in_network_namespace};
 /// An interface whose frames arrive where they are sent.
 fn with_loopback(act: impl FnOnce(Interface) + Send + 'static) {
     in_network_namespace(|| {
-        let mut interface = Interface::new(32).unwrap();
+        let mut interface = Interface::new(Slots { receive: 64, send: 32 }).unwrap();
         interface.bind(LO).unwrap();
         interface.set_carrier(true);
         act(interface);
