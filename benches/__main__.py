@@ -29,6 +29,7 @@ BENCHES: tuple[str, ...] = (
     "guest_shares",
     "waits",
     "netback",
+    "ports",
     "streams",
     "web_requests",
     "prediction",

@@ -14,16 +14,18 @@ from typing import Any
 
 import pytest
 from isolane.enforce import POLICY_DIR, Enforcer
+from isolane.enforce.cpu_cgroups import Groups
 from isolane.enforce.router_watcher import Watcher
 from isolane.netback import Status
 from isolane.spec.policy import parse_policy
 from isolane.testbed import NETNS_DIR
 
 from tests.live import LIMIT_S, isolane
-from tests.netback.back_end import DUT, NAME, BackEnd, back_end
+from tests.netback.back_end import DUT, NAME, BackEnd, back_end, outer
 from tests.netback.container import attached, container
 from tests.netback.far_end import Arrivals, conserved, of, send
 from tests.netback.waiting import SLOW, STAGED, changed, order_of
+from tests.wires import inside
 
 pytestmark = [
     pytest.mark.root,
@@ -112,7 +114,8 @@ def test_a_container_at_its_port_has_them_too(tmp_path: Path) -> None:
         port = one.port(1, 0)
         attached(one, 0)
         try:
-            for key, refusal in (("link_weight: 5", ""), ("cpu_weight: 5", "is not kept at port")):
+            refused = "cpu_max is not kept where a kernel thread is all that forwards"
+            for key, refusal in (("link_weight: 5", ""), ("cpu_max: 5%", refused)):
                 file.write_text(text.format(netns, key))
                 done = isolane("apply", file, netns=DUT)
                 assert (done.returncode, refusal in done.stderr) == (3 if refusal else 0, True)
@@ -123,6 +126,71 @@ def test_a_container_at_its_port_has_them_too(tmp_path: Path) -> None:
             assert isolane("clear", netns=DUT).returncode == 0
             shutil.rmtree(POLICY_DIR, ignore_errors=True)
         assert of(one.status(), port).shares == {"weight": 1}
+
+
+def test_what_a_container_at_a_port_forwards_is_its_own_work(tmp_path: Path) -> None:
+    """Threads of its own do it, so that nothing is lost that nobody counts."""
+    enforcer = Enforcer(NETNS_DIR / DUT, tmp_path / "policy", "isolane-at-ports")
+    text = "isolane: 1\nname: at-ports\nnics: {{n1: {{}}}}\nrouters: {{web: {{netns: {}, {}}}}}\n"
+    with (
+        back_end(tmp_path, 1, containers=[0]) as one,
+        container(0) as netns,
+        closing(Arrivals()) as arrivals,
+    ):
+        attached(one, 0)
+        offloads, before_it = features(netns), groups(one)
+        try:
+            enforcer.apply(parse_policy(text.format(netns, "cpu_weight: 300, cores: [0]")))
+            assert features(netns) == {"gro": {True}, "tso": {False}}
+            assert set(one.threads()) == set(enforcer.nic_threads())
+            assert groups(one) == {f"isolane-at-ports/back-end.{NAME}"}
+            assert len(threads := enforcer.threads()["web"]) == 2
+            assert all(os.sched_getaffinity(thread) == {0} for thread in threads)
+            before = enforcer.sample()
+            send([one.frame(0, size=size) for size in (60, 1514)] * 1000)
+            status = one.until("all is through", lambda s: is_through(s, one, 2000))
+            assert of(status, one.port(0, 0)).delivered > 0
+            arrivals.take(of(status, one.port(1, 0)).sent)
+            conserved(status)
+            after = enforcer.sample()
+            assert before is not None
+            assert after is not None
+            assert after.routers[0].cpu_ns > before.routers[0].cpu_ns, "its own work"
+            assert not enforcer.status().drift
+        finally:
+            enforcer.clear()
+        assert features(netns) == offloads == {"gro": {False}, "tso": {True}}
+        assert groups(one) == before_it
+        send([one.frame(0)] * BATCH)
+        arrivals.take(BATCH)
+
+
+def is_through(status: Status, one: BackEnd, frames: int) -> bool:
+    """Tell whether so many have come by the first wire, and all that was handed on came back."""
+    first, into, out = status.uplinks[0], *(of(status, one.port(side, 0)) for side in (0, 1))
+    came = first.received + first.ring_full == frames
+    return came and out.transmitted == into.delivered and not out.waiting
+
+
+def groups(one: BackEnd) -> set[str | None]:
+    """Return the cgroups of its threads."""
+    return set(map(Groups("isolane").of_thread, one.threads()))
+
+
+def features(netns: str) -> dict[str, set[bool]]:
+    """Whether both its ends have GRO, and the host's ends TSO."""
+    told = {"gro": set[bool](), "tso": set[bool]()}
+    for side in (0, 1):
+        for feature, where, name in (
+            ("gro", netns, f"eth{side}"),
+            ("tso", DUT, outer(side, 0)),
+        ):
+            lines = inside(where, "ethtool", "-k", name).splitlines()
+            word = {"gro": "generic-receive-offload", "tso": "tx-tcp-segmentation"}[feature]
+            told[feature] |= {
+                line.split()[1] == "on" for line in lines if line.strip().startswith(word)
+            }
+    return told
 
 
 @contextmanager

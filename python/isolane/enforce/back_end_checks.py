@@ -34,7 +34,7 @@ def check_ports(policy: Policy, found: Sequence[FoundRouter]) -> None:
     for router in found:
         for port in ports_of(policy, router):
             _keys(router.name, policy.routers[router.name], port)
-        ports = [at.port for at in router.interfaces if at.port is not None]
+        ports = [at.port for at in router.interfaces if at.port and at.behind is None]
         if ports and router.kind != "vm" and len(ports) == len(router.interfaces):
             _cpu(router.name, policy.routers[router.name], ports[0])
     for port, members in _by_uplink(policy, found).items():
@@ -95,7 +95,7 @@ def _keys(name: str, values: RouterPolicy, port: BackEndPort) -> None:
 
 
 def _cpu(name: str, values: RouterPolicy, port: BackEndPort) -> None:
-    """Refuse shares of the CPU for a container: who sends it a frame does its work, too."""
+    """Refuse shares of the CPU where no thread is the router's: who sends it a frame does all."""
     asked = [key for key in values.as_keys().model_dump(exclude_none=True) if key in CPU_KEYS]
     if asked:
         raise NotSupported(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from isolane.enforce.back_end_plan import back_end_groups, back_ends, weight
 from isolane.enforce.host_access import Host
 from isolane.enforce.link_members import fed_by
 from isolane.enforce.policy_state import State
@@ -58,8 +59,10 @@ def groups(
     if host.groups.version == 2:
         yield Desired(Controller("root"), value=True)
         yield Desired(Controller("top"), value=True)
-    total = min(10_000, sum(policy.routers[router.name].cpu_weight for router in found))
-    yield from _files("", host.groups.weight_files(total))
+    routers = sum(policy.routers[router.name].cpu_weight for router in found)
+    total = routers + len(back_ends(found)) * weight(routers)
+    yield from _files("", host.groups.weight_files(min(10_000, total)))
+    yield from back_end_groups(found, routers, host)
     for router in found:
         within = capped_within(policy, router, steering)
         for desired in _of_router(router.name, policy.routers[router.name], host, within=within):

@@ -30,8 +30,8 @@ def demultiplexed(policy: Policy, router: FoundRouter, at: Interface) -> bool:
 def fed_by(policy: Policy, router: FoundRouter) -> Interface | None:
     """Return an interface that a kernel thread in the router's cgroup takes its frames off.
 
-    None where the router does that itself. A container's veth counts for none: the demultiplexer
-    knows what the thread at it may use.
+    None where the router does that itself. A container's veth counts for none, unless it leads to a
+    port: the demultiplexer knows what the thread at it may use.
 
     Raises
     ------
@@ -39,8 +39,8 @@ def fed_by(policy: Policy, router: FoundRouter) -> Interface | None:
         As :func:`uplinks`.
     """
     for at in router.interfaces:
-        if at.how == "own":
-            return at
+        if at.how == "own" or at.behind is not None:
+            return at.behind or at
         if router.kind == "vm" and at.how == "veth" and demultiplexed(policy, router, at):
             return at
     return None

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from isolane import scheduling
 from isolane._native import PortSettings, QueueSettings
 from isolane.enforce import htb
+from isolane.enforce.back_end_plan import back_end_threads, with_napi
 from isolane.enforce.fair_share import Link
 from isolane.enforce.group_plan import capped_within, groups, own_threads_group
 from isolane.enforce.host_access import Host
@@ -76,8 +77,9 @@ taken, and leave the machine no time to forward (receive livelock). While the ma
 to do, the thread has the group to itself."""
 _NORMAL = os.SCHED_OTHER
 _BATCH = os.SCHED_BATCH
-"""Of threads that poll a router's own interface: each interrupt wakes one, and if it went before
-the one that runs, switches would take much of the core. The pacemaker keeps delays short."""
+"""Of threads that poll a router's own interface, or its end at a port: each interrupt wakes one,
+and if it went before the one that runs, switches would take much of the core. The pacemaker keeps
+delays short."""
 NIC_OWNER = "nic"
 """Whose the NICs' threads are, where others have a router's name."""
 MAX_NUMBER = 2048
@@ -104,6 +106,7 @@ class Plan:
     def desired_settings(self) -> Iterator[Desired]:
         """Yield all desired_settings."""
         yield from groups(self.policy, self.found, self.steering, self.host)
+        yield from back_end_threads(self.found, self.host, self.paced, scheduled(_NORMAL, 0))
         shared = any(self._shared(router) for router in self.found)
         if shared:
             for nic, entry in self.policy.nics.items():
@@ -116,7 +119,8 @@ class Plan:
             yield from classes(self.policy, link, self.host.base, self.state)
         yield from port_shares(self.policy, self.found)
         for router in self.found:
-            yield from _for(router.name, self._router(router))
+            for desired in self._router(router):
+                yield replace(desired, router=router.name)
         table = self.host.plane.table_ids().queues if shared else None
         if work := self.paced.as_json(self.policy, table):
             yield Desired(Pacemaker(self.host.groups.top.name), work)
@@ -215,6 +219,9 @@ class Plan:
         for interface in router.interfaces:
             if interface.how == "own":
                 yield from self._own(router, policy, interface)
+            if interface.behind is not None:
+                yield from with_napi(interface.behind, self.host)
+                yield from self._polled(router, policy, interface.behind, _BATCH)
         for interface in shared:
             yield from self._inside(router, policy, interface)
         for interface in shared:
@@ -251,7 +258,7 @@ class Plan:
                     yield Desired(Slice(*which), SLICE_NS)
 
     def _polled(
-        self, router: FoundRouter, policy: RouterPolicy, at: Interface
+        self, router: FoundRouter, policy: RouterPolicy, at: Interface, how: int = _NORMAL
     ) -> Iterator[Desired]:
         """Have an interface polled by threads of the router's own."""
         netns = self._netns(at)
@@ -262,7 +269,6 @@ class Plan:
             if policy.cores:
                 yield Desired(Affinity(*name), sorted(policy.cores))
             self.paced.threads.setdefault(router.name, []).append(thread)
-            how = _BATCH if at.how == "own" else _NORMAL
             nice = FEEDER_NICE if router.kind == "vm" else 0
             yield Desired(Scheduling(*name), scheduled(how, nice))
 
@@ -275,7 +281,7 @@ class Plan:
         # What a machine sends by may be a wire that nothing comes by.
         silent = router.kind == "vm" and namespace and only_sends(namespace, at.ifname, at.ifindex)
         if not silent:
-            yield from self._polled(router, policy, at)
+            yield from self._polled(router, policy, at, _BATCH)
         limit = policy.rate_max.egress
         if limit is not None and limit.bps is not None:
             rate = max(MIN_CLASS_RATE, round(limit.bps / 8))
@@ -383,8 +389,3 @@ def scheduled(policy: int, nice: int) -> list[int]:
     pacemaker end it.
     """
     return [policy, nice, SLICE_NS if scheduling.has_slices() else 0]
-
-
-def _for(router: str, desired_settings: Iterator[Desired]) -> Iterator[Desired]:
-    """Say of desired_settings whose sake they are for."""
-    return (replace(desired, router=router) for desired in desired_settings)

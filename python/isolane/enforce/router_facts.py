@@ -58,6 +58,8 @@ class Interface:
     """MTU of ``host_ifname``."""
     port: BackEndPort | None = None
     """Of a network back-end; it has no ``ifindex`` and no ``mac``, ``ifname`` is its name there."""
+    behind: Interface | None = None
+    """What leads to the router from a port without a socket: its end of a veth."""
 
     def not_told_from(self, other: str) -> str:
         """Say why its router waits: it has the address of another interface."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from isolane import _native
 from isolane.enforce import htb, port_samples
+from isolane.enforce.back_end_plan import is_back_end
 from isolane.enforce.fair_share import Link, cpu_fair_shares_on_host, link_fair_shares
 from isolane.enforce.group_plan import capped_within_now, own_threads_group
 from isolane.enforce.host_access import Host
@@ -21,7 +22,7 @@ from isolane.enforce.setting import from_key
 from isolane.enforce.settings import LinkClass, Member, Pacemaker, Program, Scheduling
 from isolane.enforce.settings.pacemaking import running
 from isolane.errors import NotSupported
-from isolane.procfs import core_ticks, cpu_ns, started
+from isolane.procfs import core_ticks, cpu_ns
 from isolane.spec.policy import Policy
 
 
@@ -30,16 +31,20 @@ def threads_of(state: State) -> dict[str, list[int]]:
     threads: dict[str, list[int]] = defaultdict(list)
     for key in state.applied:
         setting = from_key(key)
-        if isinstance(setting, Member) and started(setting.thread) == setting.began:
+        if isinstance(setting, Member) and not is_back_end(setting.router) and setting.alive():
             threads[setting.router].append(setting.thread)
     return dict(threads)
 
 
 def nic_threads_of(state: State) -> list[int]:
-    """Return the threads of the NICs, those that still run."""
+    """Return the threads of the NICs and of network back-ends, those that still run."""
     settings = map(from_key, state.applied)
-    found = (p for p in settings if isinstance(p, Scheduling) and p.router == NIC_OWNER)
-    return [setting.thread for setting in found if started(setting.thread) == setting.began]
+    found = (setting for setting in settings if isinstance(setting, Scheduling))
+    return [one.thread for one in found if _is_everybodys(one.router) and one.alive()]
+
+
+def _is_everybodys(owner: str) -> bool:
+    return owner == NIC_OWNER or is_back_end(owner)
 
 
 def lost_threads_of(state: State) -> set[str]:

@@ -48,3 +48,14 @@ def test_a_virtual_machine_is_looked_after_on_its_own_cores() -> None:
 def test_without_threads_on_known_cores_there_is_nothing_to_do() -> None:
     policy = parse_policy(POLICY)
     assert PacemakerWork().as_json(policy, None) is None
+
+
+def test_the_core_of_a_back_end_has_none_unless_a_nic_is_polled_there() -> None:
+    policy = parse_policy(POLICY)
+    found = _gathered()
+    found.back_ends = {1, 2}
+    work = found.as_json(policy, 7)
+    assert work is not None
+    assert [core["core"] for core in work["cores"]] == [1]
+    found.nics = {}
+    assert found.as_json(policy, 7) is None

@@ -18,7 +18,7 @@ from isolane.enforce.find import host_namespace
 from isolane.enforce.find.back_end_ports import with_ports
 from isolane.enforce.find.host_namespace import HostNamespace
 from isolane.enforce.host_access import Host
-from isolane.enforce.link_members import of_unknown_frames
+from isolane.enforce.link_members import fed_by, of_unknown_frames
 from isolane.enforce.link_plan import port_shares
 from isolane.enforce.policy_notes import notes
 from isolane.enforce.policy_state import AppliedSetting, State
@@ -290,21 +290,30 @@ def test_what_a_port_has_in_front_of_it_is_that_port(monkeypatch: pytest.MonkeyP
     tap = Interface("tap", None, "tap7", 7, "02:00:00:00:00:08", host_ifname="tap7")
     other = Interface("veth", Path("/vr1"), "tap7", 6, "02:00:00:00:00:07", host_ifname="v2")
     found = FoundRouter("r0", "container", Path("/vr1"), 1, None, (VETH, other))
-    assert with_ports(namespace("n1"), found).interfaces == (at("drr"), other)
+    behind = replace(at("drr"), behind=VETH)
+    assert with_ports(namespace("n1"), found).interfaces == (behind, other)
     assert with_ports(namespace(), found) == found
     assert with_ports(namespace("n1"), machine(tap)).interfaces == (at("drr", name="vm2"),)
     alone = FoundRouter("r0", "interface", None, 1, None, (replace(tap, host_ifname=None),))
     assert with_ports(namespace("n1"), alone).interfaces == (at("drr", name="vm2"),)
 
 
-def test_a_container_at_a_port_has_no_share_of_the_cpu() -> None:
+def test_who_has_no_thread_of_its_own_has_no_share_of_the_cpu() -> None:
     container = FoundRouter("r0", "container", Path("/vr1"), 1, None, (at(),))
     check_ports(policy("{netns: vr1, link_weight: 2}"), [container])
     for keys in ("cpu_weight: 200", "cpu_max: 50%", "cores: [0]"):
         with pytest.raises(NotSupported, match="is not kept at port edge/vm1"):
             check_ports(policy(f"{{netns: vr1, {keys}}}"), [container])
-        two = replace(container, interfaces=(at(), VETH))
-        check_ports(policy(f"{{netns: vr1, {keys}}}"), [two])
+        for more in ((at(), VETH), (replace(at(), behind=VETH),)):
+            two = replace(container, interfaces=more)
+            check_ports(policy(f"{{netns: vr1, {keys}}}"), [two])
+
+
+def test_a_kernel_thread_feeds_who_is_behind_a_port() -> None:
+    asked = policy("{netns: vr1, cpu_max: 50%}")
+    container = FoundRouter("r0", "container", Path("/vr1"), 1, None, (at(),))
+    assert fed_by(asked, container) is None
+    assert fed_by(asked, replace(container, interfaces=(replace(at(), behind=VETH),))) == VETH
 
 
 def in_force(tmp_path: Path, *settings: PortShares) -> State:

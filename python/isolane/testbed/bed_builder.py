@@ -223,8 +223,8 @@ class Builder:
         with step(f"making {veth.rx.ifname} a NIC with NAPI", "veth with NAPI (Linux 5.13)"):
             for end in (veth.tx, veth.rx):
                 ioctl = self._ns[end.netns].ioctl
-                kernel.set_tso(ioctl, end.ifname, on=False)
-                kernel.set_gro(ioctl, end.ifname, on=end.nic)
+                kernel.set_offload(ioctl, end.ifname, "tso", on=False)
+                kernel.set_offload(ioctl, end.ifname, "gro", on=end.nic)
 
     def _attach(self, end: End) -> None:
         """Make a veth's end a port of its bridge that learns nothing, nor floods without need."""

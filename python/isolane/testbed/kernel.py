@@ -33,13 +33,12 @@ _BPF_MAP_GET_FD_BY_ID = 14
 _BPF_ATTR_BYTES = 16
 
 _SIOCETHTOOL = 0x8946
-_ETHTOOL_STSO = 0x1F
-_ETHTOOL_SGRO = 0x2C
 _ETHTOOL_GSTRINGS, _ETHTOOL_GSTATS, _ETHTOOL_GSSET_INFO = 0x1B, 0x1D, 0x37
 _ETH_SS_STATS, _ETH_GSTRING_LEN = 1, 32
 _MAX_COUNTERS = 4096 * 16 + 64
 """More than a veth can have: 4096 queues (rtnetlink's limit), some 9 for each, some of its own."""
-_ETHTOOL_GTXCSUM, _ETHTOOL_STXCSUM = 0x16, 0x17
+_OFFLOADS = {"tx": (0x16, 0x17), "tso": (0x1E, 0x1F), "gro": (0x2B, 0x2C)}
+"""ETHTOOL_G... and ETHTOOL_S... of features that have a command of their own."""
 _ETHTOOL_GFLAGS, _ETHTOOL_SFLAGS = 0x25, 0x26
 _OFFLOAD_FLAGS = {"txvlan": 1 << 7, "rxvlan": 1 << 8, "lro": 1 << 15, "ntuple": 1 << 27}
 
@@ -171,27 +170,17 @@ def counters(sock: socket.socket, ifname: str) -> list[tuple[str, int]]:
     return list(zip(names, values, strict=True))
 
 
-def set_gro(sock: socket.socket, ifname: str, *, on: bool) -> None:
-    """Switch generic receive offload of ``ifname``, in the namespace that ``sock`` was made in."""
-    _ethtool_value(sock, ifname, _ETHTOOL_SGRO, int(on))
-
-
-def set_tso(sock: socket.socket, ifname: str, *, on: bool) -> None:
-    """Switch TCP segmentation offload of ``ifname``, in the namespace of ``sock``."""
-    _ethtool_value(sock, ifname, _ETHTOOL_STSO, int(on))
-
-
 def get_offload(sock: socket.socket, ifname: str, feature: str) -> bool:
-    """Tell whether a feature is on: ``tx`` (checksums), or one of ``_OFFLOAD_FLAGS``."""
-    if feature == "tx":
-        return bool(_ethtool_value(sock, ifname, _ETHTOOL_GTXCSUM, 0))
+    """Tell whether a feature is on, one of ``_OFFLOADS`` or ``_OFFLOAD_FLAGS``."""
+    if feature in _OFFLOADS:
+        return bool(_ethtool_value(sock, ifname, _OFFLOADS[feature][0], 0))
     return bool(_ethtool_value(sock, ifname, _ETHTOOL_GFLAGS, 0) & _OFFLOAD_FLAGS[feature])
 
 
 def set_offload(sock: socket.socket, ifname: str, feature: str, *, on: bool) -> None:
-    """Switch an offload of ``ifname``, in the namespace of ``sock``; see :func:`get_offload`."""
-    if feature == "tx":
-        _ethtool_value(sock, ifname, _ETHTOOL_STXCSUM, int(on))
+    """Switch a feature of ``ifname``, in the namespace of ``sock``; see :func:`get_offload`."""
+    if feature in _OFFLOADS:
+        _ethtool_value(sock, ifname, _OFFLOADS[feature][1], int(on))
         return
     flag = _OFFLOAD_FLAGS[feature]
     flags = _ethtool_value(sock, ifname, _ETHTOOL_GFLAGS, 0)

@@ -46,7 +46,7 @@ def _ports(status: Status) -> Iterator[tuple[PortStatus, BackEndPort]]:
 def _behind(at: Interface, ports: dict[str, BackEndPort]) -> Interface:
     outer = at.host_ifname or (at.ifname if at.netns is None else "")
     port = ports.get(outer)
-    return at if port is None else _at(port)
+    return at if port is None else _at(port, at if at.how == "veth" else None)
 
 
 def _attached(
@@ -55,5 +55,5 @@ def _attached(
     return (_at(port) for status, port in ports if status.process in members)
 
 
-def _at(port: BackEndPort) -> Interface:
-    return Interface("port", None, f"{port.back_end}/{port.name}", 0, "", port=port)
+def _at(port: BackEndPort, behind: Interface | None = None) -> Interface:
+    return Interface("port", None, f"{port.back_end}/{port.name}", 0, "", port=port, behind=behind)

@@ -18,7 +18,7 @@ class Offload(OnInterface):
 
     kind: ClassVar[str] = "offload"
     feature: str
-    """``tx``, ``txvlan``, ``rxvlan``, ``lro`` or ``ntuple`` (receive filters)."""
+    """``tx``, ``tso``, ``gro``, ``txvlan``, ``rxvlan``, ``lro`` or ``ntuple`` (receive filters)."""
 
     def __str__(self) -> str:
         """Name it for the user."""

@@ -1,4 +1,4 @@
-"""Which offloads a policy switches off, and how each is put back: with fake interfaces."""
+"""Which offloads a policy switches, and how each is put back: with fake interfaces."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import cast
 import pytest
 
 from isolane.enforce import transaction
+from isolane.enforce.back_end_plan import with_napi
 from isolane.enforce.find.veth_peers import Peer
 from isolane.enforce.host_access import Host
 from isolane.enforce.nic_features import Nic
@@ -129,3 +130,15 @@ def test_offloads_are_back_when_the_policy_ends_or_has_no_vlan_any_more(
         assert sum(not on for on in features.on.values()) == (2 if vlan else 1)
     assert transaction.clear(State.load(tmp_path), features.host) == []
     assert features.on == ALL_ON
+
+
+def test_who_is_at_a_port_gets_napi_at_its_end(features: Features, tmp_path: Path) -> None:
+    before = {(BASE, "v1", "tso"): True, (FAR, "eth0", "gro"): False}
+    features.on |= before
+    at = Interface("veth", Path(FAR), "eth0", 3, "02:00:00:00:00:01", host_ifname="v1")
+    for _ in range(2):
+        state = State.load(tmp_path)
+        transaction.apply(with_napi(at, features.host), state, features.host, {"policy": "p"})
+        assert features.on == {key: not on for key, on in before.items()}
+    assert transaction.clear(State.load(tmp_path), features.host) == []
+    assert features.on == before
